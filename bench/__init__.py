@@ -1,0 +1,1 @@
+"""Benchmarks: always ratios, measured in one run beside the store's raw limit."""

@@ -1,0 +1,60 @@
+"""
+HeadgateError
+├── Refused             409  not possible in this state
+│   ├── StaleExecution  409  another exec_id owns the task
+│   └── WorkerLost      409  this worker was declared lost: stop everything, register anew
+├── NotFound            404
+├── Invalid             422  the input breaks a rule
+│   ├── UnknownType     422  no such task type; names the near ones
+│   └── KeyReused       422  an idempotency key came back with another body
+└── Unavailable         503  store or broker did not answer
+    └── StoreFull       507  no room on the store's disk
+"""
+
+
+class HeadgateError(Exception):
+    """Everything Headgate raises by itself; `status` is the HTTP answer it becomes, `code` its stable name."""
+
+    status = 500
+    code = "error"
+
+
+class Refused(HeadgateError):
+    status = 409
+    code = "refused"
+
+
+class StaleExecution(Refused):
+    code = "stale-execution"
+
+
+class WorkerLost(Refused):
+    code = "worker-lost"
+
+
+class NotFound(HeadgateError):
+    status = 404
+    code = "not-found"
+
+
+class Invalid(HeadgateError):
+    status = 422
+    code = "invalid"
+
+
+class UnknownType(Invalid):
+    code = "unknown-type"
+
+
+class KeyReused(Invalid):
+    code = "key-reused"
+
+
+class Unavailable(HeadgateError):
+    status = 503
+    code = "unavailable"
+
+
+class StoreFull(Unavailable):
+    status = 507
+    code = "store-full"

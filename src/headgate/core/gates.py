@@ -1,0 +1,217 @@
+"""Every gate a task must pass to start: open or shut, and why. Behind `claim`, `why` and the forecast.
+
+`evaluate` explains one task; `choose` picks from many what may start now. Both judge the same facts, so that what is
+claimed is exactly what is explained as open.
+"""
+
+from collections import defaultdict, deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import groupby
+from operator import attrgetter
+from typing import NamedTuple
+
+from headgate.core.limits import Rate, next_token_at, tokens
+from headgate.core.states import FINAL, HELD, TIMED, State
+from headgate.core.task import Task
+
+EVERYTHING = "*"  # the name of the pause that holds every lane
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """One condition of the start."""
+
+    name: str
+    open: bool
+    reason: str
+    until: datetime | None = None
+    holders: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """A lane or a resource: how many may hold it at once, and who does. `others` are holders not to be named."""
+
+    name: str
+    capacity: int | None = None
+    paused: bool = False
+    holders: tuple[int, ...] = ()
+    others: int = 0
+
+    @property
+    def running(self) -> int:
+        return len(self.holders) + self.others
+
+    @property
+    def free(self) -> int | None:
+        return None if self.capacity is None else max(self.capacity - self.running, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """A rate limit as it stands: `tat` in seconds since the epoch."""
+
+    name: str
+    limit: Rate
+    tat: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """All that decides whether one task may start."""
+
+    lane: Room
+    everything_paused: bool = False
+    resources: tuple[Room, ...] = ()
+    buckets: tuple[Bucket, ...] = ()
+    mutex_holder: int | None = None  # the task that holds the mutex
+    mutex_ahead: int | None = None  # the task of the mutex that goes first
+    servers: int = 0  # live workers and agents that serve the type
+
+
+def evaluate(task: Task, facts: Facts, now: datetime) -> list[Gate]:
+    """Every gate of `task`, in the order a person would ask; it starts when all are open."""
+    gates = [_state_gate(task), _time_gate(task, now), _pause_gate(task, facts), _room_gate("lane", facts.lane)]
+    gates += [_room_gate("resource", resource) for resource in facts.resources]
+    if task.mutex is not None:
+        gates.append(_mutex_gate(task, facts))
+    gates += [_rate_gate(bucket, now) for bucket in facts.buckets]
+    gates.append(_server_gate(task, facts))
+    return gates
+
+
+def _state_gate(task: Task) -> Gate:
+    if task.status in FINAL or task.status is State.DEAD:
+        return Gate("state", False, f"it is {task.status}")
+    if task.status in HELD or task.status in (State.WAITING, State.NOTIFYING):
+        return Gate("state", False, f"it has started and is {task.status}")
+    return Gate("state", True, f"it is {task.status}")
+
+
+def _time_gate(task: Task, now: datetime) -> Gate:
+    if task.start_time > now and task.status in (*TIMED, State.PAUSED):
+        reason = "it failed and runs again then" if task.status is State.RETRYING else "its start_time is ahead"
+        return Gate("time", False, reason, until=task.start_time)
+    return Gate("time", True, "its time has come")
+
+
+def _pause_gate(task: Task, facts: Facts) -> Gate:
+    if task.status is State.PAUSED:
+        return Gate("pause", False, "the task is paused")
+    if facts.everything_paused:
+        return Gate("pause", False, "everything is paused")
+    if facts.lane.paused:
+        return Gate("pause", False, f"lane {facts.lane.name} is paused")
+    return Gate("pause", True, "nothing is paused")
+
+
+def _room_gate(kind: str, room: Room) -> Gate:
+    if room.capacity is None:
+        return Gate(kind, True, f"{room.name}: no limit, {room.running} running")
+    return Gate(
+        kind,
+        room.free != 0,
+        f"{room.name}: {room.running} of {room.capacity} running"
+        + (f", {room.others} not yours" if room.others else ""),
+        holders=room.holders,
+    )
+
+
+def _mutex_gate(task: Task, facts: Facts) -> Gate:
+    if facts.mutex_holder is not None:
+        return Gate("mutex", False, f"{task.mutex}: held by {facts.mutex_holder}", holders=(facts.mutex_holder,))
+    if facts.mutex_ahead is not None:
+        return Gate("mutex", False, f"{task.mutex}: {facts.mutex_ahead} goes first", holders=(facts.mutex_ahead,))
+    return Gate("mutex", True, f"{task.mutex}: free")
+
+
+def _rate_gate(bucket: Bucket, now: datetime) -> Gate:
+    moment = now.timestamp()
+    free = tokens(bucket.limit, bucket.tat, moment)
+    told = f"{bucket.name}: {free} of {bucket.limit.burst} tokens, {bucket.limit.rate:g} a second"
+    if free:
+        return Gate("rate", True, told)
+    until = datetime.fromtimestamp(next_token_at(bucket.limit, bucket.tat, moment), UTC)
+    return Gate("rate", False, told, until=until)
+
+
+def _server_gate(task: Task, facts: Facts) -> Gate:
+    if facts.servers:
+        return Gate("worker", True, f"{facts.servers} serve {task.type}")
+    who = f"agent {task.agent_id} is" if task.agent_id else f"no worker or agent for {task.type} is"
+    return Gate("worker", False, f"{who} {'not ' if task.agent_id else ''}alive")
+
+
+# The choice among many
+
+
+class Candidate(NamedTuple):
+    """A queued task at the head of its stream. `gates` names every limited thing it would take one of.
+
+    A tuple, and in this order, because claims sort them by the hundred: its own order is (priority, id).
+    """
+
+    priority: int
+    id: int
+    stream_id: int
+    tenant_id: int
+    gates: tuple[str, ...] = ()
+    mutex: str | None = None
+
+
+@dataclass(slots=True)
+class Choice:
+    """What may start now, in order, and how much of each limited thing that takes."""
+
+    chosen: list[Candidate] = field(default_factory=list)
+    taken: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+
+
+def choose(candidates: Iterable[Candidate], room: Mapping[str, int], limit: int, last_tenant: int = -1) -> Choice:
+    """The first `limit` candidates for which every gate has room, each taking its share as it is chosen.
+
+    Order is (priority, id); where tenants meet at one priority they take turns, beginning after `last_tenant`, so
+    that nobody's million holds up another's one. A gate missing from `room` has no limit.
+    """
+    ordered = sorted(candidates)
+    if _nothing_limits(ordered, room):
+        return Choice(ordered[:limit])
+    choice = Choice()
+    keys: set[tuple[int, str]] = set()
+    for _, level in groupby(ordered, key=attrgetter("priority")):
+        lines: dict[int, list[Candidate]] = defaultdict(list)
+        for candidate in level:
+            lines[candidate.tenant_id].append(candidate)
+        turns = deque(iter(lines[tenant]) for tenant in sorted(lines, key=lambda t: (t <= last_tenant, t)))
+        while turns and len(choice.chosen) < limit:
+            line = turns.popleft()
+            # A turn is used up by a task that starts, not by one that is shut out.
+            if any(_start(candidate, choice, keys, room) for candidate in line):
+                turns.append(line)
+        if len(choice.chosen) >= limit:
+            break
+    return choice
+
+
+def _nothing_limits(candidates: list[Candidate], room: Mapping[str, int]) -> bool:
+    """Whether the order alone decides: one tenant, no mutex, no gate with a limit."""
+    kinds = {(candidate.tenant_id, candidate.gates, candidate.mutex is None) for candidate in candidates}
+    tenants = {tenant_id for tenant_id, _, _ in kinds}
+    return len(tenants) <= 1 and all(free and room.keys().isdisjoint(gates) for _, gates, free in kinds)
+
+
+def _start(candidate: Candidate, choice: Choice, keys: set[tuple[int, str]], room: Mapping[str, int]) -> bool:
+    limited = [gate for gate in candidate.gates if gate in room]
+    if any(choice.taken[gate] >= room[gate] for gate in limited):
+        return False
+    if candidate.mutex is not None:
+        key = (candidate.tenant_id, candidate.mutex)
+        if key in keys:
+            return False
+        keys.add(key)
+    for gate in limited:
+        choice.taken[gate] += 1
+    choice.chosen.append(candidate)
+    return True

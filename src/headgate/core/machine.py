@@ -1,0 +1,362 @@
+"""The whole state machine in one function: what an event does to a task.
+
+Every store asks `decide`; none holds a rule of its own. A task that goes back to the line goes to `queued`, or, when
+it has a mutex, to `blocked`, from where the store brings one head per stream forward (`CameForward`).
+"""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Protocol
+
+from headgate.core.errors import Refused
+from headgate.core.family import Children, family_end
+from headgate.core.states import FINAL, State
+from headgate.core.task import MAX_LOST, TaskType, clip
+
+
+class Subject(Protocol):
+    """What `decide` looks at; a `Task` and an `Execution` both serve."""
+
+    @property
+    def id(self) -> int: ...
+    @property
+    def status(self) -> State: ...
+    @property
+    def mutex(self) -> str | None: ...
+    @property
+    def error_count(self) -> int: ...
+    @property
+    def lost_count(self) -> int: ...
+    @property
+    def max_error_count(self) -> int | None: ...
+    @property
+    def cancel_requested(self) -> bool: ...
+    @property
+    def pause_requested(self) -> bool: ...
+    @property
+    def has_children(self) -> bool: ...
+    @property
+    def skip_callback(self) -> bool: ...
+
+
+# What can happen to a task. Time, chance and outside facts come in with the event.
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """Its start_time has come."""
+
+
+@dataclass(frozen=True, slots=True)
+class CameForward:
+    """It is now the first of its mutex in its stream."""
+
+
+@dataclass(frozen=True, slots=True)
+class SentBack:
+    """Another task of its mutex goes first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduled:
+    """It was handed to an agent or the broker, which will confirm the start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """An executor holds it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """Its code is done. `completed` asks for the callback, if the type has one; False is B's plain Success."""
+
+    result: str = "null"
+    completed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """Its code failed; `delay` seconds until the next try, or None when this was the last."""
+
+    error: str
+    delay: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Snoozed:
+    """Its code asked to be run again later; this is no error."""
+
+    delay: float
+
+
+@dataclass(frozen=True, slots=True)
+class PauseReached:
+    """Its code stopped at a checkpoint because it was asked to pause."""
+
+
+@dataclass(frozen=True, slots=True)
+class CancelReached:
+    """Its code stopped because it was asked to."""
+
+
+@dataclass(frozen=True, slots=True)
+class GivenBack:
+    """Its holder lets go of it without having failed: a shutdown, a message not delivered."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseLost:
+    """Its holder was declared lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overdue:
+    """Its deadline, or the longest time a mutex may be held, has passed."""
+
+    reason: str = "the deadline has passed"
+
+
+@dataclass(frozen=True, slots=True)
+class CancelRequested:
+    """A person or the system wants it gone."""
+
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PauseRequested:
+    """A person or the system wants it held."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """It may go on; `due` says whether its start_time has come."""
+
+    due: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Prioritized:
+    priority: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rescheduled:
+    """Its start_time is edited."""
+
+    start_time: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class RetryAsked:
+    """A person wants it run again, now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """A person dealt with it."""
+
+    remark: str
+
+
+@dataclass(frozen=True, slots=True)
+class Discarded:
+    """A person gives it up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """Its callback has arrived."""
+
+
+@dataclass(frozen=True, slots=True)
+class Adopted:
+    """It gets a child."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChildrenEnded:
+    """No child of it is open any more."""
+
+    children: Children
+
+
+Event = (
+    Due | CameForward | SentBack | Scheduled | Started | Returned | Raised | Snoozed | PauseReached | CancelReached
+    | GivenBack | LeaseLost | Overdue | CancelRequested | PauseRequested | Resumed | Prioritized | Rescheduled
+    | RetryAsked | Resolved | Discarded | Delivered | Adopted | ChildrenEnded
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What to write: the new state, and every other column the event touches. None leaves a column as it is."""
+
+    status: State
+    kind: str  # of the audit row
+    delay: float | None = None  # start_time = now + delay
+    start_time: datetime | None = None
+    error_count: int | None = None
+    lost_count: int | None = None
+    error_info: str | None = None
+    result: str | None = None
+    remark: str | None = None
+    priority: int | None = None
+    cancel_requested: bool | None = None
+    pause_requested: bool | None = None
+    has_children: bool | None = None
+    skip_callback: bool | None = None
+
+
+_BEFORE_THE_START = (State.PENDING, State.BLOCKED, State.QUEUED, State.SCHEDULING, State.RETRYING)
+
+
+def decide(task: Subject, event: Event, rules: TaskType) -> Change:
+    """Say what `event` does to `task`, whose type is `rules`, or raise `Refused` and change nothing."""
+    match task.status, event:
+        # the way to the start
+        case ((State.PENDING | State.RETRYING), Due()):
+            return Change(line(task), "due")
+        case State.BLOCKED, CameForward():
+            return Change(State.QUEUED, "came_forward")
+        case State.QUEUED, SentBack():
+            return Change(State.BLOCKED, "sent_back")
+        case State.QUEUED, Scheduled():
+            return Change(State.SCHEDULING, "scheduled")
+        case ((State.QUEUED | State.SCHEDULING), Started()):
+            return Change(State.RUNNING, "started")
+        # how an execution ends
+        case State.RUNNING, Returned(result, completed):
+            return _returned(task, result, completed, rules)
+        case State.RUNNING, Raised(error, delay):
+            return _raised(task, error, delay, rules)
+        case State.RUNNING, Snoozed(delay):
+            return _unless_asked(task, Change(State.PENDING, "snoozed", delay=delay))
+        case State.RUNNING, PauseReached():
+            return Change(State.PAUSED, "paused", pause_requested=False)
+        case State.RUNNING, CancelReached():
+            return _cancelled("")
+        case ((State.RUNNING | State.SCHEDULING), GivenBack()):
+            return _unless_asked(task, Change(line(task), "given_back"))
+        case State.SCHEDULING, (LeaseLost() | Overdue()):
+            return _unless_asked(task, Change(line(task), "given_back"))  # it never started: nothing to count
+        case State.RUNNING, LeaseLost():
+            return _lease_lost(task, rules)
+        case State.RUNNING, Overdue(reason):
+            return _overdue(task, reason, rules)
+        case State.WAITING, Overdue(reason):
+            return _cancel_asked(task, reason)  # its family holds a mutex too long: the children are ended first
+        # what people ask for
+        case ((State.RUNNING | State.WAITING), CancelRequested(reason)):
+            return _cancel_asked(task, reason)
+        case status, CancelRequested(reason) if status not in FINAL:
+            return _cancelled(reason)
+        case status, PauseRequested() if status in _BEFORE_THE_START:
+            return Change(State.PAUSED, "paused")
+        case State.RUNNING, PauseRequested():
+            return Change(State.RUNNING, "pause_requested", pause_requested=True)
+        case State.PAUSED, Resumed(due):
+            return Change(line(task) if due else State.PENDING, "resumed")
+        case State.RUNNING, Resumed() if task.pause_requested:
+            return Change(State.RUNNING, "resumed", pause_requested=False)
+        case status, Prioritized(priority) if status not in FINAL:
+            return Change(status, "prioritized", priority=priority)
+        case ((State.PENDING | State.RETRYING), Rescheduled(start_time)):
+            return Change(task.status, "rescheduled", start_time=start_time)
+        case State.DEAD, RetryAsked():
+            return Change(line(task), "retried", delay=0, error_count=0, lost_count=0)
+        case State.RETRYING, RetryAsked():
+            return Change(line(task), "retried", delay=0)
+        case State.DEAD, Resolved(remark):
+            return Change(State.RESOLVED, "resolved", remark=clip(remark))
+        case State.DEAD, Discarded():
+            return Change(State.FAILED, "discarded")
+        # callbacks and families
+        case State.NOTIFYING, Delivered():
+            return Change(State.SUCCEEDED, "notified")
+        case status, Adopted() if status not in FINAL and status not in (State.DEAD, State.NOTIFYING):
+            return Change(status, "adopted", has_children=True)
+        case State.WAITING, ChildrenEnded(children):
+            callback = "success" in rules.callback and not task.skip_callback
+            end = family_end(children, cancelled=task.cancel_requested, callback=callback)
+            return Change(end, "cancelled" if end is State.CANCELLED else _ENDS[end])
+        case _:
+            raise Refused(f"{_spoken(event)} cannot happen to a task that is {task.status}")
+
+
+_ENDS = {
+    State.SUCCEEDED: "completed",
+    State.NOTIFYING: "completed",
+    State.PARTIAL: "completed_with_errors",
+    State.FAILED: "failed",
+    State.DEAD: "dead_lettered",
+}
+
+
+def line(task: Subject) -> State:
+    """Where a due task waits."""
+    return State.QUEUED if task.mutex is None else State.BLOCKED
+
+
+def retries_of(task: Subject, rules: TaskType) -> int:
+    """How many failures this task may outlive."""
+    return rules.retry.retries if task.max_error_count is None else task.max_error_count
+
+
+def _returned(task: Subject, result: str, completed: bool, rules: TaskType) -> Change:
+    if task.has_children:
+        return Change(State.WAITING, "waiting", result=result, skip_callback=not completed)
+    if completed and "success" in rules.callback:
+        return Change(State.NOTIFYING, "completed", result=result)
+    return Change(State.SUCCEEDED, "completed", result=result)
+
+
+def _raised(task: Subject, error: str, delay: float | None, rules: TaskType) -> Change:
+    errors = task.error_count + 1
+    if delay is None and not task.cancel_requested:
+        return _given_up(rules, error, error_count=errors)
+    return _unless_asked(
+        task, Change(State.RETRYING, "retrying", delay=delay, error_count=errors, error_info=clip(error))
+    )
+
+
+def _given_up(rules: TaskType, error: str, error_count: int | None = None, lost_count: int | None = None) -> Change:
+    end = State.DEAD if rules.need_manual else State.FAILED
+    return Change(end, _ENDS[end], error_count=error_count, lost_count=lost_count, error_info=clip(error))
+
+
+def _cancelled(reason: str) -> Change:
+    return Change(State.CANCELLED, "cancelled", remark=clip(reason) or None)
+
+
+def _cancel_asked(task: Subject, reason: str) -> Change:
+    return Change(task.status, "cancel_requested", cancel_requested=True, remark=clip(reason) or None)
+
+
+def _unless_asked(task: Subject, change: Change) -> Change:
+    """`change`, unless a person asked meanwhile for the task to be cancelled or paused: that comes first."""
+    if task.cancel_requested:
+        return replace(change, status=State.CANCELLED, kind="cancelled", delay=None)
+    if task.pause_requested:
+        return replace(change, status=State.PAUSED, kind="paused", pause_requested=False)
+    return change
+
+
+def _lease_lost(task: Subject, rules: TaskType) -> Change:
+    lost = task.lost_count + 1
+    if lost >= MAX_LOST and not task.cancel_requested:
+        return _given_up(rules, f"its executor was lost {lost} times: taken for poison", lost_count=lost)
+    return _unless_asked(task, Change(line(task), "lease_lost", lost_count=lost))
+
+
+def _overdue(task: Subject, reason: str, rules: TaskType) -> Change:
+    errors = task.error_count + 1
+    if errors > retries_of(task, rules) and not (task.cancel_requested or task.pause_requested):
+        return _given_up(rules, reason, error_count=errors)
+    return _unless_asked(task, Change(line(task), "overdue", error_count=errors, error_info=clip(reason)))
+
+
+def _spoken(event: Event) -> str:
+    name = type(event).__name__
+    return "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in name).strip().capitalize()

@@ -1,0 +1,200 @@
+"""Error classes and delays: whether a failure runs again, and when."""
+
+import errno
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from email.utils import parsedate_to_datetime
+from enum import StrEnum
+
+from headgate.core.errors import Invalid
+
+MAX_DELAY_SECONDS = 366 * 24 * 3600.0
+
+
+class Strategy(StrEnum):
+    NONE = "none"
+    FIXED = "fixed_period"
+    SEQUENCE = "sequence"
+    EXPONENTIAL = "exponential"
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """How often a task runs again, and after which delays; failure number `retries` + 1 ends it."""
+
+    strategy: Strategy = Strategy.NONE
+    retries: int = 0
+    interval: float = 0.0
+    sequence: tuple[float, ...] = ()
+    initial: float = 5.0
+    factor: float = 2.0
+    cap: float = 3600.0
+    jitter: float = 0.1
+
+    def __post_init__(self) -> None:
+        if self.strategy is Strategy.NONE and self.retries != 0:
+            raise Invalid("retry strategy 'none' needs max_error_count 0")
+        if self.strategy is not Strategy.NONE and self.retries <= 0:
+            raise Invalid(f"retry strategy '{self.strategy}' needs max_error_count above 0")
+        if self.strategy is Strategy.SEQUENCE and not self.sequence:
+            raise Invalid("retry strategy 'sequence' needs at least one delay")
+        if not all(delay >= 0 for delay in (self.interval, self.initial, self.cap, *self.sequence)):
+            raise Invalid("a retry delay is at least 0")
+        if not 0 <= self.jitter <= 1 or not self.factor >= 1:
+            raise Invalid("jitter is between 0 and 1, factor at least 1")
+
+
+never = RetryPolicy()
+
+
+def fixed(interval: float, *, retries: int) -> RetryPolicy:
+    """The same delay each time."""
+    return RetryPolicy(Strategy.FIXED, retries, interval=interval)
+
+
+def sequence(delays: Sequence[float], *, retries: int | None = None) -> RetryPolicy:
+    """One delay after the other; the last one repeats."""
+    return RetryPolicy(Strategy.SEQUENCE, len(delays) if retries is None else retries, sequence=tuple(delays))
+
+
+def exponential(
+    initial: float = 5.0, *, factor: float = 2.0, cap: float = 3600.0, jitter: float = 0.1, retries: int = 4
+) -> RetryPolicy:
+    """`initial`, then `factor` times as long each time, `cap` at most, give or take the share `jitter`."""
+    return RetryPolicy(Strategy.EXPONENTIAL, retries, initial=initial, factor=factor, cap=cap, jitter=jitter)
+
+
+def calculate_retry_delay(attempt: int, base: float = 60) -> float:
+    """Seconds before try `attempt` + 1 of a manual task: doubling from `base`, five minutes at most."""
+    return min(base * 2.0 ** min(attempt, 64), 300)
+
+
+def next_delay(
+    policy: RetryPolicy, error_count: int, draw: float, retry_after: float | None = None, retries: int | None = None
+) -> float | None:
+    """Seconds until the next try of a task that had failed `error_count` times before this failure; None: no more.
+
+    `draw` in [0, 1) decides the jitter; `retry_after` is what the other side asked for and is never undercut;
+    `retries` is the task's own number in place of the policy's.
+    """
+    if error_count >= (policy.retries if retries is None else retries):
+        return None
+    match policy.strategy:
+        case Strategy.NONE:
+            delay = 0.0
+        case Strategy.FIXED:
+            delay = policy.interval
+        case Strategy.SEQUENCE:
+            delay = policy.sequence[min(error_count, len(policy.sequence) - 1)]
+        case Strategy.EXPONENTIAL:
+            delay = _grown(policy, error_count) * (1 + policy.jitter * (2 * draw - 1))
+            delay = min(delay, policy.cap)
+    return min(max(delay, retry_after or 0.0, 0.0), MAX_DELAY_SECONDS)
+
+
+def _grown(policy: RetryPolicy, error_count: int) -> float:
+    try:
+        return min(policy.initial * policy.factor**error_count, policy.cap)
+    except OverflowError:
+        return policy.cap if policy.initial else 0.0
+
+
+class ErrorClass(StrEnum):
+    RETRYABLE = "retryable"
+    FATAL = "fatal"
+    UNKNOWN = "unknown"
+
+
+class Retry(Exception):
+    """Raised by a handler: run me again, after `delay` seconds if given, else as the type's policy says."""
+
+    def __init__(self, message: str = "asked to run again", *, delay: float | None = None) -> None:
+        super().__init__(message)
+        self.delay = delay
+
+
+class Fatal(Exception):
+    """Raised by a handler: running again will not help."""
+
+
+class DiskSpaceError(OSError):
+    """No room on the disk: running again will not help until a person makes some."""
+
+
+_DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+_RETRYABLE_STATUS = frozenset({429, 503})
+_FATAL_STATUS = frozenset({400, 401, 403, 404})
+
+
+def classify(error: BaseException) -> ErrorClass:
+    """Whether running again may help."""
+    if isinstance(error, Retry):
+        return ErrorClass.RETRYABLE
+    if isinstance(error, Fatal | DiskSpaceError):
+        return ErrorClass.FATAL
+    marked = getattr(error, "retryable", None)
+    if isinstance(marked, bool):
+        return ErrorClass.RETRYABLE if marked else ErrorClass.FATAL
+    status = http_status(error)
+    if status in _RETRYABLE_STATUS:
+        return ErrorClass.RETRYABLE
+    if status in _FATAL_STATUS:
+        return ErrorClass.FATAL
+    if isinstance(error, OSError):  # TimeoutError and ConnectionError are OSErrors
+        return ErrorClass.FATAL if error.errno in _DISK_FULL else ErrorClass.RETRYABLE
+    if isinstance(error, ValueError | Invalid) or _is_validation_error(error):
+        return ErrorClass.FATAL
+    return ErrorClass.UNKNOWN
+
+
+def _is_validation_error(error: BaseException) -> bool:
+    """The usual libraries call it so, and only some of them make it a ValueError."""
+    return any(base.__name__ == "ValidationError" for base in type(error).__mro__)
+
+
+def http_status(error: BaseException) -> int | None:
+    """The HTTP status an error carries, as the usual clients attach it."""
+    for holder in (error, getattr(error, "response", None)):
+        for name in ("status_code", "status", "code"):
+            value = getattr(holder, name, None)
+            if isinstance(value, int) and not isinstance(value, bool) and 100 <= value <= 599:
+                return int(value)
+    return None
+
+
+def retry_after(error: BaseException, now: datetime) -> float | None:
+    """Seconds the other side asked us to wait, by a Retry-After header in seconds or as a date."""
+    for holder in (error, getattr(error, "response", None)):
+        headers = getattr(holder, "headers", None)
+        if headers is not None and hasattr(headers, "get"):
+            value = str(headers.get("Retry-After") or headers.get("retry-after") or "")
+            if value.isascii() and value.isdigit():
+                return float(value)
+            try:
+                return max((parsedate_to_datetime(value) - now).total_seconds(), 0.0)
+            except (ValueError, TypeError, OverflowError):  # no date, or none we can reckon with
+                continue
+    return None
+
+
+def delay_after(
+    policy: RetryPolicy,
+    error: BaseException,
+    error_count: int,
+    draw: float,
+    now: datetime,
+    *,
+    unknown_errors: str = "retry",
+    retries: int | None = None,
+) -> float | None:
+    """What a failure leads to: seconds until the next try, or None when it is the last."""
+    match classify(error):
+        case ErrorClass.FATAL:
+            return None
+        case ErrorClass.UNKNOWN if unknown_errors == "fail":
+            return None
+    delay = next_delay(policy, error_count, draw, retry_after(error, now), retries)
+    if isinstance(error, Retry) and error.delay is not None and delay is not None:
+        return min(max(error.delay, 0.0), MAX_DELAY_SECONDS)
+    return delay

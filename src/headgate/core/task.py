@@ -1,0 +1,268 @@
+"""The task record, what a caller may ask for, and what a type says about its tasks."""
+
+import json
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, NoReturn
+
+from headgate.core.errors import Invalid
+from headgate.core.retry import RetryPolicy, never
+from headgate.core.states import State
+
+MAX_JSON_BYTES = 256 * 1024
+MAX_JSON_DEPTH = 64
+MAX_ERROR_BYTES = 16 * 1024
+MAX_NAME = 255
+MAX_SECONDS = 100 * 366 * 24 * 3600.0
+MAX_LOST = 3  # lost leases after which a task is taken for poison
+DEFAULT_LANE = "default"
+DEFAULT_PRIORITY = 5
+_INT64 = 1 << 63
+_INT32 = 1 << 31
+
+
+@dataclass(frozen=True, slots=True)
+class NewTask:
+    """What a caller asks for; whatever is None comes from the task's type."""
+
+    type: str
+    ext: str = "{}"  # JSON text, as are result and progress
+    tenant_id: int = 0
+    creator: int = 0
+    name: str | None = None
+    lane: str | None = None
+    category: str | None = None
+    priority: int = DEFAULT_PRIORITY
+    mutex: str | None = None
+    rate_key: str | None = None
+    agent_id: str | None = None
+    unique_key: str | None = None
+    start_time: datetime | None = None
+    delay_seconds: float | None = None
+    max_error_count: int | None = None
+    timeout_seconds: float | None = None
+    parent_id: int | None = None
+    retry_of: int | None = None
+    correlation_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskType:
+    """What holds for every task of one type, now: an edit takes effect at once, for waiting tasks too."""
+
+    code: str
+    name: str = ""
+    category: str = ""
+    lane: str = DEFAULT_LANE
+    uses: tuple[str, ...] = ()
+    retry: RetryPolicy = never
+    timeout_seconds: float = 1800.0
+    need_manual: bool = False
+    unknown_errors: str = "retry"
+    callback: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_name("type", self.code)
+        check_name("lane", self.lane)
+        for resource in self.uses:
+            check_name("resource", resource)
+            if "," in resource:
+                raise Invalid("a resource's name has no comma")
+        if len(set(self.uses)) < len(self.uses):
+            raise Invalid("a type names each resource once")
+        if not self.timeout_seconds > 0:
+            raise Invalid("a timeout is above 0")
+        if self.unknown_errors not in ("retry", "fail"):
+            raise Invalid("unknown_errors is 'retry' or 'fail'")
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One row, as it was when read. Times are in UTC."""
+
+    id: int
+    tenant_id: int
+    type: str
+    creator: int
+    start_time: datetime
+    status: State
+    executing_deadline: datetime | None
+    exec_id: str | None
+    error_count: int
+    error_info: str | None
+    category: str
+    remark: str | None
+    ext: str
+    result: str | None
+    exec_time: float | None
+    create_date: datetime
+    update_date: datetime
+    name: str | None
+    lane: str
+    priority: int
+    mutex: str | None
+    rate_key: str | None
+    agent_id: str | None
+    unique_key: str | None
+    parent_id: int | None
+    root_id: int | None
+    retry_of: int | None
+    correlation_id: str | None
+    attempt: int
+    lost_count: int
+    progress: str | None
+    worker_id: int | None
+    scheduling_time: datetime | None
+    started_at: datetime | None
+    finished_at: datetime | None
+    max_error_count: int | None
+    timeout_seconds: float | None
+    cancel_requested: bool
+    pause_requested: bool
+    has_children: bool
+    skip_callback: bool
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """What an executor holds: the task as it was claimed, the exec_id that fences its writes, its deadline.
+
+    `attempt` only ever grows for a task, so it serves outside systems as a fence.
+    """
+
+    id: int
+    exec_id: str
+    tenant_id: int
+    type: str
+    ext: str
+    attempt: int
+    executing_deadline: datetime
+    error_count: int
+    lost_count: int
+    max_error_count: int | None
+    lane: str
+    mutex: str | None
+    priority: int
+    creator: int
+    parent_id: int | None
+    root_id: int | None
+    correlation_id: str | None
+    name: str | None
+    category: str
+    status: State = State.RUNNING
+
+    @property
+    def cancel_requested(self) -> bool:
+        return False  # not known here: the request travels as an answer to a beat or progress
+
+    pause_requested = cancel_requested
+    has_children = cancel_requested
+    skip_callback = cancel_requested
+
+
+def check(new: NewTask) -> None:
+    """Raise `Invalid`, naming the field, unless `new` may be stored as it is."""
+    check_name("type", new.type)
+    for label in ("name", "lane", "category", "mutex", "rate_key", "agent_id", "unique_key", "correlation_id"):
+        value = getattr(new, label)
+        if value is not None:
+            check_name(label, value, empty=label in ("name", "category"))
+    for label in ("tenant_id", "creator", "parent_id", "retry_of"):
+        _check_int(label, getattr(new, label), _INT64)
+    _check_int("priority", new.priority, _INT64)
+    _check_int("max_error_count", new.max_error_count, _INT32, least=0)
+    _check_seconds("timeout_seconds", new.timeout_seconds, above_zero=True)
+    _check_seconds("delay_seconds", new.delay_seconds)
+    if new.start_time is not None:
+        _check_start_time(new)
+    check_json("ext", new.ext)
+
+
+def _check_start_time(new: NewTask) -> None:
+    if not isinstance(new.start_time, datetime) or new.start_time.tzinfo is None:
+        raise Invalid("start_time is a time with a time zone")
+    if not 1970 < new.start_time.year < 9999:
+        raise Invalid("start_time is out of range")
+    if new.delay_seconds is not None:
+        raise Invalid("give start_time or delay_seconds, not both")
+
+
+def _check_seconds(label: str, value: float | None, *, above_zero: bool = False) -> None:
+    if value is None:
+        return
+    if type(value) not in (int, float):
+        raise Invalid(f"{label} is a number of seconds")
+    if not 0 <= value < MAX_SECONDS or (above_zero and value == 0):
+        raise Invalid(f"{label} is out of range")
+
+
+def check_name(label: str, value: str, *, empty: bool = False) -> None:
+    if not isinstance(value, str):
+        raise Invalid(f"{label} is text")
+    if not value and not empty:
+        raise Invalid(f"{label} is empty")
+    if len(value) > MAX_NAME:
+        raise Invalid(f"{label} is longer than {MAX_NAME} characters")
+    if "\0" in value:
+        raise Invalid(f"{label} holds a NUL character")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise Invalid(f"{label} holds a lone surrogate") from None
+
+
+def _check_int(label: str, value: int | None, limit: int, least: int | None = None) -> None:
+    if value is None:
+        return
+    if type(value) is not int:
+        raise Invalid(f"{label} is a whole number")
+    if not (-limit if least is None else least) <= value < limit:
+        raise Invalid(f"{label} is out of range")
+
+
+def check_json(label: str, text: str, limit: int = MAX_JSON_BYTES) -> None:
+    """Raise `Invalid` unless `text` is JSON within the limits of size and depth."""
+    if not isinstance(text, str):
+        raise Invalid(f"{label} is JSON text")
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        raise Invalid(f"{label} holds a lone surrogate") from None
+    if size > limit:
+        raise Invalid(f"{label} is {size} bytes long, {limit} at most")
+    try:
+        value = json.loads(text, parse_constant=_no_such_number, parse_float=_finite)
+    except (ValueError, RecursionError) as error:
+        raise Invalid(f"{label} is not JSON: {error}") from None
+    if text.count("{") + text.count("[") > MAX_JSON_DEPTH and _depth(value) > MAX_JSON_DEPTH:
+        raise Invalid(f"{label} is nested deeper than {MAX_JSON_DEPTH}")
+
+
+def _no_such_number(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON number")
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    return _no_such_number(digits) if value in (float("inf"), float("-inf")) else value
+
+
+def _depth(value: object) -> int:
+    deepest, level = 0, [value]
+    while level and deepest <= MAX_JSON_DEPTH:
+        below: list[object] = []
+        for item in level:
+            if isinstance(item, dict):
+                below.extend(item.values())
+            elif isinstance(item, list):
+                below.extend(item)
+        deepest += any(isinstance(item, dict | list) for item in level)
+        level = below
+    return deepest
+
+
+def clip(text: str, limit: int = MAX_ERROR_BYTES) -> str:
+    """`text` as it can be stored: no NUL, no lone surrogate, cut at a character within `limit` bytes."""
+    raw = text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace")
+    return raw.decode() if len(raw) <= limit else raw[:limit].decode("utf-8", "ignore")

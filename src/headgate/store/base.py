@@ -1,0 +1,562 @@
+"""The store: what the rest of Headgate may rely on, promise by promise, on either database.
+
+Each method is one transaction, on disk when it returns; where it takes more than one it says so. Whatever raises has
+changed nothing.
+"""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Sequence
+from datetime import datetime
+from typing import Any, Self, TypeVar
+
+from headgate.core.errors import HeadgateError, Invalid
+from headgate.core.events import Happening
+from headgate.core.gates import Bucket, Gate, Room, evaluate
+from headgate.core.limits import Rate
+from headgate.core.machine import (
+    CancelRequested,
+    Delivered,
+    Discarded,
+    Event,
+    PauseRequested,
+    Prioritized,
+    Rescheduled,
+    Resolved,
+    Resumed,
+    RetryAsked,
+)
+from headgate.core.states import FINAL, State
+from headgate.core.task import Execution, NewTask, Task, TaskType, check
+from headgate.store import catalog as catalogs
+from headgate.store import (
+    claim_postgres,
+    claim_sqlite,
+    claims,
+    due,
+    families,
+    feed,
+    history,
+    line,
+    partitions,
+    reports,
+    tasks,
+    workers,
+)
+from headgate.store.catalog import Catalog
+from headgate.store.claims import Claimed, ClaimRequest, Control, Outcome
+from headgate.store.deferred import Deferred
+from headgate.store.feed import Cursor
+from headgate.store.group import Call, Group
+from headgate.store.memory import Memory
+from headgate.store.migrate import Migration, migrate, plan
+from headgate.store.postgres import Postgres
+from headgate.store.reports import Count, Filter, LogLine, Page, TypeStatistics
+from headgate.store.rows import read
+from headgate.store.sql import Db, Wakes, moment
+from headgate.store.sqlite import Sqlite
+from headgate.store.tasks import Idempotency, Submitted
+from headgate.store.workers import Asked, Worker
+
+T = TypeVar("T")
+
+PERSON = "person"
+SYSTEM = "system"
+MOST_PER_TRANSACTION = 5_000
+MOST_SHARED = 500
+CATALOG_SECONDS = 1.0
+MUTEX_SECONDS = 2 * 3600.0
+
+
+class Store:
+    """Tasks, and all that decides when they run, on SQLite or PostgreSQL."""
+
+    def __init__(self, database: Sqlite | Postgres, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._database = database
+        self._catalog = Catalog()
+        self._catalog_lock = threading.Lock()
+        self._catalog_read_at = -1e18
+        self._monotonic = monotonic
+        self._memory = Memory(monotonic)
+        self._listeners: list[Callable[[Wakes], None]] = [self._memory.woken]
+        self._submits: Group[tuple[list[NewTask], str], list[Submitted]] = Group(self._submit_together)
+        database.on_wake = self._tell
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of every connection."""
+        self._database.close()
+
+    @property
+    def dialect(self) -> str:
+        return self._database.dialect
+
+    def on_wake(self, listener: Callable[[Wakes], None]) -> None:
+        """Call `listener` after each commit of this process that made something claimable."""
+        self._listeners.append(listener)
+
+    # schema
+
+    def migrate(self) -> list[Migration]:
+        """Bring the schema up to date; the steps taken. Any number of processes may call it at once."""
+        taken = self._write(migrate)
+        self.make_partitions()
+        return taken
+
+    def migration_plan(self) -> list[Migration]:
+        """The steps `migrate` would take."""
+        return self._read(plan)
+
+    def make_partitions(self) -> list[str]:
+        """Make room for the audit rows of the next days (PostgreSQL)."""
+        return self._write(partitions.make_partitions)
+
+    # types, lanes, resources, rate limits
+
+    def put_type(self, kind: TaskType, *, edited: bool = False, actor: str = SYSTEM) -> None:
+        """Add or replace a task type. A program's registration never overwrites what a person `edited`."""
+        self._write(lambda db: catalogs.put_type(db, kind, edited=edited, actor=actor))
+
+    def remove_type(self, code: str, *, actor: str = PERSON) -> None:
+        """Forget a type: nothing new of it is taken on; what is there ends by the defaults."""
+        self._write(lambda db: catalogs.remove_type(db, code, actor))
+
+    def types(self) -> dict[str, TaskType]:
+        """Every type, by its code, as it stands."""
+        return dict(self._read(self._fresh_catalog).types)
+
+    def set_capacity(self, lane: str, capacity: int | None, *, actor: str = PERSON) -> None:
+        """How many tasks of a lane may run at once, from now on; None lifts the limit. Older runs may go on."""
+        self._write(lambda db: catalogs.set_capacity(db, lane, capacity, actor))
+        self._memory.forget()
+
+    def pause_lane(self, lane: str | None = None, *, actor: str = PERSON) -> bool:
+        """Let nothing more of a lane start, or nothing at all (None); False if it was so already."""
+        return self._write(lambda db: catalogs.set_paused(db, lane, True, actor))
+
+    def resume_lane(self, lane: str | None = None, *, actor: str = PERSON) -> bool:
+        """Take back `pause_lane`; False if it was not paused."""
+        return self._write(lambda db: catalogs.set_paused(db, lane, False, actor))
+
+    def everything_paused(self) -> bool:
+        return self._read(catalogs.everything_paused)
+
+    def lanes(self) -> list[Room]:
+        return self._read(catalogs.lanes)
+
+    def set_resource(self, name: str, capacity: int, *, actor: str = PERSON) -> None:
+        """How many tasks may use a resource at once, from now on."""
+        self._write(lambda db: catalogs.set_resource(db, name, capacity, actor))
+
+    def resources(self) -> list[Room]:
+        return self._read(catalogs.resources)
+
+    def set_rate_limit(self, name: str, limit: Rate | None, *, actor: str = PERSON) -> None:
+        """Limit the starts of `lane:NAME`, `type:CODE` or `key:NAME`, over all processes; None lifts the limit."""
+        self._write(lambda db: catalogs.set_rate_limit(db, name, limit, actor))
+        self._memory.forget()
+
+    def rate_limits(self) -> list[Bucket]:
+        return self._read(catalogs.rate_limits)
+
+    # submitting
+
+    def submit(self, new: NewTask, *, actor: str = PERSON, once: Idempotency | None = None) -> Submitted:
+        """Make a task; it is on disk when this returns. Concurrent callers share a commit."""
+        return self.submit_many([new], actor=actor, once=once)[0]
+
+    def submit_many(
+        self, wishes: Sequence[NewTask], *, actor: str = PERSON, once: Idempotency | None = None
+    ) -> list[Submitted]:
+        """Make many tasks, all or none, in the order given."""
+        if not wishes:
+            return []
+        if len(wishes) > MOST_PER_TRANSACTION:
+            raise Invalid(f"{MOST_PER_TRANSACTION} tasks at most in one call")
+        for new in wishes:
+            check(new)
+        self._make_streams(wishes)
+        if once is not None:
+            if len({new.tenant_id for new in wishes}) > 1:
+                raise Invalid("an idempotent call is for one tenant")
+            return self._write(lambda db: tasks.insert_once(db, self._catalog, wishes, actor, once))
+        if (
+            self.dialect == "postgres"
+            and len(wishes) <= MOST_SHARED
+            and not any(new.mutex or new.parent_id or new.unique_key for new in wishes)
+        ):
+            return self._submits.call((list(wishes), actor))
+        return self._write(lambda db: tasks.insert(db, self._catalog, wishes, actor))
+
+    def _submit_together(self, inbox: "deque[Call[tuple[list[NewTask], str], list[Submitted]]]") -> None:
+        """Make the tasks of every caller that waits (with one actor) in one transaction; if that fails, one by one."""
+        calls = [inbox.popleft()]
+        size, actor = len(calls[0].item[0]), calls[0].item[1]
+        while inbox and inbox[0].item[1] == actor and size + len(inbox[0].item[0]) <= MOST_SHARED:
+            size += len(inbox[0].item[0])
+            calls.append(inbox.popleft())
+        wishes = [new for call in calls for new in call.item[0]]
+        try:
+            made: list[Submitted] = self._write(lambda db: tasks.insert(db, self._catalog, wishes, actor))
+            for call in calls:
+                count = len(call.item[0])
+                call.succeed(made[:count])
+                del made[:count]
+        except HeadgateError as error:
+            if len(calls) == 1:
+                calls[0].fail(error)
+            else:
+                self._submit_apart(calls)
+        except BaseException as error:
+            for call in calls:
+                call.fail(error)
+            if not isinstance(error, Exception):
+                raise
+
+    def _submit_apart(self, calls: "list[Call[tuple[list[NewTask], str], list[Submitted]]]") -> None:
+        for call in calls:
+            self._submit_together(deque([call]))
+
+    def _make_streams(self, wishes: Iterable[NewTask]) -> None:
+        """In a transaction of its own: a stream is shared, and must not go with a submit that fails."""
+        catalog = self._recent_catalog()
+        missing = {
+            key
+            for new in wishes
+            if (key := catalogs.stream_key(new, catalog.types.get(new.type) or self._known_type(new.type)))
+            not in catalog.ids
+        }
+        if missing:
+            self._write(lambda db: catalogs.add_streams(db, sorted(missing)))
+            self._read(self._fresh_catalog)
+
+    def _known_type(self, code: str) -> TaskType:
+        return self._read(lambda db: catalogs.known_type(db, self._catalog, code))
+
+    # looking up
+
+    def get(self, task_id: int, tenant_id: int | None = None) -> Task:
+        """The task, live or in history; `NotFound`, also for another tenant's."""
+        return self._read(lambda db: read(db, task_id, tenant_id))
+
+    def find(self, wanted: Filter | None = None, *, cursor: int | None = None, limit: int = 50) -> Page:
+        """A page of tasks, live and in history, newest first."""
+        return self._read(lambda db: reports.find(db, wanted or Filter(), cursor, limit))
+
+    def events(self, task_id: int, *, after: int = 0, limit: int = 200) -> list[Happening]:
+        """What happened to a task, oldest first."""
+        return self._read(lambda db: feed.events_of(db, task_id, after, limit))
+
+    def feed(self, cursor: Cursor, limit: int = 500) -> tuple[list[Happening], Cursor]:
+        """Everything that happened after `cursor`, each event once; late commits come late, none is skipped."""
+        return self._read(lambda db: feed.read_feed(db, cursor, limit))
+
+    def last_event(self) -> Cursor:
+        """A cursor behind everything that is visible now."""
+        return Cursor(self._read(feed.last_event))
+
+    def log(self, task_id: int, *, after: int = 0, limit: int = 200) -> list[LogLine]:
+        """A task's own log lines, oldest first."""
+        return self._read(lambda db: reports.log_of(db, task_id, after, limit))
+
+    def checkpoints(self, task_id: int) -> dict[str, str]:
+        """What a task's executions have saved, by name, as JSON."""
+        return self._read(lambda db: reports.checkpoints_of(db, task_id))
+
+    def why(self, task_id: int, tenant_id: int | None = None) -> list[Gate]:
+        """Every gate of a task, open or shut, and the reason."""
+        return self._read(lambda db: self._why(db, task_id, tenant_id))
+
+    def _why(self, db: Db, task_id: int, tenant_id: int | None) -> list[Gate]:
+        task = read(db, task_id, tenant_id)
+        facts = reports.facts_of(db, self._fresh_catalog(db), task)
+        return evaluate(task, facts, moment(db.rows(tasks.NOW)[0][0]))
+
+    def take_sample(self) -> None:
+        """Count what waits, for `counts`."""
+        self._write(reports.take_sample)
+
+    def counts(self) -> list[Count]:
+        """How many tasks of each lane are in each state: what runs exactly, the rest as last sampled."""
+        return self._read(reports.counts)
+
+    def depth(self, lane: str) -> int:
+        """How many tasks of a lane are queued; 10,001 stands for anything above 10,000."""
+        return self._read(lambda db: reports.depth(db, self._fresh_catalog(db), lane))
+
+    def statistics(self, seconds: float = 24 * 3600) -> list[TypeStatistics]:
+        """Run times and success rate per type, over what finished in the last `seconds`."""
+        return self._read(lambda db: reports.statistics(db, seconds))
+
+    # acting upon a task
+
+    def cancel(self, task_id: int, reason: str = "", *, actor: str = PERSON, tenant_id: int | None = None) -> Task:
+        """End a task early: at once before its start, else by asking its execution, or its children, to stop."""
+        task = self._act(task_id, lambda task: CancelRequested(reason), actor, tenant_id)
+        if task.status is State.WAITING:
+            self.cancel_family(task.id, actor=actor)
+            return self.get(task_id)
+        return task
+
+    def pause(self, task_id: int, *, actor: str = PERSON, tenant_id: int | None = None) -> Task:
+        """Hold a task: at once before its start, else at its execution's next checkpoint."""
+        return self._act(task_id, lambda task: PauseRequested(), actor, tenant_id)
+
+    def resume(self, task_id: int, *, actor: str = PERSON, tenant_id: int | None = None) -> Task:
+        """Let a paused task go on."""
+        return self._write(
+            lambda db: tasks.act(
+                db, self._fresh_catalog(db), task_id, lambda task: Resumed(tasks.is_due(db, task)), actor, tenant_id
+            )
+        )
+
+    def prioritize(
+        self, task_id: int, priority: int | None = None, *, actor: str = PERSON, tenant_id: int | None = None
+    ) -> Task:
+        """Give a task another priority; None puts it at the head of its lane."""
+        if priority is not None and not -(1 << 63) <= priority < 1 << 63:
+            raise Invalid("priority is out of range")
+        return self._write(
+            lambda db: tasks.act(
+                db,
+                self._fresh_catalog(db),
+                task_id,
+                lambda task: Prioritized(tasks.head_of_lane(db, task) if priority is None else priority),
+                actor,
+                tenant_id,
+            )
+        )
+
+    def reschedule(
+        self, task_id: int, start_time: datetime, *, actor: str = PERSON, tenant_id: int | None = None
+    ) -> Task:
+        """Give a task that waits for its time another one."""
+        if start_time.tzinfo is None:
+            raise Invalid("start_time is a time with a time zone")
+        return self._act(task_id, lambda task: Rescheduled(start_time), actor, tenant_id)
+
+    def retry(self, task_id: int, *, actor: str = PERSON, tenant_id: int | None = None) -> Task:
+        """Run a task again: a dead or retrying one itself, at once; a final one as a linked copy."""
+        task = self.get(task_id, tenant_id)
+        if task.status in FINAL:
+            return self.get(self.submit(tasks.copy_of(task), actor=actor).id)
+        return self._act(task_id, lambda task: RetryAsked(), actor, tenant_id)
+
+    def resolve(self, task_id: int, remark: str, *, actor: str = PERSON, tenant_id: int | None = None) -> Task:
+        """A person dealt with a dead task."""
+        return self._act(task_id, lambda task: Resolved(remark), actor, tenant_id)
+
+    def discard(self, task_id: int, *, actor: str = PERSON, tenant_id: int | None = None) -> Task:
+        """A person gives a dead task up."""
+        return self._act(task_id, lambda task: Discarded(), actor, tenant_id)
+
+    def delivered(self, task_id: int, *, actor: str = SYSTEM) -> Task:
+        """A task's callback has arrived: `notifying` → `succeeded`."""
+        return self._act(task_id, lambda task: Delivered(), actor, None)
+
+    def _act(self, task_id: int, event: Callable[[Task], Event], actor: str, tenant_id: int | None) -> Task:
+        task = self._write(lambda db: tasks.act(db, self._fresh_catalog(db), task_id, event, actor, tenant_id))
+        if task.parent_id is not None and (task.status in FINAL or task.status is State.DEAD):
+            self.close_family(task.parent_id)
+        return task
+
+    # executing
+
+    def register(
+        self,
+        name: str,
+        *,
+        types: Collection[str] | None = None,
+        lease_seconds: float = 30.0,
+        agent_id: str | None = None,
+        tenant_id: int | None = None,
+    ) -> int:
+        """A new worker, or agent, with a fresh lease; its id."""
+        return self._write(lambda db: workers.register(db, name, types, lease_seconds, agent_id, tenant_id))
+
+    def beat(self, worker_id: int, held: Collection[int] = ()) -> list[Asked]:
+        """Renew a worker's lease; what is asked of the tasks it holds. `WorkerLost`: stop everything, register anew."""
+        return self._write(lambda db: workers.beat(db, worker_id, held))
+
+    def asked(self, worker_id: int, held: Collection[int]) -> list[Asked]:
+        """What is asked of the tasks a worker holds."""
+        return self._read(lambda db: workers.asked(db, worker_id, held))
+
+    def leave(self, worker_id: int) -> None:
+        """A worker goes in good order."""
+        self._write(lambda db: workers.leave(db, worker_id))
+
+    def workers(self, *, lost_too: bool = False) -> list[Worker]:
+        return self._read(lambda db: workers.workers(db, lost_too=lost_too))
+
+    def claim(self, request: ClaimRequest) -> Claimed:
+        """Start what every gate lets through, in the order of priority, then creation.
+
+        At most one caller gets a task. Lanes, resources, rate limits and mutexes are never exceeded. `WorkerLost`
+        if the worker was declared lost.
+        """
+        return self._write(lambda db: self._claim(db, request))
+
+    def settle(self, outcomes: Sequence[Outcome], *, actor: str = SYSTEM) -> list[State | None]:
+        """Record how executions ended; what each task is now, or None where another exec_id owns it by now.
+
+        Closes families afterwards, in transactions of their own.
+        """
+        done, _ = self.settle_and_claim(outcomes, None, actor=actor)
+        return done
+
+    def settle_and_claim(
+        self, outcomes: Sequence[Outcome], request: ClaimRequest | None, *, actor: str = SYSTEM
+    ) -> tuple[list[State | None], Claimed]:
+        """`settle` and `claim` in one transaction: what a busy worker does all day."""
+        if not outcomes and request is None:
+            return [], Claimed([])
+        done, claimed = self._write(lambda db: self._settle_and_claim(db, outcomes, request, actor))
+        for outcome, after in zip(outcomes, done, strict=True):
+            if after is State.WAITING:
+                self.close_family(outcome.execution.id)
+            elif outcome.execution.parent_id is not None and after is not None:
+                self.close_family(outcome.execution.parent_id)
+        return done, claimed
+
+    def try_start(self, task_id: int, exec_id: str, *, actor: str = SYSTEM) -> Execution | None:
+        """Confirm the start of a task handed over as `scheduling`; None if it is not this exec_id's to start."""
+        return self._write(lambda db: claims.try_start(db, self._fresh_catalog(db), task_id, exec_id, actor))
+
+    def progress(self, task_id: int, exec_id: str, progress: str, *, actor: str = SYSTEM) -> Control:
+        """Note how far an execution is (JSON); what is asked of it. `StaleExecution` if it owns the task no more."""
+        return self._write(lambda db: claims.report_progress(db, task_id, exec_id, progress, actor))
+
+    def add_log(self, task_id: int, exec_id: str, lines: Sequence[tuple[str, str]]) -> Control:
+        """Keep log lines (level, message) with the task; like `progress` otherwise."""
+        return self._write(lambda db: claims.add_log(db, task_id, exec_id, lines))
+
+    def save_checkpoint(self, task_id: int, exec_id: str, name: str, state: str) -> Control:
+        """Keep a named state (JSON) that later executions of the task find; like `progress` otherwise."""
+        return self._write(lambda db: claims.save_checkpoint(db, task_id, exec_id, name, state))
+
+    def give_back(self, task_id: int, exec_id: str, *, actor: str = SYSTEM) -> None:
+        """Let go of a task without having failed: back to the line, nothing counted."""
+        self._write(lambda db: claims.give_back(db, self._fresh_catalog(db), task_id, exec_id, actor))
+
+    # duties
+
+    def bring_due(self, limit: int = 1000) -> int:
+        """Move tasks whose time has come on to the line; how many."""
+        return self._write(lambda db: due.bring_due(db, self._fresh_catalog(db), limit))
+
+    def repair_lines(self, after: line.Key = (-(1 << 63), ""), limit: int = 200) -> line.Key | None:
+        """Put a page of mutex lines in order; where to go on, or None at the end."""
+        return self._write(lambda db: due.repair_lines(db, after, limit))
+
+    def mark_lost(self, worker_id: int, lease_until: datetime) -> bool:
+        """Declare a worker lost whose lease still is `lease_until`; False if it has beaten since."""
+        return self._write(lambda db: workers.mark_lost(db, worker_id, lease_until))
+
+    def lost_holders(self) -> list[int]:
+        """Lost workers that still hold tasks."""
+        return self._read(workers.lost_holders)
+
+    def rescue(self, worker_id: int, *, limit: int = 500) -> list[Task]:
+        """Give back a page of what a lost worker held; those tasks, as they were. Closes families afterwards."""
+        return self._ended(self._write(lambda db: claims.rescue(db, self._fresh_catalog(db), worker_id, limit)))
+
+    def end_overdue(self, *, limit: int = 500, mutex_seconds: float = MUTEX_SECONDS) -> list[Task]:
+        """End what is past its deadline or has held its mutex too long; those tasks, as they were."""
+        return self._ended(
+            self._write(lambda db: claims.end_overdue(db, self._fresh_catalog(db), limit, mutex_seconds))
+        )
+
+    def return_unstarted(self, seconds: float, *, limit: int = 500, actor: str = SYSTEM) -> list[Task]:
+        """Put back in line what was handed over more than `seconds` ago and never confirmed."""
+        return self._write(lambda db: claims.return_unstarted(db, self._fresh_catalog(db), seconds, limit, actor))
+
+    def close_family(self, parent_id: int) -> bool:
+        """End a waiting parent none of whose children is open, and its own parent after it; False if it goes on."""
+        closed = False
+        while True:
+            parent = self._close_family(parent_id)
+            if parent is None:
+                return closed
+            closed = True
+            if parent.parent_id is None:
+                return closed
+            parent_id = parent.parent_id
+
+    def _close_family(self, parent_id: int) -> Task | None:
+        return self._write(lambda db: families.close_family(db, self._fresh_catalog(db), parent_id))
+
+    def cancel_family(self, parent_id: int, *, actor: str = SYSTEM, limit: int = 500) -> None:
+        """Cancel a parent's children, page by page and down to the last; then end the parent if it can."""
+        while page := self._write(
+            lambda db: families.cancel_children(db, self._fresh_catalog(db), parent_id, limit, actor)
+        ):
+            for child in page:
+                if child.has_children:
+                    self.cancel_family(child.id, actor=actor, limit=limit)
+        self.close_family(parent_id)
+
+    def waiting_parents(self, *, after: int = 0, limit: int = 500) -> list[int]:
+        """Parents that wait, in pages: for the duty that looks after families whose closer died."""
+        return self._read(lambda db: families.waiting_parents(db, after, limit))
+
+    def archive(self, *, seconds: float = 0.0, limit: int = 1000) -> int:
+        """Move a batch of tasks finished more than `seconds` ago to history; how many."""
+        return self._write(lambda db: history.archive(db, seconds, limit))
+
+    def purge(self, states: Collection[State], *, seconds: float, limit: int = 1000) -> int:
+        """Remove a batch of history in `states` that ended more than `seconds` ago; how many."""
+        return self._write(lambda db: history.purge(db, list(states), seconds, limit))
+
+    # inside
+
+    def _settle_and_claim(
+        self, db: Db, outcomes: Sequence[Outcome], request: ClaimRequest | None, actor: str
+    ) -> "tuple[list[State | None], Claimed] | Deferred[tuple[list[State | None], Claimed]]":
+        done = claims.settle(db, self._fresh_catalog(db), outcomes, actor) if outcomes else []
+        claimed = Claimed([]) if request is None else self._claim(db, request)
+        if isinstance(claimed, Deferred):
+            return Deferred(lambda: (done, claimed.finish()))
+        return done, claimed
+
+    def _claim(self, db: Db, request: ClaimRequest) -> "Claimed | Deferred[Claimed]":
+        if self.dialect == "postgres":
+            return claim_postgres.claim(db, self._catalog, request, self._memory)
+        now = moment(db.rows(tasks.NOW)[0][0]).timestamp()
+        claimed = claim_sqlite.claim(db, self._catalog, request, self._memory.last_tenant, now)
+        if claimed.executions:
+            self._memory.last_tenant = claimed.executions[-1].tenant_id
+        return claimed
+
+    def _ended(self, ended: list[Task]) -> list[Task]:
+        for parent_id in families.parents_of(ended):
+            self.close_family(parent_id)
+        return ended
+
+    def _fresh_catalog(self, db: Db) -> Catalog:
+        with self._catalog_lock:
+            catalogs.refresh(db, self._catalog)
+            self._catalog_read_at = self._monotonic()
+        return self._catalog
+
+    def _recent_catalog(self) -> Catalog:
+        """Good enough to take on work by: a second old at most."""
+        if self._monotonic() - self._catalog_read_at >= CATALOG_SECONDS:
+            self._read(self._fresh_catalog)
+        return self._catalog
+
+    def _tell(self, wakes: Wakes) -> None:
+        for listener in self._listeners:
+            listener(wakes)
+
+    def _write(self, operation: Callable[[Any], "T | Deferred[T]"]) -> T:
+        return self._database.write(operation)  # type: ignore[return-value]
+
+    def _read(self, operation: Callable[[Any], T]) -> T:
+        return self._database.read(operation)

@@ -1,0 +1,161 @@
+"""The claim on SQLite: one writer at a time, so what is read stands until it is written."""
+
+from headgate.core.gates import EVERYTHING, Candidate, choose
+from headgate.core.limits import Rate, take, tokens
+from headgate.settings import new_ids
+from headgate.store.catalog import Catalog, refresh
+from headgate.store.claims import (
+    FIRST,
+    LIVE_WORKER,
+    TAKEN_COLUMNS,
+    Claimed,
+    ClaimRequest,
+    answered,
+    ask_again,
+    candidate_of,
+    execution_of,
+    first_share,
+    has_room,
+    keep_answer,
+    require_live,
+    take_rows,
+)
+from headgate.store.line import settle_lines
+from headgate.store.sql import Db, Statement
+
+LANES = Statement("SELECT name, capacity, paused FROM lane")
+RESOURCES = Statement("SELECT name, capacity FROM resource")
+RATES = Statement("SELECT name, rate, burst, tat FROM rate_limit")
+HELD_IN_LANE = Statement("SELECT count(*) FROM task WHERE lane = :lane AND status IN ('scheduling', 'running')")
+USING = Statement("SELECT uses FROM task WHERE uses IS NOT NULL AND status IN ('scheduling', 'running')")
+# Hops over the ready index: streams that have nothing are not visited.
+READY_STREAMS = Statement(
+    sqlite="""
+    WITH RECURSIVE hop(stream_id) AS (
+        SELECT min(stream_id) FROM task WHERE status = 'queued'
+        UNION ALL
+        SELECT (SELECT min(t.stream_id) FROM task t WHERE t.status = 'queued' AND t.stream_id > h.stream_id)
+          FROM hop h WHERE h.stream_id IS NOT NULL
+    )
+    SELECT stream_id FROM hop WHERE stream_id IS NOT NULL
+    """
+)
+HEADS = Statement(
+    sqlite="""
+    SELECT priority, id, stream_id, mutex FROM task
+     WHERE stream_id = :stream_id AND status = 'queued' AND (priority, id) > (:priority, :id)
+     ORDER BY priority, id LIMIT :limit
+    """
+)
+HEADS_OF_CREATOR = Statement(
+    sqlite="""
+    SELECT priority, id, stream_id, mutex FROM task
+     WHERE stream_id = :stream_id AND creator <> 0 AND status = 'queued' AND creator = :creator
+       AND (priority, id) > (:priority, :id)
+     ORDER BY priority, id LIMIT :limit
+    """
+)
+HEADS_OF_NOBODY = Statement(
+    sqlite="""
+    SELECT priority, id, stream_id, mutex FROM task
+     WHERE stream_id = :stream_id AND status = 'queued' AND creator = 0 AND (priority, id) > (:priority, :id)
+     ORDER BY priority, id LIMIT :limit
+    """
+)
+TAKE = Statement(
+    sqlite=f"""
+    UPDATE task
+       SET status = :after, exec_id = :exec_id, uses = :uses, attempt = attempt + 1, worker_id = :worker_id,
+           scheduling_time = :now,
+           started_at = CASE WHEN :after = 'running' THEN :now END,
+           executing_deadline = {{now + coalesce(timeout_seconds, :timeout)}}, update_date = :now, seq = seq + 1
+     WHERE id = :id AND status = 'queued'
+    RETURNING {TAKEN_COLUMNS}, tenant_id, seq
+    """
+)
+SET_TAT = Statement("UPDATE rate_limit SET tat = :tat WHERE name = :name")
+
+
+def claim(db: Db, catalog: Catalog, request: ClaimRequest, last_tenant: int, now: float) -> Claimed:
+    """Take what every gate lets through, in order, and hand it to the worker."""
+    require_live(db.rows(LIVE_WORKER, worker_id=request.worker_id), request.worker_id)
+    refresh(db, catalog)
+    if (before := answered(db, catalog, request)) is not None:
+        return before
+    streams = [
+        stream
+        for (stream_id,) in db.rows(READY_STREAMS)
+        if (stream := catalog.streams.get(stream_id)) is not None and request.serves(stream)
+    ]
+    if not streams:
+        return Claimed([])
+    lanes = {name: (capacity, paused) for name, capacity, paused in db.rows(LANES)}
+    if lanes[EVERYTHING][1]:
+        return Claimed([])
+    room, buckets = _room(db, {stream.lane for stream in streams}, lanes, now)
+    candidates = _candidates(db, catalog, request, [s.id for s in streams if has_room(catalog.gates(s), room)], room)
+    choice = choose(candidates, room, request.limit, last_tenant)
+    after = "scheduling" if request.confirm else "running"
+    taken = db.each(
+        TAKE,
+        ("id", "exec_id", "timeout", "uses"),
+        take_rows(choice, new_ids(len(choice.chosen)), catalog),
+        after=after, worker_id=request.worker_id,
+    ).rows()  # fmt: skip
+    kind = "scheduled" if request.confirm else "started"
+    db.note(
+        lambda: [(row[0], row[-2], row[-1], kind, "queued", after, row[1], None) for row in taken],
+        f"worker:{request.worker_id}",
+    )
+    for name, (limit, tat) in buckets.items():
+        if count := choice.taken.get(f"rate {name}"):
+            db.send(SET_TAT, name=name, tat=take(limit, tat, now, count))
+    settle_lines(db, [(c.tenant_id, c.mutex) for c in choice.chosen if c.mutex is not None])
+    keep_answer(db, request, [row[0] for row in taken])
+    order = {candidate.id: place for place, candidate in enumerate(choice.chosen)}
+    taken.sort(key=lambda row: order[row[0]])
+    return Claimed([execution_of(row[:-2], catalog) for row in taken])
+
+
+def _room(
+    db: Db, names: set[str], lanes: dict[str, tuple[int | None, bool]], now: float
+) -> tuple[dict[str, int], dict[str, tuple[Rate, float]]]:
+    """How much of every limited thing is left, and the buckets as they stand."""
+    room: dict[str, int] = {}
+    for name in names:
+        capacity, paused = lanes.get(name, (None, False))
+        if paused:
+            room[f"lane {name}"] = 0
+        elif capacity is not None:
+            [[held]] = db.rows(HELD_IN_LANE, lane=name)
+            room[f"lane {name}"] = max(capacity - held, 0)
+    for name, capacity in db.rows(RESOURCES):
+        room[f"resource {name}"] = capacity
+    for (uses,) in db.rows(USING):
+        for name in uses.split(","):
+            room[f"resource {name}"] = max(room.get(f"resource {name}", 0) - 1, 0)
+    buckets = {name: (Rate(rate, burst), tat) for name, rate, burst, tat in db.rows(RATES)}
+    room |= {f"rate {name}": tokens(limit, tat, now) for name, (limit, tat) in buckets.items()}
+    return room, buckets
+
+
+def _candidates(
+    db: Db, catalog: Catalog, request: ClaimRequest, stream_ids: list[int], room: dict[str, int]
+) -> list[Candidate]:
+    """The first of every open stream, a few at a time, until nothing unread could be chosen."""
+    candidates: list[Candidate] = []
+    heads = {None: HEADS, 0: HEADS_OF_NOBODY}.get(request.creator, HEADS_OF_CREATOR)
+    share = first_share(request.limit, len(stream_ids))
+    floors = dict.fromkeys(stream_ids, FIRST)
+    while floors:
+        for stream_id, (priority, task_id) in list(floors.items()):
+            rows = db.rows(
+                heads, stream_id=stream_id, priority=priority, id=task_id, creator=request.creator, limit=share
+            )
+            candidates += [candidate_of(row, catalog) for row in rows]
+            if len(rows) < share:
+                del floors[stream_id]
+            else:
+                floors[stream_id] = (rows[-1][0], rows[-1][1])
+        floors = {stream_id: floors[stream_id] for stream_id in ask_again(catalog, candidates, floors, room, request)}
+    return candidates

@@ -1,0 +1,113 @@
+"""Events in the order of their ids, without a gap: nothing is skipped because it committed late."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from headgate.core.errors import Invalid
+from headgate.core.events import Happening
+from headgate.store.sql import Db, Row, Statement, moment
+
+_COLUMNS = "e.id, e.task_id, e.tenant_id, e.seq, e.at, e.kind, e.before, e.after, e.actor, e.exec_id, e.detail"
+_JOINED = f"""
+    SELECT {_COLUMNS}, coalesce(t.correlation_id, h.correlation_id)
+      FROM task_event e LEFT JOIN task t ON t.id = e.task_id LEFT JOIN task_his h ON h.id = e.task_id
+"""
+NEWER = Statement(f"{_JOINED} WHERE e.id > :after ORDER BY e.id LIMIT :limit")
+LATE = Statement(
+    postgres=f"""
+    SELECT f.* FROM unnest(:firsts::bigint[], :lasts::bigint[]) AS gap(first, last)
+      CROSS JOIN LATERAL ({_JOINED} WHERE e.id BETWEEN gap.first AND gap.last) f
+     ORDER BY f.id
+    """
+)
+OF_TASK = Statement(f"{_JOINED} WHERE e.task_id = :task_id AND e.id > :after ORDER BY e.id LIMIT :limit")
+LAST = Statement("SELECT coalesce(max(id), 0) FROM task_event")
+# Only transactions that run now can still fill a gap: it is over when all of them have ended.
+HORIZON = Statement(
+    sqlite="SELECT 0, 0",
+    postgres="""
+    SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint, pg_snapshot_xmin(pg_current_snapshot())::text::bigint
+    """,
+)
+MOST_GAPS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Ids that were handed out and not seen; `xmax` is the first transaction that cannot own one of them."""
+
+    first: int
+    last: int
+    xmax: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """The highest id seen, and what may still come below it."""
+
+    high: int = 0
+    gaps: tuple[Gap, ...] = ()
+
+    def __str__(self) -> str:
+        return ";".join([str(self.high), *(f"{gap.first}-{gap.last}@{gap.xmax}" for gap in self.gaps)])
+
+    @staticmethod
+    def parse(text: str) -> "Cursor":
+        """The cursor that `str` wrote; `Invalid` for anything else."""
+        try:
+            high, *gaps = text.split(";")
+            parts = [gap.replace("@", "-").split("-") for gap in gaps]
+            return Cursor(int(high), tuple(Gap(int(first), int(last), int(xmax)) for first, last, xmax in parts))
+        except ValueError:
+            raise Invalid("not an event cursor") from None
+
+
+def read_feed(db: Db, cursor: Cursor, limit: int) -> tuple[list[Happening], Cursor]:
+    """Events after `cursor`, those that filled a gap first, and the cursor behind them."""
+    # The horizon is read before the events: a transaction that ended in between is then seen as still running.
+    horizon = db.send(HORIZON)
+    firsts, lasts = [gap.first for gap in cursor.gaps], [gap.last for gap in cursor.gaps]
+    late = db.send(LATE, firsts=firsts, lasts=lasts) if cursor.gaps else None
+    newer = db.send(NEWER, after=cursor.high, limit=limit)
+    [[xmax, xmin]] = horizon.rows()
+    late_rows = late.rows() if late else []
+    rows = newer.rows()
+    seen = [row[0] for row in rows]
+    gaps = _still_open(cursor.gaps, {row[0] for row in late_rows}, xmin)
+    gaps += _new_gaps(cursor.high, seen, xmax) if db.dialect == "postgres" else []
+    return [_happening(row) for row in (*late_rows, *rows)], Cursor(max([cursor.high, *seen]), tuple(gaps[-MOST_GAPS:]))
+
+
+def _still_open(gaps: Sequence[Gap], filled: set[int], xmin: int) -> list[Gap]:
+    left: list[Gap] = []
+    for gap in gaps:
+        if xmin >= gap.xmax:
+            continue
+        first = gap.first
+        for number in [*sorted(n for n in filled if gap.first <= n <= gap.last), gap.last + 1]:
+            if number > first:
+                left.append(Gap(first, number - 1, gap.xmax))
+            first = number + 1
+    return left
+
+
+def _new_gaps(high: int, seen: Sequence[int], xmax: int) -> list[Gap]:
+    before = [high, *seen]
+    return [Gap(a + 1, b - 1, xmax) for a, b in zip(before, seen, strict=False) if b > a + 1]
+
+
+def events_of(db: Db, task_id: int, after: int, limit: int) -> list[Happening]:
+    """A task's own events, oldest first."""
+    return [_happening(row) for row in db.rows(OF_TASK, task_id=task_id, after=after, limit=limit)]
+
+
+def last_event(db: Db) -> int:
+    return int(db.rows(LAST)[0][0])
+
+
+def _happening(row: Row) -> Happening:
+    (event_id, task_id, tenant_id, seq, at, kind, before, after, actor, exec_id, detail, correlation_id) = row
+    owner = None if exec_id is None else str(exec_id)
+    return Happening(
+        event_id, task_id, tenant_id, seq, moment(at), kind, before, after, actor, owner, correlation_id, detail
+    )

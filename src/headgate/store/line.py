@@ -1,0 +1,162 @@
+"""The lines of the mutexes: locked by stripe, then put in order by `core.mutex.rearrange`."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+from zlib import crc32
+
+from headgate.core.machine import Change
+from headgate.core.mutex import Place, rearrange
+from headgate.core.states import State
+from headgate.store.sql import Db, Statement
+from headgate.store.transitions import Write, apply
+
+Key = tuple[int, str]  # tenant_id, mutex
+
+STRIPES = 1024
+_SPACE = 0x6864  # keeps these advisory locks apart from other programs'
+
+# Transaction-level advisory locks: they cost no write and work behind a pooler. SQLite has one writer anyway.
+LOCK_STRIPES = Statement(
+    sqlite="SELECT 1",
+    postgres="SELECT pg_advisory_xact_lock(:space, stripe) FROM unnest(:stripes::int[]) AS stripe",
+)
+HOLDERS = Statement(
+    sqlite="""
+    SELECT k.tenant_id, k.mutex, t.status, coalesce(t.root_id, t.id)
+      FROM (SELECT value ->> 0 AS tenant_id, value ->> 1 AS mutex FROM json_each(:keys)) k
+      CROSS JOIN task t ON t.tenant_id = k.tenant_id AND t.mutex = k.mutex AND t.mutex IS NOT NULL
+       AND t.status IN ('scheduling', 'running')
+    UNION ALL
+    SELECT k.tenant_id, k.mutex, t.status, coalesce(t.root_id, t.id)
+      FROM (SELECT value ->> 0 AS tenant_id, value ->> 1 AS mutex FROM json_each(:keys)) k
+      CROSS JOIN task t ON t.tenant_id = k.tenant_id AND t.mutex = k.mutex AND t.mutex IS NOT NULL
+       AND t.status = 'waiting' AND t.status IN ('queued', 'blocked', 'waiting')
+    """,
+    postgres="""
+    SELECT t.tenant_id, t.mutex, t.status, coalesce(t.root_id, t.id)
+      FROM unnest(:tenants::bigint[], :mutexes::text[]) AS k(tenant_id, mutex)
+      CROSS JOIN LATERAL (SELECT * FROM task t WHERE t.tenant_id = k.tenant_id AND t.mutex = k.mutex
+                             AND t.status IN ('scheduling', 'running')
+                          UNION ALL
+                          SELECT * FROM task t WHERE t.tenant_id = k.tenant_id AND t.mutex = k.mutex
+                             AND t.status = 'waiting') t
+    """,
+)
+HEADS = Statement(
+    sqlite="""
+    SELECT k.tenant_id, k.mutex, t.priority, t.id, t.stream_id, coalesce(t.root_id, t.id), t.seq
+      FROM (SELECT value ->> 0 AS tenant_id, value ->> 1 AS mutex FROM json_each(:keys)) k
+      CROSS JOIN task t ON t.tenant_id = k.tenant_id AND t.mutex = k.mutex AND t.mutex IS NOT NULL
+       AND t.status = 'queued' AND t.status IN ('queued', 'blocked', 'waiting')
+    """,
+    postgres="""
+    SELECT t.tenant_id, t.mutex, t.priority, t.id, t.stream_id, coalesce(t.root_id, t.id), t.seq
+      FROM unnest(:tenants::bigint[], :mutexes::text[]) AS k(tenant_id, mutex)
+      CROSS JOIN LATERAL (SELECT * FROM task t WHERE t.tenant_id = k.tenant_id AND t.mutex = k.mutex
+                             AND t.status = 'queued') t
+    """,
+)
+# The first of each stream, hopping from stream to stream: a hundred thousand behind one key are not read.
+FIRST_BLOCKED = Statement(
+    sqlite="""
+    WITH RECURSIVE hop(tenant_id, mutex, stream_id) AS (
+        SELECT k.tenant_id, k.mutex,
+               (SELECT min(t.stream_id) FROM task t WHERE t.tenant_id = k.tenant_id AND t.mutex = k.mutex
+                   AND t.mutex IS NOT NULL AND t.status = 'blocked' AND t.status IN ('queued', 'blocked', 'waiting'))
+          FROM (SELECT value ->> 0 AS tenant_id, value ->> 1 AS mutex FROM json_each(:keys)) k
+        UNION ALL
+        SELECT h.tenant_id, h.mutex,
+               (SELECT min(t.stream_id) FROM task t WHERE t.tenant_id = h.tenant_id AND t.mutex = h.mutex
+                   AND t.mutex IS NOT NULL AND t.status = 'blocked' AND t.status IN ('queued', 'blocked', 'waiting')
+                   AND t.stream_id > h.stream_id)
+          FROM hop h WHERE h.stream_id IS NOT NULL
+    )
+    SELECT h.tenant_id, h.mutex, t.priority, t.id, t.stream_id, coalesce(t.root_id, t.id), t.seq
+      FROM hop h
+      CROSS JOIN task t ON t.id = (
+           SELECT f.id FROM task f WHERE f.tenant_id = h.tenant_id AND f.mutex = h.mutex AND f.mutex IS NOT NULL
+              AND f.status = 'blocked' AND f.status IN ('queued', 'blocked', 'waiting')
+              AND f.stream_id = h.stream_id
+            ORDER BY f.priority, f.id LIMIT 1)
+     WHERE h.stream_id IS NOT NULL
+    """,
+    postgres="""
+    WITH RECURSIVE hop(tenant_id, mutex, stream_id) AS (
+        SELECT k.tenant_id, k.mutex,
+               (SELECT t.stream_id FROM task t WHERE t.tenant_id = k.tenant_id AND t.mutex = k.mutex
+                   AND t.status = 'blocked' ORDER BY t.stream_id LIMIT 1)
+          FROM unnest(:tenants::bigint[], :mutexes::text[]) AS k(tenant_id, mutex)
+        UNION ALL
+        SELECT h.tenant_id, h.mutex,
+               (SELECT t.stream_id FROM task t WHERE t.tenant_id = h.tenant_id AND t.mutex = h.mutex
+                   AND t.status = 'blocked' AND t.stream_id > h.stream_id ORDER BY t.stream_id LIMIT 1)
+          FROM hop h WHERE h.stream_id IS NOT NULL
+    )
+    SELECT h.tenant_id, h.mutex, t.priority, t.id, t.stream_id, coalesce(t.root_id, t.id), t.seq
+      FROM hop h
+      CROSS JOIN LATERAL (SELECT * FROM task f WHERE f.tenant_id = h.tenant_id AND f.mutex = h.mutex
+                             AND f.status = 'blocked' AND f.stream_id = h.stream_id
+                           ORDER BY f.priority, f.id LIMIT 1) t
+     WHERE h.stream_id IS NOT NULL
+    """,
+)
+FAMILY_BLOCKED = Statement(
+    """
+    SELECT tenant_id, mutex, priority, id, stream_id, root_id, seq FROM task
+     WHERE root_id = :root_id AND root_id IS NOT NULL AND status = 'blocked' AND mutex = :mutex
+       AND tenant_id = :tenant_id
+     ORDER BY stream_id, priority, id LIMIT 1000
+    """
+)
+
+
+def stripe(key: Key) -> int:
+    return crc32(f"{key[0]} {key[1]}".encode()) % STRIPES
+
+
+def lock(db: Db, keys: Iterable[Key]) -> None:
+    """Keep everybody else from moving in these lines until the commit.
+
+    Always before any row of a task is locked, always in this order: nobody who waits here is waited for.
+    """
+    stripes = sorted({stripe(key) for key in keys})
+    if stripes:
+        db.send(LOCK_STRIPES, space=_SPACE, stripes=stripes)
+
+
+def settle_lines(db: Db, keys: Collection[Key], actor: str = "system:line") -> None:
+    """Put the lines of these mutexes in order. Their stripes must be locked."""
+    if not keys:
+        return
+    asked = _parameters(db, sorted(set(keys)))
+    answers = db.send(HOLDERS, **asked), db.send(HEADS, **asked), db.send(FIRST_BLOCKED, **asked)
+    holders, heads, firsts = (answer.rows() for answer in answers)
+    held = {(tenant_id, mutex) for tenant_id, mutex, status, _ in holders if status != "waiting"}
+    families: dict[Key, set[int]] = defaultdict(set)
+    for tenant_id, mutex, status, root_id in holders:
+        if status == "waiting":
+            families[tenant_id, mutex].add(root_id)
+    queued, blocked = _by_key(heads), _by_key(firsts)
+    for (tenant_id, mutex), roots in families.items():
+        for root_id in roots:
+            members = db.rows(FAMILY_BLOCKED, root_id=root_id, mutex=mutex, tenant_id=tenant_id)
+            blocked[tenant_id, mutex] += _by_key(members)[tenant_id, mutex]
+    writes: list[Write] = []
+    for key in {*queued, *blocked}:
+        back, forward = rearrange(key in held, families[key], queued[key], blocked[key])
+        writes += [Write(p.id, State.QUEUED, Change(State.BLOCKED, "sent_back"), seq=p.seq) for p in back]
+        writes += [Write(p.id, State.BLOCKED, Change(State.QUEUED, "came_forward"), seq=p.seq) for p in forward]
+    apply(db, writes, actor)
+
+
+def _parameters(db: Db, keys: list[Key]) -> dict[str, list[object]]:
+    if db.dialect == "sqlite":
+        return {"keys": list(keys)}
+    return {"tenants": [key[0] for key in keys], "mutexes": [key[1] for key in keys]}
+
+
+def _by_key(rows: Iterable[tuple[int, str, int, int, int, int, int]]) -> dict[Key, list[Place]]:
+    found: dict[Key, list[Place]] = defaultdict(list)
+    for tenant_id, mutex, *place in rows:
+        found[tenant_id, mutex].append(Place(*place))
+    return found

@@ -1,0 +1,61 @@
+"""What a claiming process remembers, so that no claim reads what others have left behind.
+
+PostgreSQL keeps dead index entries as long as anyone holds an old snapshot, and a claim that starts from the front of
+the queue walks all of them. So a process remembers how far it has come in each stream, and who was running in each
+limited lane; from the very start it looks at most once a second, or where a wake-up names something lower. Whatever
+is remembered wrongly costs a second, never a task: nothing here decides anything.
+"""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from headgate.store.claims import FIRST
+from headgate.store.sql import Wakes
+
+LOOK_AGAIN_SECONDS = 1.0
+
+
+@dataclass(slots=True)
+class Trail:
+    """How far a stream has been read: everything up to `floor` is gone; `empty` if there was nothing behind it."""
+
+    floor: tuple[int, int] = FIRST
+    empty: bool = False
+    from_start_at: float = -1e18
+    shut_until: float = -1e18  # no token before then
+
+
+@dataclass(slots=True)
+class Holders:
+    """Who held a lane, or a resource, when last looked: ids with what they use, and the newest claim number seen."""
+
+    ids: dict[int, str | None] = field(default_factory=dict)
+    newest: int = 0
+    from_start_at: float = -1e18
+
+
+class Memory:
+    """One process's trails and holders; shared by its threads."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self.monotonic = monotonic
+        self.lock = threading.Lock()
+        self.trails: dict[int, Trail] = {}
+        self.holders: dict[str, Holders] = {}
+        self.last_tenant = -1
+
+    def woken(self, wakes: Wakes) -> None:
+        """Something may be claimed again that lies before the floor."""
+        with self.lock:
+            for stream_id, (priority, task_id) in wakes.items():
+                trail = self.trails.get(stream_id)
+                if trail is not None:
+                    trail.empty = False
+                    trail.floor = min(trail.floor, (priority, task_id - 1))
+
+    def forget(self) -> None:
+        """Look at everything from the start next time."""
+        with self.lock:
+            self.trails.clear()
+            self.holders.clear()

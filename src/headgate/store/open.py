@@ -1,0 +1,30 @@
+"""A store from its URL."""
+
+import time
+from collections.abc import Callable
+from datetime import datetime
+from urllib.parse import urlsplit
+
+from headgate.core.errors import Invalid
+from headgate.settings import utc_now
+from headgate.store.base import Store
+from headgate.store.postgres import Postgres
+from headgate.store.sqlite import Sqlite
+
+Clock = Callable[[], datetime]
+
+
+def open_store(url: str = "sqlite:///headgate.db", clock: Clock | None = None, *, pooled: bool = False) -> Store:
+    """The store at `url`: `sqlite:///FILE`, `sqlite://` (in memory) or `postgresql://…`.
+
+    `clock` replaces the wall clock, and on PostgreSQL the database's, for tests and simulations. `pooled` is for
+    PostgreSQL behind a pooler in transaction mode: nothing is kept on a connection from one transaction to the next.
+    """
+    scheme = urlsplit(url).scheme
+    monotonic = time.monotonic if clock is None else lambda: clock().timestamp()
+    if scheme == "sqlite":
+        path = url.removeprefix("sqlite://").removeprefix("/") or ":memory:"
+        return Store(Sqlite(path, clock or utc_now), monotonic)
+    if scheme in ("postgresql", "postgres"):
+        return Store(Postgres(url, clock, pooled=pooled), monotonic)
+    raise Invalid("a store's URL begins with sqlite:// or postgresql://")

@@ -1,0 +1,42 @@
+"""The days of `task_event` on PostgreSQL: made ahead of time, dropped when their time is over."""
+
+from datetime import datetime, timedelta
+
+from headgate.store.sql import Db, Statement, moment
+from headgate.store.tasks import NOW
+
+DAYS_AHEAD = 3
+_LATE_ROWS = Statement("SELECT 1 FROM task_event_default WHERE at >= :first AND at < :next LIMIT 1")
+_NAMES = Statement(postgres="SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = 'task_event'::regclass")
+
+
+def make_partitions(db: Db) -> list[str]:
+    """Make the partitions of today and the next days; those made. What has no day of its own stays in the default."""
+    if db.dialect == "sqlite":
+        return []
+    present = {row[0] for row in db.rows(_NAMES)}
+    today = moment(db.rows(NOW)[0][0]).replace(hour=0, minute=0, second=0, microsecond=0)
+    made = []
+    for first in (today + timedelta(days=number) for number in range(DAYS_AHEAD)):
+        name, following = _name(first), first + timedelta(days=1)
+        if name not in present and not db.rows(_LATE_ROWS, first=first, next=following):
+            bounds = f"FROM ('{first.isoformat()}') TO ('{following.isoformat()}')"
+            db.send(
+                Statement(postgres=f"CREATE TABLE IF NOT EXISTS {name} PARTITION OF task_event FOR VALUES {bounds}")
+            )
+            made.append(name)
+    return made
+
+
+def drop_partitions(db: Db, before: datetime) -> list[str]:
+    """Drop every day that ended before `before`; those dropped."""
+    if db.dialect == "sqlite":
+        return []
+    old = [row[0] for row in db.rows(_NAMES) if row[0] != "task_event_default" and row[0] < _name(before)]
+    for name in old:
+        db.send(Statement(postgres=f"DROP TABLE {name}"))
+    return old
+
+
+def _name(day: datetime) -> str:
+    return f"task_event_{day:%Y%m%d}"

@@ -1,0 +1,178 @@
+"""PostgreSQL: a few connections, every transaction a pipeline.
+
+Statements of a transaction are sent without waiting for each other's answers; a round trip is paid only where code
+asks for one. Behind a pooler in transaction mode (`pooled`) settings are transaction-local and nothing is prepared.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg.errors import DeadlockDetected, DiskFull, LockNotAvailable, SerializationFailure
+
+from headgate.core.errors import StoreFull, Unavailable
+from headgate.settings import draw
+from headgate.store.deferred import Deferred
+from headgate.store.sql import Row, Statement, Wakes
+from headgate.store.wire import Wire, WireAnswer
+
+T = TypeVar("T")
+
+CONNECTIONS = 10
+TRIES = 8
+WAIT_SECONDS = 30.0
+CONNECT_SECONDS = 10
+
+# The planner is told not to guess: a statement is planned once for an empty table and then meets a million rows.
+_SETTINGS = {
+    "lock_timeout": "10s",
+    "statement_timeout": "60s",
+    "idle_in_transaction_session_timeout": "20s",
+    "timezone": "UTC",
+    "jit": "off",
+    "enable_seqscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    "enable_bitmapscan": "off",
+    "plan_cache_mode": "force_generic_plan",
+}
+_SET = "SELECT " + ", ".join(f"set_config('{name}', '{value}', {{local}})" for name, value in _SETTINGS.items())
+_SET_ONCE, _SET_LOCAL = _SET.format(local="false"), _SET.format(local="true")
+
+
+class PostgresDb:
+    """One transaction."""
+
+    dialect = "postgres"
+
+    def __init__(self, wire: Wire, now: datetime | None) -> None:
+        self._wire = wire
+        self._now = now
+        self.wakes: Wakes = {}
+
+    def send(self, statement: Statement, **parameters: Any) -> WireAnswer:
+        parameters["now"] = self._now
+        return self._wire.send(statement.postgres, [parameters[name] for name in statement.order])
+
+    def rows(self, statement: Statement, **parameters: Any) -> list[Row]:
+        return self.send(statement, **parameters).rows()
+
+    def each(self, statement: Statement, names: Sequence[str], rows: Sequence[Row], **common: Any) -> WireAnswer:
+        columns = list(zip(*rows, strict=True)) or [()] * len(names)
+        return self.send(statement, **dict(zip(names, columns, strict=True)), **common)
+
+    def time(self, moment: datetime) -> datetime:
+        return moment
+
+    def note(self, events: Callable[[], list[Row]], actor: str) -> None:
+        """Nothing to do: every statement that changes a task writes its audit row."""
+
+
+class Postgres:
+    """Transactions on one PostgreSQL database."""
+
+    dialect = "postgres"
+
+    def __init__(self, url: str, clock: Callable[[], datetime] | None, *, pooled: bool = False) -> None:
+        self.on_wake: Callable[[Wakes], None] = lambda wakes: None
+        self.url = url
+        self._clock = clock
+        self._pooled = pooled
+        self._idle: list[Wire] = []
+        self._places = threading.BoundedSemaphore(CONNECTIONS)
+
+    def close(self) -> None:
+        while self._idle:
+            self._idle.pop().close()
+
+    def write(self, operation: Callable[[PostgresDb], T]) -> T:
+        """Run `operation` in a transaction that is on disk when this returns; a deadlock runs it again."""
+        for attempt in range(TRIES):
+            try:
+                return self._write_once(operation)
+            except (DeadlockDetected, SerializationFailure, LockNotAvailable) as error:
+                if attempt == TRIES - 1:
+                    raise Unavailable(f"the store is too busy: {error}") from error
+                time.sleep(draw() * 0.01 * 2**attempt)
+        raise AssertionError("unreachable")
+
+    def _write_once(self, operation: Callable[[PostgresDb], T]) -> T:
+        with self._wire() as wire:
+            db = self._begin(wire, "BEGIN")
+            result = operation(db)
+            wire.send("COMMIT")
+            wire.exchange()
+            if isinstance(result, Deferred):
+                result = result.finish()
+        if db.wakes:
+            self.on_wake(db.wakes)
+        return result
+
+    def read(self, operation: Callable[[PostgresDb], T]) -> T:
+        """Run `operation` without changing anything; each statement sees what was committed before it."""
+        with self._wire() as wire:
+            result = operation(self._begin(wire, "BEGIN READ ONLY"))
+            wire.send("COMMIT")
+            wire.exchange()
+            return result
+
+    def _begin(self, wire: Wire, text: str) -> PostgresDb:
+        wire.send(text)
+        if self._pooled:  # the next transaction may be on another server connection
+            wire.send(_SET_LOCAL)
+        return PostgresDb(wire, self._clock() if self._clock else None)
+
+    @contextmanager
+    def _wire(self) -> Iterator[Wire]:
+        if not self._places.acquire(timeout=WAIT_SECONDS):
+            raise Unavailable("every connection to the store is in use")
+        wire = None
+        try:
+            wire = self._idle.pop() if self._idle else self._connect()
+            with _translated():
+                yield wire
+        except BaseException:
+            if wire is not None and not _leave(wire):
+                wire = None
+            raise
+        finally:
+            if wire is not None:
+                self._idle.append(wire)
+            self._places.release()
+
+    def _connect(self) -> Wire:
+        try:
+            connection = psycopg.connect(self.url, autocommit=True, connect_timeout=CONNECT_SECONDS)
+        except psycopg.OperationalError as error:
+            raise Unavailable("the store did not answer") from error
+        wire = Wire(connection, prepare=not self._pooled)
+        if not self._pooled:
+            wire.send(_SET_ONCE)
+            wire.exchange()
+        return wire
+
+
+def _leave(wire: Wire) -> bool:
+    """Leave a failed transaction behind; a connection that cannot is dropped, never tried again blindly."""
+    try:
+        wire.abandon()
+    except psycopg.Error:
+        wire.close()
+        return False
+    return True
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except (DeadlockDetected, SerializationFailure, LockNotAvailable):
+        raise
+    except DiskFull as error:
+        raise StoreFull("the store's disk is full") from error
+    except psycopg.OperationalError as error:
+        raise Unavailable(f"the store did not answer: {error}") from error

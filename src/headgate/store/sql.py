@@ -1,0 +1,129 @@
+"""Statements: one text for both databases, or two side by side where they must differ.
+
+Texts name their parameters `:like_this` and may use three words that each database says in its own way:
+
+    {now}            the time: the caller's clock if there is one, else the database's own
+    {now + SECONDS}  that much later (`{now - SECONDS}`: earlier)
+    {in ids}         is one of a list of numbers (`{in names text}`: of texts)
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Protocol
+
+Row = tuple[Any, ...]
+_NAME = re.compile(r"(?<![:\w]):([a-z_]\w*)")
+_LATER = re.compile(r"\{now ([+-]) ([^}]+)\}")
+_LIST = re.compile(r"\{in (\w+)(?: (\w+))?\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A text in both dialects; `Statement(text)` is the same in both but for the three words above."""
+
+    common: str = ""
+    sqlite: str = ""
+    postgres: str = ""
+    order: tuple[str, ...] = field(init=False)  # of PostgreSQL's numbered parameters
+
+    def __post_init__(self) -> None:
+        sqlite = _LATER.sub(r"(:now \1 CAST((\2) * 1000000 AS integer))", self.sqlite or self.common)
+        sqlite = _LIST.sub(r"IN (SELECT value FROM json_each(:\1))", sqlite).replace("{now}", ":now")
+        # statement_timestamp, not clock_timestamp: an index can be asked for what is due by it.
+        now = "coalesce(:now::timestamptz, statement_timestamp())"
+        postgres = _LATER.sub(rf"({now} \1 make_interval(secs => (\2)::float8))", self.postgres or self.common)
+        postgres = _LIST.sub(lambda m: f"= ANY(:{m[1]}::{m[2] or 'bigint'}[])", postgres).replace("{now}", now)
+        order = tuple(dict.fromkeys(_NAME.findall(postgres)))
+        object.__setattr__(self, "order", order)
+        object.__setattr__(self, "sqlite", sqlite)
+        object.__setattr__(self, "postgres", _NAME.sub(lambda m: f"${order.index(m[1]) + 1}", postgres))
+
+
+class Answer(Protocol):
+    """What a statement gave; asking for it is what waits."""
+
+    def rows(self) -> list[Row]: ...
+
+
+class Db(Protocol):
+    """One transaction on one database."""
+
+    @property
+    def dialect(self) -> str: ...
+
+    @property
+    def wakes(self) -> "Wakes":
+        """Streams that got something to claim in this transaction, each with the first (priority, id) of it."""
+
+    def send(self, statement: Statement, **parameters: Any) -> Answer:
+        """Run a statement without waiting for its answer, where the database allows."""
+
+    def rows(self, statement: Statement, **parameters: Any) -> list[Row]: ...
+
+    def each(self, statement: Statement, names: Sequence[str], rows: Sequence[Row], **common: Any) -> Answer:
+        """Run a statement for every row: SQLite one by one, PostgreSQL once with a list per name."""
+
+    def time(self, moment: datetime) -> Any:
+        """A time as this database keeps it, for `each`."""
+
+    def note(self, events: Callable[[], list[Row]], actor: str) -> None:
+        """Write audit rows (task_id, tenant_id, seq, kind, before, after, exec_id, detail).
+
+        Only where the statement that changed the tasks could not write them itself (SQLite).
+        """
+
+
+Wakes = dict[int, tuple[int, int]]
+
+
+def wake(db: Db, stream_id: int, priority: int, task_id: int) -> None:
+    """Note that a claim of this stream may find this task."""
+    known = db.wakes.get(stream_id)
+    if known is None or (priority, task_id) < known:
+        db.wakes[stream_id] = (priority, task_id)
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def microseconds(moment: datetime) -> int:
+    """How SQLite keeps a time."""
+    return (moment - _EPOCH) // timedelta(microseconds=1)
+
+
+def moment(value: int | datetime) -> datetime:
+    """A time as either database gives it."""
+    if isinstance(value, int):
+        return _EPOCH + timedelta(microseconds=value)
+    return value if value.tzinfo is UTC else value.astimezone(UTC)
+
+
+def moment_or_none(value: int | datetime | None) -> datetime | None:
+    return None if value is None else moment(value)
+
+
+_NEEDS_QUOTES = re.compile(r'["\\]')
+
+
+def array(values: Sequence[Any]) -> str:
+    """A PostgreSQL array literal: several times as fast as letting the driver adapt a list."""
+    kind = type(values[0]) if values else None
+    if kind is int and None not in values:
+        return "{" + ",".join(map(str, values)) + "}"
+    if kind is str and None not in values:
+        joined = '","'.join(values)
+        if "\\" not in joined and joined.count('"') == 2 * (len(values) - 1):
+            return '{"' + joined + '"}'
+    return "{" + ",".join(map(_element, values)) + "}"
+
+
+def _element(value: Any) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, str):
+        return '"' + _NEEDS_QUOTES.sub(r"\\\g<0>", value) + '"'
+    if isinstance(value, datetime):
+        return '"' + value.isoformat() + '"'
+    return str(value)

@@ -1,0 +1,228 @@
+"""SQLite: one file, one writer at a time, many readers.
+
+Writes of one process share commits: whoever finds the writer free takes along everything that waits (each operation
+under its own savepoint), commits once and answers everybody. So a hundred concurrent submits cost one fsync, a single
+one costs no detour through another thread, and nobody leads more than one commit.
+"""
+
+import fcntl
+import json
+import os
+import sqlite3
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from functools import partial
+from typing import Any, TypeVar
+
+from headgate.core.errors import StoreFull, Unavailable
+from headgate.store.deferred import Deferred
+from headgate.store.group import Call, Group
+from headgate.store.sql import Row, Statement, Wakes, microseconds
+
+T = TypeVar("T")
+
+MOST_PER_COMMIT = 500
+LONGEST_COMMIT_SECONDS = 0.005
+BUSY_SECONDS = 10.0
+WAL_LIMIT_BYTES = 64 * 1024 * 1024
+_WHOLE_BATCH = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOMEM}
+
+
+Operation = Callable[["SqliteDb"], Any]
+
+
+class SqliteAnswer:
+    __slots__ = ("_rows",)
+
+    def __init__(self, rows: list[Row]) -> None:
+        self._rows = rows
+
+    def rows(self) -> list[Row]:
+        return self._rows
+
+
+class SqliteDb:
+    """One operation's view of the open transaction."""
+
+    dialect = "sqlite"
+
+    def __init__(self, connection: sqlite3.Connection, now: datetime) -> None:
+        self._connection = connection
+        self._now = microseconds(now)
+        self.wakes: Wakes = {}
+
+    def send(self, statement: Statement, **parameters: Any) -> SqliteAnswer:
+        for name, value in parameters.items():
+            if isinstance(value, datetime):
+                parameters[name] = microseconds(value)
+            elif isinstance(value, list | tuple):
+                parameters[name] = json.dumps(value)
+        parameters["now"] = self._now
+        return SqliteAnswer(self._connection.execute(statement.sqlite, parameters).fetchall())
+
+    def rows(self, statement: Statement, **parameters: Any) -> list[Row]:
+        return self.send(statement, **parameters).rows()
+
+    def each(self, statement: Statement, names: Sequence[str], rows: Sequence[Row], **common: Any) -> SqliteAnswer:
+        execute, text, answers = self._connection.execute, statement.sqlite, []
+        common["now"] = self._now
+        for row in rows:
+            answers += execute(text, dict(zip(names, row, strict=True)) | common).fetchall()
+        return SqliteAnswer(answers)
+
+    def time(self, moment: datetime) -> int:
+        return microseconds(moment)
+
+    def note(self, events: Callable[[], list[Row]], actor: str) -> None:
+        self._connection.executemany(_NOTE, [(*event, self._now, actor) for event in events()])
+
+
+_NOTE = """
+INSERT INTO task_event (task_id, tenant_id, seq, kind, before, after, exec_id, detail, at, actor)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+
+
+class Sqlite:
+    """Transactions on one SQLite file, or in memory (`:memory:`)."""
+
+    dialect = "sqlite"
+
+    def __init__(self, path: str, clock: Callable[[], datetime]) -> None:
+        self.on_wake: Callable[[Wakes], None] = lambda wakes: None
+        self._path = path
+        self._clock = clock
+        self._memory = path == ":memory:"
+        self._group: Group[Operation, tuple[Any, Wakes]] = Group(self._commit_what_waits)
+        self._readers = threading.local()
+        self._opened: list[sqlite3.Connection] = []
+        self._writer_file = -1 if self._memory else os.open(f"{path}.writer", os.O_RDWR | os.O_CREAT, 0o644)
+        self._writer = self._connect()
+
+    def _connect(self, *, query_only: bool = False) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            self._path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=512
+        )
+        with self._only_writer():  # changing the journal mode of a new file takes the write lock
+            connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute(f"PRAGMA journal_size_limit = {WAL_LIMIT_BYTES}")
+        connection.execute("PRAGMA cache_size = -65536")
+        if query_only:
+            connection.execute("PRAGMA query_only = ON")
+        self._opened.append(connection)
+        return connection
+
+    def close(self) -> None:
+        with self._group.turn:
+            for connection in self._opened:
+                connection.close()
+            self._opened.clear()
+            if self._writer_file >= 0:
+                os.close(self._writer_file)
+                self._writer_file = -1
+
+    def write(self, operation: Callable[[SqliteDb], T]) -> T:
+        """Run `operation` in a transaction that is on disk when this returns."""
+        result, wakes = self._group.call(operation)
+        if isinstance(result, Deferred):
+            result = result.finish()
+        if wakes:
+            self.on_wake(wakes)
+        return result  # type: ignore[no-any-return]
+
+    def read(self, operation: Callable[[SqliteDb], T]) -> T:
+        """Run `operation` on one consistent snapshot."""
+        if self._memory:
+            with self._group.turn, _translated():
+                return operation(SqliteDb(self._writer, self._clock()))
+        connection = getattr(self._readers, "connection", None)
+        if connection is None:
+            connection = self._readers.connection = self._connect(query_only=True)
+        with _translated():
+            connection.execute("BEGIN")
+            try:
+                return operation(SqliteDb(connection, self._clock()))
+            finally:
+                connection.execute("COMMIT")
+
+    def _commit_what_waits(self, inbox: "deque[Call[Operation, tuple[Any, Wakes]]]") -> None:
+        answers: list[Callable[[], None]] = []
+        calls: list[Call[Operation, tuple[Any, Wakes]]] = []
+        try:
+            with _translated(), self._only_writer():
+                self._writer.execute("BEGIN IMMEDIATE")
+                try:
+                    self._run_batch(inbox, calls, answers)
+                    self._writer.execute("COMMIT")
+                except BaseException:
+                    if self._writer.in_transaction:
+                        self._writer.execute("ROLLBACK")
+                    raise
+        except BaseException as error:
+            if not calls:  # the transaction never began: one caller hears of it, the next one tries again
+                calls.append(inbox.popleft())
+            if isinstance(error, Unavailable) and not self._memory:
+                self._reopen_writer()
+            for call in calls:
+                call.fail(error)
+            if not isinstance(error, Exception):
+                raise
+            return
+        for answer in answers:
+            answer()
+
+    def _reopen_writer(self) -> None:
+        """After an I/O error nothing the old connection says can be trusted."""
+        self._opened.remove(self._writer)
+        self._writer.close()
+        self._writer = self._connect()
+
+    def _run_batch(
+        self,
+        inbox: "deque[Call[Operation, tuple[Any, Wakes]]]",
+        calls: "list[Call[Operation, tuple[Any, Wakes]]]",
+        answers: list[Callable[[], None]],
+    ) -> None:
+        end = time.monotonic() + LONGEST_COMMIT_SECONDS
+        while inbox and len(calls) < MOST_PER_COMMIT and (not calls or time.monotonic() < end):
+            call = inbox.popleft()
+            calls.append(call)
+            self._writer.execute("SAVEPOINT operation")
+            try:
+                db = SqliteDb(self._writer, self._clock())
+                answers.append(partial(call.succeed, (call.item(db), db.wakes)))
+            except BaseException as error:
+                if isinstance(error, sqlite3.Error) and (error.sqlite_errorcode & 0xFF) in _WHOLE_BATCH:
+                    raise
+                answers.append(partial(call.fail, error))
+                self._writer.execute("ROLLBACK TO operation")
+            self._writer.execute("RELEASE operation")
+
+    @contextmanager
+    def _only_writer(self) -> Iterator[None]:
+        """Queue for the file among processes: SQLite's own lock is taken by whoever polls luckiest."""
+        if self._writer_file < 0:
+            yield
+            return
+        fcntl.flock(self._writer_file, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            fcntl.flock(self._writer_file, fcntl.LOCK_UN)
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_FULL:
+            raise StoreFull("the store's disk is full") from error
+        if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOMEM):
+            raise Unavailable(f"the store did not answer: {error}") from error
+        raise

@@ -1,0 +1,280 @@
+"""Tasks as people know them: submitted, looked up, and acted upon."""
+
+import json
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from headgate.core.errors import Invalid, KeyReused, NotFound, Refused
+from headgate.core.machine import Adopted, Event, decide
+from headgate.core.states import FINAL, State
+from headgate.core.task import NewTask, Task
+from headgate.store import line
+from headgate.store.catalog import Catalog, stream_key
+from headgate.store.deferred import Deferred, settled
+from headgate.store.rows import MUTEXES, hold, read
+from headgate.store.sql import Answer, Db, Row, Statement, moment, wake
+from headgate.store.transitions import Write, apply
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """What became of a wish: a new task, or (`created` False) the open one that has its unique key."""
+
+    id: int
+    created: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Idempotency:
+    """A caller's key for one call, and a digest of what it asked for."""
+
+    key: str
+    body_hash: str
+
+
+_INSERT_NAMES = (
+    "tenant_id", "type", "creator", "start_time", "delay", "category", "ext", "name", "lane", "priority",
+    "mutex", "rate_key", "agent_id", "unique_key", "parent_id", "root_id", "retry_of", "correlation_id",
+    "max_error_count", "timeout_seconds", "stream_id",
+)  # fmt: skip
+_INSERTED = (
+    "tenant_id, type, creator, start_time, status, category, ext, create_date, update_date, name, lane, priority, "
+    "mutex, rate_key, agent_id, unique_key, parent_id, root_id, retry_of, correlation_id, max_error_count, "
+    "timeout_seconds, stream_id"
+)
+_OPEN = "('pending', 'blocked', 'queued', 'scheduling', 'running', 'waiting', 'paused', 'retrying', 'notifying')"
+_CONFLICT = f"ON CONFLICT (tenant_id, type, unique_key) WHERE unique_key IS NOT NULL AND status IN {_OPEN} DO NOTHING"
+
+
+def _insert(on_conflict: str) -> Statement:
+    """A task with a mutex is put at the back of its line; the line is settled afterwards, under its stripe."""
+    return Statement(
+        sqlite=f"""
+        INSERT INTO task ({_INSERTED})
+        SELECT :tenant_id, :type, :creator, start_time,
+               CASE WHEN start_time > :now THEN 'pending' WHEN :mutex IS NULL THEN 'queued' ELSE 'blocked' END,
+               :category, :ext, :now, :now, :name, :lane, :priority, :mutex, :rate_key, :agent_id, :unique_key,
+               :parent_id, :root_id, :retry_of, :correlation_id, :max_error_count, :timeout_seconds, :stream_id
+          FROM (SELECT coalesce(:start_time, {{now + coalesce(:delay, 0)}}) AS start_time)
+         WHERE true {on_conflict}
+        RETURNING id, status, tenant_id, unique_key
+        """,
+        postgres=f"""
+        WITH inserted AS (
+            INSERT INTO task ({_INSERTED})
+            SELECT tenant_id, type, creator, coalesce(start_time, {{now + coalesce(delay, 0)}}),
+                   CASE WHEN coalesce(start_time, {{now + coalesce(delay, 0)}}) > {{now}} THEN 'pending'
+                        WHEN mutex IS NULL THEN 'queued' ELSE 'blocked' END,
+                   category, ext, {{now}}, {{now}}, name, lane, priority, mutex, rate_key, agent_id, unique_key,
+                   parent_id, root_id, retry_of, correlation_id, max_error_count, timeout_seconds, stream_id
+              FROM unnest(:tenant_id::bigint[], :type::text[], :creator::bigint[], :start_time::timestamptz[],
+                          :delay::float8[], :category::text[], :ext::text[], :name::text[], :lane::text[],
+                          :priority::bigint[], :mutex::text[], :rate_key::text[], :agent_id::text[],
+                          :unique_key::text[], :parent_id::bigint[], :root_id::bigint[], :retry_of::bigint[],
+                          :correlation_id::text[], :max_error_count::int[], :timeout_seconds::float8[],
+                          :stream_id::bigint[])
+                   AS o(tenant_id, type, creator, start_time, delay, category, ext, name, lane, priority, mutex,
+                        rate_key, agent_id, unique_key, parent_id, root_id, retry_of, correlation_id,
+                        max_error_count, timeout_seconds, stream_id)
+            {on_conflict}
+            RETURNING id, status, tenant_id, unique_key
+        ), noted AS (
+            INSERT INTO task_event (task_id, tenant_id, seq, at, kind, after, actor)
+            SELECT id, tenant_id, 1, {{now}}, 'submitted', status, :actor FROM inserted
+        )
+        SELECT id, status, tenant_id, unique_key FROM inserted
+        """,
+    )
+
+
+INSERT, INSERT_UNLESS_THERE = _insert(""), _insert(_CONFLICT)
+SAME_KEY = Statement(
+    f"""
+    SELECT id, status FROM task
+     WHERE tenant_id = :tenant_id AND type = :type AND unique_key = :unique_key AND unique_key IS NOT NULL
+       AND status IN {_OPEN}
+    """
+)
+
+
+def insert(
+    db: Db, catalog: Catalog, wishes: Sequence[NewTask], actor: str
+) -> list[Submitted] | Deferred[list[Submitted]]:
+    """Make the tasks, each with its audit row; their streams must be in the catalog already.
+
+    Either all of them are made, or (`Invalid`, `NotFound`, `Refused`) none is.
+    """
+    keys = {(new.tenant_id, new.mutex) for new in wishes if new.mutex is not None}
+    line.lock(db, keys)
+    roots = _adopt(db, catalog, wishes, actor)
+    rows = [_columns(db, catalog, new, roots) for new in wishes]
+    unique = any(new.unique_key is not None for new in wishes)
+    answer = db.each(INSERT_UNLESS_THERE if unique else INSERT, _INSERT_NAMES, rows, actor=actor)
+    db.note(lambda: [(row[0], row[2], 1, "submitted", None, row[1], None, None) for row in answer.rows()], actor)
+    finish = partial(_made, db, wishes, [row[-1] for row in rows], answer)
+    if not keys and not unique:
+        return Deferred(lambda: [made for made in finish() if made is not None])
+    made = finish()
+    line.settle_lines(db, keys)
+    return [done or _existing(db, catalog, new, actor) for done, new in zip(made, wishes, strict=True)]
+
+
+def _made(db: Db, wishes: Sequence[NewTask], streams: Sequence[int], answer: Answer) -> list[Submitted | None]:
+    """Which wish became which task: ids rise in the order of the wishes; None where a unique key stood in the way."""
+    rows = deque(sorted(answer.rows()))
+    made: list[Submitted | None] = []
+    for new, stream_id in zip(wishes, streams, strict=True):
+        if rows and rows[0][3] == new.unique_key and rows[0][2] == new.tenant_id:
+            task_id, status, _, _ = rows.popleft()
+            if status == "queued":
+                wake(db, stream_id, new.priority, task_id)
+            made.append(Submitted(task_id, True))
+        else:
+            made.append(None)
+    return made
+
+
+def _columns(db: Db, catalog: Catalog, new: NewTask, roots: dict[int, int]) -> Row:
+    key = stream_key(new, catalog.types[new.type])
+    _, lane, _, category, _, _ = key
+    return (
+        new.tenant_id, new.type, new.creator,
+        new.start_time and db.time(new.start_time), new.delay_seconds, category, new.ext, new.name, lane,
+        new.priority, new.mutex, new.rate_key, new.agent_id, new.unique_key, new.parent_id,
+        None if new.parent_id is None else roots[new.parent_id], new.retry_of, new.correlation_id,
+        new.max_error_count, new.timeout_seconds, catalog.ids[key],
+    )  # fmt: skip
+
+
+def _existing(db: Db, catalog: Catalog, new: NewTask, actor: str) -> Submitted:
+    """The open task that has the wish's unique key; if it ended meanwhile, the wish is made after all."""
+    found = db.rows(SAME_KEY, tenant_id=new.tenant_id, type=new.type, unique_key=new.unique_key)
+    if found:
+        return Submitted(found[0][0], False)
+    return settled(insert(db, catalog, [new], actor))[0]
+
+
+def _adopt(db: Db, catalog: Catalog, wishes: Sequence[NewTask], actor: str) -> dict[int, int]:
+    """Lock the parents, so that none ends before its new child is seen; the root of each one's family."""
+    tenants = {new.parent_id: new.tenant_id for new in wishes if new.parent_id is not None}
+    if not tenants:
+        return {}
+    parents = {task.id: task for task in hold(db, list(tenants))}
+    writes = []
+    for parent_id, tenant_id in tenants.items():
+        parent = parents.get(parent_id)
+        if parent is None or parent.tenant_id != tenant_id:
+            raise NotFound(f"no task {parent_id} to be a parent")
+        change = decide(parent, Adopted(), catalog.type(parent.type))
+        if not parent.has_children:
+            writes.append(Write(parent.id, parent.status, change, seq=parent.seq, exec_id=parent.exec_id))
+    apply(db, writes, actor)
+    return {task.id: task.root_id or task.id for task in parents.values()}
+
+
+# Idempotency
+
+REMEMBER = Statement(
+    """
+    INSERT INTO idempotency (tenant_id, key, body_hash, task_ids, at)
+    VALUES (:tenant_id, :key, :body_hash, :task_ids, {now})
+    ON CONFLICT (tenant_id, key) DO NOTHING
+    RETURNING key
+    """
+)
+ANSWER = Statement("UPDATE idempotency SET task_ids = :task_ids WHERE tenant_id = :tenant_id AND key = :key")
+REMEMBERED = Statement("SELECT body_hash, task_ids FROM idempotency WHERE tenant_id = :tenant_id AND key = :key")
+FORGET = Statement("DELETE FROM idempotency WHERE at < {now - :seconds}")
+
+
+def insert_once(db: Db, catalog: Catalog, wishes: Sequence[NewTask], actor: str, once: Idempotency) -> list[Submitted]:
+    """`insert`, unless this key was used before: then the answer it got; `KeyReused` if it asked for other things."""
+    tenant_id = wishes[0].tenant_id
+    if db.rows(REMEMBER, tenant_id=tenant_id, key=once.key, body_hash=once.body_hash, task_ids="[]"):
+        made = settled(insert(db, catalog, wishes, actor))
+        db.send(ANSWER, tenant_id=tenant_id, key=once.key, task_ids=json.dumps([task.id for task in made]))
+        return made
+    [[body_hash, task_ids]] = db.rows(REMEMBERED, tenant_id=tenant_id, key=once.key)
+    if body_hash != once.body_hash:
+        raise KeyReused(f"the idempotency key {once.key!r} was used for another request")
+    return [Submitted(task_id, False) for task_id in json.loads(task_ids)]
+
+
+# Acts
+
+NOW = Statement("SELECT {now}")
+
+
+def act(
+    db: Db,
+    catalog: Catalog,
+    task_id: int,
+    event: Callable[[Task], Event],
+    actor: str,
+    tenant_id: int | None = None,
+    detail: str | None = None,
+) -> Task:
+    """Let `event` happen to a task, as the state machine says; the task as it is afterwards."""
+    keys = [(tenant, mutex) for tenant, mutex in db.rows(MUTEXES, ids=[task_id])]
+    line.lock(db, keys)
+    held = hold(db, [task_id])
+    if not held or tenant_id not in (None, held[0].tenant_id):
+        task = read(db, task_id, tenant_id)  # raises, or it has gone to history: final
+        raise Refused(f"task {task.id} is {task.status}, which is final")
+    task = held[0]
+    change = decide(task, event(task), catalog.type(task.type))
+    if change.status is State.PENDING or task.status is not change.status:
+        _refuse_second(db, task, change.status)
+    apply(db, [Write(task.id, task.status, change, task.seq, task.exec_id, detail)], actor)
+    line.settle_lines(db, keys)
+    return read(db, task_id)
+
+
+def _refuse_second(db: Db, task: Task, after: State) -> None:
+    """A task that comes back from `dead` may find its unique key taken by a newer one."""
+    if task.status is not State.DEAD or after in FINAL or task.unique_key is None:
+        return
+    if found := db.rows(SAME_KEY, tenant_id=task.tenant_id, type=task.type, unique_key=task.unique_key):
+        raise Refused(f"task {found[0][0]} has its unique key by now")
+
+
+def is_due(db: Db, task: Task) -> bool:
+    [[now]] = db.rows(NOW)
+    return task.start_time <= moment(now)
+
+
+FIRST_IN_LANE = Statement(
+    sqlite="""
+    SELECT min(t.priority) FROM stream s CROSS JOIN task t ON t.id = (
+           SELECT f.id FROM task f WHERE f.stream_id = s.id AND f.status = 'queued' ORDER BY f.priority, f.id LIMIT 1)
+     WHERE s.lane = :lane
+    """,
+    postgres="""
+    SELECT min(t.priority) FROM stream s CROSS JOIN LATERAL (
+           SELECT f.priority FROM task f WHERE f.stream_id = s.id AND f.status = 'queued'
+            ORDER BY f.priority, f.id LIMIT 1) t
+     WHERE s.lane = :lane
+    """,
+)
+
+
+def head_of_lane(db: Db, task: Task) -> int:
+    """A priority that goes before everything that waits in the task's lane."""
+    [[first]] = db.rows(FIRST_IN_LANE, lane=task.lane)
+    lowest = -(1 << 63)
+    if first is None:
+        return task.priority
+    if first <= lowest:
+        raise Invalid("no priority goes before the head of this lane")
+    return min(task.priority, int(first) - 1)
+
+
+def copy_of(task: Task) -> NewTask:
+    """The wish that made `task`, once more."""
+    return NewTask(
+        task.type, task.ext, task.tenant_id, task.creator, task.name, task.lane, task.category, task.priority,
+        task.mutex, task.rate_key, task.agent_id, task.unique_key, max_error_count=task.max_error_count,
+        timeout_seconds=task.timeout_seconds, retry_of=task.id, correlation_id=task.correlation_id,
+    )  # fmt: skip

@@ -1,0 +1,176 @@
+"""Writing what `decide` decided: the task's row and its audit row, together, guarded.
+
+`FINISH` is the plain success of an execution, `APPLY` everything else. The guard is in the WHERE: the execution that
+reports must still own the task, the row must still be as it was when the decision was made. What does not match was
+lost to somebody quicker; the caller is told which rows were written.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from headgate.core.machine import Change
+from headgate.core.states import State
+from headgate.store.sql import Db, Statement, wake
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One decided change, and what it was decided upon.
+
+    With `seq`, the row must still be the one that was read; without, the execution must still own the task and
+    nobody may have asked anything of it, since whoever decided could not know.
+    """
+
+    id: int
+    before: State
+    change: Change
+    seq: int | None = None
+    exec_id: str | None = None
+    detail: str | None = None
+
+
+# What the row must be is a parameter: given as a word, the planner would rather read a whole partial index.
+FINISH = Statement(
+    sqlite="""
+    UPDATE task
+       SET status = :after, result = :result, exec_id = NULL, executing_deadline = NULL, worker_id = NULL,
+           finished_at = CASE WHEN :after = 'succeeded' THEN :now END, update_date = :now, seq = seq + 1,
+           exec_time = max(:now - started_at, 0) / 1e6
+     WHERE id = :id AND status = :before AND exec_id = :exec_id AND NOT has_children
+    RETURNING id, tenant_id, seq
+    """,
+    postgres="""
+    WITH changed AS (
+        UPDATE task t
+           SET status = :after, result = o.result, exec_id = NULL, executing_deadline = NULL, worker_id = NULL,
+               finished_at = CASE WHEN :after = 'succeeded' THEN {now} END, update_date = {now}, seq = t.seq + 1,
+               exec_time = greatest(extract(epoch FROM {now} - t.started_at), 0)
+          FROM unnest(:id::bigint[], :exec_id::uuid[], :result::text[]) AS o(id, exec_id, result)
+         WHERE t.id = o.id AND t.status = :before AND t.exec_id = o.exec_id AND NOT t.has_children
+        RETURNING t.id, t.tenant_id, t.seq, o.exec_id
+    ), noted AS (
+        INSERT INTO task_event (task_id, tenant_id, seq, at, kind, before, after, actor, exec_id)
+        SELECT id, tenant_id, seq, {now}, :kind, :before, :after, :actor, exec_id FROM changed
+    )
+    SELECT id FROM changed
+    """,
+)
+
+_APPLY_NAMES = (
+    "id", "before", "seq", "exec_id", "after", "kind", "delay", "start_time", "error_count", "lost_count",
+    "error_info", "result", "remark", "priority", "cancel_requested", "pause_requested", "has_children",
+    "skip_callback", "detail",
+)  # fmt: skip
+APPLY = Statement(
+    sqlite="""
+    UPDATE task
+       SET status = :after,
+           start_time = CASE WHEN :delay IS NULL THEN coalesce(:start_time, start_time)
+                             ELSE {now + :delay} END,
+           error_count = coalesce(:error_count, error_count), lost_count = coalesce(:lost_count, lost_count),
+           error_info = coalesce(:error_info, error_info), result = coalesce(:result, result),
+           remark = coalesce(:remark, remark), priority = coalesce(:priority, priority),
+           cancel_requested = coalesce(:cancel_requested, cancel_requested),
+           pause_requested = coalesce(:pause_requested, pause_requested),
+           has_children = coalesce(:has_children, has_children),
+           skip_callback = coalesce(:skip_callback, skip_callback),
+           exec_id = CASE WHEN :after IN ('scheduling', 'running') THEN exec_id END,
+           executing_deadline = CASE WHEN :after IN ('scheduling', 'running') THEN executing_deadline END,
+           worker_id = CASE WHEN :after IN ('scheduling', 'running') THEN worker_id END,
+           exec_time = CASE WHEN status = 'running' AND :after <> 'running'
+                            THEN max(:now - started_at, 0) / 1e6 ELSE exec_time END,
+           finished_at = CASE WHEN :after IN ('succeeded', 'partial', 'failed', 'resolved', 'cancelled')
+                              THEN :now END,
+           update_date = :now, seq = seq + 1
+     WHERE id = :id AND status = :before
+       AND CASE WHEN :seq IS NULL THEN exec_id = :exec_id AND NOT cancel_requested AND NOT pause_requested
+                ELSE seq = :seq END
+    RETURNING id, tenant_id, seq, stream_id, priority
+    """,
+    postgres="""
+    WITH changed AS (
+        UPDATE task t
+           SET status = o.after,
+               start_time = CASE WHEN o.delay IS NULL THEN coalesce(o.start_time, t.start_time)
+                                 ELSE {now + o.delay} END,
+               error_count = coalesce(o.error_count, t.error_count),
+               lost_count = coalesce(o.lost_count, t.lost_count),
+               error_info = coalesce(o.error_info, t.error_info), result = coalesce(o.result, t.result),
+               remark = coalesce(o.remark, t.remark), priority = coalesce(o.priority, t.priority),
+               cancel_requested = coalesce(o.cancel_requested, t.cancel_requested),
+               pause_requested = coalesce(o.pause_requested, t.pause_requested),
+               has_children = coalesce(o.has_children, t.has_children),
+               skip_callback = coalesce(o.skip_callback, t.skip_callback),
+               exec_id = CASE WHEN o.after IN ('scheduling', 'running') THEN t.exec_id END,
+               executing_deadline = CASE WHEN o.after IN ('scheduling', 'running') THEN t.executing_deadline END,
+               worker_id = CASE WHEN o.after IN ('scheduling', 'running') THEN t.worker_id END,
+               exec_time = CASE WHEN t.status = 'running' AND o.after <> 'running'
+                                THEN greatest(extract(epoch FROM {now} - t.started_at), 0) ELSE t.exec_time END,
+               finished_at = CASE WHEN o.after IN ('succeeded', 'partial', 'failed', 'resolved', 'cancelled')
+                                  THEN {now} END,
+               update_date = {now}, seq = t.seq + 1
+          FROM unnest(:id::bigint[], :before::text[], :seq::int[], :exec_id::uuid[], :after::text[], :kind::text[],
+                      :delay::float8[], :start_time::timestamptz[], :error_count::int[], :lost_count::int[],
+                      :error_info::text[], :result::text[], :remark::text[], :priority::bigint[],
+                      :cancel_requested::bool[], :pause_requested::bool[], :has_children::bool[],
+                      :skip_callback::bool[], :detail::text[])
+               AS o(id, before, seq, exec_id, after, kind, delay, start_time, error_count, lost_count, error_info,
+                    result, remark, priority, cancel_requested, pause_requested, has_children, skip_callback,
+                    detail)
+         WHERE t.id = o.id AND t.status = o.before
+           AND CASE WHEN o.seq IS NULL THEN t.exec_id = o.exec_id AND NOT t.cancel_requested AND NOT t.pause_requested
+                    ELSE t.seq = o.seq END
+        RETURNING t.id, t.tenant_id, t.seq, t.stream_id, t.priority, o.kind, o.before, o.after, o.exec_id, o.detail
+    ), noted AS (
+        INSERT INTO task_event (task_id, tenant_id, seq, at, kind, before, after, actor, exec_id, detail)
+        SELECT id, tenant_id, seq, {now}, kind, before, after, :actor, exec_id, detail FROM changed
+    )
+    SELECT id, tenant_id, seq, stream_id, priority FROM changed
+    """,
+)
+
+
+def finish(db: Db, change: Change, ended: Sequence[tuple[int, str, str]], actor: str) -> set[int]:
+    """Record plain successes (id, exec_id, result) of one kind; the ids that were still theirs to record.
+
+    A parent is never among them: it has its children to wait for.
+    """
+    after, before = change.status.value, State.RUNNING.value
+    answer = db.each(
+        FINISH, ("id", "exec_id", "result"), sorted(ended), before=before, after=after, kind=change.kind, actor=actor
+    )
+    rows = answer.rows()
+    owner = {task_id: exec_id for task_id, exec_id, _ in ended}
+    db.note(lambda: [(r[0], r[1], r[2], change.kind, before, after, owner[r[0]], None) for r in rows], actor)
+    return {row[0] for row in rows}
+
+
+def apply(db: Db, writes: Sequence[Write], actor: str) -> set[int]:
+    """Record decided changes; the ids whose row was still as it was when they were decided."""
+    if not writes:
+        return set()
+    by_id = {write.id: write for write in sorted(writes, key=lambda w: w.id)}  # rows are locked in this order
+    changed = db.each(APPLY, _APPLY_NAMES, [_columns(db, write) for write in by_id.values()], actor=actor).rows()
+    for task_id, _, _, stream_id, priority in changed:
+        if by_id[task_id].change.status is State.QUEUED:
+            wake(db, stream_id, priority, task_id)
+    db.note(lambda: [_event(by_id[row[0]], row[1], row[2]) for row in changed], actor)
+    return {row[0] for row in changed}
+
+
+def _columns(db: Db, write: Write) -> tuple[object, ...]:
+    change = write.change
+    start_time = change.start_time
+    return (
+        write.id, write.before.value, write.seq, write.exec_id, change.status.value, change.kind, change.delay,
+        start_time if start_time is None else db.time(start_time), change.error_count, change.lost_count,
+        change.error_info, change.result, change.remark, change.priority, change.cancel_requested,
+        change.pause_requested, change.has_children, change.skip_callback, write.detail,
+    )  # fmt: skip
+
+
+def _event(write: Write, tenant_id: int, seq: int) -> tuple[object, ...]:
+    change = write.change
+    return (
+        write.id, tenant_id, seq, change.kind, write.before.value, change.status.value, write.exec_id, write.detail
+    )  # fmt: skip

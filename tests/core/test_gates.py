@@ -1,0 +1,150 @@
+"""Every gate, open or shut and why."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from headgate.core.gates import Bucket, Facts, Gate, Room, evaluate
+from headgate.core.limits import Rate, take
+from headgate.core.states import State
+from tests.core.factories import NOW, a_task
+
+IN_A_MINUTE = NOW + timedelta(minutes=1)
+WIDE = Room("default")
+OPEN = Facts(lane=WIDE, servers=1)
+
+
+def gate(name: str, facts: Facts = OPEN, **fields) -> Gate:
+    """The gate `name` of a task that is `queued` but for `fields`."""
+    [found] = [gate for gate in evaluate(a_task(**fields), facts, NOW) if gate.name == name]
+    return found
+
+
+def test_every_gate_is_named_in_the_order_a_person_would_ask():
+    """Spec: X3"""
+    facts = Facts(
+        lane=Room("no_cookie", 2), resources=(Room("yt-dlp", 1), Room("disk-writer", 1)),
+        buckets=(Bucket("openai", Rate(5, 10)),), servers=1,
+    )  # fmt: skip
+    gates = evaluate(a_task(mutex="film"), facts, NOW)
+    assert [gate.name for gate in gates] == [
+        "state", "time", "pause", "lane", "resource", "resource", "mutex", "rate", "worker",
+    ]  # fmt: skip
+    assert all(gate.open for gate in gates)
+    assert all(gate.reason for gate in gates)
+
+
+def test_a_task_without_a_mutex_has_no_mutex_gate():
+    """Spec: X3"""
+    assert "mutex" not in [gate.name for gate in evaluate(a_task(), OPEN, NOW)]
+
+
+BEFORE_THE_START = {State.PENDING, State.BLOCKED, State.QUEUED, State.PAUSED, State.RETRYING}
+
+
+@pytest.mark.parametrize("state", State)
+def test_the_state_gate_is_open_exactly_before_the_start(state):
+    """Spec: X3"""
+    found = gate("state", status=state)
+    assert found.open == (state in BEFORE_THE_START)
+    assert state.value in found.reason
+
+
+@pytest.mark.parametrize(
+    ("state", "why"), [(State.PENDING, "ahead"), (State.RETRYING, "failed"), (State.PAUSED, "ahead")]
+)
+def test_the_time_gate_says_when_a_task_s_time_comes(state, why):
+    """Spec: X3"""
+    shut = gate("time", status=state, start_time=IN_A_MINUTE)
+    assert (shut.open, shut.until) == (False, IN_A_MINUTE)
+    assert why in shut.reason
+    come = gate("time", status=state, start_time=NOW)
+    assert (come.open, come.until) == (True, None)
+
+
+@pytest.mark.parametrize(
+    ("facts", "fields", "why"),
+    [
+        (OPEN, {"status": State.PAUSED}, "task"),
+        (Facts(lane=WIDE, everything_paused=True), {}, "everything"),
+        (Facts(lane=Room("no_cookie", paused=True)), {}, "lane no_cookie"),
+    ],
+)
+def test_the_pause_gate_says_what_is_paused(facts, fields, why):
+    """Spec: A9, X3"""
+    shut = gate("pause", facts, **fields)
+    assert not shut.open
+    assert why in shut.reason
+
+
+@pytest.mark.parametrize(
+    ("room", "is_open", "told"),
+    [
+        (Room("no_cookie", 2, holders=(7, 9)), False, "no_cookie: 2 of 2 running"),
+        (Room("no_cookie", 2, holders=(7,)), True, "no_cookie: 1 of 2 running"),
+        (Room("no_cookie", 2, holders=(7,), others=1), False, "2 of 2 running, 1 not yours"),
+        (Room("no_cookie", 1, holders=(7, 9)), False, "2 of 1 running"),
+        (Room("no_cookie", 0), False, "0 of 0 running"),
+    ],
+)
+def test_a_room_names_its_holders_and_counts_those_of_other_tenants(room, is_open, told):
+    """Spec: A9, B11, C3, X3"""
+    for found in (gate("lane", Facts(lane=room)), gate("resource", Facts(lane=WIDE, resources=(room,)))):
+        assert (found.open, found.holders) == (is_open, room.holders)
+        assert told in found.reason
+
+
+def test_a_room_without_a_limit_is_open_and_says_so():
+    """Spec: X3"""
+    found = gate("lane", Facts(lane=Room("default", holders=(1, 2, 3))))
+    assert found.open
+    assert "no limit" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("holder", "ahead", "is_open", "holders"),
+    [(None, None, True, ()), (7, None, False, (7,)), (None, 8, False, (8,)), (7, 8, False, (7,))],
+)
+def test_the_mutex_gate_names_who_holds_it_or_else_who_goes_first(holder, ahead, is_open, holders):
+    """Spec: A10, X3"""
+    facts = Facts(lane=WIDE, mutex_holder=holder, mutex_ahead=ahead)
+    found = gate("mutex", facts, mutex="film", status=State.BLOCKED)
+    assert (found.open, found.holders) == (is_open, holders)
+    assert "film" in found.reason
+    assert all(str(task) in found.reason for task in holders)
+
+
+def test_the_rate_gate_says_when_the_next_token_comes():
+    """Spec: D8, X3"""
+    limit, soon = Rate(0.5, 2), NOW + timedelta(seconds=2)
+    facts = Facts(lane=WIDE, buckets=(Bucket("openai", limit, take(limit, 0.0, NOW.timestamp(), 2)),))
+    shut = gate("rate", facts)
+    assert (shut.open, shut.until) == (False, soon)
+    assert "openai: 0 of 2 tokens" in shut.reason
+    assert [gate.open for gate in evaluate(a_task(), facts, soon) if gate.name == "rate"] == [True]
+
+
+def test_a_bucket_never_used_is_open():
+    """Spec: D8"""
+    found = gate("rate", Facts(lane=WIDE, buckets=(Bucket("openai", Rate(5, 10)),)))
+    assert (found.open, found.until) == (True, None)
+    assert "10 of 10" in found.reason
+
+
+@pytest.mark.parametrize(("agent_id", "why"), [(None, "no worker or agent for scan"), ("rig-1", "agent rig-1 is not")])
+def test_the_worker_gate_says_who_is_missing(agent_id, why):
+    """Spec: E1, X3"""
+    shut = gate("worker", Facts(lane=WIDE), agent_id=agent_id)
+    assert not shut.open
+    assert why in shut.reason
+    assert gate("worker", Facts(lane=WIDE, servers=2), agent_id=agent_id).open
+
+
+@pytest.mark.parametrize("offset", [1, 3600])
+def test_a_moment_is_told_in_utc_whatever_the_clock_that_asks(offset):
+    """Spec: X3"""
+    limit = Rate(1 / offset, 1)
+    bucket = Bucket("openai", limit, take(limit, 0.0, NOW.timestamp(), 1))
+    until = gate("rate", Facts(lane=WIDE, buckets=(bucket,))).until
+    assert isinstance(until, datetime)
+    assert (until.tzinfo, until - NOW) == (UTC, timedelta(seconds=offset))

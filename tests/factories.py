@@ -1,0 +1,138 @@
+"""Tasks in any state, made the way the product makes them."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from headgate.core.machine import Raised, Returned
+from headgate.core.states import State
+from headgate.core.task import Execution, NewTask, Task, TaskType
+from headgate.store import Store
+from headgate.store.claims import ClaimRequest, Outcome
+
+START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+
+
+class Clock:
+    """A clock that stands still until it is told to move."""
+
+    def __init__(self) -> None:
+        self.now = START
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def advance(self, seconds: float) -> None:
+        self.now += timedelta(seconds=seconds)
+
+
+PLAIN = TaskType("plain")
+TYPES = (
+    PLAIN,
+    TaskType("manual", need_manual=True),
+    TaskType("called-back", callback={"success": {"url": "https://example.org", "method": "POST"}}),
+)
+
+
+def worker(store: Store) -> int:
+    """A worker that serves everything."""
+    return store.register("tester")
+
+
+def start(store: Store, limit: int = 1, **wanted: Any) -> list[Execution]:
+    """What a fresh worker gets."""
+    return store.claim(ClaimRequest(worker(store), limit, **wanted)).executions
+
+
+def submit(store: Store, type_code: str = "plain", **fields: Any) -> Task:
+    return store.get(store.submit(NewTask(type_code, **fields)).id)
+
+
+def running(store: Store, type_code: str = "plain", **fields: Any) -> Execution:
+    """A task of this kind that has just started; nothing else may be claimable."""
+    task = submit(store, type_code, **fields)
+    [execution] = start(store, types=frozenset({type_code}))
+    assert execution.id == task.id
+    return execution
+
+
+def settle(store: Store, execution: Execution, event: Any) -> State | None:
+    return store.settle([Outcome(execution, event)])[0]
+
+
+def _waiting(store: Store) -> int:
+    parent = running(store)
+    store.submit(NewTask("plain", parent_id=parent.id, delay_seconds=10**6))
+    settle(store, parent, Returned())
+    return parent.id
+
+
+def _partial(store: Store) -> int:
+    parent = running(store)
+    for event in (Returned(), Raised("no")):
+        store.submit(NewTask("plain", parent_id=parent.id))
+        [child] = start(store)
+        settle(store, child, event)
+    settle(store, parent, Returned())
+    return parent.id
+
+
+def _blocked(store: Store) -> int:
+    running(store, mutex="taken")
+    return submit(store, mutex="taken").id
+
+
+def _scheduling(store: Store) -> int:
+    task = submit(store)
+    start(store, confirm=True)
+    return task.id
+
+
+def _ended(type_code: str, event: Any) -> Callable[[Store], int]:
+    def make(store: Store) -> int:
+        execution = running(store, type_code)
+        settle(store, execution, event)
+        return execution.id
+
+    return make
+
+
+def _acted(make: Callable[[Store], int], act: Callable[[Store, int], object]) -> Callable[[Store], int]:
+    def made(store: Store) -> int:
+        task_id = make(store)
+        act(store, task_id)
+        return task_id
+
+    return made
+
+
+def _submitted(**fields: Any) -> Callable[[Store], int]:
+    return lambda store: submit(store, **fields).id
+
+
+_WAYS: dict[State, Callable[[Store], int]] = {
+    State.PENDING: _submitted(delay_seconds=3600),
+    State.BLOCKED: _blocked,
+    State.QUEUED: _submitted(),
+    State.SCHEDULING: _scheduling,
+    State.RUNNING: lambda store: running(store).id,
+    State.WAITING: _waiting,
+    State.PAUSED: _acted(_submitted(), lambda store, task_id: store.pause(task_id)),
+    State.RETRYING: _ended("plain", Raised("again", 60.0)),
+    State.NOTIFYING: _ended("called-back", Returned()),
+    State.SUCCEEDED: _ended("plain", Returned()),
+    State.PARTIAL: _partial,
+    State.FAILED: _ended("plain", Raised("no")),
+    State.DEAD: _ended("manual", Raised("no")),
+    State.RESOLVED: _acted(
+        _ended("manual", Raised("no")), lambda store, task_id: store.resolve(task_id, "done by hand")
+    ),
+    State.CANCELLED: _acted(_submitted(), lambda store, task_id: store.cancel(task_id)),
+}
+
+
+def put(store: Store, state: State) -> Task:
+    """A task in `state`; the only one that could be claimed, if it can."""
+    task = store.get(_WAYS[state](store))
+    assert task.status is state
+    return task
