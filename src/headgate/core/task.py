@@ -3,6 +3,7 @@
 import json
 from dataclasses import dataclass, field
 from datetime import datetime
+from operator import attrgetter
 from typing import Any, NoReturn
 
 from headgate.core.errors import Invalid
@@ -161,16 +162,19 @@ class Execution:
     skip_callback = cancel_requested
 
 
+_NAMES = ("name", "lane", "category", "mutex", "rate_key", "agent_id", "unique_key", "correlation_id")
+_NUMBERS = ("tenant_id", "creator", "parent_id", "retry_of", "priority")
+_names_of, _numbers_of = attrgetter(*_NAMES), attrgetter(*_NUMBERS)
+
+
 def check(new: NewTask) -> None:
     """Raise `Invalid`, naming the field, unless `new` may be stored as it is."""
     check_name("type", new.type)
-    for label in ("name", "lane", "category", "mutex", "rate_key", "agent_id", "unique_key", "correlation_id"):
-        value = getattr(new, label)
+    for label, value in zip(_NAMES, _names_of(new), strict=True):
         if value is not None:
             check_name(label, value, empty=label in ("name", "category"))
-    for label in ("tenant_id", "creator", "parent_id", "retry_of"):
-        _check_int(label, getattr(new, label), _INT64)
-    _check_int("priority", new.priority, _INT64)
+    for label, number in zip(_NUMBERS, _numbers_of(new), strict=True):
+        _check_int(label, number, _INT64)
     _check_int("max_error_count", new.max_error_count, _INT32, least=0)
     _check_seconds("timeout_seconds", new.timeout_seconds, above_zero=True)
     _check_seconds("delay_seconds", new.delay_seconds)
@@ -232,10 +236,10 @@ def check_json(label: str, text: str, limit: int = MAX_JSON_BYTES) -> None:
     if size > limit:
         raise Invalid(f"{label} is {size} bytes long, {limit} at most")
     try:
-        value = json.loads(text, parse_constant=_no_such_number, parse_float=_finite)
+        value = _DECODER.decode(text)
     except (ValueError, RecursionError) as error:
         raise Invalid(f"{label} is not JSON: {error}") from None
-    if text.count("{") + text.count("[") > MAX_JSON_DEPTH and _depth(value) > MAX_JSON_DEPTH:
+    if size > MAX_JSON_DEPTH and text.count("{") + text.count("[") > MAX_JSON_DEPTH and _depth(value) > MAX_JSON_DEPTH:
         raise Invalid(f"{label} is nested deeper than {MAX_JSON_DEPTH}")
 
 
@@ -246,6 +250,9 @@ def _no_such_number(name: str) -> NoReturn:
 def _finite(digits: str) -> float:
     value = float(digits)
     return _no_such_number(digits) if value in (float("inf"), float("-inf")) else value
+
+
+_DECODER = json.JSONDecoder(parse_constant=_no_such_number, parse_float=_finite)
 
 
 def _depth(value: object) -> int:

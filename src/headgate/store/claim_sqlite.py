@@ -1,27 +1,28 @@
 """The claim on SQLite: one writer at a time, so what is read stands until it is written."""
 
+from datetime import datetime
+
 from headgate.core.gates import EVERYTHING, Candidate, choose
 from headgate.core.limits import Rate, take, tokens
+from headgate.core.states import State
+from headgate.core.task import Execution
 from headgate.settings import new_ids
 from headgate.store.catalog import Catalog, refresh
 from headgate.store.claims import (
     FIRST,
     LIVE_WORKER,
-    TAKEN_COLUMNS,
     Claimed,
     ClaimRequest,
     answered,
     ask_again,
     candidate_of,
-    execution_of,
     first_share,
     has_room,
     keep_answer,
     require_live,
-    take_rows,
 )
 from headgate.store.line import settle_lines
-from headgate.store.sql import Db, Statement
+from headgate.store.sql import Db, Row, Statement, moment
 
 LANES = Statement("SELECT name, capacity, paused FROM lane")
 RESOURCES = Statement("SELECT name, capacity FROM resource")
@@ -40,37 +41,41 @@ READY_STREAMS = Statement(
     SELECT stream_id FROM hop WHERE stream_id IS NOT NULL
     """
 )
+# All that an execution is made of is read with the head: the update then needs no answer.
+_HEAD = (
+    "priority, id, stream_id, mutex, ext, attempt, error_count, lost_count, max_error_count, creator, parent_id, "
+    "root_id, correlation_id, name, timeout_seconds, tenant_id, seq"
+)
 HEADS = Statement(
-    sqlite="""
-    SELECT priority, id, stream_id, mutex FROM task
+    sqlite=f"""
+    SELECT {_HEAD} FROM task
      WHERE stream_id = :stream_id AND status = 'queued' AND (priority, id) > (:priority, :id)
      ORDER BY priority, id LIMIT :limit
     """
 )
 HEADS_OF_CREATOR = Statement(
-    sqlite="""
-    SELECT priority, id, stream_id, mutex FROM task
+    sqlite=f"""
+    SELECT {_HEAD} FROM task
      WHERE stream_id = :stream_id AND creator <> 0 AND status = 'queued' AND creator = :creator
        AND (priority, id) > (:priority, :id)
      ORDER BY priority, id LIMIT :limit
     """
 )
 HEADS_OF_NOBODY = Statement(
-    sqlite="""
-    SELECT priority, id, stream_id, mutex FROM task
+    sqlite=f"""
+    SELECT {_HEAD} FROM task
      WHERE stream_id = :stream_id AND status = 'queued' AND creator = 0 AND (priority, id) > (:priority, :id)
      ORDER BY priority, id LIMIT :limit
     """
 )
 TAKE = Statement(
-    sqlite=f"""
+    sqlite="""
     UPDATE task
        SET status = :after, exec_id = :exec_id, uses = :uses, attempt = attempt + 1, worker_id = :worker_id,
            scheduling_time = :now,
            started_at = CASE WHEN :after = 'running' THEN :now END,
-           executing_deadline = {{now + coalesce(timeout_seconds, :timeout)}}, update_date = :now, seq = seq + 1
+           executing_deadline = :deadline, update_date = :now, seq = seq + 1
      WHERE id = :id AND status = 'queued'
-    RETURNING {TAKEN_COLUMNS}, tenant_id, seq
     """
 )
 SET_TAT = Statement("UPDATE rate_limit SET tat = :tat WHERE name = :name")
@@ -93,28 +98,48 @@ def claim(db: Db, catalog: Catalog, request: ClaimRequest, last_tenant: int, now
     if lanes[EVERYTHING][1]:
         return Claimed([])
     room, buckets = _room(db, {stream.lane for stream in streams}, lanes, now)
-    candidates = _candidates(db, catalog, request, [s.id for s in streams if has_room(catalog.gates(s), room)], room)
+    open_streams = [stream.id for stream in streams if has_room(catalog.gates(stream), room)]
+    heads, candidates = _heads(db, catalog, request, open_streams, room)
     choice = choose(candidates, room, request.limit, last_tenant)
-    after = "scheduling" if request.confirm else "running"
-    taken = db.each(
-        TAKE,
-        ("id", "exec_id", "timeout", "uses"),
-        take_rows(choice, new_ids(len(choice.chosen)), catalog),
-        after=after, worker_id=request.worker_id,
-    ).rows()  # fmt: skip
-    kind = "scheduled" if request.confirm else "started"
-    db.note(
-        lambda: [(row[0], row[-2], row[-1], kind, "queued", after, row[1], None) for row in taken],
-        f"worker:{request.worker_id}",
-    )
+    executions = _start(db, catalog, request, [heads[candidate.id] for candidate in choice.chosen], now)
     for name, (limit, tat) in buckets.items():
         if count := choice.taken.get(f"rate {name}"):
             db.send(SET_TAT, name=name, tat=take(limit, tat, now, count))
     settle_lines(db, [(c.tenant_id, c.mutex) for c in choice.chosen if c.mutex is not None])
-    keep_answer(db, request, [row[0] for row in taken])
-    order = {candidate.id: place for place, candidate in enumerate(choice.chosen)}
-    taken.sort(key=lambda row: order[row[0]])
-    return Claimed([execution_of(row[:-2], catalog) for row in taken])
+    keep_answer(db, request, [execution.id for execution in executions])
+    return Claimed(executions)
+
+
+def _start(db: Db, catalog: Catalog, request: ClaimRequest, heads: list[Row], now: float) -> list[Execution]:
+    """Hand these to the worker, in this order."""
+    after = State.SCHEDULING if request.confirm else State.RUNNING
+    kind = "scheduled" if request.confirm else "started"
+    executions, rows, events = [], [], []
+    deadlines: dict[float, tuple[int, datetime]] = {}
+    for head, exec_id in zip(heads, new_ids(len(heads)), strict=True):
+        (
+            priority, task_id, stream_id, mutex, ext, attempt, error_count, lost_count, max_error_count, creator,
+            parent_id, root_id, correlation_id, name, timeout, tenant_id, seq,
+        ) = head  # fmt: skip
+        stream = catalog.streams[stream_id]
+        rules = catalog.type(stream.type)
+        timeout = rules.timeout_seconds if timeout is None else timeout
+        if timeout not in deadlines:
+            microsecond = round((now + timeout) * 1_000_000)
+            deadlines[timeout] = microsecond, moment(microsecond)
+        deadline, deadline_time = deadlines[timeout]
+        rows.append((task_id, exec_id, deadline, ",".join(rules.uses) or None))
+        events.append((task_id, tenant_id, seq + 1, kind, "queued", after.value, exec_id, None))
+        executions.append(
+            Execution(
+                task_id, exec_id, tenant_id, stream.type, ext, attempt + 1, deadline_time, error_count, lost_count,
+                max_error_count, stream.lane, mutex, priority, creator, parent_id, root_id, correlation_id, name,
+                stream.category, after,
+            )
+        )  # fmt: skip
+    db.many(TAKE, ("id", "exec_id", "deadline", "uses"), rows, after=after.value, worker_id=request.worker_id)
+    db.note(lambda: events, f"worker:{request.worker_id}")
+    return executions
 
 
 def _room(
@@ -139,10 +164,11 @@ def _room(
     return room, buckets
 
 
-def _candidates(
+def _heads(
     db: Db, catalog: Catalog, request: ClaimRequest, stream_ids: list[int], room: dict[str, int]
-) -> list[Candidate]:
-    """The first of every open stream, a few at a time, until nothing unread could be chosen."""
+) -> tuple[dict[int, Row], list[Candidate]]:
+    """The first of every open stream, a few at a time, until nothing unread could be chosen: rows by id, and judged."""
+    rows_by_id: dict[int, Row] = {}
     candidates: list[Candidate] = []
     heads = {None: HEADS, 0: HEADS_OF_NOBODY}.get(request.creator, HEADS_OF_CREATOR)
     share = first_share(request.limit, len(stream_ids))
@@ -153,9 +179,11 @@ def _candidates(
                 heads, stream_id=stream_id, priority=priority, id=task_id, creator=request.creator, limit=share
             )
             candidates += [candidate_of(row, catalog) for row in rows]
+            for row in rows:
+                rows_by_id[row[1]] = row
             if len(rows) < share:
                 del floors[stream_id]
             else:
                 floors[stream_id] = (rows[-1][0], rows[-1][1])
         floors = {stream_id: floors[stream_id] for stream_id in ask_again(catalog, candidates, floors, room, request)}
-    return candidates
+    return rows_by_id, candidates

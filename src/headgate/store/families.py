@@ -40,9 +40,7 @@ CHILDREN = Statement(
 ROOT = Statement("SELECT coalesce(root_id, id) FROM task WHERE id = :id")
 WAITING = Statement(
     """
-    SELECT id FROM task WHERE status = 'waiting' AND status IN ('waiting', 'paused', 'dead', 'notifying')
-       AND id > :after
-     ORDER BY id LIMIT :limit
+    SELECT id FROM task WHERE has_children AND status = 'waiting' AND id > :after ORDER BY id LIMIT :limit
     """
 )
 

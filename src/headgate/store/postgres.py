@@ -65,6 +65,9 @@ class PostgresDb:
         columns = list(zip(*rows, strict=True)) or [()] * len(names)
         return self.send(statement, **dict(zip(names, columns, strict=True)), **common)
 
+    def many(self, statement: Statement, names: Sequence[str], rows: Sequence[Row], **common: Any) -> None:
+        self.each(statement, names, rows, **common)
+
     def time(self, moment: datetime) -> datetime:
         return moment
 

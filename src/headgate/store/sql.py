@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any, Protocol
 
 Row = tuple[Any, ...]
@@ -41,10 +42,28 @@ class Statement:
         object.__setattr__(self, "postgres", _NAME.sub(lambda m: f"${order.index(m[1]) + 1}", postgres))
 
 
+@cache
+def numbered(statement: Statement, names: tuple[str, ...]) -> str:
+    """SQLite's text with `?1`, `?2` … in place of `names`: rows can then be bound as they are, by position."""
+    return _NAME.sub(lambda m: f"?{names.index(m[1]) + 1}", statement.sqlite)
+
+
 class Answer(Protocol):
     """What a statement gave; asking for it is what waits."""
 
     def rows(self) -> list[Row]: ...
+
+
+class Known:
+    """An answer that is there already."""
+
+    __slots__ = ("_rows",)
+
+    def __init__(self, rows: list[Row]) -> None:
+        self._rows = rows
+
+    def rows(self) -> list[Row]:
+        return self._rows
 
 
 class Db(Protocol):
@@ -64,6 +83,9 @@ class Db(Protocol):
 
     def each(self, statement: Statement, names: Sequence[str], rows: Sequence[Row], **common: Any) -> Answer:
         """Run a statement for every row: SQLite one by one, PostgreSQL once with a list per name."""
+
+    def many(self, statement: Statement, names: Sequence[str], rows: Sequence[Row], **common: Any) -> None:
+        """`each`, for statements that answer nothing."""
 
     def time(self, moment: datetime) -> Any:
         """A time as this database keeps it, for `each`."""
@@ -96,7 +118,7 @@ def microseconds(moment: datetime) -> int:
 def moment(value: int | datetime) -> datetime:
     """A time as either database gives it."""
     if isinstance(value, int):
-        return _EPOCH + timedelta(microseconds=value)
+        return datetime.fromtimestamp(value / 1_000_000, UTC)  # exact: a float still tells microseconds apart
     return value if value.tzinfo is UTC else value.astimezone(UTC)
 
 

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 from headgate.core.errors import StoreFull, Unavailable
 from headgate.store.deferred import Deferred
 from headgate.store.group import Call, Group
-from headgate.store.sql import Row, Statement, Wakes, microseconds
+from headgate.store.sql import Known, Row, Statement, Wakes, microseconds, numbered
 
 T = TypeVar("T")
 
@@ -32,17 +32,15 @@ WAL_LIMIT_BYTES = 64 * 1024 * 1024
 _WHOLE_BATCH = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOMEM}
 
 
+class _Undone(Exception):
+    """An operation failed by itself: nothing of it stays, and only its caller hears of it."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
 Operation = Callable[["SqliteDb"], Any]
-
-
-class SqliteAnswer:
-    __slots__ = ("_rows",)
-
-    def __init__(self, rows: list[Row]) -> None:
-        self._rows = rows
-
-    def rows(self) -> list[Row]:
-        return self._rows
 
 
 class SqliteDb:
@@ -55,24 +53,32 @@ class SqliteDb:
         self._now = microseconds(now)
         self.wakes: Wakes = {}
 
-    def send(self, statement: Statement, **parameters: Any) -> SqliteAnswer:
+    def send(self, statement: Statement, **parameters: Any) -> Known:
         for name, value in parameters.items():
             if isinstance(value, datetime):
                 parameters[name] = microseconds(value)
             elif isinstance(value, list | tuple):
                 parameters[name] = json.dumps(value)
         parameters["now"] = self._now
-        return SqliteAnswer(self._connection.execute(statement.sqlite, parameters).fetchall())
+        return Known(self._connection.execute(statement.sqlite, parameters).fetchall())
 
     def rows(self, statement: Statement, **parameters: Any) -> list[Row]:
         return self.send(statement, **parameters).rows()
 
-    def each(self, statement: Statement, names: Sequence[str], rows: Sequence[Row], **common: Any) -> SqliteAnswer:
-        execute, text, answers = self._connection.execute, statement.sqlite, []
-        common["now"] = self._now
+    def each(self, statement: Statement, names: Sequence[str], rows: Sequence[Row], **common: Any) -> Known:
+        text, after = self._bound(statement, names, common)
+        execute, answers = self._connection.execute, []
         for row in rows:
-            answers += execute(text, dict(zip(names, row, strict=True)) | common).fetchall()
-        return SqliteAnswer(answers)
+            answers += execute(text, (*row, *after)).fetchall()
+        return Known(answers)
+
+    def many(self, statement: Statement, names: Sequence[str], rows: Sequence[Row], **common: Any) -> None:
+        text, after = self._bound(statement, names, common)
+        self._connection.executemany(text, [(*row, *after) for row in rows])
+
+    def _bound(self, statement: Statement, names: Sequence[str], common: dict[str, Any]) -> tuple[str, tuple[Any, ...]]:
+        # `actor` and the like may be for PostgreSQL's text only.
+        return numbered(statement, (*names, *common, "now")), (*common.values(), self._now)
 
     def time(self, moment: datetime) -> int:
         return microseconds(moment)
@@ -163,6 +169,9 @@ class Sqlite:
                     if self._writer.in_transaction:
                         self._writer.execute("ROLLBACK")
                     raise
+        except _Undone as undone:  # a lone operation failed, and everything is rolled back
+            calls[0].fail(undone.error)
+            return
         except BaseException as error:
             if not calls:  # the transaction never began: one caller hears of it, the next one tries again
                 calls.append(inbox.popleft())
@@ -192,16 +201,28 @@ class Sqlite:
         while inbox and len(calls) < MOST_PER_COMMIT and (not calls or time.monotonic() < end):
             call = inbox.popleft()
             calls.append(call)
+            if len(calls) == 1 and not inbox:  # alone: the transaction is savepoint enough
+                answers.append(self._attempt(call))
+                continue
             self._writer.execute("SAVEPOINT operation")
             try:
-                db = SqliteDb(self._writer, self._clock())
-                answers.append(partial(call.succeed, (call.item(db), db.wakes)))
-            except BaseException as error:
-                if isinstance(error, sqlite3.Error) and (error.sqlite_errorcode & 0xFF) in _WHOLE_BATCH:
-                    raise
-                answers.append(partial(call.fail, error))
+                answers.append(self._attempt(call))
+            except _Undone as undone:
+                answers.append(partial(call.fail, undone.error))
                 self._writer.execute("ROLLBACK TO operation")
             self._writer.execute("RELEASE operation")
+
+    def _attempt(self, call: "Call[Operation, tuple[Any, Wakes]]") -> Callable[[], None]:
+        """Run one operation; how to answer its caller once the commit is through."""
+        db = SqliteDb(self._writer, self._clock())
+        try:
+            return partial(call.succeed, (call.item(db), db.wakes))
+        except sqlite3.Error as error:
+            if (error.sqlite_errorcode & 0xFF) in _WHOLE_BATCH:
+                raise
+            raise _Undone(error) from error
+        except BaseException as error:
+            raise _Undone(error) from error
 
     @contextmanager
     def _only_writer(self) -> Iterator[None]:

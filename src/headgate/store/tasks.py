@@ -14,7 +14,7 @@ from headgate.store import line
 from headgate.store.catalog import Catalog, stream_key
 from headgate.store.deferred import Deferred, settled
 from headgate.store.rows import MUTEXES, hold, read
-from headgate.store.sql import Answer, Db, Row, Statement, moment, wake
+from headgate.store.sql import Answer, Db, Known, Row, Statement, microseconds, moment, wake
 from headgate.store.transitions import Write, apply
 
 
@@ -39,6 +39,7 @@ _INSERT_NAMES = (
     "mutex", "rate_key", "agent_id", "unique_key", "parent_id", "root_id", "retry_of", "correlation_id",
     "max_error_count", "timeout_seconds", "stream_id",
 )  # fmt: skip
+_SQLITE_NAMES = (*_INSERT_NAMES, "status")
 _INSERTED = (
     "tenant_id, type, creator, start_time, status, category, ext, create_date, update_date, name, lane, priority, "
     "mutex, rate_key, agent_id, unique_key, parent_id, root_id, retry_of, correlation_id, max_error_count, "
@@ -53,13 +54,10 @@ def _insert(on_conflict: str) -> Statement:
     return Statement(
         sqlite=f"""
         INSERT INTO task ({_INSERTED})
-        SELECT :tenant_id, :type, :creator, start_time,
-               CASE WHEN start_time > :now THEN 'pending' WHEN :mutex IS NULL THEN 'queued' ELSE 'blocked' END,
-               :category, :ext, :now, :now, :name, :lane, :priority, :mutex, :rate_key, :agent_id, :unique_key,
-               :parent_id, :root_id, :retry_of, :correlation_id, :max_error_count, :timeout_seconds, :stream_id
-          FROM (SELECT coalesce(:start_time, {{now + coalesce(:delay, 0)}}) AS start_time)
-         WHERE true {on_conflict}
-        RETURNING id, status, tenant_id, unique_key
+        VALUES (:tenant_id, :type, :creator, :start_time, :status, :category, :ext, :now, :now, :name, :lane, :priority,
+                :mutex, :rate_key, :agent_id, :unique_key, :parent_id, :root_id, :retry_of, :correlation_id,
+                :max_error_count, :timeout_seconds, :stream_id)
+        {on_conflict and f"{on_conflict} RETURNING id"}
         """,
         postgres=f"""
         WITH inserted AS (
@@ -89,7 +87,10 @@ def _insert(on_conflict: str) -> Statement:
     )
 
 
-INSERT, INSERT_UNLESS_THERE = _insert(""), _insert(_CONFLICT)
+INSERT = _insert("")
+INSERT_UNLESS_THERE = _insert(_CONFLICT)
+NOW = Statement("SELECT {now}")
+LAST_ID = Statement(sqlite="SELECT last_insert_rowid()")
 SAME_KEY = Statement(
     f"""
     SELECT id, status FROM task
@@ -111,7 +112,7 @@ def insert(
     roots = _adopt(db, catalog, wishes, actor)
     rows = [_columns(db, catalog, new, roots) for new in wishes]
     unique = any(new.unique_key is not None for new in wishes)
-    answer = db.each(INSERT_UNLESS_THERE if unique else INSERT, _INSERT_NAMES, rows, actor=actor)
+    answer = _insert_rows(db, INSERT_UNLESS_THERE if unique else INSERT, rows, actor)
     db.note(lambda: [(row[0], row[2], 1, "submitted", None, row[1], None, None) for row in answer.rows()], actor)
     finish = partial(_made, db, wishes, [row[-1] for row in rows], answer)
     if not keys and not unique:
@@ -119,6 +120,32 @@ def insert(
     made = finish()
     line.settle_lines(db, keys)
     return [done or _existing(db, catalog, new, actor) for done, new in zip(made, wishes, strict=True)]
+
+
+def _insert_rows(db: Db, statement: Statement, rows: Sequence[Row], actor: str) -> Answer:
+    """(id, status, tenant_id, unique_key) of the tasks made, in the order of `rows`."""
+    if db.dialect == "postgres":
+        return db.each(statement, _INSERT_NAMES, rows, actor=actor)
+    now = microseconds(moment(db.rows(NOW)[0][0]))
+    landed = [_landed(row, now) for row in rows]
+    if statement is INSERT:  # one writer: ids follow each other
+        db.many(statement, _SQLITE_NAMES, landed)
+        [[last]] = db.rows(LAST_ID)
+        ids = range(last - len(rows) + 1, last + 1)
+        return Known([(task_id, row[-1], row[0], row[13]) for task_id, row in zip(ids, landed, strict=True)])
+    made = []
+    for row in landed:
+        made += [(found[0], row[-1], row[0], row[13]) for found in db.each(statement, _SQLITE_NAMES, [row]).rows()]
+    return Known(made)
+
+
+def _landed(row: Row, now: int) -> Row:
+    """The row with its start_time reckoned, and the state that follows from it, behind."""
+    start_time, delay, mutex = row[3], row[4], row[10]
+    if start_time is None:
+        start_time = now + round((delay or 0) * 1_000_000)
+    status = State.PENDING if start_time > now else State.QUEUED if mutex is None else State.BLOCKED
+    return (*row[:3], start_time, *row[4:], status.value)
 
 
 def _made(db: Db, wishes: Sequence[NewTask], streams: Sequence[int], answer: Answer) -> list[Submitted | None]:
@@ -203,8 +230,6 @@ def insert_once(db: Db, catalog: Catalog, wishes: Sequence[NewTask], actor: str,
 
 
 # Acts
-
-NOW = Statement("SELECT {now}")
 
 
 def act(

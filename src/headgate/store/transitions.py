@@ -29,6 +29,7 @@ class Write:
     detail: str | None = None
 
 
+_FINISH_NAMES = ("id", "exec_id", "result")
 # What the row must be is a parameter: given as a word, the planner would rather read a whole partial index.
 FINISH = Statement(
     sqlite="""
@@ -37,7 +38,6 @@ FINISH = Statement(
            finished_at = CASE WHEN :after = 'succeeded' THEN :now END, update_date = :now, seq = seq + 1,
            exec_time = max(:now - started_at, 0) / 1e6
      WHERE id = :id AND status = :before AND exec_id = :exec_id AND NOT has_children
-    RETURNING id, tenant_id, seq
     """,
     postgres="""
     WITH changed AS (
@@ -54,6 +54,10 @@ FINISH = Statement(
     )
     SELECT id FROM changed
     """,
+)
+
+STILL_OWNED = Statement(
+    sqlite="SELECT id, exec_id, tenant_id, seq FROM task WHERE id {in ids} AND status = 'running' AND NOT has_children"
 )
 
 _APPLY_NAMES = (
@@ -135,14 +139,23 @@ def finish(db: Db, change: Change, ended: Sequence[tuple[int, str, str]], actor:
 
     A parent is never among them: it has its children to wait for.
     """
-    after, before = change.status.value, State.RUNNING.value
-    answer = db.each(
-        FINISH, ("id", "exec_id", "result"), sorted(ended), before=before, after=after, kind=change.kind, actor=actor
+    before, after = State.RUNNING.value, change.status.value
+    common = {"before": before, "after": after, "kind": change.kind, "actor": actor}
+    ended = sorted(ended)
+    if db.dialect == "postgres":
+        return {row[0] for row in db.each(FINISH, _FINISH_NAMES, ended, **common).rows()}
+    # One writer: what is read here stands until it is written, and writing without answers is twice as fast.
+    found = {row[0]: row for row in db.rows(STILL_OWNED, ids=[task_id for task_id, _, _ in ended])}
+    mine = [row for row in ended if row[0] in found and found[row[0]][1] == row[1]]
+    db.many(FINISH, _FINISH_NAMES, mine, **common)
+    db.note(
+        lambda: [
+            (task_id, found[task_id][2], found[task_id][3] + 1, change.kind, before, after, exec_id, None)
+            for task_id, exec_id, _ in mine
+        ],
+        actor,
     )
-    rows = answer.rows()
-    owner = {task_id: exec_id for task_id, exec_id, _ in ended}
-    db.note(lambda: [(r[0], r[1], r[2], change.kind, before, after, owner[r[0]], None) for r in rows], actor)
-    return {row[0] for row in rows}
+    return {task_id for task_id, _, _ in mine}
 
 
 def apply(db: Db, writes: Sequence[Write], actor: str) -> set[int]:

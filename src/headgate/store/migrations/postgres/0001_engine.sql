@@ -49,7 +49,8 @@ CREATE TABLE task (
     uses               text,
     claim_no           bigint NOT NULL DEFAULT 0,
     CHECK ((status IN ('scheduling', 'running')) = (exec_id IS NOT NULL)),
-    CHECK ((status IN ('succeeded', 'partial', 'failed', 'resolved', 'cancelled')) = (finished_at IS NOT NULL)),
+    CHECK ((status = 'succeeded' OR status = 'failed' OR status = 'cancelled' OR status = 'partial' OR status = 'resolved')
+           = (finished_at IS NOT NULL)),
     CHECK (status <> 'blocked' OR mutex IS NOT NULL)
 ) WITH (
     fillfactor = 75, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000,
@@ -70,7 +71,8 @@ CREATE INDEX task_line ON task (tenant_id, mutex, status, stream_id, priority, i
 CREATE INDEX task_family ON task (root_id, status, mutex, stream_id, priority, id) WHERE root_id IS NOT NULL;
 CREATE UNIQUE INDEX task_unique ON task (tenant_id, type, unique_key) WHERE unique_key IS NOT NULL
     AND status IN ('pending', 'blocked', 'queued', 'scheduling', 'running', 'waiting', 'paused', 'retrying', 'notifying');
-CREATE INDEX task_stopped ON task (status, id) WHERE status IN ('waiting', 'paused', 'dead', 'notifying');
+CREATE INDEX task_waiting ON task (id) WHERE has_children AND status = 'waiting';
+CREATE INDEX task_stopped ON task (status, id) WHERE status IN ('dead', 'notifying');
 CREATE INDEX task_finished ON task (finished_at, id) WHERE finished_at IS NOT NULL;
 
 CREATE TABLE task_his (LIKE task INCLUDING DEFAULTS, PRIMARY KEY (id)) WITH (fillfactor = 100);
