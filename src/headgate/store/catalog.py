@@ -1,6 +1,7 @@
 """Types, lanes, resources, rate limits and streams: what is known about work before any of it is done."""
 
 import difflib
+import hashlib
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -45,6 +46,7 @@ class Catalog:
     ids: dict[StreamKey, int] = field(default_factory=dict)
     rates: frozenset[str] = frozenset()
     limited: frozenset[str] = frozenset()  # lanes that have a capacity
+    paused: frozenset[str] = frozenset()
     _gates: dict[int, tuple[str, ...]] = field(default_factory=dict)
 
     def type(self, code: str) -> TaskType:
@@ -69,7 +71,7 @@ BUMP = Statement("UPDATE catalog SET version = version + 1 WHERE one = 1")
 TYPES = Statement("SELECT code, name, category, config FROM task_metadata")
 STREAMS = Statement("SELECT id, tenant_id, lane, type, category, rate_key, agent_id FROM stream WHERE id > :after")
 RATE_NAMES = Statement("SELECT name FROM rate_limit")
-LIMITED = Statement("SELECT name FROM lane WHERE capacity IS NOT NULL")
+LIMITED = Statement("SELECT name, capacity IS NOT NULL, paused FROM lane WHERE capacity IS NOT NULL OR paused")
 
 
 def refresh(db: Db, catalog: Catalog) -> None:
@@ -81,7 +83,8 @@ def refresh(db: Db, catalog: Catalog) -> None:
     streams = db.send(STREAMS, after=max(catalog.streams, default=0))
     catalog.types = {code: _type_of(code, name, category, config) for code, name, category, config in types.rows()}
     catalog.rates = frozenset(name for (name,) in rates.rows())
-    catalog.limited = frozenset(name for (name,) in limited.rows())
+    catalog.limited = frozenset(name for name, has_capacity, _ in limited.rows() if has_capacity)
+    catalog.paused = frozenset(name for name, _, paused in limited.rows() if paused)
     for row in streams.rows():
         stream = Stream(*row)
         catalog.streams[stream.id] = stream
@@ -191,9 +194,8 @@ def _type_of(code: str, name: str, category: str, config: str) -> TaskType:
 
 ADD_STREAM = Statement(
     """
-    INSERT INTO stream (tenant_id, lane, type, category, rate_key, agent_id)
-    VALUES (:tenant_id, :lane, :type, :category, :rate_key, :agent_id)
-    ON CONFLICT (tenant_id, lane, type, category, rate_key, agent_id) DO NOTHING
+    INSERT INTO stream (tenant_id, lane, type, category, rate_key, agent_id, digest)
+    VALUES (:tenant_id, :lane, :type, :category, :rate_key, :agent_id, :digest) ON CONFLICT (digest) DO NOTHING
     """
 )
 
@@ -218,6 +220,7 @@ def _add_stream(db: Db, key: StreamKey) -> None:
     db.send(
         ADD_STREAM,
         tenant_id=tenant_id, lane=lane, type=type_code, category=category, rate_key=rate_key, agent_id=agent_id,
+        digest=hashlib.sha256(json.dumps(key).encode()).hexdigest(),
     )  # fmt: skip
 
 
@@ -262,6 +265,7 @@ def set_paused(db: Db, scope: str | None, paused: bool, actor: str) -> bool:
     if not db.rows(SET_PAUSED, name=lane, paused=paused):
         return False
     record_system(db, "paused" if paused else "resumed", actor, json.dumps({"lane": lane}))
+    db.send(BUMP)
     return True
 
 

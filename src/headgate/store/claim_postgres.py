@@ -55,8 +55,7 @@ RATES = Statement(
 # Those remembered, by primary key, and those claimed since: dead entries are not walked.
 HELD_IN_LANE = Statement(
     postgres="""
-    SELECT id, NULL, claim_no FROM task
-     WHERE id {in ids} AND lane = :lane AND status IN ('scheduling', 'running')
+    SELECT id, NULL, claim_no FROM task WHERE id {in ids} AND lane = :lane AND exec_id IS NOT NULL
     UNION
     SELECT id, NULL, claim_no FROM task
      WHERE lane = :lane AND claim_no > :newest AND status IN ('scheduling', 'running')
@@ -64,8 +63,7 @@ HELD_IN_LANE = Statement(
 )
 USING = Statement(
     postgres="""
-    SELECT id, uses, claim_no FROM task
-     WHERE id {in ids} AND uses IS NOT NULL AND status IN ('scheduling', 'running')
+    SELECT id, uses, claim_no FROM task WHERE id {in ids} AND uses IS NOT NULL AND exec_id IS NOT NULL
     UNION
     SELECT id, uses, claim_no FROM task
      WHERE claim_no > :newest AND uses IS NOT NULL AND status IN ('scheduling', 'running')
@@ -202,16 +200,18 @@ def claim(db: Db, catalog: Catalog, request: ClaimRequest, memory: Memory) -> Cl
     if not choice.chosen:
         return Claimed([], look.busy)
     memory.last_tenant = choice.chosen[-1].tenant_id
-    return _take_chosen(db, catalog, request, look, choice)
+    return _take_chosen(db, catalog, request, look, choice, memory)
 
 
 def _prepare(catalog: Catalog, request: ClaimRequest, memory: Memory) -> _Look:
     """Which streams are worth a visit now."""
     now = memory.monotonic()
+    if EVERYTHING in catalog.paused:
+        return _Look([], [EVERYTHING], [], [], set())
     streams = []
     with memory.lock:
-        for stream in catalog.streams.values():
-            if not request.serves(stream):
+        for stream in memory.served(catalog, request):
+            if stream.lane in catalog.paused:
                 continue
             trail = memory.trails.setdefault(stream.id, Trail())
             if request.creator is None and now - trail.from_start_at >= LOOK_AGAIN_SECONDS:
@@ -355,6 +355,7 @@ def _learn_heads(
     candidates: list[Candidate] = []
     while wanted:
         unread: dict[int, tuple[int, int]] = {}
+        bare: list[Stream] = []
         for group, share, answer in wanted:
             counts: dict[int, int] = {}
             for row in answer.rows():
@@ -364,8 +365,8 @@ def _learn_heads(
             for stream in group:
                 if counts.get(stream.id, 0) < share:
                     unread.pop(stream.id, None)
-                    if request.creator is None and not counts.get(stream.id):
-                        memory.trails.setdefault(stream.id, Trail()).empty = True
+                    if not counts.get(stream.id):
+                        bare.append(stream)
         asked = ask_again(catalog, candidates, unread, look.room, request)
         wanted = []
         for stream_id in asked:
@@ -374,7 +375,18 @@ def _learn_heads(
             locked = not (len(catalog.gates(stream)) > 1 or stream.lane in look.limited)
             share = first_share(request.limit, len(asked))
             wanted.append(([stream], share, _send_heads(db, request, memory, [stream], locked, share)))
+        if bare and request.creator is None:
+            _learn_bare(db, request, look, memory, bare)
     return candidates
+
+
+def _learn_bare(db: Db, request: ClaimRequest, look: _Look, memory: Memory, bare: list[Stream]) -> None:
+    """Where nothing was found there may be nothing, or all of it is just being claimed by somebody else."""
+    rows = _send_heads(db, request, memory, bare, False, 1).rows()
+    claimed = {row[2] for row in rows}
+    look.busy = look.busy or bool(claimed)
+    for stream in bare:
+        memory.trails.setdefault(stream.id, Trail()).empty = stream.id not in claimed
 
 
 def _learn_choice(catalog: Catalog, look: _Look, candidates: list[Candidate], choice: Choice, memory: Memory) -> None:
@@ -392,7 +404,7 @@ def _learn_choice(catalog: Catalog, look: _Look, candidates: list[Candidate], ch
         trail = memory.trails.setdefault(stream_id, Trail())
         if stream_id in left:
             priority, task_id = left[stream_id]
-            trail.floor = min(trail.floor, (priority, task_id - 1)) if trail.floor != FIRST else FIRST
+            trail.floor = (priority, task_id - 1)
         else:
             trail.floor = floors[stream_id]
     for name, (limit, tat) in look.buckets.items():
@@ -405,15 +417,17 @@ def _learn_choice(catalog: Catalog, look: _Look, candidates: list[Candidate], ch
 
 
 def _take_chosen(
-    db: Db, catalog: Catalog, request: ClaimRequest, look: _Look, choice: Choice
+    db: Db, catalog: Catalog, request: ClaimRequest, look: _Look, choice: Choice, memory: Memory
 ) -> Claimed | Deferred[Claimed]:
     keyed = [candidate for candidate in choice.chosen if candidate.mutex is not None]
     if keyed:
         stripes = {candidate.id: stripe((candidate.tenant_id, candidate.mutex or "")) for candidate in keyed}
         mine = {row[0] for row in db.rows(TRY_STRIPES, space=_SPACE, stripes=sorted(set(stripes.values())))}
-        choice.chosen = [c for c in choice.chosen if c.id not in stripes or stripes[c.id] in mine]
-        keyed = [candidate for candidate in keyed if stripes[candidate.id] in mine]
-        look.busy = look.busy or len(mine) < len(set(stripes.values()))
+        for candidate in [c for c in keyed if stripes[c.id] not in mine]:  # somebody moves in its line just now
+            choice.chosen.remove(candidate)
+            keyed.remove(candidate)
+            look.busy = True
+            memory.woken({candidate.stream_id: (candidate.priority, candidate.id)})
     if not choice.chosen:
         return Claimed([], look.busy)
     rows = take_rows(choice, new_ids(len(choice.chosen)), catalog)

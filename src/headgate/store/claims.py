@@ -88,7 +88,7 @@ KEEP_ANSWER = Statement(
 STILL_HELD = Statement(
     f"""
     SELECT {TAKEN_COLUMNS} FROM task
-     WHERE id {{in ids}} AND worker_id = :worker_id AND status IN ('scheduling', 'running') ORDER BY id
+     WHERE id {{in ids}} AND worker_id = :worker_id AND exec_id IS NOT NULL ORDER BY id
     """
 )
 
@@ -252,7 +252,7 @@ START = Statement(
     sqlite=f"""
     UPDATE task SET status = 'running', started_at = :now,
            executing_deadline = {{now + coalesce(timeout_seconds, :timeout)}}, update_date = :now, seq = seq + 1
-     WHERE id = :id AND status = 'scheduling' AND exec_id = :exec_id
+     WHERE id = :id AND status = :before AND exec_id = :exec_id
        AND NOT cancel_requested AND NOT pause_requested
     RETURNING {TAKEN_COLUMNS}, tenant_id, seq
     """,
@@ -260,7 +260,7 @@ START = Statement(
     WITH changed AS (
         UPDATE task SET status = 'running', started_at = {{now}},
                executing_deadline = {{now + coalesce(timeout_seconds, :timeout)}}, update_date = {{now}}, seq = seq + 1
-         WHERE id = :id AND status = 'scheduling' AND exec_id = :exec_id::uuid
+         WHERE id = :id AND status = :before AND exec_id = :exec_id::uuid
            AND NOT cancel_requested AND NOT pause_requested
         RETURNING *
     ), noted AS (
@@ -279,17 +279,15 @@ def try_start(db: Db, catalog: Catalog, task_id: int, exec_id: str, actor: str) 
     if not kinds:
         return None
     timeout = catalog.type(kinds[0][0]).timeout_seconds
-    started = db.rows(START, id=task_id, exec_id=exec_id, timeout=timeout, actor=actor)
+    started = db.rows(START, id=task_id, exec_id=exec_id, before="scheduling", timeout=timeout, actor=actor)
     db.note(
         lambda: [(row[0], row[-2], row[-1], "started", "scheduling", "running", row[1], None) for row in started], actor
     )
     return execution_of(started[0][:-2], catalog) if started else None
 
 
-OWNED = Statement(
-    "SELECT cancel_requested, pause_requested, attempt FROM task "
-    "WHERE id = :id AND status IN ('scheduling', 'running') AND exec_id = :exec_id"
-)
+# Whoever has an exec_id runs or is about to: that is what the schema says, and an index by status is not asked.
+OWNED = Statement("SELECT cancel_requested, pause_requested, attempt FROM task WHERE id = :id AND exec_id = :exec_id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,7 +310,7 @@ def owned(db: Db, task_id: int, exec_id: str) -> tuple[Control, int]:
 SET_PROGRESS = Statement(
     """
     UPDATE task SET progress = :progress, update_date = {now}
-     WHERE id = :id AND status = 'running' AND exec_id = :exec_id
+     WHERE id = :id AND exec_id = :exec_id
     RETURNING id
     """
 )

@@ -10,7 +10,8 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from headgate.store.claims import FIRST
+from headgate.store.catalog import Catalog, Stream
+from headgate.store.claims import FIRST, ClaimRequest
 from headgate.store.sql import Wakes
 
 LOOK_AGAIN_SECONDS = 1.0
@@ -44,6 +45,16 @@ class Memory:
         self.trails: dict[int, Trail] = {}
         self.holders: dict[str, Holders] = {}
         self.last_tenant = -1
+        self._served: dict[object, tuple[int, list[Stream]]] = {}
+
+    def served(self, catalog: Catalog, request: ClaimRequest) -> list[Stream]:
+        """The streams a request is for, found once for each version of the catalog."""
+        key = (request.types, request.categories, request.tenant_id, request.agent_id)
+        version, streams = self._served.get(key, (-1, []))
+        if version != catalog.version:
+            streams = [stream for stream in catalog.streams.values() if request.serves(stream)]
+            self._served[key] = catalog.version, streams
+        return streams
 
     def woken(self, wakes: Wakes) -> None:
         """Something may be claimed again that lies before the floor."""

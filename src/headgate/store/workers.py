@@ -37,7 +37,7 @@ BEAT = Statement(
 ASKED = Statement(
     """
     SELECT id, exec_id, cancel_requested, pause_requested FROM task
-     WHERE id {in held} AND worker_id = :worker_id AND status = 'running' AND (cancel_requested OR pause_requested)
+     WHERE id {in held} AND worker_id = :worker_id AND (cancel_requested OR pause_requested)
     """
 )
 LEAVE = Statement("UPDATE worker SET lost = true, lease_until = {now} WHERE id = :worker_id")

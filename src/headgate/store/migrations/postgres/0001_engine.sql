@@ -124,7 +124,7 @@ CREATE TABLE stream (
     category  text NOT NULL,
     rate_key  text NOT NULL,
     agent_id  text NOT NULL,
-    UNIQUE (tenant_id, lane, type, category, rate_key, agent_id)
+    digest    text NOT NULL UNIQUE -- of the six: together they may be too long for an index
 );
 
 CREATE TABLE lane (
