@@ -168,6 +168,13 @@ class Choice:
     chosen: list[Candidate] = field(default_factory=list)
     taken: dict[str, int] = field(default_factory=lambda: defaultdict(int))
 
+    def drop(self, candidate: Candidate) -> None:
+        """Take one back that could not be started after all."""
+        self.chosen.remove(candidate)
+        for gate in candidate.gates:
+            if self.taken.get(gate):
+                self.taken[gate] -= 1
+
 
 def choose(candidates: Iterable[Candidate], room: Mapping[str, int], limit: int, last_tenant: int = -1) -> Choice:
     """The first `limit` candidates for which every gate has room, each taking its share as it is chosen.

@@ -55,10 +55,11 @@ class Catalog:
 
     def gates(self, stream: Stream) -> tuple[str, ...]:
         """Every limited thing a task of this stream takes one of; a lane without a capacity is unlimited room."""
-        known = self._gates.get(stream.id)
+        gates = self._gates  # this one, whatever an edit puts in its place meanwhile
+        known = gates.get(stream.id)
         if known is None:
             rates = (f"lane:{stream.lane}", f"type:{stream.type}", f"key:{stream.rate_key}")
-            known = self._gates[stream.id] = (
+            known = gates[stream.id] = (
                 f"lane {stream.lane}",
                 *(f"resource {name}" for name in self.type(stream.type).uses),
                 *(f"rate {name}" for name in rates if name in self.rates),
@@ -85,11 +86,11 @@ def refresh(db: Db, catalog: Catalog) -> None:
     catalog.rates = frozenset(name for (name,) in rates.rows())
     catalog.limited = frozenset(name for name, has_capacity, _ in limited.rows() if has_capacity)
     catalog.paused = frozenset(name for name, _, paused in limited.rows() if paused)
-    for row in streams.rows():
-        stream = Stream(*row)
-        catalog.streams[stream.id] = stream
-        catalog.ids[row[1:]] = stream.id
-    catalog._gates.clear()
+    # Put in place whole, and in this order: other threads are reading.
+    new = streams.rows()
+    catalog.streams = catalog.streams | {row[0]: Stream(*row) for row in new}
+    catalog.ids = catalog.ids | {row[1:]: row[0] for row in new}
+    catalog._gates = {}
     catalog.version = version
 
 

@@ -28,8 +28,8 @@ from headgate.store.claims import (
 )
 from headgate.store.deferred import Deferred
 from headgate.store.line import _SPACE, stripe
-from headgate.store.memory import LOOK_AGAIN_SECONDS, Holders, Memory, Trail
-from headgate.store.sql import Answer, Db, Row, Statement
+from headgate.store.memory import LOOK_AGAIN_SECONDS, Memory, Trail
+from headgate.store.sql import Answer, Db, Statement
 
 MOST_STREAMS = 300
 
@@ -254,24 +254,16 @@ def _ask_limits(db: Db, look: _Look, memory: Memory) -> dict[str, Answer]:
         answers["locked rates"] = db.send(LOCK_RATES, names=look.rates)
     answers["lanes"] = db.send(LANES, names=look.lanes)
     for name in look.limited:
-        known = _holders(memory, f"lane {name}")
-        answers[f"held {name}"] = db.send(HELD_IN_LANE, lane=name, ids=list(known.ids), newest=known.newest)
+        known = memory.holders(f"lane {name}")
+        answers[f"held {name}"] = db.send(HELD_IN_LANE, lane=name, ids=known.ids, newest=known.newest)
     if look.resources:
-        known = _holders(memory, "resources")
+        users = [memory.holders(f"resource {name}") for name in look.resources]
+        ids = {task_id for known in users for task_id in known.ids}
         answers["resources"] = db.send(RESOURCES, names=look.resources)
-        answers["using"] = db.send(USING, ids=list(known.ids), newest=known.newest)
+        answers["using"] = db.send(USING, ids=list(ids), newest=min(known.newest for known in users))
     if look.rates:
         answers["rates"] = db.send(RATES, names=look.rates)
     return answers
-
-
-def _holders(memory: Memory, name: str) -> Holders:
-    now = memory.monotonic()
-    with memory.lock:
-        known = memory.holders.setdefault(name, Holders())
-        if now - known.from_start_at >= LOOK_AGAIN_SECONDS:
-            known = memory.holders[name] = Holders(from_start_at=now)
-        return known
 
 
 def _learn_limits(look: _Look, answers: dict[str, Answer], memory: Memory) -> None:
@@ -283,35 +275,32 @@ def _learn_limits(look: _Look, answers: dict[str, Answer], memory: Memory) -> No
     }
     lanes = {name: (capacity, paused) for name, capacity, paused in answers["lanes"].rows()}
     for name, (capacity, paused) in lanes.items():
+        gate = f"lane {name}"
         if paused or lanes[EVERYTHING][1]:
-            look.room[f"lane {name}"] = 0
+            look.room[gate] = 0
         elif capacity is not None:
-            held = _remember(memory, f"lane {name}", answers[f"held {name}"].rows()) if name in look.limited else None
-            _set_room(look, f"lane {name}", locked, 0 if held is None else capacity - len(held))
+            held = {row[0]: row[2] for row in answers[f"held {name}"].rows()} if name in look.limited else {}
+            _set_room(look, gate, gate in locked, capacity, held, memory)
     if look.resources:
-        using = [name for uses in _remember(memory, "resources", answers["using"].rows()).values() if uses
-                 for name in uses.split(",")]  # fmt: skip
+        using = answers["using"].rows()
         for name, capacity in answers["resources"].rows():
-            _set_room(look, f"resource {name}", locked, capacity - using.count(name))
+            gate = f"resource {name}"
+            held = {row[0]: row[2] for row in using if name in row[1].split(",")}
+            _set_room(look, gate, gate in locked, capacity, held, memory)
     if look.rates:
         for name, rate, burst, tat, now in answers["rates"].rows():
             limit = Rate(rate, burst)
             look.now, look.buckets[name] = now, (limit, tat)
-            _set_room(look, f"rate {name}", locked, tokens(limit, tat, now))
+            _set_room(look, f"rate {name}", f"rate {name}" in locked, tokens(limit, tat, now), {}, memory)
 
 
-def _set_room(look: _Look, gate: str, locked: set[str], room: int) -> None:
-    look.room[gate] = max(room, 0) if gate in locked else 0
-    if gate not in locked:
-        look.busy = True
-
-
-def _remember(memory: Memory, name: str, rows: list[Row]) -> dict[int, str | None]:
-    with memory.lock:
-        known = memory.holders[name]
-        known.ids = {task_id: uses for task_id, uses, _ in rows}
-        known.newest = max([known.newest, *(claim_no for _, _, claim_no in rows)])
-        return known.ids
+def _set_room(look: _Look, gate: str, locked: bool, capacity: int, held: dict[int, int], memory: Memory) -> None:
+    """What is left of a limit that is ours to give out; one that somebody else has locked is busy."""
+    if locked:
+        look.room[gate] = max(capacity - len(held), 0)
+        memory.remember(gate, held)
+    else:
+        look.room[gate], look.busy = 0, True
 
 
 _Wanted = list[tuple[list[Stream], int, Answer]]
@@ -424,7 +413,7 @@ def _take_chosen(
         stripes = {candidate.id: stripe((candidate.tenant_id, candidate.mutex or "")) for candidate in keyed}
         mine = {row[0] for row in db.rows(TRY_STRIPES, space=_SPACE, stripes=sorted(set(stripes.values())))}
         for candidate in [c for c in keyed if stripes[c.id] not in mine]:  # somebody moves in its line just now
-            choice.chosen.remove(candidate)
+            choice.drop(candidate)
             keyed.remove(candidate)
             look.busy = True
             memory.woken({candidate.stream_id: (candidate.priority, candidate.id)})

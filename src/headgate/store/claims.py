@@ -145,7 +145,7 @@ def candidate_of(row: Row, catalog: Catalog) -> Candidate:
     return Candidate(row[0], row[1], row[2], stream.tenant_id, catalog.gates(stream), row[3])
 
 
-FIRST = (-(1 << 62), 0)  # before every (priority, id)
+FIRST = (-(1 << 63), 0)  # before every (priority, id)
 
 
 def first_share(limit: int, streams: int) -> int:

@@ -8,7 +8,7 @@ is remembered wrongly costs a second, never a task: nothing here decides anythin
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from headgate.store.catalog import Catalog, Stream
 from headgate.store.claims import FIRST, ClaimRequest
@@ -27,13 +27,16 @@ class Trail:
     shut_until: float = -1e18  # no token before then
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Holders:
-    """Who held a lane, or a resource, when last looked: ids with what they use, and the newest claim number seen."""
+    """Who held a lane or a resource when it was last counted, and the newest claim among them.
 
-    ids: dict[int, str | None] = field(default_factory=dict)
+    Claims of one limit are numbered while it is locked, so whoever came since has a higher number. Only whoever has
+    locked it may remember: what others counted beside the lock is neither old nor new.
+    """
+
+    ids: tuple[int, ...] = ()
     newest: int = 0
-    from_start_at: float = -1e18
 
 
 class Memory:
@@ -43,7 +46,8 @@ class Memory:
         self.monotonic = monotonic
         self.lock = threading.Lock()
         self.trails: dict[int, Trail] = {}
-        self.holders: dict[str, Holders] = {}
+        self._holders: dict[str, Holders] = {}
+        self._counted_at: dict[str, float] = {}
         self.last_tenant = -1
         self._served: dict[object, tuple[int, list[Stream]]] = {}
 
@@ -55,6 +59,21 @@ class Memory:
             streams = [stream for stream in catalog.streams.values() if request.serves(stream)]
             self._served[key] = catalog.version, streams
         return streams
+
+    def holders(self, gate: str) -> Holders:
+        """Whom to look at first when counting; nobody, once a second, which makes the count start afresh."""
+        now = self.monotonic()
+        with self.lock:
+            if now - self._counted_at.get(gate, -1e18) >= LOOK_AGAIN_SECONDS:
+                self._counted_at[gate] = now
+                self._holders.pop(gate, None)
+            return self._holders.get(gate, Holders())
+
+    def remember(self, gate: str, claims: dict[int, int]) -> None:
+        """Keep who holds a locked limit: ids, with the number of their claim."""
+        with self.lock:
+            newest = self._holders.get(gate, Holders()).newest
+            self._holders[gate] = Holders(tuple(claims), max([newest, *claims.values()]))
 
     def woken(self, wakes: Wakes) -> None:
         """Something may be claimed again that lies before the floor."""
@@ -69,4 +88,4 @@ class Memory:
         """Look at everything from the start next time."""
         with self.lock:
             self.trails.clear()
-            self.holders.clear()
+            self._holders.clear()
