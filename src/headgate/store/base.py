@@ -11,6 +11,20 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Any, Self, TypeVar
 
+import headgate.store.catalog as catalogs
+import headgate.store.claim_postgres as claim_postgres
+import headgate.store.claim_sqlite as claim_sqlite
+import headgate.store.due as due
+import headgate.store.executing as executing
+import headgate.store.families as families
+import headgate.store.feed as feed
+import headgate.store.history as history
+import headgate.store.partitions as partitions
+import headgate.store.reports as reports
+import headgate.store.rescue as rescue
+import headgate.store.settle as settle
+import headgate.store.tasks as tasks
+import headgate.store.workers as workers
 from headgate.core.errors import HeadgateError, Invalid
 from headgate.core.events import Happening
 from headgate.core.gates import Bucket, Gate, Room, evaluate
@@ -29,26 +43,12 @@ from headgate.core.machine import (
 )
 from headgate.core.states import FINAL, State
 from headgate.core.task import Execution, NewTask, Task, TaskType, check
-from headgate.store import catalog as catalogs
-from headgate.store import (
-    claim_postgres,
-    claim_sqlite,
-    claims,
-    due,
-    families,
-    feed,
-    history,
-    line,
-    partitions,
-    reports,
-    tasks,
-    workers,
-)
 from headgate.store.catalog import Catalog
 from headgate.store.claims import Claimed, ClaimRequest, Control, Outcome
 from headgate.store.deferred import Deferred
 from headgate.store.feed import Cursor
 from headgate.store.group import Call, Group
+from headgate.store.line import Key
 from headgate.store.memory import Memory
 from headgate.store.migrate import Migration, migrate, plan
 from headgate.store.postgres import Postgres
@@ -427,23 +427,23 @@ class Store:
 
     def try_start(self, task_id: int, exec_id: str, *, actor: str = SYSTEM) -> Execution | None:
         """Confirm the start of a task handed over as `scheduling`; None if it is not this exec_id's to start."""
-        return self._write(lambda db: claims.try_start(db, self._fresh_catalog(db), task_id, exec_id, actor))
+        return self._write(lambda db: executing.try_start(db, self._fresh_catalog(db), task_id, exec_id, actor))
 
     def progress(self, task_id: int, exec_id: str, progress: str, *, actor: str = SYSTEM) -> Control:
         """Note how far an execution is (JSON); what is asked of it. `StaleExecution` if it owns the task no more."""
-        return self._write(lambda db: claims.report_progress(db, task_id, exec_id, progress, actor))
+        return self._write(lambda db: executing.report_progress(db, task_id, exec_id, progress, actor))
 
     def add_log(self, task_id: int, exec_id: str, lines: Sequence[tuple[str, str]]) -> Control:
         """Keep log lines (level, message) with the task; like `progress` otherwise."""
-        return self._write(lambda db: claims.add_log(db, task_id, exec_id, lines))
+        return self._write(lambda db: executing.add_log(db, task_id, exec_id, lines))
 
     def save_checkpoint(self, task_id: int, exec_id: str, name: str, state: str) -> Control:
         """Keep a named state (JSON) that later executions of the task find; like `progress` otherwise."""
-        return self._write(lambda db: claims.save_checkpoint(db, task_id, exec_id, name, state))
+        return self._write(lambda db: executing.save_checkpoint(db, task_id, exec_id, name, state))
 
     def give_back(self, task_id: int, exec_id: str, *, actor: str = SYSTEM) -> None:
         """Let go of a task without having failed: back to the line, nothing counted."""
-        self._write(lambda db: claims.give_back(db, self._fresh_catalog(db), task_id, exec_id, actor))
+        self._write(lambda db: rescue.give_back(db, self._fresh_catalog(db), task_id, exec_id, actor))
 
     # duties
 
@@ -451,7 +451,7 @@ class Store:
         """Move tasks whose time has come on to the line; how many."""
         return self._write(lambda db: due.bring_due(db, self._fresh_catalog(db), limit))
 
-    def repair_lines(self, after: line.Key = (-(1 << 63), ""), limit: int = 200) -> line.Key | None:
+    def repair_lines(self, after: Key = (-(1 << 63), ""), limit: int = 200) -> Key | None:
         """Put a page of mutex lines in order; where to go on, or None at the end."""
         return self._write(lambda db: due.repair_lines(db, after, limit))
 
@@ -465,17 +465,17 @@ class Store:
 
     def rescue(self, worker_id: int, *, limit: int = 500) -> list[Task]:
         """Give back a page of what a lost worker held; those tasks, as they were. Closes families afterwards."""
-        return self._ended(self._write(lambda db: claims.rescue(db, self._fresh_catalog(db), worker_id, limit)))
+        return self._ended(self._write(lambda db: rescue.rescue(db, self._fresh_catalog(db), worker_id, limit)))
 
     def end_overdue(self, *, limit: int = 500, mutex_seconds: float = MUTEX_SECONDS) -> list[Task]:
         """End what is past its deadline or has held its mutex too long; those tasks, as they were."""
         return self._ended(
-            self._write(lambda db: claims.end_overdue(db, self._fresh_catalog(db), limit, mutex_seconds))
+            self._write(lambda db: rescue.end_overdue(db, self._fresh_catalog(db), limit, mutex_seconds))
         )
 
     def return_unstarted(self, seconds: float, *, limit: int = 500, actor: str = SYSTEM) -> list[Task]:
         """Put back in line what was handed over more than `seconds` ago and never confirmed."""
-        return self._write(lambda db: claims.return_unstarted(db, self._fresh_catalog(db), seconds, limit, actor))
+        return self._write(lambda db: rescue.return_unstarted(db, self._fresh_catalog(db), seconds, limit, actor))
 
     def close_family(self, parent_id: int) -> bool:
         """End a waiting parent none of whose children is open, and its own parent after it; False if it goes on."""
@@ -519,7 +519,7 @@ class Store:
     def _settle_and_claim(
         self, db: Db, outcomes: Sequence[Outcome], request: ClaimRequest | None, actor: str
     ) -> "tuple[list[State | None], Claimed] | Deferred[tuple[list[State | None], Claimed]]":
-        done = claims.settle(db, self._fresh_catalog(db), outcomes, actor) if outcomes else []
+        done = settle.settle(db, self._fresh_catalog(db), outcomes, actor) if outcomes else []
         claimed = Claimed([]) if request is None else self._claim(db, request)
         if isinstance(claimed, Deferred):
             return Deferred(lambda: (done, claimed.finish()))

@@ -2,8 +2,8 @@
 
 from headgate.core.machine import Due, decide
 from headgate.core.states import TIMED
-from headgate.store import line
 from headgate.store.catalog import Catalog
+from headgate.store.line import Key, lock, settle_lines
 from headgate.store.rows import MUTEXES, hold
 from headgate.store.sql import Db, Statement, moment
 from headgate.store.tasks import NOW
@@ -33,7 +33,7 @@ def bring_due(db: Db, catalog: Catalog, limit: int) -> int:
     if not ids:
         return 0
     keys = [(tenant, mutex) for tenant, mutex in db.rows(MUTEXES, ids=ids)]
-    line.lock(db, keys)
+    lock(db, keys)
     tasks = hold(db, ids)
     [[now]] = db.rows(NOW)
     writes = [
@@ -42,16 +42,16 @@ def bring_due(db: Db, catalog: Catalog, limit: int) -> int:
         if task.status in TIMED and task.start_time <= moment(now)
     ]
     done = apply(db, writes, "system:due")
-    line.settle_lines(db, keys)
+    settle_lines(db, keys)
     return len(done)
 
 
-def repair_lines(db: Db, after: line.Key, limit: int) -> line.Key | None:
+def repair_lines(db: Db, after: Key, limit: int) -> Key | None:
     """Put a page of lines in order, whatever a bug or a crash left; where to go on, or None at the end."""
-    keys: list[line.Key] = []
+    keys: list[Key] = []
     while len(keys) < limit and (found := db.rows(LINES, tenant_id=after[0], mutex=after[1])):
         after = (found[0][0], found[0][1])
         keys.append(after)
-    line.lock(db, keys)
-    line.settle_lines(db, keys)
+    lock(db, keys)
+    settle_lines(db, keys)
     return after if len(keys) == limit else None

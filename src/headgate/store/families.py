@@ -6,8 +6,8 @@ from headgate.core.family import Children
 from headgate.core.machine import CancelRequested, ChildrenEnded, decide
 from headgate.core.states import FINAL, State
 from headgate.core.task import Task
-from headgate.store import line
 from headgate.store.catalog import Catalog
+from headgate.store.line import lock, settle_lines
 from headgate.store.rows import MUTEXES, hold
 from headgate.store.sql import Db, Statement
 from headgate.store.tasks import _OPEN
@@ -52,18 +52,18 @@ def close_family(db: Db, catalog: Catalog, parent_id: int) -> Task | None:
     looked at afterwards, so of two that end last at once, one sees that both have.
     """
     keys = [(tenant, mutex) for tenant, mutex in db.rows(MUTEXES, ids=[parent_id])]
-    line.lock(db, keys)
+    lock(db, keys)
     held = hold(db, [parent_id])
     parent = held[0] if held else None
     root_id = parent_id if parent is None else parent.root_id or parent.id
     if parent is None or parent.status is not State.WAITING or db.rows(OPEN_CHILD, id=parent_id, root_id=root_id):
-        line.settle_lines(db, keys)  # while a family holds its mutex, members of it come forward
+        settle_lines(db, keys)  # while a family holds its mutex, members of it come forward
         return None
     [[good, count]] = db.rows(CHILDREN, id=parent_id, root_id=root_id)
     ended = ChildrenEnded(Children(int(good or 0), count - int(good or 0)))
     change = decide(parent, ended, catalog.type(parent.type))
     apply(db, [Write(parent.id, parent.status, change, parent.seq)], "system:families")
-    line.settle_lines(db, keys)
+    settle_lines(db, keys)
     return parent
 
 
@@ -74,7 +74,7 @@ def cancel_children(db: Db, catalog: Catalog, parent_id: int, limit: int, actor:
     if not ids:
         return []
     keys = [(tenant, mutex) for tenant, mutex in db.rows(MUTEXES, ids=ids)]
-    line.lock(db, keys)
+    lock(db, keys)
     tasks = [task for task in hold(db, ids) if task.status not in FINAL and not task.cancel_requested]
     asked = CancelRequested("its parent was cancelled")
     writes = [
@@ -82,7 +82,7 @@ def cancel_children(db: Db, catalog: Catalog, parent_id: int, limit: int, actor:
         for task in tasks
     ]
     apply(db, writes, actor)
-    line.settle_lines(db, keys)
+    settle_lines(db, keys)
     return tasks
 
 

@@ -20,12 +20,13 @@ LOCK_STRIPES = Statement(
     sqlite="SELECT 1",
     postgres="SELECT pg_advisory_xact_lock(:space, stripe) FROM unnest(:stripes::int[]) AS stripe",
 )
+# A state that is a parameter leaves the planner but one index, the line's: named, it may take the whole ready index.
 HOLDERS = Statement(
     sqlite="""
     SELECT k.tenant_id, k.mutex, t.status, coalesce(t.root_id, t.id)
       FROM (SELECT value ->> 0 AS tenant_id, value ->> 1 AS mutex FROM json_each(:keys)) k
       CROSS JOIN task t ON t.tenant_id = k.tenant_id AND t.mutex = k.mutex AND t.mutex IS NOT NULL
-       AND t.status IN ('scheduling', 'running')
+       AND t.exec_id IS NOT NULL
     UNION ALL
     SELECT k.tenant_id, k.mutex, t.status, coalesce(t.root_id, t.id)
       FROM (SELECT value ->> 0 AS tenant_id, value ->> 1 AS mutex FROM json_each(:keys)) k
@@ -36,10 +37,10 @@ HOLDERS = Statement(
     SELECT t.tenant_id, t.mutex, t.status, coalesce(t.root_id, t.id)
       FROM unnest(:tenants::bigint[], :mutexes::text[]) AS k(tenant_id, mutex)
       CROSS JOIN LATERAL (SELECT * FROM task t WHERE t.tenant_id = k.tenant_id AND t.mutex = k.mutex
-                             AND t.status IN ('scheduling', 'running')
+                             AND t.exec_id IS NOT NULL
                           UNION ALL
                           SELECT * FROM task t WHERE t.tenant_id = k.tenant_id AND t.mutex = k.mutex
-                             AND t.status = 'waiting') t
+                             AND t.status = :waiting AND t.status IN ('queued', 'blocked', 'waiting')) t
     """,
 )
 HEADS = Statement(
@@ -53,7 +54,7 @@ HEADS = Statement(
     SELECT t.tenant_id, t.mutex, t.priority, t.id, t.stream_id, coalesce(t.root_id, t.id), t.seq
       FROM unnest(:tenants::bigint[], :mutexes::text[]) AS k(tenant_id, mutex)
       CROSS JOIN LATERAL (SELECT * FROM task t WHERE t.tenant_id = k.tenant_id AND t.mutex = k.mutex
-                             AND t.status = 'queued') t
+                             AND t.status = :queued AND t.status IN ('queued', 'blocked', 'waiting')) t
     """,
 )
 # The first of each stream, hopping from stream to stream: a hundred thousand behind one key are not read.
@@ -129,7 +130,11 @@ def settle_lines(db: Db, keys: Collection[Key], actor: str = "system:line") -> N
     if not keys:
         return
     asked = _parameters(db, sorted(set(keys)))
-    answers = db.send(HOLDERS, **asked), db.send(HEADS, **asked), db.send(FIRST_BLOCKED, **asked)
+    answers = (
+        db.send(HOLDERS, **asked, waiting=State.WAITING.value),
+        db.send(HEADS, **asked, queued=State.QUEUED.value),
+        db.send(FIRST_BLOCKED, **asked),
+    )
     holders, heads, firsts = (answer.rows() for answer in answers)
     held = {(tenant_id, mutex) for tenant_id, mutex, status, _ in holders if status != "waiting"}
     families: dict[Key, set[int]] = defaultdict(set)

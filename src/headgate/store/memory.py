@@ -7,7 +7,7 @@ is remembered wrongly costs a second, never a task: nothing here decides anythin
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from headgate.store.catalog import Catalog, Stream
@@ -25,6 +25,7 @@ class Trail:
     empty: bool = False
     from_start_at: float = -1e18
     shut_until: float = -1e18  # no token before then
+    woken: int = 0  # how often; what was read before the last time must not move the floor
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,13 @@ class Memory:
             newest = self._holders.get(gate, Holders()).newest
             self._holders[gate] = Holders(tuple(claims), max([newest, *claims.values()]))
 
+    def started(self, gate: str, ids: Collection[int], claim_no: int) -> None:
+        """Add what a committed claim started to a count that still stands; one that was dropped is not begun here."""
+        with self.lock:
+            known = self._holders.get(gate)
+            if known is not None:
+                self._holders[gate] = Holders((*known.ids, *ids), max(known.newest, claim_no))
+
     def woken(self, wakes: Wakes) -> None:
         """Something may be claimed again that lies before the floor."""
         with self.lock:
@@ -82,6 +90,7 @@ class Memory:
                 trail = self.trails.get(stream_id)
                 if trail is not None:
                     trail.empty = False
+                    trail.woken += 1
                     trail.floor = min(trail.floor, (priority, task_id - 1))
 
     def forget(self) -> None:

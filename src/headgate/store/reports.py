@@ -246,7 +246,7 @@ RATES = Statement("SELECT name, rate, burst, tat FROM rate_limit WHERE name {in 
 MUTEX_HOLDER = Statement(
     """
     SELECT id FROM task WHERE tenant_id = :tenant_id AND mutex = :mutex AND mutex IS NOT NULL AND id <> :id
-       AND status IN ('scheduling', 'running')
+       AND exec_id IS NOT NULL
     UNION ALL
     SELECT id FROM task WHERE tenant_id = :tenant_id AND mutex = :mutex AND mutex IS NOT NULL
        AND status IN ('queued', 'blocked', 'waiting') AND status = 'waiting'

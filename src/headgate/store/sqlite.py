@@ -124,13 +124,12 @@ class Sqlite:
         return connection
 
     def close(self) -> None:
-        with self._group.turn:
-            for connection in self._opened:
-                connection.close()
-            self._opened.clear()
-            if self._writer_file >= 0:
-                os.close(self._writer_file)
-                self._writer_file = -1
+        for connection in self._opened:
+            connection.close()
+        self._opened.clear()
+        if self._writer_file >= 0:
+            os.close(self._writer_file)
+            self._writer_file = -1
 
     def write(self, operation: Callable[[SqliteDb], T]) -> T:
         """Run `operation` in a transaction that is on disk when this returns."""
@@ -143,9 +142,8 @@ class Sqlite:
 
     def read(self, operation: Callable[[SqliteDb], T]) -> T:
         """Run `operation` on one consistent snapshot."""
-        if self._memory:
-            with self._group.turn, _translated():
-                return operation(SqliteDb(self._writer, self._clock()))
+        if self._memory:  # there is but one connection
+            return self.write(operation)
         connection = getattr(self._readers, "connection", None)
         if connection is None:
             connection = self._readers.connection = self._connect(query_only=True)

@@ -10,9 +10,9 @@ from headgate.core.errors import Invalid, KeyReused, NotFound, Refused
 from headgate.core.machine import Adopted, Event, decide
 from headgate.core.states import FINAL, State
 from headgate.core.task import NewTask, Task
-from headgate.store import line
 from headgate.store.catalog import Catalog, stream_key
 from headgate.store.deferred import Deferred, settled
+from headgate.store.line import lock, settle_lines
 from headgate.store.rows import MUTEXES, hold, read
 from headgate.store.sql import Answer, Db, Known, Row, Statement, microseconds, moment, wake
 from headgate.store.transitions import Write, apply
@@ -108,7 +108,7 @@ def insert(
     Either all of them are made, or (`Invalid`, `NotFound`, `Refused`) none is.
     """
     keys = {(new.tenant_id, new.mutex) for new in wishes if new.mutex is not None}
-    line.lock(db, keys)
+    lock(db, keys)
     roots = _adopt(db, catalog, wishes, actor)
     rows = [_columns(db, catalog, new, roots) for new in wishes]
     unique = any(new.unique_key is not None for new in wishes)
@@ -118,7 +118,7 @@ def insert(
     if not keys and not unique:
         return Deferred(lambda: [made for made in finish() if made is not None])
     made = finish()
-    line.settle_lines(db, keys)
+    settle_lines(db, keys)
     return [done or _existing(db, catalog, new, actor) for done, new in zip(made, wishes, strict=True)]
 
 
@@ -243,7 +243,7 @@ def act(
 ) -> Task:
     """Let `event` happen to a task, as the state machine says; the task as it is afterwards."""
     keys = [(tenant, mutex) for tenant, mutex in db.rows(MUTEXES, ids=[task_id])]
-    line.lock(db, keys)
+    lock(db, keys)
     held = hold(db, [task_id])
     if not held or tenant_id not in (None, held[0].tenant_id):
         task = read(db, task_id, tenant_id)  # raises, or it has gone to history: final
@@ -253,7 +253,7 @@ def act(
     if change.status is State.PENDING or task.status is not change.status:
         _refuse_second(db, task, change.status)
     apply(db, [Write(task.id, task.status, change, task.seq, task.exec_id, detail)], actor)
-    line.settle_lines(db, keys)
+    settle_lines(db, keys)
     return read(db, task_id)
 
 

@@ -65,7 +65,7 @@ CREATE INDEX task_ready_creator ON task (stream_id, creator, priority, id) WHERE
 CREATE INDEX task_timed ON task (start_time, id) WHERE status IN ('pending', 'retrying');
 CREATE INDEX task_held ON task (lane, claim_no) WHERE status IN ('scheduling', 'running');
 CREATE INDEX task_using ON task (claim_no) WHERE uses IS NOT NULL AND status IN ('scheduling', 'running');
-CREATE UNIQUE INDEX task_mutex ON task (tenant_id, mutex) WHERE mutex IS NOT NULL AND status IN ('scheduling', 'running');
+CREATE UNIQUE INDEX task_mutex ON task (tenant_id, mutex) WHERE mutex IS NOT NULL AND exec_id IS NOT NULL;
 CREATE INDEX task_line ON task (tenant_id, mutex, status, stream_id, priority, id)
     WHERE mutex IS NOT NULL AND status IN ('queued', 'blocked', 'waiting');
 CREATE INDEX task_family ON task (root_id, status, mutex, stream_id, priority, id) WHERE root_id IS NOT NULL;

@@ -1,0 +1,147 @@
+"""The limits of a claim on PostgreSQL: locked in one statement, counted in a later one."""
+
+from dataclasses import dataclass, field
+
+from headgate.core.gates import EVERYTHING, Choice
+from headgate.core.limits import Rate, next_token_at, take, tokens
+from headgate.store.catalog import Catalog, Stream
+from headgate.store.memory import Memory
+from headgate.store.sql import Answer, Db, Statement
+
+LOCK_LANES = Statement(
+    postgres="""
+    SELECT name FROM lane WHERE name {in names text} AND capacity IS NOT NULL ORDER BY name
+       FOR NO KEY UPDATE SKIP LOCKED
+    """
+)
+LOCK_RESOURCES = Statement(
+    postgres="SELECT name FROM resource WHERE name {in names text} ORDER BY name FOR NO KEY UPDATE SKIP LOCKED"
+)
+LOCK_RATES = Statement(
+    postgres="SELECT name FROM rate_limit WHERE name {in names text} ORDER BY name FOR NO KEY UPDATE SKIP LOCKED"
+)
+LANES = Statement(postgres="SELECT name, capacity, paused FROM lane WHERE name {in names text}")
+RESOURCES = Statement(postgres="SELECT name, capacity FROM resource WHERE name {in names text}")
+RATES = Statement(
+    postgres="""
+    SELECT name, rate, burst, tat, extract(epoch FROM {now})::float8 FROM rate_limit WHERE name {in names text}
+    """
+)
+# Those remembered, by primary key, and those claimed since: dead entries are not walked.
+HELD_IN_LANE = Statement(
+    postgres="""
+    SELECT id, NULL, claim_no FROM task WHERE id {in ids} AND lane = :lane AND exec_id IS NOT NULL
+    UNION
+    SELECT id, NULL, claim_no FROM task
+     WHERE lane = :lane AND claim_no > :newest AND status IN ('scheduling', 'running')
+    """
+)
+USING = Statement(
+    postgres="""
+    SELECT id, uses, claim_no FROM task WHERE id {in ids} AND uses IS NOT NULL AND exec_id IS NOT NULL
+    UNION
+    SELECT id, uses, claim_no FROM task
+     WHERE claim_no > :newest AND uses IS NOT NULL AND status IN ('scheduling', 'running')
+    """
+)
+
+
+SET_TAT = Statement("UPDATE rate_limit SET tat = :tat WHERE name = :name")
+
+
+@dataclass(slots=True)
+class Limits:
+    """What limits the streams of one claim: asked for, then learned."""
+
+    lanes: list[str]
+    limited: set[str]  # lanes believed to have a capacity
+    resources: list[str]
+    rates: list[str]
+    room: dict[str, int] = field(default_factory=dict)
+    buckets: dict[str, tuple[Rate, float]] = field(default_factory=dict)
+    now: float = 0.0
+    busy: bool = False
+    _answers: dict[str, Answer] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, catalog: Catalog, streams: list[Stream]) -> "Limits":
+        lanes = {stream.lane for stream in streams}
+        gates = {gate.partition(" ")[::2] for stream in streams for gate in catalog.gates(stream)}
+        named = {kind: sorted(name for other, name in gates if other == kind) for kind in ("resource", "rate")}
+        return cls([EVERYTHING, *sorted(lanes)], lanes & catalog.limited, named["resource"], named["rate"])
+
+    def guards(self, stream: Stream, catalog: Catalog) -> bool:
+        """Whether a limit that is locked here stands before the stream: then nobody else claims from it now."""
+        return stream.lane in self.limited or len(catalog.gates(stream)) > 1
+
+    def ask(self, db: Db, memory: Memory) -> None:
+        """Lock the limits, then, in later statements, read them and count who holds them."""
+        answers = self._answers
+        if self.limited:
+            answers["locked lane"] = db.send(LOCK_LANES, names=sorted(self.limited))
+        if self.resources:
+            answers["locked resource"] = db.send(LOCK_RESOURCES, names=self.resources)
+        if self.rates:
+            answers["locked rate"] = db.send(LOCK_RATES, names=self.rates)
+        answers["lanes"] = db.send(LANES, names=self.lanes)
+        for name in self.limited:
+            known = memory.holders(f"lane {name}")
+            answers[f"held {name}"] = db.send(HELD_IN_LANE, lane=name, ids=known.ids, newest=known.newest)
+        if self.resources:
+            users = [memory.holders(f"resource {name}") for name in self.resources]
+            ids = {task_id for known in users for task_id in known.ids}
+            answers["resources"] = db.send(RESOURCES, names=self.resources)
+            answers["using"] = db.send(USING, ids=list(ids), newest=min(known.newest for known in users))
+        if self.rates:
+            answers["rates"] = db.send(RATES, names=self.rates)
+
+    def learn(self, memory: Memory) -> None:
+        """How much is left of each limit that is ours to give out; one that somebody else has locked is busy."""
+        answers = self._answers
+        locked = {
+            f"{kind} {name}"
+            for kind in ("lane", "resource", "rate")
+            if f"locked {kind}" in answers
+            for (name,) in answers[f"locked {kind}"].rows()
+        }
+        lanes = {name: (capacity, paused) for name, capacity, paused in answers["lanes"].rows()}
+        for name, (capacity, paused) in lanes.items():
+            gate = f"lane {name}"
+            if paused or lanes[EVERYTHING][1]:
+                self.room[gate] = 0
+            elif capacity is not None:
+                held = {row[0]: row[2] for row in answers[f"held {name}"].rows()} if name in self.limited else {}
+                self._set_room(gate, gate in locked, capacity, held, memory)
+        for name, capacity in answers["resources"].rows() if self.resources else ():
+            held = {row[0]: row[2] for row in answers["using"].rows() if name in row[1].split(",")}
+            self._set_room(f"resource {name}", f"resource {name}" in locked, capacity, held, memory)
+        for name, rate, burst, tat, now in answers["rates"].rows() if self.rates else ():
+            limit = Rate(rate, burst)
+            self.now, self.buckets[name] = now, (limit, tat)
+            self._set_room(f"rate {name}", f"rate {name}" in locked, tokens(limit, tat, now), {}, memory)
+
+    def _set_room(self, gate: str, locked: bool, capacity: int, held: dict[int, int], memory: Memory) -> None:
+        if locked:
+            self.room[gate] = max(capacity - len(held), 0)
+            memory.remember(gate, held)
+        else:
+            self.room[gate], self.busy = 0, True
+
+    def room_of(self, stream: Stream, catalog: Catalog, most: int) -> int:
+        """How many tasks of the stream could start, `most` at most."""
+        return min([most, *(self.room[gate] for gate in catalog.gates(stream) if gate in self.room)])
+
+    def take_tokens(self, db: Db, choice: Choice) -> None:
+        for name, (limit, tat) in self.buckets.items():
+            if count := choice.taken.get(f"rate {name}"):
+                db.send(SET_TAT, name=name, tat=take(limit, tat, self.now, count))
+
+    def shut_for(self, choice: Choice) -> dict[str, float]:
+        """The buckets that are empty now, by gate, and for how many seconds."""
+        shut = {}
+        for name, (limit, tat) in self.buckets.items():
+            taken = choice.taken.get(f"rate {name}", 0)
+            after = take(limit, tat, self.now, taken) if taken else tat
+            if tokens(limit, after, self.now) == 0:
+                shut[f"rate {name}"] = next_token_at(limit, after, self.now) - self.now
+        return shut

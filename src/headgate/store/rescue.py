@@ -1,0 +1,100 @@
+"""Executions taken away from outside: overdue, of a lost worker, given back, never started."""
+
+from collections.abc import Sequence
+
+from headgate.core.errors import StaleExecution
+from headgate.core.machine import (
+    Event,
+    GivenBack,
+    LeaseLost,
+    Overdue,
+    decide,
+)
+from headgate.core.states import HELD, State
+from headgate.core.task import Task
+from headgate.store.catalog import Catalog
+from headgate.store.line import lock, settle_lines
+from headgate.store.rows import MUTEXES, hold
+from headgate.store.sql import Db, Statement
+from headgate.store.transitions import Write, apply
+
+OVERDUE = Statement(
+    """
+    SELECT id FROM task WHERE status IN ('scheduling', 'running') AND status = 'running' AND executing_deadline < {now}
+     LIMIT :limit
+    """
+)
+MUTEX_OVERDUE = Statement(
+    """
+    SELECT id FROM task WHERE mutex IS NOT NULL AND exec_id IS NOT NULL
+       AND scheduling_time < {now - :seconds}
+    UNION ALL
+    SELECT id FROM task WHERE mutex IS NOT NULL AND status IN ('queued', 'blocked', 'waiting') AND status = 'waiting'
+       AND scheduling_time < {now - :seconds} AND NOT cancel_requested
+     LIMIT :limit
+    """
+)
+HELD_BY = Statement(
+    """
+    SELECT id FROM task WHERE status IN ('scheduling', 'running') AND worker_id = :worker_id LIMIT :limit
+    """
+)
+
+
+def take_away(db: Db, catalog: Catalog, ids: Sequence[int], event: Event, actor: str, **guard: object) -> list[Task]:
+    """End executions from outside, each only if it is still as `guard` (column: value) says; the tasks as they were.
+
+    Fences the holder first: its exec_id is gone with this commit, whatever it reports later changes nothing.
+    """
+    keys = [(tenant, mutex) for tenant, mutex in db.rows(MUTEXES, ids=list(ids))]
+    lock(db, keys)
+    tasks = [
+        task
+        for task in hold(db, list(ids))
+        if task.status in (*HELD, State.WAITING) and all(getattr(task, name) == value for name, value in guard.items())
+    ]
+    writes = [
+        Write(task.id, task.status, decide(task, event, catalog.type(task.type)), task.seq, task.exec_id)
+        for task in tasks
+    ]
+    apply(db, writes, actor)
+    settle_lines(db, keys)
+    return tasks
+
+
+def end_overdue(db: Db, catalog: Catalog, limit: int, mutex_seconds: float) -> list[Task]:
+    """End what is past its deadline, or has held its mutex too long; the tasks as they were."""
+    late = [row[0] for row in db.rows(OVERDUE, limit=limit)]
+    ended = take_away(db, catalog, late, Overdue(), "system:reaper") if late else []
+    hogs = [row[0] for row in db.rows(MUTEX_OVERDUE, limit=limit, seconds=mutex_seconds)]
+    if hogs:
+        reason = Overdue(f"it held its mutex for more than {mutex_seconds:g} s")
+        ended += take_away(db, catalog, hogs, reason, "system:reaper")
+    return ended
+
+
+def rescue(db: Db, catalog: Catalog, worker_id: int, limit: int) -> list[Task]:
+    """Give back a page of what a lost worker held; the tasks as they were."""
+    ids = [row[0] for row in db.rows(HELD_BY, worker_id=worker_id, limit=limit)]
+    return take_away(db, catalog, ids, LeaseLost(), "system:reaper", worker_id=worker_id) if ids else []
+
+
+def give_back(db: Db, catalog: Catalog, task_id: int, exec_id: str, actor: str) -> None:
+    """Let go of a task without having failed it; what was asked of it meanwhile comes first."""
+    if not take_away(db, catalog, [task_id], GivenBack(), actor, exec_id=exec_id):
+        raise StaleExecution(f"exec_id {exec_id} does not own task {task_id}")
+
+
+STUCK = Statement(
+    """
+    SELECT id FROM task WHERE status IN ('scheduling', 'running') AND status = 'scheduling'
+       AND scheduling_time < {now - :seconds}
+     LIMIT :limit
+    """
+)
+
+
+def return_unstarted(db: Db, catalog: Catalog, seconds: float, limit: int, actor: str) -> list[Task]:
+    """Put back in line what was handed over more than `seconds` ago and never confirmed."""
+    ids = [row[0] for row in db.rows(STUCK, seconds=seconds, limit=limit)]
+    return take_away(db, catalog, ids, GivenBack(), actor, status=State.SCHEDULING) if ids else []
