@@ -1,14 +1,22 @@
 """Tasks in any state, made the way the product makes them."""
 
+import sqlite3
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from threading import Barrier
 from typing import Any
 
+import psycopg
+
+from headgate.core.events import Happening
 from headgate.core.machine import Raised, Returned
 from headgate.core.states import State
 from headgate.core.task import Execution, NewTask, Task, TaskType
 from headgate.store import Store
 from headgate.store.claims import ClaimRequest, Outcome
+from headgate.store.reports import LogLine
 
 START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
@@ -136,3 +144,69 @@ def put(store: Store, state: State) -> Task:
     task = store.get(_WAYS[state](store))
     assert task.status is state
     return task
+
+
+def record(store: Store, task_id: int) -> tuple[Task, list[Happening], list[LogLine], dict[str, str]]:
+    """All that is kept about a task, but for the reports that were refused."""
+    events = [event for event in store.events(task_id) if event.kind != "refused"]
+    return store.get(task_id), events, store.log(task_id), store.checkpoints(task_id)
+
+
+def kinds(store: Store, task_id: int) -> list[str]:
+    return [event.kind for event in store.events(task_id)]
+
+
+def drain(store: Store, **wanted: Any) -> list[int]:
+    """Run everything that can start, one after the other; the ids in the order of their start."""
+    started = []
+    while executions := start(store, **wanted):
+        started.append(executions[0].id)
+        settle(store, executions[0], Returned())
+    return started
+
+
+def robbed(store: Store, clock: Clock, **fields: Any) -> tuple[Execution, Execution]:
+    """An execution that was overdue, and the one that owns its task now."""
+    old = running(store, max_error_count=3, timeout_seconds=10, **fields)
+    clock.advance(11)
+    store.end_overdue()
+    [new] = start(store)
+    assert new.id == old.id
+    return old, new
+
+
+def lose(store: Store, worker_id: int) -> None:
+    """Declare a worker lost, as it stands."""
+    [worker] = [worker for worker in store.workers() if worker.id == worker_id]
+    assert store.mark_lost(worker_id, worker.lease_until)
+
+
+def together(*calls: Callable[[], Any]) -> list[Any]:
+    """What the calls return, or raise, when all of them are made at once."""
+    ready = Barrier(len(calls))
+
+    def call(wanted: Callable[[], Any]) -> Any:
+        ready.wait(timeout=60)
+        try:
+            return wanted()
+        except Exception as error:
+            return error
+
+    with ThreadPoolExecutor(len(calls)) as pool:
+        return list(pool.map(call, calls))
+
+
+def sql(url: str, *texts: str) -> list[tuple[Any, ...]]:
+    """Run statements past the store, in one transaction; the rows of the last."""
+    connection: Any
+    if url.startswith("sqlite"):
+        connection = sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None)
+    else:
+        connection = psycopg.connect(url, autocommit=True)
+    with closing(connection):
+        connection.execute("BEGIN")
+        for text in texts:
+            cursor = connection.execute(text)
+        rows = cursor.fetchall() if cursor.description else []
+        connection.execute("COMMIT")
+    return rows

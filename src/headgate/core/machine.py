@@ -236,7 +236,7 @@ def decide(task: Subject, event: Event, rules: TaskType) -> Change:
         case State.RUNNING, PauseReached():
             return Change(State.PAUSED, "paused", pause_requested=False)
         case State.RUNNING, CancelReached():
-            return _cancelled("")
+            return _cancelled(task, "")
         case ((State.RUNNING | State.SCHEDULING), GivenBack()):
             return _unless_asked(task, Change(line(task), "given_back"))
         case State.SCHEDULING, (LeaseLost() | Overdue()):
@@ -251,7 +251,7 @@ def decide(task: Subject, event: Event, rules: TaskType) -> Change:
         case ((State.RUNNING | State.WAITING), CancelRequested(reason)):
             return _cancel_asked(task, reason)
         case status, CancelRequested(reason) if status not in FINAL:
-            return _cancelled(reason)
+            return _cancelled(task, reason)
         case status, PauseRequested() if status in _BEFORE_THE_START:
             return Change(State.PAUSED, "paused")
         case State.RUNNING, PauseRequested():
@@ -326,7 +326,10 @@ def _given_up(rules: TaskType, error: str, error_count: int | None = None, lost_
     return Change(end, _ENDS[end], error_count=error_count, lost_count=lost_count, error_info=clip(error))
 
 
-def _cancelled(reason: str) -> Change:
+def _cancelled(task: Subject, reason: str) -> Change:
+    """The end, or, for a parent, the wait for its children to be cancelled as well."""
+    if task.has_children:
+        return Change(State.WAITING, "cancel_requested", cancel_requested=True, remark=clip(reason) or None)
     return Change(State.CANCELLED, "cancelled", remark=clip(reason) or None)
 
 
@@ -337,7 +340,8 @@ def _cancel_asked(task: Subject, reason: str) -> Change:
 def _unless_asked(task: Subject, change: Change) -> Change:
     """`change`, unless a person asked meanwhile for the task to be cancelled or paused: that comes first."""
     if task.cancel_requested:
-        return replace(change, status=State.CANCELLED, kind="cancelled", delay=None)
+        end = _cancelled(task, "")
+        return replace(change, status=end.status, kind=end.kind, delay=None)
     if task.pause_requested:
         return replace(change, status=State.PAUSED, kind="paused", pause_requested=False)
     return change

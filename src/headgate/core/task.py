@@ -64,6 +64,8 @@ class TaskType:
 
     def __post_init__(self) -> None:
         check_name("type", self.code)
+        check_name("name", self.name, empty=True)
+        check_name("category", self.category, empty=True)
         check_name("lane", self.lane)
         for resource in self.uses:
             check_name("resource", resource)

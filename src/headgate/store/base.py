@@ -122,10 +122,12 @@ class Store:
     def put_type(self, kind: TaskType, *, edited: bool = False, actor: str = SYSTEM) -> None:
         """Add or replace a task type. A program's registration never overwrites what a person `edited`."""
         self._write(lambda db: catalogs.put_type(db, kind, edited=edited, actor=actor))
+        self._read(self._fresh_catalog)
 
     def remove_type(self, code: str, *, actor: str = PERSON) -> None:
         """Forget a type: nothing new of it is taken on; what is there ends by the defaults."""
         self._write(lambda db: catalogs.remove_type(db, code, actor))
+        self._read(self._fresh_catalog)
 
     def types(self) -> dict[str, TaskType]:
         """Every type, by its code, as it stands."""
@@ -259,7 +261,7 @@ class Store:
 
     def last_event(self) -> Cursor:
         """A cursor behind everything that is visible now."""
-        return Cursor(self._read(feed.last_event))
+        return self._read(feed.last_event)
 
     def log(self, task_id: int, *, after: int = 0, limit: int = 200) -> list[LogLine]:
         """A task's own log lines, oldest first."""
@@ -299,10 +301,10 @@ class Store:
     def cancel(self, task_id: int, reason: str = "", *, actor: str = PERSON, tenant_id: int | None = None) -> Task:
         """End a task early: at once before its start, else by asking its execution, or its children, to stop."""
         task = self._act(task_id, lambda task: CancelRequested(reason), actor, tenant_id)
-        if task.status is State.WAITING:
-            self.cancel_family(task.id, actor=actor)
-            return self.get(task_id)
-        return task
+        if not task.has_children:
+            return task
+        self.cancel_family(task.id, actor=actor)
+        return self.get(task_id)
 
     def pause(self, task_id: int, *, actor: str = PERSON, tenant_id: int | None = None) -> Task:
         """Hold a task: at once before its start, else at its execution's next checkpoint."""
@@ -420,7 +422,7 @@ class Store:
         done, claimed = self._write(lambda db: self._settle_and_claim(db, outcomes, request, actor))
         for outcome, after in zip(outcomes, done, strict=True):
             if after is State.WAITING:
-                self.close_family(outcome.execution.id)
+                self.look_after_family(outcome.execution.id)
             elif outcome.execution.parent_id is not None and after is not None:
                 self.close_family(outcome.execution.parent_id)
         return done, claimed
@@ -443,7 +445,7 @@ class Store:
 
     def give_back(self, task_id: int, exec_id: str, *, actor: str = SYSTEM) -> None:
         """Let go of a task without having failed: back to the line, nothing counted."""
-        self._write(lambda db: rescue.give_back(db, self._fresh_catalog(db), task_id, exec_id, actor))
+        self._ended(self._write(lambda db: rescue.give_back(db, self._fresh_catalog(db), task_id, exec_id, actor)))
 
     # duties
 
@@ -480,14 +482,12 @@ class Store:
     def close_family(self, parent_id: int) -> bool:
         """End a waiting parent none of whose children is open, and its own parent after it; False if it goes on."""
         closed = False
-        while True:
-            parent = self._close_family(parent_id)
-            if parent is None:
-                return closed
+        while (parent := self._close_family(parent_id)) is not None:
             closed = True
             if parent.parent_id is None:
-                return closed
+                break
             parent_id = parent.parent_id
+        return closed
 
     def _close_family(self, parent_id: int) -> Task | None:
         return self._write(lambda db: families.close_family(db, self._fresh_catalog(db), parent_id))
@@ -501,6 +501,13 @@ class Store:
                 if child.has_children:
                     self.cancel_family(child.id, actor=actor, limit=limit)
         self.close_family(parent_id)
+
+    def look_after_family(self, parent_id: int) -> None:
+        """Do what a waiting parent waits for: cancel its children if it was cancelled, end it if all have ended."""
+        if self.get(parent_id).cancel_requested:
+            self.cancel_family(parent_id)
+        else:
+            self.close_family(parent_id)
 
     def waiting_parents(self, *, after: int = 0, limit: int = 500) -> list[int]:
         """Parents that wait, in pages: for the duty that looks after families whose closer died."""
@@ -535,8 +542,11 @@ class Store:
         return claimed
 
     def _ended(self, ended: list[Task]) -> list[Task]:
-        for parent_id in families.parents_of(ended):
-            self.close_family(parent_id)
+        for task in ended:
+            if task.has_children:
+                self.look_after_family(task.id)
+            if task.parent_id is not None:
+                self.close_family(task.parent_id)
         return ended
 
     def _fresh_catalog(self, db: Db) -> Catalog:

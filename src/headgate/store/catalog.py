@@ -208,9 +208,9 @@ def stream_key(new: NewTask, kind: TaskType) -> StreamKey:
 
 def add_streams(db: Db, keys: Iterable[StreamKey]) -> None:
     """Make streams, and the lanes and buckets they need, unless they are there."""
+    db.send(BUMP)  # first: one after the other, so that ids are committed in their order and none is passed over
     for key in keys:
         _add_stream(db, key)
-    db.send(BUMP)
 
 
 def _add_stream(db: Db, key: StreamKey) -> None:
@@ -225,7 +225,17 @@ def _add_stream(db: Db, key: StreamKey) -> None:
     )  # fmt: skip
 
 
-# Lanes, resources, rate limits
+# Lanes, resources, rate limits. What an edit forbids must not start after it has returned: it waits for the claims that
+# are under way, and those that come meanwhile are told that it is busy.
+
+CLAIMS_SPACE = 0x6863
+AWAIT_CLAIMS = Statement(sqlite="SELECT 1", postgres="SELECT pg_advisory_xact_lock(:space, 0)")
+
+
+def _announce(db: Db) -> None:
+    db.send(BUMP)
+    db.send(AWAIT_CLAIMS, space=CLAIMS_SPACE)
+
 
 LANES = Statement("SELECT name, capacity, paused FROM lane WHERE name <> '*' ORDER BY name")
 RESOURCES = Statement("SELECT name, capacity FROM resource ORDER BY name")
@@ -255,7 +265,7 @@ def set_capacity(db: Db, lane: str, capacity: int | None, actor: str) -> None:
     db.send(ADD_LANE, name=lane)
     db.send(SET_CAPACITY, name=lane, capacity=capacity)
     record_system(db, "capacity_changed", actor, json.dumps({"lane": lane, "capacity": capacity}))
-    db.send(BUMP)
+    _announce(db)
 
 
 def set_paused(db: Db, scope: str | None, paused: bool, actor: str) -> bool:
@@ -266,7 +276,7 @@ def set_paused(db: Db, scope: str | None, paused: bool, actor: str) -> bool:
     if not db.rows(SET_PAUSED, name=lane, paused=paused):
         return False
     record_system(db, "paused" if paused else "resumed", actor, json.dumps({"lane": lane}))
-    db.send(BUMP)
+    _announce(db)
     return True
 
 
@@ -276,7 +286,7 @@ def set_resource(db: Db, name: str, capacity: int, actor: str) -> None:
     _check_capacity(capacity)
     db.send(PUT_RESOURCE, name=name, capacity=capacity)
     record_system(db, "capacity_changed", actor, json.dumps({"resource": name, "capacity": capacity}))
-    db.send(BUMP)
+    _announce(db)
 
 
 def set_rate_limit(db: Db, name: str, limit: Rate | None, actor: str) -> None:
@@ -291,7 +301,7 @@ def set_rate_limit(db: Db, name: str, limit: Rate | None, actor: str) -> None:
         db.send(PUT_RATE, name=name, rate=limit.rate, burst=limit.burst)
     told = None if limit is None else {"rate": limit.rate, "burst": limit.burst}
     record_system(db, "rate_changed", actor, json.dumps({"name": name, "limit": told}))
-    db.send(BUMP)
+    _announce(db)
 
 
 def lanes(db: Db) -> list[Room]:

@@ -7,7 +7,7 @@ waits for nobody and closes no circle: what somebody else holds is `busy`, not e
 
 from headgate.core.gates import Choice, choose
 from headgate.settings import new_ids
-from headgate.store.catalog import VERSION, Catalog, refresh
+from headgate.store.catalog import CLAIMS_SPACE, VERSION, Catalog, refresh
 from headgate.store.claim_heads import Heads, worth_a_visit
 from headgate.store.claim_limits import Limits
 from headgate.store.claims import (
@@ -86,6 +86,8 @@ SEND_BACK = Statement(
           CROSS JOIN LATERAL (SELECT id FROM task t WHERE t.tenant_id = k.tenant_id AND t.mutex = k.mutex
                                  AND t.status = :queued AND t.status IN ('queued', 'blocked', 'waiting')
                                  FOR NO KEY UPDATE SKIP LOCKED) t
+         WHERE EXISTS (SELECT 1 FROM task h WHERE h.tenant_id = k.tenant_id AND h.mutex = k.mutex
+                          AND h.exec_id IS NOT NULL)
     ), changed AS (
         UPDATE task t SET status = 'blocked', update_date = {now}, seq = t.seq + 1
           FROM mine WHERE t.id = mine.id
@@ -99,13 +101,16 @@ SEND_BACK = Statement(
 
 def claim(db: Db, catalog: Catalog, request: ClaimRequest, memory: Memory) -> Claimed | Deferred[Claimed]:
     """Take what every gate lets through, in order, and hand it to the worker."""
-    alive, version = db.send(LIVE_WORKER, worker_id=request.worker_id), db.send(VERSION)
+    alive = db.send(LIVE_WORKER, worker_id=request.worker_id, space=CLAIMS_SPACE)
+    version = db.send(VERSION)
     streams = worth_a_visit(catalog, request, memory)
     limits = Limits.of(catalog, streams)
     heads = Heads(db, catalog, request, memory, limits)
     limits.ask(db, memory)
     heads.ask_free(streams)
     require_live(alive.rows(), request.worker_id)
+    if not alive.rows()[0][0]:  # a limit or a pause is just being edited
+        return Claimed([], busy=True)
     if version.rows()[0][0] != catalog.version:  # what was asked was asked of yesterday's catalog
         refresh(db, catalog)
         memory.forget()
@@ -163,7 +168,12 @@ def _take_chosen(
     def finish() -> Claimed:
         rows = sorted(taken.rows(), key=lambda row: order[row[0]])
         _remember_started(choice, limits, memory, rows)
-        return Claimed([execution_of(row[:-3], catalog) for row in rows], limits.busy)
+        if len(rows) < len(choice.chosen):  # somebody is at the others just now
+            found = {row[0] for row in rows}
+            for candidate in choice.chosen:
+                if candidate.id not in found:
+                    memory.woken({candidate.stream_id: (candidate.priority, candidate.id)})
+        return Claimed([execution_of(row[:-3], catalog) for row in rows], limits.busy or len(rows) < len(choice.chosen))
 
     return Deferred(finish)
 

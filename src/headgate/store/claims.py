@@ -69,7 +69,9 @@ class Control:
 LIVE_WORKER = Statement(
     sqlite="SELECT 1 FROM worker WHERE id = :worker_id AND NOT lost",
     # Shared, so that nobody declares the worker lost while it takes on more.
-    postgres="SELECT 1 FROM worker WHERE id = :worker_id AND NOT lost FOR SHARE",
+    postgres="""
+    SELECT pg_try_advisory_xact_lock_shared(:space, 0) FROM worker WHERE id = :worker_id AND NOT lost FOR SHARE
+    """,
 )
 TAKEN_COLUMNS = (
     "id, exec_id, ext, attempt, executing_deadline, error_count, lost_count, max_error_count, creator, parent_id, "

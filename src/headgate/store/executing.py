@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from headgate.core.errors import StaleExecution
-from headgate.core.task import Execution, check_json, clip
+from headgate.core.task import Execution, check_json, check_name, clip
 from headgate.store.catalog import Catalog
 from headgate.store.claims import TAKEN_COLUMNS, Control, execution_of
 from headgate.store.sql import Db, Statement
@@ -20,7 +20,7 @@ START = Statement(
     WITH changed AS (
         UPDATE task SET status = 'running', started_at = {{now}},
                executing_deadline = {{now + coalesce(timeout_seconds, :timeout)}}, update_date = {{now}}, seq = seq + 1
-         WHERE id = :id AND status = :before AND exec_id = :exec_id::uuid
+         WHERE id = :id AND status = :before AND exec_id::text = :exec_id
            AND NOT cancel_requested AND NOT pause_requested
         RETURNING *
     ), noted AS (
@@ -47,7 +47,9 @@ def try_start(db: Db, catalog: Catalog, task_id: int, exec_id: str, actor: str) 
 
 
 # Whoever has an exec_id runs or is about to: that is what the schema says, and an index by status is not asked.
-OWNED = Statement("SELECT cancel_requested, pause_requested, attempt FROM task WHERE id = :id AND exec_id = :exec_id")
+OWNED = Statement(
+    "SELECT cancel_requested, pause_requested, attempt FROM task WHERE id = :id AND CAST(exec_id AS text) = :exec_id"
+)
 
 
 def owned(db: Db, task_id: int, exec_id: str) -> tuple[Control, int]:
@@ -62,7 +64,7 @@ def owned(db: Db, task_id: int, exec_id: str) -> tuple[Control, int]:
 SET_PROGRESS = Statement(
     """
     UPDATE task SET progress = :progress, update_date = {now}
-     WHERE id = :id AND exec_id = :exec_id
+     WHERE id = :id AND CAST(exec_id AS text) = :exec_id
     RETURNING id
     """
 )
@@ -114,6 +116,7 @@ def add_log(db: Db, task_id: int, exec_id: str, lines: Sequence[tuple[str, str]]
 
 def save_checkpoint(db: Db, task_id: int, exec_id: str, name: str, state: str) -> Control:
     """Keep a named state that outlives the execution."""
+    check_name("checkpoint", name)
     check_json("checkpoint", state)
     control, _ = owned(db, task_id, exec_id)
     db.send(SAVE_CHECKPOINT, task_id=task_id, name=name, state=state)

@@ -21,7 +21,7 @@ LATE = Statement(
     """
 )
 OF_TASK = Statement(f"{_JOINED} WHERE e.task_id = :task_id AND e.id > :after ORDER BY e.id LIMIT :limit")
-LAST = Statement("SELECT coalesce(max(id), 0) FROM task_event")
+LAST = Statement("SELECT id FROM task_event ORDER BY id DESC LIMIT :limit")
 # Only transactions that run now can still fill a gap: it is over when all of them have ended.
 HORIZON = Statement(
     sqlite="SELECT 0, 0",
@@ -64,12 +64,14 @@ class Cursor:
 
 def read_feed(db: Db, cursor: Cursor, limit: int) -> tuple[list[Happening], Cursor]:
     """Events after `cursor`, those that filled a gap first, and the cursor behind them."""
-    # The horizon is read before the events: a transaction that ended in between is then seen as still running.
-    horizon = db.send(HORIZON)
+    # Who had ended is asked before reading, so that all they wrote is seen; who may still write is asked afterwards, so
+    # that nobody is forgotten who took an id meanwhile.
+    before = db.send(HORIZON)
     firsts, lasts = [gap.first for gap in cursor.gaps], [gap.last for gap in cursor.gaps]
     late = db.send(LATE, firsts=firsts, lasts=lasts) if cursor.gaps else None
     newer = db.send(NEWER, after=cursor.high, limit=limit)
-    [[xmax, xmin]] = horizon.rows()
+    after = db.send(HORIZON)
+    [[_, xmin]], [[xmax, _]] = before.rows(), after.rows()
     late_rows = late.rows() if late else []
     rows = newer.rows()
     seen = [row[0] for row in rows]
@@ -101,8 +103,14 @@ def events_of(db: Db, task_id: int, after: int, limit: int) -> list[Happening]:
     return [_happening(row) for row in db.rows(OF_TASK, task_id=task_id, after=after, limit=limit)]
 
 
-def last_event(db: Db) -> int:
-    return int(db.rows(LAST)[0][0])
+def last_event(db: Db) -> Cursor:
+    """A cursor behind everything that is visible; what is on its way will come."""
+    ids = [row[0] for row in reversed(db.rows(LAST, limit=MOST_GAPS))]
+    if not ids:
+        return Cursor()
+    [[xmax, _]] = db.rows(HORIZON)
+    gaps = _new_gaps(ids[0], ids[1:], xmax) if db.dialect == "postgres" else []
+    return Cursor(ids[-1], tuple(gaps))
 
 
 def _happening(row: Row) -> Happening:

@@ -1,16 +1,18 @@
 """What people look at: lists over live tasks and history, counts, statistics, and the facts behind `why`."""
 
+import json
 from collections import defaultdict
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from statistics import fmean, quantiles
+from string import ascii_lowercase, ascii_uppercase
 
 from headgate.core.errors import Invalid
 from headgate.core.gates import EVERYTHING, Bucket, Facts, Room
 from headgate.core.limits import Rate
 from headgate.core.states import State
-from headgate.core.task import Task
+from headgate.core.task import Task, check_name
 from headgate.store.catalog import Catalog
 from headgate.store.rows import SELECTED, task_of
 from headgate.store.sql import Db, Row, Statement, moment
@@ -65,21 +67,22 @@ _CONDITIONS = {
     "correlation_id": "correlation_id = :correlation_id",
     "created_after": "create_date >= :created_after",
     "created_before": "create_date < :created_before",
-    "q": "lower(coalesce(name, '') || ' ' || type || ' ' || ext) LIKE :q ESCAPE '!'",
+    "q": "lower((coalesce(name, '') || ' ' || type || ' ' || ext){as_bytes}) LIKE :q ESCAPE '!'",
 }
+# Both databases ignore the case of these letters and no others, whatever the locale.
+_LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
 
 
 @cache
 def _list(names: tuple[str, ...]) -> Statement:
     where = " AND ".join(["id < :cursor", *(_CONDITIONS[name] for name in names)])
-    return Statement(
-        f"""
+    text = f"""
         SELECT {SELECTED} FROM (SELECT {SELECTED} FROM task WHERE {where} ORDER BY id DESC LIMIT :limit) live
         UNION ALL
         SELECT {SELECTED} FROM (SELECT {SELECTED} FROM task_his WHERE {where} ORDER BY id DESC LIMIT :limit) past
          ORDER BY id DESC LIMIT :limit
         """
-    )
+    return Statement(sqlite=text.replace("{as_bytes}", ""), postgres=text.replace("{as_bytes}", ' COLLATE "C"'))
 
 
 def find(db: Db, wanted: Filter, cursor: int | None, limit: int) -> Page:
@@ -89,12 +92,16 @@ def find(db: Db, wanted: Filter, cursor: int | None, limit: int) -> Page:
     values = {name: value for name in _CONDITIONS if (value := getattr(wanted, name)) is not None}
     if "status" in values:
         values["status"] = [state.value for state in values["status"]]
+    for name, value in values.items():
+        if isinstance(value, str):
+            check_name(name, value, empty=True)
     if "q" in values:
-        escaped = "".join(f"!{letter}" if letter in "!%_" else letter for letter in values["q"].lower())
+        escaped = "".join(f"!{letter}" if letter in "!%_" else letter for letter in values["q"].translate(_LOWER))
         values["q"] = f"%{escaped}%"
     last = (1 << 63) - 1 if cursor is None else cursor
-    items = [task_of(row) for row in db.rows(_list(tuple(values)), cursor=last, limit=limit, **values)]
-    return Page(items, items[-1].id if len(items) == limit else None)
+    rows = db.rows(_list(tuple(values)), cursor=last, limit=limit + 1, **values)
+    items = [task_of(row) for row in rows[:limit]]
+    return Page(items, items[-1].id if len(rows) > limit else None)
 
 
 LOG = Statement(
@@ -178,7 +185,7 @@ def counts(db: Db) -> list[Count]:
 DEPTH = Statement(
     """
     SELECT count(*) FROM (
-        SELECT 1 FROM task WHERE status = 'queued' AND stream_id {in streams} LIMIT :most) some
+        SELECT 1 FROM task WHERE status = 'queued' AND stream_id {in streams} LIMIT :most) queued
     """
 )
 
@@ -314,7 +321,7 @@ def _mutex_facts(db: Db, task: Task) -> tuple[int | None, int | None]:
 def _servers(db: Db, task: Task) -> int:
     serving = 0
     for agent_id, tenant_id, types in db.rows(SERVERS):
-        serves_type = types == "null" or f'"{task.type}"' in types
+        serves_type = types == "null" or task.type in json.loads(types)
         serves_tenant = tenant_id is None or tenant_id == task.tenant_id
         serving += serves_type and serves_tenant and task.agent_id in (None, agent_id)
     return serving

@@ -79,10 +79,12 @@ def rescue(db: Db, catalog: Catalog, worker_id: int, limit: int) -> list[Task]:
     return take_away(db, catalog, ids, LeaseLost(), "system:reaper", worker_id=worker_id) if ids else []
 
 
-def give_back(db: Db, catalog: Catalog, task_id: int, exec_id: str, actor: str) -> None:
-    """Let go of a task without having failed it; what was asked of it meanwhile comes first."""
-    if not take_away(db, catalog, [task_id], GivenBack(), actor, exec_id=exec_id):
+def give_back(db: Db, catalog: Catalog, task_id: int, exec_id: str, actor: str) -> list[Task]:
+    """Let go of a task without having failed it; it, as it was. What was asked of it meanwhile comes first."""
+    given = take_away(db, catalog, [task_id], GivenBack(), actor, exec_id=exec_id)
+    if not given:
         raise StaleExecution(f"exec_id {exec_id} does not own task {task_id}")
+    return given
 
 
 STUCK = Statement(

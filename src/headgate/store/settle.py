@@ -1,5 +1,6 @@
 """The end of executions, in batches: decided by the state machine, written under the exec_id that reports it."""
 
+import re
 from collections import defaultdict
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -7,6 +8,7 @@ from datetime import UTC, datetime
 from headgate.core.errors import Invalid
 from headgate.core.machine import (
     CancelReached,
+    Event,
     GivenBack,
     PauseReached,
     Raised,
@@ -15,7 +17,7 @@ from headgate.core.machine import (
     decide,
 )
 from headgate.core.states import State
-from headgate.core.task import Execution
+from headgate.core.task import Execution, check_json
 from headgate.store.catalog import Catalog
 from headgate.store.claims import Outcome
 from headgate.store.line import lock, settle_lines
@@ -31,46 +33,70 @@ _A_RUNNING_TASK = Execution(
 
 def settle(db: Db, catalog: Catalog, outcomes: Sequence[Outcome], actor: str) -> list[State | None]:
     """Record how executions ended; what each task is now, None if its exec_id does not own it any more."""
-    keys = [(o.execution.tenant_id, o.execution.mutex) for o in outcomes if o.execution.mutex is not None]
+    reports = _first_reports(outcomes)
+    keys = [(e.tenant_id, e.mutex) for e, _ in reports.values() if e.mutex is not None]
     lock(db, keys)
+    # Of two reports on one task one at least is stale: the second, and what is no exec_id at all, is looked at singly.
+    firsts: dict[int, Report] = {}
+    for report in reports:
+        if _UUID.fullmatch(report[1]):
+            firsts.setdefault(report[0], report)
     plain: dict[tuple[str, bool], list[tuple[int, str, str]]] = defaultdict(list)
     others: list[Write] = []
-    for outcome in outcomes:
-        execution, event = outcome.execution, outcome.event
+    for execution, event in (reports[report] for report in firsts.values()):
         if isinstance(event, Returned):
             plain[execution.type, event.completed].append((execution.id, execution.exec_id, event.result))
-        elif isinstance(event, _ENDS):
+        else:
             change = decide(execution, event, catalog.type(execution.type))
             others.append(Write(execution.id, execution.status, change, exec_id=execution.exec_id))
-        else:
-            raise Invalid(f"{type(event).__name__} does not end an execution")
-    done: dict[int, State] = {}
+    done: dict[Report, State] = {}
     for (type_code, completed), ended in plain.items():
         # A plain success is decided once for all of its type: nothing but the result differs.
         change = decide(_A_RUNNING_TASK, Returned(completed=completed), catalog.type(type_code))
-        done |= dict.fromkeys(finish(db, change, ended, actor), change.status)
+        done |= {firsts[task_id]: change.status for task_id in finish(db, change, ended, actor)}
     written = apply(db, others, actor)
-    done |= {write.id: write.change.status for write in others if write.id in written}
-    if len(done) < len(outcomes):
-        done |= _settle_again(db, catalog, [o for o in outcomes if o.execution.id not in done], actor)
+    done |= {firsts[write.id]: write.change.status for write in others if write.id in written}
+    missed = {report: told for report, told in reports.items() if report not in done}
+    if missed:
+        done |= _settle_again(db, catalog, missed, actor)
     settle_lines(db, keys)
-    return [done.get(outcome.execution.id) for outcome in outcomes]
+    return [done.get((outcome.execution.id, outcome.execution.exec_id)) for outcome in outcomes]
 
 
-def _settle_again(db: Db, catalog: Catalog, missed: Sequence[Outcome], actor: str) -> dict[int, State]:
+Report = tuple[int, str]  # a task and the exec_id that reports on it
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+def _first_reports(outcomes: Sequence[Outcome]) -> dict[Report, tuple[Execution, Event]]:
+    """Each execution's report, the first one if it reports twice; `Invalid` for what cannot be one."""
+    reports: dict[Report, tuple[Execution, Event]] = {}
+    for outcome in outcomes:
+        execution, event = outcome.execution, outcome.event
+        if isinstance(event, Returned):
+            if event.result != "null":
+                check_json("result", event.result)
+        elif not isinstance(event, _ENDS):
+            raise Invalid(f"{type(event).__name__} does not end an execution")
+        reports.setdefault((execution.id, execution.exec_id), (execution, event))
+    return reports
+
+
+def _settle_again(
+    db: Db, catalog: Catalog, missed: dict[Report, tuple[Execution, Event]], actor: str
+) -> dict[Report, State]:
     """What `decide` could not know: a parent waits for its children, a request comes first. The rest was stale."""
-    held = {task.id: task for task in hold(db, [outcome.execution.id for outcome in missed])}
+    held = {task.id: task for task in hold(db, [task_id for task_id, _ in missed])}
     writes, stale = [], []
-    for outcome in missed:
-        task = held.get(outcome.execution.id)
-        if task is not None and task.status is State.RUNNING and task.exec_id == outcome.execution.exec_id:
-            change = decide(task, outcome.event, catalog.type(task.type))
+    for (task_id, exec_id), (execution, event) in missed.items():
+        task = held.get(task_id)
+        if task is not None and task.status is State.RUNNING and task.exec_id == exec_id:
+            change = decide(task, event, catalog.type(task.type))
             writes.append(Write(task.id, task.status, change, task.seq, task.exec_id))
         else:
-            stale.append(outcome.execution)
+            stale.append(execution)
     refuse(db, stale, actor)
     written = apply(db, writes, actor)
-    return {write.id: write.change.status for write in writes if write.id in written}
+    return {(write.id, write.exec_id or ""): write.change.status for write in writes if write.id in written}
 
 
 REFUSE = Statement(
@@ -84,4 +110,5 @@ REFUSE = Statement(
 def refuse(db: Db, stale: Sequence[Execution], actor: str) -> None:
     """Put on record that a report came under an exec_id that owns its task no more (seq 0: no transition)."""
     for execution in stale:
-        db.send(REFUSE, id=execution.id, exec_id=execution.exec_id, actor=actor, detail="stale exec_id")
+        exec_id = execution.exec_id if _UUID.fullmatch(execution.exec_id) else None
+        db.send(REFUSE, id=execution.id, exec_id=exec_id, actor=actor, detail="stale exec_id")

@@ -216,7 +216,7 @@ class Sqlite:
         try:
             return partial(call.succeed, (call.item(db), db.wakes))
         except sqlite3.Error as error:
-            if (error.sqlite_errorcode & 0xFF) in _WHOLE_BATCH:
+            if (getattr(error, "sqlite_errorcode", 0) & 0xFF) in _WHOLE_BATCH:
                 raise
             raise _Undone(error) from error
         except BaseException as error:

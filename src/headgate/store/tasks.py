@@ -9,7 +9,7 @@ from functools import partial
 from headgate.core.errors import Invalid, KeyReused, NotFound, Refused
 from headgate.core.machine import Adopted, Event, decide
 from headgate.core.states import FINAL, State
-from headgate.core.task import NewTask, Task
+from headgate.core.task import NewTask, Task, check_name
 from headgate.store.catalog import Catalog, stream_key
 from headgate.store.deferred import Deferred, settled
 from headgate.store.line import lock, settle_lines
@@ -32,6 +32,10 @@ class Idempotency:
 
     key: str
     body_hash: str
+
+    def __post_init__(self) -> None:
+        check_name("idempotency key", self.key)
+        check_name("body hash", self.body_hash)
 
 
 _INSERT_NAMES = (
@@ -77,12 +81,12 @@ def _insert(on_conflict: str) -> Statement:
                         rate_key, agent_id, unique_key, parent_id, root_id, retry_of, correlation_id,
                         max_error_count, timeout_seconds, stream_id)
             {on_conflict}
-            RETURNING id, status, tenant_id, unique_key
+            RETURNING id, status, tenant_id, unique_key, type
         ), noted AS (
             INSERT INTO task_event (task_id, tenant_id, seq, at, kind, after, actor)
             SELECT id, tenant_id, 1, {{now}}, 'submitted', status, :actor FROM inserted
         )
-        SELECT id, status, tenant_id, unique_key FROM inserted
+        SELECT id, status, tenant_id, unique_key, type FROM inserted
         """,
     )
 
@@ -123,7 +127,7 @@ def insert(
 
 
 def _insert_rows(db: Db, statement: Statement, rows: Sequence[Row], actor: str) -> Answer:
-    """(id, status, tenant_id, unique_key) of the tasks made, in the order of `rows`."""
+    """(id, status, tenant_id, unique_key, type) of the tasks made, in the order of `rows`."""
     if db.dialect == "postgres":
         return db.each(statement, _INSERT_NAMES, rows, actor=actor)
     now = microseconds(moment(db.rows(NOW)[0][0]))
@@ -132,10 +136,12 @@ def _insert_rows(db: Db, statement: Statement, rows: Sequence[Row], actor: str) 
         db.many(statement, _SQLITE_NAMES, landed)
         [[last]] = db.rows(LAST_ID)
         ids = range(last - len(rows) + 1, last + 1)
-        return Known([(task_id, row[-1], row[0], row[13]) for task_id, row in zip(ids, landed, strict=True)])
+        return Known([(task_id, row[-1], row[0], row[13], row[1]) for task_id, row in zip(ids, landed, strict=True)])
     made = []
     for row in landed:
-        made += [(found[0], row[-1], row[0], row[13]) for found in db.each(statement, _SQLITE_NAMES, [row]).rows()]
+        made += [
+            (found[0], row[-1], row[0], row[13], row[1]) for found in db.each(statement, _SQLITE_NAMES, [row]).rows()
+        ]
     return Known(made)
 
 
@@ -153,8 +159,8 @@ def _made(db: Db, wishes: Sequence[NewTask], streams: Sequence[int], answer: Ans
     rows = deque(sorted(answer.rows()))
     made: list[Submitted | None] = []
     for new, stream_id in zip(wishes, streams, strict=True):
-        if rows and rows[0][3] == new.unique_key and rows[0][2] == new.tenant_id:
-            task_id, status, _, _ = rows.popleft()
+        if rows and rows[0][2:] == (new.tenant_id, new.unique_key, new.type):
+            task_id, status, *_ = rows.popleft()
             if status == "queued":
                 wake(db, stream_id, new.priority, task_id)
             made.append(Submitted(task_id, True))
@@ -185,12 +191,12 @@ def _existing(db: Db, catalog: Catalog, new: NewTask, actor: str) -> Submitted:
 
 def _adopt(db: Db, catalog: Catalog, wishes: Sequence[NewTask], actor: str) -> dict[int, int]:
     """Lock the parents, so that none ends before its new child is seen; the root of each one's family."""
-    tenants = {new.parent_id: new.tenant_id for new in wishes if new.parent_id is not None}
-    if not tenants:
+    wanted = {(new.parent_id, new.tenant_id) for new in wishes if new.parent_id is not None}
+    if not wanted:
         return {}
-    parents = {task.id: task for task in hold(db, list(tenants))}
+    parents = {task.id: task for task in hold(db, [parent_id for parent_id, _ in wanted])}
     writes = []
-    for parent_id, tenant_id in tenants.items():
+    for parent_id, tenant_id in wanted:
         parent = parents.get(parent_id)
         if parent is None or parent.tenant_id != tenant_id:
             raise NotFound(f"no task {parent_id} to be a parent")
@@ -285,13 +291,21 @@ FIRST_IN_LANE = Statement(
 )
 
 
+FIRST_BLOCKED_IN_LANE = Statement(
+    """
+    SELECT min(priority) FROM task
+     WHERE mutex IS NOT NULL AND status IN ('queued', 'blocked', 'waiting') AND status = 'blocked' AND lane = :lane
+    """
+)
+
+
 def head_of_lane(db: Db, task: Task) -> int:
     """A priority that goes before everything that waits in the task's lane."""
-    [[first]] = db.rows(FIRST_IN_LANE, lane=task.lane)
-    lowest = -(1 << 63)
+    queued, blocked = db.send(FIRST_IN_LANE, lane=task.lane), db.send(FIRST_BLOCKED_IN_LANE, lane=task.lane)
+    first = min((row[0] for row in (*queued.rows(), *blocked.rows()) if row[0] is not None), default=None)
     if first is None:
         return task.priority
-    if first <= lowest:
+    if first <= -(1 << 63):
         raise Invalid("no priority goes before the head of this lane")
     return min(task.priority, int(first) - 1)
 

@@ -7,6 +7,7 @@ import select
 from collections import deque
 from collections.abc import Sequence
 from datetime import datetime
+from itertools import count
 from typing import Any
 
 import psycopg
@@ -52,7 +53,8 @@ class Wire:
         self._libpq.enter_pipeline_mode()
         self._transformer = Transformer(connection)
         self._prepared: dict[str, bytes] = {}
-        self._expected: deque[WireAnswer | None] = deque()
+        self._expected: deque[WireAnswer | str] = deque()  # of each statement its answer, of each preparation its text
+        self._names = count()
         self._readable = select.poll()
         self._readable.register(self._libpq.socket, select.POLLIN)
         self._either = select.poll()
@@ -64,9 +66,9 @@ class Wire:
         parameters = [_encoded(value) for value in values]
         name = self._prepared.get(text) if self._prepare else b""
         if name is None:
-            name = self._prepared[text] = b"s%d" % len(self._prepared)
+            name = self._prepared[text] = b"s%d" % next(self._names)
             self._libpq.send_prepare(name, text.encode())
-            self._expected.append(None)
+            self._expected.append(text)
         if self._prepare:
             self._libpq.send_query_prepared(name, parameters)
         else:
@@ -81,10 +83,12 @@ class Wire:
         while self._expected:
             answer = self._expected.popleft()
             result = self._next()
-            if result.status in _GOOD:
-                if answer is not None:
-                    answer.arrive(result)
-            elif error is None and result.status == ExecStatus.FATAL_ERROR:
+            if isinstance(answer, str):
+                if result.status not in _GOOD:
+                    del self._prepared[answer]
+            elif result.status in _GOOD:
+                answer.arrive(result)
+            if error is None and result.status == ExecStatus.FATAL_ERROR:
                 error = error_from_result(result)
             self._next_is_end()
         self._next()  # the sync itself
@@ -96,19 +100,18 @@ class Wire:
         return self._transformer.load_rows(0, result.ntuples, tuple)
 
     def abandon(self) -> None:
-        """Forget what is queued, and leave the transaction."""
-        self._expected.clear()
-        if self._libpq.transaction_status == pq.TransactionStatus.IDLE:
-            return
-        self.send("ROLLBACK")
-        self.exchange()
+        """Leave the transaction, whatever was queued for it."""
+        try:
+            self.exchange()
+        except psycopg.Error:
+            if self._libpq.status != pq.ConnStatus.OK:
+                raise
+        if self._libpq.transaction_status != pq.TransactionStatus.IDLE:
+            self.send("ROLLBACK")
+            self.exchange()
 
     def close(self) -> None:
         self._connection.close()
-
-    @property
-    def idle(self) -> bool:
-        return not self._expected and self._libpq.transaction_status == pq.TransactionStatus.IDLE
 
     def _next(self) -> pq.abc.PGresult:
         self._await()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from headgate.core.errors import WorkerLost
+from headgate.core.task import check_name
 from headgate.store.sql import Db, Statement, moment
 
 
@@ -74,6 +75,11 @@ def register(
     db: Db, name: str, types: Collection[str] | None, lease: float, agent_id: str | None, tenant_id: int | None
 ) -> int:
     """A new worker with a fresh lease; its id."""
+    check_name("worker", name)
+    if agent_id is not None:
+        check_name("agent_id", agent_id)
+    for code in types or ():
+        check_name("type", code)
     said = json.dumps(None if types is None else sorted(types))
     [[worker_id]] = db.rows(REGISTER, name=name, agent_id=agent_id, tenant_id=tenant_id, types=said, lease=lease)
     return int(worker_id)

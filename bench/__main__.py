@@ -1,0 +1,73 @@
+"""`python -m bench`: measure both stores beside what their databases can do at all, and print one table."""
+
+import argparse
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from bench import cycle, depth, processes, raw, snapshot, submit
+from bench.figure import FULL, QUICK, Figure, Scale
+from bench.measurement import Measurement
+from bench.place import Place, PostgresPlace, SqlitePlace
+from bench.table import NAMES, render
+from lab.postgres import Postgres
+
+MEASUREMENTS = [
+    measurement for module in (raw, submit, cycle, depth, snapshot, processes) for measurement in module.MEASUREMENTS
+]
+ON_DISK = "/var/tmp"  # where /tmp may be memory, this is not
+
+
+@contextmanager
+def places(dialects: list[str]) -> Iterator[list[Place]]:
+    folder = Path(tempfile.mkdtemp(prefix="headgate-bench-", dir=ON_DISK))
+    folder.chmod(0o755)  # PostgreSQL runs as somebody else when we are root
+    server = Postgres(folder / "postgres", durable=True)
+    try:
+        found: list[Place] = [SqlitePlace(folder)] if "sqlite" in dialects else []
+        if "postgres" in dialects:
+            found.append(PostgresPlace(server.start().url))
+        yield found
+    finally:
+        server.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def measure(
+    wanted: list[Measurement], dialects: list[str], scale: Scale
+) -> list[tuple[Measurement, dict[str, Figure]]]:
+    results = []
+    with places(dialects) as found:
+        for measurement in wanted:
+            figures = {}
+            for place in found:
+                if place.dialect in measurement.dialects:
+                    begun = time.perf_counter()
+                    figures[place.dialect] = measurement.run(place, scale)
+                    took = time.perf_counter() - begun
+                    print(
+                        f"{measurement.title(scale)}, {NAMES[place.dialect]}: {took:.0f} s", file=sys.stderr, flush=True
+                    )
+            results.append((measurement, figures))
+    return results
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="one small round of each: does it run, not how fast")
+    parser.add_argument("--only", default="", metavar="TEXT", help="only what has TEXT in its name")
+    parser.add_argument("--store", choices=list(NAMES), help="only this store")
+    asked = parser.parse_args()
+    scale = QUICK if asked.quick else FULL
+    wanted = [measurement for measurement in MEASUREMENTS if asked.only in measurement.title(scale)]
+    if not wanted:
+        parser.error("nothing is called that: " + "; ".join(measurement.title(scale) for measurement in MEASUREMENTS))
+    print(render(measure(wanted, [asked.store] if asked.store else list(NAMES), scale), scale))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,174 @@
+"""Whoever ends an execution first has ended it; whoever still lives is not robbed."""
+
+import pytest
+
+from headgate.core.errors import StaleExecution, WorkerLost
+from headgate.core.machine import Raised, Returned
+from headgate.core.states import State
+from headgate.store.claims import Outcome
+from tests.store.races import AFTER_THE_TAKE, BEFORE_THE_TAKE, KEY, Claimer, Stage, only, submit_many
+
+# The reaper without rule 9: tasks are given back by an old look at the lease.
+ROB = """
+UPDATE task SET status = 'queued', exec_id = NULL WHERE worker_id IN (SELECT id FROM worker WHERE lease_until < %s)
+RETURNING id
+"""
+
+
+@pytest.fixture
+def stage(postgres, clock):
+    with Stage(postgres, clock) as stage:
+        yield stage
+
+
+@pytest.fixture
+def claimer(stage):
+    return Claimer(stage)
+
+
+def lease(claimer: Claimer):
+    [found] = [w for w in claimer.store.workers(lost_too=True) if w.id == claimer.worker_id]
+    return found.lease_until
+
+
+def path(claimer: Claimer, task_id: int) -> list[str]:
+    """What happened to a task, but for its place in the line."""
+    told = [event for event in claimer.store.events(task_id) if event.seq]
+    assert [event.seq for event in told] == list(range(1, len(told) + 1))
+    return [event.kind for event in told if event.kind not in ("came_forward", "sent_back")]
+
+
+@pytest.mark.parametrize("event", [Returned(), Raised("again", 60.0), Raised("no")])
+@pytest.mark.parametrize("mutex", [None, KEY], ids=["free", "in line"])
+@pytest.mark.parametrize("first", ["settle", "rescue"])
+def test_a_settle_that_meets_the_reaper_is_one_transition_and_the_other_changes_nothing(
+    stage, claimer, event, mutex, first
+):
+    """Spec: B3"""
+    [task_id] = submit_many(claimer.store, 1, mutex=mutex)
+    [execution] = claimer.claim().executions
+    reaper, rival = stage.store(), stage.rival()
+    assert reaper.mark_lost(claimer.worker_id, lease(claimer))
+    rival.run("SELECT 1 FROM task WHERE id = %s FOR NO KEY UPDATE", task_id)
+    calls = {
+        "settle": lambda: stage.beside(claimer.store.settle, [Outcome(execution, event)]),
+        "rescue": lambda: stage.beside(reaper.rescue, claimer.worker_id),
+    }
+    waiting = {name: calls[name]() for name in sorted(calls, key=lambda name: name != first)}
+    stage.stand_still(*waiting.values())
+    rival.rollback()
+    [settled], rescued = only(waiting["settle"]), only(waiting["rescue"])
+    assert (settled is None) == bool(rescued), "exactly one of them ended it"
+    ends = path(claimer, task_id)[2:]
+    assert ends == ["lease_lost"] if rescued else len(ends) == 1
+    with pytest.raises(StaleExecution):
+        claimer.store.progress(task_id, execution.exec_id, "1")
+
+
+def test_a_settle_between_the_reapers_look_and_its_write_is_kept(stage, claimer):
+    """Spec: B3"""
+    [task_id] = submit_many(claimer.store, 1)
+    [execution] = claimer.claim().executions
+    reaper, rival = stage.store(), stage.rival()
+    reaper.mark_lost(claimer.worker_id, lease(claimer))
+    rival.run(BEFORE_THE_TAKE)
+    ending = stage.beside(claimer.store.settle, [Outcome(execution, Returned())])
+    stage.await_waiters(ending)
+    rescuing = stage.beside(reaper.rescue, claimer.worker_id)
+    stage.stand_still(ending, rescuing)
+    rival.commit()
+    results = only(ending), only(rescuing)
+    assert stage.count("id = %s AND status = 'succeeded'", task_id) == (results[0] == [State.SUCCEEDED])
+    assert path(claimer, task_id) in (["submitted", "started", "completed"], ["submitted", "started", "lease_lost"])
+
+
+def test_an_overdue_task_that_settles_meanwhile_is_ended_once(stage, claimer):
+    """Spec: B3, A6"""
+    submit_many(claimer.store, 1, timeout_seconds=10.0)
+    [execution] = claimer.claim().executions
+    stage.clock.advance(11)
+    rival, reaper = stage.rival(), stage.store()
+    rival.run("SELECT 1 FROM task WHERE id = %s FOR NO KEY UPDATE", execution.id)
+    calls = [
+        stage.beside(reaper.end_overdue),
+        stage.beside(stage.store().end_overdue),
+        stage.beside(claimer.store.settle, [Outcome(execution, Returned())]),
+    ]
+    stage.stand_still(*calls)
+    rival.rollback()
+    ended, again, [settled] = (only(call) for call in calls)
+    assert [bool(ended), bool(again), settled is not None].count(True) == 1
+    assert len(path(claimer, execution.id)) == 3
+
+
+def test_two_reapers_give_a_task_back_once(stage, claimer):
+    """Spec: B3"""
+    [task_id] = submit_many(claimer.store, 1)
+    claimer.claim()
+    rival, reapers = stage.rival(), [stage.store(), stage.store()]
+    assert reapers[0].mark_lost(claimer.worker_id, lease(claimer))
+    rival.run("SELECT 1 FROM task WHERE id = %s FOR NO KEY UPDATE", task_id)
+    calls = [stage.beside(reaper.rescue, claimer.worker_id) for reaper in reapers]
+    stage.await_waiters(*calls)
+    rival.rollback()
+    assert sorted(len(only(call)) for call in calls) == [0, 1]
+    assert claimer.store.get(task_id).lost_count == 1
+
+
+def test_a_reaper_that_trusts_an_old_look_robs_a_worker_that_has_beaten_since(stage, claimer):
+    """Spec: A6. The trap: its snapshot is older than the beat."""
+    submit_many(claimer.store, 1)
+    claimer.claim()
+    stage.clock.advance(31)
+    beat, robber = stage.rival(), stage.rival()
+    beat.run("UPDATE worker SET lease_until = lease_until + interval '1 hour'")
+    assert robber.run(ROB, stage.clock.now)
+    beat.commit()
+    robber.commit()
+    assert claimer.store.beat(claimer.worker_id) == []
+    assert stage.count("status = 'running'") == 0
+
+
+def test_a_worker_that_beats_while_it_is_being_declared_lost_keeps_its_tasks(stage, claimer):
+    """Spec: A6"""
+    submit_many(claimer.store, 1)
+    claimer.claim()
+    seen, reaper, rival = lease(claimer), stage.store(), stage.rival()
+    stage.clock.advance(31)
+    rival.run("UPDATE worker SET lease_until = %s + interval '30 s' WHERE id = %s", stage.clock.now, claimer.worker_id)
+    marking = stage.beside(reaper.mark_lost, claimer.worker_id, seen)
+    stage.await_waiters(marking)
+    rival.commit()
+    assert only(marking) is False
+    assert claimer.store.beat(claimer.worker_id) == []
+    assert stage.count("status = 'running'") == 1
+
+
+def test_a_worker_that_was_declared_lost_just_before_its_beat_hears_of_it(stage, claimer):
+    """Spec: A6"""
+    rival = stage.rival()
+    rival.run("UPDATE worker SET lost = true WHERE id = %s", claimer.worker_id)
+    calls = [stage.beside(claimer.store.beat, claimer.worker_id), stage.beside(claimer.claim)]
+    stage.await_waiters(*calls)
+    rival.commit()
+    for call in calls:
+        assert isinstance(call.exception(20), WorkerLost)
+
+
+def test_a_claim_in_flight_holds_off_the_declaration_and_what_it_took_is_then_rescued(stage, claimer):
+    """Spec: A6. Otherwise the claim would commit for a worker whose tasks have been given back already."""
+    [task_id] = submit_many(claimer.store, 1)
+    seen, reaper, rival = lease(claimer), stage.store(), stage.rival()
+    rival.run(AFTER_THE_TAKE)
+    in_flight = stage.beside(claimer.claim, 1, claim_id="slow")
+    stage.await_waiters(in_flight)
+    marking = stage.beside(reaper.mark_lost, claimer.worker_id, seen)
+    stage.stand_still(in_flight, marking)
+    assert not marking.done()
+    rival.commit()
+    assert only(marking) is True
+    assert [execution.id for execution in only(in_flight).executions] == [task_id]
+    assert [task.id for task in reaper.rescue(claimer.worker_id)] == [task_id]
+    assert reaper.lost_holders() == []
+    with pytest.raises(WorkerLost):
+        claimer.claim()

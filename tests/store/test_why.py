@@ -1,0 +1,184 @@
+"""`why` says, gate by gate, what a task waits for; what it calls open, a claim starts."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from headgate.core.errors import NotFound
+from headgate.core.limits import Rate
+from headgate.core.machine import Returned
+from headgate.core.states import State
+from headgate.core.task import TaskType
+from tests.factories import START, lose, put, running, settle, start, submit, worker
+
+
+def gates(store, task, **who):
+    return {gate.name: gate for gate in store.why(task.id, **who)}
+
+
+def shut(store, task, **who):
+    return [gate.name for gate in store.why(task.id, **who) if not gate.open]
+
+
+@pytest.mark.parametrize("fields", [{}, {"mutex": "m"}, {"rate_key": "k"}, {"tenant_id": 3}, {"category": "c"}])
+def test_a_task_whose_every_gate_is_open_starts(store, fields):
+    """Spec: X3"""
+    task = submit(store, **fields)
+    worker(store)
+    assert shut(store, task) == []
+    assert [execution.id for execution in start(store)] == [task.id]
+
+
+@pytest.mark.parametrize("state", [s for s in State if s not in (State.QUEUED, State.BLOCKED)])
+def test_every_state_is_explained(store, state):
+    """Spec: X3"""
+    task = put(store, state)
+    expected = {State.PENDING: "time", State.RETRYING: "time", State.PAUSED: "pause"}.get(state, "state")
+    gate = gates(store, task)[expected]
+    assert not gate.open
+    assert gate.reason
+
+
+def test_the_time_gate_says_when_it_opens(store):
+    """Spec: X3"""
+    gate = gates(store, submit(store, delay_seconds=60))["time"]
+    assert (gate.open, gate.until) == (False, START + timedelta(seconds=60))
+
+
+@pytest.mark.parametrize(("lane", "said"), [("default", "lane default"), (None, "everything")])
+def test_the_pause_gate_says_what_is_paused(store, lane, said):
+    """Spec: X3, A9"""
+    worker(store)
+    task = submit(store)
+    store.pause_lane(lane)
+    assert shut(store, task) == ["pause"]
+    assert said in gates(store, task)["pause"].reason
+
+
+def test_the_lane_gate_names_who_fills_it(store):
+    """Spec: X3"""
+    store.set_capacity("default", 2)
+    held = [running(store).id, running(store).id]
+    task = submit(store)
+    assert shut(store, task) == ["lane"]
+    gate = gates(store, task)["lane"]
+    assert (gate.holders, gate.reason) == (tuple(held), "default: 2 of 2 running")
+
+
+def test_holders_of_other_tenants_appear_as_a_count(store):
+    """Spec: X3, B11"""
+    store.put_type(TaskType("copy", uses=("disk-writer",)))
+    store.set_capacity("default", 3)
+    store.set_resource("disk-writer", 2)
+    mine, theirs = running(store, "copy", tenant_id=1), running(store, "copy", tenant_id=2)
+    running(store, tenant_id=2)
+    task = submit(store, "copy", tenant_id=1)
+    found = gates(store, task, tenant_id=1)
+    assert found["lane"].holders == found["resource"].holders == (mine.id,)
+    assert "3 of 3 running, 2 not yours" in found["lane"].reason
+    assert "2 of 2 running, 1 not yours" in found["resource"].reason
+    assert not any(theirs.id in gate.holders for gate in found.values())
+
+
+def test_the_resource_gate_names_who_uses_it(store):
+    """Spec: X3, A11"""
+    store.put_type(TaskType("copy", lane="a", uses=("disk-writer",)))
+    holder = running(store, "copy")
+    task = submit(store, "copy")
+    assert shut(store, task) == ["resource"]
+    assert gates(store, task)["resource"].holders == (holder.id,)
+
+
+def test_the_mutex_gate_names_the_holder_then_who_goes_first(store):
+    """Spec: X3, A10"""
+    holder = running(store, mutex="m")
+    first, second = submit(store, mutex="m"), submit(store, mutex="m")
+    assert gates(store, second)["mutex"].holders == (holder.id,)
+    settle(store, holder, Returned())
+    assert shut(store, first) == []
+    gate = gates(store, second)["mutex"]
+    assert (gate.open, gate.holders) == (False, (first.id,))
+    assert f"{first.id} goes first" in gate.reason
+
+
+def test_the_mutex_gate_names_the_family_that_holds_it_to_strangers_only(store):
+    """Spec: X3, A10, D7"""
+    parent = running(store, mutex="m")
+    child = submit(store, mutex="m", parent_id=parent.id)
+    settle(store, parent, Returned())
+    stranger = submit(store, mutex="m")
+    assert shut(store, child) == []
+    assert gates(store, stranger)["mutex"].holders == (parent.id,)
+
+
+@pytest.mark.parametrize("name", ["lane:default", "type:plain", "key:k"])
+def test_the_rate_gate_says_when_the_next_token_comes(store, clock, name):
+    """Spec: X3, D8"""
+    store.set_rate_limit(name, Rate(0.25, 2))
+    for _ in range(3):
+        task = submit(store, rate_key="k")
+    start(store, 9)
+    closed = [gate for gate in store.why(task.id) if not gate.open]
+    assert [(gate.name, gate.until) for gate in closed] == [("rate", START + timedelta(seconds=4))]
+    assert name in closed[0].reason
+    clock.advance(4)
+    assert shut(store, task) == []
+
+
+SERVERS: dict[str, Any] = {
+    "anything": {},
+    "the type": {"types": ["other", "plain"]},
+    "the tenant": {"tenant_id": 0},
+    "an agent": {"agent_id": "a1"},
+}
+
+
+@pytest.mark.parametrize("kind", SERVERS)
+def test_the_worker_gate_is_open_while_somebody_alive_serves_the_task(store, clock, kind):
+    """Spec: X3"""
+    task = submit(store)
+    assert shut(store, task) == ["worker"]
+    worker_id = store.register("w", **SERVERS[kind])
+    assert shut(store, task) == []
+    clock.advance(31)
+    assert shut(store, task) == ["worker"]
+    store.beat(worker_id)
+    assert shut(store, task) == []
+    lose(store, worker_id)
+    assert shut(store, task) == ["worker"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "server"),
+    [
+        ({}, {"types": ["manual"]}),
+        ({}, {"types": []}),
+        ({}, {"tenant_id": 2}),
+        ({"agent_id": "a1"}, {}),
+        ({"agent_id": "a1"}, {"agent_id": "a2"}),
+    ],
+)
+def test_the_worker_gate_is_shut_when_those_alive_do_not_serve_the_task(store, fields, server):
+    """Spec: X3, E1"""
+    task = submit(store, **fields)
+    store.register("w", **server)
+    assert shut(store, task) == ["worker"]
+
+
+@pytest.mark.parametrize("code", ["下载", 'a"b', "a\\b", "café"])
+def test_the_worker_gate_knows_types_by_any_name(store, code):
+    """Spec: X3"""
+    store.put_type(TaskType(code))
+    task = submit(store, code)
+    store.register("w", types=[code])
+    assert shut(store, task) == []
+
+
+def test_a_task_in_history_is_explained_too_and_an_absent_one_is_not_found(store):
+    """Spec: X3, B4"""
+    task = put(store, State.SUCCEEDED)
+    store.archive()
+    assert "state" in shut(store, task)
+    with pytest.raises(NotFound):
+        store.why(4711)
