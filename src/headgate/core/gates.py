@@ -16,8 +16,6 @@ from headgate.core.limits import Rate, next_token_at, tokens
 from headgate.core.states import FINAL, HELD, TIMED, State
 from headgate.core.task import Task
 
-EVERYTHING = "*"  # the name of the pause that holds every lane
-
 
 @dataclass(frozen=True, slots=True)
 class Gate:

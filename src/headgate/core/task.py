@@ -17,6 +17,7 @@ MAX_NAME = 255
 MAX_SECONDS = 100 * 366 * 24 * 3600.0
 MAX_LOST = 3  # lost leases after which a task is taken for poison
 DEFAULT_LANE = "default"
+EVERYTHING = "*"  # the name of the pause that holds every lane
 DEFAULT_PRIORITY = 5
 _INT64 = 1 << 63
 _INT32 = 1 << 31
@@ -67,6 +68,7 @@ class TaskType:
         check_name("name", self.name, empty=True)
         check_name("category", self.category, empty=True)
         check_name("lane", self.lane)
+        check_lane(self.lane)
         for resource in self.uses:
             check_name("resource", resource)
             if "," in resource:
@@ -172,6 +174,7 @@ _names_of, _numbers_of = attrgetter(*_NAMES), attrgetter(*_NUMBERS)
 def check(new: NewTask) -> None:
     """Raise `Invalid`, naming the field, unless `new` may be stored as it is."""
     check_name("type", new.type)
+    check_lane(new.lane)
     for label, value in zip(_NAMES, _names_of(new), strict=True):
         if value is not None:
             check_name(label, value, empty=label in ("name", "category"))
@@ -201,6 +204,11 @@ def _check_seconds(label: str, value: float | None, *, above_zero: bool = False)
         raise Invalid(f"{label} is a number of seconds")
     if not 0 <= value < MAX_SECONDS or (above_zero and value == 0):
         raise Invalid(f"{label} is out of range")
+
+
+def check_lane(lane: str | None) -> None:
+    if lane == EVERYTHING:
+        raise Invalid("'*' stands for every lane and cannot name one")
 
 
 def check_name(label: str, value: str, *, empty: bool = False) -> None:

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headgate.core.errors import Invalid, NotFound, UnknownType
-from headgate.core.gates import EVERYTHING, Bucket, Room
+from headgate.core.gates import Bucket, Room
 from headgate.core.limits import Rate
 from headgate.core.retry import RetryPolicy, Strategy
-from headgate.core.task import NewTask, TaskType, check_name
+from headgate.core.task import EVERYTHING, NewTask, TaskType, check_lane, check_name
 from headgate.store.audit import record_system
 from headgate.store.sql import Db, Statement
 
@@ -261,6 +261,7 @@ IS_PAUSED = Statement("SELECT name FROM lane WHERE paused AND name {in names tex
 def set_capacity(db: Db, lane: str, capacity: int | None, actor: str) -> None:
     """How many tasks of the lane may run at once from now on; None is any number."""
     check_name("lane", lane)
+    check_lane(lane)
     _check_capacity(capacity)
     db.send(ADD_LANE, name=lane)
     db.send(SET_CAPACITY, name=lane, capacity=capacity)

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from headgate.core.gates import EVERYTHING, Candidate, Choice
+from headgate.core.gates import Candidate, Choice
+from headgate.core.task import EVERYTHING
 from headgate.store.catalog import Catalog, Stream
 from headgate.store.claim_limits import Limits
 from headgate.store.claims import FIRST, ClaimRequest, ask_again, candidate_of, first_share

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass, field
 
-from headgate.core.gates import EVERYTHING, Choice
+from headgate.core.gates import Choice
 from headgate.core.limits import Rate, next_token_at, take, tokens
+from headgate.core.task import EVERYTHING
 from headgate.store.catalog import Catalog, Stream
 from headgate.store.memory import Memory
 from headgate.store.sql import Answer, Db, Statement

@@ -78,8 +78,15 @@ TAKEN_COLUMNS = (
     "root_id, correlation_id, name, priority, mutex, stream_id, status"
 )
 ANSWERED = Statement("SELECT task_ids FROM claim_answer WHERE worker_id = :worker_id AND claim_id = :claim_id")
+# Written before the claim is made: the same claim_id at the same moment waits for the first one's answer.
+BEGIN_ANSWER = Statement(
+    """
+    INSERT INTO claim_answer (worker_id, claim_id, task_ids, at) VALUES (:worker_id, :claim_id, '[]', {now})
+    ON CONFLICT (worker_id, claim_id) DO NOTHING
+    """
+)
 KEEP_ANSWER = Statement(
-    "INSERT INTO claim_answer (worker_id, claim_id, task_ids, at) VALUES (:worker_id, :claim_id, :task_ids, {now})"
+    "UPDATE claim_answer SET task_ids = :task_ids, at = {now} WHERE worker_id = :worker_id AND claim_id = :claim_id"
 )
 STILL_HELD = Statement(
     f"""
@@ -93,10 +100,12 @@ def answered(db: Db, catalog: Catalog, request: ClaimRequest) -> Claimed | None:
     """What a claim with this claim_id was answered before, as far as it is still held."""
     if request.claim_id is None:
         return None
-    found = db.rows(ANSWERED, worker_id=request.worker_id, claim_id=request.claim_id)
-    if not found:
+    db.send(BEGIN_ANSWER, worker_id=request.worker_id, claim_id=request.claim_id)
+    [[told]] = db.rows(ANSWERED, worker_id=request.worker_id, claim_id=request.claim_id)
+    ids = json.loads(told)
+    if not ids:
         return None
-    rows = db.rows(STILL_HELD, ids=json.loads(found[0][0]), worker_id=request.worker_id)
+    rows = db.rows(STILL_HELD, ids=ids, worker_id=request.worker_id)
     return Claimed([execution_of(row, catalog) for row in rows])
 
 

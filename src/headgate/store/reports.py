@@ -9,10 +9,10 @@ from statistics import fmean, quantiles
 from string import ascii_lowercase, ascii_uppercase
 
 from headgate.core.errors import Invalid
-from headgate.core.gates import EVERYTHING, Bucket, Facts, Room
+from headgate.core.gates import Bucket, Facts, Room
 from headgate.core.limits import Rate
 from headgate.core.states import State
-from headgate.core.task import Task, check_name
+from headgate.core.task import EVERYTHING, Task, check_name
 from headgate.store.catalog import Catalog
 from headgate.store.rows import SELECTED, task_of
 from headgate.store.sql import Db, Row, Statement, moment
