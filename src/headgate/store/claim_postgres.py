@@ -29,13 +29,16 @@ _LOCKED = "FOR NO KEY UPDATE SKIP LOCKED"
 TRY_STRIPES = Statement(
     postgres="SELECT s FROM unnest(:stripes::int[]) AS s WHERE pg_try_advisory_xact_lock(:space, s)"
 )
+# Asked task by task, not as NOT EXISTS: that the planner may turn into one look at the whole table.
 _FREE = """
-    (t.mutex IS NULL OR NOT EXISTS (
-        SELECT 1 FROM task h WHERE h.tenant_id = t.tenant_id AND h.mutex = t.mutex AND h.exec_id IS NOT NULL)
-    AND NOT EXISTS (
-        SELECT 1 FROM task h WHERE h.tenant_id = t.tenant_id AND h.mutex = t.mutex AND h.status = :waiting
+    (t.mutex IS NULL OR (
+        SELECT h.id FROM task h WHERE h.tenant_id = t.tenant_id AND h.mutex = t.mutex AND h.exec_id IS NOT NULL
+         LIMIT 1) IS NULL
+    AND (
+        SELECT h.id FROM task h WHERE h.tenant_id = t.tenant_id AND h.mutex = t.mutex AND h.status = :waiting
            AND h.status IN ('queued', 'blocked', 'waiting')
-           AND coalesce(h.root_id, h.id) <> coalesce(t.root_id, t.id)))
+           AND coalesce(h.root_id, h.id) <> coalesce(t.root_id, t.id)
+         LIMIT 1) IS NULL)
 """
 
 
@@ -86,8 +89,8 @@ SEND_BACK = Statement(
           CROSS JOIN LATERAL (SELECT id FROM task t WHERE t.tenant_id = k.tenant_id AND t.mutex = k.mutex
                                  AND t.status = :queued AND t.status IN ('queued', 'blocked', 'waiting')
                                  FOR NO KEY UPDATE SKIP LOCKED) t
-         WHERE EXISTS (SELECT 1 FROM task h WHERE h.tenant_id = k.tenant_id AND h.mutex = k.mutex
-                          AND h.exec_id IS NOT NULL)
+         WHERE (SELECT h.id FROM task h WHERE h.tenant_id = k.tenant_id AND h.mutex = k.mutex
+                   AND h.exec_id IS NOT NULL LIMIT 1) IS NOT NULL
     ), changed AS (
         UPDATE task t SET status = 'blocked', update_date = {now}, seq = t.seq + 1
           FROM mine WHERE t.id = mine.id

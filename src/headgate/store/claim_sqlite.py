@@ -33,9 +33,10 @@ USING = Statement("SELECT uses FROM task WHERE uses IS NOT NULL AND status IN ('
 READY_STREAMS = Statement(
     sqlite="""
     WITH RECURSIVE hop(stream_id) AS (
-        SELECT min(stream_id) FROM task WHERE status = 'queued'
+        SELECT (SELECT t.stream_id FROM task t WHERE t.status = 'queued' AND t.stream_id > 0 ORDER BY t.stream_id LIMIT 1)
         UNION ALL
-        SELECT (SELECT min(t.stream_id) FROM task t WHERE t.status = 'queued' AND t.stream_id > h.stream_id)
+        SELECT (SELECT t.stream_id FROM task t WHERE t.status = 'queued' AND t.stream_id > h.stream_id
+                 ORDER BY t.stream_id LIMIT 1)
           FROM hop h WHERE h.stream_id IS NOT NULL
     )
     SELECT stream_id FROM hop WHERE stream_id IS NOT NULL
@@ -55,7 +56,7 @@ HEADS = Statement(
 )
 HEADS_OF_CREATOR = Statement(
     sqlite=f"""
-    SELECT {_HEAD} FROM task
+    SELECT {_HEAD} FROM task INDEXED BY task_ready_creator
      WHERE stream_id = :stream_id AND creator <> 0 AND status = 'queued' AND creator = :creator
        AND (priority, id) > (:priority, :id)
      ORDER BY priority, id LIMIT :limit

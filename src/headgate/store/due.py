@@ -15,7 +15,6 @@ DUE = Statement(
      LIMIT :limit
     """
 )
-NEXT_DUE = Statement("SELECT start_time FROM task WHERE status IN ('pending', 'retrying') ORDER BY start_time LIMIT 1")
 # Keys in line, hopping from one to the next.
 LINES = Statement(
     """

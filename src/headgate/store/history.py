@@ -12,13 +12,15 @@ FINISHED = Statement(
     sqlite=f"""
     SELECT t.id FROM task t
      WHERE t.finished_at IS NOT NULL AND t.finished_at <= {{now - :seconds}}
-       AND NOT EXISTS (SELECT 1 FROM task p WHERE p.id = t.parent_id AND p.status IN {_OPEN})
+       AND (t.parent_id IS NULL
+            OR (SELECT p.id FROM task p WHERE p.id = t.parent_id AND p.status IN {_OPEN} LIMIT 1) IS NULL)
      ORDER BY t.finished_at, t.id LIMIT :limit
     """,
     postgres=f"""
     SELECT t.id FROM task t
      WHERE t.finished_at IS NOT NULL AND t.finished_at <= {{now - :seconds}}
-       AND NOT EXISTS (SELECT 1 FROM task p WHERE p.id = t.parent_id AND p.status IN {_OPEN})
+       AND (t.parent_id IS NULL
+            OR (SELECT p.id FROM task p WHERE p.id = t.parent_id AND p.status IN {_OPEN} LIMIT 1) IS NULL)
      ORDER BY t.finished_at, t.id LIMIT :limit FOR UPDATE SKIP LOCKED
     """,
 )

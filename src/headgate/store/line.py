@@ -21,6 +21,7 @@ LOCK_STRIPES = Statement(
     postgres="SELECT pg_advisory_xact_lock(:space, stripe) FROM unnest(:stripes::int[]) AS stripe",
 )
 # A state that is a parameter leaves the planner but one index, the line's: named, it may take the whole ready index.
+# OFFSET 0 makes it look key by key: it would rather read all lines once and compare.
 HOLDERS = Statement(
     sqlite="""
     SELECT k.tenant_id, k.mutex, t.status, coalesce(t.root_id, t.id)
@@ -40,7 +41,8 @@ HOLDERS = Statement(
                              AND t.exec_id IS NOT NULL
                           UNION ALL
                           SELECT * FROM task t WHERE t.tenant_id = k.tenant_id AND t.mutex = k.mutex
-                             AND t.status = :waiting AND t.status IN ('queued', 'blocked', 'waiting')) t
+                             AND t.status = :waiting AND t.status IN ('queued', 'blocked', 'waiting')
+                          OFFSET 0) t
     """,
 )
 HEADS = Statement(
@@ -54,7 +56,8 @@ HEADS = Statement(
     SELECT t.tenant_id, t.mutex, t.priority, t.id, t.stream_id, coalesce(t.root_id, t.id), t.seq
       FROM unnest(:tenants::bigint[], :mutexes::text[]) AS k(tenant_id, mutex)
       CROSS JOIN LATERAL (SELECT * FROM task t WHERE t.tenant_id = k.tenant_id AND t.mutex = k.mutex
-                             AND t.status = :queued AND t.status IN ('queued', 'blocked', 'waiting')) t
+                             AND t.status = :queued AND t.status IN ('queued', 'blocked', 'waiting')
+                          OFFSET 0) t
     """,
 )
 # The first of each stream, hopping from stream to stream: a hundred thousand behind one key are not read.
@@ -62,14 +65,16 @@ FIRST_BLOCKED = Statement(
     sqlite="""
     WITH RECURSIVE hop(tenant_id, mutex, stream_id) AS (
         SELECT k.tenant_id, k.mutex,
-               (SELECT min(t.stream_id) FROM task t WHERE t.tenant_id = k.tenant_id AND t.mutex = k.mutex
-                   AND t.mutex IS NOT NULL AND t.status = 'blocked' AND t.status IN ('queued', 'blocked', 'waiting'))
+               (SELECT t.stream_id FROM task t WHERE t.tenant_id = k.tenant_id AND t.mutex = k.mutex
+                   AND t.mutex IS NOT NULL AND t.status = 'blocked' AND t.status IN ('queued', 'blocked', 'waiting')
+                 ORDER BY t.stream_id LIMIT 1)
           FROM (SELECT value ->> 0 AS tenant_id, value ->> 1 AS mutex FROM json_each(:keys)) k
         UNION ALL
         SELECT h.tenant_id, h.mutex,
-               (SELECT min(t.stream_id) FROM task t WHERE t.tenant_id = h.tenant_id AND t.mutex = h.mutex
+               (SELECT t.stream_id FROM task t WHERE t.tenant_id = h.tenant_id AND t.mutex = h.mutex
                    AND t.mutex IS NOT NULL AND t.status = 'blocked' AND t.status IN ('queued', 'blocked', 'waiting')
-                   AND t.stream_id > h.stream_id)
+                   AND t.stream_id > h.stream_id
+                 ORDER BY t.stream_id LIMIT 1)
           FROM hop h WHERE h.stream_id IS NOT NULL
     )
     SELECT h.tenant_id, h.mutex, t.priority, t.id, t.stream_id, coalesce(t.root_id, t.id), t.seq
@@ -152,6 +157,11 @@ def settle_lines(db: Db, keys: Collection[Key], actor: str = "system:line") -> N
         writes += [Write(p.id, State.QUEUED, Change(State.BLOCKED, "sent_back"), seq=p.seq) for p in back]
         writes += [Write(p.id, State.BLOCKED, Change(State.QUEUED, "came_forward"), seq=p.seq) for p in forward]
     apply(db, writes, actor)
+
+
+def first_blocked(db: Db, key: Key) -> list[int]:
+    """The priorities of those who stand first behind the heads of a line, one for each stream."""
+    return [row[2] for row in db.rows(FIRST_BLOCKED, **_parameters(db, [key]))]
 
 
 def _parameters(db: Db, keys: list[Key]) -> dict[str, list[object]]:

@@ -29,7 +29,7 @@ MUTEX_OVERDUE = Statement(
     SELECT id FROM task WHERE mutex IS NOT NULL AND exec_id IS NOT NULL
        AND scheduling_time < {now - :seconds}
     UNION ALL
-    SELECT id FROM task WHERE mutex IS NOT NULL AND status IN ('queued', 'blocked', 'waiting') AND status = 'waiting'
+    SELECT id FROM task WHERE has_children AND status = 'waiting' AND coalesce(mutex, '') <> ''
        AND scheduling_time < {now - :seconds} AND NOT cancel_requested
      LIMIT :limit
     """

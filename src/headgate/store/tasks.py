@@ -12,7 +12,7 @@ from headgate.core.states import FINAL, State
 from headgate.core.task import NewTask, Task, check_name
 from headgate.store.catalog import Catalog, stream_key
 from headgate.store.deferred import Deferred, settled
-from headgate.store.line import lock, settle_lines
+from headgate.store.line import first_blocked, lock, settle_lines
 from headgate.store.rows import MUTEXES, hold, read
 from headgate.store.sql import Answer, Db, Known, Row, Statement, microseconds, moment, wake
 from headgate.store.transitions import Write, apply
@@ -291,23 +291,16 @@ FIRST_IN_LANE = Statement(
 )
 
 
-FIRST_BLOCKED_IN_LANE = Statement(
-    """
-    SELECT min(priority) FROM task
-     WHERE mutex IS NOT NULL AND status IN ('queued', 'blocked', 'waiting') AND status = 'blocked' AND lane = :lane
-    """
-)
-
-
 def head_of_lane(db: Db, task: Task) -> int:
-    """A priority that goes before everything that waits in the task's lane."""
-    queued, blocked = db.send(FIRST_IN_LANE, lane=task.lane), db.send(FIRST_BLOCKED_IN_LANE, lane=task.lane)
-    first = min((row[0] for row in (*queued.rows(), *blocked.rows()) if row[0] is not None), default=None)
-    if first is None:
+    """A priority that goes before everything that could be claimed in the task's lane, and before its own line."""
+    first = [row[0] for row in db.rows(FIRST_IN_LANE, lane=task.lane) if row[0] is not None]
+    if task.mutex is not None:
+        first += first_blocked(db, (task.tenant_id, task.mutex))
+    if not first:
         return task.priority
-    if first <= -(1 << 63):
+    if min(first) <= -(1 << 63):
         raise Invalid("no priority goes before the head of this lane")
-    return min(task.priority, int(first) - 1)
+    return int(min(task.priority, min(first) - 1))
 
 
 def copy_of(task: Task) -> NewTask:
