@@ -23,9 +23,16 @@ PATIENCE = 20.0
 
 KEY = f"key {os.getpid()}"  # of a mutex: lines are locked in the whole database, which other test processes share
 WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = %s"
-# Where a claim can be stopped, since it waits for no row: before it takes, and, with a claim_id, after it took.
+# Where a claim can be stopped, since it waits for no row: before it takes, and, with a claim_id, at its commit.
 BEFORE_THE_TAKE = "LOCK TABLE task_event IN SHARE MODE"
-AFTER_THE_TAKE = "LOCK TABLE claim_answer IN SHARE MODE"
+AFTER_THE_TAKE = f"SELECT pg_advisory_xact_lock(26727, {os.getpid()})"
+_STOP_AT_THE_COMMIT = f"""
+DROP FUNCTION IF EXISTS stop_at_the_commit CASCADE;
+CREATE FUNCTION stop_at_the_commit() RETURNS trigger LANGUAGE plpgsql
+    AS 'BEGIN PERFORM pg_advisory_xact_lock(26727, {os.getpid()}); RETURN NULL; END';
+CREATE CONSTRAINT TRIGGER stop_at_the_commit AFTER INSERT OR UPDATE ON claim_answer
+    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION stop_at_the_commit();
+"""
 
 
 class Rival:
@@ -60,6 +67,8 @@ class Stage:
         self._stores = ExitStack()
 
     def __enter__(self) -> Self:
+        with psycopg.connect(self.url) as connection:
+            connection.execute(_STOP_AT_THE_COMMIT)
         with open_store(self.url, self.clock) as store:
             for kind in TYPES:
                 store.put_type(kind)
@@ -70,6 +79,8 @@ class Stage:
             rival.close()
         self._threads.shutdown()
         self._stores.close()
+        with psycopg.connect(self.url) as connection:
+            connection.execute("DROP FUNCTION stop_at_the_commit CASCADE")
 
     def store(self) -> Store:
         """What another process would have."""

@@ -12,7 +12,9 @@ READ_THEN_WRITE = (
     "UPDATE task SET status = 'running', exec_id = gen_random_uuid() WHERE id = %s RETURNING id",
 )
 
-_COLUMNS = "tenant_id, type, creator, start_time, status, category, ext, create_date, update_date, lane, priority, stream_id"
+_COLUMNS = (
+    "tenant_id, type, creator, start_time, status, category, ext, create_date, update_date, lane, priority, stream_id"
+)
 SUBMIT_LIKE = f"INSERT INTO task ({_COLUMNS}) SELECT {_COLUMNS} FROM task WHERE id = %s RETURNING id"
 
 

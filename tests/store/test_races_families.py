@@ -46,8 +46,7 @@ def test_children_that_look_before_they_commit_both_leave_the_parent_open(stage,
     parent, children = family
     rivals = stage.rival(), stage.rival()
     left = [
-        rival.run(END_AND_LOOK, child.id, parent.id, child.id)
-        for rival, child in zip(rivals, children, strict=True)
+        rival.run(END_AND_LOOK, child.id, parent.id, child.id) for rival, child in zip(rivals, children, strict=True)
     ]
     assert left == [[(1,)], [(1,)]]
 

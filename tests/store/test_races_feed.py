@@ -92,7 +92,8 @@ def test_gaps_that_fill_one_by_one_and_in_any_order_are_each_told_once(stage, st
     told = reader.next()
     for number in (2, 0, 3, 1):
         rivals[number].commit()
-        assert (found := reader.next()) == [ids[number]]
+        found = reader.next()
+        assert found == [ids[number]]
         told += found
     assert sorted(told) == sorted([*ids, *events_of(store, *newer)])
 

@@ -136,9 +136,7 @@ def test_processes_that_write_one_file_get_no_error_and_each_its_turn(tmp_path):
         store.put_type(TaskType("plain"))
     spawn = multiprocessing.get_context("spawn")
     start = spawn.Barrier(PROCESSES)
-    processes = [
-        spawn.Process(target=_submit_in_a_process, args=(url, number, start)) for number in range(PROCESSES)
-    ]
+    processes = [spawn.Process(target=_submit_in_a_process, args=(url, number, start)) for number in range(PROCESSES)]
     for process in processes:
         process.start()
     for process in processes:

@@ -33,7 +33,8 @@ USING = Statement("SELECT uses FROM task WHERE uses IS NOT NULL AND status IN ('
 READY_STREAMS = Statement(
     sqlite="""
     WITH RECURSIVE hop(stream_id) AS (
-        SELECT (SELECT t.stream_id FROM task t WHERE t.status = 'queued' AND t.stream_id > 0 ORDER BY t.stream_id LIMIT 1)
+        SELECT (SELECT t.stream_id FROM task t WHERE t.status = 'queued' AND t.stream_id > 0
+                 ORDER BY t.stream_id LIMIT 1)
         UNION ALL
         SELECT (SELECT t.stream_id FROM task t WHERE t.status = 'queued' AND t.stream_id > h.stream_id
                  ORDER BY t.stream_id LIMIT 1)

@@ -1,6 +1,7 @@
 """What a claim asks for and answers, and what both databases' claims have in common."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -173,13 +174,19 @@ def ask_again(
     if not unread:
         return []
     choice = choose(candidates, room, request.limit)
-    if len(choice.chosen) < request.limit:
-        left = {gate: count - choice.taken.get(gate, 0) for gate, count in room.items()}
-        return [stream_id for stream_id in unread if has_room(catalog.gates(catalog.streams[stream_id]), left)]
-    if len({candidate.stream_id for candidate in candidates}) == 1:
-        return []
-    # Only a stream that was chosen to its last head can hold one that goes before another stream's.
     chosen = set(choice.chosen)
-    passed_over = {candidate.stream_id for candidate in candidates if candidate not in chosen}
-    last = max((candidate.priority, candidate.id) for candidate in chosen)
-    return [stream_id for stream_id, place in unread.items() if stream_id not in passed_over and place < last]
+    # Whoever was left, and not for a mutex, was shut out by what shuts out those behind as well.
+    shut_out = {c.stream_id for c in candidates if c.mutex is None and c not in chosen}
+    asked = []
+    for stream_id, place in unread.items():
+        if stream_id in shut_out:
+            continue
+        stream = catalog.streams[stream_id]
+        before = [
+            c for c in chosen if c.priority < place[0] or (c.tenant_id == stream.tenant_id and c[:2] <= place)
+        ]  # fmt: skip
+        taken = Counter(gate for candidate in before for gate in candidate.gates)
+        left = {gate: room[gate] - taken[gate] for gate in catalog.gates(stream) if gate in room}
+        if len(before) < request.limit and has_room(catalog.gates(stream), left):
+            asked.append(stream_id)
+    return asked

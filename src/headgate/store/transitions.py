@@ -17,8 +17,8 @@ from headgate.store.sql import Db, Statement, wake
 class Write:
     """One decided change, and what it was decided upon.
 
-    With `seq`, the row must still be the one that was read; without, the execution must still own the task and
-    nobody may have asked anything of it, since whoever decided could not know.
+    With `seq`, the row must still be the one that was read; without, the execution must still own the task, nobody
+    may have asked anything of it and it may have no children, since whoever decided could not know.
     """
 
     id: int
@@ -87,7 +87,7 @@ APPLY = Statement(
                               THEN :now END,
            update_date = :now, seq = seq + 1
      WHERE id = :id AND status = :before
-       AND CASE WHEN :seq IS NULL THEN exec_id = :exec_id AND NOT cancel_requested AND NOT pause_requested
+       AND CASE WHEN :seq IS NULL THEN exec_id = :exec_id AND NOT (cancel_requested OR pause_requested OR has_children)
                 ELSE seq = :seq END
     RETURNING id, tenant_id, seq, stream_id, priority
     """,
@@ -122,7 +122,8 @@ APPLY = Statement(
                     result, remark, priority, cancel_requested, pause_requested, has_children, skip_callback,
                     detail)
          WHERE t.id = o.id AND t.status = o.before
-           AND CASE WHEN o.seq IS NULL THEN t.exec_id = o.exec_id AND NOT t.cancel_requested AND NOT t.pause_requested
+           AND CASE WHEN o.seq IS NULL
+                    THEN t.exec_id = o.exec_id AND NOT (t.cancel_requested OR t.pause_requested OR t.has_children)
                     ELSE t.seq = o.seq END
         RETURNING t.id, t.tenant_id, t.seq, t.stream_id, t.priority, o.kind, o.before, o.after, o.exec_id, o.detail
     ), noted AS (

@@ -1,0 +1,25 @@
+"""Every statement that runs all day, found where it stands."""
+
+from importlib import import_module
+from pkgutil import iter_modules
+
+import headgate.store
+from headgate.store.sql import Statement
+
+# Lists and counts for people, and what runs once.
+_NOT_HOT = {"__main__", "audit", "base", "migrate", "open", "partitions", "postgres", "reports", "sqlite"}
+
+
+def hot_statements(dialect: str) -> dict[str, Statement]:
+    """What reads or writes the task table in this dialect, by the name it has."""
+    other = {"postgres": "claim_sqlite", "sqlite": "claim_postgres"}[dialect]
+    found: dict[str, tuple[str, Statement]] = {}
+    for module in iter_modules(headgate.store.__path__):
+        if module.name in _NOT_HOT or module.name == other:
+            continue
+        for name, value in vars(import_module(f"headgate.store.{module.name}")).items():
+            values = value if isinstance(value, dict) else {"": value}
+            for key, statement in values.items():
+                if isinstance(statement, Statement) and " task" in getattr(statement, dialect):
+                    found.setdefault(getattr(statement, dialect), (f"{module.name}.{name}{key}", statement))
+    return dict(found.values())

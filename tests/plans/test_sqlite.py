@@ -1,0 +1,168 @@
+"""SQLite: every hot statement goes by the index meant for it, and a claim takes as many steps with many waiting."""
+
+import re
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+
+import pytest
+
+from headgate.core.limits import Rate
+from headgate.core.machine import Raised, Returned
+from headgate.core.task import NewTask
+from headgate.store import Store, open_store
+from headgate.store.claims import ClaimRequest, Outcome
+from tests.factories import TYPES, Clock
+from tests.plans.statements import hot_statements
+
+HOT = hot_statements("sqlite")
+# As many entries as tasks run, or families wait: these may be read whole.
+ONLY_WHAT_RUNS = {"task_held", "task_using", "task_mutex", "task_waiting"}
+# Each of these must be in the plan of the statement.
+MEANT = {
+    "claim_sqlite.HEADS": "task_ready",
+    "claim_sqlite.HEADS_OF_CREATOR": "task_ready_creator",
+    "claim_sqlite.READY_STREAMS": "task_ready",
+    "claim_sqlite.HELD_IN_LANE": "task_held",
+    "claim_sqlite.USING": "task_using",
+    "due.DUE": "task_timed",
+    "families.OPEN_CHILD": "task_family",
+    "line.HOLDERS": "task_mutex",
+    "line.HEADS": "task_line",
+    "line.FIRST_BLOCKED": "task_line",
+    "tasks.SAME_KEY": "task_unique",
+}
+COUNT = 100_000
+_COPIED = (
+    "tenant_id, type, creator, category, ext, create_date, update_date, lane, priority, mutex, rate_key, stream_id, "
+    "status, start_time, finished_at"
+)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "store.db"
+
+
+@pytest.fixture
+def store(path):
+    with open_store(f"sqlite:///{path}", Clock()) as opened:
+        opened.migrate()
+        for kind in TYPES:
+            opened.put_type(kind)
+        yield opened
+
+
+def plan_of(connection: sqlite3.Connection, text: str) -> list[str]:
+    names = set(re.findall(r"(?<![:\w]):([a-z_]\w*)", text))
+    return [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {text}", dict.fromkeys(names))]
+
+
+def whole_tables(text: str, told: list[str]) -> list[str]:
+    """What of a plan reads all of the task table, or all of an index that holds more than what runs."""
+    aliases = "|".join({"task", *re.findall(r"\btask ([a-z])\b", text)})
+    return [
+        line for line in told
+        if (found := re.match(rf"SCAN (?:{aliases})\b(?:.*INDEX (\w+))?", line)) and found[1] not in ONLY_WHAT_RUNS
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("analyzed", [False, True], ids=["not counted", "counted"])
+@pytest.mark.parametrize("name", HOT)
+def test_a_hot_statement_goes_by_an_index(store, path, name, analyzed):
+    """Spec: X4"""
+    with closing(sqlite3.connect(path)) as connection:
+        if analyzed:
+            store.submit_many([NewTask("plain", mutex=str(number % 7)) for number in range(500)])
+            connection.execute("ANALYZE")
+        told = plan_of(connection, HOT[name].sqlite)
+    assert whole_tables(HOT[name].sqlite, told) == []
+    assert MEANT.get(name, "") in "\n".join(told)
+
+
+def test_every_statement_with_an_index_of_its_own_is_looked_at():
+    """Spec: X4"""
+    assert HOT.keys() >= MEANT.keys()
+
+
+# Steps
+
+PLACES: dict[str, Callable[[Store], int]] = {
+    "in line": lambda store: store.submit(NewTask("plain", priority=9)).id,
+    "of another type": lambda store: store.submit(NewTask("manual", priority=1)).id,
+    "of another tenant": lambda store: store.submit(NewTask("plain", tenant_id=7, priority=1)).id,
+    "in a paused lane": lambda store: (
+        store.submit(NewTask("plain", lane="shut", priority=1)).id,
+        store.pause_lane("shut"),
+    )[0],
+    "in the future": lambda store: store.submit(NewTask("plain", delay_seconds=10**6)).id,
+    "that are finished": lambda store: store.cancel(store.submit(NewTask("plain")).id).id,
+    "behind one mutex": lambda store: [store.submit(NewTask("plain", mutex="key")).id for _ in range(2)][1],
+    "of a rate key without tokens": lambda store: _exhausted(store),
+}
+
+
+def _exhausted(store: Store) -> int:
+    store.set_rate_limit("key:slow", Rate(0.001, 1))
+    store.submit_many([NewTask("plain", rate_key="slow", priority=0)] * 2)
+    [[execution]] = [store.claim(ClaimRequest(store.register("other"), 1)).executions]
+    store.settle([Outcome(execution, Returned())])
+    return execution.id + 1
+
+
+def steps_of(store: Store, action: Callable[[], object]) -> int:
+    """How many steps SQLite's machine takes for it, to the next hundred."""
+    count = 0
+
+    def tick() -> None:
+        nonlocal count
+        count += 100
+
+    store._database._writer.set_progress_handler(tick, 100)  # type: ignore[union-attr]
+    try:
+        action()
+    finally:
+        store._database._writer.set_progress_handler(None, 100)  # type: ignore[union-attr]
+    return count
+
+
+def a_day(store: Store, worker_id: int) -> dict[str, int]:
+    steps, held = {}, []
+    request = ClaimRequest(worker_id, 3, types=frozenset({"plain"}), tenant_id=0)
+    steps["submit"] = steps_of(store, lambda: store.submit_many([NewTask("plain", priority=3)] * 3))
+    steps["submit to a line"] = steps_of(store, lambda: store.submit(NewTask("plain", mutex="key", priority=9)))
+    steps["claim"] = steps_of(store, lambda: held.extend(store.claim(request).executions))
+    outcomes = [
+        Outcome(execution, Raised("again", 0.0) if number else Returned()) for number, execution in enumerate(held)
+    ]
+    steps["settle"] = steps_of(store, lambda: store.settle(outcomes))
+    steps["due"] = steps_of(store, store.bring_due)
+    steps["overdue"] = steps_of(store, store.end_overdue)
+    steps["prioritize"] = steps_of(store, lambda: store.prioritize(held[-1].id))
+    return steps
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_day_takes_no_more_steps_with_a_hundred_thousand_waiting_than_with_ten(store, path, place):
+    """Spec: X4"""
+    like, worker_id = PLACES[place](store), store.register("claimer")
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute(f"CREATE TEMP TABLE pattern AS SELECT {_COPIED} FROM task WHERE id = ?", [like])
+
+        def load(count: int) -> None:
+            connection.execute(
+                f"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)"
+                f" INSERT INTO task ({_COPIED}) SELECT {_COPIED} FROM pattern, n",
+                [count],
+            )
+
+        load(10)
+        a_day(store, worker_id)
+        few = a_day(store, worker_id)
+        load(COUNT)
+        many = a_day(store, worker_id)
+        connection.execute("ANALYZE")
+        counted = a_day(store, worker_id)
+    for name in few:
+        assert many[name] <= 2 * few[name] + 1_000, f"{name}: {few[name]} steps became {many[name]}"
+        assert counted[name] <= 2 * few[name] + 1_000, f"{name}, counted: {few[name]} steps became {counted[name]}"

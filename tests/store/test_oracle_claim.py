@@ -1,0 +1,300 @@
+"""What a claim takes from any population is what the gates call open, in the order of the choice (H6)."""
+
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, note, settings
+from hypothesis import strategies as st
+
+from headgate.core.gates import Bucket, Candidate, Facts, Gate, Room, choose, evaluate
+from headgate.core.limits import Rate, take, tokens
+from headgate.core.states import HELD, State
+from headgate.core.task import NewTask, Task, TaskType
+from headgate.store import Store
+from headgate.store.claims import ClaimRequest
+from tests.factories import Clock
+from tests.store.driven import DATABASES, fresh
+
+TYPES = {kind.code: kind for kind in (TaskType("free"), TaskType("one", uses=("r",)), TaskType("two", uses=("r", "s")))}
+LANES = ("a", "b", "c")
+
+
+@dataclass(frozen=True)
+class World:
+    """A population, and the limits it lives under."""
+
+    tasks: list[NewTask]
+    capacities: dict[str, int | None]
+    paused: frozenset[str | None]
+    resources: dict[str, int]
+    rates: dict[str, Rate]
+    running: int  # how many may have started before
+    held: set[int]  # the places of those that are paused, as far as they can be
+
+
+@dataclass(frozen=True)
+class Wanted:
+    limit: int
+    filters: dict[str, Any] = field(default_factory=dict)
+    confirm: bool = False
+
+    def serves(self, task: Task) -> bool:
+        types, creator, tenant_id = (self.filters.get(name) for name in ("types", "creator", "tenant_id"))
+        return (
+            (types is None or task.type in types)
+            and creator in (None, task.creator)
+            and tenant_id in (None, task.tenant_id)
+        )
+
+
+def make_world(random: Random, size: int, tenants: list[int]) -> World:
+    """By plain chance: Hypothesis prefers small and uniform populations, where a claim cannot go wrong."""
+    streams = [
+        {
+            "type": random.choice(sorted(TYPES)),
+            "lane": random.choice(LANES),
+            "tenant_id": random.choice(tenants),
+            "rate_key": random.choice([None, None, "k"]),
+        }
+        for _ in range(random.choice([1, 2, 5, 6, 7]))  # of few, each is longer than what a claim reads of it at first
+    ]
+    tasks = [
+        NewTask(
+            **random.choice(streams),
+            priority=random.choice([5, 5, 5, 5, 5, 1, 9, -(1 << 63)]),
+            mutex=random.choice([None, None, None, None, "m", "n"]),
+            creator=random.choice([0, 0, 7]),
+            delay_seconds=random.choice([None, None, None, None, None, 100.0]),
+        )
+        for _ in range(size)
+    ]
+    held = set(random.sample(range(size), random.randint(0, min(size, 4))))
+    if random.choice([True, False]):  # the order alone decides
+        return World(tasks, dict.fromkeys(LANES), frozenset(), {"r": 99, "s": 99}, {}, 0, held)
+    return World(
+        tasks,
+        {lane: random.choice([None, None, 20, 8, 3, 1, 0]) for lane in LANES},
+        random.choice([frozenset(), frozenset(), frozenset(), frozenset("a"), frozenset([None])]),
+        {"r": random.choice([99, 9, 4, 1, 0]), "s": random.choice([99, 2])},
+        {name: Rate(1.0, random.randint(1, 9)) for name in ("lane:a", "type:free", "key:k") if random.random() < 0.3},
+        random.choice([0, 2, 6]),
+        held,
+    )
+
+
+def worlds(tenants: list[int], most: int = 45) -> st.SearchStrategy[World]:
+    sizes = st.integers(0, most).map(lambda less: most - less)
+    return st.builds(make_world, st.randoms(use_true_random=True), sizes, st.just(tenants))
+
+
+wants = st.builds(
+    Wanted,
+    st.sampled_from([10, 20, 5, 2, 1, 100]),
+    st.sampled_from(
+        [{}, {}, {}, {"types": frozenset({"free", "two"})}, {"creator": 7}, {"creator": 0}, {"tenant_id": 1}]
+    ),
+    st.booleans(),
+)
+
+
+@dataclass
+class Brute:
+    """Every gate of every task, reckoned from a plain list of tasks."""
+
+    world: World
+    clock: Clock
+    tasks: dict[int, Task]
+    tats: dict[str, float]
+
+    def gates(self, task: Task) -> list[Gate]:
+        held = [other for other in self.tasks.values() if other.status in HELD]
+        lane = Room(
+            task.lane,
+            self.world.capacities[task.lane],
+            task.lane in self.world.paused,
+            tuple(other.id for other in held if other.lane == task.lane),
+        )
+        resources = [
+            Room(name, self.world.resources[name], False, tuple(t.id for t in held if name in TYPES[t.type].uses))
+            for name in TYPES[task.type].uses
+        ]
+        names = [name for name in rate_names(task) if name in self.tats]
+        buckets = [Bucket(name, self.limit(name), self.tats[name]) for name in names]
+        line = [other for other in self.tasks.values() if same_line(other, task)]
+        holder = next((other.id for other in line if other.status in HELD), None)
+        heads = [other.id for other in line if other.status is State.QUEUED and stream_of(other) == stream_of(task)]
+        facts = Facts(
+            lane, None in self.world.paused, tuple(resources), tuple(buckets), holder, min(heads, default=None), 1
+        )
+        return evaluate(task, facts, self.clock())
+
+    def limit(self, name: str) -> Rate:
+        return self.world.rates.get(name, Rate())
+
+    def may_start(self, task: Task) -> bool:
+        return task.status is State.QUEUED and all(gate.open for gate in self.gates(task))
+
+    def start(self, task: Task) -> None:
+        self.tasks[task.id] = replace(task, status=State.RUNNING)
+        for name in rate_names(task):
+            if name in self.tats:
+                self.tats[name] = take(self.limit(name), self.tats[name], self.clock().timestamp(), 1)
+
+    def greedy(self, wanted: Wanted) -> list[int]:
+        """One task after the other, each judged by what is left by those before it."""
+        started: list[int] = []
+        for task in sorted(self.tasks.values(), key=lambda task: (task.priority, task.id)):
+            if len(started) < wanted.limit and wanted.serves(task) and self.may_start(task):
+                self.start(task)
+                started.append(task.id)
+        return started
+
+    def chosen(self, wanted: Wanted, last_tenant: int) -> list[int]:
+        """What `choose` makes of the whole population."""
+        room = {f"lane {name}": n for name, n in self.world.capacities.items() if n is not None}
+        room |= {f"resource {name}": n for name, n in self.world.resources.items()}
+        for task in self.tasks.values():
+            for gate in gate_names(task):
+                if task.status in HELD and gate in room:
+                    room[gate] -= 1
+        now = self.clock().timestamp()
+        room |= {f"rate {name}": tokens(self.limit(name), tat, now) for name, tat in self.tats.items()}
+        room |= {f"lane {name}": 0 for name in (LANES if None in self.world.paused else self.world.paused)}
+        candidates = [
+            Candidate(task.priority, task.id, hash(stream_of(task)), task.tenant_id, gate_names(task), task.mutex)
+            for task in self.tasks.values()
+            if task.status is State.QUEUED and wanted.serves(task)
+        ]
+        return [candidate.id for candidate in choose(candidates, room, wanted.limit, last_tenant).chosen]
+
+
+def stream_of(task: Task) -> tuple[object, ...]:
+    return task.tenant_id, task.lane, task.type, task.rate_key
+
+
+def same_line(one: Task, other: Task) -> bool:
+    return one.id != other.id and one.mutex is not None and (one.tenant_id, one.mutex) == (other.tenant_id, other.mutex)
+
+
+def rate_names(task: Task) -> tuple[str, ...]:
+    return f"lane:{task.lane}", f"type:{task.type}", f"key:{task.rate_key}"
+
+
+def gate_names(task: Task) -> tuple[str, ...]:
+    uses = TYPES[task.type].uses
+    return (f"lane {task.lane}", *(f"resource {n}" for n in uses), *(f"rate {n}" for n in rate_names(task)))
+
+
+def populate(store: Store, world: World) -> int:
+    """Let the world be so; the worker that runs what runs."""
+    for kind in TYPES.values():
+        store.put_type(kind)
+    made = [made.id for made in store.submit_many(world.tasks)]
+    for name, rate in world.rates.items():
+        store.set_rate_limit(name, rate)
+    for name, capacity in world.resources.items():
+        store.set_resource(name, capacity)
+    worker_id = store.register("tester")
+    if world.running:
+        store.claim(ClaimRequest(worker_id, world.running))
+    for place in world.held:
+        if place < len(made) and store.get(made[place]).status not in HELD:
+            store.pause(made[place])
+    for lane in world.capacities:
+        store.set_capacity(lane, world.capacities[lane])
+    for scope in world.paused:
+        store.pause_lane(scope)
+    return worker_id
+
+
+def brute(store: Store, world: World, clock: Clock) -> Brute:
+    page = store.find(limit=200)
+    assert page.next_cursor is None
+    return Brute(
+        world,
+        clock,
+        {task.id: task for task in page.items},
+        {bucket.name: bucket.tat for bucket in store.rate_limits()},
+    )
+
+
+def open_to(store: Store, wanted: Wanted) -> set[int]:
+    """What `why` calls open on every gate."""
+    waiting = [task for task in store.find(limit=200).items if task.status in (State.QUEUED, State.BLOCKED)]
+    return {task.id for task in waiting if wanted.serves(task) and all(gate.open for gate in store.why(task.id))}
+
+
+def verdicts(gates: list[Gate]) -> list[tuple[str, bool]]:
+    return sorted(
+        (f"{gate.name} {gate.reason.split(':')[0]}" if ":" in gate.reason else gate.name, gate.open) for gate in gates
+    )
+
+
+def claim(store: Store, worker_id: int, wanted: Wanted) -> list[int]:
+    request = ClaimRequest(worker_id, wanted.limit, confirm=wanted.confirm, **wanted.filters)
+    return [execution.id for execution in store.claim(request).executions]
+
+
+MODERATE = settings(
+    max_examples=25,
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture],
+)
+
+
+@pytest.mark.parametrize("database", DATABASES)
+@MODERATE
+@given(world=worlds([0]), wanted=wants)
+def test_a_claim_takes_one_by_one_what_every_gate_lets_through(postgres_url, database, world, wanted):
+    """Spec: A4, X3"""
+    clock = Clock()
+    with fresh(database, postgres_url, clock) as store:
+        worker_id = populate(store, world)
+        oracle = brute(store, world, clock)
+        expected = oracle.greedy(wanted)
+        assert claim(store, worker_id, wanted) == expected
+
+
+@pytest.mark.parametrize("database", DATABASES)
+@MODERATE
+@given(world=worlds([0, 1, 2]), wanted=wants)
+def test_among_tenants_a_claim_takes_what_the_choice_over_all_of_them_is(postgres_url, database, world, wanted):
+    """Spec: A4, B11"""
+    clock = Clock()
+    with fresh(database, postgres_url, clock) as store:
+        worker_id = populate(store, replace(world, running=0))
+        for _ in range(3):
+            last = store.get(last_started).tenant_id if (last_started := started(store)) else -1
+            expected = brute(store, world, clock).chosen(wanted, last)
+            got = claim(store, worker_id, wanted)
+            note(f"after tenant {last}: {got}")
+            assert got == expected
+
+
+def started(store: Store) -> int:
+    """The task that started last."""
+    events = [event for event in store.feed(type(store.last_event())())[0] if event.kind in ("started", "scheduled")]
+    return (events[-1].task_id or 0) if events else 0
+
+
+@pytest.mark.parametrize("database", DATABASES)
+@MODERATE
+@given(world=worlds([0, 0, 1], 20), wanted=wants)
+def test_what_why_calls_open_is_taken_and_nothing_else(postgres_url, database, world, wanted):
+    """Spec: X3, H6"""
+    clock = Clock()
+    with fresh(database, postgres_url, clock) as store:
+        worker_id = populate(store, world)
+        oracle = brute(store, world, clock)
+        for task in oracle.tasks.values():
+            assert verdicts(store.why(task.id)) == verdicts(oracle.gates(task))
+        before = open_to(store, wanted)
+        while got := claim(store, worker_id, wanted):
+            assert set(got) <= before
+            after = open_to(store, wanted)
+            assert len(got) == wanted.limit or not after
+            before = after
+        assert not before

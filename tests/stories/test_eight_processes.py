@@ -1,0 +1,213 @@
+"""Eight processes work and meddle, two of them die; the audit then proves that no limit was ever exceeded."""
+
+import json
+import multiprocessing
+import os
+import sqlite3
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+import psycopg
+import pytest
+
+from headgate.core.errors import Refused
+from headgate.core.states import FINAL, HELD, State
+from headgate.core.task import NewTask, TaskType
+from headgate.store import Store, open_store
+from headgate.store.reports import Filter
+from tests.stories.worker_process import LANES, Signals, run
+
+PROCESSES = 8
+DOOMED = 2
+TASKS = 2_000
+MUTEXES = 30
+TOOLS = 2
+PATIENCE = 120.0
+EVENTS = """
+SELECT e.id, e.task_id, e.seq, e.kind, e.before, e.after, e.detail, t.lane, t.type, t.tenant_id, t.mutex
+  FROM task_event e LEFT JOIN task t ON t.id = e.task_id ORDER BY e.id
+"""
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request, tmp_path):
+    if request.param == "postgres":
+        return request.getfixturevalue("postgres")
+    with open_store(f"sqlite:///{tmp_path}/story.db") as store:
+        store.migrate()
+    return f"sqlite:///{tmp_path}/story.db"
+
+
+def rows(url: str, text: str) -> list[Any]:
+    if url.startswith("sqlite"):
+        with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection:
+            return connection.execute(text).fetchall()
+    with psycopg.connect(url) as connection:
+        return connection.execute(text).fetchall()
+
+
+def prepare(store: Store) -> range:
+    store.put_type(TaskType("plain"))
+    store.put_type(TaskType("tooled", uses=("tool",)))
+    store.set_resource("tool", TOOLS)
+    for lane in LANES:
+        store.set_capacity(lane, 5)
+    ids = []
+    for start in range(0, TASKS, 500):
+        wishes = [
+            NewTask(
+                "tooled" if number % 5 == 0 else "plain",
+                lane=LANES[number % 3],
+                tenant_id=number % 2,
+                mutex=f"{os.getpid()} {number % MUTEXES}" if number % 4 == 0 else None,
+                priority=number % 3,
+            )
+            for number in range(start, start + 500)
+        ]
+        ids += [made.id for made in store.submit_many(wishes)]
+    assert len(ids) == TASKS
+    return range(min(ids), max(ids) + 1)
+
+
+class Cast:
+    """The processes, and what they say."""
+
+    def __init__(self, url: str, ids: range) -> None:
+        spawn = multiprocessing.get_context("spawn")
+        self._hold, self._stop = spawn.Event(), spawn.Event()
+        self._members: dict[Connection, BaseProcess] = {}
+        for number in range(PROCESSES):
+            ears, mouth = spawn.Pipe(duplex=False)
+            signals = Signals(self._hold, self._stop, mouth)
+            process = spawn.Process(target=run, args=(url, number, ids, number < DOOMED, signals))
+            process.start()
+            mouth.close()
+            self._members[ears] = process
+
+    def kill_two_that_hold_something(self) -> dict[int, list[int]]:
+        """Who was killed with which tasks in its hands."""
+        self._hold.set()
+        killed: dict[int, list[int]] = {}
+        while len(killed) < DOOMED:
+            ears, (kind, told) = self._hear()
+            assert kind == "holds", told
+            self._members[ears].kill()
+            self._members.pop(ears).join()
+            killed[told[0]] = told[1]
+        return killed
+
+    def stop(self) -> None:
+        """Let everybody finish; nobody may have raised anything."""
+        self._stop.set()
+        while self._members:
+            ears, (kind, told) = self._hear()
+            assert kind == "stopped", told
+            self._members.pop(ears).join()
+
+    def close(self) -> None:
+        self._stop.set()
+        for process in self._members.values():
+            process.kill()
+            process.join()
+
+    def check(self) -> None:
+        """Fail at once if somebody raised something."""
+        for ears in wait(list(self._members), timeout=0):
+            assert isinstance(ears, Connection)
+            kind, told = ears.recv()
+            raise AssertionError(f"{kind}: {told}")
+
+    def _hear(self) -> tuple[Connection, tuple[str, Any]]:
+        ready = wait(list(self._members), timeout=PATIENCE)
+        assert ready, "nobody says anything"
+        ears = ready[0]
+        assert isinstance(ears, Connection)
+        return ears, ears.recv()
+
+
+@contextmanager
+def cast(url: str, ids: range) -> Iterator[Cast]:
+    members = Cast(url, ids)
+    try:
+        yield members
+    finally:
+        members.close()
+
+
+def rescue(store: Store, killed: dict[int, list[int]]) -> None:
+    """What the reaper does once a lease is over."""
+    for worker in store.workers():
+        if worker.id in killed:
+            assert store.mark_lost(worker.id, worker.lease_until)
+    rescued = [task.id for worker_id in killed for task in store.rescue(worker_id)]
+    assert sorted(rescued) == sorted(task_id for held in killed.values() for task_id in held)
+    assert store.lost_holders() == []
+
+
+def play_out(store: Store, url: str, members: Cast) -> None:
+    """Do the duties, and let go of what is paused, until nothing is open."""
+    deadline = time.monotonic() + PATIENCE
+    while rows(url, "SELECT count(*) FROM task WHERE finished_at IS NULL")[0][0]:
+        assert time.monotonic() < deadline, rows(url, "SELECT status, lane, count(*) FROM task GROUP BY 1, 2")
+        members.check()
+        store.bring_due()
+        for task in store.find(Filter(status=(State.PAUSED,)), limit=200).items:
+            try:
+                store.resume(task.id)
+            except Refused:
+                assert store.get(task.id).status is not State.PAUSED
+
+
+class Audit:
+    """The story as the audit rows tell it, one after the other."""
+
+    def __init__(self) -> None:
+        self._capacity: dict[str, int] = {}
+        self._running: Counter[str] = Counter()
+        self._holders: Counter[tuple[int, str]] = Counter()
+        self._tools = 0
+        self.path: dict[int, list[tuple[int, str | None, str]]] = defaultdict(list)
+
+    def read(self, row: tuple[Any, ...]) -> None:
+        event_id, task_id, seq, kind, before, after, detail, lane, type_code, tenant_id, mutex = row
+        if kind == "capacity_changed" and "lane" in (told := json.loads(detail)):
+            self._capacity[told["lane"]] = told["capacity"]
+        if not seq:
+            return
+        self.path[task_id].append((seq, before, after))
+        step = (after in HELD) - (before in HELD)
+        if step == 1:
+            assert self._running[lane] < self._capacity[lane], f"event {event_id} starts too much in {lane}"
+        self._running[lane] += step
+        if type_code == "tooled":
+            self._tools += step
+            assert self._tools <= TOOLS, f"event {event_id} starts too much that uses the tool"
+        if mutex is not None:
+            self._holders[tenant_id, mutex] += step
+            assert self._holders[tenant_id, mutex] <= 1, f"event {event_id} starts a second one of {mutex}"
+
+
+def test_no_limit_is_exceeded_and_every_task_ends_once_while_eight_processes_meddle_and_two_die(url):
+    """Spec: A4, A9, A10, A11, B3, B8, C13"""
+    with open_store(url) as store:
+        ids = prepare(store)
+        with cast(url, ids) as members:
+            killed = members.kill_two_that_hold_something()
+            rescue(store, killed)
+            play_out(store, url, members)
+            members.stop()
+    audit = Audit()
+    for row in rows(url, EVENTS):
+        audit.read(row)
+    assert sorted(audit.path) == list(ids), "every task that was submitted is there"
+    ends = dict(rows(url, "SELECT id, status FROM task"))
+    for task_id, path in audit.path.items():
+        assert [seq for seq, _, _ in path] == list(range(1, len(path) + 1))
+        assert [before for _, before, _ in path] == [None, *(after for _, _, after in path[:-1])]
+        assert [after in FINAL for _, _, after in path] == [False] * (len(path) - 1) + [True]
+        assert ends[task_id] == path[-1][2]
