@@ -26,7 +26,7 @@ SETTINGS = {
     "max_wal_size": "4GB",
     "shared_buffers": "256MB",
 }
-CARELESS = {"fsync": "off", "full_page_writes": "off", "synchronous_commit": "off"}
+CARELESS = {"autovacuum": "off", "fsync": "off", "full_page_writes": "off", "synchronous_commit": "off"}
 SIGNALS = {"fast": signal.SIGINT, "immediate": signal.SIGQUIT}
 PATIENCE = 30.0
 LONGEST_SOCKET_FOLDER = 90

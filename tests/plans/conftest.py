@@ -91,6 +91,11 @@ class Deep:
         self.connection.execute("ANALYZE")
         self._flush()
 
+    def vacuum(self) -> None:
+        """Let the size be known, and nothing else."""
+        self.connection.execute("VACUUM task")
+        self._flush()
+
     def _flush(self) -> None:
         """Let what this connection itself has read be counted now, and not in the middle of a measurement."""
         self.connection.execute("SELECT pg_stat_force_next_flush()")

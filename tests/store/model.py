@@ -196,7 +196,7 @@ class Model:
                 if (other.lane == item.lane and other.status is State.QUEUED)
                 or (
                     item.mutex is not None
-                    and (other.tenant_id, other.mutex) == (item.tenant_id, item.mutex)
+                    and (other.wish.tenant_id, other.mutex) == (item.wish.tenant_id, item.mutex)
                     and other.status is State.BLOCKED
                 )
             ]

@@ -150,8 +150,8 @@ class Engine(RuleBasedStateMachine):
 
     def some_worker(self) -> int:
         """Mostly the newest, which is alive."""
-        newest = len(self.model.lost) - 1
-        return self.draw([newest] * 5 + [*range(newest)])
+        workers = list(range(len(self.model.lost)))
+        return self.draw([workers[-1]] * 5 + workers)
 
     @initialize(new=st.lists(wishes, min_size=4, max_size=8))
     def begin(self, new: list[NewTask]) -> None:

@@ -8,12 +8,13 @@ from headgate.core.machine import Returned
 from headgate.core.states import State
 from headgate.core.task import NewTask
 from headgate.store.claims import Outcome
-from headgate.store.line import _SPACE, stripe
+from headgate.store.line import stripe
+from headgate.store.sql import SPACE
 from tests.factories import submit
 from tests.store.races import AFTER_THE_TAKE, BEFORE_THE_TAKE, KEY, Claimer, Stage, only
 
 HELD = "mutex IS NOT NULL AND status IN ('scheduling', 'running')"
-STRIPE = f"SELECT pg_advisory_xact_lock({_SPACE}, {stripe((0, KEY))})"
+STRIPE = f"SELECT pg_advisory_xact_lock({SPACE}, {stripe((0, KEY))})"
 # Free if nobody is seen to hold it: two that look at once both see nobody.
 LOOK_THEN_START = """
 UPDATE task t SET status = 'running', exec_id = gen_random_uuid()

@@ -13,7 +13,7 @@ from headgate.core.limits import Rate
 from headgate.core.retry import RetryPolicy, Strategy
 from headgate.core.task import EVERYTHING, NewTask, TaskType, check_lane, check_name
 from headgate.store.audit import record_system
-from headgate.store.sql import Db, Statement
+from headgate.store.sql import SPACE, Db, Statement
 
 MAX_CAPACITY = 1_000_000
 DEFAULT_RATE = Rate()
@@ -228,13 +228,12 @@ def _add_stream(db: Db, key: StreamKey) -> None:
 # Lanes, resources, rate limits. What an edit forbids must not start after it has returned: it waits for the claims that
 # are under way, and those that come meanwhile are told that it is busy.
 
-CLAIMS_SPACE = 0x6863
-AWAIT_CLAIMS = Statement(sqlite="SELECT 1", postgres="SELECT pg_advisory_xact_lock(:space, 0)")
+AWAIT_CLAIMS = Statement(sqlite="SELECT 1", postgres=f"SELECT pg_advisory_xact_lock({SPACE}, -1)")
 
 
 def _announce(db: Db) -> None:
     db.send(BUMP)
-    db.send(AWAIT_CLAIMS, space=CLAIMS_SPACE)
+    db.send(AWAIT_CLAIMS)
 
 
 LANES = Statement("SELECT name, capacity, paused FROM lane WHERE name <> '*' ORDER BY name")

@@ -109,7 +109,9 @@ class Heads:
             unread, bare = self._take_in()
             if bare and self.request.creator is None:
                 self._look_twice(bare)
-            asked = ask_again(self.catalog, self.candidates, unread, self.limits.room, self.request)
+            asked = ask_again(
+                self.catalog, self.candidates, unread, self.limits.room, self.request, self.memory.last_tenant
+            )
             self._floors |= {stream_id: unread[stream_id] for stream_id in asked}
             share = first_share(self.request.limit, len(asked))
             streams_asked = [self.catalog.streams[stream_id] for stream_id in asked]
@@ -149,7 +151,8 @@ class Heads:
                 if not counts[stream_id]:
                     bare.append(stream_id)
         self._wanted = []
-        return unread, bare
+        seen = {candidate.stream_id for candidate in self.candidates}  # nothing behind them is not nothing at all
+        return unread, [stream_id for stream_id in bare if stream_id not in seen]
 
     def _look_twice(self, bare: list[int]) -> None:
         """Where nothing was found there may be nothing, or all of it is just being claimed by somebody else."""

@@ -7,7 +7,7 @@ waits for nobody and closes no circle: what somebody else holds is `busy`, not e
 
 from headgate.core.gates import Choice, choose
 from headgate.settings import new_ids
-from headgate.store.catalog import CLAIMS_SPACE, VERSION, Catalog, refresh
+from headgate.store.catalog import VERSION, Catalog, refresh
 from headgate.store.claim_heads import Heads, worth_a_visit
 from headgate.store.claim_limits import Limits
 from headgate.store.claims import (
@@ -21,13 +21,13 @@ from headgate.store.claims import (
     take_rows,
 )
 from headgate.store.deferred import Deferred
-from headgate.store.line import _SPACE, stripe
+from headgate.store.line import stripe
 from headgate.store.memory import Memory
-from headgate.store.sql import Db, Row, Statement
+from headgate.store.sql import SPACE, Db, Row, Statement
 
 _LOCKED = "FOR NO KEY UPDATE SKIP LOCKED"
 TRY_STRIPES = Statement(
-    postgres="SELECT s FROM unnest(:stripes::int[]) AS s WHERE pg_try_advisory_xact_lock(:space, s)"
+    postgres=f"SELECT s FROM unnest(:stripes::int[]) AS s WHERE pg_try_advisory_xact_lock({SPACE}, s)"
 )
 # Asked task by task, not as NOT EXISTS: that the planner may turn into one look at the whole table.
 _FREE = """
@@ -57,7 +57,7 @@ def _take(mine: str, source: str, free: str) -> Statement:
                    executing_deadline = {{now + coalesce(t.timeout_seconds, o.timeout)}}, update_date = {{now}},
                    seq = t.seq + 1
               FROM {source}
-             WHERE t.id = o.id AND t.status = :before {free}
+             WHERE t.id = o.id AND t.id = ANY(:id::bigint[]) AND t.status = :before {free}
             RETURNING t.id, t.exec_id::text, t.ext, t.attempt, t.executing_deadline, t.error_count, t.lost_count,
                    t.max_error_count, t.creator, t.parent_id, t.root_id, t.correlation_id, t.name, t.priority,
                    t.mutex, t.stream_id, t.status, t.tenant_id, t.seq, t.claim_no
@@ -70,6 +70,7 @@ def _take(mine: str, source: str, free: str) -> Statement:
     )
 
 
+# The ids are said twice: joined alone, a plan made on a small table walks the whole primary key of a large one.
 # What is locked already is updated at once; heads that were read without a lock are locked here, waiting for nobody.
 TAKE_LOCKED = _take("", _WISHES, "")
 TAKE = _take(
@@ -93,7 +94,7 @@ SEND_BACK = Statement(
                    AND h.exec_id IS NOT NULL LIMIT 1) IS NOT NULL
     ), changed AS (
         UPDATE task t SET status = 'blocked', update_date = {now}, seq = t.seq + 1
-          FROM mine WHERE t.id = mine.id
+          FROM mine WHERE t.id = mine.id AND t.id = ANY(ARRAY(SELECT id FROM mine))
         RETURNING t.id, t.tenant_id, t.seq
     )
     INSERT INTO task_event (task_id, tenant_id, seq, at, kind, before, after, actor)
@@ -104,7 +105,7 @@ SEND_BACK = Statement(
 
 def claim(db: Db, catalog: Catalog, request: ClaimRequest, memory: Memory) -> Claimed | Deferred[Claimed]:
     """Take what every gate lets through, in order, and hand it to the worker."""
-    alive = db.send(LIVE_WORKER, worker_id=request.worker_id, space=CLAIMS_SPACE)
+    alive = db.send(LIVE_WORKER, worker_id=request.worker_id)
     version = db.send(VERSION)
     streams = worth_a_visit(catalog, request, memory)
     limits = Limits.of(catalog, streams)
@@ -136,7 +137,7 @@ def _lock_lines(db: Db, choice: Choice, limits: Limits, memory: Memory) -> None:
     keyed = {c: stripe((c.tenant_id, c.mutex)) for c in choice.chosen if c.mutex is not None}
     if not keyed:
         return
-    ours = {row[0] for row in db.rows(TRY_STRIPES, space=_SPACE, stripes=sorted(set(keyed.values())))}
+    ours = {row[0] for row in db.rows(TRY_STRIPES, stripes=sorted(set(keyed.values())))}
     for candidate, number in keyed.items():
         if number not in ours:
             choice.drop(candidate)

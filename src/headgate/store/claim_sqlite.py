@@ -101,7 +101,7 @@ def claim(db: Db, catalog: Catalog, request: ClaimRequest, last_tenant: int, now
         return Claimed([])
     room, buckets = _room(db, {stream.lane for stream in streams}, lanes, now)
     open_streams = [stream.id for stream in streams if has_room(catalog.gates(stream), room)]
-    heads, candidates = _heads(db, catalog, request, open_streams, room)
+    heads, candidates = _heads(db, catalog, request, open_streams, room, last_tenant)
     choice = choose(candidates, room, request.limit, last_tenant)
     executions = _start(db, catalog, request, [heads[candidate.id] for candidate in choice.chosen], now)
     for name, (limit, tat) in buckets.items():
@@ -167,7 +167,7 @@ def _room(
 
 
 def _heads(
-    db: Db, catalog: Catalog, request: ClaimRequest, stream_ids: list[int], room: dict[str, int]
+    db: Db, catalog: Catalog, request: ClaimRequest, stream_ids: list[int], room: dict[str, int], last_tenant: int
 ) -> tuple[dict[int, Row], list[Candidate]]:
     """The first of every open stream, a few at a time, until nothing unread could be chosen: rows by id, and judged."""
     rows_by_id: dict[int, Row] = {}
@@ -187,5 +187,6 @@ def _heads(
                 del floors[stream_id]
             else:
                 floors[stream_id] = (rows[-1][0], rows[-1][1])
-        floors = {stream_id: floors[stream_id] for stream_id in ask_again(catalog, candidates, floors, room, request)}
+        asked = ask_again(catalog, candidates, floors, room, request, last_tenant)
+        floors = {stream_id: floors[stream_id] for stream_id in asked}
     return rows_by_id, candidates

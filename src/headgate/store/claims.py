@@ -13,7 +13,7 @@ from headgate.core.machine import (
 from headgate.core.states import State
 from headgate.core.task import Execution
 from headgate.store.catalog import Catalog, Stream
-from headgate.store.sql import Db, Row, Statement, moment
+from headgate.store.sql import SPACE, Db, Row, Statement, moment
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +70,8 @@ class Control:
 LIVE_WORKER = Statement(
     sqlite="SELECT 1 FROM worker WHERE id = :worker_id AND NOT lost",
     # Shared, so that nobody declares the worker lost while it takes on more.
-    postgres="""
-    SELECT pg_try_advisory_xact_lock_shared(:space, 0) FROM worker WHERE id = :worker_id AND NOT lost FOR SHARE
+    postgres=f"""
+    SELECT pg_try_advisory_xact_lock_shared({SPACE}, -1) FROM worker WHERE id = :worker_id AND NOT lost FOR SHARE
     """,
 )
 TAKEN_COLUMNS = (
@@ -169,11 +169,12 @@ def ask_again(
     unread: Mapping[int, tuple[int, int]],
     room: Mapping[str, int],
     request: ClaimRequest,
+    last_tenant: int,
 ) -> list[int]:
     """The streams whose next heads, behind `unread`, might be chosen before, or besides, what is chosen by now."""
     if not unread:
         return []
-    choice = choose(candidates, room, request.limit)
+    choice = choose(candidates, room, request.limit, last_tenant)
     chosen = set(choice.chosen)
     # Whoever was left, and not for a mutex, was shut out by what shuts out those behind as well.
     shut_out = {c.stream_id for c in candidates if c.mutex is None and c not in chosen}

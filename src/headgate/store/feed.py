@@ -9,8 +9,9 @@ from headgate.store.sql import Db, Row, Statement, moment
 
 _COLUMNS = "e.id, e.task_id, e.tenant_id, e.seq, e.at, e.kind, e.before, e.after, e.actor, e.exec_id, e.detail"
 _JOINED = f"""
-    SELECT {_COLUMNS}, coalesce(t.correlation_id, h.correlation_id)
-      FROM task_event e LEFT JOIN task t ON t.id = e.task_id LEFT JOIN task_his h ON h.id = e.task_id
+    SELECT {_COLUMNS}, coalesce((SELECT t.correlation_id FROM task t WHERE t.id = e.task_id),
+                                (SELECT h.correlation_id FROM task_his h WHERE h.id = e.task_id)) AS correlation_id
+      FROM task_event e
 """
 NEWER = Statement(f"{_JOINED} WHERE e.id > :after ORDER BY e.id LIMIT :limit")
 LATE = Statement(

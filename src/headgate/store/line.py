@@ -7,18 +7,17 @@ from zlib import crc32
 from headgate.core.machine import Change
 from headgate.core.mutex import Place, rearrange
 from headgate.core.states import State
-from headgate.store.sql import Db, Statement
+from headgate.store.sql import SPACE, Db, Statement
 from headgate.store.transitions import Write, apply
 
 Key = tuple[int, str]  # tenant_id, mutex
 
 STRIPES = 1024
-_SPACE = 0x6864  # keeps these advisory locks apart from other programs'
 
 # Transaction-level advisory locks: they cost no write and work behind a pooler. SQLite has one writer anyway.
 LOCK_STRIPES = Statement(
     sqlite="SELECT 1",
-    postgres="SELECT pg_advisory_xact_lock(:space, stripe) FROM unnest(:stripes::int[]) AS stripe",
+    postgres=f"SELECT pg_advisory_xact_lock({SPACE}, stripe) FROM unnest(:stripes::int[]) AS stripe",
 )
 # A state that is a parameter leaves the planner but one index, the line's: named, it may take the whole ready index.
 # OFFSET 0 makes it look key by key: it would rather read all lines once and compare.
@@ -127,7 +126,7 @@ def lock(db: Db, keys: Iterable[Key]) -> None:
     """
     stripes = sorted({stripe(key) for key in keys})
     if stripes:
-        db.send(LOCK_STRIPES, space=_SPACE, stripes=stripes)
+        db.send(LOCK_STRIPES, stripes=stripes)
 
 
 def settle_lines(db: Db, keys: Collection[Key], actor: str = "system:line") -> None:

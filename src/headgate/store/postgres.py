@@ -117,11 +117,14 @@ class Postgres:
 
     def read(self, operation: Callable[[PostgresDb], T]) -> T:
         """Run `operation` without changing anything; each statement sees what was committed before it."""
-        with self._wire() as wire:
-            result = operation(self._begin(wire, "BEGIN READ ONLY"))
-            wire.send("COMMIT")
-            wire.exchange()
-            return result
+        try:
+            with self._wire() as wire:
+                result = operation(self._begin(wire, "BEGIN READ ONLY"))
+                wire.send("COMMIT")
+                wire.exchange()
+                return result
+        except (DeadlockDetected, SerializationFailure, LockNotAvailable) as error:
+            raise Unavailable(f"the store is too busy: {error}") from error
 
     def _begin(self, wire: Wire, text: str) -> PostgresDb:
         wire.send(text)
@@ -174,7 +177,7 @@ def _translated() -> Iterator[None]:
     try:
         yield
     except (DeadlockDetected, SerializationFailure, LockNotAvailable):
-        raise
+        raise  # `write` runs the transaction again
     except DiskFull as error:
         raise StoreFull("the store's disk is full") from error
     except psycopg.OperationalError as error:

@@ -16,7 +16,7 @@ from headgate.core.machine import (
     Snoozed,
     decide,
 )
-from headgate.core.states import State
+from headgate.core.states import HELD, State
 from headgate.core.task import Execution, check_json
 from headgate.store.catalog import Catalog
 from headgate.store.claims import Outcome
@@ -89,7 +89,7 @@ def _settle_again(
     writes, stale = [], []
     for (task_id, exec_id), (execution, event) in missed.items():
         task = held.get(task_id)
-        if task is not None and task.status is State.RUNNING and task.exec_id == exec_id:
+        if task is not None and task.status in HELD and task.exec_id == exec_id:
             change = decide(task, event, catalog.type(task.type))
             writes.append(Write(task.id, task.status, change, task.seq, task.exec_id))
         else:

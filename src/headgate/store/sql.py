@@ -16,6 +16,8 @@ from types import NoneType
 from typing import Any, Protocol
 
 Row = tuple[Any, ...]
+# The first key of our advisory locks: they hold for the whole database, and it may have another Headgate in it.
+SPACE = "'task'::regclass::oid::int"
 _NAME = re.compile(r"(?<![:\w]):([a-z_]\w*)")
 _LATER = re.compile(r"\{now ([+-]) ([^}]+)\}")
 _LIST = re.compile(r"\{in (\w+)(?: (\w+))?\}")

@@ -46,7 +46,8 @@ FINISH = Statement(
                finished_at = CASE WHEN :after = 'succeeded' THEN {now} END, update_date = {now}, seq = t.seq + 1,
                exec_time = greatest(extract(epoch FROM {now} - t.started_at), 0)
           FROM unnest(:id::bigint[], :exec_id::uuid[], :result::text[]) AS o(id, exec_id, result)
-         WHERE t.id = o.id AND t.status = :before AND t.exec_id = o.exec_id AND NOT t.has_children
+         WHERE t.id = o.id AND t.id = ANY(:id::bigint[]) AND t.status = :before AND t.exec_id = o.exec_id
+           AND NOT t.has_children
         RETURNING t.id, t.tenant_id, t.seq, o.exec_id
     ), noted AS (
         INSERT INTO task_event (task_id, tenant_id, seq, at, kind, before, after, actor, exec_id)
@@ -121,7 +122,7 @@ APPLY = Statement(
                AS o(id, before, seq, exec_id, after, kind, delay, start_time, error_count, lost_count, error_info,
                     result, remark, priority, cancel_requested, pause_requested, has_children, skip_callback,
                     detail)
-         WHERE t.id = o.id AND t.status = o.before
+         WHERE t.id = o.id AND t.id = ANY(:id::bigint[]) AND t.status = o.before
            AND CASE WHEN o.seq IS NULL
                     THEN t.exec_id = o.exec_id AND NOT (t.cancel_requested OR t.pause_requested OR t.has_children)
                     ELSE t.seq = o.seq END
