@@ -195,14 +195,15 @@ def _adopt(db: Db, catalog: Catalog, wishes: Sequence[NewTask], actor: str) -> d
     if not wanted:
         return {}
     parents = {task.id: task for task in hold(db, [parent_id for parent_id, _ in wanted])}
-    writes = []
-    for parent_id, tenant_id in wanted:
-        parent = parents.get(parent_id)
-        if parent is None or parent.tenant_id != tenant_id:
+    for parent_id, tenant_id in wanted:  # before anything is said about any of them
+        if parent_id not in parents or parents[parent_id].tenant_id != tenant_id:
             raise NotFound(f"no task {parent_id} to be a parent")
-        change = decide(parent, Adopted(), catalog.type(parent.type))
-        if not parent.has_children:
-            writes.append(Write(parent.id, parent.status, change, seq=parent.seq, exec_id=parent.exec_id))
+    changes = {task.id: decide(task, Adopted(), catalog.type(task.type)) for task in parents.values()}
+    writes = [
+        Write(task.id, task.status, changes[task.id], seq=task.seq, exec_id=task.exec_id)
+        for task in parents.values()
+        if not task.has_children
+    ]
     apply(db, writes, actor)
     return {task.id: task.root_id or task.id for task in parents.values()}
 
