@@ -46,18 +46,18 @@ _WISHES = """unnest(:id::bigint[], :exec_id::uuid[], :timeout::float8[], :uses::
                    AS o(id, exec_id, timeout, uses)"""
 
 
-def _take(mine: str, source: str, free: str) -> Statement:
+def _take(mine: str, source: str, condition: str, exec_id: str, uses: str, timeout: str) -> Statement:
     return Statement(
         postgres=f"""
         WITH {mine} number AS MATERIALIZED (SELECT nextval('claim_no') AS claim_no), taken AS (
             UPDATE task t
-               SET status = :after, exec_id = o.exec_id, uses = o.uses, attempt = t.attempt + 1,
+               SET status = :after, exec_id = {exec_id}, uses = {uses}, attempt = t.attempt + 1,
                    worker_id = :worker_id, claim_no = (SELECT claim_no FROM number), scheduling_time = {{now}},
                    started_at = CASE WHEN :after = 'running' THEN {{now}} END,
-                   executing_deadline = {{now + coalesce(t.timeout_seconds, o.timeout)}}, update_date = {{now}},
+                   executing_deadline = {{now + coalesce(t.timeout_seconds, {timeout})}}, update_date = {{now}},
                    seq = t.seq + 1
-              FROM {source}
-             WHERE t.id = o.id AND t.id = ANY(:id::bigint[]) AND t.status = :before {free}
+              {source}
+             WHERE t.id = ANY(:id::bigint[]) AND t.status = :before {condition}
             RETURNING t.id, t.exec_id::text, t.ext, t.attempt, t.executing_deadline, t.error_count, t.lost_count,
                    t.max_error_count, t.creator, t.parent_id, t.root_id, t.correlation_id, t.name, t.priority,
                    t.mutex, t.stream_id, t.status, t.tenant_id, t.seq, t.claim_no
@@ -70,17 +70,23 @@ def _take(mine: str, source: str, free: str) -> Statement:
     )
 
 
-# The ids are said twice: joined alone, a plan made on a small table walks the whole primary key of a large one.
-# What is locked already is updated at once; heads that were read without a lock are locked here, waiting for nobody.
-TAKE_LOCKED = _take("", _WISHES, "")
+_AT = "array_position(:id::bigint[], t.id)"
+# What is locked already is updated at once, and without a join: one planned for a small table walks the whole primary
+# key of a large one. Heads that were read without a lock are locked here, waiting for nobody.
+TAKE_LOCKED = _take(
+    "", "", "", f"(:exec_id::uuid[])[{_AT}]", f"(:uses::text[])[{_AT}]", f"(:timeout::float8[])[{_AT}]"
+)  # fmt: skip
 TAKE = _take(
     f"""
     mine AS MATERIALIZED (
         SELECT o.* FROM {_WISHES}
           CROSS JOIN LATERAL (SELECT t.id FROM task t WHERE t.id = o.id AND t.status = :before {_LOCKED}) t),
     """,
-    "mine o",
-    f"AND {_FREE}",
+    "FROM mine o",
+    f"AND t.id = o.id AND {_FREE}",
+    "o.exec_id",
+    "o.uses",
+    "o.timeout",
 )
 # A head another claimer is just looking at is left alone; if it is still a head when it is chosen, it goes back then.
 SEND_BACK = Statement(

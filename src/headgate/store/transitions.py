@@ -30,6 +30,7 @@ class Write:
 
 
 _FINISH_NAMES = ("id", "exec_id", "result")
+# No join on PostgreSQL: one planned for a small table walks the whole primary key of a large one.
 # What the row must be is a parameter: given as a word, the planner would rather read a whole partial index.
 FINISH = Statement(
     sqlite="""
@@ -42,13 +43,13 @@ FINISH = Statement(
     postgres="""
     WITH changed AS (
         UPDATE task t
-           SET status = :after, result = o.result, exec_id = NULL, executing_deadline = NULL, worker_id = NULL,
+           SET status = :after, result = (:result::text[])[array_position(:id::bigint[], t.id)],
+               exec_id = NULL, executing_deadline = NULL, worker_id = NULL,
                finished_at = CASE WHEN :after = 'succeeded' THEN {now} END, update_date = {now}, seq = t.seq + 1,
                exec_time = greatest(extract(epoch FROM {now} - t.started_at), 0)
-          FROM unnest(:id::bigint[], :exec_id::uuid[], :result::text[]) AS o(id, exec_id, result)
-         WHERE t.id = o.id AND t.id = ANY(:id::bigint[]) AND t.status = :before AND t.exec_id = o.exec_id
-           AND NOT t.has_children
-        RETURNING t.id, t.tenant_id, t.seq, o.exec_id
+         WHERE t.id = ANY(:id::bigint[]) AND t.status = :before AND NOT t.has_children
+           AND t.exec_id = (:exec_id::uuid[])[array_position(:id::bigint[], t.id)]
+        RETURNING t.id, t.tenant_id, t.seq, (:exec_id::uuid[])[array_position(:id::bigint[], t.id)] AS exec_id
     ), noted AS (
         INSERT INTO task_event (task_id, tenant_id, seq, at, kind, before, after, actor, exec_id)
         SELECT id, tenant_id, seq, {now}, :kind, :before, :after, :actor, exec_id FROM changed
