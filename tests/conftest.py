@@ -3,6 +3,7 @@
 import os
 
 import pytest
+from hypothesis import settings
 
 from lab.postgres import Postgres
 
@@ -23,3 +24,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def postgres_server() -> str:
     """The URL of a PostgreSQL that this run may do anything to."""
     return os.environ[VARIABLE]
+
+
+# The same examples every time, so that a red run is about the change; HYPOTHESIS_PROFILE=default looks for new ones.
+settings.register_profile("steady", derandomize=True, deadline=None)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
