@@ -1,7 +1,6 @@
 """A store as the model speaks to it, and the way back to an empty one."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import psycopg
@@ -70,7 +69,7 @@ class Driven:
         return self.store.resume_lane(lane)
 
     def submit(self, new: Sequence[NewTask]) -> list[tuple[int, bool]]:
-        known = [wish if wish.parent_id is None else replace(wish, parent_id=self.ids[wish.parent_id]) for wish in new]
+        known = [wish if wish.parent_id is None else wish._replace(parent_id=self.ids[wish.parent_id]) for wish in new]
         return [self._number(made.id, made.created) for made in self.store.submit_many(known)]
 
     def _number(self, task_id: int, created: bool) -> tuple[int, bool]:

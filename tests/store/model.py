@@ -4,7 +4,7 @@ Tasks, workers and executions go by plain numbers: the n-th task made, the n-th 
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from headgate.core.errors import Invalid, NotFound, Refused, StaleExecution, WorkerLost
@@ -210,7 +210,7 @@ class Model:
         """None, or the copy that was made of a final task."""
         item = self.tasks[number]
         if item.status in FINAL:
-            copy = replace(item.wish, priority=item.priority, delay_seconds=None, parent_id=None, retry_of=number)
+            copy = item.wish._replace(priority=item.priority, delay_seconds=None, parent_id=None, retry_of=number)
             return self.submit([copy])[0]
         if item.status is State.DEAD and item.wish.unique_key is not None and self._same_key(item.key):
             raise Refused

@@ -1,6 +1,5 @@
 """An execution under way: what it reports, what it is asked, how its worker lives."""
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -86,7 +85,7 @@ def test_a_settlement_under_an_exec_id_that_is_none_is_stale_and_spoils_no_batch
     submit(store), submit(store)
     one, two = start(store, 2)
     before = record(store, two.id)
-    forged = replace(two, exec_id="no uuid at all")
+    forged = two._replace(exec_id="no uuid at all")
     assert store.settle([Outcome(one, Returned()), Outcome(forged, end)]) == [State.SUCCEEDED, None]
     assert record(store, two.id) == before
 

@@ -134,7 +134,7 @@ SITUATIONS: dict[str, Callable[[Store], int]] = {
 
 def execution_of(task: Task) -> Execution:
     """What somebody holds who believes to be running the task."""
-    same = {f.name: getattr(task, f.name) for f in fields(Execution) if f.name not in ("status", "exec_id")}
+    same = {name: getattr(task, name) for name in Execution._fields if name not in ("status", "exec_id")}
     same["executing_deadline"] = task.executing_deadline or START
     status = task.status if task.status in HELD else State.RUNNING
     return Execution(**same, exec_id=task.exec_id or NOBODY, status=status)

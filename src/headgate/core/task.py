@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass, field
 from datetime import datetime
 from operator import attrgetter
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from headgate.core.errors import Invalid
 from headgate.core.retry import RetryPolicy, never
@@ -23,9 +23,8 @@ _INT64 = 1 << 63
 _INT32 = 1 << 31
 
 
-@dataclass(frozen=True, slots=True)
-class NewTask:
-    """What a caller asks for; whatever is None comes from the task's type."""
+class NewTask(NamedTuple):
+    """What a caller asks for; whatever is None comes from the task's type. A tuple: five times as fast to make."""
 
     type: str
     ext: str = "{}"  # JSON text, as are result and progress
@@ -129,11 +128,10 @@ class Task:
     seq: int
 
 
-@dataclass(frozen=True, slots=True)
-class Execution:
+class Execution(NamedTuple):
     """What an executor holds: the task as it was claimed, the exec_id that fences its writes, its deadline.
 
-    `attempt` only ever grows for a task, so it serves outside systems as a fence.
+    `attempt` only ever grows for a task, so it serves outside systems as a fence. A tuple, like `NewTask`.
     """
 
     id: int
@@ -155,15 +153,24 @@ class Execution:
     correlation_id: str | None
     name: str | None
     category: str
+    timeout_seconds: float
     status: State = State.RUNNING
 
     @property
     def cancel_requested(self) -> bool:
         return False  # not known here: the request travels as an answer to a beat or progress
 
-    pause_requested = cancel_requested
-    has_children = cancel_requested
-    skip_callback = cancel_requested
+    @property
+    def pause_requested(self) -> bool:
+        return False
+
+    @property
+    def has_children(self) -> bool:
+        return False
+
+    @property
+    def skip_callback(self) -> bool:
+        return False
 
 
 _NAMES = ("name", "lane", "category", "mutex", "rate_key", "agent_id", "unique_key", "correlation_id")
@@ -179,7 +186,8 @@ def check(new: NewTask) -> None:
         if value is not None:
             check_name(label, value, empty=label in ("name", "category"))
     for label, number in zip(_NUMBERS, _numbers_of(new), strict=True):
-        _check_int(label, number, _INT64)
+        if number is not None:
+            _check_int(label, number, _INT64)
     _check_int("max_error_count", new.max_error_count, _INT32, least=0)
     _check_seconds("timeout_seconds", new.timeout_seconds, above_zero=True)
     _check_seconds("delay_seconds", new.delay_seconds)

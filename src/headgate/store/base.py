@@ -188,11 +188,7 @@ class Store:
             if len({new.tenant_id for new in wishes}) > 1:
                 raise Invalid("an idempotent call is for one tenant")
             return self._write(lambda db: tasks.insert_once(db, self._catalog, wishes, actor, once))
-        if (
-            self.dialect == "postgres"
-            and len(wishes) <= MOST_SHARED
-            and not any(new.mutex or new.parent_id or new.unique_key for new in wishes)
-        ):
+        if len(wishes) <= MOST_SHARED and not any(new.mutex or new.parent_id or new.unique_key for new in wishes):
             return self._submits.call((list(wishes), actor))
         return self._write(lambda db: tasks.insert(db, self._catalog, wishes, actor))
 

@@ -42,25 +42,24 @@ _FREE = """
 """
 
 
-_WISHES = """unnest(:id::bigint[], :exec_id::uuid[], :timeout::float8[], :uses::text[])
-                   AS o(id, exec_id, timeout, uses)"""
+_AT = "array_position(:id::bigint[], t.id)"
 
 
-def _take(mine: str, source: str, condition: str, exec_id: str, uses: str, timeout: str) -> Statement:
+def _take(mine: str, ids: str, condition: str) -> Statement:
+    """No join: one planned for a small table walks the whole primary key of a large one."""
     return Statement(
         postgres=f"""
         WITH {mine} number AS MATERIALIZED (SELECT nextval('claim_no') AS claim_no), taken AS (
             UPDATE task t
-               SET status = :after, exec_id = {exec_id}, uses = {uses}, attempt = t.attempt + 1,
-                   worker_id = :worker_id, claim_no = (SELECT claim_no FROM number), scheduling_time = {{now}},
-                   started_at = CASE WHEN :after = 'running' THEN {{now}} END,
-                   executing_deadline = {{now + coalesce(t.timeout_seconds, {timeout})}}, update_date = {{now}},
-                   seq = t.seq + 1
-              {source}
-             WHERE t.id = ANY(:id::bigint[]) AND t.status = :before {condition}
+               SET status = :after, exec_id = (:exec_id::uuid[])[{_AT}], uses = (:uses::text[])[{_AT}],
+                   attempt = t.attempt + 1, worker_id = :worker_id, claim_no = (SELECT claim_no FROM number),
+                   scheduling_time = {{now}}, started_at = CASE WHEN :after = 'running' THEN {{now}} END,
+                   executing_deadline = {{now + coalesce(t.timeout_seconds, (:timeout::float8[])[{_AT}])}},
+                   update_date = {{now}}, seq = t.seq + 1
+             WHERE t.id = ANY({ids}) AND t.status = :before {condition}
             RETURNING t.id, t.exec_id::text, t.ext, t.attempt, t.executing_deadline, t.error_count, t.lost_count,
                    t.max_error_count, t.creator, t.parent_id, t.root_id, t.correlation_id, t.name, t.priority,
-                   t.mutex, t.stream_id, t.status, t.tenant_id, t.seq, t.claim_no
+                   t.mutex, t.timeout_seconds, t.stream_id, t.status, t.tenant_id, t.seq, t.claim_no
         ), noted AS (
             INSERT INTO task_event (task_id, tenant_id, seq, at, kind, before, after, actor, exec_id)
             SELECT id, tenant_id, seq, {{now}}, :kind, :before, status, :actor, exec_id::uuid FROM taken
@@ -70,23 +69,16 @@ def _take(mine: str, source: str, condition: str, exec_id: str, uses: str, timeo
     )
 
 
-_AT = "array_position(:id::bigint[], t.id)"
-# What is locked already is updated at once, and without a join: one planned for a small table walks the whole primary
-# key of a large one. Heads that were read without a lock are locked here, waiting for nobody.
-TAKE_LOCKED = _take(
-    "", "", "", f"(:exec_id::uuid[])[{_AT}]", f"(:uses::text[])[{_AT}]", f"(:timeout::float8[])[{_AT}]"
-)  # fmt: skip
+# What is locked already is updated at once. Heads that were read without a lock are locked here, waiting for nobody.
+TAKE_LOCKED = _take("", ":id::bigint[]", "")
 TAKE = _take(
     f"""
     mine AS MATERIALIZED (
-        SELECT o.* FROM {_WISHES}
+        SELECT t.id FROM unnest(:id::bigint[]) AS o(id)
           CROSS JOIN LATERAL (SELECT t.id FROM task t WHERE t.id = o.id AND t.status = :before {_LOCKED}) t),
     """,
-    "FROM mine o",
-    f"AND t.id = o.id AND {_FREE}",
-    "o.exec_id",
-    "o.uses",
-    "o.timeout",
+    "ARRAY(SELECT id FROM mine)",
+    f"AND {_FREE}",
 )
 # A head another claimer is just looking at is left alone; if it is still a head when it is chosen, it goes back then.
 SEND_BACK = Statement(
@@ -100,7 +92,7 @@ SEND_BACK = Statement(
                    AND h.exec_id IS NOT NULL LIMIT 1) IS NOT NULL
     ), changed AS (
         UPDATE task t SET status = 'blocked', update_date = {now}, seq = t.seq + 1
-          FROM mine WHERE t.id = mine.id AND t.id = ANY(ARRAY(SELECT id FROM mine))
+         WHERE t.id = ANY(ARRAY(SELECT id FROM mine))
         RETURNING t.id, t.tenant_id, t.seq
     )
     INSERT INTO task_event (task_id, tenant_id, seq, at, kind, before, after, actor)

@@ -136,7 +136,7 @@ def _start(db: Db, catalog: Catalog, request: ClaimRequest, heads: list[Row], no
             Execution(
                 task_id, exec_id, tenant_id, stream.type, ext, attempt + 1, deadline_time, error_count, lost_count,
                 max_error_count, stream.lane, mutex, priority, creator, parent_id, root_id, correlation_id, name,
-                stream.category, after,
+                stream.category, timeout, after,
             )
         )  # fmt: skip
     db.many(TAKE, ("id", "exec_id", "deadline", "uses"), rows, after=after.value, worker_id=request.worker_id)

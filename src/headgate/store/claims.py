@@ -76,7 +76,7 @@ LIVE_WORKER = Statement(
 )
 TAKEN_COLUMNS = (
     "id, exec_id, ext, attempt, executing_deadline, error_count, lost_count, max_error_count, creator, parent_id, "
-    "root_id, correlation_id, name, priority, mutex, stream_id, status"
+    "root_id, correlation_id, name, priority, mutex, timeout_seconds, stream_id, status"
 )
 ANSWERED = Statement("SELECT task_ids FROM claim_answer WHERE worker_id = :worker_id AND claim_id = :claim_id")
 # Written before the claim is made: the same claim_id at the same moment waits for the first one's answer.
@@ -126,13 +126,15 @@ def execution_of(row: Row, catalog: Catalog) -> Execution:
     """The execution a claimed row (`TAKEN_COLUMNS`) is."""
     (
         task_id, exec_id, ext, attempt, deadline, error_count, lost_count, max_error_count, creator, parent_id, root_id,
-        correlation_id, name, priority, mutex, stream_id, status,
+        correlation_id, name, priority, mutex, timeout_seconds, stream_id, status,
     ) = row  # fmt: skip
     stream = catalog.streams[stream_id]
+    if timeout_seconds is None:
+        timeout_seconds = catalog.type(stream.type).timeout_seconds
     return Execution(
         task_id, exec_id if type(exec_id) is str else str(exec_id), stream.tenant_id, stream.type, ext, attempt,
         moment(deadline), error_count, lost_count, max_error_count, stream.lane, mutex, priority, creator, parent_id,
-        root_id, correlation_id, name, stream.category, State(status),
+        root_id, correlation_id, name, stream.category, timeout_seconds, State(status),
     )  # fmt: skip
 
 

@@ -4,11 +4,9 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable
 from zlib import crc32
 
-from headgate.core.machine import Change
 from headgate.core.mutex import Place, rearrange
 from headgate.core.states import State
-from headgate.store.sql import SPACE, Db, Statement
-from headgate.store.transitions import Write, apply
+from headgate.store.sql import SPACE, Db, Statement, wake
 
 Key = tuple[int, str]  # tenant_id, mutex
 
@@ -113,6 +111,20 @@ FAMILY_BLOCKED = Statement(
      ORDER BY stream_id, priority, id LIMIT 1000
     """
 )
+# Under the stripes' locks what was read still stands, so there is no answer to wait for.
+MOVE = Statement(
+    sqlite="UPDATE task SET status = :after, update_date = :now, seq = seq + 1 WHERE id = :id AND seq = :seq",
+    postgres="""
+    WITH moved AS (
+        UPDATE task t SET status = :after, update_date = {now}, seq = t.seq + 1
+         WHERE t.id = ANY(:id::bigint[]) AND t.status = :before
+           AND t.seq = (:seq::int[])[array_position(:id::bigint[], t.id)]
+        RETURNING t.id, t.tenant_id, t.seq
+    )
+    INSERT INTO task_event (task_id, tenant_id, seq, at, kind, before, after, actor)
+    SELECT id, tenant_id, seq, {now}, :kind, :before, :after, :actor FROM moved
+    """,
+)
 
 
 def stripe(key: Key) -> int:
@@ -150,12 +162,31 @@ def settle_lines(db: Db, keys: Collection[Key], actor: str = "system:line") -> N
         for root_id in roots:
             members = db.rows(FAMILY_BLOCKED, root_id=root_id, mutex=mutex, tenant_id=tenant_id)
             blocked[tenant_id, mutex] += _by_key(members)[tenant_id, mutex]
-    writes: list[Write] = []
+    back: list[tuple[int, Place]] = []
+    forward: list[tuple[int, Place]] = []
     for key in {*queued, *blocked}:
-        back, forward = rearrange(key in held, families[key], queued[key], blocked[key])
-        writes += [Write(p.id, State.QUEUED, Change(State.BLOCKED, "sent_back"), seq=p.seq) for p in back]
-        writes += [Write(p.id, State.BLOCKED, Change(State.QUEUED, "came_forward"), seq=p.seq) for p in forward]
-    apply(db, writes, actor)
+        these, those = rearrange(key in held, families[key], queued[key], blocked[key])
+        back += [(key[0], place) for place in these]
+        forward += [(key[0], place) for place in those]
+    _move(db, back, "sent_back", State.QUEUED, State.BLOCKED, actor)
+    _move(db, forward, "came_forward", State.BLOCKED, State.QUEUED, actor)
+    for _, place in forward:
+        wake(db, place.stream_id, place.priority, place.id)
+
+
+def _move(db: Db, places: list[tuple[int, Place]], kind: str, before: State, after: State, actor: str) -> None:
+    if not places:
+        return
+    said = {"before": before.value, "after": after.value, "kind": kind}
+    rows = sorted((place.id, place.seq, tenant_id) for tenant_id, place in places)
+    db.many(MOVE, ("id", "seq"), [row[:2] for row in rows], **said, actor=actor)
+    db.note(
+        lambda: [
+            (task_id, tenant_id, seq + 1, kind, before.value, after.value, None, None)
+            for task_id, seq, tenant_id in rows
+        ],
+        actor,
+    )
 
 
 def first_blocked(db: Db, key: Key) -> list[int]:

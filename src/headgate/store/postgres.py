@@ -51,11 +51,11 @@ class PostgresDb:
 
     def __init__(self, wire: Wire, now: datetime | None) -> None:
         self._wire = wire
-        self._now = now
+        self.now = now
         self.wakes: Wakes = {}
 
     def send(self, statement: Statement, **parameters: Any) -> WireAnswer:
-        parameters["now"] = self._now
+        parameters["now"] = self.now
         return self._wire.send(statement.postgres, [parameters[name] for name in statement.order])
 
     def rows(self, statement: Statement, **parameters: Any) -> list[Row]:
@@ -65,8 +65,9 @@ class PostgresDb:
         columns = list(zip(*rows, strict=True)) or [()] * len(names)
         return self.send(statement, **dict(zip(names, columns, strict=True)), **common)
 
-    def many(self, statement: Statement, names: Sequence[str], rows: Sequence[Row], **common: Any) -> None:
+    def many(self, statement: Statement, names: Sequence[str], rows: Sequence[Row], **common: Any) -> int:
         self.each(statement, names, rows, **common)
+        return 0
 
     def time(self, moment: datetime) -> datetime:
         return moment
@@ -105,10 +106,10 @@ class Postgres:
 
     def _write_once(self, operation: Callable[[PostgresDb], T]) -> T:
         with self._wire() as wire:
-            db = self._begin(wire, "BEGIN")
+            wire.open()
+            db = self._begin(wire)
             result = operation(db)
-            wire.send("COMMIT")
-            wire.exchange()
+            wire.commit()
             if isinstance(result, Deferred):
                 result = result.finish()
         if db.wakes:
@@ -119,15 +120,16 @@ class Postgres:
         """Run `operation` without changing anything; each statement sees what was committed before it."""
         try:
             with self._wire() as wire:
-                result = operation(self._begin(wire, "BEGIN READ ONLY"))
-                wire.send("COMMIT")
-                wire.exchange()
+                if self._pooled:  # else no statement needs to know of another
+                    wire.open()
+                result = operation(self._begin(wire))
+                if self._pooled:
+                    wire.commit()
                 return result
         except (DeadlockDetected, SerializationFailure, LockNotAvailable) as error:
             raise Unavailable(f"the store is too busy: {error}") from error
 
-    def _begin(self, wire: Wire, text: str) -> PostgresDb:
-        wire.send(text)
+    def _begin(self, wire: Wire) -> PostgresDb:
         if self._pooled:  # the next transaction may be on another server connection
             wire.send(_SET_LOCAL)
         return PostgresDb(wire, self._clock() if self._clock else None)

@@ -27,7 +27,7 @@ from headgate.store.transitions import Write, apply, finish
 
 _ENDS = Raised | Snoozed | PauseReached | CancelReached | GivenBack
 _A_RUNNING_TASK = Execution(
-    0, "", 0, "", "{}", 1, datetime.max.replace(tzinfo=UTC), 0, 0, None, "", None, 0, 0, None, None, None, None, ""
+    0, "", 0, "", "{}", 1, datetime.max.replace(tzinfo=UTC), 0, 0, None, "", None, 0, 0, None, None, None, None, "", 0.0
 )
 
 

@@ -76,6 +76,10 @@ class Db(Protocol):
     def dialect(self) -> str: ...
 
     @property
+    def now(self) -> Any:
+        """The time, as this database keeps it; None where the database itself knows it."""
+
+    @property
     def wakes(self) -> "Wakes":
         """Streams that got something to claim in this transaction, each with the first (priority, id) of it."""
 
@@ -87,8 +91,8 @@ class Db(Protocol):
     def each(self, statement: Statement, names: Sequence[str], rows: Sequence[Row], **common: Any) -> Answer:
         """Run a statement for every row: SQLite one by one, PostgreSQL once with a list per name."""
 
-    def many(self, statement: Statement, names: Sequence[str], rows: Sequence[Row], **common: Any) -> None:
-        """`each`, for statements that answer nothing."""
+    def many(self, statement: Statement, names: Sequence[str], rows: Sequence[Row], **common: Any) -> int:
+        """`each`, for statements that answer nothing; the last id it gave out (SQLite)."""
 
     def time(self, moment: datetime) -> Any:
         """A time as this database keeps it, for `each`."""

@@ -50,7 +50,7 @@ class SqliteDb:
 
     def __init__(self, connection: sqlite3.Connection, now: datetime) -> None:
         self._connection = connection
-        self._now = microseconds(now)
+        self.now = microseconds(now)
         self.wakes: Wakes = {}
 
     def send(self, statement: Statement, **parameters: Any) -> Known:
@@ -59,7 +59,7 @@ class SqliteDb:
                 parameters[name] = microseconds(value)
             elif isinstance(value, list | tuple):
                 parameters[name] = json.dumps(value)
-        parameters["now"] = self._now
+        parameters["now"] = self.now
         return Known(self._connection.execute(statement.sqlite, parameters).fetchall())
 
     def rows(self, statement: Statement, **parameters: Any) -> list[Row]:
@@ -72,19 +72,22 @@ class SqliteDb:
             answers += execute(text, (*row, *after)).fetchall()
         return Known(answers)
 
-    def many(self, statement: Statement, names: Sequence[str], rows: Sequence[Row], **common: Any) -> None:
+    def many(self, statement: Statement, names: Sequence[str], rows: Sequence[Row], **common: Any) -> int:
         text, after = self._bound(statement, names, common)
+        if len(rows) == 1:
+            return self._connection.execute(text, (*rows[0], *after)).lastrowid or 0
         self._connection.executemany(text, [(*row, *after) for row in rows])
+        return int(self._connection.execute("SELECT last_insert_rowid()").fetchone()[0])
 
     def _bound(self, statement: Statement, names: Sequence[str], common: dict[str, Any]) -> tuple[str, tuple[Any, ...]]:
         # `actor` and the like may be for PostgreSQL's text only.
-        return numbered(statement, (*names, *common, "now")), (*common.values(), self._now)
+        return numbered(statement, (*names, *common, "now")), (*common.values(), self.now)
 
     def time(self, moment: datetime) -> int:
         return microseconds(moment)
 
     def note(self, events: Callable[[], list[Row]], actor: str) -> None:
-        self._connection.executemany(_NOTE, [(*event, self._now, actor) for event in events()])
+        self._connection.executemany(_NOTE, [(*event, self.now, actor) for event in events()])
 
 
 _NOTE = """

@@ -53,16 +53,46 @@ class Wire:
         self._libpq.enter_pipeline_mode()
         self._transformer = Transformer(connection)
         self._prepared: dict[str, bytes] = {}
+        self._queued: list[tuple[str, Sequence[Any], WireAnswer]] = []
         self._expected: deque[WireAnswer | str] = deque()  # of each statement its answer, of each preparation its text
+        self._unopened = False
         self._names = count()
         self._readable = select.poll()
         self._readable.register(self._libpq.socket, select.POLLIN)
         self._either = select.poll()
         self._either.register(self._libpq.socket, select.POLLIN | select.POLLOUT)
 
+    def open(self) -> None:
+        """What is queued from here on is one transaction.
+
+        What is sent at one go is one by itself: BEGIN is said only if there is a second time.
+        """
+        self._unopened = True
+
     def send(self, text: str, values: Sequence[Any] = ()) -> WireAnswer:
         """Queue a statement (`$1`, `$2` …); its answer can be asked for later."""
         answer = WireAnswer(self)
+        self._queued.append((text, values, answer))
+        return answer
+
+    def commit(self) -> None:
+        """Exchange what is left and end the transaction."""
+        if not self._unopened:
+            self.send("COMMIT")
+        self._unopened = False
+        self.exchange()
+
+    def exchange(self) -> None:
+        """Send all that is queued and take in every answer; the first error among them is raised."""
+        if self._unopened:
+            self._unopened = False
+            self._put("BEGIN", (), WireAnswer(self))
+        queued, self._queued = self._queued, []
+        for statement in queued:
+            self._put(*statement)
+        self._receive()
+
+    def _put(self, text: str, values: Sequence[Any], answer: WireAnswer) -> None:
         parameters = [_encoded(value) for value in values]
         name = self._prepared.get(text) if self._prepare else b""
         if name is None:
@@ -74,10 +104,8 @@ class Wire:
         else:
             self._libpq.send_query_params(text.encode(), parameters)
         self._expected.append(answer)
-        return answer
 
-    def exchange(self) -> None:
-        """Send all that is queued and take in every answer; the first error among them is raised."""
+    def _receive(self) -> None:
         self._libpq.pipeline_sync()
         error: psycopg.Error | None = None
         while self._expected:
@@ -101,11 +129,10 @@ class Wire:
 
     def abandon(self) -> None:
         """Leave the transaction, whatever was queued for it."""
-        try:
-            self.exchange()
-        except psycopg.Error:
-            if self._libpq.status != pq.ConnStatus.OK:
-                raise
+        self._queued.clear()
+        self._unopened = False
+        if self._expected:  # an exchange was cut short
+            raise psycopg.OperationalError("the connection is out of step")
         if self._libpq.transaction_status != pq.TransactionStatus.IDLE:
             self.send("ROLLBACK")
             self.exchange()
