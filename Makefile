@@ -1,9 +1,9 @@
 PYTHON ?= python3
 BIN    := .venv/bin
-LOCKS  := requirements.txt requirements-dev.txt
+LOCKS  := requirements.txt requirements-dev.txt bench/peers/requirements.txt
 PIP     = $(PYTHON) -m pip --python $(BIN)/python --disable-pip-version-check -q
 
-.PHONY: setup test check bench lock clean
+.PHONY: setup run test check bench bench-peers package lock clean
 
 setup: .venv/.ready
 
@@ -12,6 +12,11 @@ setup: .venv/.ready
 	$(PIP) install --require-hashes -r requirements-dev.txt
 	$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
+
+# One of each demonstration task first, so that there is something to see.
+run: setup
+	$(BIN)/headgate submit -m headgate.demo demo
+	$(BIN)/headgate up headgate.demo
 
 test: setup
 	$(BIN)/pytest
@@ -24,15 +29,29 @@ check: setup
 	@! grep -nE 'https?://|index-url|find-links|file:' $(LOCKS) || { echo 'a lock holds names and hashes only'; exit 1; }
 
 bench: setup
-	$(BIN)/python -m bench
+	$(BIN)/python -m bench $(BENCH)
+
+# The peers live in an environment of their own; `make bench-peers BENCH=--quick` tells whether they run at all.
+bench-peers: setup .venv-peers/.ready
+	$(BIN)/python -m bench.peers $(BENCH)
+
+.venv-peers/.ready: bench/peers/requirements.txt
+	$(PYTHON) -m venv --without-pip .venv-peers
+	$(PYTHON) -m pip --python .venv-peers/bin/python --disable-pip-version-check -q install --require-hashes -r $<
+	@touch $@
+
+package: setup
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation --outdir dist
 
 # Keeps the versions that still fit; `make lock LOCK=--upgrade` takes the newest.
 COMPILE = $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
-	--no-emit-index-url --no-emit-find-links $(LOCK) pyproject.toml
+	--no-emit-index-url --no-emit-find-links $(LOCK)
 lock: setup
-	$(COMPILE) -o requirements.txt >/dev/null
-	$(COMPILE) --group dev -c requirements.txt -o requirements-dev.txt >/dev/null
+	$(COMPILE) pyproject.toml -o requirements.txt >/dev/null
+	$(COMPILE) pyproject.toml --group dev -c requirements.txt -o requirements-dev.txt >/dev/null
+	$(COMPILE) bench/peers/requirements.in -o bench/peers/requirements.txt >/dev/null
 
 clean:
-	rm -rf .venv .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache dist
+	rm -rf .venv .venv-peers .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache dist
 	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -1,13 +1,22 @@
-"""One PostgreSQL for the whole run: the controller starts it, and xdist's workers inherit its address."""
+"""One PostgreSQL for the whole run, which xdist's workers share, each with a schema of its own; and empty stores."""
 
 import os
+from urllib.parse import quote
 
+import psycopg
 import pytest
 from hypothesis import settings
 
+from headgate.store import open_store
 from lab.postgres import Postgres
 
 VARIABLE = "HEADGATE_TEST_POSTGRES"
+DATABASES = ("sqlite", "postgres")
+_SEEDS = (
+    "INSERT INTO lane (name) VALUES ('*'), ('default')",
+    "INSERT INTO resource (name, capacity) VALUES ('disk-writer', 1)",
+    "INSERT INTO catalog VALUES (1, 1)",
+)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -24,6 +33,43 @@ def pytest_configure(config: pytest.Config) -> None:
 def postgres_server() -> str:
     """The URL of a PostgreSQL that this run may do anything to."""
     return os.environ[VARIABLE]
+
+
+@pytest.fixture(scope="session")
+def postgres_url(postgres_server: str) -> str:
+    """A migrated schema of this test process's own."""
+    schema = f"test_{os.environ.get('PYTEST_XDIST_WORKER', 'main')}"
+    with psycopg.connect(postgres_server, autocommit=True) as connection:
+        connection.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
+        connection.execute(f"CREATE SCHEMA {schema}")
+    url = f"{postgres_server}?options={quote(f'-csearch_path={schema}')}"
+    with open_store(url) as store:
+        store.migrate()
+    return url
+
+
+@pytest.fixture
+def postgres(postgres_url: str) -> str:
+    """That schema, emptied."""
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        tables = connection.execute(
+            "SELECT tablename FROM pg_tables WHERE schemaname = current_schema() AND tablename <> 'migration'"
+        ).fetchall()
+        connection.execute(f"TRUNCATE {', '.join(name for (name,) in tables)} RESTART IDENTITY")
+        for seed in _SEEDS:
+            connection.execute(seed)
+    return postgres_url
+
+
+@pytest.fixture(params=DATABASES)
+def url(request: pytest.FixtureRequest, tmp_path: object) -> str:
+    """Where an empty store is, on each database in turn."""
+    if request.param == "sqlite":
+        where = f"sqlite:///{tmp_path}/store.db"
+        with open_store(where) as store:
+            store.migrate()
+        return where
+    return str(request.getfixturevalue("postgres"))
 
 
 # The same examples every time, so that a red run is about the change; HYPOTHESIS_PROFILE=default looks for new ones.

@@ -1,8 +1,126 @@
-"""Where clock and chance come from; nothing else asks for them."""
+"""What is configured, from file, environment and flags; and where clock, chance and ids come from."""
 
+import difflib
+import math
 import os
 import random
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import msgspec
+
+from headgate.core.errors import Invalid
+
+PREFIX = "HEADGATE_"
+ALIKE = 0.9  # how near a variable's name is to a setting's before it is taken for a slip of the hand
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Every setting has a name in `headgate.toml` and, in capitals behind HEADGATE_, in the environment."""
+
+    url: str = "sqlite:///headgate.db"
+    lease_seconds: float = 30.0
+    beat_seconds: float = 10.0
+    reap_seconds: float = 5.0
+    poll_seconds: float = 5.0
+    shutdown_seconds: float = 30.0
+    mutex_seconds: float = 7200.0
+    retention_succeeded_days: float = 7.0
+    retention_failed_days: float = 30.0
+    retention_hour: int = 2
+    timezone: str = "UTC"
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            if isinstance(value := getattr(self, field.name), float) and not math.isfinite(value):
+                raise Invalid(f"{field.name} is a finite number")
+        if not 0 < self.beat_seconds < self.lease_seconds:
+            raise Invalid("beat_seconds is above 0 and below lease_seconds")
+        for name in ("reap_seconds", "poll_seconds", "mutex_seconds"):
+            if not getattr(self, name) > 0:
+                raise Invalid(f"{name} is above 0")
+        for name in ("shutdown_seconds", "retention_succeeded_days", "retention_failed_days"):
+            if getattr(self, name) < 0:
+                raise Invalid(f"{name} is at least 0")
+        if not 0 <= self.retention_hour < 24:
+            raise Invalid("retention_hour is between 0 and 23")
+        try:
+            ZoneInfo(self.timezone)
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            raise Invalid(f"timezone: there is no {self.timezone!r}") from None
+
+
+NAMES = tuple(field.name for field in fields(Settings))
+
+
+def load(
+    flags: Mapping[str, Any] | None = None,
+    *,
+    folder: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Settings:
+    """`headgate.toml`, then `.env`, then the environment, then `flags`: the later one wins. None is no flag."""
+    folder = folder or Path.cwd()
+    found = _from_toml(folder / "headgate.toml")
+    found |= _from_variables(_from_dotenv(folder / ".env"))
+    found |= _from_variables(os.environ if environment is None else environment)
+    found |= _known("flags", {name: value for name, value in (flags or {}).items() if value is not None})
+    try:
+        return msgspec.convert(found, Settings, strict=False)
+    except msgspec.ValidationError as error:
+        raise Invalid(f"settings: {error}") from None
+
+
+def _from_toml(path: Path) -> dict[str, Any]:
+    try:
+        found = tomllib.loads(path.read_text())
+    except FileNotFoundError:
+        return {}
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise Invalid(f"{path.name}: {error}") from None
+    return _known(path.name, found)
+
+
+def _known(where: str, found: dict[str, Any]) -> dict[str, Any]:
+    for name in found:
+        if name not in NAMES:
+            near = difflib.get_close_matches(name, NAMES, 1)
+            raise Invalid(f"{where}: no setting {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+    return found
+
+
+def _from_variables(variables: Mapping[str, str]) -> dict[str, str]:
+    """The settings among environment variables. An empty one is none; a name too near to be chance is refused."""
+    found = {key.removeprefix(PREFIX).lower(): key for key in variables if key.startswith(PREFIX) and variables[key]}
+    for name, key in found.items():
+        if name not in NAMES and (near := difflib.get_close_matches(name, NAMES, 1, ALIKE)):
+            raise Invalid(f"environment: no setting {key}; did you mean {PREFIX}{near[0].upper()}?")
+    return {name: variables[key] for name, key in found.items() if name in NAMES}
+
+
+def _from_dotenv(path: Path) -> dict[str, str]:
+    try:
+        lines = path.read_text().splitlines()
+    except FileNotFoundError:
+        return {}
+    except UnicodeDecodeError as error:
+        raise Invalid(f"{path.name}: {error}") from None
+    pairs = (line.strip().removeprefix("export ").partition("=") for line in lines)
+    return {name.strip(): _unquoted(value.strip()) for name, sign, value in pairs if sign and not name.startswith("#")}
+
+
+def _unquoted(value: str) -> str:
+    """A value of `.env`: as it stands between quotes, else up to a comment."""
+    quote = value[:1]
+    if quote in ("'", '"') and (end := value.find(quote, 1)) > 0:
+        return value[1:end]
+    return value.split(" #")[0].rstrip()
 
 
 def utc_now() -> datetime:

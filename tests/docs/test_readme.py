@@ -1,24 +1,45 @@
 """What the documents show is what happens."""
 
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_example_in_the_readme_prints_what_the_readme_says(tmp_path):
-    """Spec: X3"""
+def environment() -> dict[str, str]:
+    """A newcomer's: the command is there, and nothing is configured."""
+    own = {name: value for name, value in os.environ.items() if not name.startswith("HEADGATE_")}
+    return own | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", "COLUMNS": "120"}
+
+
+def test_the_program_in_the_readme_prints_what_the_readme_says(tmp_path):
+    """Spec: D3, X3"""
     text = (ROOT / "README.md").read_text()
-    example, printed = re.findall(r"```python\n(.*?)```.*?It prints:\n\n```\n(.*?)```", text, re.DOTALL)[0]
-    run = subprocess.run([sys.executable, "-c", example], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert (run.stdout, run.stderr) == (printed, "")
+    [program] = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    (tmp_path / "tasks.py").write_text(program)
+    [session] = re.findall(r"```console\n(.*?)```", text, re.DOTALL)
+    given: dict[str, Any] = {"cwd": tmp_path, "env": environment(), "text": True}
+    up = subprocess.Popen(["headgate", "up", "tasks"], stderr=subprocess.PIPE, **given)
+    try:
+        assert up.stderr is not None
+        assert any("serves download" in line for line in up.stderr)
+        for said in re.split(r"^\$ ", session, flags=re.MULTILINE)[1:]:
+            command, _, shown = said.partition("\n")
+            run = subprocess.run(command.split(), capture_output=True, timeout=60, check=False, **given)
+            assert run.stdout + run.stderr == shown, command
+    finally:
+        up.terminate()
+        up.communicate(timeout=60)
+    assert up.returncode == 0
 
 
 def test_every_file_that_the_internals_name_exists():
     """Spec: A12"""
-    named = re.findall(r"`((?:core|store)/\w+\.py)", (ROOT / "docs" / "internals.md").read_text())
+    named = re.findall(r"`((?:core|store|worker|duties|cli)/\w+\.py)", (ROOT / "docs" / "internals.md").read_text())
     assert named
     assert [name for name in named if not (ROOT / "src" / "headgate" / name).exists()] == []
 

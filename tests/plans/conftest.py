@@ -12,7 +12,7 @@ from headgate.store import open_store
 from headgate.store.claims import ClaimRequest
 from headgate.store.sql import Statement
 from tests.factories import TYPES, Clock
-from tests.store.conftest import clock, postgres, postgres_url  # noqa: F401
+from tests.store.conftest import clock  # noqa: F401
 
 _FLUSH = Statement(postgres="SELECT pg_stat_force_next_flush()")
 _READ = """

@@ -1,5 +1,7 @@
 """Every statement that runs all day, found where it stands."""
 
+import inspect
+import re
 from importlib import import_module
 from pkgutil import iter_modules
 
@@ -17,7 +19,11 @@ def hot_statements(dialect: str) -> dict[str, Statement]:
     for module in iter_modules(headgate.store.__path__):
         if module.name in _NOT_HOT or module.name == other:
             continue
-        for name, value in vars(import_module(f"headgate.store.{module.name}")).items():
+        room = import_module(f"headgate.store.{module.name}")
+        source = inspect.getsource(room)
+        for name, value in vars(room).items():
+            if not re.search(rf"^{name}\b.*=", source, re.MULTILINE):  # it stands elsewhere
+                continue
             values = value if isinstance(value, dict) else {"": value}
             for key, statement in values.items():
                 if isinstance(statement, Statement) and " task" in getattr(statement, dialect):

@@ -77,6 +77,12 @@ STEPS = [
     "pause_or_resume_lane", *["time_passes"] * 4, "end_overdue", "lose_a_worker", "beat", "archive",
 ]  # fmt: skip
 few = st.none() | st.none() | st.none()
+
+
+def wish_of(said: dict[str, Any]) -> NewTask:
+    return NewTask(**said)
+
+
 wishes = st.fixed_dictionaries(
     {
         "type": st.sampled_from(sorted(TYPES)),
@@ -91,7 +97,7 @@ wishes = st.fixed_dictionaries(
         "delay_seconds": few | st.sampled_from([0.0, 10.0, 60.0]),
         "max_error_count": few | st.just(1),
     }
-).map(lambda said: NewTask(**said))
+).map(wish_of)
 
 
 def seen(item: Item) -> tuple[object, ...]:

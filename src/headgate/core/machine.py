@@ -107,7 +107,9 @@ class GivenBack:
 
 @dataclass(frozen=True, slots=True)
 class LeaseLost:
-    """Its holder was declared lost."""
+    """Its holder was declared lost, or its process died under it."""
+
+    reason: str = "its executor was lost"
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,8 +243,8 @@ def decide(task: Subject, event: Event, rules: TaskType) -> Change:
             return _unless_asked(task, Change(line(task), "given_back"))
         case State.SCHEDULING, (LeaseLost() | Overdue()):
             return _unless_asked(task, Change(line(task), "given_back"))  # it never started: nothing to count
-        case State.RUNNING, LeaseLost():
-            return _lease_lost(task, rules)
+        case State.RUNNING, LeaseLost(reason):
+            return _lease_lost(task, reason, rules)
         case State.RUNNING, Overdue(reason):
             return _overdue(task, reason, rules)
         case State.WAITING, Overdue(reason):
@@ -347,11 +349,12 @@ def _unless_asked(task: Subject, change: Change) -> Change:
     return change
 
 
-def _lease_lost(task: Subject, rules: TaskType) -> Change:
+def _lease_lost(task: Subject, reason: str, rules: TaskType) -> Change:
     lost = task.lost_count + 1
     if lost >= MAX_LOST and not task.cancel_requested:
-        return _given_up(rules, f"its executor was lost {lost} times: taken for poison", lost_count=lost)
-    return _unless_asked(task, Change(line(task), "lease_lost", lost_count=lost))
+        return _given_up(rules, f"{reason}; lost {lost} times, it is taken for poison", lost_count=lost)
+    told = None if task.cancel_requested else clip(reason)
+    return _unless_asked(task, Change(line(task), "lease_lost", lost_count=lost, error_info=told))
 
 
 def _overdue(task: Subject, reason: str, rules: TaskType) -> Change:

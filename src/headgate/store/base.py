@@ -9,8 +9,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+import headgate.store.audit as audit
 import headgate.store.catalog as catalogs
 import headgate.store.claim_postgres as claim_postgres
 import headgate.store.claim_sqlite as claim_sqlite
@@ -49,15 +50,20 @@ from headgate.store.deferred import Deferred
 from headgate.store.feed import Cursor
 from headgate.store.group import Call, Group
 from headgate.store.line import Key
+from headgate.store.listeners import Listeners
 from headgate.store.memory import Memory
 from headgate.store.migrate import Migration, migrate, plan
-from headgate.store.postgres import Postgres
+from headgate.store.news import Wakes
 from headgate.store.reports import Count, Filter, LogLine, Page, TypeStatistics
+from headgate.store.room import take_again
 from headgate.store.rows import read
-from headgate.store.sql import Db, Wakes, moment
-from headgate.store.sqlite import Sqlite
+from headgate.store.sql import Db, moment
 from headgate.store.tasks import Idempotency, Submitted
 from headgate.store.workers import Asked, Worker
+
+if TYPE_CHECKING:  # a process loads the one it uses: a driver takes 13 MB
+    from headgate.store.postgres import Postgres
+    from headgate.store.sqlite import Sqlite
 
 T = TypeVar("T")
 
@@ -72,16 +78,16 @@ MUTEX_SECONDS = 2 * 3600.0
 class Store:
     """Tasks, and all that decides when they run, on SQLite or PostgreSQL."""
 
-    def __init__(self, database: Sqlite | Postgres, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, database: "Sqlite | Postgres", monotonic: Callable[[], float] = time.monotonic) -> None:
         self._database = database
         self._catalog = Catalog()
         self._catalog_lock = threading.Lock()
         self._catalog_read_at = -1e18
         self._monotonic = monotonic
         self._memory = Memory(monotonic)
-        self._listeners: list[Callable[[Wakes], None]] = [self._memory.woken]
+        self._listeners = Listeners(self._memory)
         self._submits: Group[tuple[list[NewTask], str], list[Submitted]] = Group(self._submit_together)
-        database.on_wake = self._tell
+        database.on_news = self._listeners.tell
 
     def __enter__(self) -> Self:
         return self
@@ -98,8 +104,23 @@ class Store:
         return self._database.dialect
 
     def on_wake(self, listener: Callable[[Wakes], None]) -> None:
-        """Call `listener` after each commit of this process that made something claimable."""
-        self._listeners.append(listener)
+        """Call `listener` after each commit that made something claimable: of this process, or of any (`listen`).
+
+        It gets the first (priority, id) of each stream as far as that is known, and must neither wait nor fail.
+        """
+        self._listeners.of_wakes.append(listener)
+
+    def on_asked(self, listener: Callable[[set[int]], None]) -> None:
+        """Call `listener` with the ids of workers of whose running tasks a cancel or a pause is asked."""
+        self._listeners.of_requests.append(listener)
+
+    def listen(self) -> None:
+        """Hear of other processes' commits too, from the call with which every listener is told that it begins.
+
+        Hints: what is missed costs the time until the next look. Nobody is heard where that cannot be done: behind a
+        pooler, in memory.
+        """
+        self._database.listen()
 
     # schema
 
@@ -133,9 +154,13 @@ class Store:
         """Every type, by its code, as it stands."""
         return dict(self._read(self._fresh_catalog).types)
 
+    def type_of(self, code: str) -> TaskType:
+        """A type as this process knows it: as of its last claim, or a second ago."""
+        return self._catalog.type(code)
+
     def set_capacity(self, lane: str, capacity: int | None, *, actor: str = PERSON) -> None:
         """How many tasks of a lane may run at once, from now on; None lifts the limit. Older runs may go on."""
-        self._write(lambda db: catalogs.set_capacity(db, lane, capacity, actor))
+        self._edit(lambda db: catalogs.set_capacity(db, lane, capacity, actor))
         self._memory.forget()
 
     def pause_lane(self, lane: str | None = None, *, actor: str = PERSON) -> bool:
@@ -144,7 +169,7 @@ class Store:
 
     def resume_lane(self, lane: str | None = None, *, actor: str = PERSON) -> bool:
         """Take back `pause_lane`; False if it was not paused."""
-        return self._write(lambda db: catalogs.set_paused(db, lane, False, actor))
+        return self._edit(lambda db: catalogs.set_paused(db, lane, False, actor))
 
     def everything_paused(self) -> bool:
         return self._read(catalogs.everything_paused)
@@ -154,14 +179,14 @@ class Store:
 
     def set_resource(self, name: str, capacity: int, *, actor: str = PERSON) -> None:
         """How many tasks may use a resource at once, from now on."""
-        self._write(lambda db: catalogs.set_resource(db, name, capacity, actor))
+        self._edit(lambda db: catalogs.set_resource(db, name, capacity, actor))
 
     def resources(self) -> list[Room]:
         return self._read(catalogs.resources)
 
     def set_rate_limit(self, name: str, limit: Rate | None, *, actor: str = PERSON) -> None:
         """Limit the starts of `lane:NAME`, `type:CODE` or `key:NAME`, over all processes; None lifts the limit."""
-        self._write(lambda db: catalogs.set_rate_limit(db, name, limit, actor))
+        self._edit(lambda db: catalogs.set_rate_limit(db, name, limit, actor))
         self._memory.forget()
 
     def rate_limits(self) -> list[Bucket]:
@@ -174,9 +199,17 @@ class Store:
         return self.submit_many([new], actor=actor, once=once)[0]
 
     def submit_many(
-        self, wishes: Sequence[NewTask], *, actor: str = PERSON, once: Idempotency | None = None
+        self,
+        wishes: Sequence[NewTask],
+        *,
+        actor: str = PERSON,
+        once: Idempotency | None = None,
+        under: Execution | None = None,
     ) -> list[Submitted]:
-        """Make many tasks, all or none, in the order given."""
+        """Make many tasks, all or none, in the order given.
+
+        `under` is the execution that submits them: `StaleExecution` if it owns its task no more.
+        """
         if not wishes:
             return []
         if len(wishes) > MOST_PER_TRANSACTION:
@@ -188,6 +221,8 @@ class Store:
             if len({new.tenant_id for new in wishes}) > 1:
                 raise Invalid("an idempotent call is for one tenant")
             return self._write(lambda db: tasks.insert_once(db, self._catalog, wishes, actor, once))
+        if under is not None:
+            return self._write(lambda db: tasks.insert_under(db, self._catalog, wishes, actor, under))
         if len(wishes) <= MOST_SHARED and not any(new.mutex or new.parent_id or new.unique_key for new in wishes):
             return self._submits.call((list(wishes), actor))
         return self._write(lambda db: tasks.insert(db, self._catalog, wishes, actor))
@@ -376,7 +411,9 @@ class Store:
         tenant_id: int | None = None,
     ) -> int:
         """A new worker, or agent, with a fresh lease; its id."""
-        return self._write(lambda db: workers.register(db, name, types, lease_seconds, agent_id, tenant_id))
+        worker_id = self._write(lambda db: workers.register(db, name, types, lease_seconds, agent_id, tenant_id))
+        self._listeners.workers.add(worker_id)
+        return worker_id
 
     def beat(self, worker_id: int, held: Collection[int] = ()) -> list[Asked]:
         """Renew a worker's lease; what is asked of the tasks it holds. `WorkerLost`: stop everything, register anew."""
@@ -389,6 +426,7 @@ class Store:
     def leave(self, worker_id: int) -> None:
         """A worker goes in good order."""
         self._write(lambda db: workers.leave(db, worker_id))
+        self._listeners.workers.discard(worker_id)
 
     def workers(self, *, lost_too: bool = False) -> list[Worker]:
         return self._read(lambda db: workers.workers(db, lost_too=lost_too))
@@ -443,11 +481,21 @@ class Store:
         """Let go of a task without having failed: back to the line, nothing counted."""
         self._ended(self._write(lambda db: rescue.give_back(db, self._fresh_catalog(db), task_id, exec_id, actor)))
 
+    def give_back_strays(self, worker_id: int, types: Collection[str], known: Collection[int]) -> list[Task]:
+        """Give back tasks of `types` that a worker holds besides those it knows of: claims it never heard about."""
+        return self._ended(
+            self._write(lambda db: rescue.give_back_strays(db, self._fresh_catalog(db), worker_id, types, known))
+        )
+
     # duties
 
     def bring_due(self, limit: int = 1000) -> int:
         """Move tasks whose time has come on to the line; how many."""
         return self._write(lambda db: due.bring_due(db, self._fresh_catalog(db), limit))
+
+    def next_due(self) -> float | None:
+        """Seconds until the next task's time comes, 0 or less if it has; None if none waits for its time."""
+        return self._read(due.next_due)
 
     def repair_lines(self, after: Key = (-(1 << 63), ""), limit: int = 200) -> Key | None:
         """Put a page of mutex lines in order; where to go on, or None at the end."""
@@ -467,6 +515,8 @@ class Store:
 
     def end_overdue(self, *, limit: int = 500, mutex_seconds: float = MUTEX_SECONDS) -> list[Task]:
         """End what is past its deadline or has held its mutex too long; those tasks, as they were."""
+        if not self._read(lambda db: rescue.any_overdue(db, mutex_seconds)):
+            return []
         return self._ended(
             self._write(lambda db: rescue.end_overdue(db, self._fresh_catalog(db), limit, mutex_seconds))
         )
@@ -509,6 +559,10 @@ class Store:
         """Parents that wait, in pages: for the duty that looks after families whose closer died."""
         return self._read(lambda db: families.waiting_parents(db, after, limit))
 
+    def stalled_parents(self, *, after: int = 0, limit: int = 500) -> tuple[list[int], int | None]:
+        """Of a page of waiting parents, those to `look_after_family` of; and where to go on, or None at the end."""
+        return self._read(lambda db: families.stalled_parents(db, after, limit))
+
     def archive(self, *, seconds: float = 0.0, limit: int = 1000) -> int:
         """Move a batch of tasks finished more than `seconds` ago to history; how many."""
         return self._write(lambda db: history.archive(db, seconds, limit))
@@ -516,6 +570,26 @@ class Store:
     def purge(self, states: Collection[State], *, seconds: float, limit: int = 1000) -> int:
         """Remove a batch of history in `states` that ended more than `seconds` ago; how many."""
         return self._write(lambda db: history.purge(db, list(states), seconds, limit))
+
+    def forget_outdated(self, *, seconds: float, limit: int = 1000) -> int:
+        """Forget a batch of idempotency keys, answers to claims and workers that have gone, older than that."""
+        return self._write(lambda db: history.forget_outdated(db, seconds, limit))
+
+    def forget_acts(self, *, seconds: float, limit: int = 1000) -> int:
+        """Remove a batch of audit rows that belong to no task and are older than that; how many."""
+        return self._write(lambda db: history.forget_acts(db, seconds, limit))
+
+    def drop_partitions(self, before: datetime) -> list[str]:
+        """Drop the days of audit rows before `before` of which nothing is left (PostgreSQL)."""
+        return self._write(lambda db: partitions.drop_partitions(db, before))
+
+    def record_act(self, kind: str, detail: str, *, actor: str = SYSTEM) -> None:
+        """Note in the audit what was done to the system itself."""
+        self._write(lambda db: audit.record_system(db, kind, actor, detail))
+
+    def last_act(self, kind: str) -> datetime | None:
+        """When something of this kind was last done to the system itself."""
+        return self._read(lambda db: history.last_act(db, kind))
 
     # inside
 
@@ -525,8 +599,12 @@ class Store:
         done = settle.settle(db, self._fresh_catalog(db), outcomes, actor) if outcomes else []
         claimed = Claimed([]) if request is None else self._claim(db, request)
         if isinstance(claimed, Deferred):
-            return Deferred(lambda: (done, claimed.finish()))
-        return done, claimed
+            return Deferred(lambda: (done, self._filled(db, claimed.finish())))
+        return done, self._filled(db, claimed)
+
+    def _filled(self, db: Db, claimed: Claimed) -> Claimed:
+        take_again(db, self._catalog, claimed.executions)
+        return claimed
 
     def _claim(self, db: Db, request: ClaimRequest) -> "Claimed | Deferred[Claimed]":
         if self.dialect == "postgres":
@@ -557,9 +635,15 @@ class Store:
             self._read(self._fresh_catalog)
         return self._catalog
 
-    def _tell(self, wakes: Wakes) -> None:
-        for listener in self._listeners:
-            listener(wakes)
+    def _edit(self, operation: Callable[[Db], T]) -> T:
+        """A change of limits: something may start that could not before."""
+
+        def edit(db: Db) -> T:
+            result = operation(db)
+            db.news.room["any"] = 1
+            return result
+
+        return self._write(edit)
 
     def _write(self, operation: Callable[[Any], "T | Deferred[T]"]) -> T:
         return self._database.write(operation)  # type: ignore[return-value]

@@ -15,6 +15,14 @@ DUE = Statement(
      LIMIT :limit
     """
 )
+NEXT_DUE = Statement(
+    sqlite="""
+    SELECT (min(start_time) - :now) / 1000000.0 FROM task WHERE status IN ('pending', 'retrying')
+    """,
+    postgres="""
+    SELECT extract(epoch FROM min(start_time) - {now})::float8 FROM task WHERE status IN ('pending', 'retrying')
+    """,
+)
 # Keys in line, hopping from one to the next.
 LINES = Statement(
     """
@@ -43,6 +51,12 @@ def bring_due(db: Db, catalog: Catalog, limit: int) -> int:
     done = apply(db, writes, "system:due")
     settle_lines(db, keys)
     return len(done)
+
+
+def next_due(db: Db) -> float | None:
+    """Seconds until the next task's time comes, 0 or less if it has; None if none waits for its time."""
+    seconds: float | None = db.rows(NEXT_DUE)[0][0]
+    return seconds
 
 
 def repair_lines(db: Db, after: Key, limit: int) -> Key | None:

@@ -4,10 +4,11 @@ from collections.abc import Iterable
 
 from headgate.core.family import Children
 from headgate.core.machine import CancelRequested, ChildrenEnded, decide
-from headgate.core.states import FINAL, State
+from headgate.core.states import FINAL, HELD, State
 from headgate.core.task import Task
 from headgate.store.catalog import Catalog
 from headgate.store.line import lock, settle_lines
+from headgate.store.room import give_up
 from headgate.store.rows import MUTEXES, hold
 from headgate.store.sql import Db, Statement
 from headgate.store.tasks import _OPEN
@@ -41,6 +42,16 @@ ROOT = Statement("SELECT coalesce(root_id, id) FROM task WHERE id = :id")
 WAITING = Statement(
     """
     SELECT id FROM task WHERE has_children AND status = 'waiting' AND id > :after ORDER BY id LIMIT :limit
+    """
+)
+
+# The parents of a page, and of each whether it waits for nothing that will come by itself.
+STALLED = Statement(
+    f"""
+    SELECT p.id, p.cancel_requested OR (
+           SELECT c.id FROM task c WHERE c.root_id = coalesce(p.root_id, p.id) AND c.root_id IS NOT NULL
+              AND c.status IN {_OPEN} AND c.parent_id = p.id LIMIT 1) IS NULL
+      FROM task p WHERE p.has_children AND p.status = 'waiting' AND p.id > :after ORDER BY p.id LIMIT :limit
     """
 )
 
@@ -82,12 +93,20 @@ def cancel_children(db: Db, catalog: Catalog, parent_id: int, limit: int, actor:
         for task in tasks
     ]
     apply(db, writes, actor)
+    left = {write.id for write in writes if write.before in HELD and write.change.status not in HELD}
+    give_up(db, catalog, [task for task in tasks if task.id in left])
     settle_lines(db, keys)
     return tasks
 
 
 def waiting_parents(db: Db, after: int, limit: int) -> list[int]:
     return [row[0] for row in db.rows(WAITING, after=after, limit=limit)]
+
+
+def stalled_parents(db: Db, after: int, limit: int) -> tuple[list[int], int | None]:
+    """Of a page of waiting parents, those that somebody should look after; and where to go on, or None at the end."""
+    page = db.rows(STALLED, after=after, limit=limit)
+    return [row[0] for row in page if row[1]], page[-1][0] if len(page) == limit else None
 
 
 def parents_of(tasks: Iterable[Task]) -> set[int]:

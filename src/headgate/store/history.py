@@ -1,8 +1,10 @@
 """Finished tasks leave the hot table for history, and history leaves after its time. In bounded batches."""
 
+from datetime import datetime
+
 from headgate.core.states import State
 from headgate.store.rows import SELECTED
-from headgate.store.sql import Db, Statement
+from headgate.store.sql import Db, Statement, moment_or_none
 from headgate.store.tasks import _OPEN
 
 _ALL = f"{SELECTED}, stream_id, uses, claim_no"
@@ -43,6 +45,43 @@ FORGET = (
     Statement("DELETE FROM task_his WHERE id {in ids}"),
 )
 
+# What is kept for a while and belongs to no task, a batch of each.
+OUTDATED = (
+    Statement(
+        """
+        DELETE FROM idempotency WHERE (tenant_id, key) IN (
+               SELECT tenant_id, key FROM idempotency WHERE at < {now - :seconds} ORDER BY at LIMIT :limit)
+        RETURNING 1
+        """
+    ),
+    Statement(
+        """
+        DELETE FROM claim_answer WHERE (worker_id, claim_id) IN (
+               SELECT worker_id, claim_id FROM claim_answer WHERE at < {now - :seconds} ORDER BY at LIMIT :limit)
+        RETURNING 1
+        """
+    ),
+    Statement(
+        """
+        DELETE FROM worker WHERE id IN (
+               SELECT id FROM worker
+                WHERE lost AND lease_until < {now - :seconds}
+                  AND id NOT IN (SELECT worker_id FROM task
+                                  WHERE status IN ('scheduling', 'running') AND worker_id IS NOT NULL)
+                LIMIT :limit)
+        RETURNING 1
+        """
+    ),
+)
+OLD_ACTS = Statement(
+    """
+    DELETE FROM task_event WHERE id IN (
+           SELECT id FROM task_event WHERE task_id IS NULL AND at < {now - :seconds} LIMIT :limit)
+    RETURNING 1
+    """
+)
+LAST_ACT = Statement("SELECT max(at) FROM task_event WHERE task_id IS NULL AND kind = :kind")
+
 
 def archive(db: Db, seconds: float, limit: int) -> int:
     """Move a batch of tasks that finished more than `seconds` ago to history; how many."""
@@ -60,3 +99,18 @@ def purge(db: Db, states: list[State], seconds: float, limit: int) -> int:
         for statement in FORGET:
             db.send(statement, ids=ids)
     return len(ids)
+
+
+def forget_outdated(db: Db, seconds: float, limit: int) -> int:
+    """Forget a batch of idempotency keys, answers to claims and workers that have gone, older than that; how many."""
+    return sum(len(db.rows(statement, seconds=seconds, limit=limit)) for statement in OUTDATED)
+
+
+def forget_acts(db: Db, seconds: float, limit: int) -> int:
+    """Remove a batch of audit rows that belong to no task and are older than that; how many."""
+    return len(db.rows(OLD_ACTS, seconds=seconds, limit=limit))
+
+
+def last_act(db: Db, kind: str) -> datetime | None:
+    """When something of this kind was last done to the system."""
+    return moment_or_none(db.rows(LAST_ACT, kind=kind)[0][0])

@@ -6,7 +6,7 @@ from zlib import crc32
 
 from headgate.core.mutex import Place, rearrange
 from headgate.core.states import State
-from headgate.store.sql import SPACE, Db, Statement, wake
+from headgate.store.sql import SPACE, Db, Statement
 
 Key = tuple[int, str]  # tenant_id, mutex
 
@@ -171,7 +171,7 @@ def settle_lines(db: Db, keys: Collection[Key], actor: str = "system:line") -> N
     _move(db, back, "sent_back", State.QUEUED, State.BLOCKED, actor)
     _move(db, forward, "came_forward", State.BLOCKED, State.QUEUED, actor)
     for _, place in forward:
-        wake(db, place.stream_id, place.priority, place.id)
+        db.news.wake(place.stream_id, place.priority, place.id)
 
 
 def _move(db: Db, places: list[tuple[int, Place]], kind: str, before: State, after: State, actor: str) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from headgate.store.catalog import Catalog, Stream
 from headgate.store.claims import FIRST, ClaimRequest
-from headgate.store.sql import Wakes
+from headgate.store.news import Wakes
 
 LOOK_AGAIN_SECONDS = 1.0
 
@@ -51,9 +51,14 @@ class Memory:
         self._counted_at: dict[str, float] = {}
         self.last_tenant = -1
         self._served: dict[object, tuple[int, list[Stream]]] = {}
+        self._version = -1
 
     def served(self, catalog: Catalog, request: ClaimRequest) -> list[Stream]:
-        """The streams a request is for, found once for each version of the catalog."""
+        """The streams a request is for, found once for each version of the catalog. The lock must be held."""
+        if catalog.version != self._version:  # a bucket that was shut for an hour may be lifted
+            self._version = catalog.version
+            self.trails.clear()
+            self._holders.clear()
         key = (request.types, request.categories, request.tenant_id, request.agent_id)
         version, streams = self._served.get(key, (-1, []))
         if version != catalog.version:

@@ -1,15 +1,15 @@
 """A store from its URL."""
 
+import importlib
 import time
 from collections.abc import Callable
 from datetime import datetime
+from typing import Any
 from urllib.parse import urlsplit
 
 from headgate.core.errors import Invalid
 from headgate.settings import utc_now
 from headgate.store.base import Store
-from headgate.store.postgres import Postgres
-from headgate.store.sqlite import Sqlite
 
 Clock = Callable[[], datetime]
 
@@ -24,7 +24,12 @@ def open_store(url: str = "sqlite:///headgate.db", clock: Clock | None = None, *
     monotonic = time.monotonic if clock is None else lambda: clock().timestamp()
     if scheme == "sqlite":
         path = url.removeprefix("sqlite://").removeprefix("/") or ":memory:"
-        return Store(Sqlite(path, clock or utc_now), monotonic)
+        return Store(_room("sqlite").Sqlite(path, clock or utc_now), monotonic)
     if scheme in ("postgresql", "postgres"):
-        return Store(Postgres(url, clock, pooled=pooled), monotonic)
+        return Store(_room("postgres").Postgres(url, clock, pooled=pooled), monotonic)
     raise Invalid("a store's URL begins with sqlite:// or postgresql://")
+
+
+def _room(dialect: str) -> Any:
+    """The module of one database, loaded when it is used: a process pays for one driver, not for both."""
+    return importlib.import_module(f"headgate.store.{dialect}")

@@ -7,6 +7,8 @@ from headgate.store.tasks import NOW
 
 DAYS_AHEAD = 3
 _LATE_ROWS = Statement("SELECT 1 FROM task_event_default WHERE at >= :first AND at < :next LIMIT 1")
+# Both take a lock that everybody who writes waits behind: rather try again later than make them wait.
+_PATIENCE = Statement(postgres="SELECT set_config('lock_timeout', '500ms', true)")
 _NAMES = Statement(postgres="SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = 'task_event'::regclass")
 
 
@@ -14,6 +16,7 @@ def make_partitions(db: Db) -> list[str]:
     """Make the partitions of today and the next days; those made. What has no day of its own stays in the default."""
     if db.dialect == "sqlite":
         return []
+    db.send(_PATIENCE)
     present = {row[0] for row in db.rows(_NAMES)}
     today = moment(db.rows(NOW)[0][0]).replace(hour=0, minute=0, second=0, microsecond=0)
     made = []
@@ -29,13 +32,15 @@ def make_partitions(db: Db) -> list[str]:
 
 
 def drop_partitions(db: Db, before: datetime) -> list[str]:
-    """Drop every day that ended before `before`; those dropped."""
+    """Drop every day that ended before `before` and of which nothing is left; those dropped."""
     if db.dialect == "sqlite":
         return []
+    db.send(_PATIENCE)
     old = [row[0] for row in db.rows(_NAMES) if row[0] != "task_event_default" and row[0] < _name(before)]
-    for name in old:
+    empty = [name for name in old if not db.rows(Statement(postgres=f"SELECT 1 FROM {name} LIMIT 1"))]
+    for name in empty:
         db.send(Statement(postgres=f"DROP TABLE {name}"))
-    return old
+    return empty
 
 
 def _name(day: datetime) -> str:

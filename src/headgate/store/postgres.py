@@ -15,9 +15,11 @@ import psycopg
 from psycopg.errors import DeadlockDetected, DiskFull, LockNotAvailable, SerializationFailure
 
 from headgate.core.errors import StoreFull, Unavailable
-from headgate.settings import draw
+from headgate.settings import draw, new_ids
 from headgate.store.deferred import Deferred
-from headgate.store.sql import Row, Statement, Wakes
+from headgate.store.news import News
+from headgate.store.notifications import Notifications, Notifier
+from headgate.store.sql import Row, Statement
 from headgate.store.wire import Wire, WireAnswer
 
 T = TypeVar("T")
@@ -52,7 +54,7 @@ class PostgresDb:
     def __init__(self, wire: Wire, now: datetime | None) -> None:
         self._wire = wire
         self.now = now
-        self.wakes: Wakes = {}
+        self.news = News()
 
     def send(self, statement: Statement, **parameters: Any) -> WireAnswer:
         parameters["now"] = self.now
@@ -82,14 +84,29 @@ class Postgres:
     dialect = "postgres"
 
     def __init__(self, url: str, clock: Callable[[], datetime] | None, *, pooled: bool = False) -> None:
-        self.on_wake: Callable[[Wakes], None] = lambda wakes: None
+        self.on_news: Callable[[News], None] = lambda news: None
         self.url = url
         self._clock = clock
         self._pooled = pooled
         self._idle: list[Wire] = []
         self._places = threading.BoundedSemaphore(CONNECTIONS)
+        self._token = new_ids(1)[0]
+        self._notifier = None if pooled else Notifier(url, self._token)
+        self._notifications: Notifications | None = None
+
+    def listen(self) -> None:
+        """Tell `on_news` what other processes commit; not behind a pooler, where nobody can listen."""
+        if self._pooled or self._notifications is not None:
+            return
+        self._notifications = Notifications(self.url, self._token, self.on_news)
+        self._notifications.start()
 
     def close(self) -> None:
+        if self._notifications is not None:
+            self._notifications.close()
+            self._notifications = None
+        if self._notifier is not None:
+            self._notifier.close()
         while self._idle:
             self._idle.pop().close()
 
@@ -112,8 +129,10 @@ class Postgres:
             wire.commit()
             if isinstance(result, Deferred):
                 result = result.finish()
-        if db.wakes:
-            self.on_wake(db.wakes)
+        if db.news:
+            self.on_news(db.news)
+            if self._notifier is not None:
+                self._notifier.tell(db.news)
         return result
 
     def read(self, operation: Callable[[PostgresDb], T]) -> T:

@@ -1,6 +1,6 @@
 """Executions taken away from outside: overdue, of a lost worker, given back, never started."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from headgate.core.errors import StaleExecution
 from headgate.core.machine import (
@@ -14,6 +14,7 @@ from headgate.core.states import HELD, State
 from headgate.core.task import Task
 from headgate.store.catalog import Catalog
 from headgate.store.line import lock, settle_lines
+from headgate.store.room import give_up
 from headgate.store.rows import MUTEXES, hold
 from headgate.store.sql import Db, Statement
 from headgate.store.transitions import Write, apply
@@ -32,6 +33,18 @@ MUTEX_OVERDUE = Statement(
     SELECT id FROM task WHERE has_children AND status = 'waiting' AND coalesce(mutex, '') <> ''
        AND scheduling_time < {now - :seconds} AND NOT cancel_requested
      LIMIT :limit
+    """
+)
+ANY_OVERDUE = Statement(
+    """
+    SELECT CASE
+        WHEN EXISTS (SELECT 1 FROM task WHERE status IN ('scheduling', 'running') AND status = 'running'
+                        AND executing_deadline < {now}) THEN 1
+        WHEN EXISTS (SELECT 1 FROM task WHERE mutex IS NOT NULL AND exec_id IS NOT NULL
+                        AND scheduling_time < {now - :seconds}) THEN 1
+        WHEN EXISTS (SELECT 1 FROM task WHERE has_children AND status = 'waiting' AND coalesce(mutex, '') <> ''
+                        AND scheduling_time < {now - :seconds} AND NOT cancel_requested) THEN 1
+        ELSE 0 END
     """
 )
 HELD_BY = Statement(
@@ -58,8 +71,14 @@ def take_away(db: Db, catalog: Catalog, ids: Sequence[int], event: Event, actor:
         for task in tasks
     ]
     apply(db, writes, actor)
+    give_up(db, catalog, [task for task in tasks if task.status in HELD])
     settle_lines(db, keys)
     return tasks
+
+
+def any_overdue(db: Db, mutex_seconds: float) -> bool:
+    """Whether `end_overdue` would find something."""
+    return bool(db.rows(ANY_OVERDUE, seconds=mutex_seconds)[0][0])
 
 
 def end_overdue(db: Db, catalog: Catalog, limit: int, mutex_seconds: float) -> list[Task]:
@@ -77,6 +96,28 @@ def rescue(db: Db, catalog: Catalog, worker_id: int, limit: int) -> list[Task]:
     """Give back a page of what a lost worker held; the tasks as they were."""
     ids = [row[0] for row in db.rows(HELD_BY, worker_id=worker_id, limit=limit)]
     return take_away(db, catalog, ids, LeaseLost(), "system:reaper", worker_id=worker_id) if ids else []
+
+
+STRAYS = Statement(
+    """
+    SELECT id FROM task WHERE status IN ('scheduling', 'running') AND worker_id = :worker_id AND type {in types text}
+    """
+)
+# Whoever claims for a worker shares its row until the commit: this waits for a claim that nobody heard of any more.
+HOLD_WORKER = Statement(
+    sqlite="SELECT id FROM worker WHERE id = :worker_id",
+    postgres="SELECT id FROM worker WHERE id = :worker_id FOR NO KEY UPDATE",
+)
+
+
+def give_back_strays(
+    db: Db, catalog: Catalog, worker_id: int, types: Collection[str], known: Collection[int]
+) -> list[Task]:
+    """Give back what a worker holds without knowing it: claims whose answer was lost on its way."""
+    db.rows(HOLD_WORKER, worker_id=worker_id)
+    held = {row[0] for row in db.rows(STRAYS, worker_id=worker_id, types=sorted(types))}
+    ids = sorted(held - set(known))
+    return take_away(db, catalog, ids, GivenBack(), f"worker:{worker_id}", worker_id=worker_id) if ids else []
 
 
 def give_back(db: Db, catalog: Catalog, task_id: int, exec_id: str, actor: str) -> list[Task]:

@@ -10,6 +10,7 @@ from headgate.core.machine import (
     CancelReached,
     Event,
     GivenBack,
+    LeaseLost,
     PauseReached,
     Raised,
     Returned,
@@ -21,11 +22,12 @@ from headgate.core.task import Execution, check_json
 from headgate.store.catalog import Catalog
 from headgate.store.claims import Outcome
 from headgate.store.line import lock, settle_lines
+from headgate.store.room import give_up
 from headgate.store.rows import hold
 from headgate.store.sql import Db, Statement
 from headgate.store.transitions import Write, apply, finish
 
-_ENDS = Raised | Snoozed | PauseReached | CancelReached | GivenBack
+_ENDS = Raised | Snoozed | PauseReached | CancelReached | GivenBack | LeaseLost
 _A_RUNNING_TASK = Execution(
     0, "", 0, "", "{}", 1, datetime.max.replace(tzinfo=UTC), 0, 0, None, "", None, 0, 0, None, None, None, None, "", 0.0
 )
@@ -59,6 +61,7 @@ def settle(db: Db, catalog: Catalog, outcomes: Sequence[Outcome], actor: str) ->
     missed = {report: told for report, told in reports.items() if report not in done}
     if missed:
         done |= _settle_again(db, catalog, missed, actor)
+    give_up(db, catalog, [reports[report][0] for report in done])
     settle_lines(db, keys)
     return [done.get((outcome.execution.id, outcome.execution.exec_id)) for outcome in outcomes]
 

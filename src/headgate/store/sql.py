@@ -15,6 +15,8 @@ from functools import cache
 from types import NoneType
 from typing import Any, Protocol
 
+from headgate.store.news import News
+
 Row = tuple[Any, ...]
 # The first key of our advisory locks: they hold for the whole database, and it may have another Headgate in it.
 SPACE = "'task'::regclass::oid::int"
@@ -80,8 +82,8 @@ class Db(Protocol):
         """The time, as this database keeps it; None where the database itself knows it."""
 
     @property
-    def wakes(self) -> "Wakes":
-        """Streams that got something to claim in this transaction, each with the first (priority, id) of it."""
+    def news(self) -> News:
+        """What others are to hear of once this transaction is committed."""
 
     def send(self, statement: Statement, **parameters: Any) -> Answer:
         """Run a statement without waiting for its answer, where the database allows."""
@@ -102,16 +104,6 @@ class Db(Protocol):
 
         Only where the statement that changed the tasks could not write them itself (SQLite).
         """
-
-
-Wakes = dict[int, tuple[int, int]]
-
-
-def wake(db: Db, stream_id: int, priority: int, task_id: int) -> None:
-    """Note that a claim of this stream may find this task."""
-    known = db.wakes.get(stream_id)
-    if known is None or (priority, task_id) < known:
-        db.wakes[stream_id] = (priority, task_id)
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -19,9 +19,12 @@ from functools import partial
 from typing import Any, TypeVar
 
 from headgate.core.errors import StoreFull, Unavailable
+from headgate.settings import new_ids
 from headgate.store.deferred import Deferred
 from headgate.store.group import Call, Group
-from headgate.store.sql import Known, Row, Statement, Wakes, microseconds, numbered
+from headgate.store.mailboxes import Mailboxes
+from headgate.store.news import News
+from headgate.store.sql import Known, Row, Statement, microseconds, numbered
 
 T = TypeVar("T")
 
@@ -51,7 +54,7 @@ class SqliteDb:
     def __init__(self, connection: sqlite3.Connection, now: datetime) -> None:
         self._connection = connection
         self.now = microseconds(now)
-        self.wakes: Wakes = {}
+        self.news = News()
 
     def send(self, statement: Statement, **parameters: Any) -> Known:
         for name, value in parameters.items():
@@ -102,15 +105,17 @@ class Sqlite:
     dialect = "sqlite"
 
     def __init__(self, path: str, clock: Callable[[], datetime]) -> None:
-        self.on_wake: Callable[[Wakes], None] = lambda wakes: None
+        self.on_news: Callable[[News], None] = lambda news: None
         self._path = path
         self._clock = clock
         self._memory = path == ":memory:"
-        self._group: Group[Operation, tuple[Any, Wakes]] = Group(self._commit_what_waits)
+        self._group: Group[Operation, tuple[Any, News]] = Group(self._commit_what_waits)
         self._readers = threading.local()
         self._opened: list[sqlite3.Connection] = []
         self._writer_file = -1 if self._memory else os.open(f"{path}.writer", os.O_RDWR | os.O_CREAT, 0o644)
         self._writer = self._connect()
+        folder = f"{os.path.realpath(path)}.wake"
+        self._mailboxes = None if self._memory else Mailboxes(folder, new_ids(1)[0][:13])
 
     def _connect(self, *, query_only: bool = False) -> sqlite3.Connection:
         connection = sqlite3.connect(
@@ -126,7 +131,14 @@ class Sqlite:
         self._opened.append(connection)
         return connection
 
+    def listen(self) -> None:
+        """Tell `on_news` what other processes commit."""
+        if self._mailboxes is not None:
+            self._mailboxes.listen(self.on_news)
+
     def close(self) -> None:
+        if self._mailboxes is not None:
+            self._mailboxes.close()
         for connection in self._opened:
             connection.close()
         self._opened.clear()
@@ -136,11 +148,13 @@ class Sqlite:
 
     def write(self, operation: Callable[[SqliteDb], T]) -> T:
         """Run `operation` in a transaction that is on disk when this returns."""
-        result, wakes = self._group.call(operation)
+        result, news = self._group.call(operation)
         if isinstance(result, Deferred):
             result = result.finish()
-        if wakes:
-            self.on_wake(wakes)
+        if news:
+            self.on_news(news)
+            if self._mailboxes is not None:
+                self._mailboxes.tell(news)
         return result  # type: ignore[no-any-return]
 
     def read(self, operation: Callable[[SqliteDb], T]) -> T:
@@ -157,9 +171,9 @@ class Sqlite:
             finally:
                 connection.execute("COMMIT")
 
-    def _commit_what_waits(self, inbox: "deque[Call[Operation, tuple[Any, Wakes]]]") -> None:
+    def _commit_what_waits(self, inbox: "deque[Call[Operation, tuple[Any, News]]]") -> None:
         answers: list[Callable[[], None]] = []
-        calls: list[Call[Operation, tuple[Any, Wakes]]] = []
+        calls: list[Call[Operation, tuple[Any, News]]] = []
         try:
             with _translated(), self._only_writer():
                 self._writer.execute("BEGIN IMMEDIATE")
@@ -194,8 +208,8 @@ class Sqlite:
 
     def _run_batch(
         self,
-        inbox: "deque[Call[Operation, tuple[Any, Wakes]]]",
-        calls: "list[Call[Operation, tuple[Any, Wakes]]]",
+        inbox: "deque[Call[Operation, tuple[Any, News]]]",
+        calls: "list[Call[Operation, tuple[Any, News]]]",
         answers: list[Callable[[], None]],
     ) -> None:
         end = time.monotonic() + LONGEST_COMMIT_SECONDS
@@ -213,11 +227,11 @@ class Sqlite:
                 self._writer.execute("ROLLBACK TO operation")
             self._writer.execute("RELEASE operation")
 
-    def _attempt(self, call: "Call[Operation, tuple[Any, Wakes]]") -> Callable[[], None]:
+    def _attempt(self, call: "Call[Operation, tuple[Any, News]]") -> Callable[[], None]:
         """Run one operation; how to answer its caller once the commit is through."""
         db = SqliteDb(self._writer, self._clock())
         try:
-            return partial(call.succeed, (call.item(db), db.wakes))
+            return partial(call.succeed, (call.item(db), db.news))
         except sqlite3.Error as error:
             if (getattr(error, "sqlite_errorcode", 0) & 0xFF) in _WHOLE_BATCH:
                 raise

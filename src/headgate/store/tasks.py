@@ -6,15 +6,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from headgate.core.errors import Invalid, KeyReused, NotFound, Refused
+from headgate.core.errors import Invalid, KeyReused, NotFound, Refused, StaleExecution
 from headgate.core.machine import Adopted, Event, decide
-from headgate.core.states import FINAL, State
-from headgate.core.task import NewTask, Task, check_name
+from headgate.core.states import FINAL, HELD, State
+from headgate.core.task import Execution, NewTask, Task, check_name
 from headgate.store.catalog import Catalog, stream_key
 from headgate.store.deferred import Deferred, settled
 from headgate.store.line import first_blocked, lock, settle_lines
+from headgate.store.room import give_up
 from headgate.store.rows import MUTEXES, hold, read
-from headgate.store.sql import Answer, Db, Known, Row, Statement, moment, wake
+from headgate.store.sql import Answer, Db, Known, Row, Statement, moment
 from headgate.store.transitions import Write, apply
 
 
@@ -123,6 +124,18 @@ def insert(
     return [done or _existing(db, catalog, new, actor) for done, new in zip(made, wishes, strict=True)]
 
 
+def insert_under(
+    db: Db, catalog: Catalog, wishes: Sequence[NewTask], actor: str, execution: Execution
+) -> list[Submitted]:
+    """`insert`, for an execution that must still own its task: whoever was replaced makes no children."""
+    keys = [(new.tenant_id, new.mutex) for new in wishes if new.mutex is not None]
+    lock(db, keys)  # before the row, as everywhere
+    held = hold(db, [execution.id])
+    if not held or held[0].exec_id != execution.exec_id:
+        raise StaleExecution(f"exec_id {execution.exec_id} does not own task {execution.id}")
+    return settled(insert(db, catalog, wishes, actor))
+
+
 def _insert_rows(db: Db, statement: Statement, rows: Sequence[Row], actor: str) -> Answer:
     """(id, status, tenant_id, unique_key, type) of the tasks made, in the order of `rows`."""
     if db.dialect == "postgres":
@@ -159,7 +172,7 @@ def _made(db: Db, wishes: Sequence[NewTask], streams: Sequence[int], answer: Ans
         if rows and rows[0][2:] == (new.tenant_id, new.unique_key, new.type):
             task_id, status, *_ = rows.popleft()
             if status == "queued":
-                wake(db, stream_id, new.priority, task_id)
+                db.news.wake(stream_id, new.priority, task_id)
             made.append(Submitted(task_id, True))
         else:
             made.append(None)
@@ -217,7 +230,6 @@ REMEMBER = Statement(
 )
 ANSWER = Statement("UPDATE idempotency SET task_ids = :task_ids WHERE tenant_id = :tenant_id AND key = :key")
 REMEMBERED = Statement("SELECT body_hash, task_ids FROM idempotency WHERE tenant_id = :tenant_id AND key = :key")
-FORGET = Statement("DELETE FROM idempotency WHERE at < {now - :seconds}")
 
 
 def insert_once(db: Db, catalog: Catalog, wishes: Sequence[NewTask], actor: str, once: Idempotency) -> list[Submitted]:
@@ -257,6 +269,8 @@ def act(
     if change.status is State.PENDING or task.status is not change.status:
         _refuse_second(db, task, change.status)
     apply(db, [Write(task.id, task.status, change, task.seq, task.exec_id, detail)], actor)
+    if task.status in HELD and change.status not in HELD:
+        give_up(db, catalog, [task])
     settle_lines(db, keys)
     return read(db, task_id)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from headgate.core.machine import Change
 from headgate.core.states import State
-from headgate.store.sql import Db, Statement, wake
+from headgate.store.sql import Db, Statement
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ APPLY = Statement(
      WHERE id = :id AND status = :before
        AND CASE WHEN :seq IS NULL THEN exec_id = :exec_id AND NOT (cancel_requested OR pause_requested OR has_children)
                 ELSE seq = :seq END
-    RETURNING id, tenant_id, seq, stream_id, priority
+    RETURNING id, tenant_id, seq, stream_id, priority, worker_id
     """,
     postgres="""
     WITH changed AS (
@@ -127,12 +127,13 @@ APPLY = Statement(
            AND CASE WHEN o.seq IS NULL
                     THEN t.exec_id = o.exec_id AND NOT (t.cancel_requested OR t.pause_requested OR t.has_children)
                     ELSE t.seq = o.seq END
-        RETURNING t.id, t.tenant_id, t.seq, t.stream_id, t.priority, o.kind, o.before, o.after, o.exec_id, o.detail
+        RETURNING t.id, t.tenant_id, t.seq, t.stream_id, t.priority, t.worker_id, o.kind, o.before, o.after, o.exec_id,
+                  o.detail
     ), noted AS (
         INSERT INTO task_event (task_id, tenant_id, seq, at, kind, before, after, actor, exec_id, detail)
         SELECT id, tenant_id, seq, {now}, kind, before, after, :actor, exec_id, detail FROM changed
     )
-    SELECT id, tenant_id, seq, stream_id, priority FROM changed
+    SELECT id, tenant_id, seq, stream_id, priority, worker_id FROM changed
     """,
 )
 
@@ -167,9 +168,12 @@ def apply(db: Db, writes: Sequence[Write], actor: str) -> set[int]:
         return set()
     by_id = {write.id: write for write in sorted(writes, key=lambda w: w.id)}  # rows are locked in this order
     changed = db.each(APPLY, _APPLY_NAMES, [_columns(db, write) for write in by_id.values()], actor=actor).rows()
-    for task_id, _, _, stream_id, priority in changed:
-        if by_id[task_id].change.status is State.QUEUED:
-            wake(db, stream_id, priority, task_id)
+    for task_id, _, _, stream_id, priority, worker_id in changed:
+        change = by_id[task_id].change
+        if change.status is State.QUEUED:
+            db.news.wake(stream_id, priority, task_id)
+        elif worker_id is not None and (change.cancel_requested or change.pause_requested):
+            db.news.asked.add(worker_id)
     db.note(lambda: [_event(by_id[row[0]], row[1], row[2]) for row in changed], actor)
     return {row[0] for row in changed}
 

@@ -119,7 +119,9 @@ class Wire:
             if error is None and result.status == ExecStatus.FATAL_ERROR:
                 error = error_from_result(result)
             self._next_is_end()
-        self._next()  # the sync itself
+        while (result := self._next()).status != ExecStatus.PIPELINE_SYNC:  # with a BEGIN unsaid, that is the commit
+            error = error or error_from_result(result)
+            self._next_is_end()
         if error is not None:
             raise error
 

@@ -1,0 +1,184 @@
+"""A throwaway RabbitMQ: installed, or Debian's packages unpacked beside the system; gone with whoever started it."""
+
+import atexit
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, Self
+
+from lab.server import die_with_parent, free_port, tail, unprivileged
+
+NODE = "headgate@localhost"  # its data knows it by this name; a port mapper of its own keeps it from all others
+SIGNALS = {"fast": signal.SIGTERM, "immediate": signal.SIGKILL}
+GREETING = b"AMQP\x00\x00\x09\x01"
+ERLANG = "usr/lib/erlang"
+PATIENCE = 60.0
+
+
+class RabbitMQ:
+    """A throwaway RabbitMQ server on private ports and in a folder of its own, open to `guest` on this machine.
+
+    A folder that is given is kept, so the server can be started again on its data; when root, `nobody` must be
+    able to reach it. Start the server from a thread that outlives it: on Linux it dies with that thread.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._port, self._inner_port, self._mapper_port = free_port(), free_port(), free_port()
+        self.url = f"amqp://guest:guest@127.0.0.1:{self._port}//"
+        self._kept = folder
+        self._folder: Path | None = None
+        self._mapper: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> Self:
+        """Start the server and return once it answers; what it needs is fetched and unpacked the first time."""
+        assert self._process is None, "already started"
+        self._folder = self._kept or Path(tempfile.mkdtemp(prefix="headgate-rabbitmq-"))
+        self._folder.mkdir(parents=True, exist_ok=True)
+        atexit.register(self.stop)
+        try:
+            self._launch(self._folder)
+        except BaseException:
+            self.stop("immediate")
+            raise
+        return self
+
+    def stop(self, mode: str = "fast") -> None:
+        """Stop the server, `fast` or `immediate` (as in a crash); stopping twice is harmless."""
+        atexit.unregister(self.stop)
+        for process in (self._process, self._mapper):
+            if process is not None:
+                process.send_signal(SIGNALS[mode])
+                try:
+                    process.wait(PATIENCE)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.wait()
+        self._process = self._mapper = None
+        if self._folder is not None and self._folder != self._kept:
+            shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder = None
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _launch(self, folder: Path) -> None:
+        scripts, environment = programs()
+        environment |= self._settings(folder)
+        user, log = unprivileged(), folder / "rabbitmq.log"
+        (folder / "plugins").write_text("[].\n")
+        if user:
+            os.chown(folder, user["user"], user["group"])
+        with log.open("ab") as output:
+            common: dict[str, Any] = {
+                **user,
+                "cwd": folder,
+                "env": environment,
+                "stdin": subprocess.DEVNULL,
+                "stdout": output,
+                "stderr": output,
+                "process_group": 0,  # a Ctrl-C is for the tests, not for their server
+                "preexec_fn": die_with_parent(signal.SIGTERM),
+            }
+            # Left to itself, Erlang would start one for the whole machine, which stays behind.
+            mapper = shutil.which("epmd", path=environment["PATH"]) or "epmd"
+            self._mapper = subprocess.Popen([mapper], **common)
+            self._process = subprocess.Popen([scripts / "rabbitmq-server"], **common)
+        self._await_ready(self._process, log)
+
+    def _settings(self, folder: Path) -> dict[str, str]:
+        """Every place and port it would otherwise share with an installed server."""
+        return {
+            "HOME": str(folder),  # where its cookie is kept
+            "ERL_EPMD_ADDRESS": "127.0.0.1",
+            "ERL_EPMD_PORT": str(self._mapper_port),
+            "RABBITMQ_NODENAME": NODE,
+            "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
+            "RABBITMQ_NODE_PORT": str(self._port),
+            "RABBITMQ_DIST_PORT": str(self._inner_port),
+            "RABBITMQ_MNESIA_BASE": str(folder),
+            "RABBITMQ_MNESIA_DIR": str(folder / "data"),
+            "RABBITMQ_LOG_BASE": str(folder),
+            "RABBITMQ_LOGS": "-",
+            "RABBITMQ_CONF_ENV_FILE": str(folder / "environment"),
+            "RABBITMQ_CONFIG_FILE": str(folder / "settings"),
+            "RABBITMQ_ADVANCED_CONFIG_FILE": str(folder / "advanced"),
+            "RABBITMQ_ENABLED_PLUGINS_FILE": str(folder / "plugins"),
+            "RUNNING_UNDER_SYSTEMD": "yes",  # the script becomes the server, so that our child is the server
+        }
+
+    def _await_ready(self, process: subprocess.Popen[bytes], log: Path) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while process.poll() is None and time.monotonic() < deadline:
+            if self._answers():
+                return
+            time.sleep(0.05)
+        raise RuntimeError(f"RabbitMQ did not start:\n{tail(log)}")
+
+    def _answers(self) -> bool:
+        try:
+            with socket.create_connection(("127.0.0.1", self._port), 5) as connection:
+                connection.sendall(GREETING)
+                return bool(connection.recv(1))
+        except OSError:
+            return False
+
+
+def programs() -> tuple[Path, dict[str, str]]:
+    """The folder that holds `rabbitmq-server`, named, installed or unpacked; and the environment it runs in."""
+    environment = os.environ | {"LC_ALL": "C.UTF-8"}
+    if named := os.environ.get("HEADGATE_TEST_RABBITMQ_BIN"):
+        return Path(named), environment
+    if found := shutil.which("rabbitmq-server", path=f"{environment.get('PATH', os.defpath)}:/usr/sbin"):
+        return Path(found).resolve().parent, environment  # on Debian a wrapper for root, beside the program itself
+    root = unpacked()
+    libraries = [str(folder) for folder in root.glob("usr/lib/*-linux-*") if folder.is_dir()]
+    environment["PATH"] = f"{root / 'usr/bin'}:{environment.get('PATH', os.defpath)}"
+    environment["LD_LIBRARY_PATH"] = ":".join([*libraries, environment.get("LD_LIBRARY_PATH", "")]).rstrip(":")
+    return root / "usr/lib/rabbitmq/bin", environment
+
+
+def unpacked() -> Path:
+    """A folder with the files of Debian's package and of whatever it needs that is not installed; made once."""
+    root = Path(tempfile.gettempdir(), f"headgate-rabbitmq-{os.geteuid()}")
+    if not root.exists():
+        if not (shutil.which("apt-get") and shutil.which("dpkg-deb")):
+            raise RuntimeError("no RabbitMQ: install it, or name its folder in HEADGATE_TEST_RABBITMQ_BIN")
+        draft = Path(tempfile.mkdtemp(prefix=f"{root.name}-"))
+        try:
+            _fetch(draft)
+            for package in draft.glob("*.deb"):
+                subprocess.run(["dpkg-deb", "--extract", package, draft / "root"], check=True)
+            starter = draft / "root" / ERLANG / "bin/erl"
+            starter.write_text(starter.read_text().replace(f"=/{ERLANG}\n", f"={root / ERLANG}\n"))
+            (draft / "root").rename(root)
+        except OSError:
+            if not root.exists():  # otherwise another run was quicker
+                raise
+        finally:
+            shutil.rmtree(draft)
+    if root.stat().st_uid != os.geteuid():
+        raise RuntimeError(f"{root} belongs to somebody else")
+    return root
+
+
+def _fetch(folder: Path) -> None:
+    """Download packages into the folder, by package lists of our own: this needs no root and changes no system."""
+    apt = ["apt-get", "-qq", "-o", f"Dir::State::Lists={folder / 'lists'}", "-o", f"Dir::Cache={folder / 'cache'}"]
+    for name in ("lists", "cache/archives"):
+        (folder / name / "partial").mkdir(parents=True)
+    if os.geteuid() == 0:
+        apt += ["-o", "APT::Sandbox::User=root"]  # the folder is ours, not its lesser user's
+    subprocess.run([*apt, "update"], check=True, stdout=subprocess.DEVNULL)
+    install = [*apt, "--simulate", "--no-install-recommends", "install", "rabbitmq-server"]
+    plan = subprocess.run(install, check=True, capture_output=True, text=True).stdout
+    wanted = [line.split()[1] for line in plan.splitlines() if line.startswith("Inst ")]
+    subprocess.run([*apt, "download", *wanted], check=True, cwd=folder, stdout=subprocess.DEVNULL)

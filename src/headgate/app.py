@@ -1,0 +1,306 @@
+"""The front door: `Headgate` knows a program's tasks, and where they are kept."""
+
+import asyncio
+import atexit
+import os
+import threading
+import weakref
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import datetime
+from functools import partial, update_wrapper
+from typing import Any, Generic, ParamSpec, Protocol, TypeVar, overload
+
+from headgate.client import Call, Options, Task, call_of
+from headgate.core.errors import Unavailable
+from headgate.core.retry import RetryPolicy, never
+from headgate.core.task import DEFAULT_LANE, DEFAULT_PRIORITY, TaskType
+from headgate.registry import MEMORY_MEGABYTES, Arguments, Handler, Registry, isolation_of, name_of
+from headgate.settings import Settings, load
+from headgate.store import drivers, open_store
+from headgate.store.base import Store
+from headgate.store.joining import Joining, prepare
+from headgate.store.tasks import Submitted
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Answer = TypeVar("Answer")
+T = TypeVar("T")
+CALLERS = 16
+
+
+class TaskFunction(Generic[P, Answer, R]):
+    """A function that is also a type of task. Called, it runs here and now; submitted, a worker runs it."""
+
+    __name__: str
+
+    def __init__(self, app: "Headgate", handler: Handler, options: Options) -> None:
+        update_wrapper(self, handler.function)
+        self.app = app
+        self.handler = handler
+        self._options = options
+
+    def __repr__(self) -> str:
+        return f"<task {self.handler.code}: {self.handler.place}>"
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Answer:
+        return self.handler.function(*args, **kwargs)  # type: ignore[no-any-return]
+
+    def using(
+        self,
+        *,
+        name: str | None = None,
+        lane: str | None = None,
+        category: str | None = None,
+        priority: int | None = None,
+        mutex: str | None = None,
+        rate_key: str | None = None,
+        unique_key: str | None = None,
+        start_time: datetime | None = None,
+        delay_seconds: float | None = None,
+        max_error_count: int | None = None,
+        timeout_seconds: float | None = None,
+        tenant_id: int | None = None,
+        creator: int | None = None,
+        agent_id: str | None = None,
+        parent_id: int | None = None,
+        correlation_id: str | None = None,
+    ) -> "TaskFunction[P, Answer, R]":
+        """The same function, its tasks made with these options."""
+        said = {key: value for key, value in locals().items() if key != "self" and value is not None}
+        return TaskFunction(self.app, self.handler, replace(self._options, **said))
+
+    def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
+        """A call to be submitted: alone, with others (`submit_many`), or in a transaction of yours (`submit_in`)."""
+        return call_of(self.handler, self._options, args, kwargs)
+
+    async def submit(self, *args: P.args, **kwargs: P.kwargs) -> Task[R]:
+        """Make a task of this call; it is on disk when this returns."""
+        return await self.app.submit(self.call(*args, **kwargs))
+
+    def submit_sync(self, *args: P.args, **kwargs: P.kwargs) -> Task[R]:
+        """`submit`, for callers that are not async."""
+        return self.app.submit_sync(self.call(*args, **kwargs))
+
+
+class _Decorator(Protocol):
+    @overload
+    def __call__(
+        self, function: Callable[P, Coroutine[Any, Any, R]], /
+    ) -> TaskFunction[P, Coroutine[Any, Any, R], R]: ...
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> TaskFunction[P, R, R]: ...
+
+
+class Headgate:
+    """A program's tasks and their store: `Headgate()` takes HEADGATE_URL, or a file in this folder."""
+
+    def __init__(self, url: str | None = None, *, settings: Settings | None = None) -> None:
+        if settings is None:
+            settings = load({"url": url})
+        elif url is not None:
+            settings = replace(settings, url=url)
+        self.settings = settings
+        self.registry = Registry()
+        self._opening = threading.RLock()
+        self._store: Store | None = None
+        self._ours = False  # whether we opened it, and are to close it
+        self._put = 0  # the registry's edition whose types the store knows
+        self._callers: ThreadPoolExecutor | None = None
+        _apps.add(self)
+
+    # declaring
+
+    @overload
+    def task(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> TaskFunction[P, Coroutine[Any, Any, R], R]: ...
+    @overload
+    def task(self, function: Callable[P, R], /) -> TaskFunction[P, R, R]: ...
+    @overload
+    def task(
+        self,
+        *,
+        code: str | None = None,
+        name: str = "",
+        category: str = "",
+        lane: str = DEFAULT_LANE,
+        priority: int = DEFAULT_PRIORITY,
+        mutex: str | None = None,
+        rate_key: str | None = None,
+        unique_key: str | None = None,
+        uses: Sequence[str] = (),
+        retry: RetryPolicy = never,
+        timeout_seconds: float = 1800.0,
+        need_manual: bool = False,
+        unknown_errors: str = "retry",
+        isolation: str | None = None,
+        memory_megabytes: float = MEMORY_MEGABYTES,
+    ) -> _Decorator: ...
+    def task(self, *function: Callable[..., Any], **options: Any) -> Any:
+        """Make a function a type of task, under its own name unless `code` says otherwise.
+
+        `mutex`, `rate_key` and `unique_key` may name the function's parameters: `subscription:{subscription_id}`.
+        """
+        if not function:
+            return partial(self._declare, **options)
+        return self._declare(*function, **options)
+
+    def _declare(
+        self,
+        function: Callable[..., Any],
+        /,
+        *,
+        code: str | None = None,
+        priority: int = DEFAULT_PRIORITY,
+        mutex: str | None = None,
+        rate_key: str | None = None,
+        unique_key: str | None = None,
+        uses: Sequence[str] = (),
+        isolation: str | None = None,
+        memory_megabytes: float = MEMORY_MEGABYTES,
+        **of_type: Any,
+    ) -> TaskFunction[..., Any, Any]:
+        name = name_of(function)
+        handler = Handler(
+            function=function,
+            type=TaskType(name if code is None else code, uses=tuple(uses), **of_type),
+            arguments=Arguments(function),
+            isolation=isolation_of(function, isolation),
+            memory_megabytes=memory_megabytes,
+            priority=priority,
+            mutex=mutex,
+            rate_key=rate_key,
+            unique_key=unique_key,
+        )
+        self.registry.add(handler)
+        return TaskFunction(self, handler, Options())
+
+    # submitting
+
+    async def submit(self, call: Call[R]) -> Task[R]:
+        """Make one task; it is on disk when this returns."""
+        return await self.aside(self.submit_sync, call)
+
+    def submit_sync(self, call: Call[R]) -> Task[R]:
+        """`submit`, for callers that are not async."""
+        return self.submit_many_sync([call])[0]
+
+    async def submit_many(self, calls: Sequence[Call[R]]) -> list[Task[R]]:
+        """Make many tasks, all or none."""
+        return await self.aside(self.submit_many_sync, calls)
+
+    def submit_many_sync(self, calls: Sequence[Call[R]]) -> list[Task[R]]:
+        """`submit_many`, for callers that are not async."""
+        store = self.store
+        made = store.submit_many([call.new for call in calls])
+        return [self._handle(store, done, call) for done, call in zip(made, calls, strict=True)]
+
+    def submit_in(self, connection: object, call: Call[R]) -> Task[R]:
+        """Make one task in a transaction of yours: it exists if and only if you commit.
+
+        The connection is to the app's own database: one of sqlite3, psycopg or SQLAlchemy, or a SQLAlchemy session.
+        Nothing is committed or rolled back here. The task can be waited for once you have committed; workers find it
+        at their next look. On SQLite the file must have been set up before, by any other use or `headgate migrate`.
+        """
+        store, joining = self._joining(call)
+        return self._handle(store, drivers.run(connection, joining.steps()), call)
+
+    async def submit_in_async(self, connection: object, call: Call[R]) -> Task[R]:
+        """`submit_in`, on an async connection: of psycopg, asyncpg, aiosqlite or SQLAlchemy."""
+        store, joining = await self.aside(self._joining, call)
+        return self._handle(store, await drivers.run_async(connection, joining.steps()), call)
+
+    def _joining(self, call: Call[Any]) -> tuple[Store, Joining]:
+        store = self._opened()
+        if store.dialect == "postgres":  # on SQLite the caller may be writing, and registering a type would wait for it
+            store = self.store
+        return store, prepare(store, call.new, call.handler.type)
+
+    def _handle(self, store: Store, made: Submitted, call: Call[R]) -> Task[R]:
+        return Task(made, call.handler.arguments.result, store, self.aside)
+
+    # the store
+
+    @property
+    def store(self) -> Store:
+        """The store, opened at first use, with this program's types known to it."""
+        store = self._store
+        if store is None or self._put != self.registry.edition:
+            with self._opening:
+                store = self._opened()
+                self._put_types(store)
+        return store
+
+    def _put_types(self, store: Store) -> None:
+        edition = self.registry.edition
+        known = store.types() if edition else {}
+        for handler in self.registry:
+            if known.get(handler.code) != handler.type:
+                store.put_type(handler.type)
+        self._put = edition
+
+    def _opened(self) -> Store:
+        """The store; of a file with its schema up to date nothing but that is asked, so it can be opened any time."""
+        with self._opening:
+            if self._store is None:
+                self._store, self._ours, self._put = self._open(), True, 0
+            return self._store
+
+    def _open(self) -> Store:
+        store = open_store(self.settings.url)
+        try:
+            missing = store.migration_plan()
+            if missing and store.dialect != "sqlite":
+                raise Unavailable("the store's schema is not up to date: run `headgate migrate` first")
+            if missing:  # a file is ours to set up; a server has an owner
+                store.migrate()
+        except BaseException:
+            store.close()
+            raise
+        atexit.register(self.close)
+        return store
+
+    def bind(self, store: Store) -> None:
+        """Use this store from now on. Whoever opened it closes it."""
+        self.close()
+        with self._opening:
+            self._store, self._ours, self._put = store, False, 0
+
+    async def aside(self, work: Callable[..., T], *arguments: Any) -> T:
+        """Run blocking work in a thread, so that the caller's event loop goes on."""
+        callers = self._callers
+        if callers is None:
+            with self._opening:
+                callers = self._callers = self._callers or ThreadPoolExecutor(CALLERS, thread_name_prefix="headgate")
+        return await asyncio.get_running_loop().run_in_executor(callers, work, *arguments)
+
+    def close(self) -> None:
+        """Let go of the store; it is opened anew at the next use."""
+        with self._opening:
+            store, self._store = self._store, None
+            ours, self._ours, self._put = self._ours, False, 0
+            callers, self._callers = self._callers, None
+        if callers is not None:
+            callers.shutdown()
+        if store is not None and ours:
+            atexit.unregister(self.close)
+            store.close()
+
+    def after_fork(self) -> None:
+        """Leave the parent process its connections and locks; what this process needs it opens anew."""
+        self._opening = threading.RLock()
+        if self._store is not None:
+            _inherited.append(self._store)  # to close one here would end it there
+        self._store, self._ours, self._put, self._callers = None, False, 0, None
+
+
+_apps: "weakref.WeakSet[Headgate]" = weakref.WeakSet()
+_inherited: list[Store] = []
+
+
+def _forked() -> None:
+    for app in _apps:
+        app.after_fork()
+
+
+os.register_at_fork(after_in_child=_forked)

@@ -1,0 +1,1 @@
+"""The command line: see and steer everything from a terminal."""

@@ -1,0 +1,185 @@
+"""`headgate cancel`, `pause`, `resume`, `retry`, `resolve`, `discard`, `prioritize`: steer tasks."""
+
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from headgate.cli.exits import DONE, code_of, tell
+from headgate.cli.options import Id, Ids, Json, Url
+from headgate.cli.output import document, say, task_json
+from headgate.cli.stores import ready
+from headgate.core.errors import Invalid, NotFound, Refused
+from headgate.core.task import Task
+from headgate.store import Store
+
+SomeIds = Annotated[list[int] | None, typer.Argument(metavar="ID", help="The tasks' numbers.", show_default=False)]
+Lane = Annotated[str | None, typer.Option(metavar="NAME", help="The whole lane instead of tasks.")]
+All = Annotated[bool, typer.Option("--all", help="Everything instead of tasks.")]
+
+
+def cancel(
+    task_ids: Ids,
+    reason: Annotated[str, typer.Option(help="Why; kept with the task.", show_default=False)] = "",
+    url: Url = None,
+    as_json: Json = False,
+) -> None:
+    """End tasks early.
+
+    At once before their start, else as soon as their execution hears of it. Their children end too.
+
+    \b
+    headgate cancel 4711 4712 --reason "no longer wanted"
+    """  # fmt: skip
+    _each(task_ids, url, as_json, lambda store, task_id: store.cancel(task_id, reason))
+
+
+def pause(
+    task_ids: SomeIds = None,
+    lane: Lane = None,
+    everything: All = False,
+    url: Url = None,
+    as_json: Json = False,
+) -> None:
+    """Hold tasks, a lane or everything.
+
+    Nothing of it starts. A running task pauses at its next checkpoint; what else runs in a lane goes on.
+
+    \b
+    headgate pause 4711
+    headgate pause --lane requires_cookie
+    headgate pause --all
+    """  # fmt: skip
+    if _one_scope(task_ids, lane, everything):
+        _each(task_ids or [], url, as_json, Store.pause)
+    else:
+        _scope(lane, url, as_json, Store.pause_lane, paused=True)
+
+
+def resume(
+    task_ids: SomeIds = None,
+    lane: Lane = None,
+    everything: All = False,
+    url: Url = None,
+    as_json: Json = False,
+) -> None:
+    """Let paused tasks, a lane or everything go on.
+
+    \b
+    headgate resume 4711
+    headgate resume --lane requires_cookie
+    headgate resume --all
+    """  # fmt: skip
+    if _one_scope(task_ids, lane, everything):
+        _each(task_ids or [], url, as_json, Store.resume)
+    else:
+        _scope(lane, url, as_json, Store.resume_lane, paused=False)
+
+
+def retry(task_ids: Ids, url: Url = None, as_json: Json = False) -> None:
+    """Run tasks again.
+
+    A dead or retrying one itself, at once; of one that has ended a copy, whose number is printed.
+
+    \b
+    headgate retry 4711
+    """  # fmt: skip
+    _each(task_ids, url, as_json, Store.retry)
+
+
+def resolve(
+    task_ids: Ids,
+    remark: Annotated[str, typer.Option(help="What was done about it; kept with the task.", show_default=False)],
+    url: Url = None,
+    as_json: Json = False,
+) -> None:
+    """Say that a person dealt with dead tasks.
+
+    \b
+    headgate resolve 4711 --remark "paid by hand"
+    """  # fmt: skip
+    _each(task_ids, url, as_json, lambda store, task_id: store.resolve(task_id, remark))
+
+
+def discard(task_ids: Ids, url: Url = None, as_json: Json = False) -> None:
+    """Give dead tasks up.
+
+    They become failed, and leave after their time.
+
+    \b
+    headgate discard 4711
+    """  # fmt: skip
+    _each(task_ids, url, as_json, Store.discard)
+
+
+def prioritize(
+    task_id: Id,
+    priority: Annotated[
+        int | None, typer.Option(help="Smaller runs first.  [default: the head of its lane]", show_default=False)
+    ] = None,
+    url: Url = None,
+    as_json: Json = False,
+) -> None:
+    """Change a task's place in line.
+
+    Without --priority it goes to the head of its lane.
+
+    \b
+    headgate prioritize 4711
+    headgate prioritize 4711 --priority 2
+    """  # fmt: skip
+    _each([task_id], url, as_json, lambda store, task_id: store.prioritize(task_id, priority), _ranked)
+
+
+def _stands(task: Task) -> str:
+    if task.cancel_requested or task.pause_requested:
+        return f"{task.id} {task.status}, asked to {'stop' if task.cancel_requested else 'pause'}"
+    return f"{task.id} {task.status}" + (f" (again: {task.retry_of})" if task.retry_of else "")
+
+
+def _ranked(task: Task) -> str:
+    return f"{task.id} {task.status}, priority {task.priority}"
+
+
+def _each(
+    task_ids: list[int],
+    url: str | None,
+    as_json: bool,
+    act: Callable[[Store, int], Task],
+    told: Callable[[Task], str] = _stands,
+) -> None:
+    """Act on one task after the other. The first that refuses decides the exit code, and holds up none of the rest."""
+    code = DONE
+    with ready(url) as store:
+        for task_id in task_ids:
+            try:
+                task = act(store, task_id)
+            except (Refused, NotFound) as error:
+                tell(error)
+                code = code or code_of(error)
+                continue
+            if as_json:
+                document(task_json(task))
+            else:
+                say(told(task))
+    if code:
+        raise typer.Exit(code)
+
+
+def _one_scope(task_ids: list[int] | None, lane: str | None, everything: bool) -> bool:
+    """Whether tasks are meant, rather than a lane or everything; `Invalid` unless it is one of the three."""
+    if sum((bool(task_ids), lane is not None, everything)) != 1:
+        raise Invalid("say which: the numbers of tasks, --lane NAME or --all")
+    return bool(task_ids)
+
+
+def _scope(
+    lane: str | None, url: str | None, as_json: bool, act: Callable[[Store, str | None], bool], *, paused: bool
+) -> None:
+    with ready(url) as store:
+        changed = act(store, lane)
+    if as_json:
+        document({"lane": lane, "paused": paused, "changed": changed})
+        return
+    what = "everything" if lane is None else f"lane {lane}"
+    say(f"{what} {'is' if changed else 'was already'} {'paused' if paused else 'going on'}")

@@ -1,0 +1,47 @@
+"""The apps of the modules a person names, and the store they agree on."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from headgate.app import Headgate
+from headgate.core.errors import Invalid
+from headgate.registry import Registry, load_module
+from headgate.settings import Settings, load
+from headgate.store import Store
+
+
+def apps_in(modules: Iterable[str]) -> list[Headgate]:
+    """Every `Headgate` that these modules hold, each once."""
+    found: list[Headgate] = []
+    for name in modules:
+        here = [value for value in vars(load_module(name)).values() if isinstance(value, Headgate)]
+        if not here:
+            raise Invalid(f"module {name} holds no Headgate: say `app = headgate.Headgate()` and declare tasks on it")
+        found += [app for app in here if app not in found]
+    return found
+
+
+def settings_of(apps: list[Headgate], url: str | None) -> Settings:
+    """The settings the apps agree on, on the store at `url` if there is one; `Invalid` if they do not agree."""
+    if not apps:
+        return load({"url": url})
+    ours = [app.settings if url is None else replace(app.settings, url=url) for app in apps]
+    if len({settings.url for settings in ours}) > 1:
+        raise Invalid(
+            "these apps keep their tasks in different stores, and a worker has one: "
+            "serve them apart, or say --url or HEADGATE_URL"
+        )
+    if len(set(ours)) > 1:
+        raise Invalid("these apps have different settings, and a worker has one set: serve them apart")
+    return ours[0]
+
+
+def bound(apps: list[Headgate], store: Store) -> Registry:
+    """The handlers of all apps, which submit to this store from now on; it knows their types."""
+    registry = Registry()
+    for app in apps:
+        app.bind(store)
+        for handler in app.registry:
+            registry.add(handler)
+        assert app.store is store  # asking for it is what tells the store the app's types
+    return registry

@@ -1,0 +1,145 @@
+"""`headgate doctor`: what is right, what is wrong, and what to do about it."""
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+from headgate.cli.stores import file_of, opened
+from headgate.cli.words import span
+from headgate.core.errors import HeadgateError
+from headgate.core.states import State
+from headgate.settings import load, utc_now
+from headgate.store import Store
+from headgate.store.about import OLDEST, About, about
+
+OLD_TASK = timedelta(hours=1)
+OLD_SAMPLE = timedelta(minutes=1)
+CLOCK_OFF = timedelta(seconds=2)
+LITTLE_DISK_BYTES = 1 << 30
+NO_DISK_BYTES = 100 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing looked at: `ok`, `warn` or `fail`, what was found, and what to do."""
+
+    name: str
+    state: str
+    found: str
+    advice: str = ""
+
+
+def examine(said: str | None) -> list[Check]:
+    """Every check, in the order in which one rests on the other; what cannot be looked at is left out."""
+    try:
+        settings = load({"url": said})
+    except HeadgateError as error:
+        return [Check("settings", "fail", str(error), "mend headgate.toml, .env or the HEADGATE_… variables")]
+    checks = [Check("settings", "ok", f"lease {settings.lease_seconds:g} s, beat {settings.beat_seconds:g} s")]
+    file = file_of(settings.url)
+    if file is not None and not file.exists():
+        checks.append(Check("store", "fail", f"there is no {file}", "`headgate up` or `headgate migrate` makes it"))
+        return checks
+    try:
+        with opened(settings.url) as store:
+            checks += _of_store(store, file)
+    except HeadgateError as error:
+        checks.append(Check("store", "fail", str(error), "check the URL, and that the database is up"))
+    return checks
+
+
+def _of_store(store: Store, file: Path | None) -> Iterator[Check]:
+    database = about(store)
+    yield Check("store", "ok", str(file) if file else "PostgreSQL answers")
+    yield _version(database)
+    yield _clock(database)
+    yield _disk(file)
+    missing = store.migration_plan()
+    if missing:
+        names = ", ".join(step.name for step in missing)
+        yield Check("schema", "fail", f"not taken: {names}", "run `headgate migrate`")
+        return
+    yield Check("schema", "ok", "up to date")
+    yield _workers(store, database)
+    yield _lost(store)
+    yield _duties(store, database)
+    yield _oldest(store, database)
+    yield _dead(store)
+
+
+def _version(database: About) -> Check:
+    oldest = ".".join(map(str, OLDEST[database.dialect]))
+    name = "SQLite" if database.dialect == "sqlite" else "PostgreSQL"
+    if database.supported:
+        return Check("version", "ok", f"{name} {database.version}")
+    return Check("version", "fail", f"{name} {database.version}", f"it needs {oldest} or newer")
+
+
+def _clock(database: About) -> Check:
+    apart = abs(utc_now() - database.now)
+    if apart <= CLOCK_OFF:
+        return Check("clock", "ok", f"{span(apart)} from the database's")
+    return Check("clock", "warn", f"{span(apart)} from the database's", "let both machines keep time (NTP)")
+
+
+def _disk(file: Path | None) -> Check:
+    if file is None:
+        return Check("disk", "ok", "the database server's")
+    free = shutil.disk_usage(file.resolve().parent).free
+    found = f"{free / (1 << 30):.1f} GB free"
+    if free >= LITTLE_DISK_BYTES:
+        return Check("disk", "ok", found)
+    state = "fail" if free < NO_DISK_BYTES else "warn"
+    return Check("disk", state, found, "make room, or `headgate purge` old history")
+
+
+def _workers(store: Store, database: About) -> Check:
+    workers = store.workers()
+    alive = [worker.name for worker in workers if worker.lease_until >= database.now]
+    if alive:
+        return Check("workers", "ok", f"{len(alive)} alive: {', '.join(alive)}")
+    return Check("workers", "warn", "none is alive", "start one: `headgate up` or `headgate work MODULE`")
+
+
+def _lost(store: Store) -> Check:
+    lost = store.lost_holders()
+    if not lost:
+        return Check("lost", "ok", "no lost worker holds a task")
+    named = ", ".join(map(str, lost))
+    return Check("lost", "warn", f"lost workers hold tasks: {named}", "any `headgate work` or `duties` gives them back")
+
+
+def _duties(store: Store, database: About) -> Check:
+    sampled = max((count.as_of for count in store.counts() if count.as_of), default=None)
+    if sampled is None:
+        return Check("duties", "ok", "nothing that waits has been counted yet")
+    age = database.now - sampled
+    if age <= OLD_SAMPLE:
+        return Check("duties", "ok", f"counted what waits {span(age)} ago")
+    return Check("duties", "warn", f"counted what waits {span(age)} ago", "run `headgate up` or `headgate duties`")
+
+
+def _oldest(store: Store, database: About) -> Check:
+    queued = [count.oldest for count in store.counts() if count.status is State.QUEUED and count.oldest]
+    if not queued:
+        return Check("queue", "ok", "nothing is known to be queued")
+    age = database.now - min(queued)
+    if age <= OLD_TASK:
+        return Check("queue", "ok", f"the oldest queued task is {span(age)} old")
+    return Check(
+        "queue",
+        "warn",
+        f"the oldest queued task is {span(age)} old",
+        "`headgate list --status queued`, `headgate why ID`",
+    )
+
+
+def _dead(store: Store) -> Check:
+    dead = sum(count.count for count in store.counts() if count.status is State.DEAD)
+    if not dead:
+        return Check("dead", "ok", "no task waits for a person")
+    return Check(
+        "dead", "warn", f"{dead} wait for a person", "`headgate list --status dead`, then retry, resolve or discard"
+    )

@@ -1,0 +1,38 @@
+"""How a command ends: its exit code, and one line that says why."""
+
+import sys
+
+from headgate.cli.words import line
+from headgate.core.errors import HeadgateError, Invalid, NotFound, Unavailable
+
+DONE = 0
+FAILED = 1
+USAGE = 2
+NOT_FOUND = 3
+UNAVAILABLE = 4
+
+MEANING = {
+    DONE: "done",
+    FAILED: "refused, or it did not succeed",
+    USAGE: "bad usage or invalid input",
+    NOT_FOUND: "no such task",
+    UNAVAILABLE: "the store is not available",
+}
+
+
+def code_of(error: HeadgateError) -> int:
+    """The exit code that an error becomes."""
+    match error:
+        case Invalid():
+            return USAGE
+        case NotFound():
+            return NOT_FOUND
+        case Unavailable():
+            return UNAVAILABLE
+        case _:
+            return FAILED
+
+
+def tell(error: HeadgateError | str) -> None:
+    """One line on stderr."""
+    print("error:", line(error), file=sys.stderr, flush=True)

@@ -1,0 +1,106 @@
+"""`headgate lanes`: how much of each lane is in use, and how much may be."""
+
+from typing import Annotated, Any
+
+import typer
+
+from headgate.cli.options import Json, Url
+from headgate.cli.output import document, say, table
+from headgate.cli.stores import ready
+from headgate.core.errors import Invalid
+from headgate.core.states import HELD, State
+from headgate.store import Store
+from headgate.store.reports import EXACT_UP_TO, Count
+
+commands = typer.Typer(rich_markup_mode=None)
+
+
+@commands.callback(invoke_without_command=True)
+def show_lanes(context: typer.Context, url: Url = None, as_json: Json = False) -> None:
+    """Show every lane; change its capacity.
+
+    What runs and what is queued is counted now (queued up to 10,000), the rest every few seconds.
+
+    \b
+    headgate lanes
+    headgate lanes set requires_cookie --capacity 2
+    headgate lanes set requires_cookie --capacity none
+    """  # fmt: skip
+    if context.invoked_subcommand is not None:
+        return
+    with ready(url) as store:
+        everything = store.everything_paused()
+        lanes = lanes_of(store)
+    if as_json:
+        for lane in lanes:
+            document(lane)
+        return
+    table(
+        ("LANE", "CAPACITY", "RUNNING", "QUEUED", "BLOCKED", "LATER", "STATE"),
+        [_row(lane) for lane in lanes],
+        right=("CAPACITY", "RUNNING", "QUEUED", "BLOCKED", "LATER"),
+    )
+    if everything:
+        say("\neverything is paused: `headgate resume --all` lets it go on")
+
+
+def lanes_of(store: Store) -> list[dict[str, Any]]:
+    """Every lane. What runs is exact, as is what is queued up to 10,000; the rest is as last sampled."""
+    counts = store.counts()
+    rooms = {room.name: room for room in store.lanes()}
+    found = []
+    for name in sorted(rooms):
+        sampled = [count for count in counts if count.lane == name and count.as_of is not None]
+        queued = store.depth(name)
+        if queued > EXACT_UP_TO:
+            queued = max(queued, _sum(sampled, State.QUEUED))
+        found.append(
+            {
+                "name": name,
+                "capacity": rooms[name].capacity,
+                "running": sum(count.count for count in counts if count.lane == name and count.status in HELD),
+                "queued": queued,
+                "queued_exact": queued <= EXACT_UP_TO,
+                "blocked": _sum(sampled, State.BLOCKED),
+                "later": _sum(sampled, State.PENDING, State.RETRYING),
+                "as_of": max((count.as_of for count in sampled if count.as_of), default=None),
+                "paused": rooms[name].paused,
+            }
+        )
+    return found
+
+
+def _sum(counts: list[Count], *states: State) -> int:
+    return sum(count.count for count in counts if count.status in states)
+
+
+def _row(lane: dict[str, Any]) -> tuple[Any, ...]:
+    capacity = "no limit" if lane["capacity"] is None else lane["capacity"]
+    queued = lane["queued"] if lane["queued_exact"] else f"about {lane['queued']}"
+    state = "paused" if lane["paused"] else "going on"
+    return (lane["name"], capacity, lane["running"], queued, lane["blocked"], lane["later"], state)
+
+
+@commands.command("set")
+def set_lane(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The lane; made if it is not there.", show_default=False)],
+    capacity: Annotated[
+        str, typer.Option(metavar="N|none", help="How many may run at once; none is any number.", show_default=False)
+    ],
+    url: Url = None,
+    as_json: Json = False,
+) -> None:
+    """Change a lane's capacity, at once. What runs already may go on.
+
+    \b
+    headgate lanes set requires_cookie --capacity 2
+    """  # fmt: skip
+    if capacity != "none" and not (capacity.isascii() and capacity.isdigit()):
+        raise Invalid("--capacity is a whole number, or none")
+    limit = None if capacity == "none" else int(capacity)
+    with ready(url) as store:
+        store.set_capacity(name, limit)
+    if as_json:
+        document({"name": name, "capacity": limit})
+    else:
+        say(f"lane {name}: " + ("no limit" if limit is None else f"{limit} at once"))

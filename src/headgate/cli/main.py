@@ -1,0 +1,229 @@
+"""The `headgate` command."""
+
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+import headgate.cli.actions as actions
+import headgate.cli.history as history
+import headgate.cli.lanes as lanes
+import headgate.cli.submitting as submitting
+import headgate.cli.tasks as tasks
+from headgate import __version__
+from headgate.cli.doctor import examine
+from headgate.cli.exits import FAILED, MEANING, code_of, tell
+from headgate.cli.options import Json, Url
+from headgate.cli.output import document, say, table
+from headgate.cli.plan import SUPERVISING, WORKING, Duties, Plan, become
+from headgate.cli.stores import opened, url_of
+from headgate.core.errors import HeadgateError
+
+DEMO = "headgate.demo"
+EPILOG = "Exit codes: " + "; ".join(f"{code} {meaning}" for code, meaning in MEANING.items()) + "."
+
+Concurrency = Annotated[
+    int | None,
+    typer.Option(min=1, metavar="M", help="Coroutines at once.  [default: 100]", show_default=False),
+]
+Threads = Annotated[
+    int | None,
+    typer.Option(min=1, metavar="T", help="Threads at once.  [default: 16]", show_default=False),
+]
+Children = Annotated[
+    int | None,
+    typer.Option(min=1, metavar="C", help="Child processes at once.  [default: one per core]", show_default=False),
+]
+Name = Annotated[str | None, typer.Option(help="The worker's name.  [default: host and pid]", show_default=False)]
+LogJson = Annotated[bool, typer.Option("--log-json", help="Log lines as JSON.")]
+Modules = Annotated[list[str], typer.Argument(metavar="MODULE", help="Modules with tasks.", show_default=False)]
+SomeModules = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="MODULE", help="Modules with tasks.  [default: headgate.demo]", show_default=False),
+]
+
+
+class Commands(TyperGroup):
+    """Every command; an error of ours becomes one line and an exit code."""
+
+    def invoke(self, context: Any) -> Any:
+        try:
+            return super().invoke(context)
+        except HeadgateError as error:
+            tell(error)
+            raise typer.Exit(code_of(error)) from None
+
+
+app = typer.Typer(
+    cls=Commands,
+    epilog=EPILOG,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["--help", "-h"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        say(f"headgate {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def headgate(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which.")] = False,
+) -> None:
+    """Run background tasks, each when every gate is open; see and steer all of it.
+
+    The store is a file here, headgate.db, unless --url or HEADGATE_URL says otherwise.
+
+    \b
+    headgate up                                   # start; the demonstration's tasks if no module is named
+    headgate submit hello name=you --wait 10      # from another terminal: a first task
+    headgate list                                 # what there is
+    headgate why 2                                # what a task waits for
+    """  # fmt: skip
+
+
+@app.command()
+def up(
+    modules: SomeModules = None,
+    concurrency: Concurrency = None,
+    threads: Threads = None,
+    children: Children = None,
+    name: Name = None,
+    url: Url = None,
+    log_json: LogJson = False,
+) -> None:
+    """Run a worker and all duties in one process.
+
+    Brings the store's schema up to date first, and makes the store if it is not there.
+    SIGTERM or Ctrl-C stops it in good order, a second one at once.
+
+    \b
+    headgate up
+    headgate up shop.tasks
+    """  # fmt: skip
+    greeting = f"serving {' '.join(modules)}" if modules else _first_steps(url)
+    plan = Plan(
+        modules=tuple(modules or [DEMO]), migrate=True, greeting=greeting, name=name, concurrency=concurrency,
+        threads=threads, children=children, log_json=log_json,
+    )  # fmt: skip
+    become(WORKING, plan, url)
+
+
+def _first_steps(url: str | None) -> str:
+    same = "" if url is None else " and the same --url"
+    return (
+        f"serving {DEMO}, since no module was named; "
+        f"from another terminal{same} try: headgate submit hello name=you --wait 10"
+    )
+
+
+@app.command()
+def work(
+    modules: Modules,
+    processes: Annotated[int, typer.Option(min=1, metavar="N", help="So many processes, kept alive.")] = 1,
+    concurrency: Concurrency = None,
+    threads: Threads = None,
+    children: Children = None,
+    name: Name = None,
+    url: Url = None,
+    log_json: LogJson = False,
+) -> None:
+    """Execute the tasks of modules.
+
+    In one process or several. Does the light duties too, so that nothing stands still.
+    SIGTERM or Ctrl-C stops it in good order, a second one at once.
+
+    \b
+    headgate work shop.tasks
+    headgate work shop.tasks shop.mail --processes 4 --concurrency 200
+    """  # fmt: skip
+    plan = Plan(
+        modules=tuple(modules), duties=Duties.LIGHT, name=name, processes=processes, concurrency=concurrency,
+        threads=threads, children=children, log_json=log_json,
+    )  # fmt: skip
+    become(WORKING if processes == 1 else SUPERVISING, plan, url)
+
+
+@app.command()
+def duties(url: Url = None, log_json: LogJson = False) -> None:
+    """Do the background duties alone.
+
+    Bring on what is due, rescue what was lost, archive, count. Any number of processes may do them.
+
+    \b
+    headgate duties
+    """  # fmt: skip
+    become(WORKING, Plan(greeting="doing the duties", log_json=log_json), url)
+
+
+@app.command()
+def migrate(
+    plan: Annotated[bool, typer.Option("--plan", help="Show what would be done, and do nothing.")] = False,
+    url: Url = None,
+    as_json: Json = False,
+) -> None:
+    """Bring the store's schema up to date.
+
+    Makes the store if it is not there.
+
+    \b
+    headgate migrate --plan
+    headgate migrate
+    """  # fmt: skip
+    with opened(url_of(url)) as store:
+        steps = store.migration_plan() if plan else store.migrate()
+    if as_json:
+        document({"planned" if plan else "applied": [step.name for step in steps]})
+        return
+    for step in steps:
+        say(f"would apply {step.name}\n{step.text}" if plan else f"applied {step.name}")
+    if not steps:
+        say("up to date")
+
+
+@app.command()
+def doctor(url: Url = None, as_json: Json = False) -> None:
+    """Look for what is wrong, and say what to do.
+
+    Exit code 1 if a check fails.
+
+    \b
+    headgate doctor
+    """  # fmt: skip
+    checks = examine(url)
+    failed = any(check.state == "fail" for check in checks)
+    if as_json:
+        told = [
+            {"name": check.name, "state": check.state, "found": check.found, "advice": check.advice} for check in checks
+        ]
+        document({"ok": not failed, "checks": told})
+    else:
+        table(("", "", "", ""), [(check.state, check.name, check.found, check.advice) for check in checks])
+    if failed:
+        raise typer.Exit(FAILED)
+
+
+app.command()(submitting.submit)
+app.command("list")(tasks.list_tasks)
+app.command()(tasks.show)
+app.command()(tasks.why)
+for action in (
+    actions.cancel,
+    actions.pause,
+    actions.resume,
+    actions.retry,
+    actions.resolve,
+    actions.discard,
+    actions.prioritize,
+):
+    app.command()(action)
+app.add_typer(lanes.commands, name="lanes")
+app.command()(history.purge)
+
+
+def main() -> None:
+    app()

@@ -1,0 +1,96 @@
+"""What commands print: tables for people, JSON for programs."""
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from headgate.cli.words import plain
+from headgate.core.states import State
+from headgate.core.task import Task
+
+# B1's names first, in its order; `show` adds events, log and checkpoints.
+FIELDS = (
+    "id", "tenant_id", "type", "creator", "start_time", "status", "executing_deadline", "exec_id", "error_count",
+    "error_info", "category", "remark", "ext", "result", "exec_time", "create_date", "update_date",
+    "name", "lane", "priority", "mutex", "rate_key", "attempt", "lost_count", "agent_id", "parent_id", "retry_of",
+    "unique_key", "progress", "correlation_id", "scheduling_time", "started_at", "finished_at",
+)  # fmt: skip
+AS_JSON = frozenset({"ext", "result", "progress"})
+TONE: dict[str, str] = {
+    State.PENDING: "cyan", State.BLOCKED: "yellow", State.QUEUED: "cyan", State.SCHEDULING: "blue",
+    State.RUNNING: "blue", State.WAITING: "blue", State.PAUSED: "yellow", State.RETRYING: "yellow",
+    State.NOTIFYING: "green", State.SUCCEEDED: "green", State.PARTIAL: "yellow", State.FAILED: "red",
+    State.DEAD: "bold red", State.RESOLVED: "green", State.CANCELLED: "dim",
+    "ok": "green", "warn": "yellow", "fail": "bold red", "open": "green", "shut": "yellow",
+}  # fmt: skip
+WIDE = 100_000  # a pipe has no edge to wrap at
+
+
+# For programs
+
+
+def document(value: Any) -> None:
+    """One JSON document on a line."""
+    print(json.dumps(value, ensure_ascii=False, default=_told))
+
+
+def _told(value: Any) -> str:
+    if isinstance(value, datetime):
+        return value.isoformat().replace("+00:00", "Z")
+    raise TypeError(f"{type(value).__name__} has no place in JSON")
+
+
+def task_json(task: Task) -> dict[str, Any]:
+    """A task under the names a program knows it by; what is kept as JSON text is a value here."""
+    said = {name: getattr(task, name) for name in FIELDS}
+    return said | {name: json.loads(said[name]) for name in AS_JSON if said[name] is not None}
+
+
+# For people
+
+
+def _console() -> Console:
+    out = sys.stdout
+    width = None if out.isatty() else WIDE
+    return Console(file=out, width=width, markup=False, highlight=False, emoji=False)
+
+
+def table(headers: Sequence[str], rows: Iterable[Sequence[Any]], *, right: Sequence[str] = ()) -> None:
+    """Columns under their names; the last one may wrap. Words with a meaning have its colour."""
+    grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", show_header=any(headers))
+    for header in headers:
+        grid.add_column(header, justify="right" if header in right else "left", no_wrap=header != headers[-1])
+    for row in rows:
+        grid.add_row(*(Text(plain(cell), style=TONE.get(str(cell), "")) for cell in row))
+    console = _console()
+    with console.capture() as captured:
+        console.print(grid)
+    for line in captured.get().splitlines():
+        print(line.rstrip())
+
+
+def say(text: str) -> None:
+    print(plain(text))
+
+
+def note(text: str) -> None:
+    """Something beside the answer, on stderr."""
+    print(plain(text), file=sys.stderr)
+
+
+def progress_of(task: Task) -> str:
+    """How far a task is: `3 of 10  downloading`."""
+    if task.progress is None:
+        return ""
+    said = json.loads(task.progress)
+    if not isinstance(said, dict):
+        return task.progress
+    done, total, words = said.get("done"), said.get("total"), said.get("note")
+    parts = [] if done is None else [f"{done}" if total is None else f"{done} of {total}"]
+    return "  ".join([*parts, *([str(words)] if words else [])]) or task.progress

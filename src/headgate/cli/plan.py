@@ -1,0 +1,56 @@
+"""What a long-running process shall do, as it is handed from one process to the next."""
+
+import os
+import sys
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NoReturn
+
+import msgspec
+
+WORKING = "headgate.cli.running"
+SUPERVISING = "headgate.cli.supervisor"
+
+
+class Duties(StrEnum):
+    """Which of the background duties a process does."""
+
+    ALL = "all"
+    LIGHT = "light"  # those without which tasks would stand still
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One process: the modules whose tasks it executes (none: it executes nothing) and the duties it does."""
+
+    modules: tuple[str, ...] = ()
+    duties: Duties = Duties.ALL
+    migrate: bool = False
+    greeting: str = ""
+    name: str | None = None
+    processes: int = 1
+    concurrency: int | None = None
+    threads: int | None = None
+    children: int | None = None
+    log_json: bool = False
+    supervised: bool = False  # it ends when its stdin does, which the supervisor holds
+
+
+def command(module: str, plan: Plan) -> list[str]:
+    """What starts a process on this plan. `-P`: a file of the user's beside it must not stand in for ours."""
+    return [sys.executable, "-P", "-m", module, msgspec.json.encode(plan).decode()]
+
+
+def become(module: str, plan: Plan, url: str | None) -> NoReturn:
+    """Turn this process into one that works on the plan: all that served the command line leaves its memory."""
+    if url is not None:
+        os.environ["HEADGATE_URL"] = url  # not on the command line, which everybody on the machine can read
+    sys.stdout.flush()
+    sys.stderr.flush()
+    words = command(module, plan)
+    os.execv(words[0], words)
+
+
+def handed_over() -> Plan:
+    """The plan this process was started with."""
+    return msgspec.json.decode(sys.argv[1], type=Plan)

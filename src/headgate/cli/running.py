@@ -1,0 +1,105 @@
+"""A process that executes tasks and does duties until it is told to stop: python -m headgate.cli.running PLAN"""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import headgate.cli.logs as logs
+from headgate.cli.apps import apps_in, bound, settings_of
+from headgate.cli.exits import FAILED, code_of, tell
+from headgate.cli.plan import Duties, Plan, handed_over
+from headgate.cli.stores import bring_up_to_date, opened
+from headgate.core.errors import HeadgateError
+from headgate.duties import all_duties, light_duties
+from headgate.registry import Registry
+from headgate.settings import Settings
+from headgate.store import Store
+from headgate.worker.worker import Worker
+
+try:
+    import uvloop
+
+    new_event_loop: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+except ImportError:
+    new_event_loop = asyncio.new_event_loop
+
+log = logging.getLogger("headgate")
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+DUTY_THREADS = 2
+
+
+def run(plan: Plan) -> None:
+    """Work on the plan until a signal ends it."""
+    apps = apps_in(plan.modules)
+    settings = settings_of(apps, os.environ.get("HEADGATE_URL"))
+    with opened(settings.url) as store:
+        if plan.migrate:
+            store.migrate()
+        else:
+            bring_up_to_date(store)
+        registry = bound(apps, store)
+        with asyncio.Runner(loop_factory=new_event_loop) as runner:
+            runner.run(_serve(plan, store, registry, settings))
+
+
+async def _serve(plan: Plan, store: Store, registry: Registry, settings: Settings) -> None:
+    slots = {"concurrency": plan.concurrency, "threads": plan.threads, "children": plan.children}
+    said: dict[str, Any] = {name: count for name, count in slots.items() if count is not None}
+    worker = Worker(store, registry, settings, name=plan.name, **said) if plan.modules else None
+    ended = asyncio.Event()
+    _stop_on_signals(ended.set if worker is None else worker.stop, plan.supervised)
+    with ThreadPoolExecutor(DUTY_THREADS, thread_name_prefix="headgate duty") as threads:
+
+        async def aside(work: Callable[..., Any], *arguments: Any) -> Any:
+            return await asyncio.get_running_loop().run_in_executor(threads, work, *arguments)
+
+        duties = (all_duties if plan.duties is Duties.ALL else light_duties)(store, settings, aside)
+        for duty in duties:
+            duty.start()
+        if plan.greeting:
+            log.info("%s", plan.greeting)
+        try:
+            await (ended.wait() if worker is None else worker.run())
+        finally:
+            for duty in duties:
+                await duty.stop()
+    log.info("stopped")
+
+
+def _stop_on_signals(stop: Callable[[], None], supervised: bool) -> None:
+    loop = asyncio.get_running_loop()
+
+    def asked(name: str) -> None:
+        log.info("%s: finishing what runs; once more to stop at once", name)
+        stop()
+
+    def unattended() -> None:
+        if not os.read(sys.stdin.fileno(), 1):
+            loop.remove_reader(sys.stdin.fileno())
+            asked("the supervisor is gone")
+
+    for number in SIGNALS:
+        loop.add_signal_handler(number, asked, number.name)
+    if supervised:
+        loop.add_reader(sys.stdin.fileno(), unattended)
+
+
+def main() -> None:
+    plan = handed_over()
+    logs.set_up(plan.log_json)
+    try:
+        run(plan)
+    except HeadgateError as error:
+        tell(error)
+        sys.exit(code_of(error))
+    except KeyboardInterrupt:  # before there was a loop to hear of it
+        sys.exit(FAILED)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+"""The store a command works on."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from headgate.core.errors import Unavailable
+from headgate.settings import load
+from headgate.store import Store, open_store
+
+
+def url_of(said: str | None) -> str:
+    """The store's URL: as said, or as configured."""
+    return load({"url": said}).url
+
+
+def file_of(url: str) -> Path | None:
+    """The file a SQLite store is kept in; None if it is kept elsewhere."""
+    name = url.removeprefix("sqlite://").removeprefix("/")
+    return Path(name) if url.startswith("sqlite:") and name else None
+
+
+@contextmanager
+def opened(url: str) -> Iterator[Store]:
+    """The store at `url`, closed afterwards; `Unavailable` if it cannot be opened."""
+    try:
+        store = open_store(url)
+    except (OSError, sqlite3.Error) as error:
+        raise Unavailable(f"the store cannot be opened: {error}") from error
+    with store:
+        yield store
+
+
+@contextmanager
+def ready(said: str | None) -> Iterator[Store]:
+    """The store that is there, its schema up to date. A command that looks or steers makes no store."""
+    url = url_of(said)
+    file = file_of(url)
+    if file is not None and not file.exists():
+        raise Unavailable(f"there is no store {file}: `headgate up` and `headgate migrate` make one; or say --url")
+    with opened(url) as store:
+        bring_up_to_date(store)
+        yield store
+
+
+def bring_up_to_date(store: Store) -> None:
+    """Take the missing steps of the schema on a file; a server has an owner, who is asked to do it."""
+    missing = store.migration_plan()
+    if missing and store.dialect != "sqlite":
+        steps = "1 step" if len(missing) == 1 else f"{len(missing)} steps"
+        raise Unavailable(f"the store's schema is {steps} behind: run `headgate migrate` first")
+    if missing:
+        store.migrate()

@@ -1,0 +1,187 @@
+"""`headgate submit`: make a task, and wait for its end if asked to."""
+
+import json
+import os
+import sys
+import time
+from contextlib import ExitStack
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from headgate.cli.apps import apps_in, bound, settings_of
+from headgate.cli.exits import DONE, FAILED, tell
+from headgate.cli.options import Json, Url
+from headgate.cli.output import document, progress_of, say, task_json
+from headgate.cli.stores import bring_up_to_date, opened, ready
+from headgate.cli.words import line
+from headgate.client import Options, call_of
+from headgate.core.errors import Invalid, UnknownType
+from headgate.core.states import FINAL, State
+from headgate.core.task import DEFAULT_PRIORITY, NewTask, Task
+from headgate.store import Store
+
+ENDED = FINAL | {State.DEAD, State.NOTIFYING}
+SUCCEEDED = (State.SUCCEEDED, State.NOTIFYING)
+FIRST_LOOK_SECONDS = 0.02
+LONGEST_LOOK_SECONDS = 0.25
+
+
+def submit(
+    type_code: Annotated[str, typer.Argument(metavar="TYPE", help="The task's type.", show_default=False)],
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="KEY=VALUE", help="Its arguments. A value that is JSON is taken as such.", show_default=False
+        ),
+    ] = None,
+    ext: Annotated[str | None, typer.Option(metavar="JSON", help="The arguments as one JSON object.")] = None,
+    module: Annotated[
+        str | None,
+        typer.Option(
+            "--module",
+            "-m",
+            metavar="MODULE",
+            help="Where the task is declared: check the arguments against it, and use its mutex, priority and keys.",
+        ),
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="A name for people.")] = None,
+    lane: Annotated[str | None, typer.Option(help="Another lane than the type's.")] = None,
+    priority: Annotated[int | None, typer.Option(help="Smaller runs first.  [default: 5]", show_default=False)] = None,
+    mutex: Annotated[str | None, typer.Option(help="Tasks of one mutex run one at a time.")] = None,
+    delay: Annotated[float | None, typer.Option(metavar="SECONDS", help="Start no sooner than this.")] = None,
+    unique_key: Annotated[str | None, typer.Option(help="If an open task has this key, make no second one.")] = None,
+    creator: Annotated[int, typer.Option(help="Whose task it is.")] = 0,
+    wait: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="Wait for its end, no longer than this.")
+    ] = None,
+    url: Url = None,
+    as_json: Json = False,
+) -> None:
+    """Make a task.
+
+    With --wait the exit code says whether it succeeded.
+
+    \b
+    headgate submit hello name=you --wait 10
+    headgate submit download subscription_id=7 url=https://example.org --priority 2 --mutex subscription:7
+    headgate submit report --ext '{"months": [1, 2, 3]}' --delay 3600
+    """  # fmt: skip
+    options = Options(
+        name=name, lane=lane, priority=priority, mutex=mutex, delay_seconds=delay, unique_key=unique_key,
+        creator=creator,
+    )  # fmt: skip
+    said = arguments_of(arguments or [], ext)
+    with ExitStack() as stack:
+        if module is None:
+            store = stack.enter_context(ready(url))
+            new = _as_told(type_code, said, options)
+        else:
+            store, new = _as_declared(stack, module, url, type_code, said, options)
+        made = store.submit(new)
+        if wait is None:
+            task = store.get(made.id)
+        else:
+            task = _wait(store, made.id, wait, watched=not as_json)
+    if as_json:
+        document(task_json(task) | {"created": made.created})
+    else:
+        say(_told(task, made.created, waited=wait is not None))
+    if wait is not None:
+        raise typer.Exit(_exit_code(task, wait))
+
+
+def arguments_of(pairs: list[str], ext: str | None) -> dict[str, Any]:
+    """The arguments of a task, from `key=value` pairs over a JSON object."""
+    try:
+        said = {} if ext is None else json.loads(ext)
+    except ValueError as error:
+        raise Invalid(f"--ext is not JSON: {error}") from None
+    if not isinstance(said, dict):
+        raise Invalid("--ext is a JSON object: the arguments by name")
+    for pair in pairs:
+        key, sign, text = pair.partition("=")
+        if not sign or not key:
+            raise Invalid(f"{pair!r} is no argument: say key=value")
+        said[key] = _value(text)
+    return said
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text, parse_constant=lambda name: name)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _as_told(type_code: str, said: dict[str, Any], options: Options) -> NewTask:
+    return NewTask(
+        type_code,
+        json.dumps(said, ensure_ascii=False),
+        creator=options.creator,
+        name=options.name,
+        lane=options.lane,
+        priority=DEFAULT_PRIORITY if options.priority is None else options.priority,
+        mutex=options.mutex,
+        unique_key=options.unique_key,
+        delay_seconds=options.delay_seconds,
+    )
+
+
+def _as_declared(
+    stack: ExitStack, module: str, url: str | None, type_code: str, said: dict[str, Any], options: Options
+) -> tuple[Store, NewTask]:
+    apps = apps_in([module])
+    settings = settings_of(apps, url or os.environ.get("HEADGATE_URL"))
+    store = stack.enter_context(opened(settings.url))
+    bring_up_to_date(store)
+    handler = bound(apps, store).get(type_code)
+    if handler is None:
+        raise UnknownType(f"module {module} declares no task {type_code}")
+    return store, call_of(handler, options, (), said).new
+
+
+def _wait(store: Store, task_id: int, seconds: float, *, watched: bool) -> Task:
+    """The task when it has ended, or as it is when the time is up. A terminal is shown how far it is."""
+    end, pause = time.monotonic() + seconds, FIRST_LOOK_SECONDS
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
+    hidden = not (watched and sys.stderr.isatty())
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=hidden) as bar:
+        row = bar.add_task(f"task {task_id}", total=None)
+        while True:
+            task = store.get(task_id)
+            left = end - time.monotonic()
+            if task.status in ENDED or left <= 0:
+                return task
+            done, total = _share(task)
+            bar.update(
+                row, description=line(f"{task.id} {task.status} {progress_of(task)}"), completed=done, total=total
+            )
+            time.sleep(max(min(pause, left), 0.0))
+            pause = min(pause * 1.5, LONGEST_LOOK_SECONDS)
+
+
+def _share(task: Task) -> tuple[float, float | None]:
+    """How much of how much is done; None while that is not known."""
+    said = json.loads(task.progress) if task.progress else None
+    done, total = (said.get("done", 0), said.get("total")) if isinstance(said, dict) else (0, None)
+    return (done, total) if isinstance(done, int | float) and isinstance(total, int | float) else (0, None)
+
+
+def _told(task: Task, created: bool, *, waited: bool) -> str:
+    head = f"{task.id} {task.status}" + ("" if created else " (it was there already)")
+    return f"{head} {task.result}" if waited and task.result is not None else head
+
+
+def _exit_code(task: Task, seconds: float) -> int:
+    if task.status in SUCCEEDED:
+        return DONE
+    if task.status not in ENDED:
+        tell(f"task {task.id} has not ended after {seconds:g} s; `headgate why {task.id}` says what it waits for")
+    elif task.error_info:
+        tell(f"task {task.id} is {task.status}: {task.error_info.splitlines()[0]}")
+    else:
+        tell(f"task {task.id} is {task.status}")
+    return FAILED

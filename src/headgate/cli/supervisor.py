@@ -1,0 +1,95 @@
+"""Several workers as processes of their own, kept alive: python -m headgate.cli.supervisor PLAN"""
+
+import asyncio
+import logging
+import signal
+import sys
+import time
+from asyncio.subprocess import PIPE, Process
+from contextlib import suppress
+from dataclasses import replace
+
+import headgate.cli.logs as logs
+from headgate.cli.exits import DONE, USAGE
+from headgate.cli.plan import WORKING, Plan, command, handed_over
+from headgate.service import wait
+
+log = logging.getLogger("headgate")
+FIRST_PAUSE_SECONDS = 0.5
+LONGEST_PAUSE_SECONDS = 30.0
+LONG_LIFE_SECONDS = 60.0
+
+
+class Supervisor:
+    """Starts the processes of a plan, passes signals on, and starts another for one that dies."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._living: set[Process] = set()
+        self._stopping = asyncio.Event()
+        self._code = DONE
+
+    async def run(self) -> int:
+        """Until all processes have ended after a signal, or one said that it cannot work like this; the exit code."""
+        loop = asyncio.get_running_loop()
+        for heard in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(heard, self.stop, heard)
+        async with asyncio.TaskGroup() as group:
+            for number in range(1, self._plan.processes + 1):
+                group.create_task(self._keep(number))
+        log.info("all processes have ended")
+        return self._code
+
+    def stop(self, number: signal.Signals) -> None:
+        """Pass a signal on; nothing is started any more."""
+        self._stopping.set()
+        for process in self._living:
+            with suppress(ProcessLookupError):
+                process.send_signal(number)
+
+    async def _keep(self, number: int) -> None:
+        pause = FIRST_PAUSE_SECONDS
+        while not self._stopping.is_set():
+            born = time.monotonic()
+            code = await self._live(number)
+            if self._stopping.is_set():
+                return
+            if code == USAGE:  # it would say the same again
+                self._code = code
+                self.stop(signal.SIGTERM)
+                return
+            if time.monotonic() - born > LONG_LIFE_SECONDS:
+                pause = FIRST_PAUSE_SECONDS
+            log.warning("process %d ended with %d; another one starts in %g s", number, code, pause)
+            await wait(self._stopping, pause)
+            pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+
+    async def _live(self, number: int) -> int:
+        """One life of a process; its exit code."""
+        name = f"{self._plan.name}-{number}" if self._plan.name else None
+        words = command(WORKING, replace(self._plan, name=name, supervised=True))
+        # A group of its own: Ctrl-C in a terminal is for us, and we pass it on once.
+        process = await asyncio.create_subprocess_exec(*words, stdin=PIPE, process_group=0)
+        self._living.add(process)
+        if self._stopping.is_set():
+            self.stop(signal.SIGTERM)
+        else:
+            log.info("process %d is %d", number, process.pid)
+        try:
+            return await process.wait()
+        finally:
+            self._living.discard(process)
+
+
+async def _supervise(plan: Plan) -> int:
+    return await Supervisor(plan).run()
+
+
+def main() -> None:
+    plan = handed_over()
+    logs.set_up(plan.log_json)
+    sys.exit(asyncio.run(_supervise(plan)))
+
+
+if __name__ == "__main__":
+    main()

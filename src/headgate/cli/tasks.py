@@ -1,0 +1,190 @@
+"""`headgate list`, `show` and `why`: look at tasks."""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Annotated, Any, Protocol, TypeVar
+
+import typer
+
+from headgate.cli.options import Id, Json, Url
+from headgate.cli.output import document, note, progress_of, say, table, task_json
+from headgate.cli.stores import ready
+from headgate.cli.words import at, line, span
+from headgate.core.events import Happening
+from headgate.core.gates import Gate
+from headgate.core.states import State
+from headgate.core.task import Task
+from headgate.settings import utc_now
+from headgate.store.reports import Filter, LogLine
+
+ANY = ", ".join(State)
+LATEST = 20
+PAGE = 200
+
+
+class _Numbered(Protocol):
+    @property
+    def id(self) -> int: ...
+
+
+Item = TypeVar("Item", bound=_Numbered)
+
+
+def list_tasks(
+    status: Annotated[
+        list[State] | None, typer.Option(metavar="STATE", help=f"One of {ANY}; may be repeated.", show_default=False)
+    ] = None,
+    type_code: Annotated[str | None, typer.Option("--type", help="Of this type.")] = None,
+    lane: Annotated[str | None, typer.Option(help="Of this lane.")] = None,
+    creator: Annotated[int | None, typer.Option(help="Of this creator.")] = None,
+    mutex: Annotated[str | None, typer.Option(help="Of this mutex.")] = None,
+    parent: Annotated[int | None, typer.Option(metavar="ID", help="Children of this task.")] = None,
+    cursor: Annotated[int | None, typer.Option(metavar="ID", help="Go on after this task.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=PAGE, help="So many at most.")] = 50,
+    url: Url = None,
+    as_json: Json = False,
+) -> None:
+    """List tasks, newest first.
+
+    Those in history too. With --json one line each; the id of the last is the --cursor of the next page.
+
+    \b
+    headgate list --status running --status retrying
+    headgate list --lane requires_cookie --limit 10
+    headgate list --status dead --json
+    """  # fmt: skip
+    wanted = Filter(
+        status=tuple(status) if status else None, type=type_code, lane=lane, creator=creator, mutex=mutex,
+        parent_id=parent,
+    )  # fmt: skip
+    with ready(url) as store:
+        page = store.find(wanted, cursor=cursor, limit=limit)
+    if as_json:
+        for task in page.items:
+            document(task_json(task))
+        return
+    table(
+        ("ID", "STATUS", "TYPE", "LANE", "PRIORITY", "ATTEMPT", "CREATED", "WHAT"),
+        [
+            (task.id, task.status, task.type, task.lane, task.priority, task.attempt, at(task.create_date), _what(task))
+            for task in page.items
+        ],
+        right=("ID", "PRIORITY", "ATTEMPT"),
+    )
+    if page.next_cursor is not None:
+        note(f"more: --cursor {page.next_cursor}")
+
+
+def _what(task: Task) -> str:
+    """What a person would want to know of it on the rest of the line."""
+    error = task.error_info.splitlines()[0] if task.error_info and task.status is not State.SUCCEEDED else ""
+    return line("  ".join(part for part in (task.name, progress_of(task), error) if part))
+
+
+def show(task_id: Id, url: Url = None, as_json: Json = False) -> None:
+    """Show all that is kept about a task.
+
+    Its record, what happened to it and who did it, its log lines and its progress.
+
+    \b
+    headgate show 4711
+    headgate show 4711 --json
+    """  # fmt: skip
+    with ready(url) as store:
+        task = store.get(task_id)
+        events = _all(lambda after: store.events(task_id, after=after, limit=PAGE))
+        log = _all(lambda after: store.log(task_id, after=after, limit=PAGE))
+        checkpoints = store.checkpoints(task_id)
+    if as_json:
+        more = {"events": [_event_json(event) for event in events], "log": [_log_json(entry) for entry in log]}
+        document(task_json(task) | more | {"checkpoints": sorted(checkpoints)})
+        return
+    _show_record(task)
+    _show_latest("WHAT HAPPENED", events, lambda event: (at(event.at), _step(event), event.actor, line(event.detail)))
+    _show_latest("LOG", log, lambda entry: (at(entry.at), entry.level, f"attempt {entry.attempt}", entry.message))
+
+
+def _all(page: Callable[[int], list[Item]]) -> list[Item]:
+    found = page(0)
+    while found and len(found) % PAGE == 0 and (more := page(found[-1].id)):
+        found += more
+    return found
+
+
+def _show_record(task: Task) -> None:
+    said = {name: at(value) if isinstance(value, datetime) else value for name, value in task_json(task).items()}
+    said |= {"ext": task.ext, "result": task.result, "progress": progress_of(task)}
+    table(("", ""), [(name, value) for name, value in said.items() if value not in (None, "")])
+
+
+def _show_latest(title: str, entries: list[Item], row: Callable[[Item], tuple[Any, ...]]) -> None:
+    if not entries:
+        return
+    earlier = len(entries) - LATEST
+    say(f"\n{title}" + (f" ({earlier} earlier: --json shows all)" if earlier > 0 else ""))
+    table(("", "", "", ""), [row(entry) for entry in entries[-LATEST:]])
+
+
+def _step(event: Happening) -> str:
+    if event.after is None or event.before == event.after:
+        return event.kind
+    return f"{event.kind}: {event.before} → {event.after}" if event.before else f"{event.kind}: {event.after}"
+
+
+def _event_json(event: Happening) -> dict[str, Any]:
+    return {
+        "id": event.id,
+        "task_id": event.task_id,
+        "at": event.at,
+        "kind": event.kind,
+        "from": event.before,
+        "to": event.after,
+        "actor": event.actor,
+        "exec_id": event.exec_id,
+        "correlation_id": event.correlation_id,
+        "detail": event.detail,
+    }
+
+
+def _log_json(entry: LogLine) -> dict[str, Any]:
+    return {"id": entry.id, "at": entry.at, "attempt": entry.attempt, "level": entry.level, "message": entry.message}
+
+
+def why(task_id: Id, url: Url = None, as_json: Json = False) -> None:
+    """Say, gate by gate, what a task waits for.
+
+    Who holds its mutex, who fills its lane, when its time comes or the next token, whether a worker serves it.
+
+    \b
+    headgate why 4711
+    """  # fmt: skip
+    with ready(url) as store:
+        gates = store.why(task_id)
+        task = store.get(task_id)
+    if as_json:
+        document({"task_id": task.id, "status": task.status, "gates": [_gate_json(gate) for gate in gates]})
+        return
+    now = utc_now()
+    rows = [(gate.name, "open" if gate.open else "shut", _reason(gate, now)) for gate in gates]
+    table(("", "", ""), [*rows, *_forecast(gates, now)])
+
+
+def _gate_json(gate: Gate) -> dict[str, Any]:
+    said: dict[str, Any] = {"name": gate.name, "open": gate.open, "reason": gate.reason}
+    return said | ({"until": gate.until} if gate.until else {}) | ({"holders": gate.holders} if gate.holders else {})
+
+
+def _reason(gate: Gate, now: datetime) -> str:
+    reason = gate.reason
+    if gate.holders and gate.name != "mutex":  # whose reason names them already
+        reason += f" ({', '.join(map(str, gate.holders))})"
+    return reason if gate.until is None else f"{reason}: {at(gate.until)}, in {span(gate.until - now)}"
+
+
+def _forecast(gates: list[Gate], now: datetime) -> list[tuple[str, str, str]]:
+    """When it starts, where that can be said."""
+    shut = [gate for gate in gates if not gate.open]
+    if not shut:
+        return [("starts", "now", "every gate is open: a worker takes it next")]
+    times = [gate.until for gate in shut if gate.until is not None]
+    return [("starts", "soon", f"in about {span(max(times) - now)}")] if len(times) == len(shut) else []

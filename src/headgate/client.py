@@ -1,0 +1,189 @@
+"""What a program asks for: a call of a handler becomes a task, and its end can be waited for."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from headgate.core.errors import HeadgateError, Invalid
+from headgate.core.states import FINAL, State
+from headgate.core.task import NewTask
+from headgate.core.task import Task as Record
+from headgate.registry import Handler, fill
+from headgate.service import Aside
+from headgate.store.base import Store
+from headgate.store.tasks import Submitted
+
+R = TypeVar("R")
+FIRST_LOOK_SECONDS = 0.005
+LONGEST_LOOK_SECONDS = 0.25
+
+
+class TaskFailed(HeadgateError):
+    """A task that was waited for did not succeed; `ended` says how it ended."""
+
+    status = 409
+    code = "task-failed"
+
+    def __init__(self, ended: "Ended[Any]") -> None:
+        super().__init__(f"task {ended.id} is {ended.status}" + (f": {ended.error}" if ended.error else ""))
+        self.ended = ended
+
+
+@dataclass(frozen=True, slots=True)
+class Ended(Generic[R]):
+    """How a task ended: one of the final states, or `dead`."""
+
+    id: int
+    status: State
+    error: str | None
+    _result: str | None
+    _kind: Any
+
+    @property
+    def succeeded(self) -> bool:
+        return self.status in (State.SUCCEEDED, State.NOTIFYING)
+
+    @property
+    def result(self) -> R:
+        """What the handler gave back; `TaskFailed` if it did not come to that."""
+        if not self.succeeded and self.status is not State.PARTIAL:
+            raise TaskFailed(self)
+        try:
+            return msgspec.json.decode(self._result or "null", type=self._kind)  # type: ignore[no-any-return]
+        except msgspec.MsgspecError as error:
+            raise Invalid(f"task {self.id} gave back something else than its handler says: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a caller may say about one task, besides its arguments; None leaves it to the handler and its type."""
+
+    name: str | None = None
+    lane: str | None = None
+    category: str | None = None
+    priority: int | None = None
+    mutex: str | None = None
+    rate_key: str | None = None
+    unique_key: str | None = None
+    start_time: datetime | None = None
+    delay_seconds: float | None = None
+    max_error_count: int | None = None
+    timeout_seconds: float | None = None
+    tenant_id: int = 0
+    creator: int = 0
+    agent_id: str | None = None
+    parent_id: int | None = None
+    correlation_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[R]):
+    """A call of a handler, ready to be submitted."""
+
+    new: NewTask
+    handler: Handler
+
+    def under(self, parent_id: int, tenant_id: int, correlation_id: str | None) -> "Call[R]":
+        """The same call as a child of a task, and so of its tenant."""
+        if self.new.parent_id not in (None, parent_id) or self.new.tenant_id not in (0, tenant_id):
+            raise Invalid("a child has the parent and the tenant of the task that submits it")
+        told = self.new.correlation_id or correlation_id
+        return replace(self, new=self.new._replace(parent_id=parent_id, tenant_id=tenant_id, correlation_id=told))
+
+
+def call_of(handler: Handler, options: Options, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call[Any]:
+    """The task that a call with these options is; `Invalid` if the arguments are not what the handler takes."""
+    arguments = handler.arguments.bind(args, kwargs)
+    ext = handler.arguments.encode(arguments)
+    keys = (handler.mutex, handler.rate_key, handler.unique_key)
+    full = handler.arguments.filled(arguments) if any(keys) else {}
+    mutex, rate_key, unique_key = (fill(key, full) for key in keys)
+    return Call(
+        NewTask(
+            type=handler.code,
+            ext=ext,
+            tenant_id=options.tenant_id,
+            creator=options.creator,
+            name=options.name,
+            lane=options.lane,
+            category=options.category,
+            priority=handler.priority if options.priority is None else options.priority,
+            mutex=mutex if options.mutex is None else options.mutex,
+            rate_key=rate_key if options.rate_key is None else options.rate_key,
+            agent_id=options.agent_id,
+            unique_key=unique_key if options.unique_key is None else options.unique_key,
+            start_time=options.start_time,
+            delay_seconds=options.delay_seconds,
+            max_error_count=options.max_error_count,
+            timeout_seconds=options.timeout_seconds,
+            parent_id=options.parent_id,
+            correlation_id=options.correlation_id,
+        ),
+        handler,
+    )
+
+
+class Task(Generic[R]):
+    """A task that was submitted. `created` is False where an open one had its unique key: this is that one."""
+
+    __slots__ = ("_aside", "_kind", "_store", "created", "id")
+
+    def __init__(self, made: Submitted, kind: Any, store: Store, aside: Aside) -> None:
+        self.id = made.id
+        self.created = made.created
+        self._kind = kind
+        self._store = store
+        self._aside = aside
+
+    def __repr__(self) -> str:
+        return f"Task({self.id})"
+
+    def record(self) -> Record:
+        """The task as it stands in the store."""
+        return self._store.get(self.id)
+
+    async def wait(self, timeout: float | None = None) -> Ended[R]:  # noqa: ASYNC109 the look-ups pace themselves
+        """Until it has ended; `TimeoutError` after `timeout` seconds, which changes nothing for the task."""
+        for pause in _pauses(timeout):
+            if (ended := self._ended(await self._aside(self._store.get, self.id))) is not None:
+                return ended
+            await asyncio.sleep(pause)
+        raise TimeoutError(f"task {self.id} has not ended after {timeout:g} s")
+
+    def wait_sync(self, timeout: float | None = None) -> Ended[R]:
+        """`wait`, for callers that are not async."""
+        for pause in _pauses(timeout):
+            if (ended := self._ended(self._store.get(self.id))) is not None:
+                return ended
+            time.sleep(pause)
+        raise TimeoutError(f"task {self.id} has not ended after {timeout:g} s")
+
+    async def cancel(self, reason: str = "") -> None:
+        """End it early: at once before its start, else by asking its execution to stop."""
+        await self._aside(self.cancel_sync, reason)
+
+    def cancel_sync(self, reason: str = "") -> None:
+        """`cancel`, for callers that are not async."""
+        self._store.cancel(self.id, reason)
+
+    def _ended(self, task: Record) -> Ended[R] | None:
+        if task.status not in FINAL and task.status not in (State.DEAD, State.NOTIFYING):
+            return None
+        return Ended(task.id, task.status, task.error_info, task.result, self._kind)
+
+
+def _pauses(timeout: float | None) -> Iterator[float]:
+    """How long to wait between looks: short at first, then less and less impatient, until the time is up."""
+    end = None if timeout is None else time.monotonic() + timeout
+    pause = FIRST_LOOK_SECONDS
+    while True:
+        left = LONGEST_LOOK_SECONDS if end is None else end - time.monotonic()
+        yield max(min(pause, left), 0.0)
+        if left <= 0:
+            return
+        pause = min(pause * 1.5, LONGEST_LOOK_SECONDS)

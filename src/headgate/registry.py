@@ -1,0 +1,239 @@
+"""Handlers by type: the function, what its arguments must be, and what its type says."""
+
+import importlib
+import inspect
+import string
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import reduce
+from json import JSONEncoder
+from operator import or_
+from types import UnionType
+from typing import Any, Union, get_args, get_origin
+
+import msgspec
+from msgspec.inspect import CustomType, type_info
+
+from headgate.core.errors import Invalid
+from headgate.core.task import DEFAULT_PRIORITY, NewTask, TaskType, check
+
+MEMORY_MEGABYTES = 500
+_strict_encode = JSONEncoder(allow_nan=False).encode
+
+
+class Isolation(StrEnum):
+    """Where a handler runs."""
+
+    LOOP = "loop"  # `async def`, on the worker's event loop
+    THREAD = "thread"  # `def`, in a thread
+    PROCESS = "process"  # either, in a process of its own: it can be killed, and its memory is limited
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """What a function is called; `Invalid` unless it is one that can be a task."""
+    if not inspect.isfunction(function) and not inspect.ismethod(function):
+        raise Invalid(f"{function!r} is no function: a task is a `def` or an `async def`")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise Invalid(f"{function.__qualname__} is a generator: a task gives back one result")
+    return function.__name__
+
+
+def isolation_of(function: Callable[..., Any], said: str | None) -> Isolation:
+    """Where a function is to run: as said, or a coroutine on the loop and the rest in a thread."""
+    own = Isolation.LOOP if inspect.iscoroutinefunction(function) else Isolation.THREAD
+    if said is not None and said not in list(Isolation):
+        raise Invalid(f"{function.__qualname__}: isolation is one of {', '.join(Isolation)}, not {said!r}")
+    if said is None or said == own:
+        return own
+    if said != Isolation.PROCESS:
+        kind = "an async function" if own is Isolation.LOOP else "a function that is not async"
+        raise Invalid(f"{function.__qualname__}: isolation {said!r} is not for {kind}; 'process' and '{own}' are")
+    if "<" in function.__qualname__ or inspect.ismethod(function):
+        raise Invalid(f"{function.__qualname__}: another process cannot import it; it is not at the top of a module")
+    return Isolation.PROCESS
+
+
+class Arguments:
+    """A handler's parameters as JSON, checked against its annotations on the way in and on the way out."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._of = function.__qualname__
+        try:
+            self._signature = inspect.signature(function, eval_str=True)
+        except (NameError, AttributeError, TypeError, ValueError, SyntaxError) as error:
+            raise Invalid(f"{self._of}: its annotations cannot be read: {error}") from None
+        self.names = tuple(self._signature.parameters)
+        members = [self._member(parameter) for parameter in self._signature.parameters.values()]
+        answer = self._signature.return_annotation
+        self.result: Any = Any if answer is self._signature.empty else _without_requests(answer)
+        try:
+            shape = msgspec.defstruct("Arguments", members, kw_only=True, forbid_unknown_fields=True)
+            self._decoder = msgspec.json.Decoder(shape)
+            msgspec.json.Decoder(self.result)
+            self._refuse_custom(shape, self.result)
+        except TypeError as error:
+            raise Invalid(f"{self._of}: {error}") from None
+
+    def _member(self, parameter: inspect.Parameter) -> tuple[str, Any] | tuple[str, Any, Any]:
+        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            raise Invalid(f"{self._of}: a task's parameters have names, {parameter} has none")
+        if parameter.annotation is parameter.empty and parameter.name == self.names[0] in ("self", "cls"):
+            raise Invalid(f"{self._of}: a task is a function, not a method; nobody could give it its {parameter.name}")
+        kind = Any if parameter.annotation is parameter.empty else parameter.annotation
+        if parameter.default is parameter.empty:
+            return (parameter.name, kind)
+        # What is left out stays out: the default is the handler's, on the day it runs.
+        return (parameter.name, Union[kind, msgspec.UnsetType], msgspec.UNSET)  # noqa: UP007
+
+    def _refuse_custom(self, *kinds: Any) -> None:
+        for found in _parts(type_info(kind) for kind in kinds):
+            if isinstance(found, CustomType) and found.cls is not object:
+                raise Invalid(f"{self._of}: a {found.cls.__qualname__} cannot be made of JSON")
+
+    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments of a call, by name."""
+        try:
+            return self._signature.bind(*args, **kwargs).arguments
+        except TypeError as error:
+            raise Invalid(f"{self._of}: {error}") from None
+
+    def filled(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments, and the defaults of those left out."""
+        bound = inspect.BoundArguments(self._signature, dict(arguments))
+        bound.apply_defaults()
+        return bound.arguments
+
+    def encode(self, arguments: Mapping[str, Any]) -> str:
+        """Arguments as JSON text; `Invalid` if they are no JSON, or not what the annotations say."""
+        try:
+            text = msgspec.json.encode(arguments)
+            if b"null" in text:  # it may stand for a NaN, which JSON does not have
+                _strict_encode(msgspec.to_builtins(arguments, str_keys=True))
+            self._decoder.decode(text)
+        except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as error:
+            raise Invalid(f"{self._of}: arguments: {error}") from None
+        return text.decode()
+
+    def decode(self, ext: str) -> dict[str, Any]:
+        """The arguments to call the handler with; `Invalid` if it would not understand them."""
+        try:
+            shape = self._decoder.decode(ext)
+        except (ValueError, RecursionError, msgspec.MsgspecError) as error:
+            raise Invalid(f"{self._of}: arguments: {error}") from None
+        return {name: value for name in self.names if (value := getattr(shape, name)) is not msgspec.UNSET}
+
+
+def _without_requests(answer: Any) -> Any:
+    """A handler's result, without what it may say to Headgate in its place: `dict | Snooze` gives a dict."""
+    if get_origin(answer) not in (Union, UnionType):
+        return answer
+    results = [kind for kind in get_args(answer) if not getattr(kind, "__module__", "").startswith("headgate.")]
+    return reduce(or_, results) if results else None
+
+
+def _parts(found: Iterable[Any]) -> Iterator[Any]:
+    """A description of types, and those it is made of, each once."""
+    seen: set[int] = set()
+    waiting = list(found)
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, tuple):
+            waiting.extend(part)
+        elif isinstance(part, msgspec.Struct) and id(part) not in seen:
+            seen.add(id(part))
+            waiting.extend(getattr(part, name) for name in part.__struct_fields__)
+            yield part
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """A function that does tasks of one type, and the defaults of its tasks."""
+
+    function: Callable[..., Any]
+    type: TaskType
+    arguments: Arguments
+    isolation: Isolation
+    memory_megabytes: float = MEMORY_MEGABYTES
+    priority: int = DEFAULT_PRIORITY
+    mutex: str | None = None  # these three are templates: `subscription:{subscription_id}`
+    rate_key: str | None = None
+    unique_key: str | None = None
+
+    @property
+    def code(self) -> str:
+        return self.type.code
+
+    @property
+    def place(self) -> str:
+        """`module:name`, from where another process can import the function."""
+        return f"{self.function.__module__}:{self.function.__qualname__}"
+
+    def __post_init__(self) -> None:
+        check(NewTask(self.code, priority=self.priority))
+        if not self.memory_megabytes > 0:
+            raise Invalid(f"{self.code}: memory_megabytes is above 0")
+        for template in (self.mutex, self.rate_key, self.unique_key):
+            for field in _fields(self.code, template):
+                if field.split(".")[0].split("[")[0] not in self.arguments.names:
+                    raise Invalid(f"{self.code}: {template!r} names {field!r}, which is none of its parameters")
+
+
+def _fields(code: str, template: str | None) -> list[str]:
+    """What a template names, in its formats too (`{page:{width}}`)."""
+    try:
+        parts = list(string.Formatter().parse(template or ""))
+    except ValueError as error:
+        raise Invalid(f"{code}: {template!r} is no template: {error}") from None
+    named = [(field, form) for _, field, form, _ in parts if field is not None]
+    return [name for field, form in named for name in (field, *_fields(code, form))]
+
+
+def fill(template: str | None, arguments: Mapping[str, Any]) -> str | None:
+    """A template with the arguments of one call in it."""
+    if template is None:
+        return None
+    try:
+        return template.format_map(arguments)
+    except (LookupError, AttributeError, TypeError, ValueError) as error:
+        raise Invalid(f"{template!r} cannot be filled in: {error}") from None
+
+
+class Registry:
+    """The handlers of one program, each under its type's code."""
+
+    def __init__(self) -> None:
+        self._handlers: dict[str, Handler] = {}
+        self.edition = 0  # moves with every handler that is added
+
+    def add(self, handler: Handler) -> None:
+        known = self._handlers.get(handler.code)
+        if known is not None and known.place != handler.place:
+            raise Invalid(f"two handlers for {handler.code}: {known.place} and {handler.place}")
+        self._handlers = {**self._handlers, handler.code: handler}  # whole: another thread may be going through it
+        self.edition += 1
+
+    def __getitem__(self, code: str) -> Handler:
+        return self._handlers[code]
+
+    def get(self, code: str) -> Handler | None:
+        return self._handlers.get(code)
+
+    def __iter__(self) -> Iterator[Handler]:
+        return iter(self._handlers.values())
+
+    def __len__(self) -> int:
+        return len(self._handlers)
+
+
+def load_module(name: str) -> Any:
+    """The module a person named, from the folder they are in or anywhere Python looks."""
+    if "" not in sys.path and "." not in sys.path:
+        sys.path.insert(0, "")
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (name == error.name or name.startswith(error.name + ".")):
+            raise Invalid(f"no module {name}") from None
+        raise

@@ -1,0 +1,179 @@
+"""Run an app's tasks inside a test: in memory, in order, by a clock that the test moves."""
+
+import asyncio
+import inspect
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import copy_context
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+
+from headgate.app import Headgate
+from headgate.core.errors import Invalid
+from headgate.core.machine import Raised
+from headgate.core.states import State
+from headgate.core.task import Execution
+from headgate.service import inline
+from headgate.settings import utc_now
+from headgate.store import open_store
+from headgate.store.base import Store
+from headgate.store.claims import ClaimRequest, Outcome
+from headgate.store.reports import Filter
+from headgate.worker.context import Context, Interrupted, Paused, Reporter, current
+from headgate.worker.reports import LoopReporter, Reports, ThreadReporter
+from headgate.worker.run import Run, answered, raised
+
+T = TypeVar("T")
+MOST_EXECUTIONS = 10_000
+LEASE_SECONDS = 1e9  # a test may let years go by
+A_LITTLE_LATER = timedelta(milliseconds=1)  # a bucket's next token is reckoned in fractions
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """One execution: of which task, of which type, and what the task was when it had ended."""
+
+    id: int
+    type: str
+    status: State
+    error: str | None = None  # the first line of it
+
+
+@contextmanager
+def sandbox(app: Headgate, *, now: datetime | None = None) -> Iterator["Box"]:
+    """Bind `app` to an empty store in memory for a while; nothing of its own store is read or written.
+
+    Time stands still, at `now` if that is given, until the box is told to move it.
+    """
+    if now is not None and now.tzinfo is None:
+        raise Invalid("now is a time with a time zone")
+    before = None if app._ours else app._store  # one that somebody bound: a sandbox around this one
+    box = Box(app, now or utc_now())
+    try:
+        yield box
+    finally:
+        app.close()
+        if before is not None:
+            app.bind(before)
+        box.close()
+
+
+class Box:
+    """An app's tasks, and the time by which they run."""
+
+    def __init__(self, app: Headgate, now: datetime) -> None:
+        self.now = now
+        empty = open_store("sqlite://", lambda: self.now)
+        empty.migrate()
+        app.bind(empty)
+        self.store: Store = app.store  # the same, and it knows the app's types
+        self._app = app
+        self._worker_id = self.store.register("sandbox", lease_seconds=LEASE_SECONDS)
+        self._runner = asyncio.Runner()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="headgate sandbox")
+
+    def close(self) -> None:
+        self._thread.shutdown()
+        self._runner.close()
+        self.store.close()
+
+    def advance(self, seconds: float) -> None:
+        """Let time go by. Nothing runs by itself."""
+        if seconds < 0:
+            raise Invalid("time goes forward")
+        self.now += timedelta(seconds=seconds)
+
+    def drain(self, *, through: float = 0.0) -> list[Ran]:
+        """Run everything that is due, one after the other, children and all; what ran, in its order.
+
+        `through` lets that many seconds go by meanwhile, from one start time to the next, so that delayed tasks and
+        retries run at their time too. Handlers run here, one at a time: one that waits for another task waits in vain.
+        """
+        if through < 0:
+            raise Invalid("time goes forward")
+        return self._away_from_any_loop(lambda: self._drain(self.now + timedelta(seconds=through)))
+
+    def _away_from_any_loop(self, work: Callable[[], T]) -> T:
+        """Here, or in a thread if an event loop runs here: handlers that are no coroutines may start one."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return work()
+        return self._thread.submit(copy_context().run, work).result()
+
+    def _drain(self, end: datetime) -> list[Ran]:
+        ran: list[Ran] = []
+        while True:
+            while (execution := self._next()) is not None:
+                if len(ran) == MOST_EXECUTIONS:
+                    raise RuntimeError(
+                        f"{MOST_EXECUTIONS:,} executions and no end: does a task repeat itself for ever?"
+                    )
+                ran.append(self._execute(execution))
+            moment = self._next_moment()
+            if moment is None or moment > end:
+                self.now = max(self.now, end)
+                return ran
+            self.now = moment
+
+    def _next(self) -> Execution | None:
+        self.store.bring_due()
+        codes = frozenset(handler.code for handler in self._app.registry)
+        claimed = self.store.claim(ClaimRequest(self._worker_id, 1, types=codes))
+        return claimed.executions[0] if claimed.executions else None
+
+    def _next_moment(self) -> datetime | None:
+        """When something may run that cannot now: a start time, or a token of a rate limit."""
+        ahead = self.store.next_due()
+        moments = [] if ahead is None else [self.now + timedelta(seconds=ahead)]
+        for task in self.store.find(Filter(status=(State.QUEUED,)), limit=200).items:
+            shut = [gate for gate in self.store.why(task.id) if not gate.open]
+            moments += [gate.until + A_LITTLE_LATER for gate in shut if gate.until is not None]
+        return min((moment for moment in moments if moment > self.now), default=None)
+
+    def _execute(self, execution: Execution) -> Ran:
+        run = Run(execution, self._app.registry[execution.type])
+        rules = self.store.type_of(execution.type)
+        try:
+            answer = self._call(run)
+        except (Exception, asyncio.CancelledError, Paused, Interrupted) as error:  # Ctrl-C is the test's own
+            event = raised(run, error, rules)
+        else:
+            event = answered(run, answer, rules)
+        if event is not None:
+            self.store.settle([Outcome(execution, event)])
+        task = self.store.get(execution.id)
+        error_line = event.error.partition("\n")[0] if isinstance(event, Raised) else None
+        return Ran(execution.id, execution.type, task.status, error_line)
+
+    def _call(self, run: Run) -> Any:
+        """The handler's answer, from a context in which it finds its own."""
+        if inspect.iscoroutinefunction(run.handler.function):
+            return self._runner.run(self._coroutine(run), context=copy_context())
+        return copy_context().run(self._function, run)
+
+    async def _coroutine(self, run: Run) -> Any:
+        task = asyncio.current_task()
+        assert task is not None
+        run.interrupt = task.cancel
+        try:
+            arguments, context = self._begin(run, LoopReporter(Reports(self.store, inline, run), inline))
+            answer = await run.handler.function(**arguments)
+            await context.last_words()
+        finally:
+            await asyncio.sleep(0)  # reports that it did not wait for are made all the same
+        return answer
+
+    def _function(self, run: Run) -> Any:
+        arguments, context = self._begin(run, ThreadReporter(Reports(self.store, inline, run)))
+        answer = run.handler.function(**arguments)
+        context.last_words()
+        return answer
+
+    def _begin(self, run: Run, reporter: Reporter) -> tuple[dict[str, Any], Context]:
+        saved = self.store.checkpoints(run.execution.id)
+        run.context = context = Context(run.execution, reporter, saved, lambda: self.now.timestamp())
+        current.set(context)
+        return run.handler.arguments.decode(run.execution.ext), context

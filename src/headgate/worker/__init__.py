@@ -1,0 +1,1 @@
+"""Executing tasks: a worker claims them, runs their handlers and settles how they ended."""

@@ -1,0 +1,167 @@
+"""What a handler sees of the task it does: progress, log lines, checkpoints, sub-tasks, and whether to stop."""
+
+from collections.abc import Callable, Generator, Sequence
+from contextvars import ContextVar
+from typing import Any, Generic, Protocol, TypeVar
+
+import msgspec
+
+from headgate.client import Call, Task
+from headgate.core.errors import Invalid
+from headgate.core.task import Execution, check_json
+
+T_co = TypeVar("T_co", covariant=True)
+R = TypeVar("R")
+PROGRESS_SECONDS = 0.1  # a loop may report each step: this is how often it is written down
+
+
+class Answer(Protocol[T_co]):
+    """What a report gives back: done when it returns in a thread or a process, awaited in a coroutine."""
+
+    def __await__(self) -> Generator[Any, None, T_co]: ...
+    def result(self) -> T_co: ...
+
+
+class Done(Generic[R]):
+    """An answer that is there already."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: R) -> None:
+        self._value = value
+
+    def __await__(self) -> Generator[Any, None, R]:
+        return self._value
+        yield  # what makes this a generator
+
+    def result(self) -> R:
+        return self._value
+
+
+class Paused(BaseException):
+    """Raised in a handler at a checkpoint, when somebody asked for a pause: the way out, not an error."""
+
+
+class Interrupted(BaseException):
+    """Raised in a handler's thread when it has to stop: cancelled, overdue, or the worker shuts down."""
+
+
+class Reporter(Protocol):
+    """Where a handler's reports go; each is written under the execution's exec_id."""
+
+    def progress(self, progress: str) -> Answer[None]: ...
+    def log(self, level: str, message: str) -> Answer[None]: ...
+    def checkpoint(self, name: str, state: str) -> Answer[None]: ...
+    def submit(self, calls: Sequence[Call[Any]]) -> Answer[list[Task[Any]]]: ...
+
+
+class Context:
+    """The task at hand. In a coroutine await what its methods give back; elsewhere they are done when they return."""
+
+    def __init__(
+        self, execution: Execution, reporter: Reporter, saved: dict[str, str], monotonic: Callable[[], float]
+    ) -> None:
+        self._execution = execution
+        self._reporter = reporter
+        self._saved = saved
+        self._monotonic = monotonic
+        self._reported_at = -PROGRESS_SECONDS
+        self._unreported: str | None = None
+        self.cancelled = False
+
+    @property
+    def task_id(self) -> int:
+        return self._execution.id
+
+    @property
+    def exec_id(self) -> str:
+        """Names this execution; every write made for it is fenced by it."""
+        return self._execution.exec_id
+
+    @property
+    def attempt(self) -> int:
+        """Grows with every execution of the task: a fence for systems outside."""
+        return self._execution.attempt
+
+    @property
+    def correlation_id(self) -> str | None:
+        return self._execution.correlation_id
+
+    @property
+    def tenant_id(self) -> int:
+        return self._execution.tenant_id
+
+    @property
+    def creator(self) -> int:
+        return self._execution.creator
+
+    def progress(self, done: float | None = None, total: float | None = None, note: str | None = None) -> Answer[None]:
+        """Say how far it is. Of many reports in a row some are skipped, never the last."""
+        said = {"done": done, "total": total, "note": note}
+        told = msgspec.json.encode({key: value for key, value in said.items() if value is not None}).decode()
+        check_json("progress", told)
+        now = self._monotonic()
+        if now - self._reported_at < PROGRESS_SECONDS:
+            self._unreported = told
+            return Done(None)
+        self._reported_at, self._unreported = now, None
+        return self._reporter.progress(told)
+
+    def log(self, message: str, level: str = "info") -> Answer[None]:
+        """Keep a line with the task."""
+        return self._reporter.log(level, message)
+
+    def checkpoint(self, name: str, state: Any) -> Answer[None]:
+        """Save a named state that the task's next execution can `restore`. Here, and only here, a pause takes hold."""
+        try:
+            text = msgspec.json.encode(state).decode()
+        except (TypeError, ValueError, RecursionError) as error:
+            raise Invalid(f"checkpoint {name!r}: {error}") from None
+        self._saved[name] = text
+        return self._reporter.checkpoint(name, text)
+
+    def restore(self, name: str, default: Any = None) -> Any:
+        """What was saved under this name, by this execution or one before it."""
+        return msgspec.json.decode(self._saved[name]) if name in self._saved else default
+
+    def submit(self, call: Call[R]) -> Answer[Task[R]]:
+        """Submit a child: this task ends when its children have."""
+        return _First(self._reporter.submit([self._adopt(call)]))
+
+    def submit_many(self, calls: Sequence[Call[R]]) -> Answer[list[Task[R]]]:
+        """Submit children, all or none."""
+        return self._reporter.submit([self._adopt(call) for call in calls])
+
+    def last_words(self) -> Answer[None]:
+        """Report the progress that was skipped."""
+        told, self._unreported = self._unreported, None
+        return Done(None) if told is None else self._reporter.progress(told)
+
+    def _adopt(self, call: Call[R]) -> Call[R]:
+        return call.under(self._execution.id, self._execution.tenant_id, self._execution.correlation_id)
+
+
+class _First(Generic[R]):
+    """The first of an answer of many."""
+
+    __slots__ = ("_answer",)
+
+    def __init__(self, answer: Answer[list[R]]) -> None:
+        self._answer = answer
+
+    def __await__(self) -> Generator[Any, None, R]:
+        return (yield from self._answer.__await__())[0]
+
+    def result(self) -> R:
+        return self._answer.result()[0]
+
+
+current: ContextVar[Context] = ContextVar("headgate_context")
+
+
+def context() -> Context:
+    """The context of the task that is running here; `LookupError` outside of one."""
+    try:
+        return current.get()
+    except LookupError:
+        raise LookupError("no task is running here: headgate.context() is for handlers") from None

@@ -1,0 +1,209 @@
+"""The slots of one kind of execution: filled by claims, emptied by settling, in one transaction where both are due."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Collection
+
+from headgate.core.errors import HeadgateError, Unavailable, WorkerLost
+from headgate.core.machine import Event, GivenBack, Raised
+from headgate.core.task import Execution
+from headgate.service import Aside, wait
+from headgate.settings import draw
+from headgate.store.base import Store
+from headgate.store.claims import Claimed, ClaimRequest, Outcome
+from headgate.worker.run import Run, Stop
+
+log = logging.getLogger("headgate.worker")
+FEEDERS = 2  # one is with the database while the other's tasks run
+GATHER_SECONDS = 0.001
+BUSY_SECONDS = 0.005
+LONGEST_BACKOFF_SECONDS = 5.0
+
+
+class Pool:
+    """`slots` executions of some types at once. `launch` starts one, and calls `ended` when it is over."""
+
+    def __init__(
+        self,
+        store: Store,
+        aside: Aside,
+        types: Collection[str],
+        slots: int,
+        launch: Callable[[Execution], Run],
+        poll_seconds: float,
+        lost: Callable[[], None],
+    ) -> None:
+        self.types = frozenset(types)
+        self.slots = slots
+        self.held: dict[int, Run] = {}
+        self._store = store
+        self._aside = aside
+        self._launch = launch
+        self._poll = poll_seconds
+        self._lost = lost
+        self._worker_id = 0
+        self._claiming = False
+        self._ended: list[Outcome] = []
+        self._settling = 0  # held, but on their way out
+        self._reserved = 0  # slots that claims under way may fill
+        self._busy = 0  # feeders with the database
+        self._woken = asyncio.Event()
+        self._changed = asyncio.Event()
+        self._claim_at = 0.0
+        self._failures = 0
+        self._strays = False  # a claim may have been made that we never heard of
+
+    def begin_claiming(self, worker_id: int) -> None:
+        self._worker_id = worker_id
+        self._claiming, self._claim_at = True, 0.0
+        self._woken.set()
+
+    def stop_claiming(self) -> None:
+        self._claiming = False
+        self._woken.set()
+
+    def wake(self) -> None:
+        """There may be something to claim."""
+        if not self._failures:
+            self._claim_at = 0.0
+            self._woken.set()
+
+    def stop_all(self, reason: Stop) -> None:
+        for run in list(self.held.values()):
+            run.stop(reason)
+
+    def ended(self, run: Run, event: Event | None) -> None:
+        """An execution is over; None: nobody is to hear of it."""
+        if event is None:
+            self._forget(run.execution)
+        else:
+            self._ended.append(Outcome(run.execution, event))
+        self._woken.set()
+        self._changed.set()
+
+    def give_back_all(self) -> None:
+        """Hand back whatever is still held, though its handler has not ended: the process is about to."""
+        settling = {outcome.execution.exec_id for outcome in self._ended}
+        for run in self.held.values():
+            if run.execution.exec_id not in settling:
+                self._ended.append(Outcome(run.execution, GivenBack()))
+        self._woken.set()
+
+    async def emptied(self) -> None:
+        """Until nothing is held, nothing is to be settled and nothing is with the store."""
+        while not self.empty:
+            self._changed.clear()
+            await self._changed.wait()
+
+    @property
+    def empty(self) -> bool:
+        return not (self.held or self._ended or self._busy)
+
+    async def serve(self) -> None:
+        """Claim and settle until cancelled."""
+        async with asyncio.TaskGroup() as feeders:
+            for _ in range(FEEDERS):
+                feeders.create_task(self._feed())
+
+    async def _feed(self) -> None:
+        while True:
+            self._woken.clear()
+            if self._ended and len(self._ended) < len(self.held):
+                await asyncio.sleep(GATHER_SECONDS)  # what ends together is settled together
+            pause = self._pause()
+            if pause > 0:
+                await wait(self._woken, pause)
+                continue
+            self._busy += 1
+            try:
+                await self._cycle()
+            finally:
+                self._busy -= 1
+                self._woken.set()
+                self._changed.set()
+
+    def _pause(self) -> float:
+        """How long there is nothing to do."""
+        if self._busy and (self._failures or self._strays):
+            return self._poll  # one at a time, until all is well again
+        left = self._claim_at - time.monotonic()
+        if self._failures:
+            return left
+        if self._ended:
+            return 0.0
+        return left if self._claiming and self._room() else self._poll
+
+    def _room(self) -> int:
+        """How many a feeder may claim: its share of the slots, so that there is something left for the other."""
+        free = self.slots - (len(self.held) - self._settling) - self._reserved
+        return max(min(free, -(-self.slots // FEEDERS)), 0) if self._claiming else 0
+
+    async def _cycle(self) -> None:
+        outcomes, self._ended = self._ended, []
+        self._settling += len(outcomes)
+        want, worker_id = self._room(), self._worker_id
+        request = ClaimRequest(worker_id, want, types=self.types) if want else None
+        self._reserved += want
+        try:
+            if self._strays:
+                await self._aside(self._store.give_back_strays, self._worker_id, self.types, set(self.held))
+                self._strays = False
+            claimed = await self._settle_and_claim(outcomes, request)
+        except WorkerLost:
+            self._ended[:0] = outcomes
+            if worker_id == self._worker_id:  # else it has signed on anew meanwhile
+                self._claiming = False
+                self._lost()
+        except Exception as error:  # whatever it was, what has ended is not forgotten
+            self._ended[:0] = outcomes
+            self._strays = True
+            self._back_off(error)
+        else:
+            self._failures = 0
+            self._refill(outcomes, want, claimed)
+        finally:
+            self._settling -= len(outcomes)
+            self._reserved -= want
+
+    async def _settle_and_claim(self, outcomes: list[Outcome], request: ClaimRequest | None) -> Claimed:
+        try:
+            claimed: Claimed = (await self._aside(self._store.settle_and_claim, outcomes, request))[1]
+        except (Unavailable, WorkerLost):
+            raise
+        except HeadgateError as error:  # one of the reports cannot be written: it fails, the others are not held up
+            log.error("a batch of %d reports was refused: %s", len(outcomes), error)
+            for outcome in outcomes:
+                await self._settle_alone(outcome)
+            return Claimed([], busy=True)
+        return claimed
+
+    async def _settle_alone(self, outcome: Outcome) -> None:
+        try:
+            await self._aside(self._store.settle, [outcome])
+        except (Unavailable, WorkerLost):
+            raise
+        except HeadgateError as error:
+            await self._aside(self._store.settle, [Outcome(outcome.execution, Raised(str(error)))])
+
+    def _refill(self, outcomes: list[Outcome], want: int, claimed: Claimed) -> None:
+        for outcome in outcomes:
+            self._forget(outcome.execution)
+        for execution in claimed.executions:
+            self.held[execution.id] = self._launch(execution)
+        if claimed.busy:
+            self._claim_at = time.monotonic() + BUSY_SECONDS * (0.4 + 1.6 * draw())
+        elif want and len(claimed.executions) < want:
+            self._claim_at = time.monotonic() + self._poll * (0.9 + 0.2 * draw())
+
+    def _forget(self, execution: Execution) -> None:
+        run = self.held.get(execution.id)
+        if run is not None and run.execution.exec_id == execution.exec_id:
+            del self.held[execution.id]
+
+    def _back_off(self, error: Exception) -> None:
+        if self._failures == 0:
+            log.warning("cannot claim or settle, trying again: %s", error, exc_info=not isinstance(error, Unavailable))
+        self._failures += 1
+        longest = min(0.1 * 2.0**self._failures, LONGEST_BACKOFF_SECONDS)
+        self._claim_at = time.monotonic() + longest * (0.5 + 0.5 * draw())

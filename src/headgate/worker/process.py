@@ -1,0 +1,147 @@
+"""A task in a process of its own: started, listened to, watched for its memory, and killed as a tree."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import sys
+from typing import Any
+
+import msgspec
+import psutil
+
+from headgate.core.errors import HeadgateError, StaleExecution
+from headgate.core.machine import Event, LeaseLost
+from headgate.core.task import NewTask, TaskType
+from headgate.registry import Isolation
+from headgate.service import Aside
+from headgate.store.base import Store
+from headgate.worker.child import EVENTS, Order
+from headgate.worker.reports import Reports
+from headgate.worker.run import Run, Stop, raised
+
+WATCH_SECONDS = 0.2
+GRACE_SECONDS = 2.0
+LONGEST_LINE = 4 * 1024 * 1024
+
+
+async def execute(run: Run, rules: TaskType, store: Store, aside: Aside) -> Event | None:
+    """Run the handler in a new process; what happened."""
+    saved = await aside(store.checkpoints, run.execution.id) if run.execution.attempt > 1 else {}
+    ours, theirs = socket.socketpair()
+    with theirs:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "headgate.worker.child", str(theirs.fileno()), str(os.getpid()),
+            stdin=asyncio.subprocess.DEVNULL, pass_fds=[theirs.fileno()], start_new_session=True,
+        )  # fmt: skip
+    child = Child(run, process, Reports(store, aside, run), aside)
+    run.interrupt = child.interrupt
+    if run.stopped is not None:  # meanwhile
+        child.interrupt()
+    reader, writer = await asyncio.open_connection(sock=ours, limit=LONGEST_LINE)
+    watch = asyncio.create_task(child.watch_memory())
+    try:
+        writer.write(msgspec.json.encode(Order.of(run, rules, saved)) + b"\n")
+        event = await child.listen(reader, writer)
+    finally:
+        watch.cancel()
+        child.kill()
+        await process.wait()
+        child.reap()
+        writer.close()
+    if run.stopped is not None and (event is None or type(event).__name__ == "GivenBack"):
+        return raised(run, RuntimeError("its process was ended"), rules)
+    return event or child.loss()
+
+
+class Child:
+    """The process of one execution, seen from outside."""
+
+    def __init__(self, run: Run, process: asyncio.subprocess.Process, reports: Reports, aside: Aside) -> None:
+        self._run = run
+        self._process = process
+        self._reports = reports
+        self._aside = aside
+        self._seen: dict[int, psutil.Process] = {}
+        self._too_much = 0.0
+        limited = run.handler.isolation is Isolation.PROCESS  # else it is here on suspicion only
+        self._most = run.handler.memory_megabytes if limited else float("inf")
+        with contextlib.suppress(psutil.Error):
+            self._seen[process.pid] = psutil.Process(process.pid)
+
+    def interrupt(self) -> None:
+        """Ask it to stop; it is killed if it does not do so soon."""
+        with contextlib.suppress(ProcessLookupError):
+            self._process.terminate()
+        asyncio.get_running_loop().call_later(GRACE_SECONDS, self.kill)
+
+    def kill(self) -> None:
+        """Kill it with everything it started."""
+        if self._process.returncode is None:
+            self._look()
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+        for process in self._seen.values():
+            with contextlib.suppress(psutil.Error):  # psutil tells a pid that somebody else has by now
+                process.kill()
+
+    def reap(self) -> None:
+        """Let no zombie of it remain: what it left behind is our child by now."""
+        for pid in self._seen:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+
+    def loss(self) -> LeaseLost:
+        """Why it ended without a word."""
+        if self._too_much:
+            most = self._most
+            return LeaseLost(f"its process used {self._too_much:.0f} MB of memory, {most:g} at most")
+        code = self._process.returncode or 0
+        if code < 0:
+            return LeaseLost(f"its process was killed by {signal.Signals(-code).name}")
+        return LeaseLost(f"its process ended with exit code {code} and without a word")
+
+    async def watch_memory(self) -> None:
+        most = self._most
+        while True:
+            await asyncio.sleep(WATCH_SECONDS)
+            used = self._look() / 1e6
+            if used > most:
+                self._too_much = used
+                self.kill()
+                return
+
+    def _look(self) -> int:
+        """Note every process of the tree; the memory they hold."""
+        root = self._seen.get(self._process.pid)
+        with contextlib.suppress(psutil.Error):
+            self._seen |= {found.pid: found for found in (root.children(recursive=True) if root else ())}
+        held = 0
+        for process in self._seen.values():
+            with contextlib.suppress(psutil.Error):
+                held += process.memory_info().rss
+        return held
+
+    async def listen(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Event | None:
+        """Do what the child asks for until it says what happened; None if it ends without that."""
+        with contextlib.suppress(ConnectionError):
+            while line := await reader.readline():
+                kind, said = msgspec.json.decode(line)
+                if kind in EVENTS:
+                    return msgspec.convert(said, EVENTS[kind])
+                writer.write(msgspec.json.encode(await self._serve(kind, said)) + b"\n")
+        return None
+
+    async def _serve(self, kind: str, said: Any) -> dict[str, Any]:
+        try:
+            if kind == "submit":
+                made = await self._aside(self._reports.make, msgspec.convert(said, list[NewTask]))
+                return {"made": [(done.id, done.created) for done in made]}
+            self._run.hear(await self._aside(self._reports.tell, kind, said))
+        except StaleExecution as error:
+            self._run.stop(Stop.LOST)
+            return {"stale": True, "error": str(error)}
+        except HeadgateError as error:
+            return {"error": str(error), "pausing": False}
+        return {"pausing": self._run.pausing}

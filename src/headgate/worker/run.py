@@ -1,0 +1,126 @@
+"""One execution under way: what runs, why it must stop, and what came of it."""
+
+import asyncio
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any
+
+import msgspec
+
+from headgate.core.errors import HeadgateError, Invalid
+from headgate.core.machine import CancelReached, Event, GivenBack, PauseReached, Raised, Returned, Snoozed
+from headgate.core.retry import Retry, delay_after
+from headgate.core.task import Execution, TaskType, check_json, clip
+from headgate.registry import Handler
+from headgate.settings import draw, utc_now
+from headgate.store.claims import Control
+from headgate.worker.context import Context, Paused
+
+
+class Stop(Enum):
+    """Why an execution has to end before its handler does."""
+
+    CANCEL = auto()  # somebody asked for it
+    TIMEOUT = auto()
+    DRAIN = auto()  # the worker shuts down, or may have lost its lease: somebody else goes on
+    LOST = auto()  # the task is another execution's by now
+
+
+@dataclass(frozen=True, slots=True)
+class Snooze:
+    """Given back by a handler: run me again in `delay` seconds; nothing failed."""
+
+    delay: float
+
+
+class Run:
+    """An execution, its handler and its context; `interrupt` ends the handler, however it runs."""
+
+    __slots__ = ("context", "execution", "handler", "interrupt", "pausing", "stopped", "task")
+
+    def __init__(self, execution: Execution, handler: Handler) -> None:
+        self.execution = execution
+        self.handler = handler
+        self.context: Context | None = None
+        self.stopped: Stop | None = None
+        self.pausing = False  # obeyed at the next checkpoint
+        self.task: asyncio.Task[None] | None = None  # kept, or nobody else might keep it alive
+        self.interrupt: Callable[[], object] = lambda: None
+
+    def stop(self, reason: Stop) -> None:
+        """End the handler. The first reason counts, but that the task was lost overrules every other."""
+        if self.stopped is None or reason is Stop.LOST:
+            self.stopped = reason
+            if self.context is not None:
+                self.context.cancelled = True
+            self.interrupt()
+
+    def hear(self, control: Control) -> None:
+        """Do what a report was answered with."""
+        if control.cancel:
+            self.stop(Stop.CANCEL)
+        self.pausing |= control.pause
+
+
+def answered(run: Run, answer: Any, rules: TaskType) -> Event | None:
+    """What happened when the handler gave back `answer`; None if that is nobody's business any more."""
+    if run.stopped is Stop.LOST:
+        return None
+    match answer:
+        case None:
+            return Returned()
+        case Snooze(delay):
+            return Snoozed(max(delay, 0.0))
+        case Retry():
+            return _failed(run, answer, rules)
+        case _:
+            return _returned(run, answer, rules)
+
+
+def _returned(run: Run, answer: Any, rules: TaskType) -> Event:
+    try:
+        text = msgspec.json.encode(answer).decode()
+        check_json("result", text)
+    except (Invalid, TypeError, ValueError, RecursionError) as error:
+        return _failed(run, Invalid(f"the handler's result cannot be kept: {error}"), rules)
+    return Returned(text)
+
+
+def raised(run: Run, error: BaseException, rules: TaskType) -> Event | None:
+    """What happened when the handler ended with `error`; None if that is nobody's business any more."""
+    match run.stopped:
+        case Stop.LOST:
+            return None
+        case Stop.CANCEL:
+            return CancelReached()
+        case Stop.DRAIN:
+            return GivenBack()
+        case Stop.TIMEOUT:
+            return _failed(run, TimeoutError(f"it ran for more than {run.execution.timeout_seconds:g} s"), rules)
+    if isinstance(error, Paused):
+        return PauseReached()
+    return _failed(run, error, rules)
+
+
+def _failed(run: Run, error: BaseException, rules: TaskType) -> Event:
+    execution = run.execution
+    delay = delay_after(
+        rules.retry,
+        error,
+        execution.error_count,
+        draw(),
+        utc_now(),
+        unknown_errors=rules.unknown_errors,
+        retries=execution.max_error_count,
+    )
+    return Raised(told(error), delay)
+
+
+def told(error: BaseException) -> str:
+    """An error for people: what it is on the first line, where it came from below."""
+    head = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    if isinstance(error, HeadgateError | TimeoutError) and error.__traceback__ is None:
+        return head
+    return clip(head + "\n\n" + "".join(traceback.format_exception(error)))

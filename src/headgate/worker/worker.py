@@ -1,0 +1,215 @@
+"""A worker: claims tasks for its slots, runs their handlers, keeps its lease, and goes in good order."""
+
+import asyncio
+import logging
+import os
+import socket
+import time
+from collections.abc import Callable, Collection, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from headgate.core.errors import HeadgateError, Invalid, Unavailable
+from headgate.core.task import Execution
+from headgate.registry import Isolation, Registry
+from headgate.service import wait
+from headgate.settings import Settings
+from headgate.store.base import Store
+from headgate.store.claims import Control
+from headgate.store.workers import Asked
+from headgate.worker.beat import Beat
+from headgate.worker.executor import Executor
+from headgate.worker.orphans import adopt_orphans
+from headgate.worker.pool import Pool
+from headgate.worker.run import Run, Stop
+
+log = logging.getLogger("headgate.worker")
+CONCURRENCY = 100
+THREADS = 16
+GIVE_BACK_SECONDS = 5.0
+RETRY_SECONDS = 1.0
+
+
+class Worker:
+    """Executes the tasks of a registry's types until it is stopped."""
+
+    def __init__(
+        self,
+        store: Store,
+        registry: Registry,
+        settings: Settings,
+        *,
+        name: str | None = None,
+        concurrency: int = CONCURRENCY,
+        threads: int = THREADS,
+        children: int | None = None,
+    ) -> None:
+        if not len(registry):
+            raise Invalid("there is no task to work on: a module declares some with @app.task")
+        self.id = 0
+        self.name = name or f"{socket.gethostname()}-{os.getpid()}"
+        self.settings = settings
+        self.store = store
+        self._registry = registry
+        self._calls = ThreadPoolExecutor(16, thread_name_prefix="headgate store")
+        self._beat = Beat(
+            store,
+            settings.beat_seconds,
+            settings.lease_seconds,
+            held=lambda: [task_id for pool in self.pools for task_id in list(pool.held)],
+            asked=lambda asked: self._later(self._hear, asked),
+            lost=lambda: self._later(self._was_lost),
+            unsafe=lambda: self._later(self._stop_all, Stop.DRAIN),
+        )
+        self._executor = Executor(store, self.aside, self._later, threads)
+        slots = {Isolation.LOOP: concurrency, Isolation.THREAD: threads, Isolation.PROCESS: children or os.cpu_count()}
+        self.pools = [
+            self._pool(types, slots[isolation] or 1)
+            for isolation in Isolation
+            if (types := [handler.code for handler in registry if handler.isolation is isolation])
+        ]
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._signing_on: asyncio.Task[None] | None = None
+        self.signed_on = asyncio.Event()
+        self._stopping = asyncio.Event()
+        self._hurry = asyncio.Event()
+
+    def _pool(self, types: Collection[str], slots: int) -> Pool:
+        def launch(execution: Execution) -> Run:
+            run = Run(execution, self._registry[execution.type])
+            self._executor.start(run, pool.ended)
+            return run
+
+        pool = Pool(self.store, self.aside, types, slots, launch, self.settings.poll_seconds, self._beat.now)
+        return pool
+
+    async def aside(self, work: Any, *arguments: Any) -> Any:
+        """Run blocking work in a thread."""
+        return await asyncio.get_running_loop().run_in_executor(self._calls, work, *arguments)
+
+    # its life
+
+    async def run(self) -> None:
+        """Work until `stop`; then finish what runs, or hand it back when the time for that is up."""
+        self._loop = asyncio.get_running_loop()
+        adopt_orphans()
+        self.store.on_wake(lambda wakes: self._later(self._wake))
+        self.store.on_asked(lambda workers: self._beat.now() if self.id in workers else None)
+        self.store.listen()
+        await self._sign_on()
+        feeding = [asyncio.create_task(pool.serve()) for pool in self.pools]
+        stopping = asyncio.create_task(self._stopping.wait())
+        try:
+            await asyncio.wait([*feeding, stopping], return_when=asyncio.FIRST_COMPLETED)
+            await self._drain()
+        finally:
+            for task in (*feeding, stopping):
+                task.cancel()
+            await asyncio.gather(*feeding, stopping, return_exceptions=True)
+            await self.aside(self._beat.stop)
+            await self._sign_off()
+
+    def stop(self) -> None:
+        """Go in good order; asked a second time, at once."""
+        if self._stopping.is_set():
+            self._hurry.set()
+        self._stopping.set()
+        for pool in self.pools:
+            pool.stop_claiming()
+
+    @property
+    def stopping(self) -> bool:
+        return self._stopping.is_set()
+
+    def stop_from_thread(self) -> None:
+        """`stop`, from any thread."""
+        self._later(self.stop)
+
+    async def _sign_on(self) -> None:
+        """Take up a new lease, and begin to claim under it."""
+        types = [handler.code for handler in self._registry]
+        while not self._stopping.is_set():
+            begun = time.monotonic()
+            try:
+                self.id = await self.aside(self._register, types)
+            except Unavailable as error:
+                log.warning("cannot sign on, trying again: %s", error)
+                await wait(self._stopping, RETRY_SECONDS)
+                continue
+            if self._stopping.is_set():  # meanwhile: nothing more is claimed
+                return
+            self._beat.signed_on(self.id, begun)
+            for pool in self.pools:
+                pool.begin_claiming(self.id)
+            self.signed_on.set()
+            log.info("worker %d (%s) serves %s", self.id, self.name, ", ".join(sorted(types)))
+            return
+
+    def _register(self, types: list[str]) -> int:
+        return self.store.register(self.name, types=types, lease_seconds=self.settings.lease_seconds)
+
+    async def _drain(self) -> None:
+        if await self._emptied(self.settings.shutdown_seconds, unless=self._hurry):
+            return
+        self._stop_all(Stop.DRAIN)
+        if not await self._emptied(GIVE_BACK_SECONDS):
+            for pool in self.pools:  # a thread in C will not listen: it ends with the process, which is soon
+                pool.give_back_all()
+            await self._emptied(GIVE_BACK_SECONDS)
+
+    async def _emptied(self, seconds: float, unless: asyncio.Event | None = None) -> bool:
+        """Whether nothing is held, before the time is up or `unless` is set."""
+        waits = [asyncio.create_task(self._all_emptied()), asyncio.create_task((unless or asyncio.Event()).wait())]
+        await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        for waiting in waits:
+            waiting.cancel()
+        await asyncio.gather(*waits, return_exceptions=True)
+        return all(pool.empty for pool in self.pools)
+
+    async def _all_emptied(self) -> bool:
+        for pool in self.pools:
+            await pool.emptied()
+        return True
+
+    async def _sign_off(self) -> None:
+        try:
+            await self.aside(self.store.leave, self.id)
+        except HeadgateError as error:
+            log.warning("could not sign off: %s", error)
+        self._executor.close()
+        self._calls.shutdown(wait=False)
+
+    # what it hears
+
+    def _later(self, call: Callable[..., object], *arguments: Any) -> None:
+        """Call on the event loop, from any thread."""
+        try:
+            if self._loop is not None:
+                self._loop.call_soon_threadsafe(call, *arguments)
+        except RuntimeError:  # the loop has ended, and with it whoever would have listened
+            log.debug("nobody was told: the worker has ended")
+
+    def _wake(self) -> None:
+        for pool in self.pools:
+            pool.wake()
+
+    def _was_lost(self) -> None:
+        log.error("worker %d was declared lost: it stops everything and signs on anew", self.id)
+        self._stop_all(Stop.LOST)
+        self._signing_on = asyncio.create_task(self._sign_on())
+
+    def _stop_all(self, reason: Stop) -> None:
+        for pool in self.pools:
+            pool.stop_all(reason)
+
+    @property
+    def held(self) -> dict[int, Run]:
+        return {task_id: run for pool in self.pools for task_id, run in pool.held.items()}
+
+    def _hear(self, asked: Iterable[Asked]) -> None:
+        """Pass on what is asked of running tasks."""
+        held = self.held
+        for request in asked:
+            run = held.get(request.task_id)
+            if run is not None and run.execution.exec_id == request.exec_id:
+                run.hear(Control(request.cancel, request.pause))

@@ -1,0 +1,141 @@
+"""What a task is called with is JSON that its handler's annotations allow, checked before it is submitted."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import Enum
+from typing import Any, Literal
+from uuid import UUID
+
+import pytest
+
+from headgate import Headgate
+from headgate.core.errors import Invalid
+from headgate.core.task import MAX_JSON_BYTES, MAX_JSON_DEPTH
+from tests.app import elsewhere
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+@dataclass
+class Point:
+    x: int
+    y: float = 0.5
+
+
+def paint(
+    point: Point,
+    colour: Colour = Colour.RED,
+    at: datetime | None = None,
+    of: UUID | None = None,
+    mode: Literal["fast", "slow"] = "fast",
+    raw: bytes = b"",
+    pair: tuple[int, str] = (1, "a"),
+    sizes: dict[int, set[int]] | None = None,
+) -> None: ...
+
+
+def take(anything: Any, number: float = 1.0, pages: int = 1) -> None: ...
+
+
+@pytest.fixture
+def app() -> Headgate:
+    """A program whose store is in memory."""
+    return Headgate("sqlite://")
+
+
+def test_a_handler_gets_what_the_caller_gave(app):
+    """Spec: D3"""
+    given = {
+        "point": Point(3), "colour": Colour.RED, "at": datetime(2026, 3, 1, tzinfo=UTC), "of": UUID(int=5),
+        "mode": "slow", "raw": b"\0\xff", "pair": (1 << 70, "中文 \0"), "sizes": {1: {2, 3}},
+    }  # fmt: skip
+    call = app.task(paint).call(**given)
+    assert app.registry["paint"].arguments.decode(call.new.ext) == given
+    app.submit_sync(call)
+    app.close()
+
+
+def test_what_is_left_out_stays_out_so_that_the_default_is_the_handlers_own(app):
+    """Spec: D3"""
+    call = app.task(paint).call(Point(3))
+    assert call.new.ext == '{"point":{"x":3,"y":0.5}}'
+    assert app.registry["paint"].arguments.decode(call.new.ext) == {"point": Point(3)}
+
+
+def test_annotations_that_are_text_are_as_good(app):
+    """Spec: D3"""
+    fetch = app.task(elsewhere.fetch)
+    assert fetch.call(3, words=["a"]).new.ext == '{"page":3,"words":["a"]}'
+    with pytest.raises(Invalid, match=r"Expected `int`, got `str` - at `\$.page`"):
+        fetch.call("three")
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "message"),
+    [
+        ((), {}, "take: missing a required argument: 'anything'"),
+        ((1, 2.0, 3, 4), {}, "take: too many positional arguments"),
+        ((1,), {"colour": 2}, "take: got an unexpected keyword argument 'colour'"),
+        ((1,), {"anything": 1}, "take: multiple values for argument 'anything'"),
+        ((1,), {"pages": "1"}, r"take: arguments: Expected `int.*`, got `str` - at `\$.pages`"),
+        ((1,), {"pages": True}, r"Expected `int.*`, got `bool` - at `\$.pages`"),
+        ((1,), {"pages": 1.5}, r"Expected `int.*`, got `float` - at `\$.pages`"),
+        ((1,), {"number": None}, r"Expected `float.*`, got `null` - at `\$.number`"),
+        ((1,), {"number": float("nan")}, "Out of range float values are not JSON compliant"),
+        (([{"a": float("inf")}],), {}, "Out of range float values are not JSON compliant"),
+        ((object(),), {}, "Encoding objects of type object is unsupported"),
+        ((lambda: None,), {}, "Encoding objects of type function is unsupported"),
+        (("\ud800",), {}, "surrogates not allowed"),
+    ],
+)
+def test_arguments_the_handler_would_not_understand_are_refused_by_name(app, args, kwargs, message):
+    """Spec: D3"""
+    with pytest.raises(Invalid, match=message):
+        app.task(take).call(*args, **kwargs)
+
+
+def test_a_thing_within_itself_is_refused(app):
+    """Spec: D3"""
+    endless: list[Any] = []
+    endless.append(endless)
+    with pytest.raises(Invalid, match="take: arguments: "):
+        app.task(take).call(endless)
+
+
+def nested(depth: int) -> Any:
+    value: Any = None
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("x" * MAX_JSON_BYTES, f"ext is {MAX_JSON_BYTES + 15} bytes long, {MAX_JSON_BYTES} at most"),
+        (nested(MAX_JSON_DEPTH), f"ext is nested deeper than {MAX_JSON_DEPTH}"),
+    ],
+)
+def test_arguments_too_large_or_too_deep_are_refused_and_nothing_is_made(app, value, message):
+    """Spec: D3"""
+    declared = app.task(take)
+    with pytest.raises(Invalid, match=message):
+        declared.submit_sync(value)
+    assert app.store.find().items == []
+    assert declared.submit_sync(nested(MAX_JSON_DEPTH - 1)).created
+    app.close()
+
+
+def test_a_payload_from_elsewhere_is_checked_before_the_handler_sees_it(app):
+    """Spec: D3"""
+    arguments = app.task(take).handler.arguments
+    for ext, message in [
+        ("{}", "missing required field `anything`"),
+        ('{"anything": 1, "more": 2}', "unknown field `more`"),
+        ('{"anything": 1, "pages": "two"}', "Expected `int"),
+        ("[1]", "Expected `object`, got `array`"),
+    ]:
+        with pytest.raises(Invalid, match=message):
+            arguments.decode(ext)

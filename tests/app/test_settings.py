@@ -1,0 +1,118 @@
+"""Settings: file, .env, environment, flags; the later one wins, and a slip of the hand is named."""
+
+from pathlib import Path
+
+import pytest
+
+from headgate import Headgate
+from headgate.core.errors import Invalid
+from headgate.settings import Settings, load
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path
+
+
+def test_without_a_word_the_defaults_hold(folder):
+    """Spec: X6"""
+    assert load(folder=folder, environment={}) == Settings()
+    assert Settings().url == "sqlite:///headgate.db"
+
+
+def test_each_place_goes_before_the_one_behind_it(folder):
+    """Spec: X6"""
+    found = [load(folder=folder, environment={}).poll_seconds]
+    (folder / "headgate.toml").write_text("poll_seconds = 1\nlease_seconds = 60.5\n")
+    found.append(load(folder=folder, environment={}).poll_seconds)
+    (folder / ".env").write_text("HEADGATE_POLL_SECONDS=2\n")
+    found.append(load(folder=folder, environment={}).poll_seconds)
+    environment = {"HEADGATE_POLL_SECONDS": "3", "HOME": "/", "HEADGATE_SOMETHING_ELSE": "x"}
+    found.append(load(folder=folder, environment=environment).poll_seconds)
+    found.append(load({"poll_seconds": None}, folder=folder, environment=environment).poll_seconds)
+    last = load({"poll_seconds": 4}, folder=folder, environment=environment)
+    assert [*found, last.poll_seconds] == [5, 1, 2, 3, 3, 4]
+    assert last.lease_seconds == 60.5
+
+
+def test_a_program_reads_the_environment_and_the_folder_it_is_in(folder, monkeypatch):
+    """Spec: X6"""
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("HEADGATE_URL", "sqlite:///from-environment.db")
+    (folder / "headgate.toml").write_text("poll_seconds = 1\n")
+    assert Headgate().settings == Settings(url="sqlite:///from-environment.db", poll_seconds=1)
+    assert Headgate("sqlite:///said.db").settings.url == "sqlite:///said.db"
+
+
+def test_an_empty_variable_is_none(folder):
+    """Spec: X6"""
+    (folder / ".env").write_text("HEADGATE_URL=postgresql://a/b\n")
+    assert load(folder=folder, environment={"HEADGATE_URL": ""}).url == "postgresql://a/b"
+
+
+def test_dotenv_is_read_as_people_write_it(folder):
+    """Spec: X6"""
+    (folder / ".env").write_text(
+        "# a comment\n"
+        "OTHER=1\n\n"
+        "  export HEADGATE_URL = 'postgresql://u:p#q@host/db?a=b'   # where\n"
+        'HEADGATE_TIMEZONE="Asia/Shanghai"\n'
+        "HEADGATE_POLL_SECONDS=2.5 # often\n"
+        "#HEADGATE_LEASE_SECONDS=1\n"
+        "no sign\n"
+    )
+    assert load(folder=folder, environment={}) == Settings(
+        url="postgresql://u:p#q@host/db?a=b", timezone="Asia/Shanghai", poll_seconds=2.5
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("headgate.toml", "pol_seconds = 1", r"headgate.toml: no setting 'pol_seconds'; did you mean 'poll_seconds'\?"),
+        ("headgate.toml", "colour = 1", "headgate.toml: no setting 'colour'$"),
+        ("headgate.toml", "poll_seconds = ", "headgate.toml: Invalid value"),
+        ("headgate.toml", "poll_seconds = '\udcff'", "headgate.toml: 'utf-8' codec"),
+        (".env", "HEADGATE_POLL_SECONDS='\udcff'", ".env: 'utf-8' codec"),
+        (".env", "HEADGATE_POL_SECONDS=1", r"no setting HEADGATE_POL_SECONDS; did you mean HEADGATE_POLL_SECONDS\?"),
+    ],
+)
+def test_a_file_that_cannot_be_meant_is_refused(folder, name, text, message):
+    """Spec: X6"""
+    (folder / name).write_text(text, errors="surrogateescape")
+    with pytest.raises(Invalid, match=message):
+        load(folder=folder, environment={})
+
+
+def test_a_name_that_is_none_is_refused_with_the_near_one(folder):
+    """Spec: X6"""
+    with pytest.raises(Invalid, match="no setting HEADGATE_LEASE_SECOND; did you mean HEADGATE_LEASE_SECONDS"):
+        load(folder=folder, environment={"HEADGATE_LEASE_SECOND": "1"})
+    with pytest.raises(Invalid, match="flags: no setting 'urls'; did you mean 'url'"):
+        load({"urls": "x"}, folder=folder, environment={})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("lease_seconds", "soon", r"Expected `float`, got `str` - at `\$.lease_seconds`"),
+        ("lease_seconds", "9", "beat_seconds is above 0 and below lease_seconds"),
+        ("beat_seconds", "0", "beat_seconds is above 0"),
+        ("beat_seconds", "nan", "beat_seconds is a finite number"),
+        ("lease_seconds", "inf", "lease_seconds is a finite number"),
+        ("reap_seconds", "0", "reap_seconds is above 0"),
+        ("poll_seconds", "-1", "poll_seconds is above 0"),
+        ("mutex_seconds", "0", "mutex_seconds is above 0"),
+        ("shutdown_seconds", "-0.1", "shutdown_seconds is at least 0"),
+        ("retention_succeeded_days", "-1", "retention_succeeded_days is at least 0"),
+        ("retention_failed_days", "-1", "retention_failed_days is at least 0"),
+        ("retention_hour", "24", "retention_hour is between 0 and 23"),
+        ("retention_hour", "2.5", r"Expected `int`, got `(str|float)` - at `\$.retention_hour`"),
+        ("timezone", "Mars/Olympus", "timezone: there is no 'Mars/Olympus'"),
+        ("timezone", "../etc/passwd", "timezone: there is no"),
+    ],
+)
+def test_a_bad_value_is_refused_by_name(folder, name, value, message):
+    """Spec: X6"""
+    with pytest.raises(Invalid, match=message):
+        load(folder=folder, environment={f"HEADGATE_{name.upper()}": value})

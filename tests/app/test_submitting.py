@@ -1,0 +1,154 @@
+"""A call becomes a task, and its end can be waited for."""
+
+import asyncio
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from headgate import Headgate, State, TaskFailed
+from headgate.core.errors import Invalid
+from headgate.core.machine import Raised, Returned
+from tests.factories import drain, settle, start
+
+
+@dataclass
+class Report:
+    pages: int
+    title: str = "none"
+
+
+def declare(app: Headgate) -> Any:
+    @app.task(need_manual=True)
+    def scan(page: int) -> Report: ...  # type: ignore[empty-body]
+
+    return scan
+
+
+def finish(app: Headgate, event: Any) -> None:
+    [execution] = start(app.store)
+    settle(app.store, execution, event)
+
+
+def test_submit_and_submit_sync_make_the_same_task(app):
+    """Spec: D3, X6"""
+    scan = declare(app)
+    first, second = asyncio.run(scan.submit(page=3)), scan.submit_sync(3)
+    assert first.created
+    assert second.created
+    assert first.record().ext == second.record().ext == '{"page":3}'
+    assert drain(app.store) == [first.id, second.id]
+
+
+def test_many_are_made_in_the_order_given(app):
+    """Spec: D3"""
+    scan = declare(app)
+    made = asyncio.run(app.submit_many([scan.call(page) for page in range(5)]))
+    assert [task.record().ext for task in made] == [f'{{"page":{page}}}' for page in range(5)]
+    assert app.submit_many_sync([]) == []
+
+
+def test_many_are_made_or_none_of_them(app):
+    """Spec: D3"""
+    scan = declare(app)
+    with pytest.raises(Invalid, match="mutex"):
+        app.submit_many_sync([scan.call(1), scan.using(mutex="x" * 300).call(2), scan.call(3)])
+    assert app.store.find().items == []
+
+
+def test_a_unique_key_gives_the_task_that_is_there(app):
+    """Spec: X2"""
+    scan = declare(app).using(unique_key="u")
+    first, second = app.submit_many_sync([scan.call(1), scan.call(2)])
+    assert (second.id, first.created, second.created) == (first.id, True, False)
+
+
+# waiting
+
+
+def test_a_result_is_what_the_handlers_annotation_says(app):
+    """Spec: D3"""
+    task = declare(app).submit_sync(3)
+    finish(app, Returned('{"pages": 3}'))
+    for ended in (task.wait_sync(timeout=0), asyncio.run(task.wait(timeout=0))):
+        assert (ended.id, ended.status, ended.succeeded, ended.error) == (task.id, State.SUCCEEDED, True, None)
+        assert ended.result == Report(3)
+
+
+def test_a_result_that_is_something_else_is_told_apart_from_a_failure(app):
+    """Spec: D3"""
+    task = declare(app).submit_sync(3)
+    finish(app, Returned('{"pages": "three"}'))
+    with pytest.raises(Invalid, match=f"task {task.id} gave back something else than its handler says: Expected `int`"):
+        _ = task.wait_sync(0).result
+
+
+def test_a_task_that_gives_nothing_back_has_no_result(app):
+    """Spec: D3"""
+
+    @app.task
+    def quiet() -> None: ...
+
+    task = quiet.submit_sync()
+    finish(app, Returned())
+    assert task.wait_sync(0).result is None
+
+
+@pytest.mark.parametrize("waiting", ["wait", "wait_sync"])
+def test_the_end_is_heard_of_while_waiting(app, waiting):
+    """Spec: D3"""
+    task = declare(app).submit_sync(3)
+    worker = threading.Thread(target=finish, args=(app, Returned('{"pages": 3}')))
+    if waiting == "wait_sync":
+        worker.start()
+        ended = task.wait_sync(timeout=60)
+    else:
+
+        async def both() -> Any:
+            waits = asyncio.create_task(task.wait(timeout=60))
+            await asyncio.sleep(0)
+            worker.start()
+            return await waits
+
+        ended = asyncio.run(both())
+    worker.join()
+    assert ended.result == Report(3)
+
+
+@pytest.mark.parametrize("timeout", [-1.0, 0.0, 0.02])
+def test_waiting_gives_up_in_time_and_changes_nothing(app, timeout):
+    """Spec: D3"""
+    task = declare(app).submit_sync(3)
+    before = task.record()
+    with pytest.raises(TimeoutError, match=f"task {task.id} has not ended after {timeout:g} s"):
+        task.wait_sync(timeout=timeout)
+    with pytest.raises(TimeoutError, match="has not ended"):
+        asyncio.run(task.wait(timeout=timeout))
+    assert task.record() == before
+
+
+def test_a_failure_says_how_the_task_ended(app):
+    """Spec: D3, B7"""
+    task = declare(app).submit_sync(3)
+    finish(app, Raised("no such page"))
+    ended = task.wait_sync(0)
+    assert (ended.status, ended.succeeded, ended.error) == (State.DEAD, False, "no such page")
+    with pytest.raises(TaskFailed, match=f"task {task.id} is dead: no such page") as told:
+        _ = ended.result
+    assert told.value.ended is ended
+
+
+@pytest.mark.parametrize("way", ["cancel", "cancel_sync"])
+def test_a_task_can_be_cancelled_by_whoever_submitted_it(app, way):
+    """Spec: D3"""
+    task = declare(app).submit_sync(3)
+    if way == "cancel":
+        asyncio.run(task.cancel("changed my mind"))
+    else:
+        task.cancel_sync("changed my mind")
+    ended = task.wait_sync(0)
+    assert ended.status is State.CANCELLED
+    with pytest.raises(TaskFailed, match="cancelled"):
+        _ = ended.result
+    assert start(app.store) == []

@@ -1,0 +1,135 @@
+"""Under mypy --strict right calls pass, and wrong ones are found where they are made."""
+
+import re
+from pathlib import Path
+
+from mypy import api
+
+import headgate
+
+ROOT = Path(__file__).parents[2]
+PROGRAM = """
+import asyncio
+import sqlite3
+from dataclasses import dataclass
+from typing import assert_type
+
+import headgate
+from headgate.client import Call
+
+app = headgate.Headgate()
+
+
+@dataclass
+class Report:
+    pages: int
+
+
+@app.task(lane="wide", mutex="page:{page}", uses=["disk"], retry=headgate.exponential(60, cap=300, retries=3))
+async def scan(page: int, words: list[str] | None = None) -> Report:
+    context = headgate.context()
+    await context.progress(done=1, total=page)
+    child = await context.submit(count.call(page))
+    assert_type(child, headgate.Task[int])
+    children = await context.submit_many([count.call(page)])
+    assert_type(children, list[headgate.Task[int]])
+    await context.checkpoint("half", {"page": page})
+    return Report(page)
+
+
+@app.task
+def count(page: int) -> int:
+    headgate.context().progress(note="counting")
+    if page < 0:
+        raise headgate.Retry(delay=3)
+    if page == 0:
+        raise headgate.Fatal("no such page")
+    return page
+
+
+@app.task(retry=headgate.sequence([10, 60], retries=5), isolation="process")
+def later(page: int = 1) -> dict[str, int] | headgate.Snooze:
+    return headgate.Snooze(60) if page else {"page": page}
+
+
+async def right(connection: sqlite3.Connection) -> None:
+    task = await scan.submit(3, words=["a"])
+    assert_type(task, headgate.Task[Report])
+    ended = await task.wait(timeout=30)
+    assert_type(ended, headgate.Ended[Report])
+    assert_type(ended.result, Report)
+    assert_type(ended.status, headgate.State)
+    assert_type(count.submit_sync(page=3).wait_sync().result, int)
+    assert_type(count(3), int)
+    assert_type(await scan(3), Report)
+    assert_type(scan.call(3), Call[Report])
+    assert_type(scan.using(priority=2, delay_seconds=60).submit_sync(3), headgate.Task[Report])
+    assert_type(app.submit_in(connection, count.call(3)), headgate.Task[int])
+    assert_type(await app.submit_in_async(connection, scan.call(3)), headgate.Task[Report])
+    assert_type(await app.submit_many([count.call(1), count.call(2)]), list[headgate.Task[int]])
+    later.submit_sync()
+    try:
+        ended.result
+    except headgate.TaskFailed as error:
+        print(error.ended.error)
+
+
+async def wrong() -> None:
+    await scan.submit("three")  # error: arg-type
+    await scan.submit()  # error: call-arg
+    await scan.submit(3, word=["a"])  # error: call-arg
+    await scan.submit(3, words=[4])  # error: list-item
+    await scan.submit(3, priority=2)  # error: call-arg
+    count.submit_sync(None)  # error: arg-type
+    scan.call()  # error: call-arg
+    scan.using(colour="red")  # error: call-arg
+    scan.using(priority="high")  # error: arg-type
+    scan.using(3)  # error: arg-type call-arg
+    scan.using(priority=2).submit_sync("three")  # error: arg-type
+    pages: str = count.submit_sync(3).wait_sync().result  # error: assignment
+    (await (await scan.submit(3)).wait()).result.words  # error: attr-defined
+    count.submit_sync(3).result  # error: attr-defined
+    app.submit_in(None, count)  # error: arg-type
+    app.submit_sync(count(3))  # error: arg-type
+    numbers: list[headgate.Task[str]] = app.submit_many_sync([count.call(1)])  # error: list-item
+    count.result = 3  # error: attr-defined
+    task: headgate.Task[str] = count.submit_sync(3)  # error: assignment
+
+
+@app.task(prioritty=1)  # error: call-overload untyped-decorator
+def misspelt() -> None: ...
+
+
+@app.task(retry=3)  # error: call-overload untyped-decorator
+def odd() -> None: ...
+
+
+@app.task(mutex=3)  # error: call-overload untyped-decorator
+def locked() -> None: ...
+
+
+asyncio.run(wrong())
+"""
+
+
+def test_right_calls_pass_and_wrong_ones_are_found_where_they_are_made(tmp_path, pytestconfig):
+    """Spec: D3. One run for all of it: reading Headgate takes mypy longer than the rest."""
+    (tmp_path / "program.py").write_text(PROGRAM)
+    told, trouble, _ = api.run(
+        [
+            *("--strict", "--no-error-summary", "--hide-error-context", "--python-version=3.11"),
+            f"--config-file={ROOT / 'pyproject.toml'}",
+            f"--cache-dir={pytestconfig.cache.mkdir('mypy')}",
+            str(tmp_path / "program.py"),
+        ]
+    )
+    assert trouble == ""
+    lines = PROGRAM.splitlines()
+    wrong = sorted((line, code) for line in lines for code in line.partition("# error: ")[2].split())
+    found = re.findall(r"program\.py:(\d+): error: .*\[([\w-]+)\]", told)
+    assert sorted((lines[int(number) - 1], code) for number, code in found) == wrong, told
+
+
+def test_the_package_says_that_it_is_typed():
+    """Spec: D3"""
+    assert (Path(headgate.__file__).parent / "py.typed").exists()

@@ -1,0 +1,154 @@
+"""`headgate list`, `show` and `why` say what the store knows."""
+
+import re
+
+import pytest
+
+from headgate.cli.output import FIELDS
+from headgate.core.machine import Raised
+from headgate.core.states import State
+from headgate.core.task import NewTask
+from tests.factories import put, running, settle, submit, worker
+
+B1 = (
+    "id", "tenant_id", "type", "creator", "start_time", "status", "executing_deadline", "exec_id", "error_count",
+    "error_info", "category", "remark", "ext", "result", "exec_time", "create_date", "update_date",
+)  # fmt: skip
+RFC_3339_UTC = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
+
+
+def test_a_task_is_told_under_b1s_names_with_times_in_utc(anywhere, run):
+    """Spec: B1"""
+    submit(anywhere, ext='{"a":\n1}')
+    [told] = run("list", "--json").lines
+    assert tuple(told) == FIELDS
+    assert FIELDS[: len(B1)] == B1
+    assert told["ext"] == {"a": 1}
+    assert all(RFC_3339_UTC.fullmatch(told[name]) for name in ("start_time", "create_date", "update_date"))
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"type_code": "manual"}, ["--type", "manual"]),
+        ({"lane": "slow"}, ["--lane", "slow"]),
+        ({"creator": 4}, ["--creator", "4"]),
+        ({"mutex": "m"}, ["--mutex", "m"]),
+        ({"delay_seconds": 60}, ["--status", "pending"]),
+        ({"delay_seconds": 60}, ["--status", "pending", "--status", "dead"]),
+    ],
+)
+def test_a_list_holds_what_was_asked_for(here, run, fields, words):
+    """Spec: A1"""
+    submit(here)
+    wanted = submit(here, **fields)
+    assert [task["id"] for task in run("list", *words, "--json").lines] == [wanted.id]
+
+
+def test_children_are_listed_by_their_parent(here, run):
+    """Spec: D7"""
+    parent = running(here)
+    child = here.submit(NewTask("plain", parent_id=parent.id)).id
+    assert [task["id"] for task in run("list", "--parent", parent.id, "--json").lines] == [child]
+
+
+def test_the_cursor_leads_through_all_pages(here, run):
+    """Spec: B4"""
+    ids = [submit(here).id for _ in range(5)]
+    first = run("list", "--limit", "2")
+    assert first.err == f"more: --cursor {ids[3]}\n"
+    found = run("list", "--limit", "2", "--json").lines
+    while page := run("list", "--limit", "2", "--cursor", found[-1]["id"], "--json").lines:
+        found += page
+    assert [task["id"] for task in found] == ids[::-1]
+
+
+def test_history_is_listed_and_shown_too(here, run):
+    """Spec: B4"""
+    task = put(here, State.SUCCEEDED)
+    here.archive()
+    assert run("list", "--json").lines[0]["id"] == task.id
+    assert run("show", task.id, "--json").json["status"] == "succeeded"
+
+
+def test_a_table_has_one_line_a_task_and_no_frame(here, run):
+    """Spec: A1"""
+    execution = running(here, name="an [odd] name")
+    here.progress(execution.id, execution.exec_id, '{"done": 3, "total": 10, "note": "half way"}')
+    header, line = run("list").out.splitlines()
+    assert header.split()[:3] == ["ID", "STATUS", "TYPE"]
+    assert line.startswith(f"{execution.id:2}  running  plain")
+    assert line.endswith("an [odd] name 3 of 10 half way")
+
+
+def test_what_a_task_holds_cannot_steer_the_terminal(here, run):
+    """Spec: A12"""
+    task = submit(here, name="\x1b[2Jgone\r")
+    for words in (["list"], ["show", task.id]):
+        out = run(*words).out
+        assert "\x1b" not in out
+        assert r"\x1b[2Jgone" in out
+
+
+def test_show_tells_the_record_what_happened_and_the_log(anywhere, run):
+    """Spec: A12"""
+    execution = running(anywhere, "manual")
+    anywhere.add_log(execution.id, execution.exec_id, [("info", "on my way")])
+    anywhere.progress(execution.id, execution.exec_id, '{"done": 1}')
+    settle(anywhere, execution, Raised("ValueError: no\n\nTraceback …"))
+    out = run("show", execution.id).out
+    for said in ("dead", "ValueError: no", "submitted", "running → dead", "on my way", "attempt 1"):
+        assert said in out
+    told = run("show", execution.id, "--json").json
+    assert [(event["from"], event["to"]) for event in told["events"] if event["to"]][-1] == ("running", "dead")
+    assert set(told["events"][0]) == {
+        "id", "task_id", "at", "kind", "from", "to", "actor", "exec_id", "correlation_id", "detail",
+    }  # fmt: skip
+    assert [(line["level"], line["message"]) for line in told["log"]] == [("info", "on my way")]
+    assert told["progress"] == {"done": 1}
+
+
+def test_show_leaves_nothing_out_for_programs_and_the_latest_in_for_people(here, run):
+    """Spec: A12"""
+    execution = running(here)
+    for number in range(410):
+        here.add_log(execution.id, execution.exec_id, [("info", f"line {number}.")])
+    assert [line["message"] for line in run("show", execution.id, "--json").json["log"]] == [
+        f"line {number}." for number in range(410)
+    ]
+    out = run("show", execution.id).out
+    assert ("line 409." in out, "line 0." in out, "390 earlier" in out) == (True, False, True)
+
+
+def test_why_goes_gate_by_gate_with_holders(anywhere, run):
+    """Spec: X3"""
+    anywhere.set_capacity("default", 2)
+    first, second = running(anywhere, mutex="m"), running(anywhere)
+    task = submit(anywhere, mutex="m")
+    lines = run("why", task.id).out.splitlines()
+    assert f"lane    shut  default: 2 of 2 running ({first.id}, {second.id})" in lines
+    assert f"mutex   shut  m: held by {first.id}" in lines
+    told = run("why", task.id, "--json").json
+    assert (told["task_id"], told["status"]) == (task.id, "blocked")
+    gates = {gate["name"]: gate for gate in told["gates"]}
+    assert gates["lane"] == {
+        "name": "lane", "open": False, "reason": "default: 2 of 2 running", "holders": [first.id, second.id],
+    }  # fmt: skip
+
+
+def test_why_says_when_it_starts_where_time_is_all_it_waits_for(here, run):
+    """Spec: X3"""
+    worker(here)
+    lines = run("why", submit(here, delay_seconds=72000).id).out.splitlines()
+    assert re.fullmatch(r"time    shut  its start_time is ahead: .*Z, in 20 h", lines[1])
+    assert lines[-1] == "starts  soon  in about 20 h"
+    assert run("why", submit(here).id).out.splitlines()[-1].startswith("starts  now")
+    told = run("why", 1, "--json").json["gates"]
+    assert RFC_3339_UTC.fullmatch(told[1]["until"])
+
+
+@pytest.mark.parametrize("command", ["show", "why"])
+def test_a_task_that_is_not_there_is_not_found(here, run, command):
+    """Spec: A12"""
+    answer = run(command, 4711)
+    assert (answer.code, answer.out, answer.err) == (3, "", "error: no task 4711\n")

@@ -1,0 +1,194 @@
+"""`headgate up`, `work` and `duties` as real processes: they serve, hear signals, and are kept alive."""
+
+import json
+import os
+import signal
+import time
+
+import pytest
+
+from headgate.core.states import State
+from headgate.core.task import NewTask, TaskType
+from headgate.store import open_store
+from tests.cli.conftest import PATIENCE
+
+
+def wait_until(condition):
+    """A bounded wait for something another process does."""
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, "it did not come to that"
+        time.sleep(0.02)
+
+
+def started(run, task_id):
+    wait_until(lambda: run("show", task_id, "--json").json["status"] == "running")
+
+
+def test_up_in_an_empty_folder_serves_the_demonstration_and_says_how_to_begin(spawn, run):
+    """Spec: C12"""
+    up = spawn("up")
+    assert "headgate submit hello name=you --wait 10" in up.hear("serving headgate.demo")
+    up.hear("serves album")
+    answer = run("submit", "hello", "name=you", "--wait", PATIENCE)
+    assert (answer.code, answer.out) == (0, '1 succeeded "Hello, you!"\n')
+    up.signal(signal.SIGTERM)
+    assert up.ended() == 0
+    assert up.said[-1].endswith("stopped")
+
+
+def test_up_migrates_and_serves_a_module_on_a_server(spawn, run, postgres, monkeypatch):
+    """Spec: C12"""
+    monkeypatch.setenv("HEADGATE_URL", postgres)
+    up = spawn("up", "shop")
+    up.hear("serves fail, greet")
+    assert run("submit", "greet", "--wait", PATIENCE).out == '1 succeeded "Hello, you!"\n'
+    failed = run("submit", "fail", "--wait", PATIENCE)
+    assert (failed.code, failed.err) == (1, "error: task 2 is dead: ValueError: this cannot work\n")
+    up.signal(signal.SIGINT)
+    assert up.ended() == 0
+
+
+def test_the_first_signal_waits_for_what_runs_and_the_second_hands_it_back(spawn, run):
+    """Spec: D9"""
+    up = spawn("up", "shop")
+    up.hear("serves")
+    task_id = run("submit", "nap", "--json").json["id"]
+    started(run, task_id)
+    up.signal(signal.SIGTERM)
+    up.hear("SIGTERM: finishing what runs")
+    assert up.process.poll() is None
+    up.signal(signal.SIGTERM)
+    assert up.ended() == 0
+    task = run("show", task_id, "--json").json
+    assert (task["status"], task["error_count"], task["lost_count"]) == ("queued", 0, 0)
+
+
+def test_work_serves_its_modules_and_does_the_light_duties(spawn, run):
+    """Spec: A6"""
+    work = spawn("work", "shop", "--name", "mine", "--concurrency", "3")
+    work.hear("worker 1 (mine) serves")
+    assert run("submit", "greet", "--delay", "0.1", "--wait", PATIENCE).code == 0
+    work.signal(signal.SIGTERM)
+    assert work.ended() == 0
+
+
+def test_work_in_several_processes_starts_another_for_one_that_dies(spawn, run):
+    """Spec: A6, D9"""
+    work = spawn("work", "shop", "--processes", "2", "--name", "w")
+    work.hear("serves", times=2)
+    killed = json.loads(run("submit", "whereabouts", "--wait", PATIENCE, "--json").out)["result"]
+    assert killed != work.process.pid
+    os.kill(killed, signal.SIGKILL)
+    work.hear("ended with -9; another one starts")
+    work.hear("serves", times=3)
+    assert run("submit", "greet", "--wait", PATIENCE).code == 0
+    work.signal(signal.SIGTERM)
+    work.hear("SIGTERM: finishing what runs", times=2)
+    assert work.ended() == 0
+    assert "all processes have ended" in work.said[-1]
+
+
+def test_workers_end_in_good_order_when_their_supervisor_is_killed(spawn, run):
+    """Spec: A6"""
+    work = spawn("work", "shop", "--processes", "2")
+    work.hear("serves", times=2)
+    work.signal(signal.SIGKILL)
+    assert work.ended() == -signal.SIGKILL
+    assert len([line for line in work.said if line.endswith("stopped")]) == 2
+
+
+def test_duties_alone_bring_on_what_is_due(spawn, folder, url, monkeypatch):
+    """Spec: A2"""
+    monkeypatch.setenv("HEADGATE_URL", url)
+    duties = spawn("duties")
+    duties.hear("doing the duties")
+    with open_store(url) as store:
+        store.put_type(TaskType("plain"))
+        made = store.submit(NewTask("plain", delay_seconds=0.05))
+        wait_until(lambda: store.get(made.id).status is State.QUEUED)
+    duties.signal(signal.SIGTERM)
+    assert duties.ended() == 0
+
+
+def test_log_lines_are_json_where_that_is_wanted(spawn):
+    """Spec: D10"""
+    up = spawn("up", "shop", "--log-json")
+    told = json.loads(up.hear("serves"))
+    assert (told["level"], told["logger"]) == ("info", "headgate.worker")
+    up.signal(signal.SIGTERM)
+    up.ended()
+    assert [json.loads(line)["message"] for line in up.said][-1] == "stopped"
+
+
+BAD = {
+    "no module nosuch": ("", "nosuch"),
+    "holds no Headgate": ("", "empty"),
+    "different stores": (
+        "import headgate\na = headgate.Headgate('sqlite:///a.db')\nb = headgate.Headgate()\n",
+        "empty",
+    ),
+    "no task to work on": ("import headgate\napp = headgate.Headgate()\n", "empty"),
+}
+
+
+@pytest.mark.parametrize("said", BAD)
+def test_a_module_that_cannot_be_served_is_one_clear_line(spawn, folder, said):
+    """Spec: A12"""
+    text, module = BAD[said]
+    (folder / "empty.py").write_text(text)
+    work = spawn("work", module)
+    assert work.ended() == 2
+    assert [said in line for line in work.said] == [True]
+
+
+def test_a_supervisor_does_not_try_again_what_cannot_work(spawn):
+    """Spec: A12"""
+    work = spawn("work", "nosuch", "--processes", "2")
+    assert work.ended() == 2
+    assert "error: no module nosuch" in work.said
+    assert not any("another one starts" in line for line in work.said)
+
+
+def test_a_url_that_is_said_goes_over_the_apps(spawn, folder, run):
+    """Spec: C12"""
+    (folder / "two.py").write_text(
+        "import headgate\na = headgate.Headgate('sqlite:///a.db')\nb = headgate.Headgate('sqlite:///b.db')\n"
+        "@a.task\nasync def one() -> None: ...\n@b.task\nasync def other() -> None: ...\n"
+    )
+    up = spawn("up", "two", "--url", "sqlite:///said.db")
+    up.hear("serves one, other")
+    for code in ("one", "other"):
+        assert run("submit", code, "--wait", PATIENCE, "--url", "sqlite:///said.db").code == 0
+    up.signal(signal.SIGTERM)
+    assert up.ended() == 0
+    assert sorted(file.name for file in folder.glob("*.db")) == ["said.db"]
+
+
+def test_a_file_of_the_users_with_our_name_does_not_stand_in_for_us(spawn, folder):
+    """Spec: A12"""
+    (folder / "headgate.py").write_text("raise RuntimeError('not me')\n")
+    up = spawn("up")
+    up.hear("serves")
+    up.signal(signal.SIGTERM)
+    assert up.ended() == 0
+
+
+def test_the_demonstration_shows_what_it_says(spawn, run):
+    """Spec: A2, D7, B7, A10, A11"""
+    up = spawn("up")
+    up.hear("serves")
+    assert run("submit", "demo", "--wait", PATIENCE).code == 0
+
+    def statuses():
+        return {task["type"]: task["status"] for task in run("list", "--json").lines}
+
+    wait_until(lambda: statuses()["invoice"] == "dead" and statuses()["album"] == "succeeded")
+    lanes = {lane["name"]: lane for lane in run("lanes", "--json").lines}
+    assert lanes["demo-downloads"]["capacity"] == 2
+    for words in (["flaky", "failures=1"], ["primes", "below=100"], ["count", "to=2", "pause=0"]):
+        assert run("submit", *words, "--wait", PATIENCE).code == 0
+    assert run("submit", "-m", "headgate.demo", "tidy", "shelf=9", "--json").json["mutex"] == "shelf:9"
+    up.signal(signal.SIGTERM)
+    up.signal(signal.SIGTERM)
+    assert up.ended() == 0

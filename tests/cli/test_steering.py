@@ -1,0 +1,145 @@
+"""`headgate cancel`, `pause`, `resume`, `retry`, `resolve`, `discard`, `prioritize`, `lanes` and `purge`."""
+
+import pytest
+
+from headgate.core.states import State
+from tests.factories import put, running, submit
+
+
+@pytest.mark.parametrize(
+    ("before", "words", "after"),
+    [
+        (State.QUEUED, ["cancel"], State.CANCELLED),
+        (State.QUEUED, ["pause"], State.PAUSED),
+        (State.PAUSED, ["resume"], State.QUEUED),
+        (State.DEAD, ["retry"], State.QUEUED),
+        (State.RETRYING, ["retry"], State.QUEUED),
+        (State.DEAD, ["resolve", "--remark", "paid by hand"], State.RESOLVED),
+        (State.DEAD, ["discard"], State.FAILED),
+    ],
+)
+def test_an_action_does_what_it_says(anywhere, run, before, words, after):
+    """Spec: B7, B8, D12"""
+    task = put(anywhere, before)
+    answer = run(*words, task.id)
+    assert (answer.code, answer.out) == (0, f"{task.id} {after}\n")
+    assert anywhere.get(task.id).status is after
+
+
+def test_a_remark_and_a_reason_stay_with_the_task(here, run):
+    """Spec: B7, A12"""
+    task = put(here, State.DEAD)
+    assert run("resolve", task.id, "--remark", "paid by hand", "--json").json["remark"] == "paid by hand"
+    queued = submit(here)
+    run("cancel", queued.id, "--reason", "no longer wanted")
+    assert "no longer wanted" in run("show", queued.id).out
+
+
+def test_a_running_task_is_asked_and_that_is_said(here, run):
+    """Spec: B8"""
+    task = running(here)
+    assert run("pause", task.id).out == f"{task.id} running, asked to pause\n"
+    assert run("cancel", task.id).out == f"{task.id} running, asked to stop\n"
+
+
+def test_retrying_what_has_ended_makes_a_linked_copy(here, run):
+    """Spec: D12"""
+    task = put(here, State.FAILED)
+    copy = run("retry", task.id, "--json").json
+    assert (copy["retry_of"], copy["status"]) == (task.id, "queued")
+    assert here.get(task.id).status is State.FAILED
+
+
+def test_one_refusal_does_not_hold_up_the_rest_and_decides_the_exit_code(here, run):
+    """Spec: D12"""
+    queued, dead = submit(here), put(here, State.DEAD)
+    answer = run("discard", queued.id, 4711, dead.id)
+    assert (answer.code, answer.out) == (1, f"{dead.id} failed\n")
+    assert [line.split(":")[0] for line in answer.err.splitlines()] == ["error", "error"]
+    assert run("discard", 4711, queued.id).code == 3
+    assert here.get(queued.id).status is State.QUEUED
+
+
+def test_prioritize_goes_to_the_head_or_to_a_number(here, run):
+    """Spec: A4"""
+    first, second = submit(here), submit(here)
+    assert run("prioritize", second.id).code == 0
+    assert here.get(second.id).priority < here.get(first.id).priority
+    assert run("prioritize", second.id, "--priority", "8").out == f"{second.id} queued, priority 8\n"
+
+
+@pytest.mark.parametrize("words", [["--lane", "default"], ["--all"]])
+def test_a_lane_and_everything_are_paused_and_resumed(anywhere, run, words):
+    """Spec: A9"""
+    task = submit(anywhere)
+    assert run("pause", *words).out.endswith(" is paused\n")
+    assert run("pause", *words).out.endswith(" was already paused\n")
+    [gate] = [gate for gate in anywhere.why(task.id) if gate.name == "pause"]
+    assert not gate.open
+    assert run("resume", *words, "--json").json["changed"]
+    [gate] = [gate for gate in anywhere.why(task.id) if gate.name == "pause"]
+    assert gate.open
+
+
+@pytest.mark.parametrize("words", [[], ["1", "--all"], ["--lane", "a", "--all"], ["1", "--lane", "a"]])
+@pytest.mark.parametrize("command", ["pause", "resume"])
+def test_pause_and_resume_want_one_scope(here, run, command, words):
+    """Spec: A9"""
+    answer = run(command, *words)
+    assert (answer.code, answer.err) == (2, "error: say which: the numbers of tasks, --lane NAME or --all\n")
+
+
+def test_a_capacity_holds_at_once_and_is_lifted_by_none(anywhere, run):
+    """Spec: A9"""
+    assert run("lanes", "set", "slow", "--capacity", "1").out == "lane slow: 1 at once\n"
+    running(anywhere, lane="slow")
+    waiting = submit(anywhere, lane="slow")
+    assert [gate.name for gate in anywhere.why(waiting.id) if not gate.open] == ["lane"]
+    run("lanes", "set", "slow", "--capacity", "none")
+    assert [gate.name for gate in anywhere.why(waiting.id) if not gate.open] == []
+
+
+@pytest.mark.parametrize("capacity", ["-1", "many", "1.5", ""])
+def test_a_capacity_is_a_number_or_none(here, run, capacity):
+    """Spec: A9"""
+    answer = run("lanes", "set", "slow", f"--capacity={capacity}")
+    assert (answer.code, answer.err) == (2, "error: --capacity is a whole number, or none\n")
+
+
+def test_lanes_show_capacity_and_what_runs_and_waits(anywhere, run):
+    """Spec: A9"""
+    anywhere.set_capacity("slow", 1)
+    running(anywhere, lane="slow", mutex="m")
+    for fields in ({}, {}, {"mutex": "m"}, {"delay_seconds": 60}):
+        submit(anywhere, lane="slow", **fields)
+    anywhere.take_sample()
+    anywhere.pause_lane("slow")
+    told = {lane["name"]: lane for lane in run("lanes", "--json").lines}
+    assert list(told) == ["default", "slow"]
+    assert told["slow"].pop("as_of")
+    assert told["slow"] == {
+        "name": "slow", "capacity": 1, "running": 1, "queued": 2, "queued_exact": True, "blocked": 1, "later": 1,
+        "paused": True,
+    }  # fmt: skip
+    anywhere.pause_lane()
+    out = run("lanes").out.splitlines()
+    assert out[2].split() == ["slow", "1", "1", "2", "1", "1", "paused"]
+    assert out[-1] == "everything is paused: `headgate resume --all` lets it go on"
+
+
+def test_purge_removes_what_ended_so_and_keeps_the_rest(anywhere, run):
+    """Spec: A7"""
+    kept = [put(anywhere, state).id for state in (State.DEAD, State.FAILED)]
+    gone = put(anywhere, State.SUCCEEDED)
+    assert run("purge").out == "purged nothing\n"
+    assert run("purge", "--older-than", "0", "--status", "succeeded").out == "purged 1 succeeded\n"
+    assert run("show", gone.id).code == 3
+    assert sorted(task["id"] for task in run("list", "--json").lines) == kept
+    assert run("purge", "--older-than", "0", "--json").json["purged"]["failed"] == 1
+
+
+def test_purge_refuses_what_has_not_ended(here, run):
+    """Spec: A7"""
+    answer = run("purge", "--older-than", "0", "--status", "dead")
+    assert answer.code == 2
+    assert "only what has ended" in answer.err

@@ -1,0 +1,139 @@
+"""Which store a command works on, and what it says when that store is not as it should be: `migrate`, `doctor`."""
+
+from datetime import timedelta
+
+import pytest
+
+from headgate.core.states import State
+from headgate.settings import utc_now
+from headgate.store import open_store
+from lab.postgres import Postgres
+from tests.factories import TYPES, lose, put, submit, worker
+
+LOOKING = [["list"], ["show", "1"], ["why", "1"], ["cancel", "1"], ["lanes"], ["purge"], ["submit", "plain"]]
+
+
+@pytest.mark.parametrize("words", LOOKING)
+def test_a_command_that_looks_or_steers_makes_no_store(folder, run, words):
+    """Spec: A12"""
+    answer = run(*words)
+    assert answer.code == 4
+    assert answer.err.startswith("error: there is no store headgate.db")
+    assert [file.name for file in folder.iterdir() if "headgate.db" in file.name] == []
+
+
+def test_the_flag_goes_over_the_environment_and_that_over_the_file(folder, run, monkeypatch):
+    """Spec: C12"""
+    (folder / "headgate.toml").write_text('url = "sqlite:///file.db"\n')
+    run("migrate")
+    monkeypatch.setenv("HEADGATE_URL", "sqlite:///environment.db")
+    run("migrate")
+    run("migrate", "--url", "sqlite:///flag.db")
+    assert sorted(file.name for file in folder.glob("*.db")) == ["environment.db", "file.db", "flag.db"]
+
+
+def test_migrate_shows_its_plan_takes_it_and_then_has_nothing_to_do(run):
+    """Spec: C12"""
+    planned = run("migrate", "--plan", "--json").json["planned"]
+    assert "CREATE TABLE" in run("migrate", "--plan").out
+    assert run("migrate").out == "".join(f"applied {name}\n" for name in planned)
+    assert run("migrate").out == "up to date\n"
+    assert run("migrate", "--json").json == {"applied": []}
+
+
+def test_a_server_whose_schema_is_behind_is_left_to_its_owner(run):
+    """Spec: C12"""
+    with Postgres() as server:
+        answer = run("list", "--url", server.url)
+        assert answer.code == 4
+        assert "run `headgate migrate` first" in answer.err
+        checks = {
+            check["name"]: check["state"] for check in run("doctor", "--url", server.url, "--json").json["checks"]
+        }
+        assert checks["schema"] == "fail"
+        assert run("migrate", "--url", server.url).code == 0
+        assert run("list", "--url", server.url).code == 0
+
+
+@pytest.mark.parametrize(
+    ("url", "code", "said"),
+    [
+        ("mysql://somewhere", 2, "begins with sqlite:// or postgresql://"),
+        ("postgresql://nobody@127.0.0.1:1/nothing", 4, "the store did not answer"),
+        ("sqlite:///no/such/folder/x.db", 4, "there is no store"),
+        ("sqlite:///shop.py", 4, "the store cannot be opened"),
+    ],
+)
+def test_a_store_that_cannot_be_used_is_one_clear_line(run, url, code, said):
+    """Spec: A12"""
+    answer = run("list", "--url", url)
+    assert answer.code == code
+    assert said in answer.err
+    assert len(answer.err.splitlines()) == 1
+
+
+def test_a_setting_that_is_wrong_is_bad_input(folder, run):
+    """Spec: A12"""
+    (folder / "headgate.toml").write_text("lease_secnods = 3\n")
+    answer = run("list")
+    assert (answer.code, "did you mean 'lease_seconds'" in answer.err) == (2, True)
+    checks = run("doctor", "--json").json["checks"]
+    assert [(check["name"], check["state"]) for check in checks] == [("settings", "fail")]
+
+
+def told(run):
+    answer = run("doctor", "--json")
+    return answer.code, {check["name"]: (check["state"], check["found"]) for check in answer.json["checks"]}
+
+
+def test_doctor_finds_nothing_wrong_where_nothing_is(anywhere, run):
+    """Spec: A12"""
+    worker(anywhere)
+    submit(anywhere)
+    anywhere.take_sample()
+    code, checks = told(run)
+    assert {name for name, (state, _) in checks.items() if state != "ok"} == set()
+    assert set(checks) == {
+        "settings", "store", "version", "clock", "disk", "schema", "workers", "lost", "duties", "queue", "dead",
+    }  # fmt: skip
+    assert code == 0
+    assert all(line.startswith("ok") for line in run("doctor").out.splitlines())
+
+
+def test_doctor_warns_of_what_may_stand_still_and_says_what_to_do(folder, run):
+    """Spec: A12"""
+    with open_store(f"sqlite:///{folder}/headgate.db", lambda: utc_now() - timedelta(days=2)) as store:
+        store.migrate()
+        for kind in TYPES:
+            store.put_type(kind)
+        put(store, State.DEAD)
+        put(store, State.RUNNING)
+        [holder] = [worker.id for worker in store.workers()][-1:]
+        lose(store, holder)
+        submit(store)
+        store.take_sample()
+    code, checks = told(run)
+    assert {name for name, (state, _) in checks.items() if state != "ok"} == {
+        "workers", "lost", "dead", "duties", "queue",
+    }  # fmt: skip
+    assert code == 0
+    advice = {check["name"]: check["advice"] for check in run("doctor", "--json").json["checks"]}
+    assert "headgate up" in advice["workers"]
+    assert "headgate duties" in advice["duties"]
+    assert "headgate why" in advice["queue"]
+    assert "headgate list --status dead" in advice["dead"]
+
+
+def test_doctor_fails_where_there_is_no_store(folder, run):
+    """Spec: A12"""
+    code, checks = told(run)
+    assert (code, checks["store"]) == (1, ("fail", "there is no headgate.db"))
+    answer = run("doctor", "--url", "postgresql://nobody@127.0.0.1:1/nothing")
+    assert answer.code == 1
+    assert "fail  store" in answer.out
+
+
+def test_a_file_that_is_behind_is_brought_up_to_date_by_the_command(folder, run):
+    """Spec: C12"""
+    open_store(f"sqlite:///{folder}/headgate.db").close()
+    assert run("list").code == 0

@@ -1,0 +1,3 @@
+"""The stores under test, as for the store's own tests."""
+
+from tests.store.conftest import clock, store  # noqa: F401

@@ -1,0 +1,106 @@
+"""A family whose closer died is closed all the same."""
+
+import pytest
+
+from headgate.core.errors import Refused
+from headgate.core.machine import Returned
+from headgate.core.states import State
+from headgate.duties import Families
+from headgate.service import inline
+from tests.duties.turns import settle_down, turn
+from tests.factories import kinds, running, settle, start, submit
+
+S = State
+
+
+@pytest.fixture
+def dying(store, monkeypatch):
+    """Do something, and die before its family is looked after."""
+
+    def run(act):
+        with monkeypatch.context() as patched:
+            patched.setattr(store, "close_family", lambda parent_id: False)
+            patched.setattr(store, "cancel_family", lambda parent_id, **_: None)
+            return act()
+
+    return run
+
+
+def orphaned(store, dying, event=None, **fields):
+    """A parent that waits, whose only child has ended."""
+    parent = running(store, **fields)
+    submit(store, parent_id=parent.id)
+    settle(store, parent, Returned())
+    [child] = start(store)
+    dying(lambda: settle(store, child, event or Returned()))
+    assert store.get(parent.id).status is S.WAITING
+    return parent
+
+
+def test_a_parent_that_nobody_closed_is_closed(store, dying):
+    """Spec: D7"""
+    parent = orphaned(store, dying)
+    assert turn(Families(store, inline)) == 0
+    assert store.get(parent.id).status is S.SUCCEEDED
+    assert kinds(store, parent.id)[-1] == "completed"
+
+
+def test_a_cancelled_parent_whose_children_nobody_cancelled_ends_with_them(store, dying):
+    """Spec: D7, B8"""
+    parent = running(store)
+    child = submit(store, parent_id=parent.id)
+    settle(store, parent, Returned())
+    dying(lambda: store.cancel(parent.id))
+    assert store.get(child.id).status is S.QUEUED
+    turn(Families(store, inline))
+    assert (store.get(child.id).status, store.get(parent.id).status) == (S.CANCELLED, S.CANCELLED)
+
+
+def test_a_parent_whose_children_are_open_is_left_alone(store):
+    """Spec: D7"""
+    parent = running(store)
+    submit(store, parent_id=parent.id)
+    settle(store, parent, Returned())
+    before = kinds(store, parent.id)
+    assert store.stalled_parents() == ([], None)
+    turn(Families(store, inline))
+    assert (store.get(parent.id).status, kinds(store, parent.id)) == (S.WAITING, before)
+
+
+def test_a_grandparent_is_closed_after_its_child(store, dying):
+    """Spec: D7"""
+    top = running(store)
+    submit(store, parent_id=top.id)
+    settle(store, top, Returned())
+    [middle] = start(store)
+    submit(store, parent_id=middle.id)
+    settle(store, middle, Returned())
+    [leaf] = start(store)
+    dying(lambda: settle(store, leaf, Returned()))
+    settle_down(Families(store, inline))
+    assert [store.get(task.id).status for task in (top, middle)] == [S.SUCCEEDED] * 2
+
+
+def test_a_round_goes_page_by_page_through_all_that_wait(store, dying):
+    """Spec: D7"""
+    parents = [orphaned(store, dying) for _ in range(5)]
+    families = Families(store, inline, page=2)
+    assert settle_down(families) == [2, 2]
+    assert {store.get(parent.id).status for parent in parents} == {S.SUCCEEDED}
+    assert settle_down(families) == []
+
+
+def test_a_family_that_cannot_be_closed_does_not_keep_the_others_waiting(store, dying, monkeypatch, caplog):
+    """Spec: D7"""
+    bad, good = orphaned(store, dying), orphaned(store, dying)
+    look = store.look_after_family
+
+    def refuse(parent_id):
+        if parent_id == bad.id:
+            raise Refused("no")
+        look(parent_id)
+
+    monkeypatch.setattr(store, "look_after_family", refuse)
+    turn(Families(store, inline))
+    assert store.get(good.id).status is S.SUCCEEDED
+    assert f"task {bad.id}" in caplog.text

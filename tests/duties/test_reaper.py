@@ -1,0 +1,275 @@
+"""The reaper robs nobody who beats, and rescues, once, what whoever stands still had."""
+
+from datetime import timedelta
+
+import pytest
+
+from headgate.core.errors import Unavailable, WorkerLost
+from headgate.core.machine import Returned
+from headgate.core.states import State
+from headgate.duties import Reaper
+from headgate.service import inline
+from headgate.settings import Settings
+from headgate.store import open_store
+from headgate.store.claims import ClaimRequest
+from tests.duties.turns import settle_down, turn
+from tests.factories import drain, kinds, lose, running, settle, start, submit, together, worker
+
+S = State
+PERIOD = Settings().reap_seconds
+
+
+class Monotonic:
+    """A process's own clock: it knows nothing of the hour."""
+
+    def __init__(self):
+        self.now = 1000.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def own():
+    return Monotonic()
+
+
+@pytest.fixture
+def reaper(store, own):
+    return Reaper(store, Settings(), inline, monotonic=own)
+
+
+def watch(reaper, own, seconds, beat=lambda: None):
+    """Let the reaper look every period for so long; what its turns did. `beat` is called before each."""
+    done = 0
+    for _ in range(int(seconds / PERIOD)):
+        own.now += PERIOD
+        beat()
+        done += sum(settle_down(reaper))
+    return done
+
+
+def held(store, count=1, **fields):
+    worker_id = worker(store)
+    for _ in range(count):
+        submit(store, **fields)
+    return worker_id, store.claim(ClaimRequest(worker_id, count)).executions
+
+
+def test_a_worker_whose_lease_moves_is_never_robbed(store, clock, reaper, own):
+    """Spec: A6"""
+    worker_id, [execution] = held(store)
+
+    def beat():
+        clock.advance(PERIOD)
+        store.beat(worker_id)
+
+    assert watch(reaper, own, 300, beat) == 0
+    assert settle(store, execution, Returned()) is S.SUCCEEDED
+
+
+def test_a_worker_that_stands_still_for_its_lease_is_lost_and_its_tasks_are_given_back_once(store, reaper, own):
+    """Spec: A6, B3"""
+    worker_id, executions = held(store, 3)
+    turn(reaper)
+    assert watch(reaper, own, 25) == 0
+    assert watch(reaper, own, 5) == 1 + 3
+    with pytest.raises(WorkerLost):
+        store.beat(worker_id)
+    for execution in executions:
+        task = store.get(execution.id)
+        assert (task.status, task.lost_count, task.error_count) == (S.QUEUED, 1, 0)
+        assert kinds(store, task.id) == ["submitted", "started", "lease_lost"]
+    assert watch(reaper, own, 60) == 0
+    assert settle(store, executions[0], Returned()) is None
+    assert drain(store) == [execution.id for execution in executions]
+
+
+def test_a_lease_is_counted_from_when_this_reaper_first_saw_it(store, clock, own):
+    """Spec: A6"""
+    held(store, timeout_seconds=10**6)
+    clock.advance(3600)  # long over, by the hour
+    late = Reaper(store, Settings(), inline, monotonic=own)
+    turn(late)
+    assert watch(late, own, 25) == 0
+    assert watch(late, own, 5) == 2
+
+
+@pytest.mark.parametrize("jump", [3600, -3600])
+def test_a_beating_worker_is_not_robbed_when_the_databases_clock_jumps(store, clock, reaper, own, jump):
+    """Spec: A6"""
+    worker_id, [execution] = held(store, timeout_seconds=10**6)
+
+    def beat():
+        clock.advance(PERIOD)
+        store.beat(worker_id)
+
+    watch(reaper, own, 20, beat)
+    clock.advance(jump)
+    assert turn(reaper) == 0  # before it has beaten under the new hour
+    assert watch(reaper, own, 60, beat) == 0
+    assert store.get(execution.id).exec_id == execution.exec_id
+
+
+def test_a_worker_lost_by_the_clock_that_stands_still_for_the_database_is_lost_all_the_same(store, clock, reaper, own):
+    """Spec: A6"""
+    held(store)
+    turn(reaper)
+    watch(reaper, own, 15)
+    clock.advance(-3600)
+    assert watch(reaper, own, 15) == 2
+
+
+def test_a_reaper_that_was_frozen_looks_again_before_it_blames_anybody(store, clock, reaper, own):
+    """Spec: A6"""
+    worker_id, _ = held(store)
+    turn(reaper)
+    own.now += 3600
+    assert turn(reaper) == 0  # the workers were frozen with it, perhaps
+    clock.advance(1)
+    store.beat(worker_id)
+    assert watch(reaper, own, 25) == 0
+
+
+def test_a_lease_of_another_length_is_kept_to(store, reaper, own):
+    """Spec: A6"""
+    long, short = store.register("long", lease_seconds=120), store.register("short", lease_seconds=10)
+    turn(reaper)
+    watch(reaper, own, 10)
+    assert [found.id for found in store.workers()] == [long]
+    watch(reaper, own, 110)
+    assert store.workers() == []
+    assert {found.id for found in store.workers(lost_too=True)} == {long, short}
+
+
+@pytest.mark.parametrize(("type_code", "end"), [("plain", S.FAILED), ("manual", S.DEAD)])
+def test_a_task_that_lost_three_executors_ends(store, reaper, own, type_code, end):
+    """Spec: B3"""
+    task = submit(store, type_code)
+    for count in (1, 2, 3):
+        assert start(store)
+        turn(reaper)
+        watch(reaper, own, 35)
+        assert store.get(task.id).lost_count == count
+    assert store.get(task.id).status is end
+    assert start(store) == []
+
+
+def test_a_rescue_that_was_cut_short_goes_on(store, reaper):
+    """Spec: A6"""
+    worker_id, executions = held(store, 3)
+    lose(store, worker_id)
+    store.rescue(worker_id, limit=1)
+    assert settle_down(reaper) == [2]
+    assert {store.get(execution.id).lost_count for execution in executions} == {1}
+
+
+def test_what_a_worker_held_that_left_is_given_back_at_once(store, reaper):
+    """Spec: D9"""
+    worker_id, [execution] = held(store)
+    store.leave(worker_id)
+    assert settle_down(reaper) == [1]
+    assert store.get(execution.id).status is S.QUEUED
+
+
+def test_reapers_at_once_give_each_task_back_once(store, url, clock):
+    """Spec: A6, B3"""
+    _, executions = held(store, 40)
+    with open_store(url, clock) as other:
+        clocks = [Monotonic(), Monotonic()]
+        reapers = [
+            Reaper(at, Settings(), inline, monotonic=own) for at, own in zip((store, other), clocks, strict=True)
+        ]
+        for reaper in reapers:
+            turn(reaper)
+        done = together(
+            *[
+                lambda reaper=reaper, own=own: watch(reaper, own, 40)
+                for reaper, own in zip(reapers, clocks, strict=True)
+            ]
+        )
+    assert sum(done) == 1 + 40
+    for execution in executions:
+        task = store.get(execution.id)
+        assert (task.status, task.lost_count) == (S.QUEUED, 1)
+        assert kinds(store, task.id).count("lease_lost") == 1
+
+
+def test_a_worker_that_beats_between_the_look_and_the_mark_keeps_its_tasks(store, clock, own):
+    """Spec: A6"""
+    worker_id, [execution] = held(store)
+    clock.advance(1)
+
+    async def slow(work, *arguments):
+        if work == store.mark_lost:
+            store.beat(worker_id)
+        return work(*arguments)
+
+    reaper = Reaper(store, Settings(), slow, monotonic=own)
+    turn(reaper)
+    assert watch(reaper, own, 30) == 0
+    assert settle(store, execution, Returned()) is S.SUCCEEDED
+
+
+def test_overdue_tasks_are_ended(store, clock, reaper):
+    """Spec: A6, B3"""
+    execution = running(store, timeout_seconds=60)
+    clock.advance(60)
+    assert turn(reaper) == 0
+    clock.advance(0.001)
+    assert settle_down(reaper) == [1]
+    assert store.get(execution.id).status is S.FAILED
+    assert settle(store, execution, Returned()) is None
+
+
+def test_a_mutex_is_held_as_long_as_the_settings_say(store, clock):
+    """Spec: A10"""
+    reaper = Reaper(store, Settings(mutex_seconds=60), inline)
+    holder = running(store, mutex="m")
+    following = submit(store, mutex="m")
+    clock.advance(60)
+    assert turn(reaper) == 0
+    clock.advance(1)
+    assert settle_down(reaper) == [1]
+    assert settle(store, holder, Returned()) is None
+    assert drain(store) == [following.id]
+
+
+def test_a_family_that_holds_its_mutex_too_long_is_asked_once(store, clock, reaper):
+    """Spec: A10, D7"""
+    parent = running(store, mutex="m")
+    submit(store, parent_id=parent.id, timeout_seconds=10**6)
+    settle(store, parent, Returned())
+    [child] = start(store)
+    clock.advance(7201)
+    assert settle_down(reaper) == [1]
+    assert store.get(parent.id).status is S.WAITING
+    assert store.get(child.id).cancel_requested
+
+
+def test_a_step_that_fails_does_not_keep_the_others_from_theirs(store, clock):
+    """Spec: A6"""
+    execution = running(store, timeout_seconds=1)
+    clock.advance(2)
+
+    async def deaf(work, *arguments):
+        if work in (store.workers, store.lost_holders):
+            raise Unavailable("the store did not answer")
+        return work(*arguments)
+
+    with pytest.raises(Unavailable):
+        turn(Reaper(store, Settings(), deaf))
+    assert store.get(execution.id).status is S.FAILED
+
+
+def test_a_lease_that_moves_between_two_looks_starts_anew(store, clock, reaper, own):
+    """Spec: A6"""
+    worker_id, _ = held(store)
+    turn(reaper)
+    watch(reaper, own, 25)
+    clock.advance(1)
+    store.beat(worker_id)
+    [found] = store.workers()
+    assert watch(reaper, own, 30) == 0
+    assert watch(reaper, own, 5) == 2
+    assert found.lease_until - timedelta(seconds=30) == clock.now

@@ -1,0 +1,56 @@
+"""All duties at once, by the real clock, with the store's work in threads: what should happen does, and they stop."""
+
+import asyncio
+
+import pytest
+
+from headgate.core.machine import Returned
+from headgate.core.states import State
+from headgate.duties import all_duties
+from headgate.settings import Settings
+from headgate.store import open_store
+from headgate.store.claims import ClaimRequest
+from tests.factories import TYPES, running, settle, submit
+
+S = State
+SOON = 30.0
+
+
+@pytest.fixture
+def store(url):
+    with open_store(url) as opened:
+        for kind in TYPES:
+            opened.put_type(kind)
+        yield opened
+
+
+async def becomes(store, task_id, status):
+    """Wait until the task is that."""
+    async with asyncio.timeout(SOON):
+        while (await asyncio.to_thread(store.get, task_id)).status is not status:  # noqa: ASYNC110 nobody signals it
+            await asyncio.sleep(0.01)
+
+
+def test_a_process_with_every_duty_brings_rescues_ends_and_stops(store):
+    """Spec: A2, A6, B3"""
+    settings = Settings(lease_seconds=0.5, beat_seconds=0.2, reap_seconds=0.1)
+
+    async def scene():
+        duties = all_duties(store, settings, asyncio.to_thread)
+        for duty in duties:
+            duty.start()
+        try:
+            delayed = submit(store, delay_seconds=0.2)
+            await becomes(store, delayed.id, S.QUEUED)
+            [held] = store.claim(ClaimRequest(store.register("gone", lease_seconds=0.5), 1)).executions
+            await becomes(store, held.id, S.QUEUED)
+            assert store.get(held.id).lost_count == 1
+            assert settle(store, held, Returned()) is None
+            store.cancel(held.id)
+            overdue = running(store, timeout_seconds=0.1)
+            await becomes(store, overdue.id, S.FAILED)
+        finally:
+            async with asyncio.timeout(SOON):
+                await asyncio.gather(*(duty.stop() for duty in duties))
+
+    asyncio.run(scene())

@@ -1,0 +1,99 @@
+"""Wake-ups on SQLite: sockets beside the file, wherever it is; those of the dead are swept away."""
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from headgate.core.task import NewTask, TaskType
+from headgate.store import Store, open_store
+from headgate.store.mailboxes import LONGEST_ADDRESS
+from tests.store.ears import Ears
+
+
+def at(path: Path) -> Store:
+    store = open_store(f"sqlite:///{path}")
+    store.migrate()
+    store.put_type(TaskType("plain"))
+    return store
+
+
+def boxes(path: Path) -> list[str]:
+    return [box.name for box in Path(f"{path}.wake").iterdir()]
+
+
+@pytest.mark.parametrize("length", [1, LONGEST_ADDRESS, 250], ids=["short", "long", "longest"])
+def test_news_are_heard_however_long_the_path_of_the_file_is(tmp_path, length):
+    """Spec: X4"""
+    folder = tmp_path / ("d" * length)
+    folder.mkdir()
+    with at(folder / "s.db") as store, at(folder / "s.db") as other:
+        ears = Ears(store).listening()
+        ears.wake_for(other.submit(NewTask("plain")).id)
+
+
+def test_two_paths_to_one_file_lead_to_the_same_sockets(tmp_path):
+    """Spec: X4"""
+    (tmp_path / "there").symlink_to(tmp_path, target_is_directory=True)
+    with at(tmp_path / "s.db") as store, at(tmp_path / "there" / "s.db") as other:
+        ears = Ears(store).listening()
+        ears.wake_for(other.submit(NewTask("plain")).id)
+
+
+def test_the_socket_of_a_process_that_died_is_swept_away_and_the_living_are_told(tmp_path):
+    """Spec: T01"""
+    path = tmp_path / "s.db"
+    with at(path) as store, at(path) as other:
+        ears = Ears(store).listening()
+        [living] = boxes(path)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as dead:
+            file = Path(f"{path}.wake") / "dead.socket"
+            (tmp_path / "w").symlink_to(file.parent)
+            dead.bind(str(tmp_path / "w" / file.name))
+        assert len(boxes(path)) == 2
+        ears.wake_for(other.submit(NewTask("plain")).id)
+        assert boxes(path) == [living]
+
+
+def test_a_file_that_is_no_socket_is_left_alone(tmp_path):
+    """Spec: X4"""
+    path = tmp_path / "s.db"
+    with at(path) as store, at(path) as other:
+        ears = Ears(store).listening()
+        (Path(f"{path}.wake") / "note").write_text("mine")
+        ears.wake_for(other.submit(NewTask("plain")).id)
+        assert "note" in boxes(path)
+
+
+def test_one_who_began_to_listen_is_told_of_the_very_next_commit(tmp_path):
+    """Spec: D1"""
+    path = tmp_path / "s.db"
+    with at(path) as other:
+        for _ in range(10):
+            other.submit(NewTask("plain"))
+            with at(path) as store:
+                ears = Ears(store).listening()
+                ears.wake_for(other.submit(NewTask("plain")).id)
+            assert boxes(path) == []
+
+
+def test_a_listener_that_has_too_much_to_read_holds_nobody_up_and_is_woken(tmp_path):
+    """Spec: X4"""
+    path = tmp_path / "s.db"
+    with at(path) as store, at(path) as other:
+        ears = Ears(store).listening()
+        made = [other.submit(NewTask("plain")) for _ in range(200)]
+        assert len(made) == 200
+        assert ears.next_wake()
+
+
+def test_a_store_in_memory_has_nobody_to_listen_to():
+    """Spec: X4"""
+    with open_store("sqlite://") as store:
+        store.migrate()
+        store.put_type(TaskType("plain"))
+        ears = Ears(store)
+        store.listen()
+        made = store.submit(NewTask("plain"))
+        ears.wake_for(made.id)
+        assert ears.silent

@@ -1,0 +1,81 @@
+"""Handlers that run in processes of their own: such a process must be able to import them."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from headgate.app import Headgate
+from headgate.worker.context import context
+
+app = Headgate()
+
+
+def bound_to(other: Headgate) -> Headgate:
+    """This app, with another's settings and store."""
+    app.close()
+    app.settings = other.settings
+    return app
+
+
+@app.task(isolation="process")
+def weigh(n: int) -> dict[str, int]:
+    context().progress(n, 10)
+    context().log("weighing")
+    context().checkpoint("at", n)
+    return {"n": n, "pid": os.getpid()}
+
+
+@app.task(isolation="process")
+async def weigh_async(n: int) -> int:
+    await asyncio.sleep(0)
+    await context().progress(n, 10)
+    return n
+
+
+@app.task(isolation="process")
+def fail_there() -> None:
+    raise ValueError("bad weight")
+
+
+@app.task(isolation="process")
+def breed() -> int:
+    return context().submit(little.call()).result().id
+
+
+@app.task
+async def little() -> None: ...
+
+
+@app.task(isolation="process")
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@app.task(isolation="process", memory_megabytes=120)
+def devour() -> None:
+    eaten = []
+    while True:
+        eaten.append(bytearray(8_000_000))
+        time.sleep(0.005)
+
+
+@app.task(isolation="process")
+def fork_and_hang(note: str) -> None:
+    """Starts a child in a session of its own, tells who it is, and never ends; nor does it listen to SIGTERM."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+    Path(note).write_text(f"{os.getpid()} {child.pid}")
+    time.sleep(600)
+
+
+@app.task(isolation="process")
+def hang(note: str) -> None:
+    Path(note).write_text(str(os.getpid()))
+    try:
+        time.sleep(600)
+    finally:
+        Path(note + ".cleaned").touch()
