@@ -1,7 +1,8 @@
-"""`python -m bench`: measure both stores beside what their databases can do at all, and print one table."""
+"""`python -m bench`: measure both stores beside what their databases can do at all, then everything from end to end."""
 
 import argparse
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -9,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from bench import cycle, depth, processes, raw, snapshot, submit
+from bench import cycle, depth, end, processes, raw, snapshot, submit
 from bench.figure import FULL, QUICK, Figure, Scale
 from bench.measurement import Measurement
 from bench.place import Place, PostgresPlace, SqlitePlace
@@ -37,22 +38,17 @@ def places(dialects: list[str]) -> Iterator[list[Place]]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def measure(
-    wanted: list[Measurement], dialects: list[str], scale: Scale
-) -> list[tuple[Measurement, dict[str, Figure]]]:
+def measure(wanted: list[Measurement], found: list[Place], scale: Scale) -> list[tuple[Measurement, dict[str, Figure]]]:
     results = []
-    with places(dialects) as found:
-        for measurement in wanted:
-            figures = {}
-            for place in found:
-                if place.dialect in measurement.dialects:
-                    begun = time.perf_counter()
-                    figures[place.dialect] = measurement.run(place, scale)
-                    took = time.perf_counter() - begun
-                    print(
-                        f"{measurement.title(scale)}, {NAMES[place.dialect]}: {took:.0f} s", file=sys.stderr, flush=True
-                    )
-            results.append((measurement, figures))
+    for measurement in wanted:
+        figures = {}
+        for place in found:
+            if place.dialect in measurement.dialects:
+                begun = time.perf_counter()
+                figures[place.dialect] = measurement.run(place, scale)
+                took = time.perf_counter() - begun
+                print(f"{measurement.title(scale)}, {NAMES[place.dialect]}: {took:.0f} s", file=sys.stderr, flush=True)
+        results.append((measurement, figures))
     return results
 
 
@@ -64,9 +60,16 @@ def main() -> None:
     asked = parser.parse_args()
     scale = QUICK if asked.quick else FULL
     wanted = [measurement for measurement in MEASUREMENTS if asked.only in measurement.title(scale)]
-    if not wanted:
-        parser.error("nothing is called that: " + "; ".join(measurement.title(scale) for measurement in MEASUREMENTS))
-    print(render(measure(wanted, [asked.store] if asked.store else list(NAMES), scale), scale))
+    observed = [observation for observation in end.OBSERVATIONS if asked.only in observation.title]
+    if not wanted and not observed:
+        titles = [measurement.title(scale) for measurement in MEASUREMENTS]
+        parser.error("nothing is called that: " + "; ".join(titles + [each.title for each in end.OBSERVATIONS]))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that everything is cleaned up then, too
+    with places([asked.store] if asked.store else list(NAMES)) as found:
+        if wanted:
+            print(render(measure(wanted, found, scale), scale), flush=True)
+        if observed:
+            print("\n" * bool(wanted) + end.observe(observed, found, scale))
 
 
 if __name__ == "__main__":

@@ -17,10 +17,14 @@ class Scale:
     line: int = 100_000  # behind one mutex
     passing: int = 150_000  # while a snapshot is held
     contest: float = 5.0  # seconds that processes compete for
+    drain: int = 60_000  # tasks that wait for worker processes
+    probes: int = 200  # tasks on an idle system
+    idle: float = 10.0  # seconds that a worker is left alone, and is then watched
+    kills: int = 20
 
 
 FULL = Scale()
-QUICK = Scale(1, 2, 0.5, 4_000, 100_000, 10_000, 30_000, 2.0)
+QUICK = Scale(1, 2, 0.5, 4_000, 100_000, 10_000, 30_000, 2.0, 4_000, 20, 3.0, 4)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """Where a benchmark runs: fresh databases of one kind, with the store's own durability."""
 
+import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -39,12 +40,12 @@ class SqlitePlace:
 
     @contextmanager
     def fresh(self) -> Iterator[str]:
-        path = self._folder / f"bench{next(self._numbers)}.db"
+        folder = self._folder / f"bench{next(self._numbers)}"
+        folder.mkdir()
         try:
-            yield f"sqlite:///{path}"
+            yield f"sqlite:///{folder / 'bench.db'}"
         finally:
-            for file in self._folder.glob(f"{path.name}*"):
-                file.unlink()
+            shutil.rmtree(folder)
 
     def clone(self, url: str, task_id: int, copies: int) -> None:
         with closing(connect_sqlite(url)) as connection:

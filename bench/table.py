@@ -12,7 +12,11 @@ Figures = Mapping[str, Figure]  # by dialect
 
 
 def render(results: Sequence[tuple[Measurement, Figures]], scale: Scale) -> str:
-    rows = [HEADS, *(_row(measurement, figures, scale) for measurement, figures in results)]
+    return grid([HEADS, *(_row(measurement, figures, scale) for measurement, figures in results)])
+
+
+def grid(rows: Sequence[Sequence[str]]) -> str:
+    """Lines of text under a line of heads: words at the edges, figures between them."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["  ".join(_cells(row, widths)).rstrip() for row in rows]
     lines.insert(1, "-" * max(map(len, lines)))

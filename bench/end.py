@@ -1,0 +1,161 @@
+"""From end to end: worker processes as users start them, measured from outside."""
+
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from statistics import median
+
+import psutil
+
+from bench import rescue
+from bench.figure import Scale
+from bench.percentile import percentile
+from bench.place import Place, connect_postgres
+from bench.subject import Subject
+from bench.table import NAMES, grid
+
+HEADS = ("end to end", "SQLite", "PostgreSQL", "target", "")
+DIALECTS = tuple(NAMES)
+MEGABYTE = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the table."""
+
+    title: str
+    digits: int = 0
+    at_most: Mapping[str, float] = field(default_factory=dict)  # by dialect
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What gives one or more rows their values."""
+
+    rows: tuple[Row, ...]
+    run: Callable[[Place, Scale, Path], Sequence[float]]
+    dialects: tuple[str, ...] = DIALECTS
+
+    @property
+    def title(self) -> str:
+        return "; ".join(row.title for row in self.rows)
+
+
+def _headgate(folder: Path, module: str = "headgate") -> Subject:
+    return Subject("Headgate", f"bench.peers.{module}", Path(sys.executable), folder)
+
+
+def _drain(processes: int, place: Place, scale: Scale, folder: Path) -> Sequence[float]:
+    rates = []
+    for _ in range(scale.rounds):
+        with place.fresh() as url:
+            rates.append(_headgate(folder).drain(url, scale.drain, processes))
+    return [median(rates)]
+
+
+def _latency(place: Place, scale: Scale, folder: Path) -> Sequence[float]:
+    with place.fresh() as url:
+        return _milliseconds(_headgate(folder).latencies(url, scale.probes))
+
+
+def _latency_together(place: Place, scale: Scale, folder: Path) -> Sequence[float]:
+    with place.fresh() as url:
+        return _milliseconds(_headgate(folder, "together").latencies(url, scale.probes, workers=0))
+
+
+def _milliseconds(seconds: list[float]) -> Sequence[float]:
+    return [1000 * percentile(seconds, 0.5), 1000 * percentile(seconds, 0.99)]
+
+
+def _memory(place: Place, scale: Scale, folder: Path) -> Sequence[float]:
+    subject = _headgate(folder)
+    with place.fresh() as url:
+        subject.ask("prepare", url)
+        with subject.workers(url, 1) as crew:
+            time.sleep(scale.idle)
+            crew.check()
+            return [psutil.Process(crew.processes[0].pid).memory_info().rss / MEGABYTE]
+
+
+def _statements(place: Place, scale: Scale, folder: Path) -> Sequence[float]:
+    subject = _headgate(folder)
+    with place.fresh() as url:
+        subject.ask("prepare", url)
+        with subject.workers(url, 1) as crew, connect_postgres(url) as connection:
+
+            def transactions() -> int:
+                asked = "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()"
+                return sum(connection.execute(asked).fetchone() or ())
+
+            time.sleep(scale.idle)
+            before, begun = transactions(), time.monotonic()
+            time.sleep(scale.idle)
+            crew.check()
+            return [max(transactions() - before - 1, 0) / (time.monotonic() - begun)]  # one of them was ours
+
+
+def _rescue(place: Place, scale: Scale, folder: Path) -> Sequence[float]:
+    with place.fresh() as url:
+        _headgate(folder).ask("prepare", url)
+        seconds = rescue.seconds(url, scale.kills, folder)
+        return [percentile(seconds, 0.5), percentile(seconds, 0.99)]
+
+
+OBSERVATIONS = [
+    Observation((Row("drain, 1 process, finished/s"),), partial(_drain, 1)),
+    Observation((Row("drain, 2 processes, finished/s"),), partial(_drain, 2)),
+    Observation(
+        (
+            Row("submit to start when idle, p50, ms", 1, {"postgres": 2.5}),
+            Row("submit to start when idle, p99, ms", 1, {"postgres": 8.0}),
+        ),
+        _latency,
+    ),
+    Observation(
+        (
+            Row("the same in one process, p50, ms", 1, {"sqlite": 1.5}),
+            Row("the same in one process, p99, ms", 1),
+        ),
+        _latency_together,
+    ),
+    Observation((Row("idle worker, MB resident", 1, {"sqlite": 45.0, "postgres": 45.0}),), _memory),
+    Observation((Row("idle worker, transactions/s", 1, {"postgres": 5.0}),), _statements, ("postgres",)),
+    Observation(
+        (
+            Row(f"rescue after kill -9, lease of {rescue.LEASE} s, p50, s", 1),
+            Row(f"rescue after kill -9, lease of {rescue.LEASE} s, p99, s", 1, {"sqlite": 10.0, "postgres": 10.0}),
+        ),
+        _rescue,
+    ),
+]
+
+
+def observe(wanted: Sequence[Observation], places: Sequence[Place], scale: Scale) -> str:
+    """Make the observations, and give the table of them."""
+    lines: list[Sequence[str]] = [HEADS]
+    with tempfile.TemporaryDirectory(prefix="headgate-bench-") as folder:
+        for observation in wanted:
+            found: dict[str, Sequence[float]] = {}
+            for place in places:
+                if place.dialect in observation.dialects:
+                    begun = time.perf_counter()
+                    found[place.dialect] = observation.run(place, scale, Path(folder))
+                    took = time.perf_counter() - begun
+                    print(f"{observation.title}, {NAMES[place.dialect]}: {took:.0f} s", file=sys.stderr, flush=True)
+            lines += [
+                _line(row, {name: found[name][number] for name in found}) for number, row in enumerate(observation.rows)
+            ]
+    return grid(lines)
+
+
+def _line(row: Row, values: Mapping[str, float]) -> Sequence[str]:
+    cells = [f"{values[name]:,.{row.digits}f}" if name in values else "" for name in DIALECTS]
+    aimed = {name: values[name] <= limit for name, limit in row.at_most.items() if name in values}
+    missed = [NAMES[name] for name, reached in aimed.items() if not reached]
+    verdict = "missed: " + " and ".join(missed) if missed else "met" if aimed else ""
+    targets = dict.fromkeys(f"≤ {limit:g}" for limit in row.at_most.values())
+    return (row.title, *cells, " / ".join(targets), verdict)

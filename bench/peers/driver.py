@@ -1,0 +1,149 @@
+"""What a system under test can be told to do. Runs in that system's own environment, and needs nothing but uvloop."""
+
+import argparse
+import asyncio
+import json
+import random
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable
+from importlib import metadata
+from typing import Any
+
+import uvloop
+
+from bench.peers.starts import left
+
+BATCH = 1000
+WARM = 10
+PAUSE = (0.02, 0.04)
+WATCH_SECONDS = 0.05
+WATCH_SHARE = 20  # of the time passes between looks: watching should cost the watched next to nothing
+LONGEST_WATCH = 0.5
+LONGEST = 60.0
+
+
+class Driver(ABC):
+    """One system: a task that does nothing, a probe that tells when it starts, and what one does with them."""
+
+    packages: tuple[str, ...]  # whose versions the table tells
+    settings: str  # what was chosen for it, besides its defaults
+    bulk = True  # it has a call that submits many at once
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    @abstractmethod
+    async def prepare(self) -> None:
+        """Set up an empty database."""
+
+    @abstractmethod
+    async def open(self) -> None:
+        """Be ready to submit."""
+
+    @abstractmethod
+    async def close(self) -> None: ...
+
+    @abstractmethod
+    async def submit(self) -> None:
+        """Submit one task that does nothing; it is safe when this returns."""
+
+    async def submit_many(self, count: int) -> None:
+        """The same for many, in one call."""
+        raise NotImplementedError
+
+    @abstractmethod
+    async def probe(self, sent: float) -> None:
+        """Submit a task that calls `started(sent)`."""
+
+    @abstractmethod
+    def counter(self) -> Callable[[], int]:
+        """A call that asks, from outside, how many tasks have not ended."""
+
+    @abstractmethod
+    def work(self) -> None:
+        """Be one worker process, until somebody ends it."""
+
+    async def fill(self, count: int) -> None:
+        """Submit many tasks, in whatever way is quick."""
+        if self.bulk:
+            for start in range(0, count, BATCH):
+                await self.submit_many(min(BATCH, count - start))
+        else:
+            for _ in range(count):
+                await self.submit()
+
+
+def about(kind: type[Driver]) -> str:
+    versions = ", ".join(f"{name} {metadata.version(name)}" for name in kind.packages)
+    return f"{versions}; {kind.settings}"
+
+
+async def rate(seconds: float, step: Callable[[], Awaitable[None]], each: int = 1) -> float:
+    """Take steps until the time is up; what they did in a second."""
+    await step()  # connect and prepare before it counts
+    done, begun = 0, time.perf_counter()
+    while (passed := time.perf_counter() - begun) < seconds:
+        await step()
+        done += each
+    return done / passed
+
+
+async def latencies(driver: Driver, count: int) -> list[float]:
+    """Seconds from submit to start, of single tasks on a system that does nothing else."""
+    for number in range(WARM + count):
+        await driver.probe(time.monotonic())
+        await asyncio.sleep(random.uniform(*PAUSE))
+        end = time.monotonic() + LONGEST
+        while len(left()) <= number:
+            if time.monotonic() > end:
+                raise TimeoutError(f"a probe did not start within {LONGEST:g} s")
+            await asyncio.sleep(0.005)
+    return [float(line) for line in left()[WARM:]]
+
+
+def watch(driver: Driver) -> None:
+    """Say when how many tasks were left, over and over until none is."""
+    still, count = -1, driver.counter()
+    while still != 0:
+        begun = time.monotonic()
+        still = count()
+        took = time.monotonic() - begun
+        print(begun + took / 2, still, flush=True)
+        time.sleep(min(max(WATCH_SECONDS, took * WATCH_SHARE), LONGEST_WATCH))
+
+
+async def _submit(driver: Driver, command: str, number: float) -> Any:
+    if command == "prepare":
+        return await driver.prepare()
+    await driver.open()
+    try:
+        match command:
+            case "fill":
+                return await driver.fill(int(number))
+            case "submit":
+                return await rate(number, driver.submit)
+            case "bulk":
+                return await rate(number, lambda: driver.submit_many(BATCH), BATCH) if driver.bulk else None
+            case "latency":
+                return await latencies(driver, int(number))
+    finally:
+        await driver.close()
+
+
+def drive(kind: type[Driver]) -> None:
+    """Do what the command line says, and print the answer as JSON."""
+    parser = argparse.ArgumentParser()
+    commands = ["about", "prepare", "fill", "submit", "bulk", "latency", "watch", "work"]
+    parser.add_argument("command", choices=commands)
+    parser.add_argument("url", nargs="?", default="")
+    parser.add_argument("number", type=float, nargs="?", default=0.0)
+    asked = parser.parse_args()
+    if asked.command == "about":
+        print(json.dumps(about(kind)))
+    elif asked.command == "watch":
+        watch(kind(asked.url))
+    elif asked.command == "work":
+        kind(asked.url).work()
+    else:
+        print(json.dumps(uvloop.run(_submit(kind(asked.url), asked.command, asked.number))))
