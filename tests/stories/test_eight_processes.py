@@ -1,25 +1,20 @@
 """Eight processes work and meddle, two of them die; the audit then proves that no limit was ever exceeded."""
 
-import json
 import multiprocessing
 import os
-import sqlite3
 import time
-from collections import Counter, defaultdict
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any
 
-import psycopg
-import pytest
-
 from headgate.core.errors import Refused
-from headgate.core.states import FINAL, HELD, State
+from headgate.core.states import State
 from headgate.core.task import NewTask, TaskType
 from headgate.store import Store, open_store
 from headgate.store.reports import Filter
+from tests.stories.audit import audited, rows
 from tests.stories.worker_process import LANES, Signals, run
 
 PROCESSES = 8
@@ -28,27 +23,6 @@ TASKS = 2_000
 MUTEXES = 30
 TOOLS = 2
 PATIENCE = 120.0
-EVENTS = """
-SELECT e.id, e.task_id, e.seq, e.kind, e.before, e.after, e.detail, t.lane, t.type, t.tenant_id, t.mutex
-  FROM task_event e LEFT JOIN task t ON t.id = e.task_id ORDER BY e.id
-"""
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def url(request, tmp_path):
-    if request.param == "postgres":
-        return request.getfixturevalue("postgres")
-    with open_store(f"sqlite:///{tmp_path}/story.db") as store:
-        store.migrate()
-    return f"sqlite:///{tmp_path}/story.db"
-
-
-def rows(url: str, text: str) -> list[Any]:
-    if url.startswith("sqlite"):
-        with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection:
-            return connection.execute(text).fetchall()
-    with psycopg.connect(url) as connection:
-        return connection.execute(text).fetchall()
 
 
 def prepare(store: Store) -> range:
@@ -163,35 +137,6 @@ def play_out(store: Store, url: str, members: Cast) -> None:
                 assert store.get(task.id).status is not State.PAUSED
 
 
-class Audit:
-    """The story as the audit rows tell it, one after the other."""
-
-    def __init__(self) -> None:
-        self._capacity: dict[str, int] = {}
-        self._running: Counter[str] = Counter()
-        self._holders: Counter[tuple[int, str]] = Counter()
-        self._tools = 0
-        self.path: dict[int, list[tuple[int, str | None, str]]] = defaultdict(list)
-
-    def read(self, row: tuple[Any, ...]) -> None:
-        event_id, task_id, seq, kind, before, after, detail, lane, type_code, tenant_id, mutex = row
-        if kind == "capacity_changed" and "lane" in (told := json.loads(detail)):
-            self._capacity[told["lane"]] = told["capacity"]
-        if not seq:
-            return
-        self.path[task_id].append((seq, before, after))
-        step = (after in HELD) - (before in HELD)
-        if step == 1:
-            assert self._running[lane] < self._capacity[lane], f"event {event_id} starts too much in {lane}"
-        self._running[lane] += step
-        if type_code == "tooled":
-            self._tools += step
-            assert self._tools <= TOOLS, f"event {event_id} starts too much that uses the tool"
-        if mutex is not None:
-            self._holders[tenant_id, mutex] += step
-            assert self._holders[tenant_id, mutex] <= 1, f"event {event_id} starts a second one of {mutex}"
-
-
 def test_no_limit_is_exceeded_and_every_task_ends_once_while_eight_processes_meddle_and_two_die(url):
     """Spec: A4, A9, A10, A11, B3, B8, C13"""
     with open_store(url) as store:
@@ -201,13 +146,6 @@ def test_no_limit_is_exceeded_and_every_task_ends_once_while_eight_processes_med
             rescue(store, killed)
             play_out(store, url, members)
             members.stop()
-    audit = Audit()
-    for row in rows(url, EVENTS):
-        audit.read(row)
-    assert sorted(audit.path) == list(ids), "every task that was submitted is there"
-    ends = dict(rows(url, "SELECT id, status FROM task"))
-    for task_id, path in audit.path.items():
-        assert [seq for seq, _, _ in path] == list(range(1, len(path) + 1))
-        assert [before for _, before, _ in path] == [None, *(after for _, _, after in path[:-1])]
-        assert [after in FINAL for _, _, after in path] == [False] * (len(path) - 1) + [True]
-        assert ends[task_id] == path[-1][2]
+    audit = audited(url, tools=TOOLS)
+    assert sorted(audit.path) == list(ids)
+    audit.every_task_ended_once(url)

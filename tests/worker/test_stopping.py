@@ -282,7 +282,7 @@ def test_a_claim_whose_answer_was_lost_strands_nothing(app: Headgate):
     worker_id = app.store.register("w", types=["noop"])
     task = noop.submit_sync()
     known = noop.submit_sync()
-    app.store.claim(ClaimRequest(worker_id, 2))
-    app.store.give_back_strays(worker_id, {"noop"}, {known.id})
+    _, heard_of = app.store.claim(ClaimRequest(worker_id, 2)).executions
+    app.store.give_back_strays(worker_id, {"noop"}, {heard_of.exec_id})
     assert task.record().status is State.QUEUED
     assert known.record().status is State.RUNNING

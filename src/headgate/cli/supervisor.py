@@ -27,6 +27,7 @@ class Supervisor:
         self._plan = plan
         self._living: set[Process] = set()
         self._stopping = asyncio.Event()
+        self._heard: list[signal.Signals] = []
         self._code = DONE
 
     async def run(self) -> int:
@@ -43,9 +44,9 @@ class Supervisor:
     def stop(self, number: signal.Signals) -> None:
         """Pass a signal on; nothing is started any more."""
         self._stopping.set()
+        self._heard.append(number)
         for process in self._living:
-            with suppress(ProcessLookupError):
-                process.send_signal(number)
+            _tell(process, number)
 
     async def _keep(self, number: int) -> None:
         pause = FIRST_PAUSE_SECONDS
@@ -71,14 +72,19 @@ class Supervisor:
         # A group of its own: Ctrl-C in a terminal is for us, and we pass it on once.
         process = await asyncio.create_subprocess_exec(*words, stdin=PIPE, process_group=0)
         self._living.add(process)
-        if self._stopping.is_set():
-            self.stop(signal.SIGTERM)
-        else:
+        for heard in self._heard:  # while it was being started; the others know, and a second time means "at once"
+            _tell(process, heard)
+        if not self._heard:
             log.info("process %d is %d", number, process.pid)
         try:
             return await process.wait()
         finally:
             self._living.discard(process)
+
+
+def _tell(process: Process, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):
+        process.send_signal(number)
 
 
 async def _supervise(plan: Plan) -> int:

@@ -196,5 +196,5 @@ def delay_after(
             return None
     delay = next_delay(policy, error_count, draw, retry_after(error, now), retries)
     if isinstance(error, Retry) and error.delay is not None and delay is not None:
-        return min(max(error.delay, 0.0), MAX_DELAY_SECONDS)
+        return min(max(0.0, error.delay), MAX_DELAY_SECONDS)  # in this order a NaN is 0
     return delay

@@ -73,6 +73,8 @@ MOST_PER_TRANSACTION = 5_000
 MOST_SHARED = 500
 CATALOG_SECONDS = 1.0
 MUTEX_SECONDS = 2 * 3600.0
+MIGRATE_SECONDS = 3600.0
+BEAT_SHARE = 0.5  # of a lease: a beat that takes longer has failed, and there is time for another
 
 
 class Store:
@@ -86,6 +88,7 @@ class Store:
         self._monotonic = monotonic
         self._memory = Memory(monotonic)
         self._listeners = Listeners(self._memory)
+        self._beat_seconds: dict[int, float] = {}
         self._submits: Group[tuple[list[NewTask], str], list[Submitted]] = Group(self._submit_together)
         database.on_news = self._listeners.tell
 
@@ -126,7 +129,7 @@ class Store:
 
     def migrate(self) -> list[Migration]:
         """Bring the schema up to date; the steps taken. Any number of processes may call it at once."""
-        taken = self._write(migrate)
+        taken = self._write(migrate, MIGRATE_SECONDS)
         self.make_partitions()
         return taken
 
@@ -413,15 +416,20 @@ class Store:
         """A new worker, or agent, with a fresh lease; its id."""
         worker_id = self._write(lambda db: workers.register(db, name, types, lease_seconds, agent_id, tenant_id))
         self._listeners.workers.add(worker_id)
+        self._beat_seconds[worker_id] = BEAT_SHARE * lease_seconds
         return worker_id
 
     def beat(self, worker_id: int, held: Collection[int] = ()) -> list[Asked]:
         """Renew a worker's lease; what is asked of the tasks it holds. `WorkerLost`: stop everything, register anew."""
-        return self._write(lambda db: workers.beat(db, worker_id, held))
+        return self._write(lambda db: workers.beat(db, worker_id, held), self._beat_seconds.get(worker_id))
 
     def asked(self, worker_id: int, held: Collection[int]) -> list[Asked]:
         """What is asked of the tasks a worker holds."""
         return self._read(lambda db: workers.asked(db, worker_id, held))
+
+    def owned(self, worker_id: int, held: Collection[int]) -> set[str]:
+        """The exec_ids of the tasks `held` that are still this worker's; whatever else it runs must stop."""
+        return self._read(lambda db: workers.owned(db, worker_id, held))
 
     def leave(self, worker_id: int) -> None:
         """A worker goes in good order."""
@@ -481,8 +489,8 @@ class Store:
         """Let go of a task without having failed: back to the line, nothing counted."""
         self._ended(self._write(lambda db: rescue.give_back(db, self._fresh_catalog(db), task_id, exec_id, actor)))
 
-    def give_back_strays(self, worker_id: int, types: Collection[str], known: Collection[int]) -> list[Task]:
-        """Give back tasks of `types` that a worker holds besides those it knows of: claims it never heard about."""
+    def give_back_strays(self, worker_id: int, types: Collection[str], known: Collection[str]) -> list[Task]:
+        """Give back tasks of `types` that a worker holds besides its `known` exec_ids: claims it never heard about."""
         return self._ended(
             self._write(lambda db: rescue.give_back_strays(db, self._fresh_catalog(db), worker_id, types, known))
         )
@@ -645,8 +653,8 @@ class Store:
 
         return self._write(edit)
 
-    def _write(self, operation: Callable[[Any], "T | Deferred[T]"]) -> T:
-        return self._database.write(operation)  # type: ignore[return-value]
+    def _write(self, operation: Callable[[Any], "T | Deferred[T]"], timeout: float | None = None) -> T:
+        return self._database.write(operation, timeout)  # type: ignore[return-value]
 
     def _read(self, operation: Callable[[Any], T]) -> T:
         return self._database.read(operation)

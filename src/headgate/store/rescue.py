@@ -100,7 +100,8 @@ def rescue(db: Db, catalog: Catalog, worker_id: int, limit: int) -> list[Task]:
 
 STRAYS = Statement(
     """
-    SELECT id FROM task WHERE status IN ('scheduling', 'running') AND worker_id = :worker_id AND type {in types text}
+    SELECT id, exec_id FROM task
+     WHERE status IN ('scheduling', 'running') AND worker_id = :worker_id AND type {in types text}
     """
 )
 # Whoever claims for a worker shares its row until the commit: this waits for a claim that nobody heard of any more.
@@ -111,12 +112,12 @@ HOLD_WORKER = Statement(
 
 
 def give_back_strays(
-    db: Db, catalog: Catalog, worker_id: int, types: Collection[str], known: Collection[int]
+    db: Db, catalog: Catalog, worker_id: int, types: Collection[str], known: Collection[str]
 ) -> list[Task]:
     """Give back what a worker holds without knowing it: claims whose answer was lost on its way."""
     db.rows(HOLD_WORKER, worker_id=worker_id)
-    held = {row[0] for row in db.rows(STRAYS, worker_id=worker_id, types=sorted(types))}
-    ids = sorted(held - set(known))
+    held = db.rows(STRAYS, worker_id=worker_id, types=sorted(types))
+    ids = sorted(task_id for task_id, exec_id in held if str(exec_id) not in known)
     return take_away(db, catalog, ids, GivenBack(), f"worker:{worker_id}", worker_id=worker_id) if ids else []
 
 

@@ -41,6 +41,7 @@ ASKED = Statement(
      WHERE id {in held} AND worker_id = :worker_id AND (cancel_requested OR pause_requested)
     """
 )
+OWNED = Statement("SELECT exec_id FROM task WHERE id {in held} AND worker_id = :worker_id AND exec_id IS NOT NULL")
 LEAVE = Statement("UPDATE worker SET lost = true, lease_until = {now} WHERE id = :worker_id")
 MARK_LOST = Statement(
     """
@@ -95,6 +96,11 @@ def beat(db: Db, worker_id: int, held: Collection[int]) -> list[Asked]:
 def asked(db: Db, worker_id: int, held: Collection[int]) -> list[Asked]:
     rows = db.rows(ASKED, worker_id=worker_id, held=list(held)) if held else []
     return [Asked(task_id, str(exec_id), bool(cancel), bool(pause)) for task_id, exec_id, cancel, pause in rows]
+
+
+def owned(db: Db, worker_id: int, held: Collection[int]) -> set[str]:
+    """The exec_ids among what a worker believes to hold that still own their task."""
+    return {str(exec_id) for (exec_id,) in db.rows(OWNED, worker_id=worker_id, held=list(held))} if held else set()
 
 
 def leave(db: Db, worker_id: int) -> None:

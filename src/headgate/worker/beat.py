@@ -3,43 +3,41 @@
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Mapping
 
-from headgate.core.errors import HeadgateError, WorkerLost
+from headgate.core.errors import WorkerLost
 from headgate.store.base import Store
 from headgate.store.workers import Asked
 
 log = logging.getLogger("headgate.worker")
-SAFE_SHARE = 0.8  # of a lease: who could not renew it for so long stops by itself
 HURRIED_SHARE = 0.2  # of the pause, while the lease is running out
+STOP_SECONDS = 5.0
 
 
 class Beat:
     """In a thread of its own: a handler that blocks the event loop does not cost the worker its lease.
 
-    `asked` gets what is asked of running tasks; `lost` is called when the worker was declared lost, `unsafe` when the
-    lease may soon be over: whatever runs must stop. All three are called in this thread.
+    `held` says what the worker holds (task id: exec_id). `asked` gets what is asked of that, `gone` the exec_ids that
+    own their task no more, and `lost` is called when the worker was declared lost; all three in this thread.
     """
 
     def __init__(
         self,
         store: Store,
         seconds: float,
-        lease_seconds: float,
-        held: Callable[[], Collection[int]],
+        held: Callable[[], Mapping[int, str]],
         asked: Callable[[list[Asked]], None],
+        gone: Callable[[set[str]], None],
         lost: Callable[[], None],
-        unsafe: Callable[[], None],
     ) -> None:
+        self.renewed_at = 0.0  # by the monotonic clock
         self._store = store
         self._seconds = seconds
-        self._lease_seconds = lease_seconds
         self._held = held
         self._asked = asked
+        self._gone = gone
         self._lost = lost
-        self._unsafe = unsafe
         self._worker_id = 0
-        self._renewed_at = 0.0
         self._failed = False
         self._ended = False
         self._woken = threading.Event()
@@ -47,7 +45,7 @@ class Beat:
 
     def signed_on(self, worker_id: int, at: float) -> None:
         """Beat for this worker from now on; its lease began at `at`, by the monotonic clock."""
-        self._worker_id, self._renewed_at = worker_id, at
+        self._worker_id, self.renewed_at = worker_id, at
         if self._thread is None:
             self._thread = threading.Thread(target=self._loop, name="headgate beat", daemon=True)
             self._thread.start()
@@ -57,37 +55,34 @@ class Beat:
         self._woken.set()
 
     def stop(self) -> None:
-        """End the thread; a beat under way is waited for."""
+        """End the thread; a beat under way is waited for, but not for long."""
         self._ended = True
         self._woken.set()
         if self._thread is not None:
-            self._thread.join()
+            self._thread.join(STOP_SECONDS)
 
     def turn(self) -> None:
         """Beat once."""
-        worker_id, begun = self._worker_id, time.monotonic()
+        worker_id, held, begun = self._worker_id, self._held(), time.monotonic()
         try:
-            asked = self._store.beat(worker_id, self._held())
+            asked = self._store.beat(worker_id, list(held))
+            owned = self._store.owned(worker_id, list(held))
         except WorkerLost:
             if worker_id == self._worker_id:  # else it has signed on anew meanwhile
                 self._worker_id = 0
                 self._lost()
-        except HeadgateError as error:
+        except Exception as error:  # a beat that is skipped costs little, a thread that dies costs the lease
             if not self._failed:
                 log.warning("cannot renew the lease, trying again: %s", error)
             self._failed = True
-            if time.monotonic() - self._renewed_at > SAFE_SHARE * self._lease_seconds:
-                self._unsafe()
         else:
-            self._renewed_at, self._failed = begun, False
+            self.renewed_at, self._failed = begun, False
             self._asked(asked)
+            self._gone(set(held.values()) - owned)
 
     def _loop(self) -> None:
         while not self._ended:
             self._woken.wait(self._seconds * (HURRIED_SHARE if self._failed else 1.0))
             self._woken.clear()
             if self._worker_id and not self._ended:
-                try:
-                    self.turn()
-                except Exception:  # a beat that is skipped costs nothing, a thread that dies costs the lease
-                    log.exception("a beat failed")
+                self.turn()

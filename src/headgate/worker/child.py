@@ -16,6 +16,7 @@ import socket
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import reduce
 from typing import Any
 
@@ -23,7 +24,7 @@ import msgspec
 
 from headgate.app import Headgate, TaskFunction
 from headgate.client import Call, Task
-from headgate.core.errors import Invalid, StaleExecution
+from headgate.core.errors import HeadgateError, Invalid, NotFound, StaleExecution, Unavailable
 from headgate.core.machine import CancelReached, Event, GivenBack, PauseReached, Raised, Returned, Snoozed
 from headgate.core.task import Execution, TaskType
 from headgate.store.tasks import Submitted
@@ -34,6 +35,7 @@ EVENTS: dict[str, type[Event]] = {
     kind.__name__: kind for kind in (Returned, Raised, Snoozed, PauseReached, CancelReached, GivenBack)
 }
 
+ERRORS: dict[str, type[HeadgateError]] = {error.code: error for error in (StaleExecution, NotFound, Unavailable)}
 _SET_DEATH_SIGNAL = 1
 
 
@@ -44,15 +46,16 @@ class Order(msgspec.Struct):
     name: str
     main: str | None  # the file to run in place of `__main__`
     path: list[str]
+    url: str  # of the store the worker works on
     execution: Execution
     rules: TaskType
     saved: dict[str, str]
 
     @classmethod
-    def of(cls, run: Run, rules: TaskType, saved: dict[str, str]) -> "Order":
+    def of(cls, run: Run, rules: TaskType, saved: dict[str, str], url: str) -> "Order":
         function = run.handler.function
         main = getattr(sys.modules["__main__"], "__file__", None) if function.__module__ == "__main__" else None
-        return cls(function.__module__, function.__qualname__, main, sys.path, run.execution, rules, saved)
+        return cls(function.__module__, function.__qualname__, main, sys.path, url, run.execution, rules, saved)
 
     def function(self) -> TaskFunction[..., Any, Any]:
         """The task's function, imported here as it was there."""
@@ -97,8 +100,6 @@ class Line:
 
     def submit(self, calls: Sequence[Call[Any]]) -> Answer[list[Task[Any]]]:
         said = self._ask("submit", [call.new for call in calls])
-        if "error" in said:
-            raise Invalid(said["error"])
         assert self.app is not None
         return Done(
             [
@@ -109,10 +110,8 @@ class Line:
 
     def _report(self, kind: str, *said: str) -> Answer[None]:
         answer = self._ask(kind, list(said))
-        if answer.get("stale"):
-            raise StaleExecution("another exec_id owns the task")
         if self.run is not None:
-            self.run.pausing |= answer["pausing"]
+            self.run.pausing = answer["pausing"]
         return Done(None)
 
     def _ask(self, kind: str, said: Any) -> dict[str, Any]:
@@ -120,7 +119,10 @@ class Line:
         line = self._file.readline()
         if not line:  # the parent is gone, and with it whoever would settle this
             os._exit(1)
-        return msgspec.json.decode(line)  # type: ignore[no-any-return]
+        answer: dict[str, Any] = msgspec.json.decode(line)
+        if "error" in answer:
+            raise ERRORS.get(answer["code"], Invalid)(answer["error"])
+        return answer
 
     def _say(self, kind: str, said: Any) -> None:
         self._file.write(msgspec.json.encode((kind, said)) + b"\n")
@@ -135,6 +137,7 @@ def main(descriptor: int, worker: int) -> None:
     try:
         function = order.function()
         line.app = function.app
+        line.app.settings = replace(line.app.settings, url=order.url)
         run = line.run = Run(order.execution, function.handler)
         _obey_signals(run)
         run.context = Context(order.execution, line, order.saved, time.monotonic)

@@ -27,8 +27,9 @@ MOST_APART, APART_SECONDS = 4, 5.0
 class Executor:
     """Runs handlers where their isolation says. `later` calls something on the event loop from any thread."""
 
-    def __init__(self, store: Store, aside: Aside, later: Callable[..., None], threads: int) -> None:
+    def __init__(self, store: Store, url: str, aside: Aside, later: Callable[..., None], threads: int) -> None:
         self._store = store
+        self._url = url
         self._aside = aside
         self._later = later
         self._threads = Threads(threads)
@@ -114,7 +115,7 @@ class Executor:
         rules = self._store.type_of(run.execution.type)
         process = importlib.import_module("headgate.worker.process")  # only who needs it pays for it: 3 MB
         try:
-            event = await process.execute(run, rules, self._store, self._aside)
+            event = await process.execute(run, rules, self._store, self._url, self._aside)
         except BaseException as error:
             event = raised(run, error, rules)
         finish(event)

@@ -5,7 +5,7 @@ import logging
 import time
 from collections.abc import Callable, Collection
 
-from headgate.core.errors import HeadgateError, Unavailable, WorkerLost
+from headgate.core.errors import Unavailable, WorkerLost
 from headgate.core.machine import Event, GivenBack, Raised
 from headgate.core.task import Execution
 from headgate.service import Aside, wait
@@ -51,6 +51,7 @@ class Pool:
         self._woken = asyncio.Event()
         self._changed = asyncio.Event()
         self._claim_at = 0.0
+        self._wakes = 0  # how many there were: one that comes while a claim is under way is not to be overlooked
         self._failures = 0
         self._strays = False  # a claim may have been made that we never heard of
 
@@ -65,6 +66,7 @@ class Pool:
 
     def wake(self) -> None:
         """There may be something to claim."""
+        self._wakes += 1
         if not self._failures:
             self._claim_at = 0.0
             self._woken.set()
@@ -142,12 +144,13 @@ class Pool:
     async def _cycle(self) -> None:
         outcomes, self._ended = self._ended, []
         self._settling += len(outcomes)
-        want, worker_id = self._room(), self._worker_id
+        want, worker_id, wakes = self._room(), self._worker_id, self._wakes
         request = ClaimRequest(worker_id, want, types=self.types) if want else None
         self._reserved += want
         try:
             if self._strays:
-                await self._aside(self._store.give_back_strays, self._worker_id, self.types, set(self.held))
+                known = {run.execution.exec_id for run in self.held.values()}
+                await self._aside(self._store.give_back_strays, worker_id, self.types, known)
                 self._strays = False
             claimed = await self._settle_and_claim(outcomes, request)
         except WorkerLost:
@@ -161,7 +164,7 @@ class Pool:
             self._back_off(error)
         else:
             self._failures = 0
-            self._refill(outcomes, want, claimed)
+            self._refill(outcomes, want, wakes, claimed)
         finally:
             self._settling -= len(outcomes)
             self._reserved -= want
@@ -171,7 +174,9 @@ class Pool:
             claimed: Claimed = (await self._aside(self._store.settle_and_claim, outcomes, request))[1]
         except (Unavailable, WorkerLost):
             raise
-        except HeadgateError as error:  # one of the reports cannot be written: it fails, the others are not held up
+        except Exception as error:  # one of the reports cannot be written: it fails, the others are not held up
+            if not outcomes:
+                raise
             log.error("a batch of %d reports was refused: %s", len(outcomes), error)
             for outcome in outcomes:
                 await self._settle_alone(outcome)
@@ -183,17 +188,21 @@ class Pool:
             await self._aside(self._store.settle, [outcome])
         except (Unavailable, WorkerLost):
             raise
-        except HeadgateError as error:
-            await self._aside(self._store.settle, [Outcome(outcome.execution, Raised(str(error)))])
+        except Exception as error:
+            await self._aside(self._store.settle, [Outcome(outcome.execution, Raised(f"its end was refused: {error}"))])
 
-    def _refill(self, outcomes: list[Outcome], want: int, claimed: Claimed) -> None:
+    def _refill(self, outcomes: list[Outcome], want: int, wakes: int, claimed: Claimed) -> None:
         for outcome in outcomes:
             self._forget(outcome.execution)
         for execution in claimed.executions:
-            self.held[execution.id] = self._launch(execution)
+            try:
+                self.held[execution.id] = self._launch(execution)
+            except Exception:
+                log.exception("task %d could not be started and is given back", execution.id)
+                self._ended.append(Outcome(execution, GivenBack()))
         if claimed.busy:
             self._claim_at = time.monotonic() + BUSY_SECONDS * (0.4 + 1.6 * draw())
-        elif want and len(claimed.executions) < want:
+        elif want and len(claimed.executions) < want and self._wakes == wakes:
             self._claim_at = time.monotonic() + self._poll * (0.9 + 0.2 * draw())
 
     def _forget(self, execution: Execution) -> None:

@@ -12,12 +12,13 @@ import msgspec
 import psutil
 
 from headgate.core.errors import HeadgateError, StaleExecution
-from headgate.core.machine import Event, LeaseLost
+from headgate.core.machine import Event, GivenBack, LeaseLost
 from headgate.core.task import NewTask, TaskType
 from headgate.registry import Isolation
 from headgate.service import Aside
 from headgate.store.base import Store
 from headgate.worker.child import EVENTS, Order
+from headgate.worker.orphans import ORPHANS
 from headgate.worker.reports import Reports
 from headgate.worker.run import Run, Stop, raised
 
@@ -26,40 +27,46 @@ GRACE_SECONDS = 2.0
 LONGEST_LINE = 4 * 1024 * 1024
 
 
-async def execute(run: Run, rules: TaskType, store: Store, aside: Aside) -> Event | None:
-    """Run the handler in a new process; what happened."""
+async def execute(run: Run, rules: TaskType, store: Store, url: str, aside: Aside) -> Event | None:
+    """Run the handler in a new process, on the store at `url`; what happened."""
     saved = await aside(store.checkpoints, run.execution.id) if run.execution.attempt > 1 else {}
     ours, theirs = socket.socketpair()
-    with theirs:
+    with theirs, ORPHANS.starting():
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "headgate.worker.child", str(theirs.fileno()), str(os.getpid()),
             stdin=asyncio.subprocess.DEVNULL, pass_fds=[theirs.fileno()], start_new_session=True,
         )  # fmt: skip
-    child = Child(run, process, Reports(store, aside, run), aside)
-    run.interrupt = child.interrupt
-    if run.stopped is not None:  # meanwhile
+    with ORPHANS.awaited(process.pid):
+        child = Child(run, process, Reports(store, aside, run), aside)
+        event = await _attend(child, ours, Order.of(run, rules, saved, url))
+        await process.wait()
+    ORPHANS.reap()
+    if run.stopped is not None and (event is None or isinstance(event, GivenBack)):
+        return raised(run, RuntimeError("its process was ended"), rules)
+    return event or child.loss()
+
+
+async def _attend(child: "Child", connection: socket.socket, order: Order) -> Event | None:
+    """Give the child its order, serve it until it says what happened, and see to it that it ends."""
+    child.run.interrupt = child.interrupt
+    if child.run.stopped is not None:  # meanwhile
         child.interrupt()
-    reader, writer = await asyncio.open_connection(sock=ours, limit=LONGEST_LINE)
+    reader, writer = await asyncio.open_connection(sock=connection, limit=LONGEST_LINE)
     watch = asyncio.create_task(child.watch_memory())
     try:
-        writer.write(msgspec.json.encode(Order.of(run, rules, saved)) + b"\n")
-        event = await child.listen(reader, writer)
+        writer.write(msgspec.json.encode(order) + b"\n")
+        return await child.listen(reader, writer)
     finally:
         watch.cancel()
         child.kill()
-        await process.wait()
-        child.reap()
         writer.close()
-    if run.stopped is not None and (event is None or type(event).__name__ == "GivenBack"):
-        return raised(run, RuntimeError("its process was ended"), rules)
-    return event or child.loss()
 
 
 class Child:
     """The process of one execution, seen from outside."""
 
     def __init__(self, run: Run, process: asyncio.subprocess.Process, reports: Reports, aside: Aside) -> None:
-        self._run = run
+        self.run = run
         self._process = process
         self._reports = reports
         self._aside = aside
@@ -85,12 +92,6 @@ class Child:
         for process in self._seen.values():
             with contextlib.suppress(psutil.Error):  # psutil tells a pid that somebody else has by now
                 process.kill()
-
-    def reap(self) -> None:
-        """Let no zombie of it remain: what it left behind is our child by now."""
-        for pid in self._seen:
-            with contextlib.suppress(ChildProcessError):
-                os.waitpid(pid, os.WNOHANG)
 
     def loss(self) -> LeaseLost:
         """Why it ended without a word."""
@@ -138,10 +139,10 @@ class Child:
             if kind == "submit":
                 made = await self._aside(self._reports.make, msgspec.convert(said, list[NewTask]))
                 return {"made": [(done.id, done.created) for done in made]}
-            self._run.hear(await self._aside(self._reports.tell, kind, said))
+            self.run.hear(await self._aside(self._reports.tell, kind, said))
         except StaleExecution as error:
-            self._run.stop(Stop.LOST)
-            return {"stale": True, "error": str(error)}
+            self.run.stop(Stop.LOST)
+            return {"error": str(error), "code": error.code}
         except HeadgateError as error:
-            return {"error": str(error), "pausing": False}
-        return {"pausing": self._run.pausing}
+            return {"error": str(error), "code": error.code}
+        return {"pausing": self.run.pausing}

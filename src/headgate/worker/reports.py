@@ -1,11 +1,12 @@
 """Where a handler's reports go: to the store, under the execution's exec_id; what is asked of it comes back."""
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+import logging
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 from headgate.client import Call, Task
-from headgate.core.errors import StaleExecution
+from headgate.core.errors import StaleExecution, Unavailable
 from headgate.core.task import NewTask
 from headgate.service import Aside
 from headgate.store.base import Store
@@ -15,6 +16,7 @@ from headgate.worker.context import Answer, Done, Interrupted, Paused
 from headgate.worker.run import Run, Stop
 
 T = TypeVar("T")
+log = logging.getLogger("headgate.worker")
 
 
 class Reports:
@@ -27,10 +29,18 @@ class Reports:
         self._of = (run.execution.id, run.execution.exec_id)
 
     def progress(self, progress: str) -> Control:
-        return self._store.progress(*self._of, progress)
+        return self._in_passing(self._store.progress, progress)
 
     def log(self, level: str, message: str) -> Control:
-        return self._store.add_log(*self._of, [(level, message)])
+        return self._in_passing(self._store.add_log, [(level, message)])
+
+    def _in_passing(self, report: Callable[..., Control], said: Any) -> Control:
+        """Said for people to read: while the store is away it goes unheard, and the work goes on."""
+        try:
+            return report(*self._of, said)
+        except Unavailable as error:
+            log.warning("task %d: a report was not kept: %s", self.run.execution.id, error)
+            return Control()
 
     def checkpoint(self, name: str, state: str) -> Control:
         return self._store.save_checkpoint(*self._of, name, state)
@@ -79,7 +89,7 @@ class ThreadReporter:
         except StaleExecution:
             self._run.stopped = Stop.LOST
             raise
-        self._run.pausing |= control.pause
+        self._run.pausing = control.pause
         if control.cancel and self._run.stopped is None:
             self._run.stopped = Stop.CANCEL
             raise Interrupted

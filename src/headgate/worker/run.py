@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
-from headgate.core.errors import HeadgateError, Invalid
+from headgate.core.errors import HeadgateError, Invalid, Unavailable
 from headgate.core.machine import CancelReached, Event, GivenBack, PauseReached, Raised, Returned, Snoozed
-from headgate.core.retry import Retry, delay_after
+from headgate.core.retry import MAX_DELAY_SECONDS, Retry, delay_after
 from headgate.core.task import Execution, TaskType, check_json, clip
 from headgate.registry import Handler
 from headgate.settings import draw, utc_now
@@ -61,7 +61,7 @@ class Run:
         """Do what a report was answered with."""
         if control.cancel:
             self.stop(Stop.CANCEL)
-        self.pausing |= control.pause
+        self.pausing = control.pause
 
 
 def answered(run: Run, answer: Any, rules: TaskType) -> Event | None:
@@ -71,8 +71,10 @@ def answered(run: Run, answer: Any, rules: TaskType) -> Event | None:
     match answer:
         case None:
             return Returned()
+        case Snooze(int() | float() as delay) if delay == delay:  # not a NaN
+            return Snoozed(min(max(delay, 0.0), MAX_DELAY_SECONDS))
         case Snooze(delay):
-            return Snoozed(max(delay, 0.0))
+            return _failed(run, Invalid(f"it cannot snooze for {delay!r} seconds"), rules)
         case Retry():
             return _failed(run, answer, rules)
         case _:
@@ -101,21 +103,26 @@ def raised(run: Run, error: BaseException, rules: TaskType) -> Event | None:
             return _failed(run, TimeoutError(f"it ran for more than {run.execution.timeout_seconds:g} s"), rules)
     if isinstance(error, Paused):
         return PauseReached()
+    if isinstance(error, Unavailable) and run.context is None:  # the store was away before the handler began
+        return GivenBack()
     return _failed(run, error, rules)
 
 
 def _failed(run: Run, error: BaseException, rules: TaskType) -> Event:
     execution = run.execution
-    delay = delay_after(
-        rules.retry,
-        error,
-        execution.error_count,
-        draw(),
-        utc_now(),
-        unknown_errors=rules.unknown_errors,
-        retries=execution.max_error_count,
-    )
-    return Raised(told(error), delay)
+    try:
+        delay = delay_after(
+            rules.retry,
+            error,
+            execution.error_count,
+            draw(),
+            utc_now(),
+            unknown_errors=rules.unknown_errors,
+            retries=execution.max_error_count,
+        )
+        return Raised(told(error), delay)
+    except Exception as broken:  # an error that cannot even be looked at
+        return Raised(f"{type(error).__name__}, which raises {type(broken).__name__} when it is looked at")
 
 
 def told(error: BaseException) -> str:

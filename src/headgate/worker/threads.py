@@ -1,6 +1,7 @@
 """Threads for handlers that are plain functions, and a way to end one of them in the middle."""
 
 import ctypes
+import logging
 import queue
 import sys
 import threading
@@ -12,15 +13,16 @@ from headgate.worker.context import Interrupted
 Body = Callable[[], Any]
 Then = Callable[[Any, BaseException | None], None]
 AGAIN_SECONDS = 0.01
-_BENEATH = ("headgate.worker.threads", "headgate.worker.executor")  # every body
+log = logging.getLogger("headgate.worker")
+_CRITICAL = "headgate.store"  # a transaction, or the turn of everybody in this process
 
 
 class Job:
-    """A body in a thread. What came of it is handed to `then`, in that thread."""
+    """A body in a thread. What came of it is handed to `then`, in that thread, whatever happens."""
 
     def __init__(self, body: Body, then: Then) -> None:
         self._body = body
-        self._then = then
+        self._then: Then | None = then
         self._door = threading.Lock()
         self._thread_id: int | None = None
         self._stopped = False
@@ -35,35 +37,45 @@ class Job:
             answer = self._body()
         except BaseException as raised:
             error = raised
+        self.leave(answer, error)
+
+    def leave(self, answer: Any, error: BaseException | None) -> None:
+        """Tell what came of it, once; nothing is raised in this thread any more."""
         with self._door:
             self._thread_id = None
-        self._then(answer, error)
+            _raise_in(threading.get_ident(), None)  # what was still on its way
+        then, self._then = self._then, None
+        if then is not None:
+            then(answer, error)
 
     def interrupt(self) -> None:
         """Raise `Interrupted` in the body, at its next step in Python; a call into C is not cut short.
 
-        While the body is inside Headgate (it reports, it submits) this waits: nothing of ours is left half done.
+        While the body is with the store (it reports, it submits) this waits: nothing is left half done.
         """
         with self._door:
             self._stopped = True
             if self._thread_id is None:
                 return
             if not _is_inside(self._thread_id):
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(
-                    ctypes.c_ulong(self._thread_id), ctypes.py_object(Interrupted)
-                )
+                _raise_in(self._thread_id, Interrupted)
                 return
         again = threading.Timer(AGAIN_SECONDS, self.interrupt)
         again.daemon = True
         again.start()
 
 
+def _raise_in(thread_id: int, error: type[BaseException] | None) -> None:
+    """Have `error` raised in a thread at its next step in Python; None takes back what was not raised yet."""
+    told = None if error is None else ctypes.py_object(error)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread_id), told)
+
+
 def _is_inside(thread_id: int) -> bool:
-    """Whether a thread is in Headgate's own code. It cannot move meanwhile: whoever asks holds the interpreter."""
+    """Whether a thread is where we must not cut in. It cannot move meanwhile: whoever asks holds the interpreter."""
     frame = sys._current_frames().get(thread_id)
     while frame is not None:
-        name = str(frame.f_globals.get("__name__", ""))
-        if name.startswith("headgate.") and name not in _BENEATH:
+        if str(frame.f_globals.get("__name__", "")).startswith(_CRITICAL):
             return True
         frame = frame.f_back
     return False
@@ -97,7 +109,12 @@ class Threads:
                 job = self._jobs.get()
                 if job is None:
                     return
-                job.run()
-            except Interrupted:  # meant for a body that had just ended
-                pass
+                try:
+                    job.run()
+                except Interrupted as late:  # raised between two lines of ours, when the body had just ended
+                    job.leave(None, late)
+            except Interrupted:
+                continue
+            except Exception:
+                log.exception("what came of a handler could not be told")
             self._idle.release()

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from headgate.core.errors import HeadgateError, Invalid, Unavailable
+from headgate.core.errors import HeadgateError, Invalid
 from headgate.core.task import Execution
 from headgate.registry import Isolation, Registry
 from headgate.service import wait
@@ -19,7 +19,6 @@ from headgate.store.claims import Control
 from headgate.store.workers import Asked
 from headgate.worker.beat import Beat
 from headgate.worker.executor import Executor
-from headgate.worker.orphans import adopt_orphans
 from headgate.worker.pool import Pool
 from headgate.worker.run import Run, Stop
 
@@ -28,6 +27,7 @@ CONCURRENCY = 100
 THREADS = 16
 GIVE_BACK_SECONDS = 5.0
 RETRY_SECONDS = 1.0
+SAFE_SHARE, WATCH_SHARE = 0.8, 0.05  # of a lease: who could not renew it for so long stops by itself
 
 
 class Worker:
@@ -55,13 +55,14 @@ class Worker:
         self._beat = Beat(
             store,
             settings.beat_seconds,
-            settings.lease_seconds,
-            held=lambda: [task_id for pool in self.pools for task_id in list(pool.held)],
+            held=lambda: {
+                run.execution.id: run.execution.exec_id for pool in self.pools for run in [*pool.held.values()]
+            },
             asked=lambda asked: self._later(self._hear, asked),
+            gone=lambda exec_ids: self._later(self._stop_gone, exec_ids),
             lost=lambda: self._later(self._was_lost),
-            unsafe=lambda: self._later(self._stop_all, Stop.DRAIN),
         )
-        self._executor = Executor(store, self.aside, self._later, threads)
+        self._executor = Executor(store, settings.url, self.aside, self._later, threads)
         slots = {Isolation.LOOP: concurrency, Isolation.THREAD: threads, Isolation.PROCESS: children or os.cpu_count()}
         self.pools = [
             self._pool(types, slots[isolation] or 1)
@@ -92,22 +93,25 @@ class Worker:
     async def run(self) -> None:
         """Work until `stop`; then finish what runs, or hand it back when the time for that is up."""
         self._loop = asyncio.get_running_loop()
-        adopt_orphans()
         self.store.on_wake(lambda wakes: self._later(self._wake))
         self.store.on_asked(lambda workers: self._beat.now() if self.id in workers else None)
         self.store.listen()
         await self._sign_on()
         feeding = [asyncio.create_task(pool.serve()) for pool in self.pools]
+        watching = asyncio.create_task(self._watch_lease())
         stopping = asyncio.create_task(self._stopping.wait())
         try:
             await asyncio.wait([*feeding, stopping], return_when=asyncio.FIRST_COMPLETED)
             await self._drain()
         finally:
-            for task in (*feeding, stopping):
+            for task in (*feeding, stopping, watching):
                 task.cancel()
-            await asyncio.gather(*feeding, stopping, return_exceptions=True)
+            ends = await asyncio.gather(*feeding, stopping, watching, return_exceptions=True)
             await self.aside(self._beat.stop)
             await self._sign_off()
+        for end in ends:
+            if isinstance(end, Exception):  # a feeder that broke is not a worker that went in good order
+                raise end
 
     def stop(self) -> None:
         """Go in good order; asked a second time, at once."""
@@ -132,7 +136,7 @@ class Worker:
             begun = time.monotonic()
             try:
                 self.id = await self.aside(self._register, types)
-            except Unavailable as error:
+            except Exception as error:  # a worker that gave up here would look alive and do nothing
                 log.warning("cannot sign on, trying again: %s", error)
                 await wait(self._stopping, RETRY_SECONDS)
                 continue
@@ -197,6 +201,20 @@ class Worker:
         log.error("worker %d was declared lost: it stops everything and signs on anew", self.id)
         self._stop_all(Stop.LOST)
         self._signing_on = asyncio.create_task(self._sign_on())
+
+    async def _watch_lease(self) -> None:
+        """Stop whatever runs when the lease could not be renewed for too long, be it that a beat hangs."""
+        lease = self.settings.lease_seconds
+        while True:
+            await asyncio.sleep(WATCH_SHARE * lease)
+            if time.monotonic() - self._beat.renewed_at > SAFE_SHARE * lease:
+                self._stop_all(Stop.DRAIN)
+
+    def _stop_gone(self, exec_ids: set[str]) -> None:
+        """Stop what was taken from outside: past its deadline, or its mutex held too long."""
+        for run in self.held.values():
+            if run.execution.exec_id in exec_ids:
+                run.stop(Stop.LOST)
 
     def _stop_all(self, reason: Stop) -> None:
         for pool in self.pools:

@@ -1,0 +1,70 @@
+"""A worker in a process of its own, with short leases: python -m tests.stories.fleet URL LEDGER"""
+
+import argparse
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from headgate.duties import light_duties
+from headgate.settings import Settings
+from headgate.worker.worker import Worker
+from tests.stories.ledger import VARIABLE
+
+
+def asked() -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("url")
+    parser.add_argument("ledger")
+    parser.add_argument("--lease", type=float, default=1.5)
+    parser.add_argument("--beat", type=float, default=0.4)
+    parser.add_argument("--reap", type=float, default=0.3)
+    parser.add_argument("--poll", type=float, default=0.2)
+    parser.add_argument("--shutdown", type=float, default=10.0)
+    parser.add_argument("--slots", type=int, default=100)
+    return parser.parse_args()
+
+
+async def serve(settings: Settings, slots: int) -> None:
+    from tests.stories.bodies import app  # when the environment says where its ledger is
+
+    app.settings = settings
+    worker = Worker(app.store, app.registry, settings, concurrency=slots, threads=6, children=2)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, worker.stop)
+    with ThreadPoolExecutor(2) as threads:
+
+        async def aside(work: Callable[..., Any], *arguments: Any) -> Any:
+            return await asyncio.get_running_loop().run_in_executor(threads, work, *arguments)
+
+        duties = light_duties(app.store, settings, aside)
+        for duty in duties:
+            duty.start()
+        try:
+            await worker.run()
+        finally:
+            for duty in duties:
+                await duty.stop()
+            app.close()
+
+
+def main() -> None:
+    said = asked()
+    os.environ[VARIABLE] = said.ledger
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(process)d %(name)s: %(message)s")
+    settings = Settings(
+        url=said.url,
+        lease_seconds=said.lease,
+        beat_seconds=said.beat,
+        reap_seconds=said.reap,
+        poll_seconds=said.poll,
+        shutdown_seconds=said.shutdown,
+    )
+    asyncio.run(serve(settings, said.slots))
+
+
+if __name__ == "__main__":
+    main()

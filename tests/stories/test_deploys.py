@@ -1,0 +1,54 @@
+"""Rolling restarts: workers are told to go at any moment, and others come. No attempt is lost over it."""
+
+import signal
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from headgate.app import TaskFunction
+from tests.stories import bodies
+from tests.stories.audit import audited, rows
+from tests.stories.bodies import bound_to
+from tests.stories.crew import crew, until
+
+TASKS = 400
+STOPS = 12
+WORKERS = 3
+SHUTDOWN_SECONDS = 0.3
+KINDS: tuple[TaskFunction[..., Any, None], ...] = (
+    *[bodies.step] * 6,
+    *[bodies.step_in_a_thread] * 3,
+    bodies.step_in_a_process,
+)
+
+
+def test_workers_told_to_go_at_any_moment_burn_no_attempt_and_do_nothing_twice(url: str, tmp_path: Path):
+    """Spec: A6, D9, D13"""
+    app = bound_to(url)
+    with crew(url, tmp_path, shutdown=SHUTDOWN_SECONDS) as members:
+        for _ in range(WORKERS):
+            members.start()
+        dice, portion = members.dice, TASKS // STOPS
+        for _ in range(STOPS):
+            app.submit_many_sync([dice.choice(KINDS).call(dice.uniform(0.001, 0.6)) for _ in range(portion)])
+            if dice.random() < 0.8:
+                members.await_starts(dice.randrange(portion))
+                leaving = members.by_chance()
+            else:
+                leaving = members.alive[-1]  # it may not even have signed on
+            leaving.terminate()
+            twice = dice.random() < 0.3
+            if twice:
+                members.await_starts(dice.randrange(3))
+                leaving.terminate()
+            members.start()
+            deaf = twice or leaving not in members.busy()  # before it listens, and after, the system ends it
+            assert members.end_of(leaving) in ({0, -signal.SIGTERM} if deaf else {0})
+            members.all_alive()
+        until(lambda: not rows(url, "SELECT 1 FROM task WHERE finished_at IS NULL LIMIT 1"), "all tasks end")
+    counts = Counter(rows(url, "SELECT status, error_count, lost_count FROM task"))
+    assert counts == {("succeeded", 0, 0): portion * STOPS}
+    audited(url).every_task_ended_once(url)
+    finished = Counter(entry.task_id for entry in members.ledger.finished())
+    assert set(finished.values()) == {1}
+    assert len(finished) == portion * STOPS

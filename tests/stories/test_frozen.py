@@ -1,0 +1,82 @@
+"""A worker that was frozen for longer than its lease, and wakes: its tasks are others' by then."""
+
+import fcntl
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+from headgate.core.states import State
+from tests.stories import bodies
+from tests.stories.audit import audited, rows
+from tests.stories.bodies import bound_to
+from tests.stories.crew import Crew, crew, until
+
+EACH = 2
+KINDS = (bodies.linger, bodies.linger_in_a_thread, bodies.linger_in_a_process)
+
+
+def freeze(members: Crew, worker: subprocess.Popen[bytes]) -> None:
+    """Stop it, but not while it writes to a file that all share: then nobody could go on, with or without a lease."""
+    while True:
+        time.sleep(members.dice.uniform(0.0, 0.4))
+        os.kill(worker.pid, signal.SIGSTOP)
+        if _lets_others_write(members.url):
+            return
+        os.kill(worker.pid, signal.SIGCONT)
+
+
+def _lets_others_write(url: str) -> bool:
+    if not url.startswith("sqlite"):
+        return True
+    file = os.open(f"{url.removeprefix('sqlite:///')}.writer", os.O_RDWR)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(file)
+    return True
+
+
+def test_a_worker_that_wakes_after_its_lease_changes_nothing_and_works_on(url: str, tmp_path: Path):
+    """Spec: B3, D13"""
+    app, gate = bound_to(url), tmp_path / "gate"
+    with crew(url, tmp_path) as members:
+        frozen = members.start()
+        tasks = [
+            kind.using(mutex=f"{kind.handler.code} {n}").submit_sync(str(gate)) for kind in KINDS for n in range(EACH)
+        ]
+        members.await_starts(len(tasks))
+        old = {entry.task_id: entry.exec_id for entry in members.ledger.entries("start")}
+        [lease] = app.store.workers()
+        freeze(members, frozen)
+        second = members.start()
+        until(lambda: len(members.ledger.entries("start")) == 2 * len(tasks), "others take over")
+        gate.touch()
+        for task in tasks:
+            assert task.wait_sync(60).status is State.SUCCEEDED
+        before = [(task.record(), app.store.checkpoints(task.id)) for task in tasks]
+        os.kill(frozen.pid, signal.SIGCONT)
+        stubborn = [old[task.id] for task in tasks[:EACH]]  # of the others, a request to stop may come in between
+        until(lambda: refused(members).issuperset(stubborn), "it is told")
+        members.stop(second)
+        again = bodies.step.submit_sync(0.0)
+        assert again.wait_sync(60).status is State.SUCCEEDED
+        assert [entry.pid for entry in members.lines_of(again.id, "end")] == [frozen.pid]
+        assert [worker.id > lease.id for worker in app.store.workers()] == [True]
+        members.stop(frozen)
+        assert [(task.record(), app.store.checkpoints(task.id)) for task in tasks] == before
+    assert set(stubborn) <= {entry.exec_id for entry in members.ledger.entries("effect")}, "outside it went on"
+    assert not {entry.exec_id for entry in members.ledger.entries("accepted")} & set(old.values())
+    for task in tasks:
+        record = task.record()
+        assert (record.lost_count, record.error_count, record.attempt) == (1, 0, 2)
+        [[accepted]] = rows(url, f"SELECT exec_id FROM task_event WHERE task_id = {task.id} AND after = 'succeeded'")
+        assert str(accepted) != old[task.id]
+    audited(url).every_task_ended_once(url)
+
+
+def refused(members: Crew) -> set[str]:
+    return {entry.exec_id for entry in members.ledger.entries("refused")}

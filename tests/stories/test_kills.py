@@ -1,0 +1,119 @@
+"""Workers are killed at any moment, thirty of them; nothing is lost, done twice or too much at once."""
+
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from headgate.app import TaskFunction
+from headgate.client import Call
+from headgate.core.states import State
+from headgate.store.reports import Filter
+from tests.stories import bodies
+from tests.stories.audit import audited, rows
+from tests.stories.bodies import bound_to
+from tests.stories.crew import Crew, crew, until
+from tests.stories.ledger import most_at_once
+
+TASKS = 2_000
+KILLS = 30
+WORKERS = 4
+MUTEXES = 50
+IN_PROCESSES = 20
+CAPACITY = {"narrow": 4, "middling": 6, "wide": 8}
+LOST_TOO_OFTEN = 3
+
+
+def wishes(members: Crew, first: int, count: int) -> list[Call[None]]:
+    """Short tasks of every kind; one in ten fails at first."""
+    made = []
+    for number in range(first, first + count):
+        kind: TaskFunction[..., Any, None] = members.dice.choice([bodies.step, bodies.step, bodies.step_in_a_thread])
+        if number % (TASKS // IN_PROCESSES) == 0:
+            kind = bodies.step_in_a_process
+        mutex = f"key {members.dice.randrange(MUTEXES)}" if members.dice.random() < 0.25 else None
+        kind = kind.using(lane=list(CAPACITY)[number % 3], mutex=mutex)
+        made.append(kind.call(members.dice.uniform(0.001, 0.02), members.dice.random() < 0.1))
+    return made
+
+
+def executions_that_counted(url: str) -> set[str]:
+    """Those whose success was taken down."""
+    return {str(row[0]) for row in rows(url, "SELECT exec_id FROM task_event WHERE after = 'succeeded'")}
+
+
+def test_nothing_is_lost_or_done_twice_while_workers_are_killed_at_any_moment(url: str, tmp_path: Path):
+    """Spec: A4, A9, A11, B3, D13"""
+    app = bound_to(url)
+    for lane, capacity in CAPACITY.items():
+        app.store.set_capacity(lane, capacity)
+    with crew(url, tmp_path) as members:
+        for _ in range(WORKERS):
+            members.start()
+        portion, made = TASKS // KILLS, 0
+        for _ in range(KILLS):
+            app.submit_many_sync(wishes(members, made, portion))
+            made += portion
+            members.await_starts(members.dice.randrange(portion))
+            members.all_alive()
+            members.kill(members.by_chance())
+            members.start()
+        app.submit_many_sync(wishes(members, made, TASKS - made))
+        until(lambda: not rows(url, "SELECT 1 FROM task WHERE finished_at IS NULL LIMIT 1"), "all tasks end")
+        members.all_alive()
+    ends = {task_id: (status, lost, error) for task_id, status, lost, error in rows(url, ENDS)}
+    assert len(ends) == TASKS
+    audited(url).every_task_ended_once(url)
+    taken_for_poison = {task_id for task_id, (_, lost, _) in ends.items() if lost == LOST_TOO_OFTEN}
+    for task_id, (status, _, error) in ends.items():
+        if task_id in taken_for_poison:
+            assert (status, "poison" in error) == (State.FAILED, True)
+        else:
+            assert status == State.SUCCEEDED, (task_id, status, error)
+    assert len(taken_for_poison) < TASKS // 20
+    the_ledger_agrees(url, members, set(ends) - taken_for_poison)
+
+
+ENDS = "SELECT id, status, lost_count, coalesce(error_info, '') FROM task"
+
+
+def the_ledger_agrees(url: str, members: Crew, succeeded: set[int]) -> None:
+    """What the store took down was done, by one execution each; of those none stood in another's way."""
+    counted = executions_that_counted(url)
+    done = [entry for entry in members.ledger.entries("end") if entry.exec_id in counted]
+    assert sorted(entry.task_id for entry in done) == sorted(succeeded)
+    by_mutex, by_lane = defaultdict(set), defaultdict(set)
+    place = {task_id: (lane, mutex) for task_id, lane, mutex in rows(url, "SELECT id, lane, mutex FROM task")}
+    for entry in done:
+        lane, mutex = place[entry.task_id]
+        by_lane[lane].add(entry.exec_id)
+        if mutex is not None:
+            by_mutex[mutex].add(entry.exec_id)
+    entries = members.ledger.entries()
+    assert {mutex for mutex, executions in by_mutex.items() if most_at_once(entries, executions) > 1} == set()
+    for lane, executions in by_lane.items():
+        assert most_at_once(entries, executions) <= CAPACITY[lane]
+
+
+def gone(pid: int) -> bool:
+    """Whether nothing runs there; whoever inherited it may not have reaped it yet."""
+    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
+def test_a_task_in_a_process_of_its_own_dies_with_its_worker(url: str, tmp_path: Path):
+    """Spec: A11"""
+    app = bound_to(url)
+    with crew(url, tmp_path) as members:
+        task = bodies.linger_in_a_process.submit_sync(str(tmp_path / "gate"))
+        worker = members.start()
+        until(lambda: members.lines_of(task.id, "start"), "it begins")
+        [begun] = members.lines_of(task.id, "start")
+        assert begun.pid != worker.pid
+        members.kill(worker)
+        until(lambda: gone(begun.pid), "its process is gone")
+        members.start()
+        (tmp_path / "gate").touch()
+        assert task.wait_sync(60).status is State.SUCCEEDED
+    assert task.record().lost_count == 1
+    assert app.store.find(Filter(status=(State.RUNNING,))).items == []

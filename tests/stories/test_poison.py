@@ -1,0 +1,43 @@
+"""Tasks that kill their worker end after three lost leases; the good ones beside them are done all the same."""
+
+from pathlib import Path
+
+from headgate.core.states import State
+from tests.stories import bodies
+from tests.stories.audit import audited, rows
+from tests.stories.bodies import bound_to
+from tests.stories.crew import PATIENCE, crew, until
+
+GOOD = 200
+POISON = 2
+SLOTS = 10  # who runs beside poison when it kills is lost as well, and may be so again
+WORKERS = 2
+
+
+def test_poison_ends_after_three_lost_leases_and_every_good_task_succeeds(url: str, tmp_path: Path):
+    """Spec: A11, D13"""
+    app = bound_to(url)
+    with crew(url, tmp_path, slots=SLOTS) as members:
+        dice = members.dice
+        kinds = [*[bodies.poison.call()] * POISON, *[bodies.step.call(dice.uniform(0.0, 0.05)) for _ in range(GOOD)]]
+        dice.shuffle(kinds)
+        tasks = app.submit_many_sync(kinds)
+        bad = {task.id for task, call in zip(tasks, kinds, strict=True) if call.handler is bodies.poison.handler}
+
+        def all_over() -> bool:
+            """Meanwhile, another worker for each that died."""
+            members.bury()
+            while len(members.alive) < WORKERS:
+                members.start()
+            return not rows(url, "SELECT 1 FROM task WHERE finished_at IS NULL LIMIT 1")
+
+        until(all_over, "all tasks end", 2 * PATIENCE)
+    for task in tasks:
+        record = task.record()
+        if task.id in bad:
+            assert (record.status, record.lost_count, record.error_count) == (State.FAILED, 3, 0)
+            assert "taken for poison" in (record.error_info or "")
+            assert len(members.lines_of(task.id, "start")) <= 3
+        else:
+            assert record.status is State.SUCCEEDED, f"lost {record.lost_count} times: {record.error_info}"
+    audited(url).every_task_ended_once(url)

@@ -1,0 +1,187 @@
+"""What goes wrong around a handler harms neither its neighbours nor the worker."""
+
+import asyncio
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from headgate.app import Headgate
+from headgate.core.retry import Retry, fixed
+from headgate.core.states import State
+from headgate.settings import Settings
+from headgate.worker.context import Interrupted, context
+from headgate.worker.run import Snooze
+from headgate.worker.threads import Threads
+from tests.worker.conftest import until, working
+
+FOREVER = 600
+
+
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("do not look")
+
+
+@pytest.mark.parametrize("delay", [float("inf"), float("nan"), 1e300, "soon"])
+def test_a_snooze_that_no_clock_knows_holds_up_nobody(app: Headgate, delay: Any):
+    """Spec: X2"""
+
+    @app.task
+    async def sleepy() -> Any:
+        return Snooze(delay)
+
+    @app.task
+    async def good() -> str:
+        return "fine"
+
+    with working(app):
+        tasks = app.submit_many_sync([sleepy.call(), good.call()])
+        assert tasks[1].wait_sync(30).result == "fine"
+        until(lambda: tasks[0].record().status in (State.PENDING, State.FAILED))
+
+
+def test_a_retry_delay_that_is_no_number_is_none(app: Headgate):
+    """Spec: D4"""
+
+    @app.task(retry=fixed(60, retries=1))
+    async def again() -> Any:
+        return "done" if context().attempt == 2 else Retry(delay=float("nan"))
+
+    with working(app, due=True):
+        assert again.submit_sync().wait_sync(30).result == "done"
+
+
+@pytest.mark.parametrize("kind", ["loop", "thread"])
+def test_an_error_that_cannot_be_looked_at_fails_its_task_and_frees_its_slot(app: Headgate, kind: str):
+    """Spec: A12"""
+
+    async def broken() -> None:
+        raise Unspeakable
+
+    def broken_thread() -> None:
+        raise Unspeakable
+
+    function = app.task(broken) if kind == "loop" else app.task(broken_thread)
+    with working(app, concurrency=1, threads=1):
+        ends = [function.submit_sync().wait_sync(30) for _ in range(2)]
+    assert {end.status for end in ends} == {State.FAILED}
+    assert "Unspeakable" in (ends[0].error or "")
+
+
+def test_a_job_interrupted_while_it_ends_is_told_of_all_the_same():
+    """Spec: A6"""
+    threads = Threads(1)
+    for _ in range(50):
+        told = threading.Event()
+        inside, outside = threading.Event(), threading.Lock()
+        outside.acquire()
+
+        def body(inside: threading.Event = inside, outside: threading.Lock = outside) -> None:
+            inside.set()
+            with outside:  # in C when the interrupt comes
+                raise ValueError("and then it raises")
+
+        def then(answer: Any, error: BaseException | None, told: threading.Event = told) -> None:
+            told.set()
+
+        job = threads.start(body, then)
+        assert inside.wait(30)
+        job.interrupt()
+        outside.release()
+        assert told.wait(30)
+    after = threading.Event()
+    threads.start(lambda: None, lambda answer, error: after.set())
+    assert after.wait(30)
+
+
+def test_a_thread_that_calls_another_task_function_is_interrupted_there_too(app: Headgate):
+    """Spec: A6"""
+
+    @app.task
+    def inner() -> None:
+        while True:
+            time.sleep(0.01)
+
+    @app.task(timeout_seconds=0.3)
+    def outer() -> None:
+        try:
+            inner()
+        except Interrupted:
+            raise
+        finally:
+            ended.set()
+
+    ended = threading.Event()
+    with working(app):
+        assert (outer.submit_sync().wait_sync(30).error or "").startswith("TimeoutError")
+        assert ended.wait(30)
+
+
+def test_what_was_taken_from_outside_is_stopped_by_its_worker(url: str):
+    """Spec: A10"""
+    app = Headgate(settings=Settings(url=url, beat_seconds=0.2, lease_seconds=30, poll_seconds=0.2))
+    begun, stopped = threading.Event(), threading.Event()
+
+    @app.task(mutex="only")
+    async def hog() -> None:
+        begun.set()
+        try:
+            await asyncio.sleep(FOREVER)
+        finally:
+            stopped.set()
+
+    with working(app):
+        task = hog.submit_sync()
+        assert begun.wait(30)
+        assert [ended.id for ended in app.store.end_overdue(mutex_seconds=0)] == [task.id]
+        assert stopped.wait(30)
+    assert task.record().status is State.FAILED
+    app.close()
+
+
+def test_a_pause_that_was_taken_back_is_not_obeyed(app: Headgate):
+    """Spec: A2"""
+    begun, go_on = threading.Event(), threading.Event()
+
+    @app.task
+    def walk() -> str:
+        context().progress(1)
+        begun.set()
+        go_on.wait(30)
+        context().checkpoint("here", 1)
+        return "arrived"
+
+    with working(app):
+        task = walk.submit_sync()
+        assert begun.wait(30)
+        app.store.pause(task.id)
+        until(lambda: next(iter(app.store.workers())) is not None)
+        app.store.resume(task.id)
+        go_on.set()
+        assert task.wait_sync(30).result == "arrived"
+
+
+def test_a_lease_that_cannot_be_renewed_stops_what_runs(url: str):
+    """Spec: A6"""
+    app = Headgate(settings=Settings(url=url, beat_seconds=0.2, lease_seconds=1.0, poll_seconds=0.2))
+    begun, stopped = threading.Event(), threading.Event()
+
+    @app.task
+    async def slow() -> None:
+        begun.set()
+        try:
+            await asyncio.sleep(FOREVER)
+        finally:
+            stopped.set()
+
+    with working(app) as worker:
+        slow.submit_sync()
+        assert begun.wait(30)
+        hang = threading.Event()
+        worker._beat._held = lambda: hang.wait(60) and {}  # type: ignore[assignment,return-value]  # a beat that hangs
+        assert stopped.wait(30)
+        hang.set()
+        worker._beat._held = dict
+    app.close()
