@@ -2,6 +2,7 @@
 
 from headgate.app import Headgate
 from headgate.client import Ended, Task, TaskFailed
+from headgate.core.errors import HeadgateError, Invalid
 from headgate.core.retry import Fatal, Retry, exponential, fixed, never, sequence
 from headgate.core.states import State
 from headgate.worker.context import Context, context
@@ -13,6 +14,8 @@ __all__ = [
     "Ended",
     "Fatal",
     "Headgate",
+    "HeadgateError",
+    "Invalid",
     "Retry",
     "Snooze",
     "State",

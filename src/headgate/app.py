@@ -2,20 +2,21 @@
 
 import asyncio
 import atexit
+import difflib
 import os
 import threading
 import weakref
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import datetime
 from functools import partial, update_wrapper
 from typing import Any, Generic, ParamSpec, Protocol, TypeVar, overload
 
 from headgate.client import Call, Options, Task, call_of
-from headgate.core.errors import Unavailable
+from headgate.core.errors import Invalid, Unavailable
 from headgate.core.retry import RetryPolicy, never
-from headgate.core.task import DEFAULT_LANE, DEFAULT_PRIORITY, TaskType
+from headgate.core.task import DEFAULT_LANE, DEFAULT_PRIORITY, NewTask, TaskType
 from headgate.registry import MEMORY_MEGABYTES, Arguments, Handler, Registry, isolation_of, name_of
 from headgate.settings import Settings, load
 from headgate.store import drivers, open_store
@@ -161,6 +162,7 @@ class Headgate:
         **of_type: Any,
     ) -> TaskFunction[..., Any, Any]:
         name = name_of(function)
+        _check_options(of_type)
         handler = Handler(
             function=function,
             type=TaskType(name if code is None else code, uses=tuple(uses), **of_type),
@@ -192,7 +194,7 @@ class Headgate:
     def submit_many_sync(self, calls: Sequence[Call[R]]) -> list[Task[R]]:
         """`submit_many`, for callers that are not async."""
         store = self.store
-        made = store.submit_many([call.new for call in calls])
+        made = store.submit_many([_wish(call) for call in calls])
         return [self._handle(store, done, call) for done, call in zip(made, calls, strict=True)]
 
     def submit_in(self, connection: object, call: Call[R]) -> Task[R]:
@@ -211,6 +213,7 @@ class Headgate:
         return self._handle(store, await drivers.run_async(connection, joining.steps()), call)
 
     def _joining(self, call: Call[Any]) -> tuple[Store, Joining]:
+        _wish(call)
         store = self._opened()
         if store.dialect == "postgres":  # on SQLite the caller may be writing, and registering a type would wait for it
             store = self.store
@@ -304,3 +307,22 @@ def _forked() -> None:
 
 
 os.register_at_fork(after_in_child=_forked)
+
+
+def _wish(call: Call[Any]) -> NewTask:
+    if not isinstance(call, Call):
+        raise Invalid(f"{call!r} is no call to be submitted: say `name_of_the_task.call(…)`")
+    return call.new
+
+
+_OF_TYPE = tuple(field.name for field in fields(TaskType) if field.name not in ("code", "uses", "callback"))
+
+
+def _check_options(of_type: dict[str, Any]) -> None:
+    for name in of_type:
+        if name not in _OF_TYPE:
+            near = difflib.get_close_matches(name, [*_OF_TYPE, *_OF_TASK], 1)
+            raise Invalid(f"@app.task knows no option {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+
+
+_OF_TASK = ("code", "priority", "mutex", "rate_key", "unique_key", "uses", "isolation", "memory_megabytes")

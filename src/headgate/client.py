@@ -30,7 +30,8 @@ class TaskFailed(HeadgateError):
     code = "task-failed"
 
     def __init__(self, ended: "Ended[Any]") -> None:
-        super().__init__(f"task {ended.id} is {ended.status}" + (f": {ended.error}" if ended.error else ""))
+        why = (ended.error or "").partition("\n")[0]
+        super().__init__(f"task {ended.id} is {ended.status}" + (f": {why}" if why else ""))
         self.ended = ended
 
 

@@ -6,7 +6,7 @@ import os
 import random
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -24,11 +24,11 @@ ALIKE = 0.9  # how near a variable's name is to a setting's before it is taken f
 class Settings:
     """Every setting has a name in `headgate.toml` and, in capitals behind HEADGATE_, in the environment."""
 
-    url: str = "sqlite:///headgate.db"
+    url: str = field(default="sqlite:///headgate.db", repr=False)  # there may be a password in it
     lease_seconds: float = 30.0
     beat_seconds: float = 10.0
     reap_seconds: float = 5.0
-    poll_seconds: float = 5.0
+    poll_seconds: float = 2.0
     shutdown_seconds: float = 30.0
     mutex_seconds: float = 7200.0
     retention_succeeded_days: float = 7.0
@@ -37,9 +37,9 @@ class Settings:
     timezone: str = "UTC"
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            if isinstance(value := getattr(self, field.name), float) and not math.isfinite(value):
-                raise Invalid(f"{field.name} is a finite number")
+        for setting in fields(self):
+            if isinstance(value := getattr(self, setting.name), float) and not math.isfinite(value):
+                raise Invalid(f"{setting.name} is a finite number")
         if not 0 < self.beat_seconds < self.lease_seconds:
             raise Invalid("beat_seconds is above 0 and below lease_seconds")
         for name in ("reap_seconds", "poll_seconds", "mutex_seconds"):
@@ -56,7 +56,7 @@ class Settings:
             raise Invalid(f"timezone: there is no {self.timezone!r}") from None
 
 
-NAMES = tuple(field.name for field in fields(Settings))
+NAMES = tuple(setting.name for setting in fields(Settings))
 
 
 def load(

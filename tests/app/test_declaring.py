@@ -165,7 +165,7 @@ def test_an_option_that_cannot_be_is_refused_when_it_is_declared(app, options, m
 
 def test_an_option_that_there_is_not_is_an_error_of_the_program(app):
     """Spec: D3"""
-    with pytest.raises(TypeError, match="prioritty"):
+    with pytest.raises(Invalid, match="no option 'prioritty'; did you mean 'priority'"):
         app.task(prioritty=1)(elsewhere.count)
 
 

@@ -6,8 +6,8 @@ import sys
 import headgate
 
 PROMISED = [
-    "Context", "Ended", "Fatal", "Headgate", "Retry", "Snooze", "State", "Task", "TaskFailed", "context",
-    "exponential", "fixed", "never", "sequence",
+    "Context", "Ended", "Fatal", "Headgate", "HeadgateError", "Invalid", "Retry", "Snooze", "State", "Task",
+    "TaskFailed", "context", "exponential", "fixed", "never", "sequence",
 ]  # fmt: skip
 HEAVY = {"aiosqlite", "asyncpg", "django", "litestar", "psutil", "rich", "sqlalchemy", "typer", "uvloop"}
 

@@ -31,7 +31,7 @@ def test_each_place_goes_before_the_one_behind_it(folder):
     found.append(load(folder=folder, environment=environment).poll_seconds)
     found.append(load({"poll_seconds": None}, folder=folder, environment=environment).poll_seconds)
     last = load({"poll_seconds": 4}, folder=folder, environment=environment)
-    assert [*found, last.poll_seconds] == [5, 1, 2, 3, 3, 4]
+    assert [*found, last.poll_seconds] == [2, 1, 2, 3, 3, 4]
     assert last.lease_seconds == 60.5
 
 

@@ -1,11 +1,16 @@
 """What the documents show is what happens."""
 
+import inspect
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+
+import headgate
+from headgate import app
+from headgate.app import TaskFunction
 
 ROOT = Path(__file__).parents[2]
 
@@ -52,3 +57,11 @@ def test_the_specification_has_every_item_a_test_names():
         item for line in lines if "Spec:" in line for item in re.findall(r"\b[A-EX]\d+\b", line.split("Spec:")[1])
     }
     assert claimed <= items
+
+
+def test_every_option_and_every_word_of_the_context_is_in_the_python_guide():
+    """Spec: D3"""
+    guide = (ROOT / "docs" / "python.md").read_text()
+    options = {*inspect.signature(TaskFunction.using).parameters, *app._OF_TYPE, *app._OF_TASK} - {"self"}
+    context = {name for name in vars(headgate.Context) if not name.startswith("_")} - {"last_words"}
+    assert {name for name in options | context if f"`{name}" not in guide and f"{name}`" not in guide} == set()

@@ -1,5 +1,6 @@
 """Wake-ups on SQLite: sockets beside the file, wherever it is; those of the dead are swept away."""
 
+import os
 import socket
 from pathlib import Path
 
@@ -16,6 +17,10 @@ def at(path: Path) -> Store:
     store.migrate()
     store.put_type(TaskType("plain"))
     return store
+
+
+def refuse(path: str) -> None:
+    raise PermissionError(path)
 
 
 def boxes(path: Path) -> list[str]:
@@ -53,6 +58,21 @@ def test_the_socket_of_a_process_that_died_is_swept_away_and_the_living_are_told
         assert len(boxes(path)) == 2
         ears.wake_for(other.submit(NewTask("plain")).id)
         assert boxes(path) == [living]
+
+
+def test_a_socket_that_cannot_be_swept_away_keeps_nobody_from_being_told(tmp_path, monkeypatch):
+    """Spec: X4. The folder may belong to somebody else."""
+    path = tmp_path / "s.db"
+    with at(path) as store, at(path) as other:
+        ears = Ears(store).listening()
+        monkeypatch.chdir(f"{path}.wake")
+        for number in range(5):  # the folder's order is nobody's choice
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as dead:
+                dead.bind(f"{number}.socket")
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "unlink", refuse)
+            ears.wake_for(other.submit(NewTask("plain")).id)
+        assert len(boxes(path)) == 6
 
 
 def test_a_file_that_is_no_socket_is_left_alone(tmp_path):

@@ -1,24 +1,46 @@
 """The apps of the modules a person names, and the store they agree on."""
 
+import traceback
 from collections.abc import Iterable
 from dataclasses import replace
+from pathlib import Path
 
 from headgate.app import Headgate
-from headgate.core.errors import Invalid
+from headgate.core.errors import HeadgateError, Invalid
 from headgate.registry import Registry, load_module
 from headgate.settings import Settings, load
 from headgate.store import Store
+
+_OURS = str(Path(__file__).parents[1])
 
 
 def apps_in(modules: Iterable[str]) -> list[Headgate]:
     """Every `Headgate` that these modules hold, each once."""
     found: list[Headgate] = []
     for name in modules:
-        here = [value for value in vars(load_module(name)).values() if isinstance(value, Headgate)]
+        here = [value for value in vars(_loaded(name)).values() if isinstance(value, Headgate)]
         if not here:
             raise Invalid(f"module {name} holds no Headgate: say `app = headgate.Headgate()` and declare tasks on it")
         found += [app for app in here if app not in found]
     return found
+
+
+def _loaded(name: str) -> object:
+    """The module; `Invalid`, naming the line, if it cannot be loaded."""
+    if name.endswith(".py"):
+        raise Invalid(f"name the module, not its file: {name.removesuffix('.py').replace('/', '.')}")
+    try:
+        return load_module(name)
+    except HeadgateError:
+        raise
+    except SyntaxError as error:
+        raise Invalid(f"module {name} cannot be loaded: {error.filename}:{error.lineno}: {error.msg}") from None
+    except Exception as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        theirs = [frame for frame in frames if not frame.filename.startswith((_OURS, "<frozen"))]
+        where = (theirs or frames)[-1]
+        told = f"{where.filename}:{where.lineno}: {type(error).__name__}: {error}"
+        raise Invalid(f"module {name} cannot be loaded: {told}") from error
 
 
 def settings_of(apps: list[Headgate], url: str | None) -> Settings:

@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from typing import Any
 
 import headgate.cli.logs as logs
@@ -74,8 +75,11 @@ async def _serve(plan: Plan, store: Store, registry: Registry, settings: Setting
 def _stop_on_signals(stop: Callable[[], None], supervised: bool) -> None:
     loop = asyncio.get_running_loop()
 
+    times = count(1)
+
     def asked(name: str) -> None:
-        log.info("%s: finishing what runs; once more to stop at once", name)
+        first = next(times) == 1
+        log.info("%s: %s", name, "finishing what runs; once more to stop at once" if first else "stopping at once")
         stop()
 
     def unattended() -> None:

@@ -284,7 +284,7 @@ def decide(task: Subject, event: Event, rules: TaskType) -> Change:
             end = family_end(children, cancelled=task.cancel_requested, callback=callback)
             return Change(end, "cancelled" if end is State.CANCELLED else _ENDS[end])
         case _:
-            raise Refused(f"{_spoken(event)} cannot happen to a task that is {task.status}")
+            raise Refused(f"{_spoken(event)} cannot happen to task {task.id}, which is {task.status}")
 
 
 _ENDS = {

@@ -6,6 +6,7 @@ import socket
 import stat
 import threading
 import time
+from contextlib import suppress
 
 from headgate.store.listener import Hear, Listener
 from headgate.store.news import MOST_BYTES, News, encode
@@ -102,7 +103,8 @@ class Mailboxes:
         except BlockingIOError:
             return False
         except ConnectionRefusedError:  # its process is gone
-            os.unlink(f"{self._folder}/{name}")
+            with suppress(OSError):  # a folder that is not ours to change: the rest is told all the same
+                os.unlink(f"{self._folder}/{name}")
         except OSError as error:
             log.debug("news were not told: %s", error)
         return True

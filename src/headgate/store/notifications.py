@@ -17,14 +17,13 @@ from headgate.settings import draw
 from headgate.store.listener import CLOSE_SECONDS, Hear, Listener
 from headgate.store.news import News, encode
 from headgate.store.sql import SPACE
+from headgate.store.wire import connect
 
 log = logging.getLogger("headgate.store")
 
 CONNECT_SECONDS = 5
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.002, 0.008
 FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS = 0.05, 5.0
-# A connection that only waits would otherwise never learn that its server is gone.
-_ALIVE: dict[str, Any] = {"keepalives": 1, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
 _CHANNEL = f"'headgate_' || {SPACE}"  # of this installation: the database may have another in it
 _SETTINGS = (
     f"SELECT set_config('synchronous_commit', 'off', false), set_config('statement_timeout', '10s', false), {_CHANNEL}"
@@ -36,14 +35,7 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 
 def _connect(url: str) -> tuple[Connection, str]:
     """A connection outside the pool, and the channel's name."""
-    connection = psycopg.connect(
-        url,
-        autocommit=True,
-        connect_timeout=CONNECT_SECONDS,
-        tcp_user_timeout=10_000,
-        application_name="headgate news",
-        **_ALIVE,
-    )
+    connection = connect(url, CONNECT_SECONDS, application_name="headgate news")
     try:
         row = connection.execute(_SETTINGS).fetchone()
         assert row is not None

@@ -4,6 +4,7 @@ Statements of a transaction are sent without waiting for each other's answers; a
 asks for one. Behind a pooler in transaction mode (`pooled`) settings are transaction-local and nothing is prepared.
 """
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +21,7 @@ from headgate.store.deferred import Deferred
 from headgate.store.news import News
 from headgate.store.notifications import Notifications, Notifier
 from headgate.store.sql import Row, Statement
-from headgate.store.wire import Wire, WireAnswer
+from headgate.store.wire import Wire, WireAnswer, connect
 
 T = TypeVar("T")
 
@@ -107,22 +108,25 @@ class Postgres:
             self._notifications = None
         if self._notifier is not None:
             self._notifier.close()
-        while self._idle:
-            self._idle.pop().close()
+        self._close_idle()
 
-    def write(self, operation: Callable[[PostgresDb], T]) -> T:
-        """Run `operation` in a transaction that is on disk when this returns; a deadlock runs it again."""
+    def write(self, operation: Callable[[PostgresDb], T], timeout: float | None = None) -> T:
+        """Run `operation` in a transaction that is on disk when this returns; a deadlock runs it again.
+
+        `timeout` is for all of it; without one each exchange with the server has its own.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
         for attempt in range(TRIES):
             try:
-                return self._write_once(operation)
+                return self._write_once(operation, deadline)
             except (DeadlockDetected, SerializationFailure, LockNotAvailable) as error:
-                if attempt == TRIES - 1:
+                if attempt == TRIES - 1 or _left(deadline) <= 0:
                     raise Unavailable(f"the store is too busy: {error}") from error
                 time.sleep(draw() * 0.01 * 2**attempt)
         raise AssertionError("unreachable")
 
-    def _write_once(self, operation: Callable[[PostgresDb], T]) -> T:
-        with self._wire() as wire:
+    def _write_once(self, operation: Callable[[PostgresDb], T], deadline: float | None) -> T:
+        with self._wire(deadline) as wire:
             wire.open()
             db = self._begin(wire)
             result = operation(db)
@@ -154,33 +158,55 @@ class Postgres:
         return PostgresDb(wire, self._clock() if self._clock else None)
 
     @contextmanager
-    def _wire(self) -> Iterator[Wire]:
-        if not self._places.acquire(timeout=WAIT_SECONDS):
+    def _wire(self, deadline: float | None = None) -> Iterator[Wire]:
+        if not self._places.acquire(timeout=max(0.0, min(WAIT_SECONDS, _left(deadline)))):
             raise Unavailable("every connection to the store is in use")
         wire = None
         try:
-            wire = self._idle.pop() if self._idle else self._connect()
+            wire = self._take_idle() or self._connect(deadline)
+            wire.deadline = deadline
             with _translated():
                 yield wire
         except BaseException:
             if wire is not None and not _leave(wire):
                 wire = None
+                self._close_idle()  # the server went away, most likely from all of them
             raise
         finally:
             if wire is not None:
                 self._idle.append(wire)
             self._places.release()
 
-    def _connect(self) -> Wire:
+    def _connect(self, deadline: float | None) -> Wire:
         try:
-            connection = psycopg.connect(self.url, autocommit=True, connect_timeout=CONNECT_SECONDS)
+            connection = connect(self.url, min(CONNECT_SECONDS, _left(deadline)))
         except psycopg.OperationalError as error:
             raise Unavailable("the store did not answer") from error
         wire = Wire(connection, prepare=not self._pooled)
+        wire.deadline = deadline
         if not self._pooled:
             wire.send(_SET_ONCE)
-            wire.exchange()
+            try:
+                with _translated():
+                    wire.exchange()
+            except BaseException:
+                wire.close()
+                raise
         return wire
+
+    def _take_idle(self) -> Wire | None:
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return None
+
+    def _close_idle(self) -> None:
+        while (wire := self._take_idle()) is not None:
+            wire.close()
+
+
+def _left(deadline: float | None) -> float:
+    return math.inf if deadline is None else deadline - time.monotonic()
 
 
 def _leave(wire: Wire) -> bool:

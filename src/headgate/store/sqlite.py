@@ -5,7 +5,6 @@ under its own savepoint), commits once and answers everybody. So a hundred concu
 one costs no detour through another thread, and nobody leads more than one commit.
 """
 
-import fcntl
 import json
 import os
 import sqlite3
@@ -13,7 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
@@ -25,13 +24,16 @@ from headgate.store.group import Call, Group
 from headgate.store.mailboxes import Mailboxes
 from headgate.store.news import News
 from headgate.store.sql import Known, Row, Statement, microseconds, numbered
+from headgate.store.turn import Turn
 
 T = TypeVar("T")
 
 MOST_PER_COMMIT = 500
 LONGEST_COMMIT_SECONDS = 0.005
 BUSY_SECONDS = 10.0
+MOST_IDLE_READERS = 32
 WAL_LIMIT_BYTES = 64 * 1024 * 1024
+_NO_ANSWER = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_CANTOPEN}
 _WHOLE_BATCH = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOMEM}
 
 
@@ -110,9 +112,11 @@ class Sqlite:
         self._clock = clock
         self._memory = path == ":memory:"
         self._group: Group[Operation, tuple[Any, News]] = Group(self._commit_what_waits)
-        self._readers = threading.local()
-        self._opened: list[sqlite3.Connection] = []
-        self._writer_file = -1 if self._memory else os.open(f"{path}.writer", os.O_RDWR | os.O_CREAT, 0o644)
+        self._idle: list[sqlite3.Connection] = []
+        self._idle_lock = threading.Lock()
+        self._closed = False
+        self._distrusted = False
+        self._turn = None if self._memory else Turn(f"{path}.writer")
         self._writer = self._connect()
         folder = f"{os.path.realpath(path)}.wake"
         self._mailboxes = None if self._memory else Mailboxes(folder, new_ids(1)[0][:13])
@@ -121,14 +125,18 @@ class Sqlite:
         connection = sqlite3.connect(
             self._path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=512
         )
-        with self._only_writer():  # changing the journal mode of a new file takes the write lock
-            connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.execute(f"PRAGMA journal_size_limit = {WAL_LIMIT_BYTES}")
-        connection.execute("PRAGMA cache_size = -65536")
-        if query_only:
-            connection.execute("PRAGMA query_only = ON")
-        self._opened.append(connection)
+        try:
+            if query_only:
+                connection.execute("PRAGMA query_only = ON")
+            else:
+                with self._only_writer():  # changing the journal mode of a new file takes the write lock
+                    connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute(f"PRAGMA journal_size_limit = {WAL_LIMIT_BYTES}")
+            connection.execute("PRAGMA cache_size = -65536")
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
     def listen(self) -> None:
@@ -139,15 +147,20 @@ class Sqlite:
     def close(self) -> None:
         if self._mailboxes is not None:
             self._mailboxes.close()
-        for connection in self._opened:
+        with self._idle_lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+        for connection in (*idle, self._writer):
             connection.close()
-        self._opened.clear()
-        if self._writer_file >= 0:
-            os.close(self._writer_file)
-            self._writer_file = -1
+        if self._turn is not None:
+            self._turn.close()
+            self._turn = None
 
-    def write(self, operation: Callable[[SqliteDb], T]) -> T:
-        """Run `operation` in a transaction that is on disk when this returns."""
+    def write(self, operation: Callable[[SqliteDb], T], timeout: float | None = None) -> T:
+        """Run `operation` in a transaction that is on disk when this returns.
+
+        Whatever `timeout` says, no wait for the file is longer than BUSY_SECONDS.
+        """
         result, news = self._group.call(operation)
         if isinstance(result, Deferred):
             result = result.finish()
@@ -161,50 +174,80 @@ class Sqlite:
         """Run `operation` on one consistent snapshot."""
         if self._memory:  # there is but one connection
             return self.write(operation)
-        connection = getattr(self._readers, "connection", None)
-        if connection is None:
-            connection = self._readers.connection = self._connect(query_only=True)
-        with _translated():
+        with _translated(), self._reader() as connection:
             connection.execute("BEGIN")
             try:
                 return operation(SqliteDb(connection, self._clock()))
             finally:
                 connection.execute("COMMIT")
 
+    @contextmanager
+    def _reader(self) -> Iterator[sqlite3.Connection]:
+        """The reader that was used last, for it knows most; a new one if all are in use."""
+        with self._idle_lock:
+            connection = self._idle.pop() if self._idle else None
+        if connection is None:
+            connection = self._connect(query_only=True)
+        try:
+            yield connection
+        finally:
+            with self._idle_lock:
+                kept = not (self._closed or connection.in_transaction or len(self._idle) >= MOST_IDLE_READERS)
+                if kept:
+                    self._idle.append(connection)
+            if not kept:
+                connection.close()
+
     def _commit_what_waits(self, inbox: "deque[Call[Operation, tuple[Any, News]]]") -> None:
         answers: list[Callable[[], None]] = []
         calls: list[Call[Operation, tuple[Any, News]]] = []
         try:
-            with _translated(), self._only_writer():
-                self._writer.execute("BEGIN IMMEDIATE")
-                try:
-                    self._run_batch(inbox, calls, answers)
-                    self._writer.execute("COMMIT")
-                except BaseException:
-                    if self._writer.in_transaction:
-                        self._writer.execute("ROLLBACK")
-                    raise
+            with _translated():
+                if self._distrusted:
+                    self._reopen_writer()
+                with self._only_writer():
+                    self._commit_together(inbox, calls, answers)
         except _Undone as undone:  # a lone operation failed, and everything is rolled back
             calls[0].fail(undone.error)
             return
         except BaseException as error:
             if not calls:  # the transaction never began: one caller hears of it, the next one tries again
                 calls.append(inbox.popleft())
-            if isinstance(error, Unavailable) and not self._memory:
-                self._reopen_writer()
             for call in calls:
                 call.fail(error)
+            if isinstance(error.__cause__, sqlite3.OperationalError) and not self._memory:
+                self._distrust_writer()
             if not isinstance(error, Exception):
                 raise
             return
         for answer in answers:
             answer()
 
+    def _commit_together(
+        self,
+        inbox: "deque[Call[Operation, tuple[Any, News]]]",
+        calls: "list[Call[Operation, tuple[Any, News]]]",
+        answers: list[Callable[[], None]],
+    ) -> None:
+        self._writer.execute("BEGIN IMMEDIATE")
+        try:
+            self._run_batch(inbox, calls, answers)
+            self._writer.execute("COMMIT")
+        except BaseException:
+            if self._writer.in_transaction:
+                self._writer.execute("ROLLBACK")
+            raise
+
+    def _distrust_writer(self) -> None:
+        """After an I/O error nothing the connection says can be trusted: whoever writes next opens another."""
+        self._distrusted = True
+        if self._writer.in_transaction:  # it could not even roll back, and would keep other processes out
+            self._writer.close()
+
     def _reopen_writer(self) -> None:
-        """After an I/O error nothing the old connection says can be trusted."""
-        self._opened.remove(self._writer)
-        self._writer.close()
-        self._writer = self._connect()
+        old, self._writer = self._writer, self._connect()
+        self._distrusted = False
+        old.close()
 
     def _run_batch(
         self,
@@ -239,17 +282,9 @@ class Sqlite:
         except BaseException as error:
             raise _Undone(error) from error
 
-    @contextmanager
-    def _only_writer(self) -> Iterator[None]:
+    def _only_writer(self) -> AbstractContextManager[None]:
         """Queue for the file among processes: SQLite's own lock is taken by whoever polls luckiest."""
-        if self._writer_file < 0:
-            yield
-            return
-        fcntl.flock(self._writer_file, fcntl.LOCK_EX)
-        try:
-            yield
-        finally:
-            fcntl.flock(self._writer_file, fcntl.LOCK_UN)
+        return nullcontext() if self._turn is None else self._turn.taken(BUSY_SECONDS)
 
 
 @contextmanager
@@ -259,6 +294,6 @@ def _translated() -> Iterator[None]:
     except sqlite3.OperationalError as error:
         if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_FULL:
             raise StoreFull("the store's disk is full") from error
-        if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOMEM):
+        if error.sqlite_errorcode & 0xFF in _NO_ANSWER:
             raise Unavailable(f"the store did not answer: {error}") from error
         raise

@@ -4,6 +4,7 @@ Built on libpq's pipeline mode directly: the driver's own pipeline spends six wa
 """
 
 import select
+import time
 from collections import deque
 from collections.abc import Sequence
 from datetime import datetime
@@ -13,12 +14,34 @@ from typing import Any
 import psycopg
 from psycopg import pq
 from psycopg.adapt import Transformer
+from psycopg.conninfo import conninfo_to_dict
 from psycopg.errors import error_from_result
 from psycopg.pq import ExecStatus
 
+from headgate.core.errors import Invalid
 from headgate.store.sql import Row, array
 
+EXCHANGE_SECONDS = 75.0  # longer than the server gives any statement: who is silent for so long is not there
 _GOOD = {ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK}
+# A connection that only waits would otherwise never learn that its server is gone.
+_ALIVE: dict[str, Any] = {
+    "keepalives": 1,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,
+}
+
+
+def connect(url: str, seconds: float, **wishes: Any) -> "psycopg.Connection[tuple[Any, ...]]":
+    """A connection, tried for so long; what the URL says goes over our wishes. `Invalid` never quotes the URL."""
+    try:
+        said = {"connect_timeout": max(2, int(seconds)), **_ALIVE, **wishes, **conninfo_to_dict(url)}
+        return psycopg.connect(autocommit=True, **said)
+    except psycopg.OperationalError:
+        raise
+    except psycopg.Error:  # its text has the password in it
+        raise Invalid("the store's URL is not understood: special characters in it are written as %XX") from None
 
 
 class WireAnswer:
@@ -56,6 +79,9 @@ class Wire:
         self._queued: list[tuple[str, Sequence[Any], WireAnswer]] = []
         self._expected: deque[WireAnswer | str] = deque()  # of each statement its answer, of each preparation its text
         self._unopened = False
+        self._receiving = False
+        self.deadline: float | None = None  # by the monotonic clock, of every exchange until it is set anew
+        self._end = 0.0
         self._names = count()
         self._readable = select.poll()
         self._readable.register(self._libpq.socket, select.POLLIN)
@@ -84,6 +110,7 @@ class Wire:
 
     def exchange(self) -> None:
         """Send all that is queued and take in every answer; the first error among them is raised."""
+        self._end = time.monotonic() + EXCHANGE_SECONDS if self.deadline is None else self.deadline
         if self._unopened:
             self._unopened = False
             self._put("BEGIN", (), WireAnswer(self))
@@ -107,6 +134,7 @@ class Wire:
 
     def _receive(self) -> None:
         self._libpq.pipeline_sync()
+        self._receiving = True
         error: psycopg.Error | None = None
         while self._expected:
             answer = self._expected.popleft()
@@ -122,6 +150,7 @@ class Wire:
         while (result := self._next()).status != ExecStatus.PIPELINE_SYNC:  # with a BEGIN unsaid, that is the commit
             error = error or error_from_result(result)
             self._next_is_end()
+        self._receiving = False
         if error is not None:
             raise error
 
@@ -133,7 +162,7 @@ class Wire:
         """Leave the transaction, whatever was queued for it."""
         self._queued.clear()
         self._unopened = False
-        if self._expected:  # an exchange was cut short
+        if self._expected or self._receiving:  # an exchange was cut short
             raise psycopg.OperationalError("the connection is out of step")
         if self._libpq.transaction_status != pq.TransactionStatus.IDLE:
             self.send("ROLLBACK")
@@ -156,12 +185,19 @@ class Wire:
 
     def _await(self) -> None:
         while self._libpq.flush():
-            for _, event in self._either.poll():
+            for _, event in self._events(self._either):
                 if event & ~select.POLLOUT:
                     self._libpq.consume_input()
         while self._libpq.is_busy():
-            self._readable.poll()
+            self._events(self._readable)
             self._libpq.consume_input()
+
+    def _events(self, poll: select.poll) -> list[tuple[int, int]]:
+        left = self._end - time.monotonic()
+        events = poll.poll(left * 1000) if left > 0 else []
+        if not events:
+            raise psycopg.OperationalError("the server is silent")
+        return events
 
 
 def _encoded(value: Any) -> bytes | None:

@@ -2,13 +2,14 @@
 
 import asyncio
 import importlib
+import logging
 import sys
 import time
 from collections.abc import Callable
 from typing import Any
 
 from headgate.app import TaskFunction
-from headgate.core.machine import Event, Snoozed
+from headgate.core.machine import Event, LeaseLost, Raised, Snoozed
 from headgate.registry import Handler, Isolation
 from headgate.service import Aside
 from headgate.settings import draw
@@ -18,6 +19,7 @@ from headgate.worker.reports import LoopReporter, Reports, ThreadReporter
 from headgate.worker.run import Run, Stop, answered, raised
 from headgate.worker.threads import Threads
 
+log = logging.getLogger("headgate.worker")
 Ended = Callable[[Run, Event | None], None]
 SHARE_BEFORE_DEADLINE, MOST_BEFORE_DEADLINE = 0.01, 0.1
 SUSPICIOUS = 2  # leases lost: one more, and it is taken for poison
@@ -46,6 +48,7 @@ class Executor:
 
         def finish(event: Event | None) -> None:
             timer.cancel()
+            _tell(run, event)
             ended(run, event)
 
         body = self._bodies[run.handler.isolation]
@@ -126,6 +129,18 @@ def _enter(run: Run, reporter: Reporter, saved: dict[str, str]) -> Context:
     run.context = Context(run.execution, reporter, saved, time.monotonic)
     current.set(run.context)
     return run.context
+
+
+def _tell(run: Run, event: Event | None) -> None:
+    """One line for each execution that did not go well; the rest is with the task."""
+    task = f"task {run.execution.id} ({run.execution.type})"
+    match event:
+        case Raised(error, None):
+            log.warning("%s failed: %s", task, error.partition("\n")[0])
+        case Raised(error, delay):
+            log.warning("%s failed and runs again in %g s: %s", task, delay, error.partition("\n")[0])
+        case LeaseLost(reason):
+            log.warning("%s: %s", task, reason)
 
 
 def _nothing() -> None: ...

@@ -1,0 +1,30 @@
+"""A module that cannot be served is told about in one line that names the place."""
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("import headgate\napp = headgate.Headgate(\n", "broken.py:2: '(' was never closed"),
+        ("import nowhere_to_be_found\n", "broken.py:1: ModuleNotFoundError: No module named 'nowhere_to_be_found'"),
+        ("x = 1 / 0\n", "broken.py:1: ZeroDivisionError: division by zero"),
+        (
+            "import headgate\napp = headgate.Headgate()\n@app.task(lanee='x')\nasync def a() -> None: ...\n",
+            "@app.task knows no option 'lanee'; did you mean 'lane'?",
+        ),
+    ],
+)
+def test_a_module_that_cannot_be_loaded_is_told_about_in_one_line(folder, run, text, told):
+    """Spec: A12"""
+    (folder / "broken.py").write_text(text)
+    answer = run("submit", "-m", "broken", "a")
+    assert answer.code == 2
+    assert answer.err.count("\n") == 1
+    assert told in answer.err
+
+
+def test_a_file_in_place_of_a_module_is_told_apart(folder, run):
+    """Spec: A12"""
+    answer = run("submit", "-m", "shop.py", "greet")
+    assert (answer.code, answer.err) == (2, "error: name the module, not its file: shop\n")

@@ -1,0 +1,41 @@
+"""The supervisor passes each signal on once: a second one means "at once"."""
+
+import asyncio
+import signal
+import sys
+
+import headgate.cli.supervisor as supervisor
+from headgate.cli.plan import Plan
+from headgate.cli.supervisor import Supervisor
+from tests.cli.test_running import wait_until
+
+# Says how many signals it heard, some time after the first.
+COUNTING = """
+import signal, sys, time
+heard = []
+for number in (signal.SIGTERM, signal.SIGINT):
+    signal.signal(number, lambda *_: heard.append(1))
+open(sys.argv[1], 'w').close()
+while not heard:
+    time.sleep(0.01)
+time.sleep(0.3)
+sys.exit(10 + len(heard))
+"""
+
+
+def test_a_process_that_starts_while_stopping_costs_the_others_no_second_signal(tmp_path, monkeypatch):
+    """Spec: D9"""
+    ready = tmp_path / "ready"
+    words = iter([[sys.executable, "-c", COUNTING, str(ready)], [sys.executable, "-c", "input()"]])
+    monkeypatch.setattr(supervisor, "command", lambda *_: next(words))
+
+    async def live() -> tuple[int, int]:
+        crew = Supervisor(Plan(modules=()))
+        first = asyncio.create_task(crew._live(1))
+        await asyncio.to_thread(wait_until, ready.exists)
+        second = asyncio.create_task(crew._live(2))
+        await asyncio.sleep(0)  # it is being started
+        crew.stop(signal.SIGTERM)
+        return await first, await second
+
+    assert asyncio.run(live()) == (11, -signal.SIGTERM)
