@@ -15,7 +15,7 @@ from headgate.settings import load
 from headgate.store import open_store
 
 COMMAND = str(Path(sys.executable).with_name("headgate"))
-CONCURRENCY = 200
+CONCURRENCY = 400
 LEFT = """
 SELECT (SELECT count(*) FROM task WHERE status = 'queued')
      + (SELECT count(*) FROM task WHERE status IN ('scheduling', 'running'))

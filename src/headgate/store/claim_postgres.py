@@ -42,7 +42,7 @@ _FREE = """
 """
 
 
-_AT = "array_position(:id::bigint[], t.id)"
+_AT = "width_bucket(t.id, :id::bigint[])"
 
 
 def _take(mine: str, ids: str, condition: str) -> Statement:

@@ -118,7 +118,7 @@ MOVE = Statement(
     WITH moved AS (
         UPDATE task t SET status = :after, update_date = {now}, seq = t.seq + 1
          WHERE t.id = ANY(:id::bigint[]) AND t.status = :before
-           AND t.seq = (:seq::int[])[array_position(:id::bigint[], t.id)]
+           AND t.seq = (:seq::int[])[width_bucket(t.id, :id::bigint[])]
         RETURNING t.id, t.tenant_id, t.seq
     )
     INSERT INTO task_event (task_id, tenant_id, seq, at, kind, before, after, actor)

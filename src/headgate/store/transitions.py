@@ -30,7 +30,8 @@ class Write:
 
 
 _FINISH_NAMES = ("id", "exec_id", "result")
-# No join on PostgreSQL: one planned for a small table walks the whole primary key of a large one.
+# No join on PostgreSQL: one planned for a small table walks the whole primary key of a large one. The ids are sorted,
+# so that `width_bucket` finds an id's place by halving: `array_position` walked, and took a third of the time.
 # What the row must be is a parameter: given as a word, the planner would rather read a whole partial index.
 FINISH = Statement(
     sqlite="""
@@ -43,13 +44,13 @@ FINISH = Statement(
     postgres="""
     WITH changed AS (
         UPDATE task t
-           SET status = :after, result = (:result::text[])[array_position(:id::bigint[], t.id)],
+           SET status = :after, result = (:result::text[])[width_bucket(t.id, :id::bigint[])],
                exec_id = NULL, executing_deadline = NULL, worker_id = NULL,
                finished_at = CASE WHEN :after = 'succeeded' THEN {now} END, update_date = {now}, seq = t.seq + 1,
                exec_time = greatest(extract(epoch FROM {now} - t.started_at), 0)
          WHERE t.id = ANY(:id::bigint[]) AND t.status = :before AND NOT t.has_children
-           AND t.exec_id = (:exec_id::uuid[])[array_position(:id::bigint[], t.id)]
-        RETURNING t.id, t.tenant_id, t.seq, (:exec_id::uuid[])[array_position(:id::bigint[], t.id)] AS exec_id
+           AND t.exec_id = (:exec_id::uuid[])[width_bucket(t.id, :id::bigint[])]
+        RETURNING t.id, t.tenant_id, t.seq, (:exec_id::uuid[])[width_bucket(t.id, :id::bigint[])] AS exec_id
     ), noted AS (
         INSERT INTO task_event (task_id, tenant_id, seq, at, kind, before, after, actor, exec_id)
         SELECT id, tenant_id, seq, {now}, :kind, :before, :after, :actor, exec_id FROM changed
