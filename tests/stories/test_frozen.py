@@ -48,7 +48,7 @@ def test_a_worker_that_wakes_after_its_lease_changes_nothing_and_works_on(url: s
         tasks = [
             kind.using(mutex=f"{kind.handler.code} {n}").submit_sync(str(gate)) for kind in KINDS for n in range(EACH)
         ]
-        members.await_starts(len(tasks))
+        until(lambda: len(members.ledger.entries("start")) == len(tasks), "all begin")
         old = {entry.task_id: entry.exec_id for entry in members.ledger.entries("start")}
         [lease] = app.store.workers()
         freeze(members, frozen)

@@ -183,6 +183,7 @@ def test_a_shutdown_waits_for_what_runs_and_claims_nothing_more(app: Headgate):
         first, second = slow.submit_sync(), slow.submit_sync()
         assert begun.wait(30)
         worker.stop_from_thread()
+        until(lambda: worker.stopping)
         finish.set()
     assert first.record().status is State.SUCCEEDED
     assert second.record().status is State.QUEUED
