@@ -315,6 +315,7 @@ def _wish(call: Call[Any]) -> NewTask:
     return call.new
 
 
+_OF_TASK = ("code", "priority", "mutex", "rate_key", "unique_key", "uses", "isolation", "memory_megabytes")
 _OF_TYPE = tuple(field.name for field in fields(TaskType) if field.name not in ("code", "uses", "callback"))
 
 
@@ -323,6 +324,3 @@ def _check_options(of_type: dict[str, Any]) -> None:
         if name not in _OF_TYPE:
             near = difflib.get_close_matches(name, [*_OF_TYPE, *_OF_TASK], 1)
             raise Invalid(f"@app.task knows no option {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
-
-
-_OF_TASK = ("code", "priority", "mutex", "rate_key", "unique_key", "uses", "isolation", "memory_megabytes")

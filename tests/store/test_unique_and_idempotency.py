@@ -90,7 +90,7 @@ def test_of_many_that_submit_one_unique_key_at_once_one_makes_the_task(store, ur
 
 
 def test_an_idempotency_key_gives_the_same_answer_again_and_makes_nothing(store, url, clock):
-    """Spec: D13, X2"""
+    """Spec: X2"""
     wishes, once = [NewTask("plain"), NewTask("plain", mutex="m")], Idempotency("k", "hash")
     made = store.submit_many(wishes, once=once)
     with open_store(url, clock) as other:
@@ -100,7 +100,7 @@ def test_an_idempotency_key_gives_the_same_answer_again_and_makes_nothing(store,
 
 
 def test_an_idempotency_key_is_answered_even_after_its_task_has_ended(store):
-    """Spec: D13"""
+    """Spec: X2"""
     task = store.submit(NewTask("plain"), once=Idempotency("k", "hash"))
     store.cancel(task.id)
     store.archive()
@@ -108,7 +108,7 @@ def test_an_idempotency_key_is_answered_even_after_its_task_has_ended(store):
 
 
 def test_an_idempotency_key_with_another_body_is_refused_and_makes_nothing(store):
-    """Spec: D13"""
+    """Spec: X2"""
     store.submit(NewTask("plain"), once=Idempotency("k", "hash"))
     before = store.find().items
     with pytest.raises(KeyReused):
@@ -125,14 +125,14 @@ def test_an_idempotency_key_is_one_tenants(store):
 
 
 def test_a_call_that_failed_has_not_used_up_its_idempotency_key(store):
-    """Spec: D13"""
+    """Spec: X2"""
     with pytest.raises(NotFound):
         store.submit(NewTask("plain", parent_id=4711), once=Idempotency("k", "hash"))
     assert store.submit(NewTask("plain"), once=Idempotency("k", "another")).created
 
 
 def test_of_many_calls_with_one_idempotency_key_at_once_all_get_the_same_task(store, url, clock):
-    """Spec: D13, C13"""
+    """Spec: C13"""
     with open_store(url, clock) as other:
         made = together(
             *[lambda s=s: s.submit(NewTask("plain"), once=Idempotency("k", "h")) for s in (store, other) * 4]

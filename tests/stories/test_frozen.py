@@ -41,7 +41,7 @@ def _lets_others_write(url: str) -> bool:
 
 
 def test_a_worker_that_wakes_after_its_lease_changes_nothing_and_works_on(url: str, tmp_path: Path):
-    """Spec: B3, D13"""
+    """Spec: B3"""
     app, gate = bound_to(url), tmp_path / "gate"
     with crew(url, tmp_path) as members:
         frozen = members.start()

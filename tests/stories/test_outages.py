@@ -81,7 +81,7 @@ def finished_more(members: Crew, client: Client, count: int) -> None:
 
 
 def test_workers_go_on_by_themselves_when_postgres_comes_back(server: Postgres, tmp_path: Path):
-    """Spec: A11, B3, D13"""
+    """Spec: A11, B3"""
     app = bound_to(server.url)
     with crew(server.url, tmp_path) as members:
         for _ in range(WORKERS):

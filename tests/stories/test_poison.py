@@ -15,7 +15,7 @@ WORKERS = 2
 
 
 def test_poison_ends_after_three_lost_leases_and_every_good_task_succeeds(url: str, tmp_path: Path):
-    """Spec: A11, D13"""
+    """Spec: A11"""
     app = bound_to(url)
     with crew(url, tmp_path, slots=SLOTS) as members:
         dice = members.dice

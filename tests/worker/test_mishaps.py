@@ -153,11 +153,11 @@ def test_a_pause_that_was_taken_back_is_not_obeyed(app: Headgate):
         context().checkpoint("here", 1)
         return "arrived"
 
-    with working(app):
+    with working(app) as worker:
         task = walk.submit_sync()
         assert begun.wait(30)
         app.store.pause(task.id)
-        until(lambda: next(iter(app.store.workers())) is not None)
+        until(lambda: any(run.pausing for run in worker.held.values()))
         app.store.resume(task.id)
         go_on.set()
         assert task.wait_sync(30).result == "arrived"
