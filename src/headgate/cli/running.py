@@ -1,6 +1,7 @@
 """A process that executes tasks and does duties until it is told to stop: python -m headgate.cli.running PLAN"""
 
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -44,6 +45,7 @@ def run(plan: Plan) -> None:
         else:
             bring_up_to_date(store)
         registry = bound(apps, store)
+        gc.freeze()  # what is loaded by now stays: nobody has to look through it again and again
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
             runner.run(_serve(plan, store, registry, settings))
 

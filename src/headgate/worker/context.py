@@ -58,6 +58,8 @@ class Reporter(Protocol):
 class Context:
     """The task at hand. In a coroutine await what its methods give back; elsewhere they are done when they return."""
 
+    __slots__ = ("_execution", "_monotonic", "_reported_at", "_reporter", "_saved", "_unreported", "cancelled")
+
     def __init__(
         self, execution: Execution, reporter: Reporter, saved: dict[str, str], monotonic: Callable[[], float]
     ) -> None:

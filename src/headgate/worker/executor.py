@@ -16,7 +16,7 @@ from headgate.settings import draw
 from headgate.store.base import Store
 from headgate.worker.context import Context, Reporter, current
 from headgate.worker.reports import LoopReporter, Reports, ThreadReporter
-from headgate.worker.run import Run, Stop, answered, raised
+from headgate.worker.run import Run, Stop, answered, nothing, raised
 from headgate.worker.threads import Threads
 
 log = logging.getLogger("headgate.worker")
@@ -48,6 +48,7 @@ class Executor:
 
         def finish(event: Event | None) -> None:
             timer.cancel()
+            run.let_go()
             _tell(run, event)
             ended(run, event)
 
@@ -72,7 +73,7 @@ class Executor:
             saved = await self._aside(self._store.checkpoints, run.execution.id) if run.execution.attempt > 1 else {}
             context = _enter(run, LoopReporter(Reports(self._store, self._aside, run), self._aside), saved)
             answer = await run.handler.function(**run.handler.arguments.decode(run.execution.ext))
-            run.interrupt = _nothing  # it is done: that is not to be undone by a request to stop
+            run.interrupt = nothing  # it is done: that is not to be undone by a request to stop
             await context.last_words()
         except BaseException as error:
             event = raised(run, error, rules)
@@ -141,9 +142,6 @@ def _tell(run: Run, event: Event | None) -> None:
             log.warning("%s failed and runs again in %g s: %s", task, delay, error.partition("\n")[0])
         case LeaseLost(reason):
             log.warning("%s: %s", task, reason)
-
-
-def _nothing() -> None: ...
 
 
 def _can_move(handler: Handler) -> bool:

@@ -22,6 +22,8 @@ log = logging.getLogger("headgate.worker")
 class Reports:
     """The reports of one execution, one call to the store each."""
 
+    __slots__ = ("_aside", "_of", "_store", "run")
+
     def __init__(self, store: Store, aside: Aside, run: Run) -> None:
         self.run = run
         self._store = store
@@ -64,6 +66,8 @@ class Reports:
 class ThreadReporter:
     """For a handler in a thread: a report is made when the call returns, and a request to stop is raised by it."""
 
+    __slots__ = ("_reports", "_run")
+
     def __init__(self, reports: Reports) -> None:
         self._reports = reports
         self._run = reports.run
@@ -98,6 +102,8 @@ class ThreadReporter:
 
 class LoopReporter:
     """For a handler on the event loop: a report is under way when the call returns, and made when it is awaited."""
+
+    __slots__ = ("_aside", "_reports", "_run")
 
     def __init__(self, reports: Reports, aside: Aside) -> None:
         self._reports = reports

@@ -19,6 +19,9 @@ from headgate.store.claims import Control
 from headgate.worker.context import Context, Paused
 
 
+_DONE = Returned()
+
+
 class Stop(Enum):
     """Why an execution has to end before its handler does."""
 
@@ -35,6 +38,9 @@ class Snooze:
     delay: float
 
 
+def nothing() -> None: ...
+
+
 class Run:
     """An execution, its handler and its context; `interrupt` ends the handler, however it runs."""
 
@@ -47,7 +53,7 @@ class Run:
         self.stopped: Stop | None = None
         self.pausing = False  # obeyed at the next checkpoint
         self.task: asyncio.Task[None] | None = None  # kept, or nobody else might keep it alive
-        self.interrupt: Callable[[], object] = lambda: None
+        self.interrupt: Callable[[], object] = nothing
 
     def stop(self, reason: Stop) -> None:
         """End the handler. The first reason counts, but that the task was lost overrules every other."""
@@ -56,6 +62,10 @@ class Run:
             if self.context is not None:
                 self.context.cancelled = True
             self.interrupt()
+
+    def let_go(self) -> None:
+        """Keep nothing that keeps us: a circle of objects per execution is work for the garbage collector."""
+        self.task, self.interrupt = None, nothing
 
     def hear(self, control: Control) -> None:
         """Do what a report was answered with."""
@@ -70,7 +80,7 @@ def answered(run: Run, answer: Any, rules: TaskType) -> Event | None:
         return None
     match answer:
         case None:
-            return Returned()
+            return _DONE
         case Snooze(int() | float() as delay) if delay == delay:  # not a NaN
             return Snoozed(min(max(delay, 0.0), MAX_DELAY_SECONDS))
         case Snooze(delay):
