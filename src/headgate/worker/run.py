@@ -65,7 +65,7 @@ class Run:
 
     def let_go(self) -> None:
         """Keep nothing that keeps us: a circle of objects per execution is work for the garbage collector."""
-        self.task, self.interrupt = None, nothing
+        self.context, self.task, self.interrupt = None, None, nothing
 
     def hear(self, control: Control) -> None:
         """Do what a report was answered with."""
