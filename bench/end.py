@@ -1,5 +1,6 @@
 """From end to end: worker processes as users start them, measured from outside."""
 
+import random
 import sys
 import tempfile
 import time
@@ -8,13 +9,15 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import psutil
 
 from bench import rescue
 from bench.figure import Scale
+from bench.peers.driver import PAUSE
 from bench.percentile import percentile
-from bench.place import Place, connect_postgres
+from bench.place import Place, connect_postgres, connection
 from bench.subject import Subject
 from bench.table import NAMES, grid
 
@@ -71,6 +74,21 @@ def _milliseconds(seconds: list[float]) -> Sequence[float]:
     return [1000 * percentile(seconds, 0.5), 1000 * percentile(seconds, 0.99)]
 
 
+def _two_commits(place: Place, scale: Scale, folder: Path) -> Sequence[float]:
+    """What a durable submit and a durable start must at least take: two rows, committed one after the other."""
+    with place.fresh() as url, connection(place, url) as connected:
+        connected.execute("CREATE TABLE raw (ext text)")
+        return _milliseconds([_seconds_for_two(connected) for _ in range(scale.probes)])
+
+
+def _seconds_for_two(connected: Any) -> float:
+    time.sleep(random.uniform(*PAUSE))
+    begun = time.perf_counter()
+    for _ in range(2):
+        connected.execute("INSERT INTO raw (ext) VALUES ('{}')")
+    return time.perf_counter() - begun
+
+
 def _memory(place: Place, scale: Scale, folder: Path) -> Sequence[float]:
     subject = _headgate(folder)
     with place.fresh() as url:
@@ -121,6 +139,9 @@ OBSERVATIONS = [
             Row("the same in one process, p99, ms", 1),
         ),
         _latency_together,
+    ),
+    Observation(
+        (Row("two raw commits when idle, p50, ms", 1), Row("two raw commits when idle, p99, ms", 1)), _two_commits
     ),
     Observation((Row("idle worker, MB resident", 1, {"sqlite": 45.0, "postgres": 45.0}),), _memory),
     Observation((Row("idle worker, transactions/s", 1, {"postgres": 5.0}),), _statements, ("postgres",)),

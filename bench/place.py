@@ -123,6 +123,11 @@ def connect_postgres(url: str) -> "psycopg.Connection[Row]":
     return psycopg.connect(url, autocommit=True)
 
 
+def connection(place: Place, url: str) -> Any:
+    """A connection of the database's own driver, as a context that closes it."""
+    return closing(connect_sqlite(url) if place.dialect == "sqlite" else connect_postgres(url))
+
+
 def task_columns(connection: "sqlite3.Connection | psycopg.Connection[Row]") -> list[str]:
     """Every column of `task` but the id."""
     found = connection.execute("SELECT * FROM task LIMIT 0").description or []

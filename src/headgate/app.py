@@ -13,7 +13,7 @@ from datetime import datetime
 from functools import partial, update_wrapper
 from typing import Any, Generic, ParamSpec, Protocol, TypeVar, overload
 
-from headgate.client import Call, Options, Task, call_of
+from headgate.client import Call, Task, call_of
 from headgate.core.errors import Invalid, Unavailable
 from headgate.core.retry import RetryPolicy, never
 from headgate.core.task import DEFAULT_LANE, DEFAULT_PRIORITY, NewTask, TaskType
@@ -36,11 +36,11 @@ class TaskFunction(Generic[P, Answer, R]):
 
     __name__: str
 
-    def __init__(self, app: "Headgate", handler: Handler, options: Options) -> None:
+    def __init__(self, app: "Headgate", handler: Handler, wish: NewTask) -> None:
         update_wrapper(self, handler.function)
         self.app = app
         self.handler = handler
-        self._options = options
+        self._wish = wish
 
     def __repr__(self) -> str:
         return f"<task {self.handler.code}: {self.handler.place}>"
@@ -70,11 +70,11 @@ class TaskFunction(Generic[P, Answer, R]):
     ) -> "TaskFunction[P, Answer, R]":
         """The same function, its tasks made with these options."""
         said = {key: value for key, value in locals().items() if key != "self" and value is not None}
-        return TaskFunction(self.app, self.handler, replace(self._options, **said))
+        return TaskFunction(self.app, self.handler, self._wish._replace(**said))
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         """A call to be submitted: alone, with others (`submit_many`), or in a transaction of yours (`submit_in`)."""
-        return call_of(self.handler, self._options, args, kwargs)
+        return call_of(self.handler, self._wish, args, kwargs)
 
     async def submit(self, *args: P.args, **kwargs: P.kwargs) -> Task[R]:
         """Make a task of this call; it is on disk when this returns."""
@@ -175,7 +175,7 @@ class Headgate:
             unique_key=unique_key,
         )
         self.registry.add(handler)
-        return TaskFunction(self, handler, Options())
+        return TaskFunction(self, handler, handler.wish)
 
     # submitting
 

@@ -3,8 +3,7 @@
 import asyncio
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -60,70 +59,37 @@ class Ended(Generic[R]):
             raise Invalid(f"task {self.id} gave back something else than its handler says: {error}") from None
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What a caller may say about one task, besides its arguments; None leaves it to the handler and its type."""
-
-    name: str | None = None
-    lane: str | None = None
-    category: str | None = None
-    priority: int | None = None
-    mutex: str | None = None
-    rate_key: str | None = None
-    unique_key: str | None = None
-    start_time: datetime | None = None
-    delay_seconds: float | None = None
-    max_error_count: int | None = None
-    timeout_seconds: float | None = None
-    tenant_id: int = 0
-    creator: int = 0
-    agent_id: str | None = None
-    parent_id: int | None = None
-    correlation_id: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Call(Generic[R]):
     """A call of a handler, ready to be submitted."""
 
-    new: NewTask
-    handler: Handler
+    __slots__ = ("handler", "new")
+
+    def __init__(self, new: NewTask, handler: Handler) -> None:
+        self.new = new
+        self.handler = handler
 
     def under(self, parent_id: int, tenant_id: int, correlation_id: str | None) -> "Call[R]":
         """The same call as a child of a task, and so of its tenant."""
         if self.new.parent_id not in (None, parent_id) or self.new.tenant_id not in (0, tenant_id):
             raise Invalid("a child has the parent and the tenant of the task that submits it")
         told = self.new.correlation_id or correlation_id
-        return replace(self, new=self.new._replace(parent_id=parent_id, tenant_id=tenant_id, correlation_id=told))
+        new = self.new._replace(parent_id=parent_id, tenant_id=tenant_id, correlation_id=told)
+        return Call(new, self.handler)
 
 
-def call_of(handler: Handler, options: Options, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call[Any]:
-    """The task that a call with these options is; `Invalid` if the arguments are not what the handler takes."""
+def call_of(handler: Handler, wish: NewTask, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call[Any]:
+    """The wish with these arguments; `Invalid` if they are not what the handler takes."""
     arguments = handler.arguments.bind(args, kwargs)
     ext = handler.arguments.encode(arguments)
-    keys = (handler.mutex, handler.rate_key, handler.unique_key)
-    full = handler.arguments.filled(arguments) if any(keys) else {}
-    mutex, rate_key, unique_key = (fill(key, full) for key in keys)
+    if handler.mutex is None and handler.rate_key is None and handler.unique_key is None:
+        return Call(NewTask(wish.type, ext, *wish[2:]), handler)
+    full = handler.arguments.filled(arguments)
     return Call(
-        NewTask(
-            type=handler.code,
+        wish._replace(
             ext=ext,
-            tenant_id=options.tenant_id,
-            creator=options.creator,
-            name=options.name,
-            lane=options.lane,
-            category=options.category,
-            priority=handler.priority if options.priority is None else options.priority,
-            mutex=mutex if options.mutex is None else options.mutex,
-            rate_key=rate_key if options.rate_key is None else options.rate_key,
-            agent_id=options.agent_id,
-            unique_key=unique_key if options.unique_key is None else options.unique_key,
-            start_time=options.start_time,
-            delay_seconds=options.delay_seconds,
-            max_error_count=options.max_error_count,
-            timeout_seconds=options.timeout_seconds,
-            parent_id=options.parent_id,
-            correlation_id=options.correlation_id,
+            mutex=fill(handler.mutex, full) if wish.mutex is None else wish.mutex,
+            rate_key=fill(handler.rate_key, full) if wish.rate_key is None else wish.rate_key,
+            unique_key=fill(handler.unique_key, full) if wish.unique_key is None else wish.unique_key,
         ),
         handler,
     )

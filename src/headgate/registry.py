@@ -65,6 +65,10 @@ class Arguments:
         except (NameError, AttributeError, TypeError, ValueError, SyntaxError) as error:
             raise Invalid(f"{self._of}: its annotations cannot be read: {error}") from None
         self.names = tuple(self._signature.parameters)
+        self._names = frozenset(self.names)
+        parameters = self._signature.parameters.values()
+        self._positional = tuple(each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD)
+        self._required = frozenset(each.name for each in parameters if each.default is each.empty)
         members = [self._member(parameter) for parameter in self._signature.parameters.values()]
         answer = self._signature.return_annotation
         self.result: Any = Any if answer is self._signature.empty else _without_requests(answer)
@@ -93,7 +97,10 @@ class Arguments:
                 raise Invalid(f"{self._of}: a {found.cls.__qualname__} cannot be made of JSON")
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments of a call, by name."""
+        """The arguments of a call, by name, in the order of the parameters."""
+        said = dict(zip(self._positional, args)) | dict(kwargs)  # noqa: B905 too many are counted below
+        if len(said) == len(args) + len(kwargs) and self._required <= said.keys() <= self._names:
+            return {name: said[name] for name in self.names if name in said}
         try:
             return self._signature.bind(*args, **kwargs).arguments
         except TypeError as error:
@@ -166,12 +173,17 @@ class Handler:
         return self.type.code
 
     @property
+    def wish(self) -> NewTask:
+        """A task of this type, but for its arguments."""
+        return NewTask(self.code, priority=self.priority)
+
+    @property
     def place(self) -> str:
         """`module:name`, from where another process can import the function."""
         return f"{self.function.__module__}:{self.function.__qualname__}"
 
     def __post_init__(self) -> None:
-        check(NewTask(self.code, priority=self.priority))
+        check(self.wish)
         if not self.memory_megabytes > 0:
             raise Invalid(f"{self.code}: memory_megabytes is above 0")
         for template in (self.mutex, self.rate_key, self.unique_key):

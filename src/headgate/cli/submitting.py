@@ -17,10 +17,10 @@ from headgate.cli.options import Json, Url
 from headgate.cli.output import document, progress_of, say, task_json
 from headgate.cli.stores import bring_up_to_date, opened, ready
 from headgate.cli.words import line
-from headgate.client import Options, call_of
+from headgate.client import call_of
 from headgate.core.errors import Invalid, UnknownType
 from headgate.core.states import FINAL, State
-from headgate.core.task import DEFAULT_PRIORITY, NewTask, Task
+from headgate.core.task import NewTask, Task
 from headgate.store import Store
 
 ENDED = FINAL | {State.DEAD, State.NOTIFYING}
@@ -69,17 +69,18 @@ def submit(
     headgate submit download subscription_id=7 url=https://example.org --priority 2 --mutex subscription:7
     headgate submit report --ext '{"months": [1, 2, 3]}' --delay 3600
     """  # fmt: skip
-    options = Options(
-        name=name, lane=lane, priority=priority, mutex=mutex, delay_seconds=delay, unique_key=unique_key,
-        creator=creator,
-    )  # fmt: skip
+    options: dict[str, Any] = {
+        "name": name, "lane": lane, "priority": priority, "mutex": mutex, "delay_seconds": delay,
+        "unique_key": unique_key, "creator": creator,
+    }  # fmt: skip
+    told = {option: value for option, value in options.items() if value is not None}
     said = arguments_of(arguments or [], ext)
     with ExitStack() as stack:
         if module is None:
             store = stack.enter_context(ready(url))
-            new = _as_told(type_code, said, options)
+            new = NewTask(type_code, json.dumps(said, ensure_ascii=False), **told)
         else:
-            store, new = _as_declared(stack, module, url, type_code, said, options)
+            store, new = _as_declared(stack, module, url, type_code, said, told)
         made = store.submit(new)
         if wait is None:
             task = store.get(made.id)
@@ -116,22 +117,8 @@ def _value(text: str) -> Any:
         return text
 
 
-def _as_told(type_code: str, said: dict[str, Any], options: Options) -> NewTask:
-    return NewTask(
-        type_code,
-        json.dumps(said, ensure_ascii=False),
-        creator=options.creator,
-        name=options.name,
-        lane=options.lane,
-        priority=DEFAULT_PRIORITY if options.priority is None else options.priority,
-        mutex=options.mutex,
-        unique_key=options.unique_key,
-        delay_seconds=options.delay_seconds,
-    )
-
-
 def _as_declared(
-    stack: ExitStack, module: str, url: str | None, type_code: str, said: dict[str, Any], options: Options
+    stack: ExitStack, module: str, url: str | None, type_code: str, said: dict[str, Any], told: dict[str, Any]
 ) -> tuple[Store, NewTask]:
     apps = apps_in([module])
     settings = settings_of(apps, url or os.environ.get("HEADGATE_URL"))
@@ -140,7 +127,7 @@ def _as_declared(
     handler = bound(apps, store).get(type_code)
     if handler is None:
         raise UnknownType(f"module {module} declares no task {type_code}")
-    return store, call_of(handler, options, (), said).new
+    return store, call_of(handler, handler.wish._replace(**told), (), said).new
 
 
 def _wait(store: Store, task_id: int, seconds: float, *, watched: bool) -> Task:

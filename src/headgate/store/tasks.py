@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 from headgate.core.errors import Invalid, KeyReused, NotFound, Refused, StaleExecution
 from headgate.core.machine import Adopted, Event, decide
@@ -19,8 +20,7 @@ from headgate.store.sql import Answer, Db, Known, Row, Statement, moment
 from headgate.store.transitions import Write, apply
 
 
-@dataclass(frozen=True, slots=True)
-class Submitted:
+class Submitted(NamedTuple):
     """What became of a wish: a new task, or (`created` False) the open one that has its unique key."""
 
     id: int
@@ -166,11 +166,17 @@ def _landed(row: Row, now: int) -> Row:
 
 def _made(db: Db, wishes: Sequence[NewTask], streams: Sequence[int], answer: Answer) -> list[Submitted | None]:
     """Which wish became which task: ids rise in the order of the wishes; None where a unique key stood in the way."""
-    rows = deque(sorted(answer.rows()))
+    rows = sorted(answer.rows())
+    if len(rows) == len(wishes):
+        for row, new, stream_id in zip(rows, wishes, streams, strict=True):
+            if row[1] == "queued":
+                db.news.wake(stream_id, new.priority, row[0])
+        return [Submitted(row[0], True) for row in rows]
+    left = deque(rows)
     made: list[Submitted | None] = []
     for new, stream_id in zip(wishes, streams, strict=True):
-        if rows and rows[0][2:] == (new.tenant_id, new.unique_key, new.type):
-            task_id, status, *_ = rows.popleft()
+        if left and left[0][2:] == (new.tenant_id, new.unique_key, new.type):
+            task_id, status, *_ = left.popleft()
             if status == "queued":
                 db.news.wake(stream_id, new.priority, task_id)
             made.append(Submitted(task_id, True))

@@ -18,7 +18,6 @@ from headgate.settings import draw, utc_now
 from headgate.store.claims import Control
 from headgate.worker.context import Context, Paused
 
-
 _DONE = Returned()
 
 
