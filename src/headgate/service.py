@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from headgate.core.errors import HeadgateError
-from headgate.settings import draw
+from headgate.outside import draw
 
 T = TypeVar("T")
 Aside = Callable[..., Awaitable[Any]]

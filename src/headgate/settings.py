@@ -1,13 +1,11 @@
-"""What is configured, from file, environment and flags; and where clock, chance and ids come from."""
+"""What is configured, from file, environment and flags."""
 
 import difflib
 import math
 import os
-import random
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -121,22 +119,3 @@ def _unquoted(value: str) -> str:
     if quote in ("'", '"') and (end := value.find(quote, 1)) > 0:
         return value[1:end]
     return value.split(" #")[0].rstrip()
-
-
-def utc_now() -> datetime:
-    """The wall clock."""
-    return datetime.now(UTC)
-
-
-def draw() -> float:
-    """A number in [0, 1)."""
-    return random.random()
-
-
-def new_ids(count: int) -> list[str]:
-    """Fresh random UUIDs (version 4), as text; one call to the system for all of them."""
-    noise = os.urandom(16 * count).hex()
-    return [
-        f"{n[:8]}-{n[8:12]}-4{n[13:16]}-{'89ab'[int(n[16], 16) & 3]}{n[17:20]}-{n[20:]}"
-        for n in (noise[start : start + 32] for start in range(0, 32 * count, 32))
-    ]

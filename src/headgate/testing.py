@@ -15,8 +15,8 @@ from headgate.core.errors import Invalid
 from headgate.core.machine import Raised
 from headgate.core.states import State
 from headgate.core.task import Execution
+from headgate.outside import utc_now
 from headgate.service import inline
-from headgate.settings import utc_now
 from headgate.store import open_store
 from headgate.store.base import Store
 from headgate.store.claims import ClaimRequest, Outcome

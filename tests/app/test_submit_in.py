@@ -15,7 +15,8 @@ from headgate import Headgate, State
 from headgate.core.errors import NotFound
 from headgate.core.machine import Returned
 from headgate.core.task import TaskType
-from headgate.settings import Settings, utc_now
+from headgate.outside import utc_now
+from headgate.settings import Settings
 from headgate.store.drivers import pyformat
 from headgate.store.sql import Statement
 from tests.app.connections import ASYNC, SYNC, Asyncpg, engine, plain

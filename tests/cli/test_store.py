@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from headgate.core.states import State
-from headgate.settings import utc_now
+from headgate.outside import utc_now
 from headgate.store import open_store
 from lab.postgres import Postgres
 from tests.factories import TYPES, lose, put, submit, worker

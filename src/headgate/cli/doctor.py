@@ -10,7 +10,8 @@ from headgate.cli.stores import file_of, opened
 from headgate.cli.words import span
 from headgate.core.errors import HeadgateError
 from headgate.core.states import State
-from headgate.settings import load, utc_now
+from headgate.outside import utc_now
+from headgate.settings import load
 from headgate.store import Store
 from headgate.store.about import OLDEST, About, about
 

@@ -14,7 +14,7 @@ from headgate.core.events import Happening
 from headgate.core.gates import Gate
 from headgate.core.states import State
 from headgate.core.task import Task
-from headgate.settings import utc_now
+from headgate.outside import utc_now
 from headgate.store.reports import Filter, LogLine
 
 ANY = ", ".join(State)

@@ -8,8 +8,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from headgate.core.errors import Invalid
 from headgate.core.states import State
+from headgate.outside import utc_now
 from headgate.service import Aside, Service
-from headgate.settings import Settings, utc_now
+from headgate.settings import Settings
 from headgate.store.base import Store
 
 BATCH = 1000

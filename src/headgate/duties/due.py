@@ -1,7 +1,7 @@
 """Tasks whose time has come go on to the line."""
 
+from headgate.outside import draw
 from headgate.service import Aside, Service
-from headgate.settings import draw
 from headgate.store.base import Store
 
 BATCH = 1000

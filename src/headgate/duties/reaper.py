@@ -1,13 +1,13 @@
 """Leases that are over, tasks past their deadline, mutexes held too long."""
 
 import logging
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
 from headgate.core.errors import HeadgateError
+from headgate.outside import monotonic
 from headgate.service import Aside, Service
 from headgate.settings import Settings
 from headgate.store.base import Store
@@ -35,7 +35,7 @@ class Reaper(Service):
     name = "reaper"
 
     def __init__(
-        self, store: Store, settings: Settings, aside: Aside, *, monotonic: Callable[[], float] = time.monotonic
+        self, store: Store, settings: Settings, aside: Aside, *, monotonic: Callable[[], float] = monotonic
     ) -> None:
         super().__init__(settings.reap_seconds)
         self._store = store

@@ -5,7 +5,6 @@ changed nothing.
 """
 
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
@@ -44,6 +43,7 @@ from headgate.core.machine import (
 )
 from headgate.core.states import FINAL, State
 from headgate.core.task import Execution, NewTask, Task, TaskType, check
+from headgate.outside import monotonic
 from headgate.store.catalog import Catalog
 from headgate.store.claims import Claimed, ClaimRequest, Control, Outcome
 from headgate.store.deferred import Deferred
@@ -80,7 +80,7 @@ BEAT_SHARE = 0.5  # of a lease: a beat that takes longer has failed, and there i
 class Store:
     """Tasks, and all that decides when they run, on SQLite or PostgreSQL."""
 
-    def __init__(self, database: "Sqlite | Postgres", monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, database: "Sqlite | Postgres", monotonic: Callable[[], float] = monotonic) -> None:
         self._database = database
         self._catalog = Catalog()
         self._catalog_lock = threading.Lock()

@@ -6,7 +6,7 @@ waits for nobody and closes no circle: what somebody else holds is `busy`, not e
 """
 
 from headgate.core.gates import Choice, choose
-from headgate.settings import new_ids
+from headgate.outside import new_ids
 from headgate.store.catalog import VERSION, Catalog, refresh
 from headgate.store.claim_heads import Heads, worth_a_visit
 from headgate.store.claim_limits import Limits
@@ -36,7 +36,7 @@ _FREE = """
          LIMIT 1) IS NULL
     AND (
         SELECT h.id FROM task h WHERE h.tenant_id = t.tenant_id AND h.mutex = t.mutex AND h.status = :waiting
-           AND h.status IN ('queued', 'blocked', 'waiting')
+           AND h.status IN ('queued', 'blocked', 'waiting') AND h.scheduling_time IS NOT NULL
            AND coalesce(h.root_id, h.id) <> coalesce(t.root_id, t.id)
          LIMIT 1) IS NULL)
 """

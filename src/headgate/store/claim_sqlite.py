@@ -6,7 +6,7 @@ from headgate.core.gates import Candidate, choose
 from headgate.core.limits import Rate, take, tokens
 from headgate.core.states import State
 from headgate.core.task import EVERYTHING, Execution
-from headgate.settings import new_ids
+from headgate.outside import new_ids
 from headgate.store.catalog import Catalog, refresh
 from headgate.store.claims import (
     FIRST,

@@ -13,7 +13,7 @@ from psycopg import pq
 from psycopg.errors import error_from_result
 from psycopg.pq import ExecStatus
 
-from headgate.settings import draw
+from headgate.outside import draw
 from headgate.store.listener import CLOSE_SECONDS, Hear, Listener
 from headgate.store.news import News, encode
 from headgate.store.sql import SPACE

@@ -1,14 +1,13 @@
 """A store from its URL."""
 
 import importlib
-import time
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
 
 from headgate.core.errors import Invalid
-from headgate.settings import utc_now
+from headgate.outside import monotonic, utc_now
 from headgate.store.base import Store
 
 Clock = Callable[[], datetime]
@@ -21,12 +20,12 @@ def open_store(url: str = "sqlite:///headgate.db", clock: Clock | None = None, *
     PostgreSQL behind a pooler in transaction mode: nothing is kept on a connection from one transaction to the next.
     """
     scheme = urlsplit(url).scheme
-    monotonic = time.monotonic if clock is None else lambda: clock().timestamp()
+    steady = monotonic if clock is None else lambda: clock().timestamp()
     if scheme == "sqlite":
         path = url.removeprefix("sqlite://").removeprefix("/") or ":memory:"
-        return Store(_room("sqlite").Sqlite(path, clock or utc_now), monotonic)
+        return Store(_room("sqlite").Sqlite(path, clock or utc_now), steady)
     if scheme in ("postgresql", "postgres"):
-        return Store(_room("postgres").Postgres(url, clock, pooled=pooled), monotonic)
+        return Store(_room("postgres").Postgres(url, clock, pooled=pooled), steady)
     raise Invalid("a store's URL begins with sqlite:// or postgresql://")
 
 

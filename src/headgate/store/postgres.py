@@ -16,7 +16,7 @@ import psycopg
 from psycopg.errors import DeadlockDetected, DiskFull, LockNotAvailable, SerializationFailure
 
 from headgate.core.errors import StoreFull, Unavailable
-from headgate.settings import draw, new_ids
+from headgate.outside import draw, new_ids
 from headgate.store.deferred import Deferred
 from headgate.store.news import News
 from headgate.store.notifications import Notifications, Notifier
@@ -84,7 +84,9 @@ class Postgres:
 
     dialect = "postgres"
 
-    def __init__(self, url: str, clock: Callable[[], datetime] | None, *, pooled: bool = False) -> None:
+    def __init__(
+        self, url: str, clock: Callable[[], datetime] | None, *, pooled: bool = False, alone: bool = False
+    ) -> None:
         self.on_news: Callable[[News], None] = lambda news: None
         self.url = url
         self._clock = clock
@@ -92,7 +94,7 @@ class Postgres:
         self._idle: list[Wire] = []
         self._places = threading.BoundedSemaphore(CONNECTIONS)
         self._token = new_ids(1)[0]
-        self._notifier = None if pooled else Notifier(url, self._token)
+        self._notifier = None if pooled or alone else Notifier(url, self._token)
         self._notifications: Notifications | None = None
 
     def listen(self) -> None:

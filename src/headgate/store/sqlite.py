@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from headgate.core.errors import StoreFull, Unavailable
-from headgate.settings import new_ids
+from headgate.outside import new_ids
 from headgate.store.deferred import Deferred
 from headgate.store.group import Call, Group
 from headgate.store.mailboxes import Mailboxes

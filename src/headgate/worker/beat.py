@@ -2,10 +2,10 @@
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Mapping
 
 from headgate.core.errors import WorkerLost
+from headgate.outside import monotonic
 from headgate.store.base import Store
 from headgate.store.workers import Asked
 
@@ -39,6 +39,7 @@ class Beat:
         self._lost = lost
         self._worker_id = 0
         self._failed = False
+        self._begun = False
         self._ended = False
         self._woken = threading.Event()
         self._thread: threading.Thread | None = None
@@ -46,9 +47,14 @@ class Beat:
     def signed_on(self, worker_id: int, at: float) -> None:
         """Beat for this worker from now on; its lease began at `at`, by the monotonic clock."""
         self._worker_id, self.renewed_at = worker_id, at
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._loop, name="headgate beat", daemon=True)
-            self._thread.start()
+        if not self._begun:
+            self._begun = True
+            self.begin()
+
+    def begin(self) -> None:
+        """Beat again and again from now on, until `stop`."""
+        self._thread = threading.Thread(target=self._loop, name="headgate beat", daemon=True)
+        self._thread.start()
 
     def now(self) -> None:
         """Beat at once: something may be asked, or the worker may be lost."""
@@ -63,7 +69,7 @@ class Beat:
 
     def turn(self) -> None:
         """Beat once."""
-        worker_id, held, begun = self._worker_id, self._held(), time.monotonic()
+        worker_id, held, begun = self._worker_id, self._held(), monotonic()
         try:
             asked = self._store.beat(worker_id, list(held))
             owned = self._store.owned(worker_id, list(held))

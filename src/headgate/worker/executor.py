@@ -4,15 +4,14 @@ import asyncio
 import importlib
 import logging
 import sys
-import time
 from collections.abc import Callable
 from typing import Any
 
 from headgate.app import TaskFunction
 from headgate.core.machine import Event, LeaseLost, Raised, Snoozed
+from headgate.outside import draw, monotonic
 from headgate.registry import Handler, Isolation
 from headgate.service import Aside
-from headgate.settings import draw
 from headgate.store.base import Store
 from headgate.worker.context import Context, Reporter, current
 from headgate.worker.reports import LoopReporter, Reports, ThreadReporter
@@ -127,7 +126,7 @@ class Executor:
 
 def _enter(run: Run, reporter: Reporter, saved: dict[str, str]) -> Context:
     """Make the context that the handler sees."""
-    run.context = Context(run.execution, reporter, saved, time.monotonic)
+    run.context = Context(run.execution, reporter, saved, monotonic)
     current.set(run.context)
     return run.context
 

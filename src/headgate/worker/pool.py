@@ -2,14 +2,13 @@
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Collection
 
 from headgate.core.errors import Unavailable, WorkerLost
 from headgate.core.machine import Event, GivenBack, Raised
 from headgate.core.task import Execution
+from headgate.outside import draw, monotonic
 from headgate.service import Aside, wait
-from headgate.settings import draw
 from headgate.store.base import Store
 from headgate.store.claims import Claimed, ClaimRequest, Outcome
 from headgate.worker.run import Run, Stop
@@ -129,7 +128,7 @@ class Pool:
         """How long there is nothing to do."""
         if self._busy and (self._failures or self._strays):
             return self._poll  # one at a time, until all is well again
-        left = self._claim_at - time.monotonic()
+        left = self._claim_at - monotonic()
         if self._failures:
             return left
         if self._ended:
@@ -201,9 +200,9 @@ class Pool:
                 log.exception("task %d could not be started and is given back", execution.id)
                 self._ended.append(Outcome(execution, GivenBack()))
         if claimed.busy:
-            self._claim_at = time.monotonic() + BUSY_SECONDS * (0.4 + 1.6 * draw())
+            self._claim_at = monotonic() + BUSY_SECONDS * (0.4 + 1.6 * draw())
         elif want and len(claimed.executions) < want and self._wakes == wakes:
-            self._claim_at = time.monotonic() + self._poll * (0.9 + 0.2 * draw())
+            self._claim_at = monotonic() + self._poll * (0.9 + 0.2 * draw())
 
     def _forget(self, execution: Execution) -> None:
         run = self.held.get(execution.id)
@@ -215,4 +214,4 @@ class Pool:
             log.warning("cannot claim or settle, trying again: %s", error, exc_info=not isinstance(error, Unavailable))
         self._failures += 1
         longest = min(0.1 * 2.0**self._failures, LONGEST_BACKOFF_SECONDS)
-        self._claim_at = time.monotonic() + longest * (0.5 + 0.5 * draw())
+        self._claim_at = monotonic() + longest * (0.5 + 0.5 * draw())

@@ -13,8 +13,8 @@ from headgate.core.errors import HeadgateError, Invalid, Unavailable
 from headgate.core.machine import CancelReached, Event, GivenBack, PauseReached, Raised, Returned, Snoozed
 from headgate.core.retry import MAX_DELAY_SECONDS, Retry, delay_after
 from headgate.core.task import Execution, TaskType, check_json, clip
+from headgate.outside import draw, utc_now
 from headgate.registry import Handler
-from headgate.settings import draw, utc_now
 from headgate.store.claims import Control
 from headgate.worker.context import Context, Paused
 

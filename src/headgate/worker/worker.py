@@ -4,13 +4,13 @@ import asyncio
 import logging
 import os
 import socket
-import time
 from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from headgate.core.errors import HeadgateError, Invalid
 from headgate.core.task import Execution
+from headgate.outside import monotonic
 from headgate.registry import Isolation, Registry
 from headgate.service import wait
 from headgate.settings import Settings
@@ -43,6 +43,7 @@ class Worker:
         concurrency: int = CONCURRENCY,
         threads: int = THREADS,
         children: int | None = None,
+        beat: type[Beat] = Beat,
     ) -> None:
         if not len(registry):
             raise Invalid("there is no task to work on: a module declares some with @app.task")
@@ -52,7 +53,7 @@ class Worker:
         self.store = store
         self._registry = registry
         self._calls = ThreadPoolExecutor(16, thread_name_prefix="headgate store")
-        self._beat = Beat(
+        self._beat = beat(
             store,
             settings.beat_seconds,
             held=lambda: {
@@ -133,7 +134,7 @@ class Worker:
         """Take up a new lease, and begin to claim under it."""
         types = [handler.code for handler in self._registry]
         while not self._stopping.is_set():
-            begun = time.monotonic()
+            begun = monotonic()
             try:
                 self.id = await self.aside(self._register, types)
             except Exception as error:  # a worker that gave up here would look alive and do nothing
@@ -207,7 +208,7 @@ class Worker:
         lease = self.settings.lease_seconds
         while True:
             await asyncio.sleep(WATCH_SHARE * lease)
-            if time.monotonic() - self._beat.renewed_at > SAFE_SHARE * lease:
+            if monotonic() - self._beat.renewed_at > SAFE_SHARE * lease:
                 self._stop_all(Stop.DRAIN)
 
     def _stop_gone(self, exec_ids: set[str]) -> None:
