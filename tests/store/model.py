@@ -417,6 +417,8 @@ class Model:
             item.start_time = change.start_time
         if change.status not in HELD:
             item.worker = item.deadline = None
+        if change.status not in (*HELD, State.WAITING, State.NOTIFYING, State.DEAD, *FINAL):
+            item.held_since = None
         item.finished_at = self.clock() if change.status in FINAL else None
 
     def _settle_lines(self) -> None:
@@ -427,7 +429,7 @@ class Model:
                 [Place(i.priority, i.id, hash(i.stream), i.family, 0) for i in line if i.status is state]
                 for state in (State.QUEUED, State.BLOCKED)
             )
-            families = {item.family for item in line if item.status is State.WAITING}
+            families = {item.family for item in line if item.status is State.WAITING and item.held_since is not None}
             back, forward = rearrange(any(item.status in HELD for item in line), families, queued, blocked)
             for place in back:
                 self._happen(self.tasks[place.id], SentBack())

@@ -202,6 +202,22 @@ def test_a_grandchild_belongs_to_the_family_that_holds_the_mutex(store):
     assert drain(store) == [grandchild.id, stranger.id]
 
 
+def test_a_parent_cancelled_before_its_start_does_not_let_its_children_into_anothers_mutex(store, monkeypatch):
+    """Spec: A10, D7"""
+    holder = running(store, mutex="m")
+    late = store.submit(NewTask("plain", parent_id=holder.id, mutex="m", delay_seconds=100))
+    assert settle(store, holder, Returned()) is State.WAITING
+    parent = submit(store, mutex="m")
+    child = store.submit(NewTask("plain", parent_id=parent.id, mutex="m"))
+    monkeypatch.setattr(store, "cancel_family", lambda *_, **__: None)  # whoever cancelled it died half-way
+    assert store.cancel(parent.id).status is State.WAITING
+    assert store.get(child.id).status is State.BLOCKED
+    assert start(store, 9) == []
+    store.reschedule(late.id, store.get(late.id).create_date)
+    store.bring_due()
+    assert [execution.id for execution in start(store, 9)] == [late.id]
+
+
 def test_a_child_without_the_mutex_is_not_held_by_its_family(store):
     """Spec: A10, D7"""
     parent = running(store, mutex="m")

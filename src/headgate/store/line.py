@@ -19,6 +19,7 @@ LOCK_STRIPES = Statement(
 )
 # A state that is a parameter leaves the planner but one index, the line's: named, it may take the whole ready index.
 # OFFSET 0 makes it look key by key: it would rather read all lines once and compare.
+# A parent that waits holds its mutex if it ran; one that was cancelled before its start never had it.
 HOLDERS = Statement(
     sqlite="""
     SELECT k.tenant_id, k.mutex, t.status, coalesce(t.root_id, t.id)
@@ -29,7 +30,7 @@ HOLDERS = Statement(
     SELECT k.tenant_id, k.mutex, t.status, coalesce(t.root_id, t.id)
       FROM (SELECT value ->> 0 AS tenant_id, value ->> 1 AS mutex FROM json_each(:keys)) k
       CROSS JOIN task t ON t.tenant_id = k.tenant_id AND t.mutex = k.mutex AND t.mutex IS NOT NULL
-       AND t.status = 'waiting' AND t.status IN ('queued', 'blocked', 'waiting')
+       AND t.status = 'waiting' AND t.status IN ('queued', 'blocked', 'waiting') AND t.scheduling_time IS NOT NULL
     """,
     postgres="""
     SELECT t.tenant_id, t.mutex, t.status, coalesce(t.root_id, t.id)
@@ -39,6 +40,7 @@ HOLDERS = Statement(
                           UNION ALL
                           SELECT * FROM task t WHERE t.tenant_id = k.tenant_id AND t.mutex = k.mutex
                              AND t.status = :waiting AND t.status IN ('queued', 'blocked', 'waiting')
+                             AND t.scheduling_time IS NOT NULL
                           OFFSET 0) t
     """,
 )

@@ -256,7 +256,7 @@ MUTEX_HOLDER = Statement(
        AND exec_id IS NOT NULL
     UNION ALL
     SELECT id FROM task WHERE tenant_id = :tenant_id AND mutex = :mutex AND mutex IS NOT NULL
-       AND status IN ('queued', 'blocked', 'waiting') AND status = 'waiting'
+       AND status IN ('queued', 'blocked', 'waiting') AND status = 'waiting' AND scheduling_time IS NOT NULL
        AND coalesce(root_id, id) <> :root_id
     """
 )

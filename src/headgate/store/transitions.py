@@ -84,6 +84,8 @@ APPLY = Statement(
            exec_id = CASE WHEN :after IN ('scheduling', 'running') THEN exec_id END,
            executing_deadline = CASE WHEN :after IN ('scheduling', 'running') THEN executing_deadline END,
            worker_id = CASE WHEN :after IN ('scheduling', 'running') THEN worker_id END,
+           scheduling_time = CASE WHEN :after IN ('pending', 'blocked', 'queued', 'paused', 'retrying') THEN NULL
+                                  ELSE scheduling_time END,
            exec_time = CASE WHEN status = 'running' AND :after <> 'running'
                             THEN max(:now - started_at, 0) / 1e6 ELSE exec_time END,
            finished_at = CASE WHEN :after IN ('succeeded', 'partial', 'failed', 'resolved', 'cancelled')
@@ -111,6 +113,8 @@ APPLY = Statement(
                exec_id = CASE WHEN o.after IN ('scheduling', 'running') THEN t.exec_id END,
                executing_deadline = CASE WHEN o.after IN ('scheduling', 'running') THEN t.executing_deadline END,
                worker_id = CASE WHEN o.after IN ('scheduling', 'running') THEN t.worker_id END,
+               scheduling_time = CASE WHEN o.after IN ('pending', 'blocked', 'queued', 'paused', 'retrying') THEN NULL
+                                      ELSE t.scheduling_time END,
                exec_time = CASE WHEN t.status = 'running' AND o.after <> 'running'
                                 THEN greatest(extract(epoch FROM {now} - t.started_at), 0) ELSE t.exec_time END,
                finished_at = CASE WHEN o.after IN ('succeeded', 'partial', 'failed', 'resolved', 'cancelled')
