@@ -3,7 +3,7 @@ BIN    := .venv/bin
 LOCKS  := requirements.txt requirements-dev.txt bench/peers/requirements.txt
 PIP     = $(PYTHON) -m pip --python $(BIN)/python --disable-pip-version-check -q
 
-.PHONY: setup run test check bench bench-peers package lock clean
+.PHONY: setup run test check crash bench bench-peers package lock clean
 
 setup: .venv/.ready
 
@@ -27,6 +27,10 @@ check: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	@! grep -nE 'https?://|index-url|find-links|file:' $(LOCKS) || { echo 'a lock holds names and hashes only'; exit 1; }
+
+# Twenty thousand histories with crashes, on both cores; `make crash CRASH="--store postgresql://…"` for PostgreSQL.
+crash: setup
+	$(BIN)/headgate simulate --seeds 20000 --processes 2 $(CRASH)
 
 bench: setup
 	$(BIN)/python -m bench $(BENCH)

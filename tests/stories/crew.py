@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.stories.audit import rows
+from tests.stories.evidence import rows
 from tests.stories.ledger import Entry, Ledger
 
 PATIENCE = 60.0

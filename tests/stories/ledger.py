@@ -2,7 +2,6 @@
 
 import os
 import time
-from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -55,13 +54,3 @@ class Ledger:
         """The ends of handlers that were not interrupted after all."""
         stopped = {entry.exec_id for entry in self.entries("stopped")}
         return [entry for entry in self.entries("end") if entry.exec_id not in stopped]
-
-
-def most_at_once(entries: Iterable[Entry], executions: set[str]) -> int:
-    """How many of these executions ran at the same time, by their starts and ends."""
-    most = now = 0
-    for entry in sorted(entries):
-        if entry.exec_id in executions and entry.what in ("start", "end"):
-            now += 1 if entry.what == "start" else -1
-            most = max(most, now)
-    return most

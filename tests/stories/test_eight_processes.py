@@ -12,9 +12,10 @@ from typing import Any
 from headgate.core.errors import Refused
 from headgate.core.states import State
 from headgate.core.task import NewTask, TaskType
+from headgate.simulation.checker import check
 from headgate.store import Store, open_store
 from headgate.store.reports import Filter
-from tests.stories.audit import audited, rows
+from tests.stories.evidence import collected, made, rows
 from tests.stories.worker_process import LANES, Signals, run
 
 PROCESSES = 8
@@ -146,6 +147,4 @@ def test_no_limit_is_exceeded_and_every_task_ends_once_while_eight_processes_med
             rescue(store, killed)
             play_out(store, url, members)
             members.stop()
-    audit = audited(url, tools=TOOLS)
-    assert sorted(audit.path) == list(ids)
-    audit.every_task_ended_once(url)
+    assert check(collected(url, wishes=[made(ids)])) == []

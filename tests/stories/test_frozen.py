@@ -8,10 +8,11 @@ import time
 from pathlib import Path
 
 from headgate.core.states import State
+from headgate.simulation.checker import check
 from tests.stories import bodies
-from tests.stories.audit import audited, rows
 from tests.stories.bodies import bound_to
 from tests.stories.crew import Crew, crew, until
+from tests.stories.evidence import collected, made, rows
 
 EACH = 2
 KINDS = (bodies.linger, bodies.linger_in_a_thread, bodies.linger_in_a_process)
@@ -75,7 +76,7 @@ def test_a_worker_that_wakes_after_its_lease_changes_nothing_and_works_on(url: s
         assert (record.lost_count, record.error_count, record.attempt) == (1, 0, 2)
         [[accepted]] = rows(url, f"SELECT exec_id FROM task_event WHERE task_id = {task.id} AND after = 'succeeded'")
         assert str(accepted) != old[task.id]
-    audited(url).every_task_ended_once(url)
+    assert check(collected(url, members.ledger, [made([again.id, *(task.id for task in tasks)])])) == []
 
 
 def refused(members: Crew) -> set[str]:

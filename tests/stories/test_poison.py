@@ -3,10 +3,11 @@
 from pathlib import Path
 
 from headgate.core.states import State
+from headgate.simulation.checker import check
 from tests.stories import bodies
-from tests.stories.audit import audited, rows
 from tests.stories.bodies import bound_to
 from tests.stories.crew import PATIENCE, crew, until
+from tests.stories.evidence import collected, made, rows
 
 GOOD = 200
 POISON = 2
@@ -40,4 +41,4 @@ def test_poison_ends_after_three_lost_leases_and_every_good_task_succeeds(url: s
             assert len(members.lines_of(task.id, "start")) <= 3
         else:
             assert record.status is State.SUCCEEDED, f"lost {record.lost_count} times: {record.error_info}"
-    audited(url).every_task_ended_once(url)
+    assert check(collected(url, members.ledger, [made([task.id for task in tasks])])) == []

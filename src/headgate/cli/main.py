@@ -8,6 +8,7 @@ from typer.core import TyperGroup
 import headgate.cli.actions as actions
 import headgate.cli.history as history
 import headgate.cli.lanes as lanes
+import headgate.cli.simulating as simulating
 import headgate.cli.submitting as submitting
 import headgate.cli.tasks as tasks
 from headgate import __version__
@@ -223,6 +224,7 @@ for action in (
     app.command()(action)
 app.add_typer(lanes.commands, name="lanes")
 app.command()(history.purge)
+app.command()(simulating.simulate)
 
 
 def main() -> None:

@@ -1,0 +1,102 @@
+"""`headgate simulate`: live through many histories full of crashes, and say whether a promise was broken."""
+
+import logging
+import sys
+from collections import Counter
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import Progress
+
+from headgate.cli.exits import FAILED
+from headgate.cli.options import Json
+from headgate.cli.output import document, say, table
+from headgate.simulation.campaign import Campaign, Failure, simulate_on
+
+
+def simulate(
+    seeds: Annotated[int, typer.Option(min=1, metavar="N", help="How many histories, each from its own seed.")] = 100,
+    first: Annotated[int, typer.Option(min=0, metavar="SEED", help="The first seed.")] = 1,
+    store: Annotated[
+        str, typer.Option(metavar="URL", help="sqlite:// is in memory; postgresql://… gets a schema of its own.")
+    ] = "sqlite://",
+    processes: Annotated[int, typer.Option(min=1, metavar="P", help="So many at a time.")] = 1,
+    as_json: Json = False,
+) -> None:
+    """Live through histories of clients, workers and duties, with crashes between any two statements.
+
+    Time is a number in there: nothing waits. A checker reads what each history left behind. A broken promise is told
+    with the shortest history that still breaks it, and the exit code is 1. A seed is the same history every time.
+
+    \b
+    headgate simulate --seeds 500
+    headgate simulate --first 4711 --seeds 1
+    headgate simulate --seeds 50 --store postgresql://localhost/postgres
+    """  # fmt: skip
+    logging.disable(logging.CRITICAL)  # what the killed and the frozen complain about is no news
+    hidden = as_json or not sys.stderr.isatty()
+    with Progress(console=Console(stderr=True), transient=True, disable=hidden) as bar:
+        row = bar.add_task("histories", total=seeds)
+        campaign = simulate_on(
+            store, range(first, first + seeds), processes, lambda done: bar.update(row, completed=done.histories)
+        )
+    if as_json:
+        document(_document(campaign))
+    else:
+        _show(campaign)
+    if campaign.failures:
+        raise typer.Exit(FAILED)
+
+
+def _document(campaign: Campaign) -> dict[str, object]:
+    return {
+        "histories": campaign.histories,
+        "steps": campaign.steps,
+        "fewest_steps": campaign.fewest_steps,
+        "tasks": campaign.tasks,
+        "faults": dict(campaign.faults),
+        "violations": [
+            {"seed": failure.seed, "invariant": broken.invariant, "text": broken.text, "task_id": broken.task_id}
+            for failure in campaign.failures
+            for broken in failure.violations
+        ],
+    }
+
+
+def _show(campaign: Campaign) -> None:
+    counted = (campaign.histories, campaign.steps, campaign.tasks, sum(campaign.faults.values()), campaign.violations)
+    names = ("HISTORIES", "STEPS", "TASKS", "FAULTS", "VIOLATIONS")
+    table(names, [[f"{number:,}" for number in counted]], right=names)
+    say("")
+    kinds, where = Counter[str](), dict[str, Counter[str]]()
+    for fault, times in campaign.faults.items():
+        kind, _, place = fault.partition(": ")
+        kinds[kind] += times
+        where.setdefault(kind, Counter())[place] += times
+    table(
+        ("FAULT", "TIMES", "WHERE"),
+        [(kind, f"{times:,}", _places(where[kind])) for kind, times in kinds.most_common()],
+        right=("TIMES",),
+    )
+    for failure in campaign.failures:
+        _show_failure(failure)
+
+
+def _places(places: Counter[str]) -> str:
+    return ", ".join(f"{place} {times:,}" for place, times in places.most_common() if place)
+
+
+def _show_failure(failure: Failure) -> None:
+    history = failure.shortest
+    say(f"\nseed {failure.seed} breaks a promise:")
+    for broken in failure.violations[:10]:
+        say(f"  {broken.invariant}  {broken.text}")
+    say(f"\nthe shortest history that still does ({len(history.plan.moves)} moves):")
+    for move in history.plan.moves:
+        say(f"  {move}")
+    say("\nand what came of it:")
+    for row in history.evidence.rows:
+        if row.task_id is not None:
+            change = f"{row.before or 'nothing'} to {row.after}" if row.seq else row.detail or ""
+            say(f"  {row.at:7.3f}  task {row.task_id} {row.kind}: {change}  ({row.actor})")

@@ -1,0 +1,63 @@
+"""The judge of a run: reads what is left of it and says which of the promises I1 to I8 were broken. Pure, offline.
+
+What it cannot tell it lets pass. A task that retention removed takes its lane and its mutex with it; a limit and a
+pause that no audit row speaks of are as `Evidence` says they began; of tasks that no wish is known for, none is
+missed.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from headgate.simulation.checker_case import Case, Violation
+from headgate.simulation.checker_ledger import judge_ledger
+from headgate.simulation.checker_limits import judge_limits
+from headgate.simulation.checker_orphans import judge_orphans, judge_retention
+from headgate.simulation.checker_paths import judge_paths, judge_tenures
+from headgate.simulation.checker_wishes import judge_wishes
+from headgate.simulation.evidence import Evidence
+
+__all__ = ["Violation", "check"]
+
+
+def check(evidence: Evidence) -> list[Violation]:
+    """Everything that is wrong, by invariant; empty: nothing is."""
+    case = Case(evidence)
+    against_limits, allowed = judge_limits(case)
+    return [
+        *judge_wishes(case),
+        *judge_paths(case),
+        *judge_tenures(case),
+        *against_limits,
+        *judge_ledger(case, allowed),
+        *_judge_feed(case),
+        *judge_retention(case),
+        *judge_orphans(case),
+    ]
+
+
+def _judge_feed(case: Case) -> Iterator[Violation]:
+    """I6: a reader of the feed gets every row once, and the rows of a task in their order."""
+    if case.evidence.heard is None:
+        return
+    rows = {row.id: row for row in case.evidence.rows}
+    for row_id, times in Counter(case.evidence.heard).items():
+        row = rows.get(row_id)
+        if times > 1:
+            yield Violation("I6", f"row {row_id} was heard {times} times", row and row.task_id)
+        if row is None and case.evidence.keep is None:
+            yield Violation("I6", f"row {row_id} was heard and is nowhere")
+    if case.evidence.at_rest:
+        heard = set(case.evidence.heard)
+        for row in case.evidence.rows:
+            if row.id not in heard:
+                yield Violation("I6", f"row {row.id} ({row.kind} of task {row.task_id}) was never heard", row.task_id)
+    last: dict[int, int] = {}
+    for row_id in dict.fromkeys(case.evidence.heard):
+        row = rows.get(row_id)
+        if row is None or row.task_id is None or not row.seq:
+            continue
+        before = last.get(row.task_id, 0)
+        if row.seq < before:
+            text = f"task {row.task_id}: row {row_id} with seq {row.seq} was heard behind seq {before}"
+            yield Violation("I6", text, row.task_id)
+        last[row.task_id] = max(before, row.seq)

@@ -1,0 +1,84 @@
+"""What a run leaves behind, for the checker: from the store, from the handlers' ledger, from the callers."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from headgate.core.limits import Rate
+
+
+class Row(NamedTuple):
+    """One audit row. Rows come in the order of their commits."""
+
+    id: int
+    task_id: int | None
+    seq: int  # 0: no transition
+    at: float  # seconds, by the ledger's clock
+    wall: float  # seconds, by the store's clock, which may have been stepped
+    kind: str
+    before: str | None
+    after: str | None
+    actor: str
+    exec_id: str | None
+    detail: str | None
+
+
+class Known(NamedTuple):
+    """One task as it stands at the end, live or in history."""
+
+    id: int
+    tenant_id: int
+    type: str
+    status: str
+    lane: str
+    mutex: str | None
+    rate_key: str | None
+    parent_id: int | None
+    root_id: int | None
+    seq: int
+    attempt: int
+    exec_id: str | None
+    worker_id: int | None
+    finished: float | None  # by the store's clock
+    start_time: float | None = None  # by the store's clock, as it was set last
+    retry_of: int | None = None
+
+
+class Entry(NamedTuple):
+    """One line of the ledger: what a handler did, outside the store. A fenced ledger refuses a lower attempt."""
+
+    at: float
+    what: str  # start, effect, end
+    task_id: int
+    exec_id: str
+    attempt: int
+    accepted: bool = True
+
+
+class Wish(NamedTuple):
+    """One call of a client, with its idempotency key if it had one: made, refused, or unknown (no answer came)."""
+
+    key: str | None
+    answer: str
+    task_ids: tuple[int, ...] = ()
+    size: int = 1  # how many tasks it asked for
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A whole run, after it has come to rest."""
+
+    rows: Sequence[Row]
+    tasks: Sequence[Known]
+    ledger: Sequence[Entry] = ()
+    wishes: Sequence[Wish] = ()
+    keys: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # the store's idempotency keys
+    heard: Sequence[int] | None = None  # ids of audit rows as a reader of the feed got them; None: nobody read
+    uses: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # resources by type
+    capacities: Mapping[str, int] = field(default_factory=dict)  # "lane NAME", "resource NAME": as the run began
+    rates: Mapping[str, Rate] = field(default_factory=dict)  # "lane:NAME", "type:CODE", "key:NAME": as it began
+    counted: Mapping[str, int] | None = None  # the store's own count of tasks, by state
+    keep: float | None = None  # seconds that finished tasks may be kept for, at most
+    ended_at: float = 0.0  # by the store's clock
+    at_rest: bool = True  # the run was left alone until nothing more could happen
+    skew: float = 0.0  # seconds by which a row's `at` and the ledger's clock may differ

@@ -1,0 +1,118 @@
+"""Those who use the system: clients that submit and steer, and a person who deals with what needs one."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from headgate.core.errors import HeadgateError, Unavailable
+from headgate.core.limits import Rate
+from headgate.core.states import State
+from headgate.core.task import Task
+from headgate.simulation.bodies import Function
+from headgate.simulation.evidence import Wish
+from headgate.simulation.late import LateSubmit
+from headgate.simulation.plan import Move
+from headgate.simulation.process import Process
+from headgate.store.base import Store
+from headgate.store.tasks import Idempotency
+
+TRIES = 5
+AGAIN_SECONDS = 0.8
+MADE, REFUSED, UNKNOWN = "made", "refused", "unknown"
+
+
+class People:
+    """What was asked, and what came back: `wishes` is the clients' log."""
+
+    def __init__(self, tasks: Mapping[str, Function], process: Callable[[str], Process | None]) -> None:
+        self._tasks = tasks
+        self._process = process
+        self._wishes: dict[str, Wish] = {}
+        self._known: list[int] = []
+
+    @property
+    def wishes(self) -> Sequence[Wish]:
+        return list(self._wishes.values())
+
+    def do(self, move: Move) -> None:
+        about = dict(move.about)
+        process = self._process(about.pop("client"))
+        if process is None:  # there is nobody at that place just now
+            return
+        work = self._submit(process, **about) if move.what == "submit" else self._steer(process, move.what, **about)
+        process.run(lambda: asyncio.ensure_future(work))
+
+    async def _submit(
+        self, process: Process, key: str, type: str, seconds: float, ends: list[str], children: int, stubborn: bool,
+        parent: float | None = None, **options: Any,
+    ) -> None:  # fmt: skip
+        """Ask until there is an answer, with the same key each time."""
+        if parent is not None and self._known:
+            options["parent_id"] = self._known[int(parent * len(self._known))]
+        new = self._tasks[type].using(name=key, **options).call(seconds, ends, children, stubborn).new
+        self._wishes[key] = Wish(key, UNKNOWN)
+        for _ in range(TRIES):
+            try:
+                made = await process.aside(partial(process.store.submit, new, once=Idempotency(key, key)))
+            except Unavailable:
+                await asyncio.sleep(AGAIN_SECONDS)
+            except HeadgateError:
+                self._wishes[key] = Wish(key, REFUSED)
+                return
+            else:
+                self._wishes[key] = Wish(key, MADE, (made.id,))
+                self._known.append(made.id)
+                return
+
+    def submit_late(self, real: Any, key: str, type: str) -> Callable[[], None]:
+        """Submit in a transaction that stays open until what is given back is called."""
+        late = LateSubmit(real, self._tasks[type].using(name=key).call(0.1, ["ok"]).new)
+        self._wishes[key] = Wish(key, UNKNOWN)
+
+        def commit() -> None:
+            made = late.commit()
+            self._wishes[key] = Wish(key, MADE, (made.id,))
+            self._known.append(made.id)
+
+        return commit
+
+    async def _steer(self, process: Process, what: str, pick: float = 0.0, **about: Any) -> None:
+        with suppress(HeadgateError):
+            await process.aside(self._order(process.store, what, pick, about))
+
+    def _order(self, store: Store, what: str, pick: float, about: dict[str, Any]) -> Callable[[], object]:
+        match what:
+            case "set_capacity":
+                return partial(store.set_capacity, about["lane"], about["capacity"])
+            case "set_resource":
+                return partial(store.set_resource, about["name"], about["capacity"])
+            case "set_rate":
+                return partial(store.set_rate_limit, about["name"], Rate(about["rate"], about["burst"]))
+            case "pause_lane":
+                return partial(store.pause_lane, about["lane"])
+            case "resume_lane":
+                return partial(store.resume_lane, about["lane"])
+        if not self._known:
+            return lambda: None
+        task_id = self._known[int(pick * len(self._known))]
+        match what:
+            case "prioritize":
+                return partial(store.prioritize, task_id, 1)
+            case "resolve":
+                return partial(store.resolve, task_id, "by hand")
+        return partial(getattr(store, what), task_id)
+
+    def deal_with(self, store: Store, task: Task, chance: float) -> None:
+        """What a person does about a task that will not go on by itself."""
+        with suppress(HeadgateError):
+            match task.status:
+                case State.PAUSED:
+                    store.resume(task.id)
+                case State.DEAD if chance < 0.5:
+                    store.discard(task.id)
+                case State.DEAD:
+                    store.resolve(task.id, "by hand")
+                case State.NOTIFYING:
+                    store.delivered(task.id)

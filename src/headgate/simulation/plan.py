@@ -1,0 +1,155 @@
+"""What is going to happen in a history, drawn from its seed: a list of moves, so that some can be left out."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from headgate.simulation.bodies import KEYED, LANES, RATES, RESOURCES
+
+WORKERS = ("worker 1", "worker 2", "worker 3")
+DUTIES = "duties"
+CLIENTS = ("client 1", "client 2")
+CHAOS_SECONDS = 20.0
+
+# Transactions that are rare, and who makes them: a fault waits for each of these, too.
+WITHIN: tuple[tuple[str, str], ...] = tuple(
+    (process, what)
+    for what, processes in {
+        "mark_lost": (WORKERS[0], DUTIES),
+        "rescue": (WORKERS[0], DUTIES),
+        "end_overdue": (WORKERS[0], DUTIES),
+        "bring_due": (WORKERS[0], DUTIES),
+        "repair_lines": (WORKERS[0], DUTIES),
+        "archive": (DUTIES,),
+        "close_family": (*WORKERS, DUTIES),
+        "cancel_family": CLIENTS,
+        "act": CLIENTS,
+        "edit": CLIENTS,
+        "make_streams": CLIENTS,
+        "submit_many": (*CLIENTS, *WORKERS),
+        "settle_and_claim": WORKERS,
+        "give_back_strays": WORKERS,
+        "save_checkpoint": WORKERS,
+        "progress": WORKERS,
+        "register": WORKERS,
+        "beat": WORKERS,
+    }.items()
+    for process in processes
+)
+WHICHEVER = 10  # and as often as for ten of these one waits for whatever is next
+
+Draw = random.Random
+
+
+class Move(NamedTuple):
+    """At a time, something that a person does or that befalls somebody."""
+
+    at: float
+    what: str
+    about: dict[str, Any]
+
+    def __str__(self) -> str:
+        told = " ".join(f"{key}={value!r}" for key, value in self.about.items() if value is not None)
+        return f"{self.at:7.3f}  {self.what} {told}"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A history before it happens. The seed also decides how long every call takes."""
+
+    seed: int
+    moves: Sequence[Move]
+
+
+def plan(seed: int) -> Plan:
+    draw = random.Random(seed)
+    moves = [
+        *(_submit(draw, number) for number in range(draw.randint(20, 40))),
+        *(_act(draw) for _ in range(draw.randint(4, 14))),
+        *(_edit(draw) for _ in range(draw.randint(1, 6))),
+        *(_fault(draw) for _ in range(draw.randint(3, 12))),
+        *(_late(draw, number) for number in range(draw.randint(0, 3))),
+    ]
+    return Plan(seed, sorted(moves, key=lambda move: move.at))
+
+
+def _submit(draw: Draw, number: int) -> Move:
+    kind = draw.choice(
+        ["plain", "plain", "narrow", "narrow", "single", "tooled", "pressed", "limited", KEYED, KEYED, KEYED, "manual",
+         "parent", "brief"]
+    )  # fmt: skip
+    about: dict[str, Any] = {"client": draw.choice(CLIENTS), "key": f"wish {number}", "type": kind}
+    about["seconds"] = draw.choice([0.0, 0.05, 0.3, 0.3, 1.0, 1.5, 4.0])
+    about["ends"] = _ends(draw, kind)
+    about["children"] = draw.randint(1, 6) if kind == "parent" else 0
+    about["stubborn"] = draw.random() < 0.2
+    about["mutex"] = f"key {draw.randint(1, 3)}" if kind == KEYED or draw.random() < 0.08 else None
+    about["rate_key"] = "api" if draw.random() < 0.1 else None
+    about["priority"] = draw.choice([None, None, 1, 9])
+    about["delay_seconds"] = draw.choice([None, None, None, 0.5, 3.0])
+    about["unique_key"] = f"unique {draw.randint(1, 2)}" if draw.random() < 0.08 else None
+    about["parent"] = draw.random() if draw.random() < 0.08 else None  # a task that is there becomes its parent
+    about["tenant_id"] = 1 if draw.random() < 0.1 else None
+    begin = draw.random() * draw.choice([0.5, 6.0, CHAOS_SECONDS])
+    return Move(begin, "submit", {key: value for key, value in about.items() if value is not None})
+
+
+def _late(draw: Draw, number: int) -> Move:
+    about = {"key": f"late wish {number}", "type": draw.choice(["plain", "narrow"]), "seconds": draw.uniform(0.1, 3)}
+    return Move(draw.uniform(0.1, CHAOS_SECONDS - 4), "submit_late", about)
+
+
+def _ends(draw: Draw, kind: str) -> list[str]:
+    if kind == "parent":
+        return ["children"]
+    if kind == "manual":
+        return draw.choice([["fail"], ["ok"], ["fail", "fail", "fail", "ok"]])
+    if draw.random() < 0.02:
+        return ["crash"]
+    return draw.choice(
+        [["ok"], ["ok"], ["ok"], ["fail", "ok"], ["fail"], ["checkpoint"], ["progress"], ["snooze", "ok"],
+         ["crash", "ok"] if draw.random() < 0.2 else ["ok"]]
+    )  # fmt: skip
+
+
+def _act(draw: Draw) -> Move:
+    what = draw.choice(["cancel", "cancel", "cancel", "pause", "pause", "resume", "prioritize", "retry", "resolve"])
+    recent = max(draw.random(), draw.random())  # people steer what they asked for last
+    return Move(draw.uniform(0.1, CHAOS_SECONDS), what, {"client": draw.choice(CLIENTS), "pick": recent})
+
+
+def _edit(draw: Draw) -> Move:
+    at, client = draw.uniform(0.1, CHAOS_SECONDS), draw.choice(CLIENTS)
+    match draw.randint(1, 5):
+        case 1 | 2:
+            lane = draw.choice(list(LANES))
+            return Move(at, "set_capacity", {"client": client, "lane": lane, "capacity": draw.randint(0, 3)})
+        case 3:
+            paused = draw.choice([None, "default", *LANES])
+            return Move(at, draw.choice(["pause_lane", "resume_lane"]), {"client": client, "lane": paused})
+        case 4:
+            name = draw.choice(list(RESOURCES))
+            return Move(at, "set_resource", {"client": client, "name": name, "capacity": draw.randint(1, 2)})
+    name = draw.choice(list(RATES))
+    return Move(at, "set_rate", {"client": client, "name": name, "rate": draw.choice([0.5, 2.0, 5.0]), "burst": 2})
+
+
+def _fault(draw: Draw) -> Move:
+    at = draw.uniform(0.1, CHAOS_SECONDS)
+    anybody = draw.choice([*WORKERS, *WORKERS, DUTIES, *CLIENTS])
+    match draw.randint(1, 10):
+        case 1:
+            return Move(at, "kill", {"process": anybody})
+        case 2 | 3 | 4 | 5 | 6:
+            what = draw.choice(["crash", "crash", "crash_after", "no_answer", "no_answer", "unreached"])
+            process, within = draw.choice([*[(anybody, None)] * WHICHEVER, *WITHIN])
+            about = {"process": process, "within": within, "statement": draw.randint(0, 8)}
+            return Move(at, what, about)
+        case 7:
+            return Move(at, "freeze", {"process": draw.choice([*WORKERS, DUTIES]), "seconds": draw.uniform(2, 12)})
+        case 8:
+            return Move(at, "outage", {"seconds": draw.uniform(0.2, 6)})
+        case 9:
+            return Move(at, "lose_news", {"seconds": draw.uniform(0.5, 5)})
+    return Move(at, "step_clock", {"seconds": draw.choice([-3600.0, -5.0, -1.0, 1.0, 5.0, 3600.0])})

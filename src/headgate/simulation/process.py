@@ -1,0 +1,117 @@
+"""A simulated process: a store of its own over the one database, and everything that can befall it."""
+
+import asyncio
+import random
+from collections.abc import Callable
+from contextvars import ContextVar, copy_context
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from headgate.core.errors import Unavailable
+from headgate.outside import monotonic
+from headgate.simulation.ledger import Ledger
+from headgate.store.base import Store
+from headgate.store.news import News
+
+if TYPE_CHECKING:
+    from headgate.simulation.database import Database
+
+T = TypeVar("T")
+LATENCIES = (0.0, 0.001, 0.001, 0.002, 0.005, 0.02, 0.1)  # seconds from a call to the store, and back
+
+here: ContextVar["Process"] = ContextVar("headgate_simulated_process")
+
+
+class Killed(BaseException):
+    """The process is gone: whatever it still meant to do is not done."""
+
+
+class Process:
+    """One process. Its tasks end with it; its store answers nobody any more."""
+
+    def __init__(
+        self, name: str, database: "Database", ledger: Ledger, chance: random.Random, gone: Callable[["Process"], None]
+    ) -> None:
+        self.name = name
+        self.ledger = ledger
+        self.alive = True
+        self.line = Line(self, database)
+        self.store = Store(self.line)  # type: ignore[arg-type]
+        self._chance = chance
+        self._gone = gone
+        self._tasks: dict[asyncio.Task[Any], None] = {}
+        self._frozen_until = 0.0
+
+    def run(self, start: Callable[[], T]) -> T:
+        """Do something in this process; whatever tasks that makes are its own."""
+        context = copy_context()
+        context.run(here.set, self)
+        return context.run(start)
+
+    def adopt(self, task: "asyncio.Task[Any]") -> None:
+        self._tasks[task] = None
+        task.add_done_callback(lambda done: self._tasks.pop(done, None))
+
+    def kill(self) -> None:
+        """Now, wherever it is."""
+        if not self.alive:
+            return
+        self.alive = False
+        self.line.close()
+        for task in list(self._tasks):
+            task.cancel()
+        self._gone(self)
+
+    def freeze(self, seconds: float) -> None:
+        """Let nothing of it happen for a while: not a call to the store, not an effect."""
+        self._frozen_until = max(self._frozen_until, monotonic() + seconds)
+
+    async def thawed(self) -> None:
+        while (left := self._frozen_until - monotonic()) > 0:  # noqa: ASYNC110 nobody says when
+            await asyncio.sleep(left)
+        if not self.alive:
+            raise Killed
+
+    async def aside(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        """A call to the store takes its time, there and back; like a thread it goes on if nobody waits any more."""
+        return await asyncio.shield(asyncio.ensure_future(self._call(work, *arguments)))
+
+    async def _call(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        await asyncio.sleep(self._chance.choice(LATENCIES))
+        await self.thawed()
+        try:
+            return work(*arguments)
+        finally:
+            if self.alive:
+                await asyncio.sleep(self._chance.choice(LATENCIES))
+                await self.thawed()
+
+
+class Line:
+    """A process's way to the database: what `Store` needs of one."""
+
+    def __init__(self, process: Process, database: "Database") -> None:
+        self.on_news: Callable[[News], None] = lambda news: None
+        self.listening = False
+        self._process = process
+        self._database = database
+
+    @property
+    def dialect(self) -> str:
+        return self._database.dialect
+
+    def write(self, operation: Callable[[Any], T], timeout: float | None = None) -> T:
+        return self._database.transact(self._process, operation, writes=True)
+
+    def read(self, operation: Callable[[Any], T]) -> T:
+        return self._database.transact(self._process, operation, writes=False)
+
+    def listen(self) -> None:
+        self.listening = True
+        self.on_news(News(missed=True))
+
+    def close(self) -> None:
+        self.listening = False
+
+
+def cut_off() -> Unavailable:
+    return Unavailable("the store did not answer")

@@ -1,0 +1,36 @@
+"""A worker in a simulated process: the real one, but that its threads are tasks of the virtual loop."""
+
+import asyncio
+from typing import Any
+
+from headgate.service import wait
+from headgate.simulation.process import here
+from headgate.worker.beat import HURRIED_SHARE, Beat
+from headgate.worker.worker import Worker
+
+
+class LoopWorker(Worker):
+    async def aside(self, work: Any, *arguments: Any) -> Any:
+        return await here.get().aside(work, *arguments)
+
+
+class LoopBeat(Beat):
+    """Beats on the loop: there are no threads."""
+
+    def begin(self) -> None:
+        self._awake = asyncio.Event()
+        self._task = asyncio.create_task(self._beat_on())
+
+    def now(self) -> None:
+        self._awake.set()
+
+    def stop(self) -> None:
+        self._ended = True
+        self._awake.set()
+
+    async def _beat_on(self) -> None:
+        while not self._ended:
+            await wait(self._awake, self._seconds * (HURRIED_SHARE if self._failed else 1.0))
+            self._awake.clear()
+            if self._worker_id and not self._ended:
+                await here.get().aside(self.turn)

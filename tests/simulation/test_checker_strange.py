@@ -1,0 +1,62 @@
+"""The checker judges whatever it is given, and never fails over it."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headgate.core.limits import Rate
+from headgate.core.states import State
+from headgate.simulation.checker import check
+from headgate.simulation.checker_paths import transitions
+from headgate.simulation.evidence import Entry, Evidence, Known, Row, Wish
+
+_ids = st.integers(1, 4)
+_times = st.floats(0.0, 100.0) | st.sampled_from([float("nan"), float("inf"), -1.0])
+_states = st.sampled_from([*map(str, State), "lost"])
+_names = st.sampled_from(["a", "b"])
+_kinds = st.sampled_from(
+    [*sorted({kind for _, kind, _ in transitions()}), "refused", "capacity_changed", "rate_changed", "?"]
+)
+_details = st.sampled_from(
+    [
+        None, "", "no JSON", "[]", "3", '{"lane": "*"}', '{"lane": 1, "capacity": "many"}',
+        '{"resource": "a", "capacity": -1}', '{"name": "lane:a", "limit": {"rate": 0, "burst": "x"}}',
+        '{"name": "lane:a", "limit": {"rate": 2, "burst": 1}}', '{"name": ["a"], "limit": [1]}',
+    ]
+)  # fmt: skip
+_rows = st.builds(
+    Row, _ids, st.none() | _ids, st.integers(-1, 3), _times, _times, _kinds, st.none() | _states,
+    st.none() | _states, _names, st.none() | _names, _details,
+)  # fmt: skip
+_tasks = st.builds(
+    Known, _ids, _ids, _names, _states, _names, st.none() | _names, st.none() | _names, st.none() | _ids,
+    st.none() | _ids, _ids, _ids, st.none() | _names, st.none() | _ids, st.none() | _times, st.none() | _times,
+    st.none() | _ids,
+)  # fmt: skip
+_entries = st.builds(Entry, _times, st.sampled_from(["start", "effect", "end", "?"]), _ids, _names, _ids, st.booleans())
+_answers = st.sampled_from(["made", "refused", "unknown", "?"])
+_wishes = st.builds(Wish, st.none() | _names, _answers, st.lists(_ids, max_size=2).map(tuple), _ids)
+
+
+_evidence = st.builds(
+    Evidence,
+    st.lists(_rows, max_size=12),
+    st.lists(_tasks, max_size=4),
+    st.lists(_entries, max_size=8),
+    st.lists(_wishes, max_size=4),
+    st.dictionaries(_names, st.lists(_ids, max_size=2).map(tuple)),
+    st.none() | st.lists(_ids),
+    st.dictionaries(_names, st.lists(_names).map(tuple)),
+    st.dictionaries(st.sampled_from(["lane a", "resource b", "?"]), st.integers(-1, 2)),
+    st.dictionaries(st.sampled_from(["lane:a", "key:b", "?"]), st.just(Rate(1.0, 1))),
+    st.none() | st.dictionaries(_states, _ids),
+    st.none() | _times,
+    _times,
+    st.booleans(),
+    _times,
+)  # fmt: skip
+
+
+@given(_evidence)
+def test_no_evidence_is_too_strange_to_be_judged(evidence: Evidence):
+    """Spec: X5"""
+    assert all(violation.text and violation.invariant in "I1 I2 I3 I4 I5 I6 I7 I8" for violation in check(evidence))
