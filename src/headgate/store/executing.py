@@ -71,7 +71,7 @@ SET_PROGRESS = Statement(
 NOTE_PROGRESS = Statement(
     """
     INSERT INTO task_event (task_id, tenant_id, seq, at, kind, actor, exec_id, detail)
-    SELECT id, tenant_id, 0, {now}, 'progress', :actor, exec_id, :progress FROM task WHERE id = :id
+    SELECT id, tenant_id, 0, {now}, 'progress', :actor, :exec_id, :progress FROM task WHERE id = :id
     """
 )
 ADD_LOG = Statement(
@@ -99,7 +99,7 @@ def report_progress(db: Db, task_id: int, exec_id: str, progress: str, actor: st
     control, _ = owned(db, task_id, exec_id)
     if not db.rows(SET_PROGRESS, id=task_id, exec_id=exec_id, progress=progress):
         raise StaleExecution(f"exec_id {exec_id} does not own task {task_id}")
-    db.send(NOTE_PROGRESS, id=task_id, progress=progress, actor=actor)
+    db.send(NOTE_PROGRESS, id=task_id, exec_id=exec_id, progress=progress, actor=actor)
     return control
 
 

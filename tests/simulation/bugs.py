@@ -1,0 +1,408 @@
+"""Bugs to be planted in the engine, one at a time: each as a tired colleague might have written it."""
+
+import json
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Sequence
+from copy import copy
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import pytest
+
+import headgate.core.machine as machine
+import headgate.store.claim_sqlite as claim_sqlite
+import headgate.store.families as families
+import headgate.store.feed as feed
+import headgate.store.history as history
+import headgate.store.line as line
+import headgate.store.migrate as migrate
+import headgate.store.rescue as rescue
+import headgate.store.settle as settle
+import headgate.store.tasks as tasks
+import headgate.store.transitions as transitions
+from headgate.core.limits import Rate
+from headgate.core.machine import Change, LeaseLost, Subject, decide
+from headgate.core.mutex import Place, rearrange
+from headgate.core.states import HELD, State
+from headgate.core.task import Execution, NewTask, Task, TaskType
+from headgate.duties.reaper import Reaper
+from headgate.simulation.plan import CHAOS_SECONDS, CLIENTS, DUTIES, WORKERS, Move, Plan, plan
+from headgate.store.base import Store
+from headgate.store.claims import ClaimRequest
+from headgate.store.reports import Filter
+from headgate.store.sql import Answer, Db, Row, Statement
+from headgate.store.sqlite import Sqlite
+from headgate.store.tasks import Idempotency, Submitted
+from headgate.store.transitions import Write
+from headgate.worker.pool import Pool
+
+Patch = pytest.MonkeyPatch
+Plant = Callable[[Patch], None]
+
+
+class Bug(NamedTuple):
+    """What to plant, which promises it may be seen to break, on which database, and what has to happen besides."""
+
+    plant: Plant
+    breaks: frozenset[str]
+    database: str
+    more: tuple[Move, ...]
+
+    def plan(self, seed: int) -> Plan:
+        return Plan(seed, sorted([*plan(seed).moves, *self.more], key=lambda move: move.at))
+
+
+BUGS: dict[str, Bug] = {}
+
+
+def bug(*breaks: str, database: str = "sqlite", more: Iterable[Move] = ()) -> Callable[[Plant], Plant]:
+    def keep(plant: Plant) -> Plant:
+        BUGS[plant.__name__] = Bug(plant, frozenset(breaks), database, tuple(more))
+        return plant
+
+    return keep
+
+
+def submits(at: float, count: int, kind: str, *, seconds: float = 0.05, stubborn: bool = False) -> list[Move]:
+    about = {"type": kind, "seconds": seconds, "ends": ["ok"], "children": 0, "stubborn": stubborn}
+    return [
+        Move(at, "submit", {**about, "client": CLIENTS[number % 2], "key": f"one more wish {number}"})
+        for number in range(count)
+    ]
+
+
+def cancels(*times: float) -> list[Move]:
+    return [Move(at, "cancel", {"client": CLIENTS[0], "pick": at % 1}) for at in times]
+
+
+def faults(what: str, processes: Iterable[str], *times: float, within: str | None = None) -> list[Move]:
+    return [Move(at, what, {"process": process, "within": within}) for at in times for process in processes]
+
+
+def reworded(statement: Statement, before: str, after: str) -> Statement:
+    """The statement with something else in SQLite's text."""
+    assert before in statement.sqlite
+    other = copy(statement)
+    object.__setattr__(other, "sqlite", statement.sqlite.replace(before, after))
+    return other
+
+
+class Through:
+    """A transaction as it is, but for what a subclass does otherwise."""
+
+    def __init__(self, db: Any) -> None:
+        self.db = db
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.db, name)
+
+
+# Who owns a task
+
+
+@bug("I2", "I3")
+def the_fence_is_dropped(patch: Patch) -> None:
+    """A report of an end is taken by the task's id, whichever execution it comes from."""
+    finish_by_id = reworded(transitions.FINISH, "AND exec_id = :exec_id ", "")
+
+    def finish(db: Db, change: Change, ended: Sequence[tuple[int, str, str]], actor: str) -> set[int]:
+        before, after = State.RUNNING.value, change.status.value
+        found = {row[0]: row for row in db.rows(transitions.STILL_OWNED, ids=[row[0] for row in ended])}
+        running = [row for row in sorted(ended) if row[0] in found]
+        db.many(finish_by_id, ("id", "exec_id", "result"), running, before=before, after=after)
+        db.note(
+            lambda: [
+                (task_id, found[task_id][2], found[task_id][3] + 1, change.kind, before, after, exec_id, None)
+                for task_id, exec_id, _ in running
+            ],
+            actor,
+        )
+        return {row[0] for row in running}
+
+    patch.setattr(settle, "finish", finish)
+    patch.setattr(transitions, "APPLY", reworded(transitions.APPLY, "exec_id = :exec_id AND NOT (", "NOT ("))
+
+
+@bug("I2", "I3")
+def the_reaper_goes_by_id(patch: Patch) -> None:
+    """What a lost worker held is read in one transaction and put back in another, as it was when it was read."""
+    guard = transitions.APPLY.sqlite.partition("WHERE id = :id")[2].partition("RETURNING")[0]
+    apply_by_id = reworded(transitions.APPLY, guard, " ")
+
+    class ById(Through):
+        def each(self, statement: Statement, names: Sequence[str], rows: Sequence[Row], **common: Any) -> Answer:
+            answer: Answer = self.db.each(apply_by_id, names, rows, **common)
+            return answer
+
+    def put_back(self: Store, held: Sequence[Task]) -> None:
+        def put(db: Db) -> None:
+            keys = [(task.tenant_id, task.mutex) for task in held if task.mutex is not None]
+            changes = {task.id: decide(task, LeaseLost(), self.type_of(task.type)) for task in held}
+            writes = [Write(task.id, task.status, changes[task.id], task.seq, task.exec_id) for task in held]
+            transitions.apply(ById(db), writes, "system:reaper")
+            line.settle_lines(db, keys)
+
+        self._write(put)
+
+    async def rescue(self: Reaper) -> int:
+        running = await self._aside(partial(self._store.find, Filter(status=tuple(HELD)), limit=200))
+        workers = await self._aside(partial(self._store.workers, lost_too=True))
+        lost = {worker.id for worker in workers if worker.lost}
+        held = [task for task in running.items if task.worker_id in lost]
+        if held:
+            await self._aside(self._store.put_back, held)  # type: ignore[attr-defined]
+        return len(held)
+
+    patch.setattr(Store, "put_back", put_back, raising=False)
+    patch.setattr(Reaper, "_rescue", rescue)
+
+
+@bug("I1", "I8", more=faults("no_answer", WORKERS, 0.1, 0.4, 1.0, 2.0, within="settle_and_claim"))
+def a_claim_nobody_heard_of_is_forgotten(patch: Patch) -> None:
+    """After an error the worker goes on with what it knows."""
+
+    def give_back_strays(self: Store, worker_id: int, types: Collection[str], known: Collection[str]) -> list[Task]:
+        return []
+
+    patch.setattr(Store, "give_back_strays", give_back_strays)
+
+
+@bug("I1", "I8")
+def a_report_that_failed_is_forgotten(patch: Patch) -> None:
+    """After an error the worker begins afresh, with what it has begun."""
+    back_off = Pool._back_off
+
+    def begin_afresh(self: Pool, error: Exception) -> None:
+        self._ended.clear()
+        back_off(self, error)
+
+    patch.setattr(Pool, "_back_off", begin_afresh)
+
+
+@bug("I1", "I6", "I8")
+def poison_has_no_end(patch: Patch) -> None:
+    """That a lease was lost is not the task's fault, and is not counted."""
+    lost = machine._lease_lost
+
+    def uncounted(task: Subject, reason: str, rules: TaskType) -> Change:
+        return replace(lost(task, reason, rules), lost_count=None)
+
+    patch.setattr(machine, "_lease_lost", uncounted)
+
+
+# Limits
+
+
+@bug("I4", "I5", more=[*submits(0.1, 8, "narrow", seconds=4.0, stubborn=True), *cancels(0.8, 1.7, 2.9, 3.95)])
+def room_is_given_up_when_a_cancel_is_asked(patch: Patch) -> None:
+    """Whoever was asked to stop is as good as gone."""
+    counted = reworded(claim_sqlite.HELD_IN_LANE, "lane = :lane", "lane = :lane AND NOT cancel_requested")
+    patch.setattr(claim_sqlite, "HELD_IN_LANE", counted)
+
+
+@bug("I4", "I5")
+def room_is_counted_in_an_earlier_transaction(patch: Patch) -> None:
+    """A claim goes by what the process counted in the claim before it, and counts for the next one."""
+    claim = Store._claim
+
+    class Recalled(Through):
+        def __init__(self, db: Any, counts: dict[str, list[Row]]) -> None:
+            super().__init__(db)
+            self.counts = counts
+
+        def rows(self, statement: Statement, **parameters: Any) -> list[Row]:
+            found: list[Row] = self.db.rows(statement, **parameters)
+            if statement is not claim_sqlite.HELD_IN_LANE:
+                return found
+            before = self.counts.get(parameters["lane"], found)
+            self.counts[parameters["lane"]] = found
+            return before
+
+    def recall(self: Store, db: Any, request: ClaimRequest) -> Any:
+        return claim(self, Recalled(db, self.__dict__.setdefault("counts", {})), request)
+
+    patch.setattr(Store, "_claim", recall)
+
+
+@bug("I4")
+def a_pause_is_heard_of_a_second_later(patch: Patch) -> None:
+    """Lanes are seldom edited: a process looks at them once a second."""
+    claim = Store._claim
+
+    class Recalled(Through):
+        def __init__(self, db: Any, store: Store) -> None:
+            super().__init__(db)
+            self.store = store
+
+        def rows(self, statement: Statement, **parameters: Any) -> list[Row]:
+            if statement is not claim_sqlite.LANES:
+                return self.db.rows(statement, **parameters)  # type: ignore[no-any-return]
+            now, known = self.store._monotonic(), self.store.__dict__
+            if now - known.get("looked_at", -1.0) >= 1.0:
+                known |= {"lanes": self.db.rows(statement), "looked_at": now}
+            return known["lanes"]  # type: ignore[no-any-return]
+
+    patch.setattr(Store, "_claim", lambda self, db, request: claim(self, Recalled(db, self), request))
+
+
+@bug("I4", "I5")
+def a_second_task_of_a_mutex_comes_forward(patch: Patch) -> None:
+    """The line moves on whether or not somebody holds the mutex; and the index behind it is for speed alone."""
+
+    def move_on(
+        held: bool, family: Collection[int], queued: Iterable[Place], blocked: Iterable[Place]
+    ) -> tuple[list[Place], list[Place]]:
+        return rearrange(False, family, queued, blocked)
+
+    schema, *later = migrate.migrations("sqlite")
+    assert "UNIQUE INDEX task_mutex" in schema.text
+    plain = replace(schema, text=schema.text.replace("UNIQUE INDEX task_mutex", "INDEX task_mutex"))
+    patch.setattr(migrate, "migrations", lambda dialect: (plain, *later))
+    patch.setattr(line, "rearrange", move_on)
+
+
+@bug("I4")
+def a_stranger_comes_between_a_family(patch: Patch) -> None:
+    """Who waits for its children holds nothing."""
+
+    def for_all(
+        held: bool, family: Collection[int], queued: Iterable[Place], blocked: Iterable[Place]
+    ) -> tuple[list[Place], list[Place]]:
+        return rearrange(held, (), queued, blocked)
+
+    patch.setattr(line, "rearrange", for_all)
+
+
+@bug("I4", more=submits(1.0, 8, "limited"))
+def a_bucket_left_alone_saves_up(patch: Patch) -> None:
+    """The bucket's time is moved on from where it was, however long ago that is."""
+
+    def take(limit: Rate, tat: float, now: float, count: int) -> float:
+        return tat + count / limit.rate
+
+    patch.setattr(claim_sqlite, "take", take)
+
+
+# The end of the chaos wakes everybody once; that a bucket fills again behind it nobody tells.
+@bug("I1", more=submits(CHAOS_SECONDS - 0.1, 12, "limited"))
+def a_wake_up_missed_is_missed_for_good(patch: Patch) -> None:
+    """Where nothing was found nobody looks again until somebody calls."""
+    pause = Pool._pause
+
+    def until_woken(self: Pool) -> float:
+        left = pause(self)
+        return left if left <= 0 or self._failures or self._busy else 3600.0
+
+    patch.setattr(Pool, "_pause", until_woken)
+
+
+# What is told
+
+
+@bug("I1", "I2", "I3", "I6", "I8")
+def an_answer_comes_before_its_commit(patch: Patch) -> None:
+    """A commit for each is too slow: it is left to the tenth who writes."""
+
+    def commit_seldom(self: Sqlite, inbox: deque[Any], calls: list[Any], answers: list[Any]) -> None:
+        if not self._writer.in_transaction:
+            self._writer.execute("BEGIN IMMEDIATE")
+            self.__dict__["left"] = 10
+        try:
+            self._run_batch(inbox, calls, answers)
+            self.__dict__["left"] -= 1
+            if not self.__dict__["left"]:
+                self._writer.execute("COMMIT")
+        except BaseException:
+            if self._writer.in_transaction:
+                self._writer.execute("ROLLBACK")
+            raise
+
+    patch.setattr(Sqlite, "_commit_together", commit_seldom)
+
+
+@bug("I1", more=faults("no_answer", CLIENTS, 0.05, 0.2, 0.4))
+def a_key_is_remembered_after_its_task(patch: Patch) -> None:
+    """The task in one transaction, the idempotency key in the next."""
+    patch.setattr(Store, "submit_many", Apart.submit_many)
+
+
+@bug("I2")
+def a_rescue_leaves_no_trace(patch: Patch) -> None:
+    """The reaper puts tasks back without an audit row: nobody did anything to them."""
+
+    class Silent(Through):
+        def note(self, events: Callable[[], list[Row]], actor: str) -> None: ...
+
+    def apply(db: Db, writes: Sequence[Write], actor: str) -> set[int]:
+        return transitions.apply(Silent(db), writes, actor)
+
+    patch.setattr(rescue, "apply", apply)
+
+
+@bug("I6", database="postgres")
+def a_gap_in_the_feed_is_forgotten(patch: Patch) -> None:
+    """The highest id that was seen is cursor enough."""
+
+    def no_gaps(high: int, seen: Sequence[int], xmax: int) -> list[feed.Gap]:
+        return []
+
+    patch.setattr(feed, "_new_gaps", no_gaps)
+
+
+# Families and history
+
+
+@bug("I8")
+def a_family_is_closed_early(patch: Patch) -> None:
+    """A child that waits for its time, or to be tried again, is not looked for."""
+    first = families.OPEN_CHILD.sqlite.partition("status IN ")[2].partition(")")[0]
+    patch.setattr(families, "OPEN_CHILD", reworded(families.OPEN_CHILD, first, "('blocked', 'queued', 'running'"))
+
+
+@bug("I1", "I8", more=faults("crash_after", [DUTIES], 5.0, within="archive"))
+def history_is_written_after_the_removal(patch: Patch) -> None:
+    """Finished tasks are taken out in one transaction and put into history in the next."""
+    patch.setattr(Store, "archive", Apart.archive)
+
+
+class Apart(Store):
+    """Two transactions where there was one. Here, so that faults find them by their names."""
+
+    _submit_many = Store.submit_many
+
+    def submit_many(
+        self,
+        wishes: Sequence[NewTask],
+        *,
+        actor: str = "person",
+        once: Idempotency | None = None,
+        under: Execution | None = None,
+    ) -> list[Submitted]:
+        submit = partial(Apart._submit_many, self, wishes, actor=actor)
+        if once is None:
+            return submit(under=under)
+        key = {"tenant_id": wishes[0].tenant_id, "key": once.key}
+        if self._read(lambda db: db.rows(tasks.REMEMBERED, **key)):
+            return submit(once=once)
+        made = submit()
+        ids = json.dumps([task.id for task in made])
+        self._write(lambda db: db.rows(tasks.REMEMBER, **key, body_hash=once.body_hash, task_ids=ids))
+        return made
+
+    def archive(self, *, seconds: float = 0.0, limit: int = 1000) -> int:
+        def take_out(db: Db) -> list[Row]:
+            ids = [row[0] for row in db.rows(history.FINISHED, seconds=seconds, limit=limit)]
+            rows = db.rows(Statement(f"SELECT {history._ALL} FROM task WHERE id {{in ids}}"), ids=ids)
+            db.send(history.REMOVE, ids=ids)
+            return rows
+
+        def put_in(db: Db) -> None:
+            for row in rows:
+                values = dict(zip(history._ALL.split(", "), row, strict=True))
+                names = ", ".join(f":{name}" for name in values)
+                db.send(Statement(f"INSERT INTO task_his ({history._ALL}) VALUES ({names})"), **values)
+
+        rows = self._write(take_out)
+        self._write(put_in)
+        return len(rows)
