@@ -344,7 +344,7 @@ def a_rescue_leaves_no_trace(patch: Patch) -> None:
 def a_gap_in_the_feed_is_forgotten(patch: Patch) -> None:
     """The highest id that was seen is cursor enough."""
 
-    def no_gaps(high: int, seen: Sequence[int], xmax: int) -> list[feed.Gap]:
+    def no_gaps(db: Db, high: int, seen: Sequence[int]) -> list[feed.Gap]:
         return []
 
     patch.setattr(feed, "_new_gaps", no_gaps)

@@ -23,13 +23,11 @@ LATE = Statement(
 )
 OF_TASK = Statement(f"{_JOINED} WHERE e.task_id = :task_id AND e.id > :after ORDER BY e.id LIMIT :limit")
 LAST = Statement("SELECT id FROM task_event ORDER BY id DESC LIMIT :limit")
-# Only transactions that run now can still fill a gap: it is over when all of them have ended.
-HORIZON = Statement(
-    sqlite="SELECT 0, 0",
-    postgres="""
-    SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint, pg_snapshot_xmin(pg_current_snapshot())::text::bigint
-    """,
-)
+# Only transactions that run now can still fill a gap: it is over when all of them have ended, those below XMIN.
+XMIN = Statement(sqlite="SELECT 0", postgres="SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint")
+# Above every transaction that has begun to write. A snapshot's own xmax is not: it is one past the last that has ended,
+# and those that run may be above it.
+NEXT = Statement(sqlite="SELECT 0", postgres="SELECT pg_current_xact_id()::text::bigint")
 MOST_GAPS = 10_000
 
 
@@ -67,17 +65,16 @@ def read_feed(db: Db, cursor: Cursor, limit: int) -> tuple[list[Happening], Curs
     """Events after `cursor`, those that filled a gap first, and the cursor behind them."""
     # Who had ended is asked before reading, so that all they wrote is seen; who may still write is asked afterwards, so
     # that nobody is forgotten who took an id meanwhile.
-    before = db.send(HORIZON)
+    before = db.send(XMIN)
     firsts, lasts = [gap.first for gap in cursor.gaps], [gap.last for gap in cursor.gaps]
     late = db.send(LATE, firsts=firsts, lasts=lasts) if cursor.gaps else None
     newer = db.send(NEWER, after=cursor.high, limit=limit)
-    after = db.send(HORIZON)
-    [[_, xmin]], [[xmax, _]] = before.rows(), after.rows()
+    [[xmin]] = before.rows()
     late_rows = late.rows() if late else []
     rows = newer.rows()
     seen = [row[0] for row in rows]
     gaps = _still_open(cursor.gaps, {row[0] for row in late_rows}, xmin)
-    gaps += _new_gaps(cursor.high, seen, xmax) if db.dialect == "postgres" else []
+    gaps += _new_gaps(db, cursor.high, seen)
     return [_happening(row) for row in (*late_rows, *rows)], Cursor(max([cursor.high, *seen]), tuple(gaps[-MOST_GAPS:]))
 
 
@@ -94,9 +91,13 @@ def _still_open(gaps: Sequence[Gap], filled: set[int], xmin: int) -> list[Gap]:
     return left
 
 
-def _new_gaps(high: int, seen: Sequence[int], xmax: int) -> list[Gap]:
+def _new_gaps(db: Db, high: int, seen: Sequence[int]) -> list[Gap]:
     before = [high, *seen]
-    return [Gap(a + 1, b - 1, xmax) for a, b in zip(before, seen, strict=False) if b > a + 1]
+    missing = [(a + 1, b - 1) for a, b in zip(before, seen, strict=False) if b > a + 1]
+    if not missing or db.dialect != "postgres":
+        return []
+    [[xmax]] = db.rows(NEXT)
+    return [Gap(first, last, xmax) for first, last in missing]
 
 
 def events_of(db: Db, task_id: int, after: int, limit: int) -> list[Happening]:
@@ -109,9 +110,7 @@ def last_event(db: Db) -> Cursor:
     ids = [row[0] for row in reversed(db.rows(LAST, limit=MOST_GAPS))]
     if not ids:
         return Cursor()
-    [[xmax, _]] = db.rows(HORIZON)
-    gaps = _new_gaps(ids[0], ids[1:], xmax) if db.dialect == "postgres" else []
-    return Cursor(ids[-1], tuple(gaps))
+    return Cursor(ids[-1], tuple(_new_gaps(db, ids[0], ids[1:])))
 
 
 def _happening(row: Row) -> Happening:
