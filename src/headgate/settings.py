@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import msgspec
 
 from headgate.core.errors import Invalid
+from headgate.core.keys import SHORTEST_SERVER_SECRET
 
 PREFIX = "HEADGATE_"
 ALIKE = 0.9  # how near a variable's name is to a setting's before it is taken for a slip of the hand
@@ -23,6 +24,10 @@ class Settings:
     """Every setting has a name in `headgate.toml` and, in capitals behind HEADGATE_, in the environment."""
 
     url: str = field(default="sqlite:///headgate.db", repr=False)  # there may be a password in it
+    host: str = "127.0.0.1"
+    port: int = 8000
+    hosts: str = ""  # names, besides this machine's own, that an open server may be asked under
+    secret: str = field(default="", repr=False)
     lease_seconds: float = 30.0
     beat_seconds: float = 10.0
     reap_seconds: float = 5.0
@@ -46,6 +51,12 @@ class Settings:
         for name in ("shutdown_seconds", "retention_succeeded_days", "retention_failed_days"):
             if getattr(self, name) < 0:
                 raise Invalid(f"{name} is at least 0")
+        if not 0 <= self.port < 65536:
+            raise Invalid("port is between 0 and 65535")
+        if not self.host:
+            raise Invalid("host is an address or a name")
+        if self.secret and len(self.secret) < SHORTEST_SERVER_SECRET:
+            raise Invalid(f"secret has at least {SHORTEST_SERVER_SECRET} characters")
         if not 0 <= self.retention_hour < 24:
             raise Invalid("retention_hour is between 0 and 23")
         try:

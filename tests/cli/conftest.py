@@ -74,6 +74,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         if name.startswith("HEADGATE_") and name != "HEADGATE_TEST_POSTGRES":
             monkeypatch.delenv(name)
     monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("HEADGATE_PORT", "0")  # a free one: several may be up at once
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.delitem(sys.modules, "shop", raising=False)
     return tmp_path

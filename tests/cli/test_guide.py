@@ -45,7 +45,7 @@ def test_every_command_explains_itself_with_an_example(command):
 def test_every_option_of_a_command_has_an_explanation(command):
     """Spec: A12"""
     parameters = COMMANDS[command].params
-    assert "url" in {parameter.name for parameter in parameters}
+    assert {"url", "store"} & {parameter.name for parameter in parameters}
     assert [parameter.name for parameter in parameters if not parameter.help] == []
 
 

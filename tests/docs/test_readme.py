@@ -16,9 +16,13 @@ ROOT = Path(__file__).parents[2]
 
 
 def environment() -> dict[str, str]:
-    """A newcomer's: the command is there, and nothing is configured."""
+    """A newcomer's: the command is there, and nothing is configured but a free port."""
     own = {name: value for name, value in os.environ.items() if not name.startswith("HEADGATE_")}
-    return own | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", "COLUMNS": "120"}
+    return own | {
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "COLUMNS": "120",
+        "HEADGATE_PORT": "0",
+    }
 
 
 def test_the_program_in_the_readme_prints_what_the_readme_says(tmp_path):

@@ -22,7 +22,7 @@ ONLY_WHAT_RUNS = {"task_held", "task_using", "task_mutex", "task_waiting"}
 MEANT = {
     "claim_sqlite.HEADS": "task_ready",
     "claim_sqlite.HEADS_OF_CREATOR": "task_ready_creator",
-    "claim_sqlite.READY_STREAMS": "task_ready",
+    "claims.READY_STREAMS": "task_ready",
     "claim_sqlite.HELD_IN_LANE": "task_held",
     "claim_sqlite.USING": "task_using",
     "due.DUE": "task_timed",

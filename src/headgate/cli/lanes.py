@@ -1,5 +1,6 @@
 """`headgate lanes`: how much of each lane is in use, and how much may be."""
 
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
@@ -8,9 +9,7 @@ from headgate.cli.options import Json, Url
 from headgate.cli.output import document, say, table
 from headgate.cli.stores import ready
 from headgate.core.errors import Invalid
-from headgate.core.states import HELD, State
-from headgate.store import Store
-from headgate.store.reports import EXACT_UP_TO, Count
+from headgate.store.rooms import Lane, lanes_of
 
 commands = typer.Typer(rich_markup_mode=None)
 
@@ -33,7 +32,7 @@ def show_lanes(context: typer.Context, url: Url = None, as_json: Json = False) -
         lanes = lanes_of(store)
     if as_json:
         for lane in lanes:
-            document(lane)
+            document(asdict(lane))
         return
     table(
         ("LANE", "CAPACITY", "RUNNING", "QUEUED", "BLOCKED", "LATER", "STATE"),
@@ -44,41 +43,11 @@ def show_lanes(context: typer.Context, url: Url = None, as_json: Json = False) -
         say("\neverything is paused: `headgate resume --all` lets it go on")
 
 
-def lanes_of(store: Store) -> list[dict[str, Any]]:
-    """Every lane. What runs is exact, as is what is queued up to 10,000; the rest is as last sampled."""
-    counts = store.counts()
-    rooms = {room.name: room for room in store.lanes()}
-    found = []
-    for name in sorted(rooms):
-        sampled = [count for count in counts if count.lane == name and count.as_of is not None]
-        queued = store.depth(name)
-        if queued > EXACT_UP_TO:
-            queued = max(queued, _sum(sampled, State.QUEUED))
-        found.append(
-            {
-                "name": name,
-                "capacity": rooms[name].capacity,
-                "running": sum(count.count for count in counts if count.lane == name and count.status in HELD),
-                "queued": queued,
-                "queued_exact": queued <= EXACT_UP_TO,
-                "blocked": _sum(sampled, State.BLOCKED),
-                "later": _sum(sampled, State.PENDING, State.RETRYING),
-                "as_of": max((count.as_of for count in sampled if count.as_of), default=None),
-                "paused": rooms[name].paused,
-            }
-        )
-    return found
-
-
-def _sum(counts: list[Count], *states: State) -> int:
-    return sum(count.count for count in counts if count.status in states)
-
-
-def _row(lane: dict[str, Any]) -> tuple[Any, ...]:
-    capacity = "no limit" if lane["capacity"] is None else lane["capacity"]
-    queued = lane["queued"] if lane["queued_exact"] else f"about {lane['queued']}"
-    state = "paused" if lane["paused"] else "going on"
-    return (lane["name"], capacity, lane["running"], queued, lane["blocked"], lane["later"], state)
+def _row(lane: Lane) -> tuple[Any, ...]:
+    capacity = "no limit" if lane.capacity is None else lane.capacity
+    queued = lane.queued if lane.queued_exact else f"about {lane.queued}"
+    state = "paused" if lane.paused else "going on"
+    return (lane.name, capacity, lane.running, queued, lane.blocked, lane.later, state)
 
 
 @commands.command("set")

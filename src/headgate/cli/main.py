@@ -7,6 +7,7 @@ from typer.core import TyperGroup
 
 import headgate.cli.actions as actions
 import headgate.cli.history as history
+import headgate.cli.keys as keys
 import headgate.cli.lanes as lanes
 import headgate.cli.simulating as simulating
 import headgate.cli.submitting as submitting
@@ -36,6 +37,18 @@ Children = Annotated[
     typer.Option(min=1, metavar="C", help="Child processes at once.  [default: one per core]", show_default=False),
 ]
 Name = Annotated[str | None, typer.Option(help="The worker's name.  [default: host and pid]", show_default=False)]
+Host = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS", help="Where the API listens.  [default: HEADGATE_HOST, 127.0.0.1]", show_default=False
+    ),
+]
+Port = Annotated[
+    int | None,
+    typer.Option(
+        min=0, max=65535, metavar="PORT", help="0 takes a free one.  [default: HEADGATE_PORT, 8000]", show_default=False
+    ),
+]
 LogJson = Annotated[bool, typer.Option("--log-json", help="Log lines as JSON.")]
 Modules = Annotated[list[str], typer.Argument(metavar="MODULE", help="Modules with tasks.", show_default=False)]
 SomeModules = Annotated[
@@ -94,10 +107,12 @@ def up(
     threads: Threads = None,
     children: Children = None,
     name: Name = None,
+    host: Host = None,
+    port: Port = None,
     url: Url = None,
     log_json: LogJson = False,
 ) -> None:
-    """Run a worker and all duties in one process.
+    """Run a worker, all duties and the HTTP API in one process.
 
     Brings the store's schema up to date first, and makes the store if it is not there.
     SIGTERM or Ctrl-C stops it in good order, a second one at once.
@@ -108,8 +123,8 @@ def up(
     """  # fmt: skip
     greeting = f"serving {' '.join(modules)}" if modules else _first_steps(url)
     plan = Plan(
-        modules=tuple(modules or [DEMO]), migrate=True, greeting=greeting, name=name, concurrency=concurrency,
-        threads=threads, children=children, log_json=log_json,
+        modules=tuple(modules or [DEMO]), api=True, host=host, port=port, migrate=True, greeting=greeting, name=name,
+        concurrency=concurrency, threads=threads, children=children, log_json=log_json,
     )  # fmt: skip
     become(WORKING, plan, url)
 
@@ -120,6 +135,29 @@ def _first_steps(url: str | None) -> str:
         f"serving {DEMO}, since no module was named; "
         f"from another terminal{same} try: headgate submit hello name=you --wait 10"
     )
+
+
+@app.command()
+def serve(
+    host: Host = None,
+    port: Port = None,
+    no_duties: Annotated[bool, typer.Option("--no-duties", help="Leave the background duties to others.")] = False,
+    url: Url = None,
+    log_json: LogJson = False,
+) -> None:
+    """Answer HTTP, and do the background duties.
+
+    Without keys it answers this machine only; anywhere else it needs one: headgate keys create.
+    SIGTERM or Ctrl-C stops it in good order, a second one at once.
+
+    \b
+    headgate serve
+    headgate serve --host 0.0.0.0 --port 8080 --no-duties
+    """  # fmt: skip
+    plan = Plan(
+        api=True, host=host, port=port, duties=Duties.NONE if no_duties else Duties.ALL, log_json=log_json,
+    )  # fmt: skip
+    become(WORKING, plan, url)
 
 
 @app.command()
@@ -223,6 +261,7 @@ for action in (
 ):
     app.command()(action)
 app.add_typer(lanes.commands, name="lanes")
+app.add_typer(keys.commands, name="keys")
 app.command()(history.purge)
 app.command()(simulating.simulate)
 

@@ -17,14 +17,18 @@ class Duties(StrEnum):
 
     ALL = "all"
     LIGHT = "light"  # those without which tasks would stand still
+    NONE = "none"
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One process: the modules whose tasks it executes (none: it executes nothing) and the duties it does."""
+    """One process: the modules whose tasks it executes (none: it executes nothing), the duties it does, the API."""
 
     modules: tuple[str, ...] = ()
     duties: Duties = Duties.ALL
+    api: bool = False
+    host: str | None = None  # None: as configured
+    port: int | None = None
     migrate: bool = False
     greeting: str = ""
     name: str | None = None

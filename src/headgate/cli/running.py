@@ -1,13 +1,18 @@
-"""A process that executes tasks and does duties until it is told to stop: python -m headgate.cli.running PLAN"""
+"""A process that executes tasks, does duties and answers HTTP until it is told to stop.
+
+python -m headgate.cli.running PLAN
+"""
 
 import asyncio
 import gc
+import importlib
 import logging
 import os
 import signal
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -33,12 +38,14 @@ except ImportError:
 log = logging.getLogger("headgate")
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 DUTY_THREADS = 2
+_DUTIES = {Duties.ALL: all_duties, Duties.LIGHT: light_duties, Duties.NONE: lambda *_: []}
 
 
 def run(plan: Plan) -> None:
     """Work on the plan until a signal ends it."""
     apps = apps_in(plan.modules)
     settings = settings_of(apps, os.environ.get("HEADGATE_URL"))
+    settings = replace(settings, **_said({"host": plan.host, "port": plan.port}))
     with opened(settings.url) as store:
         if plan.migrate:
             store.migrate()
@@ -50,18 +57,33 @@ def run(plan: Plan) -> None:
             runner.run(_serve(plan, store, registry, settings))
 
 
+def _said(options: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
+
+
 async def _serve(plan: Plan, store: Store, registry: Registry, settings: Settings) -> None:
     slots = {"concurrency": plan.concurrency, "threads": plan.threads, "children": plan.children}
-    said: dict[str, Any] = {name: count for name, count in slots.items() if count is not None}
-    worker = Worker(store, registry, settings, name=plan.name, **said) if plan.modules else None
+    worker = Worker(store, registry, settings, name=plan.name, **_said(slots)) if plan.modules else None
+    # Loaded only where it is served: it would double the memory of a worker.
+    api = importlib.import_module("headgate.cli.serving").Api(store, settings) if plan.api else None
     ended = asyncio.Event()
-    _stop_on_signals(ended.set if worker is None else worker.stop, plan.supervised)
+
+    def stop() -> None:
+        if api is not None:
+            api.stop()
+        if worker is not None:
+            worker.stop()
+        ended.set()
+
+    _stop_on_signals(stop, plan.supervised)
     with ThreadPoolExecutor(DUTY_THREADS, thread_name_prefix="headgate duty") as threads:
 
         async def aside(work: Callable[..., Any], *arguments: Any) -> Any:
             return await asyncio.get_running_loop().run_in_executor(threads, work, *arguments)
 
-        duties = (all_duties if plan.duties is Duties.ALL else light_duties)(store, settings, aside)
+        duties = _DUTIES[plan.duties](store, settings, aside)
+        if api is not None:
+            await api.start(on_end=stop)
         for duty in duties:
             duty.start()
         if plan.greeting:
@@ -69,6 +91,8 @@ async def _serve(plan: Plan, store: Store, registry: Registry, settings: Setting
         try:
             await (ended.wait() if worker is None else worker.run())
         finally:
+            if api is not None:
+                await api.ended()
             for duty in duties:
                 await duty.stop()
     log.info("stopped")

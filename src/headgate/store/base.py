@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+import headgate.store.agents as agents
 import headgate.store.audit as audit
 import headgate.store.catalog as catalogs
 import headgate.store.claim_postgres as claim_postgres
@@ -19,6 +20,7 @@ import headgate.store.executing as executing
 import headgate.store.families as families
 import headgate.store.feed as feed
 import headgate.store.history as history
+import headgate.store.keys as keys
 import headgate.store.partitions as partitions
 import headgate.store.reports as reports
 import headgate.store.rescue as rescue
@@ -28,6 +30,8 @@ import headgate.store.workers as workers
 from headgate.core.errors import HeadgateError, Invalid
 from headgate.core.events import Happening
 from headgate.core.gates import Bucket, Gate, Room, evaluate
+from headgate.core.keys import SECRET_BYTES, Role, digest_of, written
+from headgate.core.keys import Key as ApiKey
 from headgate.core.limits import Rate
 from headgate.core.machine import (
     CancelRequested,
@@ -43,8 +47,9 @@ from headgate.core.machine import (
 )
 from headgate.core.states import FINAL, State
 from headgate.core.task import Execution, NewTask, Task, TaskType, check
-from headgate.outside import monotonic
-from headgate.store.catalog import Catalog
+from headgate.outside import monotonic, noise
+from headgate.store.agents import Agent, Holding
+from headgate.store.catalog import Catalog, Stream
 from headgate.store.claims import Claimed, ClaimRequest, Control, Outcome
 from headgate.store.deferred import Deferred
 from headgate.store.feed import Cursor
@@ -56,7 +61,7 @@ from headgate.store.migrate import Migration, migrate, plan
 from headgate.store.news import Wakes
 from headgate.store.reports import Count, Filter, LogLine, Page, TypeStatistics
 from headgate.store.room import take_again
-from headgate.store.rows import read
+from headgate.store.rows import read, read_many
 from headgate.store.sql import Db, moment
 from headgate.store.tasks import Idempotency, Submitted
 from headgate.store.workers import Asked, Worker
@@ -136,6 +141,10 @@ class Store:
     def migration_plan(self) -> list[Migration]:
         """The steps `migrate` would take."""
         return self._read(plan)
+
+    def check_writable(self) -> None:
+        """Write something that changes nothing; whatever stands in the way is raised."""
+        self._write(catalogs.touch)
 
     def make_partitions(self) -> list[str]:
         """Make room for the audit rows of the next days (PostgreSQL)."""
@@ -281,6 +290,10 @@ class Store:
         """The task, live or in history; `NotFound`, also for another tenant's."""
         return self._read(lambda db: read(db, task_id, tenant_id))
 
+    def get_many(self, ids: Sequence[int], tenant_id: int | None = None) -> dict[int, Task]:
+        """The tasks among `ids` that there are, by id; another tenant's are not among them."""
+        return self._read(lambda db: read_many(db, list(ids), tenant_id))
+
     def find(self, wanted: Filter | None = None, *, cursor: int | None = None, limit: int = 50) -> Page:
         """A page of tasks, live and in history, newest first."""
         return self._read(lambda db: reports.find(db, wanted or Filter(), cursor, limit))
@@ -326,9 +339,9 @@ class Store:
         """How many tasks of a lane are queued; 10,001 stands for anything above 10,000."""
         return self._read(lambda db: reports.depth(db, self._fresh_catalog(db), lane))
 
-    def statistics(self, seconds: float = 24 * 3600) -> list[TypeStatistics]:
+    def statistics(self, seconds: float = 24 * 3600, tenant_id: int | None = None) -> list[TypeStatistics]:
         """Run times and success rate per type, over what finished in the last `seconds`."""
-        return self._read(lambda db: reports.statistics(db, seconds))
+        return self._read(lambda db: reports.statistics(db, seconds, tenant_id))
 
     # acting upon a task
 
@@ -494,6 +507,87 @@ class Store:
         return self._ended(
             self._write(lambda db: rescue.give_back_strays(db, self._fresh_catalog(db), worker_id, types, known))
         )
+
+    # keys
+
+    def add_key(
+        self,
+        name: str,
+        role: Role,
+        *,
+        tenant_id: int | None = None,
+        expires_at: datetime | None = None,
+        actor: str = PERSON,
+    ) -> tuple[ApiKey, str]:
+        """A new API key, of one tenant or of all (None), and its text, which nobody can ask for again."""
+        secret = noise(SECRET_BYTES)
+        key = self._write(lambda db: keys.add(db, name, role, tenant_id, expires_at, digest_of(secret), actor))
+        return key, written(key.id, secret)
+
+    def key(self, key_id: int) -> ApiKey | None:
+        """A key, alive or not."""
+        return self._read(lambda db: keys.get(db, key_id))
+
+    def keys(self, tenant_id: int | None = None, *, cursor: int | None = None, limit: int = 200) -> list[ApiKey]:
+        """A page of keys, a tenant's or everybody's, newest first; those that ended too."""
+        return self._read(lambda db: keys.find(db, tenant_id, cursor, limit))
+
+    def has_keys(self, *, alive: bool = False) -> bool:
+        """Whether there ever was a key; `alive`: whether there is one that still works."""
+        return self._read(keys.any_alive if alive else keys.any_ever)
+
+    def revoke_key(self, key_id: int, *, tenant_id: int | None = None, actor: str = PERSON) -> ApiKey:
+        """End a key, for good; `NotFound`, also for another tenant's."""
+        return self._write(lambda db: keys.revoke(db, key_id, tenant_id, actor))
+
+    def note_use(self, key_ids: Collection[int]) -> None:
+        """These keys were used just now."""
+        self._write(lambda db: keys.used(db, key_ids))
+
+    def take_nonce(self, key_id: int, nonce: str) -> bool:
+        """Whether a key's request carries this nonce for the first time; False means: somebody sent it again."""
+        return self._write(lambda db: keys.take_nonce(db, key_id, nonce))
+
+    # agents
+
+    def sign_on(
+        self, agent_id: str, *, tenant_id: int | None, types: Collection[str] | None, lease_seconds: float
+    ) -> Agent:
+        """An agent's row with a fresh lease: its old one while that lives, on whichever server it was made."""
+        return self._write(lambda db: agents.sign_on(db, agent_id, tenant_id, types, lease_seconds))
+
+    def renew(self, worker_ids: Collection[int], lease_seconds: float) -> dict[int, float]:
+        """Renew many leases to `lease_seconds`, longer ones of who holds tasks as they are; those that still live."""
+        return self._write(lambda db: agents.renew(db, worker_ids, lease_seconds))
+
+    def hand_over(self, request: ClaimRequest, *, beyond_the_deadline: float | None = None) -> Claimed:
+        """`claim` for an agent: first what is assigned to it, as `scheduling`, then what is assigned to nobody.
+
+        With `beyond_the_deadline` the agent's lease outlives by so many seconds the deadlines of what it gets.
+        """
+        return self._write(
+            lambda db: agents.hand_over(db, self._fresh_catalog(db), request, self._claim, beyond_the_deadline)
+        )
+
+    def ready_streams(self) -> list[Stream]:
+        """The streams in which something waits for its gates."""
+        return self._read(lambda db: agents.ready_streams(db, self._fresh_catalog(db)))
+
+    def stream(self, stream_id: int) -> Stream | None:
+        """A stream as far as this process knows it."""
+        return self._catalog.streams.get(stream_id)
+
+    def holdings(self, ids: Sequence[int], tenant_id: int | None = None) -> dict[int, Holding]:
+        """Those of the tasks that are being executed, by id, with their executions."""
+        return self._read(lambda db: agents.holdings(db, self._fresh_catalog(db), ids, tenant_id))
+
+    def checkpoints_of(self, ids: Sequence[int]) -> dict[int, dict[str, str]]:
+        """`checkpoints` of many tasks; who has none is left out."""
+        return self._read(lambda db: agents.checkpoints(db, ids))
+
+    def last_of(self, task_id: int, exec_id: str) -> str | None:
+        """The kind of the last event of an execution; None if there was no such one."""
+        return self._read(lambda db: agents.last_of(db, task_id, exec_id))
 
     # duties
 

@@ -69,6 +69,7 @@ class Catalog:
 
 VERSION = Statement("SELECT version FROM catalog WHERE one = 1")
 BUMP = Statement("UPDATE catalog SET version = version + 1 WHERE one = 1")
+TOUCH = Statement("UPDATE catalog SET version = version WHERE one = 1")
 TYPES = Statement("SELECT code, name, category, config FROM task_metadata")
 STREAMS = Statement("SELECT id, tenant_id, lane, type, category, rate_key, agent_id FROM stream WHERE id > :after")
 RATE_NAMES = Statement("SELECT name FROM rate_limit")
@@ -92,6 +93,11 @@ def refresh(db: Db, catalog: Catalog) -> None:
     catalog.ids = catalog.ids | {row[1:]: row[0] for row in new}
     catalog._gates = {}
     catalog.version = version
+
+
+def touch(db: Db) -> None:
+    """Write, and change nothing."""
+    db.rows(TOUCH)
 
 
 # Types

@@ -11,6 +11,7 @@ from headgate.store.catalog import Catalog, refresh
 from headgate.store.claims import (
     FIRST,
     LIVE_WORKER,
+    READY_STREAMS,
     Claimed,
     ClaimRequest,
     answered,
@@ -29,20 +30,6 @@ RESOURCES = Statement("SELECT name, capacity FROM resource")
 RATES = Statement("SELECT name, rate, burst, tat FROM rate_limit")
 HELD_IN_LANE = Statement("SELECT count(*) FROM task WHERE lane = :lane AND status IN ('scheduling', 'running')")
 USING = Statement("SELECT uses FROM task WHERE uses IS NOT NULL AND status IN ('scheduling', 'running')")
-# Hops over the ready index: streams that have nothing are not visited.
-READY_STREAMS = Statement(
-    sqlite="""
-    WITH RECURSIVE hop(stream_id) AS (
-        SELECT (SELECT t.stream_id FROM task t WHERE t.status = 'queued' AND t.stream_id > 0
-                 ORDER BY t.stream_id LIMIT 1)
-        UNION ALL
-        SELECT (SELECT t.stream_id FROM task t WHERE t.status = 'queued' AND t.stream_id > h.stream_id
-                 ORDER BY t.stream_id LIMIT 1)
-          FROM hop h WHERE h.stream_id IS NOT NULL
-    )
-    SELECT stream_id FROM hop WHERE stream_id IS NOT NULL
-    """
-)
 # All that an execution is made of is read with the head: the update then needs no answer.
 _HEAD = (
     "priority, id, stream_id, mutex, ext, attempt, error_count, lost_count, max_error_count, creator, parent_id, "

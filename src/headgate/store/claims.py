@@ -30,6 +30,7 @@ class ClaimRequest:
     agent_id: str | None = None  # an agent also gets what is assigned to it, and nobody else does
     claim_id: str | None = None
     confirm: bool = False  # hand over as `scheduling`: the start is confirmed by `try_start`
+    assigned: bool = False  # only what is assigned to the agent
 
     def __post_init__(self) -> None:
         if self.limit < 1:
@@ -40,7 +41,7 @@ class ClaimRequest:
             (self.types is None or stream.type in self.types)
             and (self.categories is None or stream.category in self.categories)
             and (self.tenant_id is None or stream.tenant_id == self.tenant_id)
-            and stream.agent_id in ("", self.agent_id)
+            and (stream.agent_id == self.agent_id or (stream.agent_id == "" and not self.assigned))
         )
 
 
@@ -67,6 +68,20 @@ class Control:
     pause: bool = False
 
 
+# Hops over the ready index: streams that have nothing are not visited.
+READY_STREAMS = Statement(
+    """
+    WITH RECURSIVE hop(stream_id) AS (
+        SELECT (SELECT t.stream_id FROM task t WHERE t.status = 'queued' AND t.stream_id > 0
+                 ORDER BY t.stream_id LIMIT 1)
+        UNION ALL
+        SELECT (SELECT t.stream_id FROM task t WHERE t.status = 'queued' AND t.stream_id > h.stream_id
+                 ORDER BY t.stream_id LIMIT 1)
+          FROM hop h WHERE h.stream_id IS NOT NULL
+    )
+    SELECT stream_id FROM hop WHERE stream_id IS NOT NULL
+    """
+)
 LIVE_WORKER = Statement(
     sqlite="SELECT 1 FROM worker WHERE id = :worker_id AND NOT lost",
     # Shared, so that nobody declares the worker lost while it takes on more.

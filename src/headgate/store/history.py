@@ -3,6 +3,7 @@
 from datetime import datetime
 
 from headgate.core.states import State
+from headgate.store.keys import OUTDATED as OUTDATED_NONCES
 from headgate.store.rows import SELECTED
 from headgate.store.sql import Db, Statement, moment_or_none
 from headgate.store.tasks import _OPEN
@@ -102,8 +103,11 @@ def purge(db: Db, states: list[State], seconds: float, limit: int) -> int:
 
 
 def forget_outdated(db: Db, seconds: float, limit: int) -> int:
-    """Forget a batch of idempotency keys, answers to claims and workers that have gone, older than that; how many."""
-    return sum(len(db.rows(statement, seconds=seconds, limit=limit)) for statement in OUTDATED)
+    """Forget a batch of idempotency keys, answers to claims and workers that have gone, older than that; how many.
+
+    And of nonces that no request may carry any more.
+    """
+    return sum(len(db.rows(statement, seconds=seconds, limit=limit)) for statement in (*OUTDATED, OUTDATED_NONCES))
 
 
 def forget_acts(db: Db, seconds: float, limit: int) -> int:

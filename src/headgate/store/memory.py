@@ -15,6 +15,7 @@ from headgate.store.claims import FIRST, ClaimRequest
 from headgate.store.news import Wakes
 
 LOOK_AGAIN_SECONDS = 1.0
+MOST_REQUESTS = 1000
 
 
 @dataclass(slots=True)
@@ -59,7 +60,9 @@ class Memory:
             self._version = catalog.version
             self.trails.clear()
             self._holders.clear()
-        key = (request.types, request.categories, request.tenant_id, request.agent_id)
+        key = (request.types, request.categories, request.tenant_id, request.agent_id, request.assigned)
+        if len(self._served) > MOST_REQUESTS and key not in self._served:  # agents may ask for anything
+            self._served.clear()
         version, streams = self._served.get(key, (-1, []))
         if version != catalog.version:
             streams = [stream for stream in catalog.streams.values() if request.serves(stream)]

@@ -27,11 +27,16 @@ MOST_MEASURED = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which tasks to list; None is any. `errored` asks for tasks that have (or have not) failed before."""
+    """Which tasks to list; None is any. `errored` asks for tasks that have (or have not) failed before.
+
+    Of the states in `fresh` it means only tasks that have not failed before, of those in `failed` only those that have.
+    """
 
     tenant_id: int | None = None
     status: tuple[State, ...] | None = None
     errored: bool | None = None
+    fresh: tuple[State, ...] | None = None
+    failed: tuple[State, ...] | None = None
     type: str | None = None
     lane: str | None = None
     category: str | None = None
@@ -57,6 +62,8 @@ _CONDITIONS = {
     "tenant_id": "tenant_id = :tenant_id",
     "status": "status {in status text}",
     "errored": "(error_count > 0) = :errored",
+    "fresh": "NOT (error_count > 0 AND status {in fresh text})",
+    "failed": "NOT (error_count = 0 AND status {in failed text})",
     "type": "type = :type",
     "lane": "lane = :lane",
     "category": "category = :category",
@@ -90,8 +97,8 @@ def find(db: Db, wanted: Filter, cursor: int | None, limit: int) -> Page:
     if not 1 <= limit <= MOST_PER_PAGE:
         raise Invalid(f"a page holds 1 to {MOST_PER_PAGE} tasks")
     values = {name: value for name in _CONDITIONS if (value := getattr(wanted, name)) is not None}
-    if "status" in values:
-        values["status"] = [state.value for state in values["status"]]
+    for name in {"status", "fresh", "failed"} & values.keys():
+        values[name] = [state.value for state in values[name]]
     for name, value in values.items():
         if isinstance(value, str):
             check_name(name, value, empty=True)
@@ -198,16 +205,23 @@ def depth(db: Db, catalog: Catalog, lane: str) -> int:
 
 # Statistics
 
-FINISHED = Statement(
-    """
-    SELECT type, status, exec_time FROM (
-        SELECT type, status, exec_time, finished_at FROM task
-         WHERE finished_at IS NOT NULL AND finished_at >= {now - :seconds}
-        UNION ALL
-        SELECT type, status, exec_time, finished_at FROM task_his WHERE finished_at >= {now - :seconds}) ended
-     ORDER BY finished_at DESC LIMIT :limit
-    """
-)
+
+def _finished(whose: str = "") -> Statement:
+    return Statement(
+        f"""
+        SELECT type, status, exec_time FROM (
+            SELECT type, status, exec_time, finished_at FROM task
+             WHERE finished_at IS NOT NULL AND finished_at >= {{now - :seconds}} {whose}
+            UNION ALL
+            SELECT type, status, exec_time, finished_at FROM task_his
+             WHERE finished_at >= {{now - :seconds}} {whose}) ended
+         ORDER BY finished_at DESC LIMIT :limit
+        """
+    )
+
+
+FINISHED = _finished()
+FINISHED_OF_TENANT = _finished("AND tenant_id = :tenant_id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,10 +237,14 @@ class TypeStatistics:
     p99: float | None
 
 
-def statistics(db: Db, seconds: float) -> list[TypeStatistics]:
+def statistics(db: Db, seconds: float, tenant_id: int | None = None) -> list[TypeStatistics]:
     """Per type, over what finished in the last `seconds` (the newest 100,000 of it)."""
     ends: dict[str, list[Row]] = defaultdict(list)
-    for type_code, status, exec_time in db.rows(FINISHED, seconds=seconds, limit=MOST_MEASURED):
+    if tenant_id is None:
+        rows = db.rows(FINISHED, seconds=seconds, limit=MOST_MEASURED)
+    else:
+        rows = db.rows(FINISHED_OF_TENANT, seconds=seconds, limit=MOST_MEASURED, tenant_id=tenant_id)
+    for type_code, status, exec_time in rows:
         ends[type_code].append((status, exec_time))
     return [_statistics_of(type_code, rows) for type_code, rows in sorted(ends.items())]
 

@@ -49,6 +49,13 @@ READ = Statement(
     SELECT {SELECTED} FROM task_his WHERE id = :id AND NOT EXISTS (SELECT 1 FROM task WHERE id = :id)
     """
 )
+READ_MANY = Statement(
+    f"""
+    SELECT {SELECTED} FROM task_his WHERE id {{in ids}}
+    UNION ALL
+    SELECT {SELECTED} FROM task WHERE id {{in ids}}
+    """
+)
 HOLD = Statement(
     sqlite=f"SELECT {SELECTED} FROM task WHERE id {{in ids}} ORDER BY id",
     postgres=f"SELECT {SELECTED} FROM task WHERE id {{in ids}} ORDER BY id FOR NO KEY UPDATE",
@@ -62,6 +69,12 @@ def read(db: Db, task_id: int, tenant_id: int | None = None) -> Task:
     if not found or tenant_id not in (None, found[0].tenant_id):
         raise NotFound(f"no task {task_id}")
     return found[0]
+
+
+def read_many(db: Db, ids: list[int], tenant_id: int | None = None) -> dict[int, Task]:
+    """The tasks among `ids` that there are, live or in history, by id."""
+    found = [task_of(row) for row in db.rows(READ_MANY, ids=ids)]
+    return {task.id: task for task in found if tenant_id in (None, task.tenant_id)}
 
 
 def hold(db: Db, ids: list[int]) -> list[Task]:

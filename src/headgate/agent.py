@@ -1,0 +1,192 @@
+"""A small agent: fetches tasks of a server by HTTP and runs them, one at a time, without a store of its own."""
+
+import json
+import logging
+import threading
+import time
+import traceback
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+from urllib.parse import quote
+
+from headgate.core.retry import ErrorClass, classify
+from headgate.outside import draw, new_ids, utc_now
+
+log = logging.getLogger("headgate.agent")
+LONGEST_PAUSE = 30.0
+
+
+class Stopped(Exception):
+    """Raised in a handler by `Work`'s methods: somebody asked for the task to be cancelled or paused."""
+
+
+class Problem(Exception):
+    """The server's answer to a call that it did not take."""
+
+    def __init__(self, status: int, detail: str) -> None:
+        super().__init__(detail)
+        self.status = status
+
+
+class Work:
+    """One task under way. `asked` is none, cancel, pause, or gone when it is somebody else's by now."""
+
+    def __init__(self, agent: "Agent", task: dict[str, Any]) -> None:
+        self._agent = agent
+        self.id: int = task["id"]
+        self.exec_id: str = task["exec_id"]
+        self.ext: Any = task["ext"]
+        self.attempt: int = task["attempt"]
+        self.checkpoints: dict[str, Any] = task["checkpoints"]
+        self.deadline = datetime.fromisoformat(task["executing_deadline"])
+        self.asked = "none"
+
+    def progress(self, done: float | None = None, total: float | None = None, note: str | None = None) -> None:
+        """Say how far it is."""
+        self.tell("progress", done=done, total=total, note=note)
+        self._obey("cancel")
+
+    def log(self, message: str, level: str = "info") -> None:
+        """Keep a line with the task."""
+        self.tell("log", lines=[{"message": message, "level": level}])
+        self._obey("cancel")
+
+    def checkpoint(self, name: str, state: Any) -> None:
+        """Save a state that the next execution finds; a task that is to pause ends here."""
+        self.tell("checkpoint", name=name, state=state)
+        self._obey("cancel", "pause")
+
+    def check(self) -> None:
+        """Raise `Stopped` if the task is to end: for long work that reports nothing."""
+        self._obey("cancel")
+
+    def tell(self, what: str, **said: Any) -> None:
+        """Report something by the name of its route; what is asked of the task comes back."""
+        answer = self._agent.surely(f"tasks/{self.id}/{what}", {"exec_id": self.exec_id, **said}, self.deadline)
+        self.asked = answer["control"]
+
+    def _obey(self, *reasons: str) -> None:
+        if self.asked in (*reasons, "gone"):
+            raise Stopped(self.asked)
+
+
+Handler = Callable[[Work], Any]
+
+
+class Agent:
+    """Serves the types that it has handlers for. `name` is its own on this server; a key comes from `headgate keys`."""
+
+    def __init__(self, server: str, name: str, *, key: str | None = None, lease_seconds: float = 30.0) -> None:
+        self._address = f"{server.rstrip('/')}/api/agents/{quote(name, safe='')}/"
+        self._headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
+        self._lease = lease_seconds
+        self._handlers: dict[str, Handler] = {}
+        self._stopping = threading.Event()
+
+    def handles(self, type_code: str) -> Callable[[Handler], Handler]:
+        """Declare who runs the tasks of a type; what the handler returns is the task's result, as JSON."""
+
+        def declare(handler: Handler) -> Handler:
+            self._handlers[type_code] = handler
+            return handler
+
+        return declare
+
+    def stop(self) -> None:
+        """End after the task at hand, or when the wait for one is over. May be called from a signal handler."""
+        self._stopping.set()
+
+    def run(self, wait_seconds: float = 20.0) -> None:
+        """Fetch and run tasks until `stop`."""
+        while not self._stopping.is_set():
+            self.turn(wait_seconds)
+
+    def turn(self, wait_seconds: float = 20.0) -> int:
+        """Wait for tasks once and run what came; how many that were."""
+        wanted = {
+            "types": sorted(self._handlers), "wait_seconds": wait_seconds, "lease_seconds": self._lease,
+            "claim_id": new_ids(1)[0],  # kept until there is an answer: what was handed over is not lost with it
+        }  # fmt: skip
+        tasks: list[dict[str, Any]] = self.surely("claim", wanted, timeout=wait_seconds + 20)["tasks"]
+        for task in tasks:
+            try:
+                self._run(Work(self, task), task)
+            except Problem as problem:  # it is another agent's by now: nothing that we say counts
+                log.warning("task %d: %s", task["id"], problem)
+        return len(tasks)
+
+    def _run(self, work: Work, task: dict[str, Any]) -> None:
+        if task["status"] == "scheduling":  # assigned to this agent: it runs when its start is confirmed
+            work.tell("start")
+        done = threading.Event()
+        beating = threading.Thread(target=self._beat, args=(work, done), daemon=True)
+        beating.start()
+        try:
+            result = self._handlers[task["type"]](work)
+            json.dumps(result)
+        except Stopped:
+            if work.asked != "gone":
+                work.tell("cancelled" if work.asked == "cancel" else "paused")
+        except Problem:
+            raise
+        except Exception as error:
+            retryable = {ErrorClass.RETRYABLE: True, ErrorClass.FATAL: False}.get(classify(error))
+            work.tell("fail", error_info=traceback.format_exc(), retryable=retryable)
+        else:
+            self._complete(work, result)
+        finally:
+            done.set()
+            beating.join()
+
+    def _complete(self, work: Work, result: Any) -> None:
+        try:
+            work.tell("complete", result=result)
+        except Problem as problem:
+            if problem.status == 409:
+                raise
+            work.tell("fail", error_info=f"its result was not taken: {problem}", retryable=False)
+
+    def _beat(self, work: Work, done: threading.Event) -> None:
+        while not done.wait(self._lease / 6):
+            try:
+                work.asked = self._call(f"tasks/{work.id}/beat", {"exec_id": work.exec_id}, self._lease / 3)["control"]
+            except Problem as problem:
+                if problem.status in (404, 409):
+                    work.asked = "gone"
+            except (OSError, ValueError) as error:
+                log.warning("task %d: a beat was not heard: %s", work.id, error)
+
+    def surely(self, path: str, body: Any, until: datetime | None = None, timeout: float = 20.0) -> Any:
+        """A call, made again and again, later each time, until the server has answered or it is too late."""
+        pause = 0.5
+        while True:
+            try:
+                return self._call(path, body, timeout)
+            except (OSError, ValueError) as error:
+                if until is not None and utc_now() > until:
+                    raise Problem(0, f"no answer before the deadline: {error}") from error
+                log.warning("%s: %s; trying again", path, error)
+            except Problem as problem:
+                if problem.status < 500 and problem.status != 429:
+                    raise
+                log.warning("%s: %s; trying again", path, problem)
+            time.sleep(draw() * pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    def _call(self, path: str, body: Any, timeout: float) -> Any:
+        request = urllib.request.Request(self._address + path, json.dumps(body).encode(), self._headers)
+        try:
+            with urllib.request.urlopen(request, timeout=timeout) as answer:
+                return json.load(answer)
+        except urllib.error.HTTPError as error:
+            raise Problem(error.code, _detail(error.read())) from None
+
+
+def _detail(answer: bytes) -> str:
+    try:
+        return str(json.loads(answer)["detail"])
+    except (ValueError, LookupError, TypeError):
+        return answer[:200].decode(errors="replace")

@@ -1,0 +1,568 @@
+"""`/api/agents`: programs in any language fetch tasks, and report."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+import msgspec
+from litestar import Request, Router, post
+from litestar.di import NamedDependency
+from litestar.params import PathParameter
+from msgspec import Meta
+
+from headgate.api.polls import Poll
+from headgate.api.principal import Principal, Role
+from headgate.api.problems import TYPE, documented
+from headgate.api.server import Server
+from headgate.api.shapes import INT64, Id, Name, Seconds, Whole, Words, text_of
+from headgate.core.errors import HeadgateError, Refused, StaleExecution
+from headgate.core.machine import CancelReached, Event, GivenBack, PauseReached, Raised, Returned
+from headgate.core.retry import next_delay
+from headgate.core.states import State
+from headgate.core.task import Execution, TaskType, check_json, check_name
+from headgate.outside import draw, monotonic
+from headgate.service import wait
+from headgate.store.agents import Holding, stale
+from headgate.store.base import Store
+from headgate.store.claims import Claimed, ClaimRequest, Control, Outcome
+
+MOST_TASKS = 100
+MOST_REPORTS = 1000
+MOST_LINES = 1000
+LONGEST_WAIT = 60.0
+BUSY_SECONDS = 0.005  # somebody else was claiming: ask again in so long, give or take half of it
+
+AgentId = Annotated[str, PathParameter(description="The agent's own name.", min_length=1, max_length=255)]
+TaskId = Annotated[int, PathParameter(description="The task's id.", ge=1, le=INT64)]
+ExecId = Annotated[
+    str,
+    Meta(
+        description="As the claim told it; it owns the task until its end.",
+        pattern="^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$",
+        max_length=36,
+    ),
+]
+ErrorInfo = Annotated[str, Meta(min_length=1, max_length=65536)]
+
+
+class ClaimIn(msgspec.Struct, forbid_unknown_fields=True):
+    """Which tasks an agent wants, how many at most, and for how long it waits if there is none.
+
+    Without `lease_seconds` a task is the agent's until its `executing_deadline`. With it the agent promises to be
+    heard of at least so often, by any call; if it is not, its tasks go to others.
+    """
+
+    types: Annotated[list[Name], Meta(min_length=1, max_length=200)] | None = None
+    categories: Annotated[list[Words], Meta(min_length=1, max_length=200)] | None = None
+    tenant_id: Whole | None = None
+    creator: Whole | None = None
+    limit: Annotated[int, Meta(ge=1, le=MOST_TASKS)] = 1
+    wait_seconds: Annotated[float, Meta(ge=0, le=LONGEST_WAIT)] = 0.0
+    lease_seconds: Annotated[float, Meta(ge=5, le=86400)] | None = None
+    claim_id: Annotated[Name, Meta(description="The same one gets the same tasks again.")] | None = None
+
+
+class Handed(msgspec.Struct, kw_only=True):
+    """A task to be executed. `running` it is under way at once; `scheduling` it waits for its start to be confirmed."""
+
+    id: int
+    exec_id: str
+    executing_deadline: datetime
+    status: str
+    type: str
+    ext: Any
+    attempt: int
+    error_count: int
+    tenant_id: int
+    creator: int
+    name: str | None
+    category: str
+    lane: str
+    priority: int
+    mutex: str | None
+    parent_id: int | None
+    correlation_id: str | None
+    timeout_seconds: float
+    checkpoints: dict[str, Any]
+
+
+class HandedOver(msgspec.Struct):
+    tasks: list[Handed]
+
+
+class Named(msgspec.Struct, forbid_unknown_fields=True):
+    exec_id: ExecId
+
+
+class ProgressIn(msgspec.Struct, forbid_unknown_fields=True):
+    """How far it is."""
+
+    exec_id: ExecId
+    done: float | None = None
+    total: float | None = None
+    note: Annotated[str, Meta(max_length=4000)] | None = None
+
+
+class Line(msgspec.Struct, forbid_unknown_fields=True):
+    message: Annotated[str, Meta(max_length=65536)]
+    level: Words = "info"
+
+
+class LogIn(msgspec.Struct, forbid_unknown_fields=True):
+    """Lines to be kept with the task."""
+
+    exec_id: ExecId
+    lines: Annotated[list[Line], Meta(min_length=1, max_length=MOST_LINES)]
+
+
+class CheckpointIn(msgspec.Struct, forbid_unknown_fields=True):
+    """A state that the task's next execution finds, by name."""
+
+    exec_id: ExecId
+    name: Name
+    state: Any
+
+
+class CompleteIn(msgspec.Struct, forbid_unknown_fields=True):
+    """`Completed` asks for the callback of the task's type, `Success` does without."""
+
+    exec_id: ExecId
+    status: Literal["Success", "Completed"] = "Completed"
+    result: Any = None
+
+
+class FailIn(msgspec.Struct, forbid_unknown_fields=True):
+    """What went wrong. Whether and when it runs again says the type's policy, unless `retryable` is false.
+
+    `retry_after` are seconds that the next try waits at least.
+    """
+
+    exec_id: ExecId
+    error_info: ErrorInfo
+    retryable: bool | None = None
+    retry_after: Seconds | None = None
+
+
+class ReportIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """How one execution ended. An `Error` has an `error_info`; `Released` gives back what was not begun."""
+
+    id: Id
+    exec_id: ExecId
+    status: Literal["Success", "Completed", "Error", "Cancelled", "Paused", "Released"]
+    result: Any = None
+    error_info: ErrorInfo = "it failed"
+    retryable: bool | None = None
+    retry_after: Seconds | None = None
+
+
+class ReportsIn(msgspec.Struct, forbid_unknown_fields=True):
+    reports: Annotated[list[ReportIn], Meta(min_length=1, max_length=MOST_REPORTS)]
+
+
+class Answer(msgspec.Struct):
+    """The task's state, and what is asked of its execution."""
+
+    id: int
+    status: str
+    control: Literal["none", "cancel", "pause"]
+    executing_deadline: datetime | None = None
+
+
+class Trouble(msgspec.Struct):
+    type: str
+    status: int
+    detail: str
+
+
+class Reported(msgspec.Struct):
+    """What became of one report: the task's state, or a problem."""
+
+    id: int
+    exec_id: str
+    status: str | None = None
+    problem: Trouble | None = None
+
+
+class Reports(msgspec.Struct):
+    items: list[Reported]
+
+
+@post(
+    "/{agent_id:str}/claim",
+    summary="Fetch tasks, or wait for some",
+    status_code=200,
+    responses=documented(409, 413, 415),
+    opt={"role": Role.AGENT},
+    description="Hands over what is assigned to the agent first (`scheduling`: confirm the start), then what is "
+    "assigned to nobody (`running` at once). If the answer gets lost, repeat it with the same `claim_id`.",
+)
+async def claim(
+    agent_id: AgentId,
+    data: ClaimIn,
+    server: NamedDependency[Server],
+    who: NamedDependency[Principal],
+    request: Request[Any, Any, Any],
+) -> HandedOver:
+    check_name("agent_id", agent_id)
+    if data.claim_id is not None:
+        check_name("claim_id", data.claim_id)
+    tenant_id = data.tenant_id if who.tenant_id is None else who.tenant(data.tenant_id)
+    wanted = ClaimRequest(
+        0, data.limit, _set(data.types), _set(data.categories), tenant_id, data.creator, agent_id, data.claim_id
+    )
+    poll = Poll((who.tenant_id, agent_id), wanted, data.lease_seconds)
+    executions = await (_poll(server, poll, data.wait_seconds, request) if data.wait_seconds else _look(server, poll))
+    return HandedOver(await _handed(server, executions))
+
+
+def _set(said: list[str] | None) -> frozenset[str] | None:
+    return None if said is None else frozenset(said)
+
+
+async def _look(server: Server, poll: Poll) -> list[Execution]:
+    """What there is for an agent now."""
+    while True:
+        claimed: Claimed = await server.aside(server.roster.claim, poll.who, poll.wanted, poll.lease)
+        if claimed.executions or not claimed.busy or server.polls.closed:
+            return claimed.executions
+        await asyncio.sleep(BUSY_SECONDS * (0.5 + draw()))
+
+
+async def _poll(server: Server, poll: Poll, seconds: float, request: Request[Any, Any, Any]) -> list[Execution]:
+    """What there is, as soon as there is something; nothing when the time is up, or the agent has hung up."""
+    end = monotonic() + seconds
+    hung_up = asyncio.ensure_future(request.receive())
+    hung_up.add_done_callback(lambda _: poll.woken.set())
+    try:
+        with server.polls.joined(poll):
+            while not (hung_up.done() or server.polls.closed):
+                poll.woken.clear()
+                executions = await _look(server, poll)
+                if len(executions) == poll.wanted.limit:
+                    server.polls.wake_next(poll.line)
+                if executions:
+                    return await _kept(server, poll, executions, hung_up)
+                if not await wait(poll.woken, max(end - monotonic(), 0.0)):
+                    break
+        return []
+    finally:
+        hung_up.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await hung_up
+
+
+async def _kept(
+    server: Server, poll: Poll, executions: list[Execution], hung_up: "asyncio.Future[Any]"
+) -> list[Execution]:
+    """The tasks, unless nobody is there any more to hear of them: then others may have them at once."""
+    if not hung_up.done():
+        return executions
+
+    def give_back() -> None:
+        for execution in executions:
+            with contextlib.suppress(StaleExecution):
+                server.store.give_back(execution.id, execution.exec_id, actor=f"agent:{poll.wanted.agent_id}")
+
+    await server.aside(give_back)
+    return []
+
+
+async def _handed(server: Server, executions: Sequence[Execution]) -> list[Handed]:
+    again = [execution.id for execution in executions if execution.attempt > 1]
+    saved = await server.aside(server.store.checkpoints_of, again) if again else {}
+    return [
+        Handed(
+            **{name: getattr(execution, name) for name in _SAME},
+            status=execution.status.value,
+            ext=json.loads(execution.ext),
+            checkpoints={name: json.loads(state) for name, state in saved.get(execution.id, {}).items()},
+        )
+        for execution in executions
+    ]
+
+
+_SAME = tuple(name for name in Handed.__struct_fields__ if name not in ("status", "ext", "checkpoints"))
+
+
+@post("/{agent_id:str}/tasks/{task_id:int}/start", summary="Confirm the start of a task", status_code=200,
+      responses=documented(404, 409, 413, 415), opt={"role": Role.AGENT})  # fmt: skip
+async def start(
+    agent_id: AgentId, task_id: TaskId, data: Named, server: NamedDependency[Server], who: NamedDependency[Principal]
+) -> Answer:
+    def begin(holding: Holding) -> Answer:
+        execution: Execution | None = holding.execution
+        if holding.execution.status is State.SCHEDULING:
+            execution = server.store.try_start(task_id, data.exec_id, actor=f"agent:{agent_id}")
+        if execution is None:
+            raise StaleExecution(_lost(server.store, task_id, data.exec_id, who))
+        return _answer(execution, Control(holding.cancel, holding.pause))
+
+    return await _under(server, who, agent_id, task_id, data.exec_id, begin)
+
+
+@post("/{agent_id:str}/tasks/{task_id:int}/beat", summary="Renew the lease; hear what is asked", status_code=200,
+      responses=documented(404, 409, 413, 415), opt={"role": Role.AGENT})  # fmt: skip
+async def beat(
+    agent_id: AgentId, task_id: TaskId, data: Named, server: NamedDependency[Server], who: NamedDependency[Principal]
+) -> Answer:
+    def answer(holding: Holding) -> Answer:
+        return _answer(holding.execution, Control(holding.cancel, holding.pause))
+
+    return await _under(server, who, agent_id, task_id, data.exec_id, answer)
+
+
+@post("/{agent_id:str}/tasks/{task_id:int}/progress", summary="Say how far a task is", status_code=200,
+      responses=documented(404, 409, 413, 415), opt={"role": Role.AGENT})  # fmt: skip
+async def progress(
+    agent_id: AgentId,
+    task_id: TaskId,
+    data: ProgressIn,
+    server: NamedDependency[Server],
+    who: NamedDependency[Principal],
+) -> Answer:
+    said = {"done": data.done, "total": data.total, "note": data.note}
+    told = text_of({name: value for name, value in said.items() if value is not None})
+
+    def keep(holding: Holding) -> Answer:
+        control = server.store.progress(task_id, data.exec_id, told, actor=f"agent:{agent_id}")
+        return _answer(holding.execution, control)
+
+    return await _under(server, who, agent_id, task_id, data.exec_id, keep)
+
+
+@post("/{agent_id:str}/tasks/{task_id:int}/log", summary="Keep log lines with a task", status_code=200,
+      responses=documented(404, 409, 413, 415), opt={"role": Role.AGENT})  # fmt: skip
+async def log(
+    agent_id: AgentId, task_id: TaskId, data: LogIn, server: NamedDependency[Server], who: NamedDependency[Principal]
+) -> Answer:
+    def keep(holding: Holding) -> Answer:
+        lines = [(line.level, line.message) for line in data.lines]
+        return _answer(holding.execution, server.store.add_log(task_id, data.exec_id, lines))
+
+    return await _under(server, who, agent_id, task_id, data.exec_id, keep)
+
+
+@post("/{agent_id:str}/tasks/{task_id:int}/checkpoint", summary="Save a state for the next execution",
+      status_code=200, responses=documented(404, 409, 413, 415), opt={"role": Role.AGENT})  # fmt: skip
+async def checkpoint(
+    agent_id: AgentId,
+    task_id: TaskId,
+    data: CheckpointIn,
+    server: NamedDependency[Server],
+    who: NamedDependency[Principal],
+) -> Answer:
+    def keep(holding: Holding) -> Answer:
+        control = server.store.save_checkpoint(task_id, data.exec_id, data.name, text_of(data.state))
+        return _answer(holding.execution, control)
+
+    return await _under(server, who, agent_id, task_id, data.exec_id, keep)
+
+
+async def _under(
+    server: Server, who: Principal, agent_id: str, task_id: int, exec_id: str, act: Callable[[Holding], Answer]
+) -> Answer:
+    """Do something for an execution that owns its task; its agent's lease is renewed."""
+
+    def work() -> Answer:
+        check_name("agent_id", agent_id)
+        holding = server.store.holdings([task_id], who.tenant_id).get(task_id)
+        if not _owns(holding, agent_id, exec_id) or holding is None or holding.worker_id is None:
+            raise StaleExecution(_lost(server.store, task_id, exec_id, who))
+        server.roster.renew(holding.worker_id, holding.lease_seconds)
+        return act(holding)
+
+    return await server.aside(work)
+
+
+def _owns(holding: Holding | None, agent_id: str, exec_id: str) -> bool:
+    return holding is not None and holding.execution.exec_id == exec_id and holding.agent_id == agent_id
+
+
+def _answer(execution: Execution, control: Control) -> Answer:
+    asked: Literal["none", "cancel", "pause"] = "cancel" if control.cancel else "pause" if control.pause else "none"
+    return Answer(execution.id, execution.status.value, asked, execution.executing_deadline)
+
+
+_ENDED = {
+    "overdue": "its deadline had passed",
+    "lease_lost": "its agent's lease was over",
+    "given_back": "it was given back",
+    "started": "it is another agent's",
+    "scheduled": "it is another agent's",
+}
+
+
+def _lost(store: Store, task_id: int, exec_id: str, who: Principal) -> str:
+    """Why an exec_id does not own a task; `NotFound` if there is no such task, for this one at least."""
+    task = store.get(task_id, who.tenant_id)
+    last = store.last_of(task_id, exec_id)
+    reason = "it never did" if last is None else _ENDED.get(last, f"its end is on record: {last}")
+    return f"exec_id {exec_id} does not own task {task_id}, which is {task.status}: {reason}"
+
+
+@post("/{agent_id:str}/tasks/{task_id:int}/complete", summary="A task is done", status_code=200,
+      responses=documented(404, 409, 413, 415), opt={"role": Role.AGENT})  # fmt: skip
+async def complete(
+    agent_id: AgentId,
+    task_id: TaskId,
+    data: CompleteIn,
+    server: NamedDependency[Server],
+    who: NamedDependency[Principal],
+) -> Answer:
+    report = ReportIn(id=task_id, exec_id=data.exec_id, status=data.status, result=data.result)
+    return await _end(server, who, agent_id, report)
+
+
+@post("/{agent_id:str}/tasks/{task_id:int}/fail", summary="A task has failed", status_code=200,
+      responses=documented(404, 409, 413, 415), opt={"role": Role.AGENT})  # fmt: skip
+async def fail(
+    agent_id: AgentId, task_id: TaskId, data: FailIn, server: NamedDependency[Server], who: NamedDependency[Principal]
+) -> Answer:
+    report = ReportIn(
+        id=task_id, exec_id=data.exec_id, status="Error", error_info=data.error_info, retryable=data.retryable,
+        retry_after=data.retry_after,
+    )  # fmt: skip
+    return await _end(server, who, agent_id, report)
+
+
+@post("/{agent_id:str}/tasks/{task_id:int}/cancelled", summary="A task has stopped, as it was asked to",
+      status_code=200, responses=documented(404, 409, 413, 415), opt={"role": Role.AGENT})  # fmt: skip
+async def cancelled(
+    agent_id: AgentId, task_id: TaskId, data: Named, server: NamedDependency[Server], who: NamedDependency[Principal]
+) -> Answer:
+    return await _end(server, who, agent_id, ReportIn(id=task_id, exec_id=data.exec_id, status="Cancelled"))
+
+
+@post("/{agent_id:str}/tasks/{task_id:int}/paused", summary="A task holds, as it was asked to",
+      status_code=200, responses=documented(404, 409, 413, 415), opt={"role": Role.AGENT})  # fmt: skip
+async def paused(
+    agent_id: AgentId, task_id: TaskId, data: Named, server: NamedDependency[Server], who: NamedDependency[Principal]
+) -> Answer:
+    return await _end(server, who, agent_id, ReportIn(id=task_id, exec_id=data.exec_id, status="Paused"))
+
+
+@post("/{agent_id:str}/tasks/{task_id:int}/release", summary="Give a task back; nothing has failed",
+      status_code=200, responses=documented(404, 409, 413, 415), opt={"role": Role.AGENT})  # fmt: skip
+async def release(
+    agent_id: AgentId, task_id: TaskId, data: Named, server: NamedDependency[Server], who: NamedDependency[Principal]
+) -> Answer:
+    return await _end(server, who, agent_id, ReportIn(id=task_id, exec_id=data.exec_id, status="Released"))
+
+
+@post("/{agent_id:str}/report", summary="How many tasks ended, in one call", status_code=200,
+      responses=documented(413, 415), opt={"role": Role.AGENT})  # fmt: skip
+async def report(
+    agent_id: AgentId, data: ReportsIn, server: NamedDependency[Server], who: NamedDependency[Principal]
+) -> Reports:
+    ends = await server.aside(_settle, server, who, agent_id, data.reports)
+    items = []
+    for told, end in zip(data.reports, ends, strict=True):
+        if isinstance(end, HeadgateError):
+            trouble = Trouble(TYPE + end.code, end.status, str(end))
+            items.append(Reported(told.id, told.exec_id, problem=trouble))
+        else:
+            items.append(Reported(told.id, told.exec_id, status=end.value))
+    return Reports(items)
+
+
+async def _end(server: Server, who: Principal, agent_id: str, told: ReportIn) -> Answer:
+    [end] = await server.aside(_settle, server, who, agent_id, [told])
+    if isinstance(end, HeadgateError):
+        raise end
+    return Answer(told.id, end.value, "none")
+
+
+End = State | HeadgateError
+
+
+def _settle(server: Server, who: Principal, agent_id: str, reports: Sequence[ReportIn]) -> list[End]:
+    """Record how executions ended, in one transaction; what each task is now, or why the report was not taken."""
+    check_name("agent_id", agent_id)
+    held = server.store.holdings(sorted({told.id for told in reports}), who.tenant_id)
+    ends: list[End | None] = []
+    outcomes: dict[int, Outcome] = {}
+    for place, told in enumerate(reports):
+        try:
+            outcomes[place] = _outcome(server.store, who, agent_id, told, held.get(told.id))
+            ends.append(None)
+        except HeadgateError as error:
+            ends.append(error)
+    for place, state in zip(
+        outcomes, _settled(server.store, list(outcomes.values()), f"agent:{agent_id}"), strict=True
+    ):
+        if state is None:
+            told = reports[place]
+            ends[place] = _problem(lambda told=told: _lost(server.store, told.id, told.exec_id, who))  # type: ignore[misc]
+        else:
+            ends[place] = state
+    for holding in {h.worker_id: h for h in held.values() if h.agent_id == agent_id}.values():
+        server.roster.heard(holding)
+    return [end for end in ends if end is not None]
+
+
+def _settled(store: Store, outcomes: list[Outcome], actor: str) -> list[End | None]:
+    """All together; one by one if that is refused, so that nobody suffers for another's report."""
+    try:
+        return [*store.settle(outcomes, actor=actor)]
+    except Refused as error:
+        if len(outcomes) <= 1:
+            return [error]
+        return [end for outcome in outcomes for end in _settled(store, [outcome], actor)]
+
+
+def _problem(reason: Callable[[], str]) -> HeadgateError:
+    try:
+        return StaleExecution(reason())
+    except HeadgateError as error:
+        return error
+
+
+def _outcome(store: Store, who: Principal, agent_id: str, told: ReportIn, holding: Holding | None) -> Outcome:
+    """A report as the store takes it; what is stale already goes on record there as well."""
+    if holding is None or holding.execution.exec_id != told.exec_id:
+        task = store.get(told.id, who.tenant_id)
+        return Outcome(stale(task, told.exec_id), Raised("stale"))
+    if holding.agent_id != agent_id:
+        raise StaleExecution(f"task {told.id} is not agent {agent_id}'s")
+    execution = holding.execution
+    if execution.status is State.SCHEDULING and told.status != "Released":
+        raise Refused(f"task {told.id} is scheduling: its start has not been confirmed")
+    return Outcome(execution, _event(told, holding, store.type_of(execution.type)))
+
+
+def _event(told: ReportIn, holding: Holding, rules: TaskType) -> Event:
+    match told.status:
+        case "Success" | "Completed":
+            result = text_of(told.result)
+            check_json("result", result)
+            return Returned(result, completed=told.status == "Completed")
+        case "Error":
+            return Raised(told.error_info, _delay(told, holding.execution, rules))
+        case "Cancelled" if not holding.cancel:
+            raise Refused(f"nobody asked for task {told.id} to be cancelled")
+        case "Cancelled":
+            return CancelReached()
+        case "Paused" if not holding.pause:
+            raise Refused(f"nobody asked for task {told.id} to be paused")
+        case "Paused":
+            return PauseReached()
+        case "Released":
+            return GivenBack()
+
+
+def _delay(told: ReportIn, execution: Execution, rules: TaskType) -> float | None:
+    if told.retryable is False or (told.retryable is None and rules.unknown_errors == "fail"):
+        return None
+    return next_delay(rules.retry, execution.error_count, draw(), told.retry_after, execution.max_error_count)
+
+
+routes = Router(
+    "/api/agents",
+    route_handlers=[
+        claim, start, beat, progress, log, checkpoint, complete, fail, cancelled, paused, release, report,
+    ],
+    tags=["agents"],
+)  # fmt: skip

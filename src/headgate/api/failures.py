@@ -1,0 +1,29 @@
+"""How many wrong keys came from each address lately."""
+
+from collections import OrderedDict
+
+from headgate.outside import monotonic
+
+ALLOWED = 20.0
+FORGIVEN_PER_SECOND = 1 / 3
+MOST_ADDRESSES = 10_000
+
+
+class Failures:
+    """A leaky count per address: so many at once, and one more every three seconds."""
+
+    def __init__(self) -> None:
+        self._counts: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def too_many(self, address: str) -> bool:
+        return self._count(address) >= ALLOWED
+
+    def add(self, address: str) -> None:
+        self._counts[address] = min(self._count(address) + 1, ALLOWED + 1), monotonic()
+        self._counts.move_to_end(address)
+        if len(self._counts) > MOST_ADDRESSES:
+            self._counts.popitem(last=False)
+
+    def _count(self, address: str) -> float:
+        count, at = self._counts.get(address, (0.0, 0.0))
+        return max(0.0, count - (monotonic() - at) * FORGIVEN_PER_SECOND)

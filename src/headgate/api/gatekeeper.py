@@ -1,0 +1,275 @@
+"""Before any route: who may come in at all. Every answer has the request's id and the headers that keep it safe."""
+
+import ipaddress
+import logging
+import re
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+from litestar.enums import ScopeType
+from litestar.types import ASGIApp, Message, Receive, Scope, Send
+
+from headgate.api.failures import Failures
+from headgate.api.principal import ANYBODY, NOBODY, Principal, holder_of
+from headgate.api.problems import CODES, MEDIA, TITLES, TYPE, Problem
+from headgate.api.server import Server
+from headgate.api.signature import SCHEME, SignedRequest, is_signed, signature_in
+from headgate.core.errors import HeadgateError
+from headgate.core.keys import Key, matches, secret_key, understood
+from headgate.outside import new_ids, utc_now
+
+MOST_BODY_BYTES = 1024 * 1024
+ALWAYS_OPEN = frozenset({"/livez", "/readyz"})
+REQUEST_ID = b"x-request-id"
+# Only where the route has not said something else, as a page for people has to.
+SAFE = (
+    (b"cache-control", b"no-store"),
+    (b"content-security-policy", b"default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-content-type-options", b"nosniff"),
+)
+OURS = frozenset({"localhost"})
+NO_KEY = f"a key is needed, and it must be good: Authorization: Bearer hg_…, or a signature ({SCHEME})"
+NO_SIGNATURES = "signatures are off: the server has no HEADGATE_SECRET"
+log = logging.getLogger("headgate.api")
+_SHOWABLE = re.compile(r"[A-Za-z0-9._:/-]{1,128}")
+Headers = dict[bytes, bytes]
+
+
+class Turned(Exception):
+    """Who asks is turned away, with this status and these words."""
+
+    def __init__(self, status: int, detail: str, headers: Sequence[tuple[bytes, bytes]] = ()) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.detail = detail
+        self.headers = list(headers)
+
+
+class Gatekeeper:
+    """The outermost layer of the API."""
+
+    def __init__(self, inside: ASGIApp, server: Server) -> None:
+        self.inside = inside
+        self._server = server
+        self._keyring = server.keyring
+        self._secret = server.settings.secret
+        self._loopback = is_loopback(server.settings.host)
+        self._hosts = OURS | {name.strip().lower() for name in server.settings.hosts.split(",") if name.strip()}
+        self._failures = Failures()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != ScopeType.HTTP:
+            await send({"type": "websocket.close", "code": 1008, "reason": "there is nothing here"})
+            return
+        headers, repeated = _headers(scope)
+        said = headers.get(REQUEST_ID, b"").decode("latin-1")
+        request_id = said if _SHOWABLE.fullmatch(said) else new_ids(1)[0]
+        scope["state"]["request_id"] = request_id
+
+        async def answer(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = _safe(message.get("headers", []), request_id)
+            await send(message)
+
+        try:
+            who, receive = await self._let_in(scope, headers, repeated, receive)
+        except Turned as turned:
+            await _refuse(answer, request_id, turned.status, CODES[turned.status], turned.detail, turned.headers)
+        except HeadgateError as error:
+            await _refuse(answer, request_id, error.status, error.code, str(error), [(b"retry-after", b"1")])
+        else:
+            scope["state"]["principal"] = who
+            await self.inside(scope, receive, answer)
+
+    async def _let_in(
+        self, scope: Any, headers: Headers, repeated: set[bytes], receive: Receive
+    ) -> tuple[Principal, Receive]:
+        if scope["path"] in ALWAYS_OPEN:
+            return NOBODY, receive
+        if self._loopback and not await self._keyring.exist():
+            self._check_neighbour(scope, headers, repeated)
+            return ANYBODY, receive
+        address = address_of(scope)
+        limited = self._failures.too_many(address)
+        key = None
+        if not repeated & {b"authorization", b"host"}:
+            key, receive = await self._key(scope, headers, receive, limited)
+        if key is None:
+            self._failures.add(address)
+            if limited:
+                raise Turned(429, "too many wrong keys from this address", [(b"retry-after", b"60")])
+            raise Turned(401, NO_KEY, [(b"www-authenticate", b"Bearer")])
+        self._keyring.note_use(key)
+        return holder_of(key), receive
+
+    # A server without keys, for the people at this machine
+
+    def _check_neighbour(self, scope: Any, headers: Headers, repeated: set[bytes]) -> None:
+        """No page of another site may drive us through the browser of whoever sits here."""
+        host = headers.get(b"host", b"").decode("latin-1").lower()
+        if b"host" in repeated or not self._is_ours(name_in(host)):
+            raise Turned(
+                403, "a server without keys answers only under this machine's own names (or those in HEADGATE_HOSTS)"
+            )
+        if _from_elsewhere(scope, headers, host):
+            raise Turned(403, "a page of another site asks; a server without keys answers only its own")
+
+    def _is_ours(self, name: str) -> bool:
+        return name in self._hosts or _is_loopback_address(name)
+
+    # A server with keys
+
+    async def _key(self, scope: Any, headers: Headers, receive: Receive, limited: bool) -> tuple[Key | None, Receive]:
+        """The key that the request carries, or is signed with; None if it is not good."""
+        scheme, _, said = headers.get(b"authorization", b"").decode("latin-1").strip().partition(" ")
+        if scheme.lower() == "bearer":
+            return await self._carried(said.strip(), limited), receive
+        if scheme.upper() == SCHEME:
+            return await self._signed(said, scope, headers, receive, limited)
+        return None, receive
+
+    async def _carried(self, text: str, limited: bool) -> Key | None:
+        read = understood(text)
+        if read is None:
+            return None
+        key_id, secret = read
+        key = await self._keyring.get(key_id, only_known=limited)
+        return key if key is not None and matches(secret, key) and key.lives(utc_now()) else None
+
+    async def _signed(
+        self, said: str, scope: Any, headers: Headers, receive: Receive, limited: bool
+    ) -> tuple[Key | None, Receive]:
+        if not self._secret:
+            raise Turned(401, NO_SIGNATURES, [(b"www-authenticate", b"Bearer")])
+        claimed = signature_in(said)
+        if claimed is None or not claimed.is_fresh(utc_now()):
+            return None, receive
+        key = await self._keyring.get(claimed.key_id, only_known=limited)
+        if key is None or not key.lives(utc_now()):
+            return None, receive
+        body = await _body(headers, receive)
+        request = SignedRequest(
+            scope["method"], _path(scope), scope["query_string"].decode("latin-1"),
+            headers.get(b"host", b"").decode("latin-1"), body,
+        )  # fmt: skip
+        if not is_signed(secret_key(self._secret, key.id, key.digest), request, claimed):
+            return None, receive
+        if not await self._server.aside(self._server.store.take_nonce, key.id, claimed.nonce):
+            return None, receive
+        return key, _again(body, receive)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach what listens there; any name but `localhost` may be anybody's."""
+    return host.lower() in OURS or _is_loopback_address(host)
+
+
+def _is_loopback_address(said: str) -> bool:
+    try:
+        return ipaddress.ip_address(said).is_loopback
+    except ValueError:
+        return False
+
+
+def name_in(host: str) -> str:
+    """The name in a Host header, without its port."""
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0]
+
+
+def address_of(scope: Any) -> str:
+    """Whose failures are counted together: an IPv4 address, or the network of an IPv6 one."""
+    said = str((scope.get("client") or ("",))[0])
+    try:
+        address = ipaddress.ip_address(said)
+    except ValueError:
+        return said
+    return said if address.version == 4 else str(ipaddress.ip_network(f"{said}/64", strict=False))
+
+
+def _from_elsewhere(scope: Any, headers: Headers, host: str) -> bool:
+    """Whether a browser sends this for a page that is not ours. Programs say neither of the two headers."""
+    site = headers.get(b"sec-fetch-site")
+    if site is not None:
+        return site not in (b"same-origin", b"none") and not _is_link(scope, headers)
+    origin = headers.get(b"origin")
+    return origin is not None and urlsplit(origin.decode("latin-1").lower()).netloc != host
+
+
+def _is_link(scope: Any, headers: Headers) -> bool:
+    """Somebody follows a link to a page of the console: it is shown to them, and the other site learns nothing."""
+    return (
+        scope["method"] == "GET"
+        and headers.get(b"sec-fetch-mode") == b"navigate"
+        and headers.get(b"sec-fetch-dest") == b"document"
+        and not scope["path"].lstrip("/").startswith("api")
+    )
+
+
+def _headers(scope: Any) -> tuple[Headers, set[bytes]]:
+    """The headers by name, and the names that were said more than once."""
+    found: Headers = {}
+    repeated: set[bytes] = set()
+    for name, value in scope["headers"]:
+        if name in found:
+            repeated.add(name)
+        found[name] = value
+    return found, repeated
+
+
+def _safe(headers: Any, request_id: str) -> list[tuple[bytes, bytes]]:
+    said = [*headers]
+    names = {name.lower() for name, _ in said}
+    said += [(name, value) for name, value in SAFE if name not in names]
+    said.append((REQUEST_ID, request_id.encode()))
+    return said
+
+
+async def _refuse(
+    send: Send, request_id: str, status: int, code: str, detail: str, headers: Sequence[tuple[bytes, bytes]] = ()
+) -> None:
+    problem = Problem(TYPE + code, TITLES[status], status, detail, request_id)
+    body = msgspec.json.encode(problem)
+    said = [(b"content-type", MEDIA.encode()), (b"content-length", str(len(body)).encode()), *headers]
+    await send({"type": "http.response.start", "status": status, "headers": said})
+    await send({"type": "http.response.body", "body": body, "more_body": False})
+
+
+def _path(scope: Any) -> str:
+    raw: bytes = scope.get("raw_path") or scope["path"].encode()
+    return raw.partition(b"?")[0].decode("latin-1")
+
+
+async def _body(headers: Headers, receive: Receive) -> bytes:
+    """The whole body: only then can it be known whether it was signed."""
+    parts = bytearray()
+    more = True
+    while more:
+        message: Any = await receive()
+        if message["type"] != "http.request":
+            raise Turned(400, "the request ended before its body did")
+        parts += message.get("body", b"")
+        more = message.get("more_body", False)
+        if len(parts) > MOST_BODY_BYTES:
+            raise Turned(413, f"a body has at most {MOST_BODY_BYTES} bytes")
+    return bytes(parts)
+
+
+def _again(body: bytes, receive: Receive) -> Receive:
+    """The body that was read, for who reads it next."""
+    told = False
+
+    async def receive_again() -> Any:
+        nonlocal told
+        if told:
+            return await receive()
+        told = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return receive_again

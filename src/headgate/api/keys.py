@@ -1,0 +1,120 @@
+"""`/api/keys`: who may come in."""
+
+from datetime import datetime
+from functools import partial
+from typing import Annotated, Literal
+
+import msgspec
+from litestar import Router, delete, get, post
+from litestar.params import PathParameter, QueryParameter
+from msgspec import UNSET, UnsetType
+
+from headgate.api.principal import Principal, Role
+from headgate.api.problems import documented
+from headgate.api.server import Server
+from headgate.api.shapes import INT64, Name, Whole
+from headgate.core.errors import Invalid
+from headgate.core.keys import ROLES, Key, secret_key
+from headgate.outside import utc_now
+
+RoleWord = Literal["read", "submit", "agent", "operator", "admin"]
+KeyId = Annotated[int, PathParameter(description="The key's id.", ge=1, le=INT64)]
+Cursor = Annotated[int | None, QueryParameter(description="`next_cursor` of the page before.", ge=1, le=INT64)]
+Limit = Annotated[int, QueryParameter(description="How many at most.", ge=1, le=200)]
+
+
+class NewKeyIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """A key to be made: of one tenant, or of none and so of all."""
+
+    name: Name
+    role: RoleWord
+    tenant_id: Whole | None = None
+    expires_at: datetime | None = None
+
+
+class KeyOut(msgspec.Struct, kw_only=True):
+    """A key, without its secret, which is nowhere."""
+
+    id: int
+    name: str
+    role: RoleWord
+    tenant_id: int | None
+    access_key: str
+    created_at: datetime
+    created_by: str
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    last_used_at: datetime | None
+
+
+class NewKeyOut(KeyOut, kw_only=True):
+    """A new key with its secrets, shown this once. `secret_key` is there if the server has a HEADGATE_SECRET."""
+
+    key: str
+    secret_key: str | UnsetType = UNSET
+
+
+class KeyPage(msgspec.Struct):
+    items: list[KeyOut]
+    next_cursor: int | None
+
+
+@post(
+    "/",
+    summary="Make a key",
+    responses=documented(413, 415, 507),
+    opt={"role": Role.ADMIN},
+    description="Its secrets are shown this once. From the first key on, nobody comes in without one.",
+)
+async def make_key(data: NewKeyIn, server: Server, who: Principal) -> NewKeyOut:
+    tenant_id = data.tenant_id if who.tenant_id is None else who.tenant(data.tenant_id)
+    if data.expires_at is not None and (data.expires_at.tzinfo is None or data.expires_at <= utc_now()):
+        raise Invalid("expires_at is a time ahead, with a time zone")
+    add = partial(
+        server.store.add_key, data.name, ROLES[data.role], tenant_id=tenant_id, expires_at=data.expires_at,
+        actor=who.actor,
+    )  # fmt: skip
+    key, text = await server.aside(add)
+    server.keyring.forget()
+    secret = server.settings.secret
+    return NewKeyOut(
+        **msgspec.structs.asdict(shown(key)),
+        key=text,
+        secret_key=secret_key(secret, key.id, key.digest) if secret else UNSET,
+    )
+
+
+@get("/", summary="List keys, newest first", responses=documented(), opt={"role": Role.ADMIN})
+async def list_keys(server: Server, who: Principal, cursor: Cursor = None, limit: Limit = 50) -> KeyPage:
+    found = await server.aside(partial(server.store.keys, who.tenant_id, cursor=cursor, limit=limit))
+    return KeyPage([shown(key) for key in found], found[-1].id if len(found) == limit else None)
+
+
+@delete(
+    "/{key_id:int}",
+    summary="End a key",
+    responses=documented(404),
+    opt={"role": Role.ADMIN},
+    description="For good; every server refuses it within seconds.",
+)
+async def revoke_key(key_id: KeyId, server: Server, who: Principal) -> None:
+    await server.aside(partial(server.store.revoke_key, key_id, tenant_id=who.tenant_id, actor=who.actor))
+    server.keyring.forget()
+
+
+def shown(key: Key) -> KeyOut:
+    return KeyOut(
+        id=key.id,
+        name=key.name,
+        role=key.role.word,  # type: ignore[arg-type]
+        tenant_id=key.tenant_id,
+        access_key=key.access_key,
+        created_at=key.created_at,
+        created_by=key.created_by,
+        expires_at=key.expires_at,
+        revoked_at=key.revoked_at,
+        last_used_at=key.last_used_at,
+    )
+
+
+routes = Router("/api/keys", route_handlers=[make_key, list_keys, revoke_key], tags=["keys"])

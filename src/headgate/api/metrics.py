@@ -1,0 +1,165 @@
+"""`/metrics` for Prometheus. Nothing in it names a tenant."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from litestar import Response, Router, get
+from litestar.types import ASGIApp, Message, Receive, Send
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+
+from headgate.api.principal import Principal, Role
+from headgate.api.problems import documented
+from headgate.api.server import Server
+from headgate.api.tally import Histogram, Tally
+from headgate.core.states import HELD
+from headgate.outside import monotonic, utc_now
+from headgate.store.base import Store
+
+NO_ROUTE = "none"  # what is asked for and not there has one name, or whoever asks could make names without end
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+METHODS = SAFE_METHODS | {"POST", "PUT", "DELETE", "PATCH"}
+
+
+@get(
+    "/",
+    summary="Metrics for Prometheus",
+    media_type=CONTENT_TYPE_PLAIN_0_0_4,
+    responses=documented(),
+    opt={"role": Role.READ},
+    description=(
+        "`tasks_*` are counted from the audit, whichever process did it, since this server began: of several servers "
+        "take the highest, not the sum. `tasks_events_processed_total` and `headgate_http_*` are this server's own."
+    ),
+)
+async def metrics(server: Server, who: Principal) -> Response[bytes]:
+    text = await server.aside(exposition, server.store, server.tally, server.live.bus.listeners)
+    return Response(text, media_type=CONTENT_TYPE_PLAIN_0_0_4)
+
+
+routes = Router("/metrics", route_handlers=[metrics], tags=["system"])
+
+
+def exposition(store: Store, tally: Tally, listeners: int) -> bytes:
+    """Everything as it stands, in Prometheus' text format."""
+    tally.catch_up()
+    registry = CollectorRegistry()
+    registry.register(_Found([*_of_tasks(tally), *_of_queue(store), *_of_process(tally, listeners)]))
+    return generate_latest(registry)
+
+
+class _Found:
+    def __init__(self, found: list[Metric]) -> None:
+        self._found = found
+
+    def collect(self) -> Iterable[Metric]:
+        return self._found
+
+
+def _of_tasks(tally: Tally) -> Iterator[Metric]:
+    yield _counter("tasks_submitted", "Tasks submitted.", ["taskType"], tally.submitted)
+    yield _histogram(
+        "tasks_execution_seconds", "How long executions took, by how they ended.", ["taskType", "status"],
+        tally.executions,
+    )  # fmt: skip
+    yield _counter("tasks_retries", "Failures after which a task runs again.", ["taskType"], tally.retries)
+    yield _counter("tasks_dlq_entered", "Tasks that gave up and wait for a person.", ["taskType"], tally.dead)
+    yield _counter("tasks_events_published", "Events written to the feed.", ["eventType"], tally.published)
+    yield _counter("tasks_state_db_updates", "Writes to tasks in the store.", ["operation"], tally.updates)
+
+
+def _of_process(tally: Tally, listeners: int) -> Iterator[Metric]:
+    yield _counter(
+        "tasks_events_processed", "Events given to listeners of this server.", ["listenerName", "eventType"],
+        tally.processed,
+    )  # fmt: skip
+    yield _gauge("headgate_event_listeners", "Clients that listen to this server's events.", [], {(): listeners})
+    about = ["method", "route", "status"]
+    yield _counter("headgate_http_requests", "Requests answered by this server.", about, tally.requests)
+    yield _histogram(
+        "headgate_http_request_seconds", "Time to the first byte of an answer.", ["method", "route"], tally.answers
+    )  # fmt: skip
+
+
+def _of_queue(store: Store) -> Iterator[Metric]:
+    now = utc_now()
+    depth: dict[tuple[str, str], int] = {}
+    oldest: dict[tuple[str, str], float] = {}
+    running: dict[tuple[str], int] = defaultdict(int)
+    for count in store.counts():
+        depth[count.lane, count.status.value] = count.count
+        if count.oldest is not None:
+            oldest[count.lane, count.status.value] = max((now - count.oldest).total_seconds(), 0.0)
+        if count.status in HELD:
+            running[count.lane,] += count.count
+    lanes = store.lanes()
+    limited = {(lane.name,): lane.capacity for lane in lanes if lane.capacity is not None}
+    yield _gauge(
+        "headgate_queue_depth", "Tasks that have not ended: what runs is counted now, the rest as last sampled.",
+        ["lane", "status"], depth,
+    )  # fmt: skip
+    yield _gauge("headgate_queue_oldest_seconds", "Age of the oldest of them.", ["lane", "status"], oldest)
+    held = {(lane.name,): running[lane.name,] for lane in lanes}
+    yield _gauge("headgate_lane_running", "Tasks that hold a place in a lane.", ["lane"], held)
+    yield _gauge("headgate_lane_capacity", "How many may; a lane without a limit has none.", ["lane"], limited)
+    free = {lane: max(capacity - running[lane], 0) for lane, capacity in limited.items()}
+    yield _gauge("headgate_lane_room", "How many more may.", ["lane"], free)
+    paused = {(lane.name,): int(lane.paused) for lane in lanes}
+    yield _gauge("headgate_lane_paused", "1 while nothing of a lane may start.", ["lane"], paused)
+    yield _gauge("headgate_paused", "1 while nothing may start at all.", [], {(): int(store.everything_paused())})
+    alive = [worker for worker in store.workers() if worker.lease_until > now]
+    kinds = {("worker",): 0, ("agent",): 0}
+    for worker in alive:
+        kinds["worker" if worker.agent_id is None else "agent",] += 1
+    yield _gauge("headgate_workers_alive", "Workers and agents with a lease.", ["kind"], kinds)
+
+
+def _labels(key: Any) -> list[str]:
+    return [str(part) for part in key] if isinstance(key, tuple) else [str(key)]
+
+
+def _counter(name: str, about: str, labels: list[str], values: Mapping[Any, int]) -> Metric:
+    family = CounterMetricFamily(name, about, labels=labels)
+    for key, value in dict(values).items():
+        family.add_metric(_labels(key), value)
+    return family
+
+
+def _gauge(name: str, about: str, labels: list[str], values: Mapping[Any, float]) -> Metric:
+    family = GaugeMetricFamily(name, about, labels=labels)
+    for key, value in values.items():
+        family.add_metric(_labels(key), value)
+    return family
+
+
+def _histogram(name: str, about: str, labels: list[str], values: Mapping[Any, Histogram]) -> Metric:
+    family = HistogramMetricFamily(name, about, labels=labels)
+    for key, each in dict(values).items():
+        family.add_metric(_labels(key), each.buckets(), each.total)
+    return family
+
+
+def measured(app: ASGIApp, server: Server) -> ASGIApp:
+    """The app, with what it answers counted, and the listeners woken after what may have changed something."""
+
+    async def middleware(scope: Any, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await app(scope, receive, send)
+            return
+        began = monotonic()
+        method = str(scope["method"])
+
+        async def answer(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                route = str(scope.get("path_template") or NO_ROUTE)
+                said = method if method in METHODS else "other"
+                server.tally.answered(said, route, message["status"], monotonic() - began)
+                if method not in SAFE_METHODS:
+                    server.live.bus.wake()
+            await send(message)
+
+        await app(scope, receive, answer)
+
+    return middleware

@@ -1,0 +1,38 @@
+"""Who asks: a key's name, its tenant and its role; on an open server on this machine, the person at it."""
+
+from dataclasses import dataclass
+
+from litestar.exceptions import PermissionDeniedException
+
+from headgate.core.keys import Key
+from headgate.core.keys import Role as Role
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Somebody, with what they may see and do. `tenant_id` None: every tenant's."""
+
+    name: str
+    tenant_id: int | None
+    role: Role
+
+    @property
+    def actor(self) -> str:
+        """As the audit names them."""
+        return self.name
+
+    def tenant(self, asked: int | None) -> int:
+        """The tenant that something new belongs to: the key's own; another one's is refused."""
+        if self.tenant_id is None:
+            return asked or 0
+        if asked not in (None, self.tenant_id):
+            raise PermissionDeniedException("the key is another tenant's")
+        return self.tenant_id
+
+
+ANYBODY = Principal("person", None, Role.ADMIN)
+NOBODY = Principal("nobody", None, Role.READ)  # who asks whether the server lives
+
+
+def holder_of(key: Key) -> Principal:
+    return Principal(f"key:{key.id} {key.name}", key.tenant_id, key.role)

@@ -1,0 +1,167 @@
+"""`/api/queue`: the lanes as a whole, in the words of the request queue."""
+
+import logging
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from datetime import datetime
+from functools import partial
+from typing import Annotated, Any, Literal
+
+import msgspec
+from litestar import Request, Router, get, post
+from litestar.params import QueryParameter
+
+from headgate.api.principal import Principal, Role
+from headgate.api.problems import documented
+from headgate.api.server import Server
+from headgate.core.errors import HeadgateError, Invalid, NotFound
+from headgate.core.states import word
+from headgate.outside import utc_now
+from headgate.packs.media.lanes import COOKIE, LANES, NAMES, NO_COOKIE
+from headgate.packs.media.setup import set_up
+from headgate.store.base import Store
+from headgate.store.catalog import MAX_CAPACITY
+
+ALL = "all"
+EXACT_UP_TO = 10_000
+VIEW = "C"
+log = logging.getLogger("headgate.api")
+
+Scope = Annotated[
+    str,
+    QueryParameter(
+        name="scope", description="`all`, or a lane: `requires_cookie`, `no_cookie`, …", min_length=1, max_length=255
+    ),
+]
+Room = Annotated[int | None, QueryParameter(description="How many of the lane may run at once.", ge=0, le=MAX_CAPACITY)]
+
+
+class Channels(msgspec.Struct):
+    queued_cookie: int
+    queued_nocookie: int
+
+
+class QueueStats(msgspec.Struct):
+    """Every lane by its name. `capacity` null: no limit. What runs is counted now, what is queued at `as_of`."""
+
+    capacity: dict[str, int | None]
+    running: dict[str, int]
+    queued: dict[str, int]
+    paused: dict[str, bool]
+    counts_by_channel: Channels
+    as_of: datetime
+
+
+async def prepare(server: Server) -> None:
+    """Make the request queue's types and lanes, at the start. A store that is away or not ready keeps nobody out."""
+    for lane in LANES:
+        lane.capacity(os.environ)  # what cannot be meant is said now
+    try:
+        await server.aside(set_up, server.store, os.environ)
+        await server.aside(server.tally.begin)
+    except Exception as error:
+        log.warning("the request queue's types and lanes were not made: %s", error)
+
+
+@get("/stats", summary="How full the lanes are", responses=documented(), opt={"role": Role.READ})
+async def stats(server: Server, who: Principal) -> QueueStats:
+    return await server.aside(queue_stats, server.store)
+
+
+def queue_stats(store: Store) -> QueueStats:
+    """The lanes as they stand; what is queued is counted anew as long as that is quickly done."""
+    counts = store.counts()
+    if sum(count.count for count in counts) <= EXACT_UP_TO:
+        with suppress(HeadgateError):  # if it cannot be written: as last counted
+            store.take_sample()
+        counts = store.counts()
+    lanes = store.lanes()
+    running = {lane.name: 0 for lane in lanes} | {COOKIE: 0, NO_COOKIE: 0}
+    queued = dict(running)
+    for count in counts:
+        said = word(VIEW, count.status)
+        if said in ("running", "queued"):
+            told = running if said == "running" else queued
+            told[count.lane] = told.get(count.lane, 0) + count.count
+    return QueueStats(
+        capacity={lane.name: lane.capacity for lane in lanes},
+        running=running,
+        queued=queued,
+        paused={ALL: store.everything_paused()} | {lane.name: lane.paused for lane in lanes},
+        counts_by_channel=Channels(queued[COOKIE], queued[NO_COOKIE]),
+        as_of=min((count.as_of for count in counts if count.as_of is not None), default=utc_now()),
+    )
+
+
+@post("/pause", summary="Let nothing more start", status_code=200, responses=documented(404, 507),
+      opt={"role": Role.OPERATOR})  # fmt: skip
+async def pause(server: Server, who: Principal, which: Scope = ALL) -> QueueStats:
+    return await server.aside(_hold, server.store, who, "pause_lane", which)
+
+
+@post("/resume", summary="Let what was paused start again", status_code=200, responses=documented(404, 507),
+      opt={"role": Role.OPERATOR})  # fmt: skip
+async def resume(server: Server, who: Principal, which: Scope = ALL) -> QueueStats:
+    return await server.aside(_hold, server.store, who, "resume_lane", which)
+
+
+def _hold(store: Store, who: Principal, act: Literal["pause_lane", "resume_lane"], scope: str) -> QueueStats:
+    """Pause or resume. Whoever resumes everything means the queue's own lanes too; other lanes keep their pause."""
+    if scope != ALL:
+        _check_lanes(store, [scope])
+    change = partial(getattr(store, act), actor=who.actor)
+    change(None if scope == ALL else scope)
+    if scope == ALL and act == "resume_lane":
+        for lane in NAMES:
+            change(lane)
+    return queue_stats(store)
+
+
+@post(
+    "/capacity",
+    summary="Say how many of a lane may run at once",
+    status_code=200,
+    responses=documented(404, 507),
+    opt={"role": Role.OPERATOR},
+    description="Any lane by its name: `?requires_cookie=1&no_cookie=2`. At once, without a restart.",
+)
+async def capacity(
+    request: Request[Any, Any, Any],
+    server: Server,
+    who: Principal,
+    requires_cookie: Room = None,
+    no_cookie: Room = None,
+) -> QueueStats:
+    wanted = _capacities(request.query_params.multi_items())
+    return await server.aside(_set_capacities, server.store, who, wanted)
+
+
+def _capacities(asked: Iterable[tuple[str, str]]) -> dict[str, int]:
+    wanted: dict[str, int] = {}
+    for lane, said in asked:
+        if lane in wanted:
+            raise Invalid(f"{lane} is there twice")
+        if not (said.isascii() and said.isdigit() and int(said) <= MAX_CAPACITY):
+            raise Invalid(f"{lane}: a capacity is a whole number from 0 to {MAX_CAPACITY}")
+        wanted[lane] = int(said)
+    if not wanted:
+        raise Invalid("say which lane: ?requires_cookie=1&no_cookie=2")
+    return wanted
+
+
+def _set_capacities(store: Store, who: Principal, wanted: dict[str, int]) -> QueueStats:
+    _check_lanes(store, wanted)
+    for lane, most in wanted.items():
+        store.set_capacity(lane, most, actor=who.actor)
+    return queue_stats(store)
+
+
+def _check_lanes(store: Store, names: Any) -> None:
+    there = {lane.name for lane in store.lanes()}
+    for name in names:
+        if name not in there:
+            raise NotFound(f"no lane {name}; there is {', '.join(sorted(there))}")
+
+
+routes = Router("/api/queue", route_handlers=[stats, pause, resume, capacity], tags=["queue"])

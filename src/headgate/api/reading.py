@@ -1,0 +1,111 @@
+"""What a request says, taken at its word: nothing is bent until it fits, nothing is passed over in silence."""
+
+import json
+from typing import Any
+
+import msgspec
+from litestar import Request
+from litestar.connection import ASGIConnection
+from litestar.exceptions import ClientException, HTTPException
+from litestar.handlers import BaseRouteHandler, HTTPRouteHandler
+
+from headgate.core.errors import Invalid, NotFound
+
+JSON = "application/json"
+_ANYTHING: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
+_KNOWN = "known query parameters"
+
+
+class UnsupportedMediaType(HTTPException):
+    status_code = 415
+
+
+class JsonRequest(Request[Any, Any, Any]):
+    """A request whose body is JSON and exactly what its route takes.
+
+    The framework's own would read the text "5" as a number, and of a name that is there twice the last one.
+    """
+
+    async def json(self) -> Any:
+        field = self.route_handler.parsed_data_field
+        return read(await self.body(), self.headers, Any if field is None else field.annotation)
+
+
+def read(body: bytes, headers: Any, kind: Any) -> Any:
+    """A body as `kind`; `Invalid`, or an error of the framework's, if that is not what it is."""
+    said, _, about = headers.get("content-type", "").partition(";")
+    if said.strip().lower() != JSON or headers.get("content-encoding", "identity") != "identity":
+        raise UnsupportedMediaType(f"a body is {JSON}, and not compressed")
+    if "charset" in about.lower() and "utf-8" not in about.lower():
+        raise UnsupportedMediaType("a body is in UTF-8")
+    try:
+        value = _ANYTHING.decode(body)
+    except msgspec.ValidationError as error:  # a number that no computer can hold
+        raise Invalid(str(error)) from None
+    except RecursionError:
+        raise Invalid("the body is nested too deeply") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ClientException(f"the body is not JSON: {error}") from None
+    if _names_in(value) != body.count(b":"):  # else there is no colon but behind a name, and no name twice
+        _refuse_twice(body)
+    try:
+        return msgspec.convert(value, kind, strict=True)
+    except msgspec.ValidationError as error:
+        raise Invalid(str(error)) from None
+
+
+def _names_in(value: Any) -> int:
+    names, level = 0, [value]
+    while level:
+        item = level.pop()
+        if isinstance(item, dict):
+            names += len(item)
+            level.extend(item.values())
+        elif isinstance(item, list):
+            level.extend(item)
+    return names
+
+
+def _refuse_twice(body: bytes) -> None:
+    json.loads(body, object_pairs_hook=_object)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise Invalid(f"the body holds {twice!r} twice")
+    return found
+
+
+def asks_only_what_is_known(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
+    """Refuse a query parameter that the route does not have, a second one where it has one, an id that is none.
+
+    A route that takes the whole request, or the whole query, sees to that itself.
+    """
+    path = connection.scope["path"].split("/")
+    for number in connection.path_params.values():
+        if isinstance(number, int) and str(number) not in path:
+            raise NotFound("a number in a path is written in plain digits")  # Python reads more as one: +1, 1_0, ١
+    asked = connection.query_params
+    if not asked or not isinstance(handler, HTTPRouteHandler):
+        return
+    known = _known(connection, handler)
+    if known is None:
+        return
+    for name in asked:
+        if name not in known:
+            raise Invalid(f"no query parameter {name!r}; there is {', '.join(sorted(known)) or 'none'}")
+        if not known[name] and len(asked.getall(name)) > 1:
+            raise Invalid(f"the query parameter {name!r} is there twice")
+
+
+def _known(connection: ASGIConnection[Any, Any, Any, Any], handler: HTTPRouteHandler) -> dict[str, bool] | None:
+    """The route's query parameters, with whether each may be there several times; None: any."""
+    if _KNOWN not in handler.opt:
+        model = handler.create_kwargs_model(dict.fromkeys(connection.path_params))  # type: ignore[arg-type]
+        taken = {each.field_alias: each.is_sequence for each in model.expected_query_params}
+        handler.opt[_KNOWN] = None if {"request", "query"} & handler.parsed_fn_signature.parameters.keys() else taken
+    found: dict[str, bool] | None = handler.opt[_KNOWN]
+    return found

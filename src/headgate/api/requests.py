@@ -1,0 +1,383 @@
+"""`/api/requests`: the request queue. A request is a task in one of its lanes; states are in the queue's own words."""
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from heapq import merge
+from itertools import islice
+from typing import Annotated, Any, Literal
+
+import msgspec
+from litestar import Response, Router, get, post
+from litestar.openapi.datastructures import ResponseSpec
+from litestar.params import HeaderParameter, PathParameter, QueryParameter
+from litestar.response import Stream
+from msgspec import Meta
+
+from headgate.api.feed import Kind, subscription_of
+from headgate.api.principal import Principal, Role
+from headgate.api.problems import documented
+from headgate.api.queue import VIEW, QueueStats, queue_stats
+from headgate.api.server import Server
+from headgate.api.shapes import INT64, Whole, text_of
+from headgate.api.stream import MEDIA, From, Resume, streamed
+from headgate.core.errors import Invalid, NotFound
+from headgate.core.states import FINAL, State, meaning, word
+from headgate.core.task import DEFAULT_PRIORITY, NewTask, Task
+from headgate.events.bus import Told
+from headgate.outside import monotonic
+from headgate.packs.media.lanes import COOKIE, NAMES, lane_for
+from headgate.store.base import Store
+from headgate.store.feed import Cursor
+from headgate.store.reports import MOST_PER_PAGE, Filter
+from headgate.store.tasks import Idempotency
+
+SYNC_SECONDS = 30.0
+LONGEST_WAIT = 300.0
+FIRST_LOOK, LONGEST_LOOK = 0.01, 0.25
+FARTHEST = 10_000
+ENDED = FINAL | {State.DEAD, State.NOTIFYING}
+
+RequestType = Literal["expected_total", "parse", "list_fetch", "download"]
+Status = Literal["queued", "running", "paused", "done", "failed", "canceled"]
+Lane = Literal["requires_cookie", "no_cookie"]
+RequestId = Annotated[int, PathParameter(description="The request's id.", ge=1, le=INT64)]
+Key = Annotated[
+    str | None,
+    HeaderParameter(
+        name="Idempotency-Key", description="The same key makes nothing twice.", min_length=1, max_length=255
+    ),
+]
+
+
+class RequestIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """A request to be made. A download always takes the cookie's lane; requests of one subscription run in turn."""
+
+    type: RequestType
+    subscription_id: Annotated[int, Meta(ge=0, le=INT64)] | None = None
+    url: Annotated[str, Meta(max_length=4096)] | None = None
+    requires_cookie: bool | None = None
+    ua_profile: Literal["desktop", "mobile", "alt"] | None = None
+    priority: Whole = DEFAULT_PRIORITY
+    max_attempts: Annotated[int, Meta(ge=1, le=1000)] | None = None
+
+    def wish(self, tenant_id: int) -> NewTask:
+        requires_cookie = self.type == "download" or bool(self.requires_cookie)
+        ext = {
+            "subscription_id": self.subscription_id,
+            "url": self.url,
+            "requires_cookie": requires_cookie,
+            "ua_profile": "desktop" if requires_cookie else self.ua_profile,
+        }
+        return NewTask(
+            type=self.type,
+            ext=text_of(ext),
+            tenant_id=tenant_id,
+            lane=lane_for(requires_cookie),
+            priority=self.priority,
+            mutex=None if self.subscription_id is None else f"subscription:{self.subscription_id}",
+            max_error_count=None if self.max_attempts is None else self.max_attempts - 1,
+        )
+
+
+class RequestJob(msgspec.Struct, kw_only=True):
+    """A request as it stands. `attempts` counts starts; `ua_profile` null: whichever is next."""
+
+    id: int
+    type: str
+    subscription_id: int | None
+    url: str | None
+    requires_cookie: bool
+    ua_profile: str | None
+    status: Status
+    priority: int
+    attempts: int
+    max_attempts: int
+    last_error: str | None
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    lane: str
+    progress: Any
+    result: Any
+
+
+class RequestPage(msgspec.Struct):
+    """Requests, newest first; `next_cursor` is null at the end."""
+
+    items: list[RequestJob]
+    next_cursor: int | None
+    page: int
+    size: int
+
+
+class RequestEvent(msgspec.Struct, rename={"before": "from", "after": "to"}):
+    """Something that happened to a request; states in the queue's words."""
+
+    id: int
+    request_id: int
+    type: str
+    lane: str
+    subscription_id: int | None
+    kind: str
+    before: str | None
+    after: str | None
+    at: datetime
+    actor: str
+    detail: str | None
+
+
+class Reason(msgspec.Struct, forbid_unknown_fields=True):
+    reason: Annotated[str, Meta(max_length=255)] = ""
+
+
+class Nothing(msgspec.Struct, forbid_unknown_fields=True):
+    """A body may be left out."""
+
+
+class Priority(msgspec.Struct, forbid_unknown_fields=True):
+    """Without a number: to the head of its lane."""
+
+    priority: Whole | None = None
+
+
+def job(task: Task, store: Store) -> RequestJob:
+    """A task as a request."""
+    ext = json.loads(task.ext)
+    said = ext if isinstance(ext, dict) else {}
+    retries = store.type_of(task.type).retry.retries if task.max_error_count is None else task.max_error_count
+    status: Any = word(VIEW, task.status, task.error_count)
+    return RequestJob(
+        id=task.id,
+        type=task.type,
+        subscription_id=subscription_of(task.ext),
+        url=_text(said.get("url")),
+        requires_cookie=task.lane == COOKIE,
+        ua_profile=_text(said.get("ua_profile")),
+        status=status,
+        priority=task.priority,
+        attempts=task.attempt,
+        max_attempts=retries + 1,
+        last_error=task.error_info,
+        created_at=task.create_date,
+        started_at=task.started_at,
+        finished_at=task.finished_at,
+        lane=task.lane,
+        progress=None if task.progress is None else json.loads(task.progress),
+        result=None if task.result is None else json.loads(task.result),
+    )
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+# Making
+
+STILL_GOING = ResponseSpec(RequestJob, description="It has not ended when the time is up", generate_examples=False)
+
+
+@post(
+    "/enqueue",
+    summary="Enqueue a request",
+    responses=documented(404, 409, 413, 415, 507) | {202: STILL_GOING},
+    opt={"role": Role.SUBMIT},
+    description=(
+        "On disk when this answers 201. With `sync=true`, or `wait` seconds, it waits for the end and answers 201 with "
+        "the request as it ended, or 202 if it has not ended by then."
+    ),
+)
+async def enqueue(
+    data: RequestIn,
+    server: Server,
+    who: Principal,
+    key: Key = None,
+    sync: Annotated[bool, QueryParameter(description=f"Wait for the end, {SYNC_SECONDS:.0f} s at most.")] = False,
+    wait: Annotated[
+        float | None, QueryParameter(description="Seconds to wait for the end.", ge=0, le=LONGEST_WAIT)
+    ] = None,
+) -> Response[RequestJob]:
+    wish = data.wish(who.tenant(None))
+    once = None if key is None else Idempotency(key, hashlib.sha256(msgspec.json.encode(wish)).hexdigest())
+
+    def work() -> Task:
+        made = server.store.submit(wish, actor=who.actor, once=once)
+        return server.store.get(made.id)
+
+    task = await server.aside(work)
+    seconds = SYNC_SECONDS if sync and wait is None else wait
+    if seconds is None:
+        return Response(job(task, server.store), status_code=201)
+    task = await _ended(server, task, seconds)
+    return Response(job(task, server.store), status_code=201 if task.status in ENDED else 202)
+
+
+async def _ended(server: Server, task: Task, seconds: float) -> Task:
+    """The task when it has ended, or as it is when the time is up or the server stops."""
+    end, pause = monotonic() + seconds, FIRST_LOOK
+    while task.status not in ENDED and (left := end - monotonic()) > 0 and not server.stopping.is_set():
+        await asyncio.sleep(min(pause, left))
+        pause = min(pause * 1.5, LONGEST_LOOK)
+        task = await server.aside(server.store.get, task.id)
+    return task
+
+
+# Looking
+
+
+@get("/", summary="List requests, newest first", responses=documented(), opt={"role": Role.READ})
+async def list_requests(
+    server: Server,
+    who: Principal,
+    lane: Annotated[Lane | None, QueryParameter()] = None,
+    status: Annotated[Status | None, QueryParameter()] = None,
+    type: Annotated[str | None, QueryParameter(max_length=255)] = None,
+    subscription_id: Annotated[int | None, QueryParameter(ge=0, le=INT64)] = None,
+    page: Annotated[int, QueryParameter(description="From 1.", ge=1, le=FARTHEST)] = 1,
+    size: Annotated[int, QueryParameter(description="How many at most.", ge=1, le=MOST_PER_PAGE)] = 50,
+    cursor: Annotated[
+        int | None, QueryParameter(description="`next_cursor` of the page before, in place of `page`.", ge=1, le=INT64)
+    ] = None,
+) -> RequestPage:
+    if page * size > FARTHEST:
+        raise Invalid(f"pages reach back {FARTHEST} requests; go on with cursor")
+    if cursor is not None and page != 1:
+        raise Invalid("give page or cursor, not both")
+    wanted = Filter(
+        tenant_id=who.tenant_id,
+        type=type,
+        status=None if status is None else tuple(state for state, _ in meaning(VIEW, status)),
+        mutex=None if subscription_id is None else f"subscription:{subscription_id}",
+    )
+    lanes = NAMES if lane is None else (lane,)
+
+    def work() -> RequestPage:
+        found = merge(
+            *(_all(server.store, replace(wanted, lane=name), cursor, size) for name in lanes),
+            key=lambda task: -task.id,
+        )
+        tasks = list(islice(found, (page - 1) * size, page * size + 1))
+        items = [job(task, server.store) for task in tasks[:size]]
+        return RequestPage(items, items[-1].id if len(tasks) > size else None, page, size)
+
+    return await server.aside(work)
+
+
+def _all(store: Store, wanted: Filter, cursor: int | None, size: int) -> Iterator[Task]:
+    """What a filter finds, page after page, as far as somebody reads on."""
+    while True:
+        page = store.find(wanted, cursor=cursor, limit=min(size + 1, MOST_PER_PAGE))
+        yield from page.items
+        if page.next_cursor is None:
+            return
+        cursor = page.next_cursor
+
+
+@get("/stats", summary="How full the lanes are: the same as /api/queue/stats", responses=documented(),
+     opt={"role": Role.READ})  # fmt: skip
+async def stats(server: Server, who: Principal) -> QueueStats:
+    return await server.aside(queue_stats, server.store)
+
+
+@get("/{request_id:int}", summary="Look a request up", responses=documented(404), opt={"role": Role.READ})
+async def get_request(request_id: RequestId, server: Server, who: Principal) -> RequestJob:
+    return await server.aside(lambda: job(_request(server.store, who, request_id), server.store))
+
+
+def _request(store: Store, who: Principal, request_id: int) -> Task:
+    task = store.get(request_id, who.tenant_id)
+    if task.lane not in NAMES:
+        raise NotFound(f"no task {request_id}")  # as if it were not there: it is none of this queue's
+    return task
+
+
+@get(
+    "/events",
+    summary="What happens to requests, live (server-sent events)",
+    media_type=MEDIA,
+    responses=documented(),
+    opt={"role": Role.READ},
+    description="As /api/events, of the request queue's lanes alone and in its words.",
+)
+async def events(
+    server: Server,
+    who: Principal,
+    last_event_id: Resume = None,
+    cursor: From = None,
+    lane: Annotated[Lane | None, QueryParameter()] = None,
+    type: Annotated[list[str] | None, QueryParameter(max_items=50)] = None,
+    subscription_id: Annotated[int | None, QueryParameter(ge=0, le=INT64)] = None,
+    request_id: Annotated[int | None, QueryParameter(ge=1, le=INT64)] = None,
+) -> Stream:
+    def wanted(told: Told[Cursor]) -> bool:
+        about: Kind | None = told.about
+        return (
+            about is not None
+            and about.lane in (NAMES if lane is None else (lane,))
+            and (type is None or about.type in type)
+            and subscription_id in (None, about.subscription_id)
+            and request_id in (None, told.event.task_id)
+        )
+
+    return await streamed(server, who, last_event_id or cursor, wanted, request_event)
+
+
+def request_event(told: Told[Cursor]) -> RequestEvent:
+    event, about = told.event, told.about
+    return RequestEvent(
+        event.id, event.task_id or 0, about.type, about.lane, about.subscription_id, event.kind, _said(event.before),
+        _said(event.after), event.at, event.actor, event.detail,
+    )  # fmt: skip
+
+
+def _said(state: str | None) -> str | None:
+    return None if state is None else word(VIEW, State(state))
+
+
+# Acting
+
+
+@post("/{request_id:int}/pause", summary="Hold a request", status_code=200, responses=documented(404, 409, 413, 415),
+      opt={"role": Role.OPERATOR})  # fmt: skip
+async def pause(request_id: RequestId, server: Server, who: Principal, data: Nothing | None = None) -> RequestJob:
+    return await _act(server, who, "pause", request_id)
+
+
+@post("/{request_id:int}/resume", summary="Let a paused request go on", status_code=200,
+      responses=documented(404, 409, 413, 415), opt={"role": Role.OPERATOR})  # fmt: skip
+async def resume(request_id: RequestId, server: Server, who: Principal, data: Nothing | None = None) -> RequestJob:
+    return await _act(server, who, "resume", request_id)
+
+
+@post("/{request_id:int}/cancel", summary="End a request early: a queued one at once, a running one by asking it",
+      status_code=200, responses=documented(404, 409, 413, 415), opt={"role": Role.OPERATOR})  # fmt: skip
+async def cancel(request_id: RequestId, server: Server, who: Principal, data: Reason | None = None) -> RequestJob:
+    return await _act(server, who, "cancel", request_id, reason=data.reason if data else "")
+
+
+@post("/{request_id:int}/prioritize", summary="Put a request first, or give it a priority", status_code=200,
+      responses=documented(404, 409, 413, 415), opt={"role": Role.OPERATOR})  # fmt: skip
+async def prioritize(request_id: RequestId, server: Server, who: Principal, data: Priority | None = None) -> RequestJob:
+    return await _act(server, who, "prioritize", request_id, priority=data.priority if data else None)
+
+
+async def _act(server: Server, who: Principal, action: str, request_id: int, **about: Any) -> RequestJob:
+    def work() -> RequestJob:
+        _request(server.store, who, request_id)
+        act = partial(getattr(server.store, action), actor=who.actor, tenant_id=who.tenant_id)
+        return job(act(request_id, **about), server.store)
+
+    return await server.aside(work)
+
+
+routes = Router(
+    "/api/requests",
+    route_handlers=[
+        enqueue, list_requests, stats, events, get_request, pause, resume, cancel, prioritize,
+    ],
+    tags=["requests"],
+)  # fmt: skip

@@ -1,0 +1,181 @@
+"""The outside contract of a task: what may be asked for, and how one is shown. Unknown fields are refused."""
+
+from datetime import datetime
+from operator import attrgetter
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from headgate.core.events import Happening
+from headgate.core.gates import Gate
+from headgate.core.states import word
+from headgate.core.task import NewTask, Task
+
+INT64 = 2**63 - 1
+Id = Annotated[int, Meta(ge=1, le=INT64)]
+Whole = Annotated[int, Meta(ge=-INT64, le=INT64)]
+Name = Annotated[str, Meta(min_length=1, max_length=255)]
+Words = Annotated[str, Meta(max_length=255)]
+Seconds = Annotated[float, Meta(ge=0, le=3_162_240_000)]
+
+
+class NewTaskIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """A task to be made. What is left out comes from its type."""
+
+    type: Name
+    ext: Any = msgspec.field(default_factory=dict)
+    tenant_id: Whole | None = None
+    creator: Whole = 0
+    name: Words | None = None
+    lane: Name | None = None
+    category: Words | None = None
+    priority: Whole = 5
+    mutex: Name | None = None
+    rate_key: Name | None = None
+    agent_id: Name | None = None
+    unique_key: Name | None = None
+    start_time: datetime | None = None
+    delay_seconds: Seconds | None = None
+    max_error_count: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
+    timeout_seconds: Annotated[float, Meta(gt=0, le=3_162_240_000)] | None = None
+    parent_id: Id | None = None
+    correlation_id: Name | None = None
+
+    def wish(self, tenant_id: int) -> NewTask:
+        return NewTask(
+            type=self.type,
+            ext=text_of(self.ext),
+            tenant_id=tenant_id,
+            creator=self.creator,
+            name=self.name,
+            lane=self.lane,
+            category=self.category,
+            priority=self.priority,
+            mutex=self.mutex,
+            rate_key=self.rate_key,
+            agent_id=self.agent_id,
+            unique_key=self.unique_key,
+            start_time=self.start_time,
+            delay_seconds=self.delay_seconds,
+            max_error_count=self.max_error_count,
+            timeout_seconds=self.timeout_seconds,
+            parent_id=self.parent_id,
+            correlation_id=self.correlation_id,
+        )
+
+
+class TaskOut(msgspec.Struct):
+    """A task as it stands: B's names first."""
+
+    id: int
+    tenant_id: int
+    type: str
+    creator: int
+    start_time: datetime
+    status: str
+    executing_deadline: datetime | None
+    exec_id: str | None
+    error_count: int
+    error_info: str | None
+    category: str
+    remark: str | None
+    ext: Any
+    result: Any
+    exec_time: float | None
+    create_date: datetime
+    update_date: datetime
+    name: str | None
+    lane: str
+    priority: int
+    mutex: str | None
+    rate_key: str | None
+    attempt: int
+    lost_count: int
+    agent_id: str | None
+    parent_id: int | None
+    retry_of: int | None
+    unique_key: str | None
+    progress: Any
+    correlation_id: str | None
+    worker_id: int | None
+    scheduling_time: datetime | None
+    started_at: datetime | None
+    finished_at: datetime | None
+    max_error_count: int | None
+    timeout_seconds: float | None
+    cancel_requested: bool
+    pause_requested: bool
+    created: bool | UnsetType = UNSET  # in the answer to a submit: False if an open task had its unique key
+
+
+_fields_of = attrgetter(*(name for name in TaskOut.__struct_fields__ if name != "created"))
+
+
+def shown(task: Task, view: str | None = None) -> TaskOut:
+    """A task for the outside, its state in the words of `view`."""
+    out = TaskOut(*_fields_of(task))
+    out.status = task.status.value if view is None else word(view, task.status, task.error_count)
+    out.ext, out.result, out.progress = _value(task.ext), _value(task.result), _value(task.progress)
+    return out
+
+
+class TaskPage(msgspec.Struct):
+    """Tasks, newest first; `next_cursor` is null at the end."""
+
+    items: list[TaskOut]
+    next_cursor: int | None
+
+
+class EventOut(msgspec.Struct, rename={"before": "from", "after": "to"}):
+    """One line of the audit."""
+
+    id: int
+    task_id: int | None
+    tenant_id: int
+    seq: int
+    at: datetime
+    kind: str
+    before: str | None
+    after: str | None
+    actor: str
+    exec_id: str | None
+    correlation_id: str | None
+    detail: str | None
+
+
+def event_shown(event: Happening) -> EventOut:
+    return EventOut(**{name: getattr(event, name) for name in EventOut.__struct_fields__})
+
+
+class GateOut(msgspec.Struct, omit_defaults=True):
+    """One condition of the start: open, or shut and why."""
+
+    name: str
+    open: bool
+    reason: str
+    until: datetime | None = None
+    holders: list[int] = []
+
+
+def gate_shown(gate: Gate) -> GateOut:
+    return GateOut(gate.name, gate.open, gate.reason, gate.until, list(gate.holders))
+
+
+class LogOut(msgspec.Struct):
+    """One line that a task wrote."""
+
+    id: int
+    at: datetime
+    attempt: int
+    level: str
+    message: str
+
+
+def text_of(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _value(text: str | None) -> Any:
+    """JSON as it was stored: checked when it came in, and not read again to be written."""
+    return None if text is None else msgspec.Raw(text)

@@ -1,0 +1,210 @@
+"""`/api/events`: what happens, live, as server-sent events that a client can take up again where it was."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Callable
+from datetime import datetime
+from typing import Annotated, Any
+
+import msgspec
+from litestar import Router, get
+from litestar.params import HeaderParameter, QueryParameter
+from litestar.response import Stream
+from litestar.response.streaming import ASGIStreamingResponse
+from litestar.types import Send
+
+from headgate.api.feed import Follower, Kind
+from headgate.api.principal import ANYBODY, Principal, Role
+from headgate.api.problems import documented
+from headgate.api.server import Server
+from headgate.api.shapes import INT64
+from headgate.core.errors import HeadgateError
+from headgate.core.events import Happening
+from headgate.events.bus import BEHIND, Ended, Told
+from headgate.outside import monotonic, utc_now
+from headgate.store.feed import Cursor
+
+MEDIA = "text/event-stream"
+HEARTBEAT_SECONDS = 15.0
+LOOK_SECONDS = 2.0  # how long a key that was revoked may go on listening, and again as long as it is known
+SEND_SECONDS = 60.0  # a client that takes nothing for so long has gone
+RETRY_MILLISECONDS = 1000
+LONGEST_ID = 8000  # as much as a proxy lets through in a header; an event with a longer one has none
+ADVICE = {
+    BEHIND: "too far behind: come back with Last-Event-ID and nothing is missed",
+    "closing": "the server stops: come back with Last-Event-ID and nothing is missed",
+    "unauthorized": "the key is no longer good",
+}
+_KEY = re.compile(r"key:(\d+) ")
+
+Wanted = Callable[[Told[Cursor]], bool]
+Shape = Callable[[Told[Cursor]], msgspec.Struct]
+Resume = Annotated[
+    str | None,
+    HeaderParameter(name="Last-Event-ID", description="Go on behind this event.", max_length=65536),
+]
+From = Annotated[str | None, QueryParameter(description="The same as Last-Event-ID.", max_length=65536)]
+Words = Annotated[list[str] | None, QueryParameter(max_items=50)]
+
+
+class LiveEvent(msgspec.Struct, rename={"before": "from", "after": "to"}):
+    """One line of the audit, with its task's type and lane (null for an act upon the system)."""
+
+    id: int
+    task_id: int | None
+    tenant_id: int
+    seq: int
+    at: datetime
+    kind: str
+    before: str | None
+    after: str | None
+    actor: str
+    exec_id: str | None
+    correlation_id: str | None
+    detail: str | None
+    type: str | None
+    lane: str | None
+
+
+_OF_EVENT = tuple(name for name in LiveEvent.__struct_fields__ if name not in ("type", "lane"))
+
+
+def live_event(told: Told[Cursor]) -> LiveEvent:
+    kind: Kind | None = told.about
+    said = {name: getattr(told.event, name) for name in _OF_EVENT}
+    type_code, lane = (None, None) if kind is None else (kind.type, kind.lane)
+    return LiveEvent(**said, type=type_code, lane=lane)
+
+
+@get(
+    "/",
+    summary="What happens, live (server-sent events)",
+    media_type=MEDIA,
+    responses=documented(),
+    opt={"role": Role.READ},
+    description=(
+        "Each message is one event; its SSE id is where to go on: send it back as `Last-Event-ID`, or as `cursor`, "
+        "and nothing is skipped or repeated. Without one the stream begins now; `cursor=0` begins with the first."
+    ),
+)
+async def events(
+    server: Server,
+    who: Principal,
+    last_event_id: Resume = None,
+    cursor: From = None,
+    type: Words = None,
+    kind: Words = None,
+    lane: Words = None,
+    task_id: Annotated[int | None, QueryParameter(ge=1, le=INT64)] = None,
+) -> Stream:
+    def wanted(told: Told[Cursor]) -> bool:
+        about: Kind | None = told.about
+        return (
+            (type is None or (about is not None and about.type in type))
+            and (lane is None or (about is not None and about.lane in lane))
+            and (kind is None or told.event.kind in kind)
+            and task_id in (None, told.event.task_id)
+        )
+
+    return await streamed(server, who, last_event_id or cursor, wanted, live_event)
+
+
+async def streamed(server: Server, who: Principal, cursor: str | None, wanted: Wanted, shape: Shape) -> Stream:
+    """The events that are wanted and theirs to see, from a cursor on, or from now."""
+    follower = await server.live.join(cursor)
+    messages = _messages(server, who, follower, wanted, shape)
+    return _Stream(messages, lambda: server.live.leave(follower))
+
+
+def theirs(who: Principal, event: Happening) -> bool:
+    """Whether somebody may see an event: their tenant's; acts upon the system belong to none, and name others."""
+    return who.tenant_id is None or (event.task_id is not None and event.tenant_id == who.tenant_id)
+
+
+async def _messages(
+    server: Server, who: Principal, follower: Follower, wanted: Wanted, shape: Shape
+) -> AsyncIterator[str]:
+    # An id without data is heard by the client and shown to nobody: it can go on from here before the first event.
+    yield f"retry: {RETRY_MILLISECONDS}\n{_id(str(follower.place))}\n"
+    said_at = looked_at = monotonic()
+    try:
+        async for told in follower.hear(LOOK_SECONDS):
+            now = monotonic()
+            if now - looked_at >= LOOK_SECONDS:
+                looked_at = now
+                if not await still_welcome(server, who):
+                    raise Ended("unauthorized")
+            if told is not None and theirs(who, told.event) and wanted(told):
+                said_at = now
+                server.tally.heard("sse", told.event.kind)
+                yield _message(told, shape)
+            elif now - said_at >= HEARTBEAT_SECONDS:
+                said_at = now
+                yield f": \n{_id(str(follower.place))}\n"
+    except (Ended, HeadgateError) as error:
+        reason = str(error) if isinstance(error, Ended) else "unavailable"
+        advice = {"reason": reason, "detail": ADVICE.get(reason, "come back with Last-Event-ID")}
+        yield f"event: end\ndata: {msgspec.json.encode(advice).decode()}\n\n"
+
+
+def _message(told: Told[Cursor], shape: Shape) -> str:
+    """As it goes out, made once for all who hear it."""
+    known = told.shown.get(shape.__name__)
+    if known is None:
+        data = msgspec.json.encode(shape(told)).decode()
+        known = told.shown[shape.__name__] = f"{_id(str(told.place))}data: {data}\n\n"
+    return known
+
+
+def _id(place: str) -> str:
+    return f"id: {place}\n" if len(place) <= LONGEST_ID else ""
+
+
+async def still_welcome(server: Server, who: Principal) -> bool:
+    """Whether the key that somebody came in with is still good, or there is still none."""
+    try:
+        if who is ANYBODY:
+            return not await server.keyring.exist()
+        found = _KEY.match(who.name)
+        key = None if found is None else await server.keyring.get(int(found[1]))
+    except HeadgateError:  # the store is away: nobody can say
+        return True
+    return found is None or (key is not None and key.lives(utc_now()))
+
+
+class _Stream(Stream):
+    """A stream that is tidied up after, whoever ends it, and that waits for its client, but not for ever."""
+
+    def __init__(self, messages: AsyncIterator[str], leave: Callable[[], None]) -> None:
+        super().__init__(messages, media_type=MEDIA, headers={"X-Accel-Buffering": "no"})
+        self._leave = leave
+        self._messages = messages
+
+    def to_asgi_response(
+        self, app: Any, request: Any, *, headers: dict[str, str] | None = None, type_encoders: Any = None, **about: Any
+    ) -> ASGIStreamingResponse:
+        about |= {"media_type": MEDIA, "headers": {**(headers or {}), **self.headers}}
+        return _Sending(self._messages, self._leave, **about)
+
+
+class _Sending(ASGIStreamingResponse):
+    __slots__ = ("_leave", "_messages")
+
+    def __init__(self, messages: AsyncIterator[str], leave: Callable[[], None], **about: Any) -> None:
+        super().__init__(iterator=messages, **about)
+        self._messages = messages
+        self._leave = leave
+
+    async def _stream(self, send: Send) -> None:
+        try:
+            async for message in self._messages:
+                async with asyncio.timeout(SEND_SECONDS):
+                    await send({"type": "http.response.body", "body": message.encode(), "more_body": True})
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        except TimeoutError:
+            pass
+        finally:
+            self._leave()
+
+
+routes = Router("/api/events", route_handlers=[events], tags=["events"])

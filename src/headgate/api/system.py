@@ -1,0 +1,178 @@
+"""The server itself: whether it is well, who works, how it went, and what is removed."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+import msgspec
+from litestar import Request, Response, Router, get, post
+from litestar.params import QueryParameter
+from msgspec import Meta
+
+from headgate.api.openapi import openapi_of
+from headgate.api.principal import Principal, Role
+from headgate.api.problems import documented
+from headgate.api.server import Server
+from headgate.core.errors import Unavailable
+from headgate.core.states import FINAL, State
+from headgate.outside import monotonic
+from headgate.store.reports import TypeStatistics
+from headgate.store.workers import Worker
+
+DAY_SECONDS = 86400.0
+BATCH = 1000
+PURGE_SECONDS = 10.0  # then it answers, and says whether there is more
+Final = Literal["succeeded", "partial", "failed", "resolved", "cancelled"]
+
+
+class Health(msgspec.Struct):
+    status: Literal["ok"] = "ok"
+
+
+class WorkerOut(msgspec.Struct):
+    """Somebody who executes tasks, under a lease; `types` null: whatever comes."""
+
+    id: int
+    name: str
+    agent_id: str | None
+    tenant_id: int | None
+    types: list[str] | None
+    lease_seconds: float
+    lease_until: datetime
+    lost: bool
+    started_at: datetime
+
+
+class Workers(msgspec.Struct):
+    items: list[WorkerOut]
+
+
+class StatsOut(msgspec.Struct):
+    """How the tasks of a type did: run times in seconds, and the share that succeeded of those that ended."""
+
+    type: str
+    finished: int
+    success_rate: float
+    mean: float | None
+    p50: float | None
+    p95: float | None
+    p99: float | None
+
+
+class Stats(msgspec.Struct):
+    seconds: float
+    items: list[StatsOut]
+
+
+class PurgeIn(msgspec.Struct, forbid_unknown_fields=True):
+    """What is to be removed: ended so (default: any way), longer ago than that (default: the retention settings)."""
+
+    older_than_days: Annotated[float, Meta(ge=0, le=36600)] | None = None
+    status: Annotated[list[Final], Meta(min_length=1, max_length=5)] | None = None
+
+
+class Purged(msgspec.Struct):
+    """How many were removed, by how they had ended. `more`: time was up; ask again."""
+
+    purged: dict[str, int]
+    more: bool
+
+
+@get("/livez", summary="Whether the process answers", responses=documented(), opt={"role": Role.READ})
+async def livez() -> Health:
+    return Health()
+
+
+@get(
+    "/readyz",
+    summary="Whether the store can be written and its schema is up to date",
+    responses=documented(507),
+    opt={"role": Role.READ},
+)
+async def readyz(server: Server) -> Health:
+    def work() -> Health:
+        if missing := server.store.migration_plan():
+            raise Unavailable(f"the store's schema is {len(missing)} steps behind: run `headgate migrate`")
+        server.store.check_writable()
+        return Health()
+
+    return await server.aside(work)
+
+
+@get("/api/openapi.json", include_in_schema=False, opt={"role": Role.READ}, sync_to_thread=False)
+def openapi_file(request: Request[Any, Any, Any]) -> Response[dict[str, Any]]:
+    """Made when it is first asked for."""
+    if "openapi" not in request.app.state:
+        request.app.state["openapi"] = openapi_of(request.app)
+    return Response(request.app.state["openapi"], media_type="application/json")
+
+
+@get("/api/workers", summary="Who executes tasks", responses=documented(), opt={"role": Role.READ})
+async def workers(
+    server: Server,
+    who: Principal,
+    lost: Annotated[bool, QueryParameter(description="Those that have gone, too.")] = False,
+) -> Workers:
+    found = await server.aside(lambda: server.store.workers(lost_too=lost))
+    return Workers(
+        [_worker(each) for each in found if who.tenant_id is None or each.tenant_id in (None, who.tenant_id)]
+    )
+
+
+def _worker(worker: Worker) -> WorkerOut:
+    shown = {name: getattr(worker, name) for name in WorkerOut.__struct_fields__}
+    return WorkerOut(**shown | {"types": None if worker.types is None else list(worker.types)})
+
+
+@get("/api/stats", summary="How each type's tasks did", responses=documented(), opt={"role": Role.READ})
+async def stats(
+    server: Server,
+    who: Principal,
+    seconds: Annotated[float, QueryParameter(description="How far back.", gt=0, le=366 * DAY_SECONDS)] = DAY_SECONDS,
+) -> Stats:
+    found = await server.aside(server.store.statistics, seconds, who.tenant_id)
+    return Stats(seconds, [_stats(each) for each in found])
+
+
+def _stats(found: TypeStatistics) -> StatsOut:
+    return StatsOut(**{name: getattr(found, name) for name in StatsOut.__struct_fields__})
+
+
+@post(
+    "/api/purge",
+    summary="Remove what ended long ago",
+    description="With all that is kept about it. Dead tasks stay: they wait for a person.",
+    status_code=200,
+    responses=documented(413, 415, 507),
+    opt={"role": Role.ADMIN},
+)
+async def purge(server: Server, who: Principal, data: PurgeIn | None = None) -> Purged:
+    return await server.aside(_purge, server, who, data or PurgeIn())
+
+
+def _purge(server: Server, who: Principal, asked: PurgeIn) -> Purged:
+    end = monotonic() + PURGE_SECONDS
+    purged: dict[str, int] = {}
+    more = False
+    for state in (state for state in State if state.value in (asked.status or FINAL)):
+        seconds = _days(server, state, asked) * DAY_SECONDS
+        while not more and server.store.archive(seconds=seconds, limit=BATCH):
+            more = monotonic() > end
+        purged[state.value] = 0
+        while not more and (count := server.store.purge([state], seconds=seconds, limit=BATCH)):
+            purged[state.value] += count
+            more = monotonic() > end
+    server.store.record_act("purged", msgspec.json.encode(purged).decode(), actor=who.actor)
+    return Purged(purged, more)
+
+
+def _days(server: Server, state: State, asked: PurgeIn) -> float:
+    if asked.older_than_days is not None:
+        return asked.older_than_days
+    if state in (State.FAILED, State.CANCELLED):
+        return server.settings.retention_failed_days
+    return server.settings.retention_succeeded_days
+
+
+routes = Router(
+    "/", route_handlers=[livez, readyz, openapi_file, workers, stats, purge], tags=["system"]
+)  # fmt: skip

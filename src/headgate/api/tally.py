@@ -1,0 +1,150 @@
+"""What is counted for `/metrics`: by this process what it does itself, and from the feed what all processes do."""
+
+import threading
+from bisect import bisect_left
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Hashable
+from datetime import datetime
+from itertools import accumulate
+
+from headgate.api.feed import Kind, Kinds
+from headgate.core.errors import NotFound
+from headgate.core.events import Happening
+from headgate.core.states import State, word
+from headgate.outside import monotonic
+from headgate.store.base import Store
+from headgate.store.feed import Cursor
+
+PAGE = 2000
+LONGEST_COUNT = 5.0
+MOST_STARTED = 100_000
+EXECUTIONS = (0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0, 7200.0)
+ANSWERS = (0.005, 0.02, 0.1, 0.5, 2.0, 10.0, 60.0)
+GONE = "unknown"  # the type of a task that was removed before it was counted
+AGAIN = frozenset({"retrying", "overdue"})  # an error was counted, and it will run again
+
+
+class Histogram:
+    """How long something took, in buckets."""
+
+    __slots__ = ("_limits", "counts", "total")
+
+    def __init__(self, limits: tuple[float, ...]) -> None:
+        self._limits = limits
+        self.counts = [0] * (len(limits) + 1)
+        self.total = 0.0
+
+    def add(self, seconds: float) -> None:
+        self.counts[bisect_left(self._limits, seconds)] += 1
+        self.total += seconds
+
+    def buckets(self) -> list[tuple[str, float]]:
+        """As Prometheus wants them: each with all that are below it."""
+        names = [*map(str, self._limits), "+Inf"]
+        return list(zip(names, map(float, accumulate(self.counts)), strict=True))
+
+
+class Histograms(dict[Hashable, Histogram]):
+    def __init__(self, limits: tuple[float, ...]) -> None:
+        super().__init__()
+        self._limits = limits
+
+    def __missing__(self, key: Hashable) -> Histogram:
+        made = self[key] = Histogram(self._limits)
+        return made
+
+
+class Tally:
+    """Counters since this process began; each event of the feed is counted once, however late it commits."""
+
+    def __init__(self, store: Store, kinds: Kinds) -> None:
+        self._store = store
+        self._kinds = kinds
+        self._cursor: Cursor | None = None
+        self._lock = threading.Lock()  # counting from the feed is done by one thread at a time
+        self._started: OrderedDict[str, datetime] = OrderedDict()
+        self.submitted: Counter[str] = Counter()
+        self.retries: Counter[str] = Counter()
+        self.dead: Counter[str] = Counter()
+        self.published: Counter[str] = Counter()
+        self.updates: Counter[str] = Counter()
+        self.executions = Histograms(EXECUTIONS)
+        self.processed: Counter[tuple[str, str]] = Counter()
+        self.requests: Counter[tuple[str, str, int]] = Counter()
+        self.answers = Histograms(ANSWERS)
+
+    # What this process does itself: on the event loop's thread
+
+    def heard(self, listener: str, kind: str) -> None:
+        """A listener of this process got an event."""
+        self.processed[listener, kind] += 1
+
+    def answered(self, method: str, route: str, status: int, seconds: float) -> None:
+        """A request was answered; the time is that to the first byte of the answer."""
+        self.requests[method, route, status] += 1
+        self.answers[method, route].add(seconds)
+
+    # What all processes do: from the feed, in a thread
+
+    def begin(self) -> None:
+        """Count from here on."""
+        with self._lock:
+            if self._cursor is None:
+                self._cursor = self._store.last_event()
+
+    def catch_up(self, clock: Callable[[], float] = monotonic) -> None:
+        """Count what has happened since the last time; what does not fit in a few seconds is left for the next."""
+        self.begin()
+        with self._lock:
+            end = clock() + LONGEST_COUNT
+            while clock() < end:
+                assert self._cursor is not None
+                events, self._cursor = self._store.feed(self._cursor, PAGE)
+                kinds = self._kinds.of(event.task_id for event in events if event.task_id is not None)
+                for event in events:
+                    self._count(event, kinds.get(event.task_id) if event.task_id is not None else None)
+                if len(events) < PAGE:
+                    return
+
+    def _count(self, event: Happening, about: Kind | None) -> None:
+        self.published[event.kind] += 1
+        if event.task_id is None or event.kind == "refused":  # an act upon the system, or a report that came too late
+            return
+        task_type = GONE if about is None else about.type
+        self.updates[_operation(event)] += 1
+        if event.kind == "submitted":
+            self.submitted[task_type] += 1
+        elif event.kind in AGAIN:
+            self.retries[task_type] += 1
+        elif event.after == State.DEAD and event.before != State.DEAD:
+            self.dead[task_type] += 1
+        self._time(event, task_type)
+
+    def _time(self, event: Happening, task_type: str) -> None:
+        if event.kind == "started" and event.exec_id is not None:
+            self._started[event.exec_id] = event.at
+            if len(self._started) > MOST_STARTED:
+                self._started.popitem(last=False)
+        elif event.before == State.RUNNING and event.after not in (State.RUNNING, None):
+            began = self._started.pop(event.exec_id or "", None)
+            seconds = self._exec_time(event) if began is None else (event.at - began).total_seconds()
+            if seconds is not None:
+                status = word("D", State(str(event.after)), int(event.kind in AGAIN))
+                self.executions[task_type, status].add(max(seconds, 0.0))
+
+    def _exec_time(self, event: Happening) -> float | None:
+        """Of an execution that began before the counting did."""
+        try:
+            return self._store.get(event.task_id or 0).exec_time
+        except NotFound:
+            return None
+
+
+def _operation(event: Happening) -> str:
+    if event.kind == "submitted":
+        return "create"
+    if event.kind == "progress":
+        return "updateProgress"
+    if event.before != event.after:
+        return "updateStatus"
+    return "update"

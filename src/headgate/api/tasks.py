@@ -1,0 +1,442 @@
+"""`/api/tasks`: submit, look up, say why, act."""
+
+import asyncio
+import hashlib
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from typing import Annotated, Any, Literal
+
+import msgspec
+from litestar import Response, Router, get, post
+from litestar.openapi.datastructures import ResponseSpec
+from litestar.params import HeaderParameter, PathParameter, QueryParameter
+from msgspec import Meta
+
+from headgate.api.principal import Principal, Role
+from headgate.api.problems import documented
+from headgate.api.server import Server
+from headgate.api.shapes import (
+    INT64,
+    EventOut,
+    GateOut,
+    Id,
+    LogOut,
+    Name,
+    NewTaskIn,
+    TaskOut,
+    TaskPage,
+    Whole,
+    Words,
+    event_shown,
+    gate_shown,
+    shown,
+)
+from headgate.core.errors import HeadgateError, Invalid, Refused
+from headgate.core.machine import (
+    CancelRequested,
+    Discarded,
+    Event,
+    PauseRequested,
+    Prioritized,
+    Resolved,
+    Resumed,
+    RetryAsked,
+    decide,
+)
+from headgate.core.states import FINAL, State, meaning
+from headgate.core.task import Task
+from headgate.outside import monotonic
+from headgate.store.base import Store
+from headgate.store.reports import Filter
+from headgate.store.tasks import Idempotency
+
+LONGEST_WAIT = 300.0
+FIRST_LOOK, LONGEST_LOOK = 0.01, 0.25
+MOST_IN_BULK = 1000
+MOST_IN_ACTION = 200
+ENDED = FINAL | {State.DEAD}
+
+View = Literal["A", "B", "C", "D"]
+TaskId = Annotated[int, PathParameter(description="The task's id.", ge=1, le=INT64)]
+Key = Annotated[
+    str | None,
+    HeaderParameter(
+        name="Idempotency-Key", description="The same key makes nothing twice.", min_length=1, max_length=255
+    ),
+]
+Wait = Annotated[float | None, QueryParameter(description="Seconds to wait for the end.", ge=0, le=LONGEST_WAIT)]
+Cursor = Annotated[int | None, QueryParameter(description="`next_cursor` of the page before.", ge=1, le=INT64)]
+Limit = Annotated[int, QueryParameter(description="How many at most.", ge=1, le=200)]
+After = Annotated[int, QueryParameter(description="The last id that is known.", ge=0, le=INT64)]
+Said = Annotated[str | None, QueryParameter(max_length=255)]
+Number = Annotated[int | None, QueryParameter(ge=-INT64, le=INT64)]
+When = Annotated[datetime | None, QueryParameter(description="RFC 3339.")]
+
+
+STILL_GOING = ResponseSpec(
+    data_container=TaskOut, description="The time is up; the task goes on", generate_examples=False
+)
+
+
+class Bulk(msgspec.Struct, forbid_unknown_fields=True):
+    """Tasks to be made, all or none."""
+
+    tasks: Annotated[list[NewTaskIn], Meta(min_length=1, max_length=MOST_IN_BULK)]
+
+
+class BulkOut(msgspec.Struct):
+    tasks: list[TaskOut]
+
+
+class WhyOut(msgspec.Struct):
+    """What a task waits for, gate by gate."""
+
+    task_id: int
+    status: str
+    gates: list[GateOut]
+
+
+class Events(msgspec.Struct):
+    items: list[EventOut]
+
+
+class Log(msgspec.Struct):
+    items: list[LogOut]
+
+
+class Nothing(msgspec.Struct, forbid_unknown_fields=True):
+    """A body may be left out."""
+
+
+class Reason(msgspec.Struct, forbid_unknown_fields=True):
+    reason: Words = ""
+
+
+class Remark(msgspec.Struct, forbid_unknown_fields=True):
+    remark: Annotated[str, Meta(min_length=1, max_length=4000)]
+
+
+class Priority(msgspec.Struct, forbid_unknown_fields=True):
+    """Without a number: to the head of its lane."""
+
+    priority: Whole | None = None
+
+
+class FilterIn(msgspec.Struct, forbid_unknown_fields=True):
+    """Which tasks an action is for."""
+
+    status: list[State] | None = None
+    type: Name | None = None
+    lane: Name | None = None
+    category: Words | None = None
+    creator: Whole | None = None
+    mutex: Name | None = None
+    parent_id: Id | None = None
+    agent_id: Name | None = None
+    correlation_id: Name | None = None
+    created_after: datetime | None = None
+    created_before: datetime | None = None
+    q: Words | None = None
+
+
+class Action(msgspec.Struct, forbid_unknown_fields=True):
+    """One action on many tasks: those named, or the first 200 that a filter finds. A dry run changes nothing."""
+
+    action: Literal["cancel", "pause", "resume", "retry", "resolve", "discard", "prioritize"]
+    ids: Annotated[list[Id], Meta(min_length=1, max_length=MOST_IN_ACTION)] | None = None
+    filter: FilterIn | None = None
+    dry_run: bool = False
+    remark: Annotated[str, Meta(min_length=1, max_length=4000)] | None = None
+    priority: Whole | None = None
+
+
+class Done(msgspec.Struct):
+    """What became of one of them: its state, or why not. In a dry run: its state now, and why it would be refused."""
+
+    id: int
+    status: str | None = None
+    problem: str | None = None
+
+
+class Actions(msgspec.Struct):
+    items: list[Done]
+
+
+@post(
+    "/",
+    summary="Submit a task",
+    responses=documented(404, 409, 413, 415, 507) | {202: STILL_GOING},
+    opt={"role": Role.SUBMIT},
+    description=(
+        "On disk when this answers. An open task with the same unique key is given back instead of a new one. "
+        "With `wait`, 201 comes when it has ended, 202 when the time is up before that."
+    ),
+)
+async def submit(
+    data: NewTaskIn, server: Server, who: Principal, key: Key = None, wait: Wait = None
+) -> Response[TaskOut]:
+    [task] = await _submitted(server, who, [data], key)
+    if wait is None:
+        return Response(task, status_code=201)
+    task, ended = await _ended(server, task, wait, who)
+    return Response(task, status_code=201 if ended else 202)
+
+
+@post(
+    "/bulk", summary="Submit many tasks, all or none", responses=documented(404, 409, 413, 415, 507),
+    opt={"role": Role.SUBMIT},
+)  # fmt: skip
+async def submit_bulk(data: Bulk, server: Server, who: Principal, key: Key = None) -> BulkOut:
+    return BulkOut(await _submitted(server, who, data.tasks, key))
+
+
+async def _submitted(server: Server, who: Principal, asked: list[NewTaskIn], key: str | None) -> list[TaskOut]:
+    wishes = [new.wish(who.tenant(new.tenant_id)) for new in asked]
+    once = None
+    if key is not None:
+        once = Idempotency(key, hashlib.sha256(msgspec.json.encode(wishes)).hexdigest())
+
+    answer = []
+    for done, task in await server.submits.make(wishes, who.actor, once):
+        out = shown(task)
+        out.created = done.created
+        answer.append(out)
+    return answer
+
+
+async def _ended(server: Server, task: TaskOut, seconds: float, who: Principal) -> tuple[TaskOut, bool]:
+    """The task when it has ended (True), or as it is when the time is up."""
+    end, pause = monotonic() + seconds, FIRST_LOOK
+    while True:
+        found = await server.aside(server.store.get, task.id, who.tenant_id)
+        left = end - monotonic()
+        if found.status in ENDED or left <= 0:
+            latest = shown(found)
+            latest.created = task.created
+            return latest, found.status in ENDED
+        await asyncio.sleep(min(pause, left))
+        pause = min(pause * 1.5, LONGEST_LOOK)
+
+
+@get("/", summary="List tasks, live and in history, newest first", responses=documented(), opt={"role": Role.READ})
+async def list_tasks(
+    server: Server,
+    who: Principal,
+    status: Annotated[list[str] | None, QueryParameter(description="In the words of the view.", max_items=15)] = None,
+    type: Said = None,
+    lane: Said = None,
+    category: Said = None,
+    creator: Number = None,
+    mutex: Said = None,
+    parent_id: Number = None,
+    agent_id: Said = None,
+    correlation_id: Said = None,
+    created_after: When = None,
+    created_before: When = None,
+    q: Said = None,
+    view: Annotated[View | None, QueryParameter(description="Whose words the states are in.")] = None,
+    cursor: Cursor = None,
+    limit: Limit = 50,
+) -> TaskPage:
+    wanted = Filter(
+        tenant_id=who.tenant_id, type=type, lane=lane, category=category, creator=creator, mutex=mutex,
+        parent_id=parent_id, agent_id=agent_id, correlation_id=correlation_id, created_after=_aware(created_after),
+        created_before=_aware(created_before), q=q,
+    )  # fmt: skip
+    wanted = in_words(wanted, view, status)
+    page = await server.aside(partial(server.store.find, wanted, cursor=cursor, limit=limit))
+    return TaskPage([shown(task, view) for task in page.items], page.next_cursor)
+
+
+def in_words(wanted: Filter, view: str | None, status: list[str] | None) -> Filter:
+    """The filter with states in a view's words; `Invalid` for a word that nobody uses."""
+    if status is None:
+        return wanted
+    if view is None:
+        try:
+            return replace(wanted, status=tuple(State(said) for said in status))
+        except ValueError:
+            raise Invalid(f"no such status: {', '.join(status)}") from None
+    meant = [found for said in status for found in meaning(view, said)]
+    if not all(meaning(view, said) for said in status):
+        raise Invalid(f"no such status in view {view}: {', '.join(status)}")
+    needs: dict[State, set[bool | None]] = {}
+    for state, errored in meant:
+        needs.setdefault(state, set()).add(errored)
+    return replace(
+        wanted,
+        status=tuple(needs),
+        fresh=tuple(state for state, errored in needs.items() if errored == {False}),
+        failed=tuple(state for state, errored in needs.items() if errored == {True}),
+    )
+
+
+def _aware(moment: datetime | None) -> datetime | None:
+    if moment is not None and moment.tzinfo is None:
+        raise Invalid("a time has a time zone")
+    return moment
+
+
+@get("/{task_id:int}", summary="Look a task up", responses=documented(404), opt={"role": Role.READ})
+async def get_task(
+    task_id: TaskId,
+    server: Server,
+    who: Principal,
+    view: Annotated[View | None, QueryParameter(description="Whose words the state is in.")] = None,
+) -> TaskOut:
+    return shown(await server.aside(server.store.get, task_id, who.tenant_id), view)
+
+
+@get("/{task_id:int}/why", summary="What a task waits for", responses=documented(404), opt={"role": Role.READ})
+async def why(task_id: TaskId, server: Server, who: Principal) -> WhyOut:
+    def work() -> WhyOut:
+        task = server.store.get(task_id, who.tenant_id)
+        gates = server.store.why(task_id, who.tenant_id)
+        return WhyOut(task.id, task.status.value, [gate_shown(gate) for gate in gates])
+
+    return await server.aside(work)
+
+
+@get("/{task_id:int}/events", summary="What happened to a task", responses=documented(404), opt={"role": Role.READ})
+async def events(task_id: TaskId, server: Server, who: Principal, after: After = 0, limit: Limit = 200) -> Events:
+    found = await _of_task(server, who, task_id, partial(server.store.events, task_id, after=after, limit=limit))
+    return Events([event_shown(event) for event in found])
+
+
+@get("/{task_id:int}/log", summary="A task's own log lines", responses=documented(404), opt={"role": Role.READ})
+async def log_lines(task_id: TaskId, server: Server, who: Principal, after: After = 0, limit: Limit = 200) -> Log:
+    found = await _of_task(server, who, task_id, partial(server.store.log, task_id, after=after, limit=limit))
+    return Log([LogOut(line.id, line.at, line.attempt, line.level, line.message) for line in found])
+
+
+@get("/{task_id:int}/children", summary="A task's children", responses=documented(404), opt={"role": Role.READ})
+async def children(
+    task_id: TaskId, server: Server, who: Principal, cursor: Cursor = None, limit: Limit = 50
+) -> TaskPage:
+    wanted = Filter(tenant_id=who.tenant_id, parent_id=task_id)
+    page = await _of_task(server, who, task_id, partial(server.store.find, wanted, cursor=cursor, limit=limit))
+    return TaskPage([shown(task) for task in page.items], page.next_cursor)
+
+
+async def _of_task(server: Server, who: Principal, task_id: int, look: Callable[[], Any]) -> Any:
+    """What is asked about a task that there is, and that is theirs to see."""
+
+    def work() -> Any:
+        server.store.get(task_id, who.tenant_id)
+        return look()
+
+    return await server.aside(work)
+
+
+@post("/{task_id:int}/cancel", summary="End a task early", status_code=200, responses=documented(404, 409, 413, 415),
+      opt={"role": Role.OPERATOR})  # fmt: skip
+async def cancel(task_id: TaskId, server: Server, who: Principal, data: Reason | None = None) -> TaskOut:
+    return await _act(server, who, "cancel", task_id, reason=data.reason if data else "")
+
+
+@post("/{task_id:int}/pause", summary="Hold a task", status_code=200, responses=documented(404, 409, 413, 415),
+      opt={"role": Role.OPERATOR})  # fmt: skip
+async def pause(task_id: TaskId, server: Server, who: Principal, data: Nothing | None = None) -> TaskOut:
+    return await _act(server, who, "pause", task_id)
+
+
+@post("/{task_id:int}/resume", summary="Let a paused task go on", status_code=200,
+      responses=documented(404, 409, 413, 415), opt={"role": Role.OPERATOR})  # fmt: skip
+async def resume(task_id: TaskId, server: Server, who: Principal, data: Nothing | None = None) -> TaskOut:
+    return await _act(server, who, "resume", task_id)
+
+
+@post("/{task_id:int}/retry", summary="Run a task again; a final one as a linked copy", status_code=200,
+      responses=documented(404, 409, 413, 415), opt={"role": Role.OPERATOR})  # fmt: skip
+async def retry(task_id: TaskId, server: Server, who: Principal, data: Nothing | None = None) -> TaskOut:
+    return await _act(server, who, "retry", task_id)
+
+
+@post("/{task_id:int}/resolve", summary="A person dealt with a dead task", status_code=200,
+      responses=documented(404, 409, 413, 415), opt={"role": Role.OPERATOR})  # fmt: skip
+async def resolve(task_id: TaskId, server: Server, who: Principal, data: Remark) -> TaskOut:
+    return await _act(server, who, "resolve", task_id, remark=data.remark)
+
+
+@post("/{task_id:int}/discard", summary="Give a dead task up", status_code=200,
+      responses=documented(404, 409, 413, 415), opt={"role": Role.OPERATOR})  # fmt: skip
+async def discard(task_id: TaskId, server: Server, who: Principal, data: Nothing | None = None) -> TaskOut:
+    return await _act(server, who, "discard", task_id)
+
+
+@post("/{task_id:int}/prioritize", summary="Give a task another priority", status_code=200,
+      responses=documented(404, 409, 413, 415), opt={"role": Role.OPERATOR})  # fmt: skip
+async def prioritize(task_id: TaskId, server: Server, who: Principal, data: Priority | None = None) -> TaskOut:
+    return await _act(server, who, "prioritize", task_id, priority=data.priority if data else None)
+
+
+async def _act(server: Server, who: Principal, action: str, task_id: int, **about: Any) -> TaskOut:
+    return shown(await server.aside(partial(acted, server.store, who, action, task_id, **about)))
+
+
+def acted(store: Store, who: Principal, action: str, task_id: int, **about: Any) -> Task:
+    task: Task = getattr(store, action)(task_id, actor=who.actor, tenant_id=who.tenant_id, **about)
+    return task
+
+
+@post("/actions", summary="One action on many tasks", status_code=200, responses=documented(413, 415),
+      opt={"role": Role.OPERATOR})  # fmt: skip
+async def act_on_many(data: Action, server: Server, who: Principal) -> Actions:
+    if (data.ids is None) == (data.filter is None):
+        raise Invalid("say which tasks: by ids, or by a filter")
+    if data.action == "resolve" and data.remark is None and not data.dry_run:
+        raise Invalid("resolve needs a remark")
+    said: dict[str, dict[str, Any]] = {"resolve": {"remark": data.remark}, "prioritize": {"priority": data.priority}}
+    about = said.get(data.action, {})
+
+    def work() -> list[Done]:
+        ids = data.ids
+        if ids is None:
+            assert data.filter is not None
+            wanted = {name: getattr(data.filter, name) for name in FilterIn.__struct_fields__}
+            wanted["status"] = None if data.filter.status is None else tuple(data.filter.status)
+            for name in ("created_after", "created_before"):
+                _aware(wanted[name])
+            page = server.store.find(Filter(tenant_id=who.tenant_id, **wanted), limit=MOST_IN_ACTION)
+            ids = [task.id for task in page.items]
+        return [_done(server.store, who, data.action, task_id, about, data.dry_run) for task_id in ids]
+
+    return Actions(await server.aside(work))
+
+
+def _done(store: Store, who: Principal, action: str, task_id: int, about: dict[str, Any], dry_run: bool) -> Done:
+    try:
+        if dry_run:
+            return _foreseen(store, who, action, task_id)
+        return Done(task_id, acted(store, who, action, task_id, **about).status.value)
+    except HeadgateError as error:
+        return Done(task_id, problem=str(error))
+
+
+ASKED: dict[str, Event] = {
+    "cancel": CancelRequested(), "pause": PauseRequested(), "resume": Resumed(), "retry": RetryAsked(),
+    "resolve": Resolved(""), "discard": Discarded(), "prioritize": Prioritized(0),
+}  # fmt: skip
+
+
+def _foreseen(store: Store, who: Principal, action: str, task_id: int) -> Done:
+    """The task as it is, and why the action would be refused, as the state machine says."""
+    task = store.get(task_id, who.tenant_id)
+    if not (action == "retry" and task.status in FINAL):  # that makes a copy
+        try:
+            decide(task, ASKED[action], store.type_of(task.type))
+        except Refused as error:
+            return Done(task_id, task.status.value, str(error))
+    return Done(task_id, task.status.value)
+
+
+routes = Router(
+    "/api/tasks",
+    route_handlers=[
+        submit, submit_bulk, act_on_many, list_tasks, get_task, why, events, log_lines, children, cancel, pause,
+        resume, retry, resolve, discard, prioritize,
+    ],
+    tags=["tasks"],
+)  # fmt: skip

@@ -1,0 +1,227 @@
+"""`/api/task-types`: types as data."""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from litestar import Router, delete, get, put
+from litestar.params import PathParameter
+from msgspec import UNSET, Meta, UnsetType
+
+from headgate.api.principal import Principal, Role
+from headgate.api.problems import documented
+from headgate.api.server import Server
+from headgate.api.shapes import Name, Words
+from headgate.core.errors import NotFound
+from headgate.core.retry import MAX_DELAY_SECONDS, RetryPolicy, Strategy
+from headgate.core.task import DEFAULT_LANE, MAX_SECONDS, TaskType
+from headgate.store.base import Store
+
+Code = Annotated[str, PathParameter(description="The type's code.", min_length=1, max_length=255)]
+Delay = Annotated[float, Meta(ge=0, le=MAX_DELAY_SECONDS)]
+Url = Annotated[str, Meta(min_length=1, max_length=2000, pattern="^https?://[^/]")]
+
+
+class Target(msgspec.Struct, forbid_unknown_fields=True):
+    """Where a callback goes."""
+
+    url: Url
+    method: Literal["POST", "PUT"] = "POST"
+
+
+class SecurityOut(msgspec.Struct, omit_defaults=True):
+    """How callbacks are signed. The secret is never shown."""
+
+    type: Literal["none", "aksk"]
+    ak: str | UnsetType = UNSET
+
+
+class SecurityIn(msgspec.Struct, forbid_unknown_fields=True):
+    """How callbacks are signed: not at all, or by a key (`ak`) and its secret. A secret left out is kept."""
+
+    type: Literal["none", "aksk"] = "none"
+    ak: Name | UnsetType = UNSET
+    sk: Name | UnsetType = UNSET
+
+
+class CallbackIn(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """Who is told how a task ended."""
+
+    success: Target | UnsetType = UNSET
+    error: Target | UnsetType = UNSET
+    security: SecurityIn | UnsetType = UNSET
+
+
+class CallbackOut(msgspec.Struct, omit_defaults=True):
+    """Who is told how a task ended."""
+
+    success: Target | UnsetType = UNSET
+    error: Target | UnsetType = UNSET
+    security: SecurityOut | UnsetType = UNSET
+
+
+class ConfigIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """How tasks of this type are tried, and for how long. Times are seconds, `timeout` minutes."""
+
+    retry_strategy: Strategy = Strategy.NONE
+    retry_interval: Delay = 0.0
+    retry_sequence: Annotated[list[Delay], Meta(max_length=1000)] = []
+    initial_delay: Delay = 5.0
+    factor: Annotated[float, Meta(ge=1, le=1e6)] = 2.0
+    cap: Delay = 3600.0
+    jitter: Annotated[float, Meta(ge=0, le=1)] = 0.1
+    max_error_count: Annotated[int, Meta(ge=0, le=2**31 - 1)] = 0
+    timeout: Annotated[float, Meta(ge=0.001, le=MAX_SECONDS / 61)] = 30.0
+    need_manual: bool = False
+    unknown_errors: Literal["retry", "fail"] = "retry"
+    callback: CallbackIn = msgspec.field(default_factory=CallbackIn)
+
+
+class ConfigOut(msgspec.Struct, kw_only=True):
+    """How tasks of this type are tried, and for how long. Times are seconds, `timeout` minutes."""
+
+    retry_strategy: Strategy
+    retry_interval: float
+    retry_sequence: list[float]
+    initial_delay: float
+    factor: float
+    cap: float
+    jitter: float
+    max_error_count: int
+    timeout: float
+    need_manual: bool
+    unknown_errors: str
+    callback: CallbackOut
+
+
+class TypeIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """A task type; what is left out has its default."""
+
+    name: Words = ""
+    category: Words = ""
+    lane: Name = DEFAULT_LANE
+    uses: Annotated[list[Name], Meta(max_length=50)] = []
+    config: ConfigIn = msgspec.field(default_factory=ConfigIn)
+
+
+class TypeOut(msgspec.Struct):
+    """What holds for every task of a type, now."""
+
+    code: str
+    name: str
+    category: str
+    lane: str
+    uses: list[str]
+    config: ConfigOut
+
+
+class Types(msgspec.Struct):
+    items: list[TypeOut]
+
+
+@get("/", summary="Every task type", responses=documented(), opt={"role": Role.READ})
+async def list_types(server: Server, who: Principal) -> Types:
+    found = await server.aside(server.store.types)
+    return Types([type_shown(found[code]) for code in sorted(found)])
+
+
+@get("/{code:str}", summary="Look a task type up", responses=documented(404), opt={"role": Role.READ})
+async def get_type(code: Code, server: Server, who: Principal) -> TypeOut:
+    return type_shown(await server.aside(_found, server.store, code))
+
+
+@put(
+    "/{code:str}",
+    summary="Add or replace a task type",
+    description="Holds at once, for waiting tasks too. No program's registration overwrites it afterwards.",
+    responses=documented(413, 415, 507),
+    opt={"role": Role.ADMIN},
+)
+async def put_type(code: Code, data: TypeIn, server: Server, who: Principal) -> TypeOut:
+    def work() -> TypeOut:
+        kind = _kind(code, data, server.store.types().get(code))
+        server.store.put_type(kind, edited=True, actor=who.actor)
+        return type_shown(kind)
+
+    return await server.aside(work)
+
+
+@delete(
+    "/{code:str}",
+    summary="Forget a task type",
+    description="Nothing new of it is taken on; what is there ends by the defaults.",
+    responses=documented(404, 507),
+    opt={"role": Role.ADMIN},
+)
+async def remove_type(code: Code, server: Server, who: Principal) -> None:
+    def work() -> None:
+        _found(server.store, code)
+        server.store.remove_type(code, actor=who.actor)
+
+    await server.aside(work)
+
+
+def _found(store: Store, code: str) -> TaskType:
+    kind = store.types().get(code)
+    if kind is None:
+        raise NotFound(f"no task type {code}")
+    return kind
+
+
+def _kind(code: str, data: TypeIn, before: TaskType | None) -> TaskType:
+    config = data.config
+    retry = RetryPolicy(
+        config.retry_strategy,
+        config.max_error_count,
+        interval=config.retry_interval,
+        sequence=tuple(config.retry_sequence),
+        initial=config.initial_delay,
+        factor=config.factor,
+        cap=config.cap,
+        jitter=config.jitter,
+    )
+    return TaskType(
+        code,
+        data.name,
+        data.category,
+        data.lane,
+        tuple(data.uses),
+        retry,
+        config.timeout * 60,
+        config.need_manual,
+        config.unknown_errors,
+        _callback(config.callback, before.callback if before else {}),
+    )
+
+
+def _callback(said: CallbackIn, before: dict[str, Any]) -> dict[str, Any]:
+    """As it is stored; a secret that is not said again stays, as long as its key is the same."""
+    found: dict[str, Any] = msgspec.to_builtins(said)
+    security, old = found.get("security"), before.get("security", {})
+    if security and "sk" not in security and "sk" in old and security.get("ak") == old.get("ak"):
+        security["sk"] = old["sk"]
+    return found
+
+
+def type_shown(kind: TaskType) -> TypeOut:
+    """A type for the outside, without its secrets."""
+    retry = kind.retry
+    config = ConfigOut(
+        retry_strategy=retry.strategy,
+        retry_interval=retry.interval,
+        retry_sequence=list(retry.sequence),
+        initial_delay=retry.initial,
+        factor=retry.factor,
+        cap=retry.cap,
+        jitter=retry.jitter,
+        max_error_count=retry.retries,
+        timeout=kind.timeout_seconds / 60,
+        need_manual=kind.need_manual,
+        unknown_errors=kind.unknown_errors,
+        callback=msgspec.convert(kind.callback, CallbackOut),
+    )
+    return TypeOut(kind.code, kind.name, kind.category, kind.lane, list(kind.uses), config)
+
+
+routes = Router(
+    "/api/task-types", route_handlers=[list_types, get_type, put_type, remove_type], tags=["task types"]
+)  # fmt: skip

@@ -1,0 +1,159 @@
+"""`headgate keys`: who may come in over HTTP."""
+
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+from headgate.cli.options import Json, Url
+from headgate.cli.output import document, note, say, table
+from headgate.cli.stores import ready
+from headgate.cli.words import at
+from headgate.core.errors import Invalid
+from headgate.core.keys import ROLES, Key, secret_key
+from headgate.outside import utc_now
+from headgate.settings import load
+from headgate.store import Store
+
+PAGE = 200
+commands = typer.Typer(rich_markup_mode=None)
+
+
+class RoleWord(StrEnum):
+    """As a person says it."""
+
+    READ = "read"
+    SUBMIT = "submit"
+    AGENT = "agent"
+    OPERATOR = "operator"
+    ADMIN = "admin"
+
+
+@commands.callback(invoke_without_command=True)
+def show_keys(context: typer.Context, url: Url = None, as_json: Json = False) -> None:
+    """Show the keys of the HTTP API; make them, end them.
+
+    Without keys the API answers this machine only. From the first key on, nobody comes in without one.
+
+    \b
+    headgate keys create ci --role submit --tenant 7 --days 90
+    headgate keys list
+    headgate keys revoke 3
+    """  # fmt: skip
+    if context.invoked_subcommand is None:
+        _show(url, as_json)
+
+
+@commands.command("list")
+def list_keys(url: Url = None, as_json: Json = False) -> None:
+    """Show every key, newest first; never its secret, which is nowhere.
+
+    \b
+    headgate keys list
+    """  # fmt: skip
+    _show(url, as_json)
+
+
+def _show(url: str | None, as_json: bool) -> None:
+    with ready(url) as store:
+        keys = _every(store)
+    if as_json:
+        for key in keys:
+            document(told(key))
+        return
+    table(
+        ("ID", "NAME", "ROLE", "TENANT", "STATE", "CREATED", "LAST USED"),
+        [_row(key) for key in keys],
+        right=("ID", "TENANT"),
+    )
+
+
+def _every(store: Store) -> list[Key]:
+    found: list[Key] = []
+    while page := store.keys(cursor=found[-1].id if found else None, limit=PAGE):
+        found += page
+    return found
+
+
+@commands.command("create")
+def create_key(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Whose it is, or what for.", show_default=False)],
+    role: Annotated[RoleWord, typer.Option(help="What it may do; each role what those before it may.")],
+    tenant: Annotated[
+        int | None, typer.Option(metavar="ID", help="Its tenant.  [default: none, and so all]", show_default=False)
+    ] = None,
+    days: Annotated[
+        float | None, typer.Option(metavar="DAYS", help="How long it is good.  [default: for ever]", show_default=False)
+    ] = None,
+    url: Url = None,
+    as_json: Json = False,
+) -> None:
+    """Make a key. It is shown this once.
+
+    With HEADGATE_SECRET set there is a secret key too, to sign requests with.
+
+    \b
+    headgate keys create ops --role admin
+    headgate keys create ci --role submit --tenant 7 --days 90
+    """  # fmt: skip
+    if tenant is not None and not -(1 << 63) <= tenant < 1 << 63:
+        raise Invalid("--tenant is out of range")
+    secret = load({"url": url}).secret
+    with ready(url) as store:
+        key, text = store.add_key(name, ROLES[role], tenant_id=tenant, expires_at=_end(days))
+    signing = secret_key(secret, key.id, key.digest) if secret else None
+    if as_json:
+        document(told(key) | {"key": text} | ({"secret_key": signing} if signing else {}))
+        return
+    say(f"key         {text}")
+    if signing:
+        say(f"access key  {key.access_key}\nsecret key  {signing}")
+    note("keep it well: it is not shown again")
+
+
+def _end(days: float | None) -> datetime | None:
+    if days is None:
+        return None
+    if not 0 < days <= 36_500:
+        raise Invalid("--days is above 0, and 36500 at most")
+    return utc_now() + timedelta(days=days)
+
+
+@commands.command("revoke")
+def revoke_key(
+    key_id: Annotated[int, typer.Argument(metavar="ID", help="The key's number.", show_default=False)],
+    url: Url = None,
+    as_json: Json = False,
+) -> None:
+    """End a key for good. Every server refuses it within seconds.
+
+    \b
+    headgate keys revoke 3
+    """  # fmt: skip
+    with ready(url) as store:
+        key = store.revoke_key(key_id)
+    if as_json:
+        document(told(key))
+    else:
+        say(f"key {key.id} ({key.name}) is revoked")
+
+
+def told(key: Key) -> dict[str, Any]:
+    """A key for programs."""
+    names = ("id", "name", "tenant_id", "access_key", "created_at", "created_by", "expires_at", "revoked_at")
+    return {name: getattr(key, name) for name in (*names, "last_used_at")} | {"role": key.role.word}
+
+
+def _row(key: Key) -> tuple[Any, ...]:
+    tenant = "all" if key.tenant_id is None else key.tenant_id
+    used = at(key.last_used_at) if key.last_used_at else "never"
+    return (key.id, key.name, key.role.word, tenant, _state(key), at(key.created_at), used)
+
+
+def _state(key: Key) -> str:
+    if key.revoked_at is not None:
+        return "revoked"
+    if key.expires_at is None:
+        return "good"
+    return f"until {at(key.expires_at)}" if key.lives(utc_now()) else "expired"

@@ -1,0 +1,111 @@
+"""The HTTP API inside a process that does other things too."""
+
+import asyncio
+import contextlib
+import errno
+import logging
+import socket
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import uvicorn
+
+from headgate.api.app import create_app
+from headgate.api.gatekeeper import is_loopback
+from headgate.core.errors import Invalid, Refused
+from headgate.settings import Settings
+from headgate.store import Store
+
+GRACE_SECONDS = 5  # for answers under way; long polls and streams are told to end at once
+MOST_CONNECTIONS = 5_000
+log = logging.getLogger("headgate")
+
+
+class _Uvicorn(uvicorn.Server):
+    """Signals are heard elsewhere in this process; `answering` is set when it does."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.answering = asyncio.Event()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.answering.set()
+
+
+class Api:
+    """The API on the address that is configured; `Refused` if it cannot or must not be had."""
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self._socket = _bound(settings.host, settings.port)
+        address, port = self._socket.getsockname()[:2]
+        if not is_loopback(address) and not store.has_keys(alive=True):
+            self._socket.close()
+            raise Refused(
+                f"{settings.host} can be reached from outside, and there is no key: anybody could do anything. "
+                "Make one first (`headgate keys create NAME --role admin`), or stay on 127.0.0.1"
+            )
+        name = f"[{address}]" if ":" in address else address
+        self.address = f"http://{name}:{port}"
+        app = create_app(store, replace(settings, host=address, port=port))
+        self._stopping: asyncio.Event = app.state.server.stopping
+        self._uvicorn = _Uvicorn(
+            uvicorn.Config(
+                app,
+                http="httptools",
+                ws="none",
+                lifespan="on",
+                log_config=None,
+                log_level="error",
+                access_log=False,
+                server_header=False,
+                limit_concurrency=MOST_CONNECTIONS,
+                timeout_graceful_shutdown=GRACE_SECONDS,
+            )
+        )
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self, on_end: Callable[[], None]) -> None:
+        """Answer, from when this returns; `on_end` is called if that is over before it was stopped."""
+        self._task = asyncio.create_task(self._uvicorn.serve([self._socket]), name="headgate api")
+        self._task.add_done_callback(lambda _: None if self._uvicorn.should_exit else on_end())
+        answering = asyncio.create_task(self._uvicorn.answering.wait())
+        await asyncio.wait([self._task, answering], return_when=asyncio.FIRST_COMPLETED)
+        answering.cancel()
+        log.info("the API is at %s", self.address)
+
+    def stop(self) -> None:
+        """Take nothing more on, and end what is under way; the second time at once."""
+        self._stopping.set()
+        self._uvicorn.force_exit = self._uvicorn.should_exit
+        self._uvicorn.should_exit = True
+
+    async def ended(self) -> None:
+        """When everything is answered."""
+        if not self._uvicorn.should_exit:
+            self.stop()
+        if self._task is not None:
+            await self._task
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+    except (socket.gaierror, UnicodeError) as error:
+        raise Invalid(f"host: there is no {host!r}: {error}") from None
+    found = socket.socket(family, kind, protocol)
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        found.bind(address)
+        found.listen()
+    except OSError as error:
+        found.close()
+        reason = "something listens there already" if error.errno == errno.EADDRINUSE else error.strerror
+        raise Refused(f"port {port} of {host} cannot be had: {reason}; name another with --port") from None
+    return found

@@ -1,0 +1,39 @@
+"""What the store must know before the first request comes."""
+
+import logging
+from collections.abc import Mapping
+from datetime import timedelta
+
+from headgate.outside import utc_now
+from headgate.packs.media.lanes import LANES
+from headgate.packs.media.types import TYPES
+from headgate.store.base import SYSTEM, Store
+
+log = logging.getLogger("headgate")
+MADE = "request_lanes_made"
+SAID_AGAIN = timedelta(days=1)  # what is in the audit is forgotten one day
+
+
+def set_up(store: Store, environment: Mapping[str, str]) -> None:
+    """Make the pack's types and lanes, at every start.
+
+    A type that is there stays as it is: a program of the same name brings its own rules. The environment says what
+    room a lane begins with: once it has a capacity, or had one from here, it is people's to change.
+    """
+    wanted = {lane.name: lane.capacity(environment) for lane in LANES}
+    known = store.types()
+    for kind in TYPES:
+        if kind.code not in known:
+            store.put_type(kind)
+    there = {room.name: room.capacity for room in store.lanes()}
+    last = store.last_act(MADE)
+    made_before = last is not None
+    for lane in LANES:
+        capacity = there.get(lane.name)
+        if capacity is None and not made_before:
+            store.set_capacity(lane.name, wanted[lane.name], actor=SYSTEM)
+        elif lane.variable in environment and capacity != wanted[lane.name]:
+            now = "no limit" if capacity is None else capacity
+            log.info("lane %s: %s, as it was set; %s is for a new store", lane.name, now, lane.variable)
+    if last is None or utc_now() - last > SAID_AGAIN:
+        store.record_act(MADE, ", ".join(lane.name for lane in LANES))

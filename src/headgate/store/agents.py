@@ -1,0 +1,186 @@
+"""Remote agents: their row and its lease, what they are handed, what they hold, why they hold something no more."""
+
+import json
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+
+from headgate.core.states import State
+from headgate.core.task import Execution, Task, check_name
+from headgate.store.catalog import Catalog, Stream
+from headgate.store.claims import (
+    READY_STREAMS,
+    TAKEN_COLUMNS,
+    Claimed,
+    ClaimRequest,
+    answered,
+    execution_of,
+    keep_answer,
+)
+from headgate.store.deferred import Deferred, settled
+from headgate.store.sql import SPACE, Db, Statement
+from headgate.store.workers import register
+
+Claim = Callable[[Db, ClaimRequest], Claimed | Deferred[Claimed]]
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """The row under which an agent holds its tasks."""
+
+    worker_id: int
+    lease_seconds: float
+    types: frozenset[str] | None  # None: whatever comes
+
+
+# Two servers may hear of one agent at once: the second waits here, and finds the first one's row.
+ONE_AT_A_TIME = Statement(sqlite="SELECT 1", postgres=f"SELECT pg_advisory_xact_lock({SPACE}, -2)")
+FIND = Statement(
+    sqlite="""
+    SELECT id, types FROM worker WHERE NOT lost AND agent_id = :agent_id AND tenant_id IS :tenant_id
+     ORDER BY id DESC LIMIT 1
+    """,
+    postgres="""
+    SELECT id, types FROM worker WHERE NOT lost AND agent_id = :agent_id
+       AND tenant_id IS NOT DISTINCT FROM :tenant_id::bigint
+     ORDER BY id DESC LIMIT 1
+    """,
+)
+SET_TYPES = Statement("UPDATE worker SET types = :types WHERE id = :worker_id AND types <> :types")
+SET_LEASE = Statement(
+    """
+    UPDATE worker SET lease_seconds = :lease
+     WHERE id {in ids} AND NOT lost AND (lease_seconds < :lease OR (lease_seconds > :lease AND NOT id {in holders}))
+    """
+)
+RENEW = Statement(
+    """
+    UPDATE worker SET lease_until = {now + lease_seconds} WHERE id {in ids} AND NOT lost RETURNING id, lease_seconds
+    """
+)
+OUTLIVE = Statement(
+    """
+    UPDATE worker SET lease_seconds = :lease, lease_until = {now + :lease}
+     WHERE id = :worker_id AND NOT lost AND lease_seconds < :lease
+    """
+)
+HOLDERS = Statement("SELECT DISTINCT worker_id FROM task WHERE status IN ('scheduling', 'running')")
+
+
+def sign_on(db: Db, agent_id: str, tenant_id: int | None, types: Collection[str] | None, lease: float) -> Agent:
+    """An agent's row while its lease lives, else a new one; the lease is renewed, and is `lease` seconds at least.
+
+    The types it has asked for add up: an agent that asks for one after the other serves them all.
+    """
+    check_name("agent_id", agent_id)
+    for code in types or ():
+        check_name("type", code)
+    db.rows(ONE_AT_A_TIME)
+    for worker_id, told in db.rows(FIND, agent_id=agent_id, tenant_id=tenant_id):
+        known = json.loads(told)
+        all_types = None if known is None or types is None else sorted({*known, *types})
+        db.send(SET_TYPES, worker_id=worker_id, types=json.dumps(all_types))
+        for lasts in renew(db, [worker_id], lease).values():
+            return Agent(worker_id, lasts, None if all_types is None else frozenset(all_types))
+    worker_id = register(db, agent_id, types, lease, agent_id, tenant_id)
+    return Agent(worker_id, lease, None if types is None else frozenset(types))
+
+
+def renew(db: Db, worker_ids: Collection[int], lease: float) -> dict[int, float]:
+    """Renew many leases: to `lease` seconds, or longer ones of who holds tasks; those that live, and how long."""
+    ids = sorted(worker_ids)
+    holders = [row[0] for row in db.rows(HOLDERS) if row[0] is not None]
+    db.send(SET_LEASE, ids=ids, holders=holders, lease=lease)
+    return {row[0]: row[1] for row in db.rows(RENEW, ids=ids)}
+
+
+def hand_over(
+    db: Db, catalog: Catalog, request: ClaimRequest, claim: Claim, beyond_the_deadline: float | None
+) -> Claimed:
+    """What is assigned to the agent, as `scheduling`; then, as far as the limit goes, what is assigned to nobody."""
+    claimed = _hand_over(db, catalog, request, claim)
+    if beyond_the_deadline is not None and claimed.executions:
+        longest = max(execution.timeout_seconds for execution in claimed.executions)
+        db.send(OUTLIVE, worker_id=request.worker_id, lease=longest + beyond_the_deadline)
+    return claimed
+
+
+def _hand_over(db: Db, catalog: Catalog, request: ClaimRequest, claim: Claim) -> Claimed:
+    assigned, free = replace(request, assigned=True, confirm=True), replace(request, agent_id=None)
+    if not any(assigned.serves(stream) for stream in catalog.streams.values()):
+        return settled(claim(db, free))
+    if (before := answered(db, catalog, request)) is not None:
+        return before
+    mine = settled(claim(db, replace(assigned, claim_id=None)))
+    left = request.limit - len(mine.executions)
+    rest = settled(claim(db, replace(free, limit=left, claim_id=None))) if left else Claimed([])
+    executions = [*mine.executions, *rest.executions]
+    keep_answer(db, request, [execution.id for execution in executions])
+    return Claimed(executions, mine.busy or rest.busy)
+
+
+def ready_streams(db: Db, catalog: Catalog) -> list[Stream]:
+    """The streams in which something waits for its gates."""
+    return [catalog.streams[row[0]] for row in db.rows(READY_STREAMS) if row[0] in catalog.streams]
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """A task that somebody executes: the execution, what is asked of it, and whose it is."""
+
+    execution: Execution
+    cancel: bool
+    pause: bool
+    worker_id: int | None
+    agent_id: str | None
+    lease_seconds: float
+
+
+_TAKEN = ", ".join(f"t.{name}" for name in TAKEN_COLUMNS.split(", "))
+HOLDINGS = Statement(
+    f"""
+    SELECT {_TAKEN}, t.cancel_requested, t.pause_requested, t.worker_id, w.agent_id, coalesce(w.lease_seconds, 0)
+      FROM task t LEFT JOIN worker w ON w.id = t.worker_id
+     WHERE t.id {{in ids}} AND t.exec_id IS NOT NULL
+    """
+)
+CHECKPOINTS = Statement("SELECT task_id, name, state FROM checkpoint WHERE task_id {in ids}")
+LAST_OF = Statement(
+    """
+    SELECT kind FROM task_event
+     WHERE task_id = :id AND seq > 0 AND CAST(exec_id AS text) = :exec_id ORDER BY seq DESC LIMIT 1
+    """
+)
+
+
+def holdings(db: Db, catalog: Catalog, ids: Sequence[int], tenant_id: int | None) -> dict[int, Holding]:
+    """Those of the tasks that are being executed, by id; another tenant's are as absent as any."""
+    found = {}
+    for row in db.rows(HOLDINGS, ids=list(ids)):
+        execution = execution_of(row[:-5], catalog)
+        if tenant_id in (None, execution.tenant_id):
+            cancel, pause, worker_id, agent_id, lease_seconds = row[-5:]
+            found[execution.id] = Holding(execution, bool(cancel), bool(pause), worker_id, agent_id, lease_seconds)
+    return found
+
+
+def checkpoints(db: Db, ids: Sequence[int]) -> dict[int, dict[str, str]]:
+    """What executions of these tasks have saved, by name, as JSON."""
+    found: dict[int, dict[str, str]] = {}
+    for task_id, name, state in db.rows(CHECKPOINTS, ids=list(ids)):
+        found.setdefault(task_id, {})[name] = state
+    return found
+
+
+def last_of(db: Db, task_id: int, exec_id: str) -> str | None:
+    """What the audit last says of an execution; None if there was no such one."""
+    found = db.rows(LAST_OF, id=task_id, exec_id=exec_id)
+    return str(found[0][0]) if found else None
+
+
+def stale(task: Task, exec_id: str) -> Execution:
+    """An execution that does not own its task any more, for the record of what it reported."""
+    return Execution(
+        task.id, exec_id, task.tenant_id, task.type, "{}", task.attempt, task.update_date, task.error_count,
+        task.lost_count, task.max_error_count, task.lane, None, task.priority, task.creator, None, None,
+        task.correlation_id, task.name, task.category, 0.0, State.RUNNING,
+    )  # fmt: skip

@@ -1,0 +1,117 @@
+"""API keys, of which only a hash is kept; and the nonces of signed requests, until they are too old to matter."""
+
+import json
+from collections.abc import Collection
+from datetime import datetime
+
+from headgate.core.errors import Invalid, NotFound
+from headgate.core.keys import ROLES, WINDOW_SECONDS, Key, Role
+from headgate.core.task import check_name
+from headgate.store.audit import record_system
+from headgate.store.sql import Db, Row, Statement, moment, moment_or_none
+
+# A request may be dated one window ahead, and is good until one window behind.
+NONCE_SECONDS = 2 * WINDOW_SECONDS + 60.0
+_COLUMNS = "id, name, role, tenant_id, digest, created_at, created_by, expires_at, revoked_at, last_used_at"
+
+ADD = Statement(
+    f"""
+    INSERT INTO api_key (name, role, tenant_id, digest, created_at, created_by, expires_at)
+    VALUES (:name, :role, :tenant_id, :digest, {{now}}, :actor, :expires_at)
+    RETURNING {_COLUMNS}
+    """
+)
+GET = Statement(f"SELECT {_COLUMNS} FROM api_key WHERE id = :id")
+LIST = Statement(
+    f"""
+    SELECT {_COLUMNS} FROM api_key
+     WHERE id < :cursor AND (:everyones OR tenant_id = :tenant_id) ORDER BY id DESC LIMIT :limit
+    """
+)
+ANY = Statement("SELECT 1 FROM api_key LIMIT 1")
+ANY_ALIVE = Statement(
+    "SELECT 1 FROM api_key WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > {now}) LIMIT 1"
+)
+REVOKE = Statement("UPDATE api_key SET revoked_at = {now} WHERE id = :id AND revoked_at IS NULL RETURNING id")
+USED = Statement("UPDATE api_key SET last_used_at = {now} WHERE id {in ids}")
+TAKE_NONCE = Statement(
+    f"""
+    INSERT INTO nonce (key_id, nonce, expires_at) VALUES (:key_id, :nonce, {{now + {NONCE_SECONDS}}})
+    ON CONFLICT (key_id, nonce) DO NOTHING RETURNING 1
+    """
+)
+OUTDATED = Statement(
+    """
+    DELETE FROM nonce WHERE (key_id, nonce) IN (
+           SELECT key_id, nonce FROM nonce WHERE expires_at < {now} ORDER BY expires_at LIMIT :limit)
+    RETURNING 1
+    """
+)
+MOST_LISTED = 200
+_LAST = 2**63 - 1
+
+
+def add(
+    db: Db, name: str, role: Role, tenant_id: int | None, expires_at: datetime | None, digest: str, actor: str
+) -> Key:
+    """A new key."""
+    check_name("a key's name", name)
+    if expires_at is not None and expires_at.tzinfo is None:
+        raise Invalid("expires_at is a time with a time zone")
+    [row] = db.rows(
+        ADD, name=name, role=role.word, tenant_id=tenant_id, digest=digest, actor=actor,
+        expires_at=None if expires_at is None else db.time(expires_at),
+    )  # fmt: skip
+    key = _key(row)
+    told = {"key": key.id, "name": name, "role": role.word, "tenant_id": tenant_id}
+    record_system(db, "key_created", actor, json.dumps(told))
+    return key
+
+
+def get(db: Db, key_id: int) -> Key | None:
+    rows = db.rows(GET, id=key_id)
+    return _key(rows[0]) if rows else None
+
+
+def find(db: Db, tenant_id: int | None, cursor: int | None, limit: int) -> list[Key]:
+    """A page of keys, newest first: a tenant's, or everybody's."""
+    limit = max(1, min(limit, MOST_LISTED))
+    rows = db.rows(LIST, everyones=tenant_id is None, tenant_id=tenant_id, cursor=cursor or _LAST, limit=limit)
+    return [_key(row) for row in rows]
+
+
+def any_ever(db: Db) -> bool:
+    return bool(db.rows(ANY))
+
+
+def any_alive(db: Db) -> bool:
+    return bool(db.rows(ANY_ALIVE))
+
+
+def revoke(db: Db, key_id: int, tenant_id: int | None, actor: str) -> Key:
+    """End a key; one that has ended stays as it is. `NotFound`, also for another tenant's."""
+    key = get(db, key_id)
+    if key is None or tenant_id not in (None, key.tenant_id):
+        raise NotFound(f"no key {key_id}")
+    if db.rows(REVOKE, id=key_id):
+        record_system(db, "key_revoked", actor, json.dumps({"key": key_id, "name": key.name}))
+        key = get(db, key_id)
+        assert key is not None
+    return key
+
+
+def used(db: Db, ids: Collection[int]) -> None:
+    db.send(USED, ids=sorted(ids))
+
+
+def take_nonce(db: Db, key_id: int, nonce: str) -> bool:
+    """Whether this is the first time that a key's request carries this nonce."""
+    return bool(db.rows(TAKE_NONCE, key_id=key_id, nonce=nonce))
+
+
+def _key(row: Row) -> Key:
+    key_id, name, role, tenant_id, digest, created_at, created_by, expires_at, revoked_at, last_used_at = row
+    return Key(
+        key_id, name, ROLES[role], tenant_id, digest, moment(created_at), created_by, moment_or_none(expires_at),
+        moment_or_none(revoked_at), moment_or_none(last_used_at),
+    )  # fmt: skip

@@ -1,0 +1,120 @@
+"""Lanes, resources and rate limits over HTTP."""
+
+import pytest
+
+from headgate.core.limits import Rate
+from tests.factories import running, start, submit
+
+
+def lane(client, name):
+    [found] = [each for each in client.get("/api/lanes").json()["items"] if each["name"] == name]
+    return found
+
+
+def test_a_lane_shows_what_runs_what_is_queued_and_what_waits(client, store):
+    """Spec: C4, A9"""
+    running(store, lane="x", mutex="m")
+    submit(store, lane="x", mutex="m")
+    submit(store, lane="x")
+    submit(store, lane="x", delay_seconds=3600)
+    store.take_sample()
+    found = lane(client, "x")
+    assert found.pop("as_of").endswith("Z")
+    assert found == {
+        "name": "x", "capacity": None, "running": 1, "queued": 1, "queued_exact": True, "blocked": 1, "later": 1,
+        "paused": False,
+    }  # fmt: skip
+
+
+def test_a_capacity_holds_at_once_and_null_lifts_it(client, store):
+    """Spec: A9"""
+    submit(store, lane="x")
+    assert client.put("/api/lanes/x", json={"capacity": 0}).json()["capacity"] == 0
+    assert start(store) == []
+    assert client.put("/api/lanes/x", json={"capacity": None}).json()["capacity"] is None
+    assert len(start(store)) == 1
+
+
+def test_a_lane_is_paused_and_resumed(client, store):
+    """Spec: A9"""
+    submit(store, lane="x")
+    for _ in range(2):
+        assert client.put("/api/lanes/x", json={"paused": True}).json()["paused"] is True
+    assert start(store) == []
+    assert client.put("/api/lanes/x", json={"paused": False, "capacity": 3}).json() == lane(client, "x")
+    assert len(start(store)) == 1
+
+
+def test_the_pause_of_everything_shows(client, store):
+    """Spec: A9"""
+    assert client.get("/api/lanes").json()["everything_paused"] is False
+    store.pause_lane()
+    assert client.get("/api/lanes").json()["everything_paused"] is True
+
+
+def test_the_audit_says_who_changed_a_lane(client, store):
+    """Spec: A12"""
+    cursor = store.last_event()
+    client.put("/api/lanes/x", json={"capacity": 2, "paused": True})
+    events, _ = store.feed(cursor)
+    assert [(event.kind, event.actor) for event in events] == [("capacity_changed", "person"), ("paused", "person")]
+
+
+@pytest.mark.parametrize(
+    ("name", "body"),
+    [
+        ("x", {}),
+        ("x", {"capacity": -1}),
+        ("x", {"capacity": 1_000_001}),
+        ("x", {"capacity": "2"}),
+        ("x", {"paused": None}),
+        ("x", {"name": "y"}),
+        ("*", {"paused": True}),
+        ("%00", {"paused": True}),
+        ("x" * 256, {"paused": True}),
+    ],
+)
+def test_a_change_that_breaks_a_rule_is_refused_and_makes_no_lane(client, name, body):
+    """Spec: A9"""
+    before = client.get("/api/lanes").json()
+    assert client.put(f"/api/lanes/{name}", json=body).status_code == 422
+    assert client.get("/api/lanes").json() == before
+
+
+def test_resources_are_listed_looked_up_and_changed(client, store):
+    """Spec: A11, C3"""
+    assert client.put("/api/resources/yt-dlp", json={"capacity": 2}).json() == {"name": "yt-dlp", "capacity": 2}
+    assert client.get("/api/resources/yt-dlp").json() == {"name": "yt-dlp", "capacity": 2}
+    names = [each["name"] for each in client.get("/api/resources").json()["items"]]
+    assert names == ["disk-writer", "yt-dlp"]
+    assert client.get("/api/resources/none").status_code == 404
+    assert client.put("/api/resources/yt-dlp", json={"capacity": None}).status_code == 422
+
+
+def test_rate_limits_are_put_listed_looked_up_and_lifted(client, store):
+    """Spec: D8"""
+    put = client.put("/api/rate-limits/key:openai", json={"rate": 5, "burst": 10})
+    assert (put.status_code, put.json()) == (200, {"name": "key:openai", "rate": 5.0, "burst": 10})
+    assert [bucket.limit for bucket in store.rate_limits()] == [Rate(5.0, 10)]
+    assert client.get("/api/rate-limits/key:openai").json() == put.json()
+    assert client.get("/api/rate-limits").json() == {"items": [put.json()]}
+    assert client.delete("/api/rate-limits/key:openai").status_code == 204
+    assert store.rate_limits() == []
+    for method in ("GET", "DELETE"):
+        assert client.request(method, "/api/rate-limits/key:openai").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("name", "body"),
+    [
+        ("openai", {"rate": 5, "burst": 10}),
+        ("key:", {"rate": 5, "burst": 10}),
+        ("key:a", {"rate": 0, "burst": 10}),
+        ("key:a", {"rate": 5, "burst": 0}),
+        ("key:a", {"rate": 5}),
+    ],
+)
+def test_a_rate_limit_that_breaks_a_rule_is_refused(client, store, name, body):
+    """Spec: D8"""
+    assert client.put(f"/api/rate-limits/{name}", json=body).status_code == 422
+    assert store.rate_limits() == []

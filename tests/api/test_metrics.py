@@ -1,0 +1,111 @@
+"""Metrics: true whoever did the work, and silent about tenants."""
+
+import pytest
+from litestar.testing import TestClient
+from prometheus_client.parser import text_string_to_metric_families
+
+from headgate.api.app import create_app
+from headgate.core.machine import Raised, Returned
+from headgate.core.task import NewTask
+from headgate.settings import Settings
+from headgate.store import open_store
+from headgate.store.claims import ClaimRequest, Outcome
+from tests.factories import running, settle, submit
+
+
+def scraped(client):
+    answer = client.get("/metrics")
+    assert answer.status_code == 200
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    return {
+        (sample.name, *sorted(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(answer.text)
+        for sample in family.samples
+    }
+
+
+@pytest.fixture
+def elsewhere(url):
+    """The store as another process has it."""
+    with open_store(url) as opened:
+        yield opened
+
+
+def test_what_other_processes_do_is_counted_by_type_and_outcome(client, store, elsewhere):
+    """Spec: D11"""
+    scraped(client)
+    settle(elsewhere, running(elsewhere), Returned())
+    settle(elsewhere, running(elsewhere, "manual"), Raised("no", 60.0))
+    settle(elsewhere, running(elsewhere, "manual"), Raised("no", None))
+    submit(elsewhere)
+    found = scraped(client)
+    assert found["tasks_submitted_total", ("taskType", "plain")] == 2
+    assert found["tasks_submitted_total", ("taskType", "manual")] == 2
+    assert found["tasks_retries_total", ("taskType", "manual")] == 1
+    assert found["tasks_dlq_entered_total", ("taskType", "manual")] == 1
+    counted = {key[1:]: value for key, value in found.items() if key[0] == "tasks_execution_seconds_count"}
+    assert counted == {
+        (("status", "COMPLETED"), ("taskType", "plain")): 1,
+        (("status", "RETRYING"), ("taskType", "manual")): 1,
+        (("status", "DEAD_LETTER"), ("taskType", "manual")): 1,
+    }
+    assert found["tasks_events_published_total", ("eventType", "submitted")] == 4
+    assert found["tasks_state_db_updates_total", ("operation", "create")] == 4
+    assert found["tasks_state_db_updates_total", ("operation", "updateStatus")] == 6
+
+
+def test_what_was_counted_once_is_not_counted_again(client, elsewhere):
+    """Spec: D11"""
+    submit(elsewhere)
+    for _ in range(3):
+        assert scraped(client)["tasks_submitted_total", ("taskType", "plain")] == 1
+
+
+def test_an_execution_that_began_before_the_counting_is_timed_by_the_store(store, url):
+    """Spec: D11"""
+    execution = running(store)
+    with TestClient(create_app(store, Settings(url=url)), base_url="http://127.0.0.1") as client:
+        settle(store, execution, Returned())
+        key = ("tasks_execution_seconds_count", ("status", "COMPLETED"), ("taskType", "plain"))
+        assert scraped(client)[key] == 1
+
+
+def test_lanes_queues_and_workers_are_told(client, store):
+    """Spec: D11"""
+    for _ in range(3):
+        client.post("/api/requests/enqueue", json={"type": "download"})
+    worker_id = store.register("tester")
+    [execution] = store.claim(ClaimRequest(worker_id, 5)).executions
+    store.take_sample()
+    client.post("/api/queue/pause?scope=no_cookie")
+    found = scraped(client)
+    cookie, other = ("lane", "requires_cookie"), ("lane", "no_cookie")
+    assert found["headgate_queue_depth", cookie, ("status", "queued")] == 2
+    assert found["headgate_queue_depth", cookie, ("status", "running")] == 1
+    assert found["headgate_queue_oldest_seconds", cookie, ("status", "queued")] >= 0
+    assert [found[f"headgate_lane_{name}", cookie] for name in ("capacity", "running", "room")] == [1, 1, 0]
+    assert [found[f"headgate_lane_{name}", other] for name in ("capacity", "running", "room")] == [2, 0, 2]
+    assert (found["headgate_lane_paused", other], found["headgate_paused",]) == (1, 0)
+    assert found["headgate_workers_alive", ("kind", "worker")] == 1
+    store.settle([Outcome(execution, Returned())])
+    assert scraped(client)["headgate_lane_room", cookie] == 1
+
+
+def test_requests_are_counted_by_route_and_not_by_what_was_asked_for(client):
+    """Spec: D11"""
+    for number in range(3):
+        client.get(f"/api/tasks/{number + 1000}")
+        client.get(f"/no/such/page/{number}")
+    found = scraped(client)
+    about = (("method", "GET"), ("route", "/api/tasks/{task_id}"), ("status", "404"))
+    assert found["headgate_http_requests_total", *about] == 3
+    assert found["headgate_http_request_seconds_count", *about[:2]] == 3
+    assert not [key for key in found if "/no/such/page" in str(key)]
+
+
+def test_no_tenant_is_named(client, store):
+    """Spec: B11"""
+    store.submit(NewTask("plain", tenant_id=4711))
+    text = client.get("/metrics").text
+    assert "4711" not in text
+    assert "tenant" not in text

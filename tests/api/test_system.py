@@ -1,0 +1,113 @@
+"""Whether the server is well, who works, how it went, and what is removed."""
+
+from litestar.testing import TestClient
+
+from headgate.api.app import create_app
+from headgate.core.machine import Raised, Returned
+from headgate.core.states import State
+from headgate.settings import Settings
+from headgate.store import open_store
+from tests.api.conftest import HERE
+from tests.factories import put, running, settle, sql
+
+
+def test_a_server_that_can_write_is_ready(client):
+    """Spec: X6"""
+    assert client.get("/livez").json() == client.get("/readyz").json() == {"status": "ok"}
+
+
+def test_a_server_whose_schema_is_behind_lives_and_is_not_ready(tmp_path):
+    """Spec: X6"""
+    with (
+        open_store(f"sqlite:///{tmp_path}/new.db") as store,
+        TestClient(create_app(store, Settings()), base_url=HERE) as client,
+    ):
+        assert client.get("/livez").status_code == 200
+        answer = client.get("/readyz")
+        assert answer.status_code == 503
+        assert "migrate" in answer.json()["detail"]
+        assert answer.headers["retry-after"]
+        store.migrate()
+        assert client.get("/readyz").status_code == 200
+
+
+def test_a_server_that_cannot_write_is_not_ready(client, url):
+    """Spec: X6"""
+    refuse = {
+        "sqlite": (
+            "CREATE TRIGGER full BEFORE UPDATE ON catalog BEGIN SELECT RAISE(ABORT, 'no'); END",
+            "DROP TRIGGER full",
+        ),
+        "postgres": (
+            "CREATE RULE full_ AS ON UPDATE TO catalog DO INSTEAD SELECT 1 / (version - version) FROM catalog",
+            "DROP RULE full_ ON catalog",
+        ),
+    }["sqlite" if url.startswith("sqlite") else "postgres"]
+    sql(url, refuse[0])
+    try:
+        assert client.get("/livez").status_code == 200
+        assert client.get("/readyz").status_code >= 500
+    finally:
+        sql(url, refuse[1])
+    assert client.get("/readyz").status_code == 200
+
+
+def test_workers_are_listed_and_those_that_left_if_asked(client, store):
+    """Spec: A8"""
+    stays = store.register("stays", types=["plain"], lease_seconds=20)
+    leaves = store.register("leaves")
+    store.leave(leaves)
+    [found] = client.get("/api/workers").json()["items"]
+    assert (found["id"], found["name"], found["types"], found["lease_seconds"]) == (stays, "stays", ["plain"], 20.0)
+    both = client.get("/api/workers?lost=true").json()["items"]
+    assert [(each["id"], each["lost"], each["types"]) for each in both] == [
+        (stays, False, ["plain"]),
+        (leaves, True, None),
+    ]
+
+
+def test_statistics_per_type(client, store):
+    """Spec: A8"""
+    for event in (Returned(), Returned(), Returned(), Raised("no")):
+        settle(store, running(store), event)
+    answer = client.get("/api/stats?seconds=3600").json()
+    [found] = answer["items"]
+    assert (answer["seconds"], found["type"], found["finished"], found["success_rate"]) == (3600.0, "plain", 4, 0.75)
+    assert 0 <= found["p50"] <= found["p95"] <= found["p99"]
+    assert client.get("/api/stats?seconds=0").status_code == 422
+
+
+def test_a_tenant_sees_its_own_statistics(store):
+    """Spec: B11"""
+    settle(store, running(store, tenant_id=1), Returned())
+    settle(store, running(store, tenant_id=2), Raised("no"))
+    assert [each.success_rate for each in store.statistics(tenant_id=1)] == [1.0]
+    assert [each.finished for each in store.statistics()] == [2]
+
+
+def test_purge_removes_what_ended_so_long_ago_and_says_how_many(client, store):
+    """Spec: A7"""
+    done, dead = put(store, State.SUCCEEDED), put(store, State.DEAD)
+    cancelled = put(store, State.CANCELLED)
+    assert client.post("/api/purge").json()["purged"] == dict.fromkeys(
+        ("succeeded", "partial", "failed", "resolved", "cancelled"), 0
+    )
+    asked = {"older_than_days": 0, "status": ["succeeded"]}
+    assert client.post("/api/purge", json=asked).json() == {"purged": {"succeeded": 1}, "more": False}
+    assert client.get(f"/api/tasks/{done.id}").status_code == 404
+    for task in (dead, cancelled):
+        assert client.get(f"/api/tasks/{task.id}").status_code == 200
+
+
+def test_a_purge_is_in_the_audit_with_who_asked(client, store):
+    """Spec: A12"""
+    cursor = store.last_event()
+    client.post("/api/purge", json={"older_than_days": 1})
+    events, _ = store.feed(cursor)
+    assert [(event.kind, event.actor) for event in events] == [("purged", "person")]
+
+
+def test_only_what_has_ended_is_purged(client):
+    """Spec: A7"""
+    for status in (["dead"], ["queued"], []):
+        assert client.post("/api/purge", json={"status": status}).status_code == 422

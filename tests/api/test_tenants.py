@@ -1,0 +1,265 @@
+"""Every route there is, asked by everybody who may not: made from the route table, so that none is forgotten."""
+
+import json
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+import pytest
+from litestar.routes import HTTPRoute
+from litestar.testing import TestClient
+
+from headgate.api.app import create_app
+from headgate.api.gatekeeper import ALWAYS_OPEN
+from headgate.core.keys import Role
+from headgate.core.states import State
+from headgate.core.task import NewTask
+from headgate.outside import utc_now
+from headgate.settings import Settings
+from headgate.store import Store, open_store
+from headgate.store.claims import ClaimRequest
+from tests.api.conftest import HERE, Client
+from tests.factories import PLAIN, TYPES, sql
+
+MINE, THEIRS = 1, 2
+ABSENT = 10**9
+CANARY = "canary-4711"
+EXEC = "00000000-0000-4000-8000-000000000000"
+
+
+class Route(NamedTuple):
+    method: str
+    path: str
+    role: Role | None
+    shared: bool
+
+
+def routes() -> list[Route]:
+    """What the API answers to."""
+    with open_store("sqlite://") as store:
+        store.migrate()
+        app = create_app(store, Settings())
+    found = []
+    for route in app.routes:
+        if isinstance(route, HTTPRoute):
+            for method in sorted(route.methods - {"OPTIONS", "HEAD"}):
+                opt = route.route_handler_map[method][0].opt
+                found.append(Route(method, route.path_format, opt.get("role"), bool(opt.get("shared"))))
+    return sorted(found)
+
+
+ROUTES = routes()
+GUARDED = [route for route in ROUTES if route.path not in ALWAYS_OPEN]
+OF_A_TASK = [route for route in GUARDED if re.search(r"/(tasks|requests)/\{\w*id\}|\{task_id\}", route.path)]
+# What a route needs to get as far as looking for its task.
+BODIES: dict[str, Any] = {
+    "resolve": {"remark": "done"},
+    "progress": {"exec_id": EXEC, "done": 1},
+    "log": {"exec_id": EXEC, "lines": [{"level": "info", "message": "x"}]},
+    "complete": {"exec_id": EXEC, "status": "Success", "result": None},
+    "fail": {"exec_id": EXEC, "error_info": "x"},
+    "checkpoint": {"exec_id": EXEC, "name": "x", "state": {}},
+}
+
+
+def named(route: Route) -> str:
+    return f"{route.method} {route.path}"
+
+
+def filled(path: str, task_id: int = 1) -> str:
+    path = path.replace("rate-limits/{name}", "rate-limits/lane:default").replace("{agent_id}", "agent")
+    path = path.replace("{code}", "plain").replace("{name}", "default")
+    return re.sub(r"\{\w+\}", str(task_id), path)
+
+
+class House:
+    """Two tenants, and keys of every kind."""
+
+    def __init__(self, client: Client, store: Store) -> None:
+        self.client = client
+        self.store = store
+        self.keys: dict[str, str] = {}
+        for role in Role:
+            for tenant in (None, MINE, THEIRS):
+                self.keys[f"{role.word} {tenant}"] = store.add_key(role.word, role, tenant_id=tenant)[1]
+        ended, self.keys["revoked"] = store.add_key("revoked", Role.ADMIN)
+        store.revoke_key(ended.id)
+        later = utc_now() + timedelta(days=1)
+        self.expired, self.keys["expired"] = store.add_key("expired", Role.ADMIN, expires_at=later)
+
+    def ask(self, method: str, path: str, key: str, body: Any = None) -> Any:
+        headers = {"Authorization": f"Bearer {self.keys[key]}"} if key in self.keys else {}
+        given = {} if body is None else {"json": body}
+        return self.client.request(method, path, headers=headers, **given)
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    """On a file: what is asked here is decided before the store is."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('house')}/store.db"
+    with open_store(url) as store:
+        store.migrate()
+        for kind in TYPES:
+            store.put_type(kind)
+        app = create_app(store, Settings(url=url))
+        with TestClient(app, base_url=HERE) as client:
+            house = House(client, store)
+            sql(url, f"UPDATE api_key SET expires_at = created_at WHERE id = {house.expired.id}")
+            yield house
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of them ask from one address."""
+    monkeypatch.setattr("headgate.api.failures.ALLOWED", 1e9)
+
+
+@pytest.fixture
+def family(store: Store, url: str) -> Iterator[House]:
+    """On each database in turn, with a task of each tenant that tells a secret of theirs."""
+    for tenant in (MINE, THEIRS):
+        secret = CANARY if tenant == THEIRS else "mine"
+        store.submit(
+            NewTask(
+                PLAIN.code, ext=json.dumps({"secret": secret}), tenant_id=tenant, name=secret, category=secret,
+                mutex="shared", unique_key="same", correlation_id=secret,
+            )
+        )  # fmt: skip
+    with TestClient(create_app(store, Settings(url=url)), base_url=HERE) as client:
+        yield House(client, store)
+
+
+def test_every_route_says_which_role_it_needs():
+    """Spec: B11"""
+    assert [named(route) for route in GUARDED if not isinstance(route.role, Role)] == []
+    assert len(GUARDED) > 30
+    assert len(OF_A_TASK) > 15
+
+
+@pytest.mark.parametrize("who", ["nobody", "revoked", "expired"])
+@pytest.mark.parametrize("route", GUARDED, ids=named)
+def test_no_route_answers_who_has_no_good_key(house, route, who):
+    """Spec: B11"""
+    assert house.ask(route.method, filled(route.path), who).status_code == 401
+
+
+@pytest.mark.parametrize("route", [route for route in GUARDED if (route.role or 0) > Role.READ], ids=named)
+def test_no_route_answers_a_smaller_role_than_it_needs(house, route):
+    """Spec: B11"""
+    answer = house.ask(route.method, filled(route.path), f"{Role(route.role - 1).word} None")
+    assert (answer.status_code, answer.json()["detail"]) == (403, f"this needs the role {route.role.word}")
+
+
+@pytest.mark.parametrize("route", [r for r in GUARDED if r.shared and r.method != "GET"], ids=named)
+def test_no_tenant_changes_what_all_share(house, route):
+    """Spec: B11"""
+    assert house.ask(route.method, filled(route.path), f"admin {MINE}").status_code == 403
+
+
+@pytest.mark.parametrize("route", OF_A_TASK, ids=named)
+def test_another_tenants_task_is_as_absent_as_one_that_never_was(family, route):
+    """Spec: B11"""
+    body = BODIES.get(route.path.rpartition("/")[2])
+    if body is None and "{agent_id}" in route.path:
+        body = {"exec_id": EXEC}
+    before = family.store.get(2), family.store.events(2)
+    foreign, absent = (
+        family.ask(route.method, filled(route.path, task_id), f"admin {MINE}", body) for task_id in (2, ABSENT)
+    )
+    assert foreign.status_code == absent.status_code
+    assert foreign.status_code in (404, 409), foreign.text
+    told, never = (answer.text.replace(answer.json()["request_id"], "") for answer in (foreign, absent))
+    assert told.replace("task 2", f"task {ABSENT}").replace("request 2", f"request {ABSENT}") == never
+    assert (family.store.get(2), family.store.events(2)) == before
+
+
+@pytest.mark.parametrize("route", [r for r in GUARDED if r.method == "GET" and "events" not in r.path], ids=named)
+def test_nothing_that_can_be_read_tells_of_another_tenants_task(family, route):
+    """Spec: B11"""
+    answer = family.ask("GET", filled(route.path), f"admin {MINE}")
+    assert answer.status_code in (200, 404), answer.text
+    assert CANARY not in answer.text
+
+
+def test_lists_filters_and_cursors_stay_within_the_tenant(family):
+    """Spec: B11"""
+
+    def ids(query: str, key: str = f"admin {MINE}") -> list[int]:
+        return [task["id"] for task in family.ask("GET", f"/api/tasks{query}", key).json()["items"]]
+
+    assert ids("", "admin None") == [2, 1]
+    for query in ("", "?mutex=shared", "?cursor=3", "?status=queued", "?type=plain"):
+        assert ids(query) == [1]
+    for query in (f"?q={CANARY}", f"?category={CANARY}", f"?correlation_id={CANARY}", "?parent_id=2"):
+        assert ids(query) == []
+
+
+def test_an_action_on_many_reaches_the_tenants_own_alone(family):
+    """Spec: B11"""
+    body = {"action": "cancel", "ids": [1, 2, ABSENT]}
+    mine, foreign, absent = family.ask("POST", "/api/tasks/actions", f"admin {MINE}", body).json()["items"]
+    assert mine["status"] == "cancelled"
+    assert foreign["problem"].replace("2", str(ABSENT)) == absent["problem"]
+    family.ask("POST", "/api/tasks/actions", f"admin {MINE}", {"action": "cancel", "filter": {"type": "plain"}})
+    assert family.store.get(2).status is State.QUEUED
+
+
+def test_what_a_key_submits_is_its_tenants_whatever_it_says(family):
+    """Spec: B11"""
+    body = {"type": "plain", "unique_key": "new"}
+    assert family.ask("POST", "/api/tasks", f"submit {MINE}", body).json()["tenant_id"] == MINE
+    assert family.ask("POST", "/api/tasks", f"submit {MINE}", body | {"tenant_id": MINE}).status_code == 201
+    assert family.ask("POST", "/api/tasks", f"submit {MINE}", body | {"tenant_id": THEIRS}).status_code == 403
+    assert family.ask("POST", "/api/tasks", "submit None", body | {"tenant_id": THEIRS}).json()["tenant_id"] == THEIRS
+
+
+def test_a_parent_of_another_tenant_is_no_parent(family):
+    """Spec: B11"""
+    foreign, absent = (
+        family.ask("POST", "/api/tasks", f"submit {MINE}", {"type": "plain", "parent_id": task_id})
+        for task_id in (2, ABSENT)
+    )
+    assert foreign.status_code == absent.status_code
+    assert foreign.json()["detail"].replace("2", str(ABSENT)) == absent.json()["detail"]
+
+
+def test_keys_mutexes_and_unique_keys_of_tenants_do_not_meet(family):
+    """Spec: B11"""
+    headers = {"Idempotency-Key": "one"}
+    made = []
+    for tenant in (MINE, THEIRS):
+        said = headers | {"Authorization": f"Bearer {family.keys[f'submit {tenant}']}"}
+        made.append(family.client.post("/api/tasks", json={"type": "plain", "ext": {"of": tenant}}, headers=said))
+    assert [answer.status_code for answer in made] == [201, 201]
+    assert made[0].json()["id"] != made[1].json()["id"]
+    assert {family.store.get(task_id).status for task_id in (1, 2)} == {State.QUEUED}
+
+
+def test_an_agent_is_given_its_tenants_tasks_alone(family):
+    """Spec: B11, B2"""
+    body = {"limit": 10, "wait_seconds": 0}
+    claimed = family.ask("POST", "/api/agents/a/claim", f"agent {MINE}", body).json()["tasks"]
+    assert [task["id"] for task in claimed] == [1]
+    asked = family.ask("POST", "/api/agents/a/claim", f"agent {MINE}", body | {"tenant_id": THEIRS})
+    assert asked.status_code == 403
+
+
+def test_an_exec_id_of_another_tenants_task_opens_nothing(family):
+    """Spec: B11, B3"""
+    [_, theirs] = family.store.claim(ClaimRequest(family.store.register("w"), 2)).executions
+    assert theirs.id == 2
+    body = {"exec_id": theirs.exec_id, "status": "Success", "result": None}
+    answer = family.ask("POST", "/api/agents/a/tasks/2/complete", f"agent {MINE}", body)
+    assert answer.status_code in (404, 409)
+    assert family.store.get(2).status is State.RUNNING
+
+
+def test_holders_of_other_tenants_are_a_count(family):
+    """Spec: B11"""
+    family.store.set_capacity("default", 1)
+    [first] = family.store.claim(ClaimRequest(family.store.register("w"), 1, tenant_id=THEIRS)).executions
+    assert first.id == 2
+    why = family.ask("GET", "/api/tasks/1/why", f"read {MINE}").text
+    assert CANARY not in why
+    assert not re.search(r'"holders":\[[^\]]*\b2\b', why)

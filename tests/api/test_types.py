@@ -1,0 +1,121 @@
+"""Task types over HTTP: B's words, edited by a person, without their secrets."""
+
+import pytest
+
+from headgate.core.task import TaskType
+from tests.factories import sql
+
+WHOLE = {
+    "name": "Send a letter",
+    "category": "mail",
+    "lane": "post",
+    "uses": ["stamp", "disk-writer"],
+    "config": {
+        "retry_strategy": "sequence",
+        "retry_interval": 3.0,
+        "retry_sequence": [1.0, 2.0, 60.0],
+        "initial_delay": 5.0,
+        "factor": 2.0,
+        "cap": 3600.0,
+        "jitter": 0.1,
+        "max_error_count": 4,
+        "timeout": 90.0,
+        "need_manual": True,
+        "unknown_errors": "fail",
+        "callback": {
+            "success": {"url": "https://example.org/done", "method": "PUT"},
+            "error": {"url": "https://example.org/failed", "method": "POST"},
+            "security": {"type": "aksk", "ak": "us"},
+        },
+    },
+}
+
+
+def test_a_type_is_put_shown_listed_and_removed(client, store):
+    """Spec: B5, B6"""
+    put = client.put("/api/task-types/letter", json=WHOLE)
+    assert (put.status_code, put.json()) == (200, {"code": "letter", **WHOLE})
+    assert client.get("/api/task-types/letter").json() == put.json()
+    listed = client.get("/api/task-types").json()["items"]
+    assert {"called-back", "letter", "manual", "plain"} <= {kind["code"] for kind in listed}
+    assert put.json() in listed
+    assert client.delete("/api/task-types/letter").status_code == 204
+    for method in ("GET", "DELETE"):
+        assert client.request(method, "/api/task-types/letter").status_code == 404
+
+
+def test_what_is_left_out_has_its_default(client, store):
+    """Spec: B5"""
+    assert client.put("/api/task-types/bare", json={}).status_code == 200
+    assert store.types()["bare"] == TaskType("bare")
+
+
+def test_a_new_type_is_taken_on_at_once_and_an_edit_holds_at_once(client):
+    """Spec: B5"""
+    client.put("/api/task-types/letter", json={"lane": "slow"})
+    assert client.post("/api/tasks", json={"type": "letter"}).json()["lane"] == "slow"
+    client.put("/api/task-types/letter", json={"lane": "fast"})
+    assert client.post("/api/tasks", json={"type": "letter"}).json()["lane"] == "fast"
+
+
+def test_no_program_overwrites_what_was_edited(client, store):
+    """Spec: B5"""
+    client.put("/api/task-types/plain", json={"name": "edited"})
+    store.put_type(TaskType("plain", name="registered"))
+    assert client.get("/api/task-types/plain").json()["name"] == "edited"
+
+
+def test_a_secret_is_kept_and_never_shown(client, store, url):
+    """Spec: B6"""
+    secret = "-".join(("canary", "4711"))
+    config = {"callback": {"security": {"type": "aksk", "ak": "us", "sk": secret}}}
+    answers = [
+        client.put("/api/task-types/letter", json={"config": config}),
+        client.get("/api/task-types/letter"),
+        client.get("/api/task-types"),
+        client.put("/api/task-types/letter", json={"config": {"callback": {"security": {"type": "aksk", "ak": "us"}}}}),
+    ]
+    assert all(answer.status_code == 200 and secret not in answer.text for answer in answers)
+    assert store.types()["letter"].callback["security"]["sk"] == secret
+    assert secret not in str(sql(url, "SELECT * FROM task_event"))
+
+
+def test_another_key_does_not_inherit_the_secret(client, store):
+    """Spec: B6"""
+    for security in ({"type": "aksk", "ak": "us", "sk": "old"}, {"type": "aksk", "ak": "them"}):
+        client.put("/api/task-types/letter", json={"config": {"callback": {"security": security}}})
+    assert "sk" not in store.types()["letter"].callback["security"]
+
+
+@pytest.mark.parametrize(
+    ("config", "word"),
+    [
+        ({"retry_strategy": "none", "max_error_count": 1}, "max_error_count 0"),
+        ({"retry_strategy": "fixed_period"}, "above 0"),
+        ({"retry_strategy": "sequence", "max_error_count": 1}, "delay"),
+        ({"retry_strategy": "sometimes"}, "retry_strategy"),
+        ({"retry_sequence": [-1]}, "retry_sequence"),
+        ({"timeout": 0}, "timeout"),
+        ({"timeout": 1e300}, "timeout"),
+        ({"jitter": 2}, "jitter"),
+        ({"factor": 0.5}, "factor"),
+        ({"unknown_errors": "ignore"}, "unknown_errors"),
+        ({"callback": {"success": {"url": "ftp://example.org"}}}, "url"),
+        ({"callback": {"success": {"url": "https://example.org", "method": "GET"}}}, "method"),
+        ({"callback": {"security": {"type": "magic"}}}, "type"),
+        ({"sk": "x"}, "sk"),
+    ],
+)
+def test_a_config_that_breaks_a_rule_is_refused(client, config, word):
+    """Spec: B5"""
+    answer = client.put("/api/task-types/letter", json={"config": config})
+    assert answer.status_code == 422
+    assert word in answer.json()["detail"]
+    assert client.get("/api/task-types/letter").status_code == 404
+
+
+@pytest.mark.parametrize("body", [{"lane": "*"}, {"uses": ["a", "a"]}, {"uses": ["a,b"]}, {"code": "other"}])
+def test_a_type_that_breaks_a_rule_is_refused(client, body):
+    """Spec: B5"""
+    assert client.put("/api/task-types/letter", json=body).status_code == 422
+    assert client.get("/api/task-types/letter").status_code == 404

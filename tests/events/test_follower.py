@@ -1,0 +1,179 @@
+"""Listeners that come and go at any moment, while events commit in any order: each hears each event once."""
+
+import asyncio
+import random
+
+import psycopg
+import pytest
+
+from headgate.api.feed import Live, brought, places, without
+from headgate.core.errors import Invalid
+from headgate.core.events import Happening
+from headgate.events.bus import Ended
+from headgate.outside import monotonic, utc_now
+from headgate.store import open_store
+from headgate.store.feed import Cursor, Gap
+
+NOTE = """
+INSERT INTO task_event (task_id, tenant_id, seq, at, kind, actor) VALUES (NULL, 0, 0, now(), 'note', 'rival')
+RETURNING id
+"""
+STEPS = 150
+
+
+class Rival:
+    """Somebody who takes ids and commits them when it likes, or never."""
+
+    def __init__(self, url):
+        self._connection = psycopg.connect(url)
+        self._ids: list[int] = []
+
+    def note(self):
+        self._connection.execute("SELECT pg_current_xact_id()")
+        [[event_id]] = self._connection.execute(NOTE).fetchall()
+        self._ids.append(event_id)
+
+    def end(self, commit):
+        ids, self._ids = self._ids, []
+        if commit:
+            self._connection.commit()
+            return ids
+        self._connection.rollback()
+        return []
+
+    def close(self):
+        self._connection.close()
+
+
+class Client:
+    """A listener that keeps its cursor as text, and comes back with it."""
+
+    def __init__(self, cursor):
+        self.cursor = cursor
+        self.heard: list[int] = []
+        self._task = None
+
+    async def come(self, live):
+        follower = await live.join(self.cursor)
+
+        async def hear():
+            try:
+                async for told in follower.hear(0.05):
+                    if told is not None:
+                        self.heard.append(told.event.id)
+                        self.cursor = str(told.place)
+            except Ended:
+                pass
+
+        self._follower = follower
+        self._live = live
+        self._task = asyncio.create_task(hear())
+
+    async def go(self):
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+            self._live.leave(self._follower)
+            self._task = None
+
+
+async def aside(work, *arguments):
+    return await asyncio.to_thread(work, *arguments)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_every_listener_hears_every_event_once_whatever_commits_when_and_whoever_restarts(postgres, seed):
+    """Spec: D6"""
+
+    async def story():
+        dice = random.Random(seed)
+        clients = [Client("0") for _ in range(3)]
+        committed: list[int] = []
+        lives = [Live(store, aside, asyncio.Event()) for store in stores]
+        for _ in range(STEPS):
+            match dice.randrange(8):
+                case 0 | 1 | 2:
+                    dice.choice(rivals).note()
+                case 3 | 4:
+                    committed += dice.choice(rivals).end(commit=dice.random() < 0.8)
+                case 5:
+                    client = dice.choice(clients)
+                    await client.go()
+                    await client.come(dice.choice(lives))
+                case 6:
+                    await dice.choice(clients).go()
+                case 7:
+                    which = dice.randrange(2)  # a server restarts
+                    lives[which].close()
+                    lives[which] = Live(stores[which], aside, asyncio.Event())
+            await asyncio.sleep(dice.random() * 0.02)
+        for rival in rivals:
+            committed += rival.end(commit=True)
+        for client in clients:
+            await client.go()
+            await client.come(lives[0])
+        end = monotonic() + 30
+        while any(len(client.heard) < len(committed) for client in clients) and monotonic() < end:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        for client in clients:
+            await client.go()
+            assert sorted(client.heard) == sorted(committed)
+        for live in lives:
+            live.close()
+
+    rivals = [Rival(postgres) for _ in range(4)]
+    with open_store(postgres) as first, open_store(postgres) as second:
+        stores = [first, second]
+        try:
+            asyncio.run(story())
+        finally:
+            for rival in rivals:
+                rival.close()
+
+
+def happening(number):
+    return Happening(number, None, 0, 0, utc_now(), "note", None, None, "x", None, None, None)
+
+
+def test_the_place_behind_each_event_of_a_page_leaves_out_those_and_no_others():
+    """Spec: D6"""
+    before = Cursor(10, (Gap(3, 5, 70), Gap(8, 8, 80)))
+    after = Cursor(15, (Gap(5, 5, 70), Gap(11, 11, 90), Gap(13, 14, 90)))
+    events = [happening(number) for number in (3, 4, 8, 12, 15)]
+    assert places(before, events, after) == [
+        Cursor(10, (Gap(4, 5, 70), Gap(8, 8, 80))),
+        Cursor(10, (Gap(5, 5, 70), Gap(8, 8, 80))),
+        Cursor(10, (Gap(5, 5, 70),)),
+        Cursor(12, (Gap(5, 5, 70), Gap(11, 11, 90))),
+        after,
+    ]
+    assert places(before, [], after) == []
+
+
+@pytest.mark.parametrize(
+    ("other", "left"),
+    [
+        (Gap(1, 2, 0), [Gap(3, 9, 7)]),
+        (Gap(3, 9, 0), []),
+        (Gap(1, 20, 0), []),
+        (Gap(5, 5, 0), [Gap(3, 4, 7), Gap(6, 9, 7)]),
+        (Gap(1, 5, 0), [Gap(6, 9, 7)]),
+        (Gap(8, 12, 0), [Gap(3, 7, 7)]),
+    ],
+)
+def test_a_gap_without_another_is_what_is_left_of_it(other, left):
+    """Spec: D6"""
+    assert list(without([Gap(3, 9, 7)], [other])) == left
+
+
+@pytest.mark.parametrize("text", ["-1", "1;5-4@9", f"{2**63}", "1;1-60000@9", "1;-3-4@9", "none"])
+def test_a_cursor_that_no_server_gave_is_refused(text):
+    """Spec: D6"""
+    with pytest.raises(Invalid):
+        brought(text, "postgres")
+
+
+def test_a_cursor_with_gaps_is_none_of_a_store_that_has_none():
+    """Spec: D6"""
+    with pytest.raises(Invalid):
+        brought("9;3-4@9", "sqlite")
