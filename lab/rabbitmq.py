@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any, Self
 
+import lab.debian as debian
 from lab.server import die_with_parent, free_port, tail, unprivileged
 
 NODE = "headgate@localhost"  # its data knows it by this name; a port mapper of its own keeps it from all others
@@ -139,46 +140,13 @@ def programs() -> tuple[Path, dict[str, str]]:
         return Path(named), environment
     if found := shutil.which("rabbitmq-server", path=f"{environment.get('PATH', os.defpath)}:/usr/sbin"):
         return Path(found).resolve().parent, environment  # on Debian a wrapper for root, beside the program itself
-    root = unpacked()
-    libraries = [str(folder) for folder in root.glob("usr/lib/*-linux-*") if folder.is_dir()]
+    root = debian.unpacked("rabbitmq-server", "rabbitmq", _mend)
     environment["PATH"] = f"{root / 'usr/bin'}:{environment.get('PATH', os.defpath)}"
-    environment["LD_LIBRARY_PATH"] = ":".join([*libraries, environment.get("LD_LIBRARY_PATH", "")]).rstrip(":")
+    environment["LD_LIBRARY_PATH"] = debian.libraries(root)
     return root / "usr/lib/rabbitmq/bin", environment
 
 
-def unpacked() -> Path:
-    """A folder with the files of Debian's package and of whatever it needs that is not installed; made once."""
-    root = Path(tempfile.gettempdir(), f"headgate-rabbitmq-{os.geteuid()}")
-    if not root.exists():
-        if not (shutil.which("apt-get") and shutil.which("dpkg-deb")):
-            raise RuntimeError("no RabbitMQ: install it, or name its folder in HEADGATE_TEST_RABBITMQ_BIN")
-        draft = Path(tempfile.mkdtemp(prefix=f"{root.name}-"))
-        try:
-            _fetch(draft)
-            for package in draft.glob("*.deb"):
-                subprocess.run(["dpkg-deb", "--extract", package, draft / "root"], check=True)
-            starter = draft / "root" / ERLANG / "bin/erl"
-            starter.write_text(starter.read_text().replace(f"=/{ERLANG}\n", f"={root / ERLANG}\n"))
-            (draft / "root").rename(root)
-        except OSError:
-            if not root.exists():  # otherwise another run was quicker
-                raise
-        finally:
-            shutil.rmtree(draft)
-    if root.stat().st_uid != os.geteuid():
-        raise RuntimeError(f"{root} belongs to somebody else")
-    return root
-
-
-def _fetch(folder: Path) -> None:
-    """Download packages into the folder, by package lists of our own: this needs no root and changes no system."""
-    apt = ["apt-get", "-qq", "-o", f"Dir::State::Lists={folder / 'lists'}", "-o", f"Dir::Cache={folder / 'cache'}"]
-    for name in ("lists", "cache/archives"):
-        (folder / name / "partial").mkdir(parents=True)
-    if os.geteuid() == 0:
-        apt += ["-o", "APT::Sandbox::User=root"]  # the folder is ours, not its lesser user's
-    subprocess.run([*apt, "update"], check=True, stdout=subprocess.DEVNULL)
-    install = [*apt, "--simulate", "--no-install-recommends", "install", "rabbitmq-server"]
-    plan = subprocess.run(install, check=True, capture_output=True, text=True).stdout
-    wanted = [line.split()[1] for line in plan.splitlines() if line.startswith("Inst ")]
-    subprocess.run([*apt, "download", *wanted], check=True, cwd=folder, stdout=subprocess.DEVNULL)
+def _mend(draft: Path, root: Path) -> None:
+    """Erlang's starter knows where it lies."""
+    starter = draft / ERLANG / "bin/erl"
+    starter.write_text(starter.read_text().replace(f"=/{ERLANG}\n", f"={root / ERLANG}\n"))
