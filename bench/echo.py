@@ -9,7 +9,7 @@ from litestar import Router, post
 
 import headgate.api.app as api
 from headgate.api.principal import Role
-from headgate.cli.serving import Api
+from headgate.cli.serving import Api, bound_to
 from headgate.settings import load
 from headgate.store import open_store
 
@@ -27,7 +27,8 @@ class _Room:
 async def main(url: str) -> None:
     with open_store(url) as store:
         store.listen()
-        server = Api(store, load({"url": url, "port": 0}))
+        settings = load({"url": url})
+        server = Api(store, settings, bound_to(settings.host, 0))
         await server.start(on_end=lambda: None)
         print(server.address.rpartition(":")[2], flush=True)
         await asyncio.Event().wait()

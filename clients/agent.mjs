@@ -84,7 +84,7 @@ async function runTask(task) {
     if (stop.signal.reason === "cancel") await surely(`${at}/cancelled`, own, { until });
     else if (stop.signal.reason === "leave") await surely(`${at}/release`, own, { until });
     else {
-      const said = { error_info: String(error.stack ?? error), retryable: error instanceof Fatal ? false : null };
+      const said = { error_info: String(error.stack ?? error).slice(0, 8000), retryable: error instanceof Fatal ? false : null };
       await surely(`${at}/fail`, { ...own, ...said }, { until });
     }
   } finally {

@@ -14,10 +14,10 @@ import sys
 import threading
 import time
 import traceback
-import urllib.error
 import urllib.parse
 import urllib.request
 import uuid
+from http.client import HTTPException
 
 LEASE_SECONDS, BEAT_SECONDS = 30, 5
 server, agent_id = sys.argv[1:]
@@ -55,7 +55,7 @@ def post(path, body):
     try:
         with urllib.request.urlopen(request, timeout=40) as answer:
             return answer.status, json.load(answer)
-    except urllib.error.HTTPError as problem:
+    except urllib.request.HTTPError as problem:
         return problem.code, json.load(problem)
 
 
@@ -67,7 +67,7 @@ def surely(path, body):
             status, answer = post(path, body)
             if status < 500 and status != 429:
                 return status, answer
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, HTTPException) as error:
             answer = error
         print(f"{path}: {answer}; trying again", file=sys.stderr)
         time.sleep(random.uniform(0, pause))
@@ -79,7 +79,7 @@ def beat(at, own, done, end):
     while not done.wait(BEAT_SECONDS):
         try:
             status, answer = post(f"{at}/beat", own)
-        except (OSError, ValueError):
+        except (OSError, ValueError, HTTPException):
             continue
         if status in (404, 409) or answer.get("control") == "cancel":
             end.set()
@@ -102,7 +102,7 @@ def run(task):
         surely(f"{at}/cancelled", own)
     except Exception as error:
         retryable = False if isinstance(error, ValueError) else None  # running again would not help
-        surely(f"{at}/fail", own | {"error_info": traceback.format_exc(), "retryable": retryable})
+        surely(f"{at}/fail", own | {"error_info": traceback.format_exc()[-8000:], "retryable": retryable})
     finally:
         done.set()
 

@@ -9,10 +9,12 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable
 from datetime import datetime
+from http.client import HTTPException
 from typing import Any
 from urllib.parse import quote
 
 from headgate.core.retry import ErrorClass, classify
+from headgate.core.task import clip
 from headgate.outside import draw, new_ids, utc_now
 
 log = logging.getLogger("headgate.agent")
@@ -134,7 +136,7 @@ class Agent:
             raise
         except Exception as error:
             retryable = {ErrorClass.RETRYABLE: True, ErrorClass.FATAL: False}.get(classify(error))
-            work.tell("fail", error_info=traceback.format_exc(), retryable=retryable)
+            work.tell("fail", error_info=clip(traceback.format_exc()), retryable=retryable)
         else:
             self._complete(work, result)
         finally:
@@ -156,7 +158,7 @@ class Agent:
             except Problem as problem:
                 if problem.status in (404, 409):
                     work.asked = "gone"
-            except (OSError, ValueError) as error:
+            except (OSError, ValueError, HTTPException) as error:
                 log.warning("task %d: a beat was not heard: %s", work.id, error)
 
     def surely(self, path: str, body: Any, until: datetime | None = None, timeout: float = 20.0) -> Any:
@@ -165,7 +167,7 @@ class Agent:
         while True:
             try:
                 return self._call(path, body, timeout)
-            except (OSError, ValueError) as error:
+            except (OSError, ValueError, HTTPException) as error:
                 if until is not None and utc_now() > until:
                     raise Problem(0, f"no answer before the deadline: {error}") from error
                 log.warning("%s: %s; trying again", path, error)

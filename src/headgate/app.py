@@ -8,6 +8,7 @@ import threading
 import weakref
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import fields, replace
 from datetime import datetime
 from functools import partial, update_wrapper
@@ -17,6 +18,7 @@ from headgate.client import Call, Task, call_of
 from headgate.core.errors import Invalid, Unavailable
 from headgate.core.retry import RetryPolicy, never
 from headgate.core.task import DEFAULT_LANE, DEFAULT_PRIORITY, NewTask, TaskType
+from headgate.events.telemetry import submitting
 from headgate.registry import MEMORY_MEGABYTES, Arguments, Handler, Registry, isolation_of, name_of
 from headgate.settings import Settings, load
 from headgate.store import drivers, open_store
@@ -194,7 +196,8 @@ class Headgate:
     def submit_many_sync(self, calls: Sequence[Call[R]]) -> list[Task[R]]:
         """`submit_many`, for callers that are not async."""
         store = self.store
-        made = store.submit_many([_wish(call) for call in calls])
+        with submitting([_wish(call) for call in calls]) as wishes:
+            made = store.submit_many(wishes)
         return [self._handle(store, done, call) for done, call in zip(made, calls, strict=True)]
 
     def submit_in(self, connection: object, call: Call[R]) -> Task[R]:
@@ -275,7 +278,7 @@ class Headgate:
         if callers is None:
             with self._opening:
                 callers = self._callers = self._callers or ThreadPoolExecutor(CALLERS, thread_name_prefix="headgate")
-        return await asyncio.get_running_loop().run_in_executor(callers, work, *arguments)
+        return await asyncio.get_running_loop().run_in_executor(callers, copy_context().run, work, *arguments)
 
     def close(self) -> None:
         """Let go of the store; it is opened anew at the next use."""

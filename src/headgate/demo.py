@@ -19,7 +19,7 @@ async def hello(name: str = "world") -> str:
 
 
 @app.task(lane=LANE, timeout_seconds=60)
-async def download(item: int, seconds: float = 1.0) -> dict[str, int]:
+async def fetch(item: int, seconds: float = 1.0) -> dict[str, int]:
     """Shares a lane: `demo` lets two of it run at once."""
     await asyncio.sleep(seconds)
     return {"item": item, "bytes": 1024 * item}
@@ -83,7 +83,7 @@ async def demo() -> int:
     await app.aside(app.store.set_capacity, LANE, 2)
     calls: list[Any] = [
         hello.call("you"),
-        *(download.call(item, seconds=3) for item in range(1, 7)),
+        *(fetch.call(item, seconds=3) for item in range(1, 7)),
         *(tidy.call(shelf=1, seconds=2) for _ in range(3)),
         flaky.call(),
         count.call(),

@@ -257,8 +257,11 @@ async def _poll(server: Server, poll: Poll, seconds: float, request: Request[Any
 async def _kept(
     server: Server, poll: Poll, executions: list[Execution], hung_up: "asyncio.Future[Any]"
 ) -> list[Execution]:
-    """The tasks, unless nobody is there any more to hear of them: then others may have them at once."""
-    if not hung_up.done():
+    """The tasks, unless nobody is there any more to hear of them: then others may have them at once.
+
+    Whoever named its claim will ask for the same again, and may have done so already.
+    """
+    if not hung_up.done() or poll.wanted.claim_id is not None:
         return executions
 
     def give_back() -> None:

@@ -88,7 +88,7 @@ def may(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandle
     if connection.scope["path"] in ALWAYS_OPEN:
         return
     who, needed = principal(connection), handler.opt.get("role", Role.ADMIN)
-    if who.role < needed:
+    if who.role < needed or (who.role is Role.AGENT and needed is not Role.AGENT):  # an agent sees what it holds
         raise PermissionDeniedException(f"this needs the role {needed.word}")
     if who.tenant_id is not None and handler.opt.get("shared") and connection.scope.get("method") not in HARMLESS:
         raise PermissionDeniedException("all tenants share this: it needs a key of no tenant")

@@ -2,7 +2,6 @@
 
 import ipaddress
 import logging
-import re
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlsplit
@@ -12,12 +11,14 @@ from litestar.enums import ScopeType
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
 from headgate.api.failures import Failures
+from headgate.api.logs import Line
 from headgate.api.principal import ANYBODY, NOBODY, Principal, holder_of
 from headgate.api.problems import CODES, MEDIA, TITLES, TYPE, Problem
 from headgate.api.server import Server
 from headgate.api.signature import SCHEME, SignedRequest, is_signed, signature_in
 from headgate.core.errors import HeadgateError
 from headgate.core.keys import Key, matches, secret_key, understood
+from headgate.events.telemetry import SHOWABLE
 from headgate.outside import new_ids, utc_now
 
 MOST_BODY_BYTES = 1024 * 1024
@@ -36,7 +37,6 @@ OURS = frozenset({"localhost"})
 NO_KEY = f"a key is needed, and it must be good: Authorization: Bearer hg_…, or a signature ({SCHEME})"
 NO_SIGNATURES = "signatures are off: the server has no HEADGATE_SECRET"
 log = logging.getLogger("headgate.api")
-_SHOWABLE = re.compile(r"[A-Za-z0-9._:/-]{1,128}")
 Headers = dict[bytes, bytes]
 
 
@@ -68,11 +68,13 @@ class Gatekeeper:
             return
         headers, repeated = _headers(scope)
         said = headers.get(REQUEST_ID, b"").decode("latin-1")
-        request_id = said if _SHOWABLE.fullmatch(said) else new_ids(1)[0]
+        request_id = said if SHOWABLE.fullmatch(said) else new_ids(1)[0]
         scope["state"]["request_id"] = request_id
+        line = Line(request_id, headers)
 
         async def answer(message: Message) -> None:
             if message["type"] == "http.response.start":
+                line.status = message["status"]
                 message["headers"] = _safe(message.get("headers", []), request_id)
             await send(message)
 
@@ -85,6 +87,8 @@ class Gatekeeper:
         else:
             scope["state"]["principal"] = who
             await self.inside(scope, receive, answer)
+        finally:
+            line.write(scope)
 
     async def _let_in(
         self, scope: Any, headers: Headers, repeated: set[bytes], receive: Receive
@@ -100,7 +104,8 @@ class Gatekeeper:
         if not repeated & {b"authorization", b"host"}:
             key, receive = await self._key(scope, headers, receive, limited)
         if key is None:
-            self._failures.add(address)
+            if b"authorization" in headers:  # who brings none is not guessing
+                self._failures.add(address)
             if limited:
                 raise Turned(429, "too many wrong keys from this address", [(b"retry-after", b"60")])
             raise Turned(401, NO_KEY, [(b"www-authenticate", b"Bearer")])

@@ -32,7 +32,8 @@ class Keyring:
     async def exist(self) -> bool:
         """Whether there ever was a key: from then on there is no way in without one."""
         if not self._exist and monotonic() >= self._none_until:
-            self._exist = await self._aside(self._store.has_keys)
+            if await self._aside(self._store.has_keys):  # never back to none: one may have been made meanwhile
+                self._exist = True
             self._none_until = monotonic() + FRESH_SECONDS
         return self._exist
 

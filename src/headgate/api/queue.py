@@ -34,6 +34,7 @@ Scope = Annotated[
         name="scope", description="`all`, or a lane: `requires_cookie`, `no_cookie`, …", min_length=1, max_length=255
     ),
 ]
+MOST_DIGITS = len(str(MAX_CAPACITY))
 Room = Annotated[int | None, QueryParameter(description="How many of the lane may run at once.", ge=0, le=MAX_CAPACITY)]
 
 
@@ -142,7 +143,7 @@ def _capacities(asked: Iterable[tuple[str, str]]) -> dict[str, int]:
     for lane, said in asked:
         if lane in wanted:
             raise Invalid(f"{lane} is there twice")
-        if not (said.isascii() and said.isdigit() and int(said) <= MAX_CAPACITY):
+        if not (said.isascii() and said.isdigit() and len(said) <= MOST_DIGITS and int(said) <= MAX_CAPACITY):
             raise Invalid(f"{lane}: a capacity is a whole number from 0 to {MAX_CAPACITY}")
         wanted[lane] = int(said)
     if not wanted:

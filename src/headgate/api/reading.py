@@ -12,6 +12,7 @@ from litestar.handlers import BaseRouteHandler, HTTPRouteHandler
 from headgate.core.errors import Invalid, NotFound
 
 JSON = "application/json"
+MOST_SHOWN = 100
 _ANYTHING: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 _KNOWN = "known query parameters"
 
@@ -71,11 +72,11 @@ def _refuse_twice(body: bytes) -> None:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise Invalid(f"the body holds {twice!r} twice")
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise Invalid(f"the body holds {name[:MOST_SHOWN]!r} twice")
+        found[name] = value
     return found
 
 

@@ -29,6 +29,7 @@ from headgate.core.errors import Invalid, NotFound
 from headgate.core.states import FINAL, State, meaning, word
 from headgate.core.task import DEFAULT_PRIORITY, NewTask, Task
 from headgate.events.bus import Told
+from headgate.events.telemetry import submitting
 from headgate.outside import monotonic
 from headgate.packs.media.lanes import COOKIE, NAMES, lane_for
 from headgate.store.base import Store
@@ -204,11 +205,12 @@ async def enqueue(
     wish = data.wish(who.tenant(None))
     once = None if key is None else Idempotency(key, hashlib.sha256(msgspec.json.encode(wish)).hexdigest())
 
-    def work() -> Task:
+    def work(wish: NewTask) -> Task:
         made = server.store.submit(wish, actor=who.actor, once=once)
         return server.store.get(made.id)
 
-    task = await server.aside(work)
+    with submitting([wish]) as [wish]:
+        task = await server.aside(work, wish)
     seconds = SYNC_SECONDS if sync and wait is None else wait
     if seconds is None:
         return Response(job(task, server.store), status_code=201)

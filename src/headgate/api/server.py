@@ -25,6 +25,7 @@ class Server:
         self.store = store
         self.settings = settings
         self.stopping = asyncio.Event()
+        self.ready_until = 0.0  # what `/readyz` found holds for so long
         self.keyring = Keyring(store, self.aside)
         self.submits = Submits(store, self.aside)
         self.roster = Roster(store, settings)

@@ -4,8 +4,9 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from headgate.core.errors import HeadgateError, NotFound
+from headgate.core.errors import HeadgateError, Invalid, NotFound, Refused
 from headgate.core.task import NewTask, Task
+from headgate.events.telemetry import submitting
 from headgate.service import Aside
 from headgate.store.base import Store
 from headgate.store.tasks import Idempotency, Submitted
@@ -33,11 +34,12 @@ class Submits:
 
     async def make(self, wishes: Sequence[NewTask], actor: str, once: Idempotency | None) -> Made:
         """Make the tasks, all or none, and look each up as it was then."""
-        asked = _Asked(wishes, actor, once, asyncio.get_running_loop().create_future())
-        self._waiting.append(asked)
-        if self._going is None:
-            self._going = asyncio.create_task(self._go())
-        return await asked.answer
+        with submitting(wishes) as wishes:
+            asked = _Asked(wishes, actor, once, asyncio.get_running_loop().create_future())
+            self._waiting.append(asked)
+            if self._going is None:
+                self._going = asyncio.create_task(self._go())
+            return await asked.answer
 
     async def _go(self) -> None:
         try:
@@ -72,10 +74,12 @@ class Submits:
         try:
             made = iter(self._make(wishes, together[0].actor, together[0].once))
             return [[next(made) for _ in asked.wishes] for asked in together]
-        except HeadgateError as error:
+        except (Invalid, NotFound, Refused) as error:  # nothing was made: whoever broke no rule gets theirs
             if len(together) == 1:
                 return [error]
             return [answer for asked in together for answer in self._make_together([asked])]
+        except HeadgateError as error:  # they may have been made: what is not known is not tried again
+            return [error] * len(together)
 
     def _make(self, wishes: Sequence[NewTask], actor: str, once: Idempotency | None) -> Made:
         made = self._store.submit_many(wishes, actor=actor, once=once)

@@ -22,6 +22,7 @@ DAY_SECONDS = 86400.0
 BATCH = 1000
 PURGE_SECONDS = 10.0  # then it answers, and says whether there is more
 Final = Literal["succeeded", "partial", "failed", "resolved", "cancelled"]
+READY_SECONDS = 1.0
 
 
 class Health(msgspec.Struct):
@@ -29,7 +30,10 @@ class Health(msgspec.Struct):
 
 
 class WorkerOut(msgspec.Struct):
-    """Somebody who executes tasks, under a lease; `types` null: whatever comes."""
+    """Somebody who executes tasks, under a lease; `types` null: whatever comes.
+
+    What it uses of its machine is as it said at its last beat; null for agents, which say nothing of that.
+    """
 
     id: int
     name: str
@@ -40,6 +44,8 @@ class WorkerOut(msgspec.Struct):
     lease_until: datetime
     lost: bool
     started_at: datetime
+    cpu_seconds: float | None
+    memory_bytes: int | None
 
 
 class Workers(msgspec.Struct):
@@ -89,13 +95,18 @@ async def livez() -> Health:
     opt={"role": Role.READ},
 )
 async def readyz(server: Server) -> Health:
+    """Anybody may ask, so the store is not asked each time."""
+
     def work() -> Health:
         if missing := server.store.migration_plan():
             raise Unavailable(f"the store's schema is {len(missing)} steps behind: run `headgate migrate`")
         server.store.check_writable()
         return Health()
 
-    return await server.aside(work)
+    if monotonic() >= server.ready_until:
+        await server.aside(work)
+        server.ready_until = monotonic() + READY_SECONDS
+    return Health()
 
 
 @get("/api/openapi.json", include_in_schema=False, opt={"role": Role.READ}, sync_to_thread=False)
@@ -119,7 +130,8 @@ async def workers(
 
 
 def _worker(worker: Worker) -> WorkerOut:
-    shown = {name: getattr(worker, name) for name in WorkerOut.__struct_fields__}
+    used = {"cpu_seconds": None, "memory_bytes": None} | msgspec.json.decode(worker.detail or "{}")
+    shown = {name: used[name] if name in used else getattr(worker, name) for name in WorkerOut.__struct_fields__}
     return WorkerOut(**shown | {"types": None if worker.types is None else list(worker.types)})
 
 

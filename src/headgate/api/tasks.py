@@ -212,7 +212,7 @@ async def _ended(server: Server, task: TaskOut, seconds: float, who: Principal) 
     while True:
         found = await server.aside(server.store.get, task.id, who.tenant_id)
         left = end - monotonic()
-        if found.status in ENDED or left <= 0:
+        if found.status in ENDED or left <= 0 or server.stopping.is_set():
             latest = shown(found)
             latest.created = task.created
             return latest, found.status in ENDED

@@ -9,6 +9,7 @@ import importlib
 import logging
 import os
 import signal
+import socket
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -17,13 +18,13 @@ from itertools import count
 from typing import Any
 
 import headgate.cli.logs as logs
+from headgate.app import Headgate
 from headgate.cli.apps import apps_in, bound, settings_of
 from headgate.cli.exits import FAILED, code_of, tell
 from headgate.cli.plan import Duties, Plan, handed_over
 from headgate.cli.stores import bring_up_to_date, opened
 from headgate.core.errors import HeadgateError
 from headgate.duties import all_duties, light_duties
-from headgate.registry import Registry
 from headgate.settings import Settings
 from headgate.store import Store
 from headgate.worker.worker import Worker
@@ -38,6 +39,7 @@ except ImportError:
 log = logging.getLogger("headgate")
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 DUTY_THREADS = 2
+SERVING = "headgate.cli.serving"
 _DUTIES = {Duties.ALL: all_duties, Duties.LIGHT: light_duties, Duties.NONE: lambda *_: []}
 
 
@@ -46,26 +48,29 @@ def run(plan: Plan) -> None:
     apps = apps_in(plan.modules)
     settings = settings_of(apps, os.environ.get("HEADGATE_URL"))
     settings = replace(settings, **_said({"host": plan.host, "port": plan.port}))
+    # Loaded only where it is served: it would double the memory of a worker. And bound before anything is written.
+    listening = importlib.import_module(SERVING).bound_to(settings.host, settings.port) if plan.api else None
     with opened(settings.url) as store:
         if plan.migrate:
             store.migrate()
         else:
             bring_up_to_date(store)
-        registry = bound(apps, store)
         gc.freeze()  # what is loaded by now stays: nobody has to look through it again and again
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
-            runner.run(_serve(plan, store, registry, settings))
+            runner.run(_serve(plan, store, apps, settings, listening))
 
 
 def _said(options: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-async def _serve(plan: Plan, store: Store, registry: Registry, settings: Settings) -> None:
+async def _serve(
+    plan: Plan, store: Store, apps: list[Headgate], settings: Settings, listening: socket.socket | None
+) -> None:
+    api = None if listening is None else importlib.import_module(SERVING).Api(store, settings, listening)
+    registry = bound(apps, store)  # last: whoever cannot serve changes no type
     slots = {"concurrency": plan.concurrency, "threads": plan.threads, "children": plan.children}
     worker = Worker(store, registry, settings, name=plan.name, **_said(slots)) if plan.modules else None
-    # Loaded only where it is served: it would double the memory of a worker.
-    api = importlib.import_module("headgate.cli.serving").Api(store, settings) if plan.api else None
     ended = asyncio.Event()
 
     def stop() -> None:

@@ -38,10 +38,10 @@ class _Uvicorn(uvicorn.Server):
 
 
 class Api:
-    """The API on the address that is configured; `Refused` if it cannot or must not be had."""
+    """The API on a socket that is bound (`bound_to`); `Refused` if it must not be had there."""
 
-    def __init__(self, store: Store, settings: Settings) -> None:
-        self._socket = _bound(settings.host, settings.port)
+    def __init__(self, store: Store, settings: Settings, listening: socket.socket) -> None:
+        self._socket = listening
         address, port = self._socket.getsockname()[:2]
         if not is_loopback(address) and not store.has_keys(alive=True):
             self._socket.close()
@@ -63,6 +63,7 @@ class Api:
                 log_level="error",
                 access_log=False,
                 server_header=False,
+                proxy_headers=False,  # whoever asks could name any address
                 limit_concurrency=MOST_CONNECTIONS,
                 timeout_graceful_shutdown=GRACE_SECONDS,
             )
@@ -92,7 +93,8 @@ class Api:
             await self._task
 
 
-def _bound(host: str, port: int) -> socket.socket:
+def bound_to(host: str, port: int) -> socket.socket:
+    """A socket that listens there; `Refused` if that cannot be had."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE

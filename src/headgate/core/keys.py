@@ -18,7 +18,7 @@ _KEY = re.compile(r"hg_([1-9][0-9]{0,17})_([0-9a-f]{48})([0-9a-f]{8})", re.ASCII
 
 
 class Role(IntEnum):
-    """What a key may do; each may do what those before it may."""
+    """What a key may do; each may do what those before it may, but an agent: it sees no task but those it holds."""
 
     READ = 1
     SUBMIT = 2

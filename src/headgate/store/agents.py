@@ -63,6 +63,8 @@ OUTLIVE = Statement(
      WHERE id = :worker_id AND NOT lost AND lease_seconds < :lease
     """
 )
+# A claim under way holds its worker's row: whoever waits for it here sees afterwards what it took.
+LOCK = Statement(sqlite="SELECT 1", postgres="SELECT id FROM worker WHERE id {in ids} ORDER BY id FOR NO KEY UPDATE")
 HOLDERS = Statement("SELECT DISTINCT worker_id FROM task WHERE status IN ('scheduling', 'running')")
 
 
@@ -88,6 +90,7 @@ def sign_on(db: Db, agent_id: str, tenant_id: int | None, types: Collection[str]
 def renew(db: Db, worker_ids: Collection[int], lease: float) -> dict[int, float]:
     """Renew many leases: to `lease` seconds, or longer ones of who holds tasks; those that live, and how long."""
     ids = sorted(worker_ids)
+    db.send(LOCK, ids=ids)
     holders = [row[0] for row in db.rows(HOLDERS) if row[0] is not None]
     db.send(SET_LEASE, ids=ids, holders=holders, lease=lease)
     return {row[0]: row[1] for row in db.rows(RENEW, ids=ids)}

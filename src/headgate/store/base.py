@@ -27,7 +27,7 @@ import headgate.store.rescue as rescue
 import headgate.store.settle as settle
 import headgate.store.tasks as tasks
 import headgate.store.workers as workers
-from headgate.core.errors import HeadgateError, Invalid
+from headgate.core.errors import Invalid, NotFound, Refused
 from headgate.core.events import Happening
 from headgate.core.gates import Bucket, Gate, Room, evaluate
 from headgate.core.keys import SECRET_BYTES, Role, digest_of, written
@@ -253,12 +253,12 @@ class Store:
                 count = len(call.item[0])
                 call.succeed(made[:count])
                 del made[:count]
-        except HeadgateError as error:
+        except (Invalid, NotFound, Refused) as error:  # nothing was made: whoever broke no rule gets theirs
             if len(calls) == 1:
                 calls[0].fail(error)
             else:
                 self._submit_apart(calls)
-        except BaseException as error:
+        except BaseException as error:  # they may have been made: what is not known is not tried again
             for call in calls:
                 call.fail(error)
             if not isinstance(error, Exception):
@@ -432,9 +432,12 @@ class Store:
         self._beat_seconds[worker_id] = BEAT_SHARE * lease_seconds
         return worker_id
 
-    def beat(self, worker_id: int, held: Collection[int] = ()) -> list[Asked]:
-        """Renew a worker's lease; what is asked of the tasks it holds. `WorkerLost`: stop everything, register anew."""
-        return self._write(lambda db: workers.beat(db, worker_id, held), self._beat_seconds.get(worker_id))
+    def beat(self, worker_id: int, held: Collection[int] = (), detail: str | None = None) -> list[Asked]:
+        """Renew a worker's lease; what is asked of the tasks it holds. `WorkerLost`: stop everything, register anew.
+
+        `detail` is what the worker says of itself, as JSON; None leaves what it said before.
+        """
+        return self._write(lambda db: workers.beat(db, worker_id, held, detail), self._beat_seconds.get(worker_id))
 
     def asked(self, worker_id: int, held: Collection[int]) -> list[Asked]:
         """What is asked of the tasks a worker holds."""

@@ -58,6 +58,8 @@ def add(
     check_name("a key's name", name)
     if expires_at is not None and expires_at.tzinfo is None:
         raise Invalid("expires_at is a time with a time zone")
+    if expires_at is not None and not 1970 < expires_at.year < 9999:
+        raise Invalid("expires_at is out of range")
     [row] = db.rows(
         ADD, name=name, role=role.word, tenant_id=tenant_id, digest=digest, actor=actor,
         expires_at=None if expires_at is None else db.time(expires_at),

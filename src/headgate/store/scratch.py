@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
 
+from headgate.core.errors import Invalid
 from headgate.outside import new_ids
 
 Open = Callable[[Callable[[], datetime]], Any]  # an empty database that goes by this clock
@@ -15,7 +16,10 @@ Open = Callable[[Callable[[], datetime]], Any]  # an empty database that goes by
 @contextmanager
 def scratch(url: str) -> Iterator[Open]:
     """`sqlite://` gives databases in memory, `postgresql://…` a schema of their own there, gone afterwards."""
-    if urlsplit(url).scheme == "sqlite":
+    scheme = urlsplit(url).scheme
+    if scheme not in ("sqlite", "postgresql", "postgres"):
+        raise Invalid("a store's URL begins with sqlite:// or postgresql://")
+    if scheme == "sqlite":
         sqlite = importlib.import_module("headgate.store.sqlite")
         yield lambda clock: sqlite.Sqlite(":memory:", clock)
         return

@@ -23,6 +23,7 @@ class Worker:
     lease_until: datetime
     lost: bool
     started_at: datetime
+    detail: str | None = None  # JSON: what it said of itself at its last beat
 
 
 REGISTER = Statement(
@@ -33,7 +34,10 @@ REGISTER = Statement(
     """
 )
 BEAT = Statement(
-    "UPDATE worker SET lease_until = {now + lease_seconds} WHERE id = :worker_id AND NOT lost RETURNING id"
+    """
+    UPDATE worker SET lease_until = {now + lease_seconds}, detail = coalesce(:detail, detail)
+     WHERE id = :worker_id AND NOT lost RETURNING id
+    """
 )
 ASKED = Statement(
     """
@@ -50,7 +54,7 @@ MARK_LOST = Statement(
 )
 WORKERS = Statement(
     """
-    SELECT id, name, agent_id, tenant_id, types, lease_seconds, lease_until, lost, started_at FROM worker
+    SELECT id, name, agent_id, tenant_id, types, lease_seconds, lease_until, lost, started_at, detail FROM worker
      WHERE NOT lost OR :all ORDER BY id
     """
 )
@@ -86,9 +90,9 @@ def register(
     return int(worker_id)
 
 
-def beat(db: Db, worker_id: int, held: Collection[int]) -> list[Asked]:
+def beat(db: Db, worker_id: int, held: Collection[int], detail: str | None) -> list[Asked]:
     """Renew the lease, once for all the worker's tasks; what is asked of them. `WorkerLost`: stop everything."""
-    if not db.rows(BEAT, worker_id=worker_id):
+    if not db.rows(BEAT, worker_id=worker_id, detail=detail):
         raise WorkerLost(f"worker {worker_id} was declared lost")
     return asked(db, worker_id, held)
 
@@ -121,7 +125,7 @@ def workers(db: Db, *, lost_too: bool = False) -> list[Worker]:
     return [
         Worker(
             row[0], row[1], row[2], row[3], None if (types := json.loads(row[4])) is None else tuple(types), row[5],
-            moment(row[6]), bool(row[7]), moment(row[8]),
+            moment(row[6]), bool(row[7]), moment(row[8]), row[9],
         )
         for row in db.rows(WORKERS, all=lost_too)
     ]  # fmt: skip

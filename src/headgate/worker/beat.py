@@ -8,6 +8,7 @@ from headgate.core.errors import WorkerLost
 from headgate.outside import monotonic
 from headgate.store.base import Store
 from headgate.store.workers import Asked
+from headgate.worker.usage import usage
 
 log = logging.getLogger("headgate.worker")
 HURRIED_SHARE = 0.2  # of the pause, while the lease is running out
@@ -71,7 +72,7 @@ class Beat:
         """Beat once."""
         worker_id, held, begun = self._worker_id, self._held(), monotonic()
         try:
-            asked = self._store.beat(worker_id, list(held))
+            asked = self._store.beat(worker_id, list(held), usage())
             owned = self._store.owned(worker_id, list(held))
         except WorkerLost:
             if worker_id == self._worker_id:  # else it has signed on anew meanwhile

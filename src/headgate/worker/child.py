@@ -27,6 +27,7 @@ from headgate.client import Call, Task
 from headgate.core.errors import HeadgateError, Invalid, NotFound, StaleExecution, Unavailable
 from headgate.core.machine import CancelReached, Event, GivenBack, PauseReached, Raised, Returned, Snoozed
 from headgate.core.task import Execution, TaskType
+from headgate.events import lines, telemetry
 from headgate.store.tasks import Submitted
 from headgate.worker.context import Answer, Context, Done, Interrupted, Paused, current
 from headgate.worker.run import Run, Stop, answered, raised
@@ -50,12 +51,16 @@ class Order(msgspec.Struct):
     execution: Execution
     rules: TaskType
     saved: dict[str, str]
+    lines: tuple[bool, str] | None  # how the worker writes its log, if it was set up by us
 
     @classmethod
     def of(cls, run: Run, rules: TaskType, saved: dict[str, str], url: str) -> "Order":
         function = run.handler.function
         main = getattr(sys.modules["__main__"], "__file__", None) if function.__module__ == "__main__" else None
-        return cls(function.__module__, function.__qualname__, main, sys.path, url, run.execution, rules, saved)
+        return cls(
+            function.__module__, function.__qualname__, main, sys.path, url, run.execution, rules, saved,
+            lines.set_up_here(),
+        )  # fmt: skip
 
     def function(self) -> TaskFunction[..., Any, Any]:
         """The task's function, imported here as it was there."""
@@ -133,6 +138,9 @@ def main(descriptor: int, worker: int) -> None:
     _die_with(worker)
     line = Line(socket.socket(fileno=descriptor))
     order = line.order()
+    if order.lines is not None:
+        lines.set_up(*order.lines)
+    telemetry.enter(order.execution, None)
     run: Run | None = None
     try:
         function = order.function()

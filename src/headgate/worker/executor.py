@@ -9,6 +9,7 @@ from typing import Any
 
 from headgate.app import TaskFunction
 from headgate.core.machine import Event, LeaseLost, Raised, Snoozed
+from headgate.events import telemetry
 from headgate.outside import draw, monotonic
 from headgate.registry import Handler, Isolation
 from headgate.service import Aside
@@ -49,8 +50,10 @@ class Executor:
             timer.cancel()
             run.let_go()
             _tell(run, event)
+            telemetry.run_ended(run.span, event)
             ended(run, event)
 
+        run.span = telemetry.run_begins(run.execution)
         body = self._bodies[run.handler.isolation]
         if run.execution.lost_count >= SUSPICIOUS and body != self._in_process and _can_move(run.handler):
             body = self._apart
@@ -116,6 +119,7 @@ class Executor:
 
     async def _child(self, run: Run, finish: Callable[[Event | None], None]) -> None:
         rules = self._store.type_of(run.execution.type)
+        telemetry.enter(run.execution, run.span)
         process = importlib.import_module("headgate.worker.process")  # only who needs it pays for it: 3 MB
         try:
             event = await process.execute(run, rules, self._store, self._url, self._aside)
@@ -128,6 +132,7 @@ def _enter(run: Run, reporter: Reporter, saved: dict[str, str]) -> Context:
     """Make the context that the handler sees."""
     run.context = Context(run.execution, reporter, saved, monotonic)
     current.set(run.context)
+    telemetry.enter(run.execution, run.span)
     return run.context
 
 

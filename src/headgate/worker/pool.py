@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection
 from headgate.core.errors import Unavailable, WorkerLost
 from headgate.core.machine import Event, GivenBack, Raised
 from headgate.core.task import Execution
+from headgate.events.telemetry import settling
 from headgate.outside import draw, monotonic
 from headgate.service import Aside, wait
 from headgate.store.base import Store
@@ -170,7 +171,8 @@ class Pool:
 
     async def _settle_and_claim(self, outcomes: list[Outcome], request: ClaimRequest | None) -> Claimed:
         try:
-            claimed: Claimed = (await self._aside(self._store.settle_and_claim, outcomes, request))[1]
+            with settling(len(outcomes), (self.held.get(outcome.execution.id) for outcome in outcomes)):
+                claimed: Claimed = (await self._aside(self._store.settle_and_claim, outcomes, request))[1]
         except (Unavailable, WorkerLost):
             raise
         except Exception as error:  # one of the reports cannot be written: it fails, the others are not held up

@@ -43,7 +43,7 @@ def nothing() -> None: ...
 class Run:
     """An execution, its handler and its context; `interrupt` ends the handler, however it runs."""
 
-    __slots__ = ("context", "execution", "handler", "interrupt", "pausing", "stopped", "task")
+    __slots__ = ("context", "execution", "handler", "interrupt", "pausing", "span", "stopped", "task")
 
     def __init__(self, execution: Execution, handler: Handler) -> None:
         self.execution = execution
@@ -53,6 +53,7 @@ class Run:
         self.pausing = False  # obeyed at the next checkpoint
         self.task: asyncio.Task[None] | None = None  # kept, or nobody else might keep it alive
         self.interrupt: Callable[[], object] = nothing
+        self.span: Any = None  # where executions are traced
 
     def stop(self, reason: Stop) -> None:
         """End the handler. The first reason counts, but that the task was lost overrules every other."""

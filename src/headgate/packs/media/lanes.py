@@ -23,7 +23,7 @@ class RequestLane:
         said = environment.get(self.variable, "").strip()
         if not said:
             return self.usual
-        if not (said.isascii() and said.isdigit() and int(said) <= MOST):
+        if not (said.isascii() and said.isdigit() and len(said) <= len(str(MOST)) and int(said) <= MOST):
             raise Invalid(f"{self.variable} is a whole number from 0 to {MOST}")
         return int(said)
 

@@ -1,0 +1,167 @@
+"""Whom a line or a span is about: the request that is being answered here, or the task that is running.
+
+Spans are made with OpenTelemetry where the program has set that up; nothing of it is ever imported from here.
+"""
+
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+from headgate.core.machine import Event, LeaseLost, Raised
+from headgate.core.task import Execution, NewTask
+
+SCOPE = "headgate"
+SHOWABLE = re.compile(r"[A-Za-z0-9._:/-]{1,128}")
+_TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
+_TRACE_ID = re.compile(r"(?!0{32})[0-9a-f]{32}")
+
+
+@dataclass(slots=True)
+class Requested:
+    """A request, and what is submitted for it: `correlation_id` is what all of that has in common."""
+
+    request_id: str
+    correlation_id: str
+    named: bool  # by whoever asks: else a trace of ours may give it a better one
+    parent: tuple[int, int, int] | None = None  # trace, span and flags of whoever asks
+
+
+about: ContextVar[Requested | Execution | None] = ContextVar("headgate_about", default=None)
+
+
+def requested(request_id: str, correlation_id: str, traceparent: str) -> Requested:
+    """A request with these headers; one that cannot be shown, or is none, counts as not said."""
+    found = _TRACEPARENT.fullmatch(traceparent)
+    if found is not None and found[4] and traceparent.startswith("00-"):  # which ends with its flags
+        found = None
+    parent = None if found is None else (int(found[1], 16), int(found[2], 16), int(found[3], 16))
+    if SHOWABLE.fullmatch(correlation_id):
+        return Requested(request_id, correlation_id, True, parent)
+    if found is not None:
+        return Requested(request_id, found[1], True, parent)
+    return Requested(request_id, request_id, False)
+
+
+def facts() -> dict[str, Any]:
+    """What a log line that is written here and now is about."""
+    match about.get():
+        case Execution() as run:
+            return {
+                "task_id": run.id, "exec_id": run.exec_id, "type": run.type, "attempt": run.attempt,
+                "correlation_id": run.correlation_id, "creator": run.creator, "tenant_id": run.tenant_id,
+            }  # fmt: skip
+        case Requested() as request:
+            return {"request_id": request.request_id, "correlation_id": request.correlation_id}
+    return {}
+
+
+@contextmanager
+def submitting(wishes: Sequence[NewTask]) -> Iterator[Sequence[NewTask]]:
+    """While these are submitted: the same, with the correlation id of what they are submitted for."""
+    source = about.get()
+    trace = _tracing()
+    if trace is None:
+        yield _correlated(wishes, None if source is None else source.correlation_id)
+        return
+    request = source if isinstance(source, Requested) else None
+    parent = None
+    if request is not None and request.parent is not None and not trace.get_current_span().get_span_context().is_valid:
+        parent = _remote(trace, *request.parent)
+    types = {wish.type for wish in wishes}
+    told = {"headgate.tasks": len(wishes)}
+    name = f"submit {min(types)}" if len(types) == 1 else "submit"
+    tracer = trace.get_tracer(SCOPE)
+    with tracer.start_as_current_span(name, parent, trace.SpanKind.PRODUCER, told, record_exception=False) as span:
+        where = span.get_span_context()
+        common = None if source is None else source.correlation_id
+        if where.is_valid and (common is None or (request is not None and not request.named)):
+            common = f"{where.trace_id:032x}"
+            if request is not None:
+                request.correlation_id = common
+        yield _correlated(wishes, common)
+
+
+def _correlated(wishes: Sequence[NewTask], common: str | None) -> Sequence[NewTask]:
+    if common is None:
+        return wishes
+    return [wish if wish.correlation_id is not None else wish._replace(correlation_id=common) for wish in wishes]
+
+
+def run_begins(run: Execution) -> Any:
+    """A span for an execution, in the trace of its submit if the correlation id is one; None if nothing is traced."""
+    trace = _tracing()
+    if trace is None:
+        return None
+    parent = None
+    if run.correlation_id is not None and _TRACE_ID.fullmatch(run.correlation_id):
+        trace_id = int(run.correlation_id, 16)
+        # The span of the submit is not known here, only its trace: a stand-in, which every run of the trace has.
+        parent = _remote(trace, trace_id, trace_id % 2**64 or 1, trace.TraceFlags.SAMPLED)
+    told = {
+        "headgate.task.id": run.id, "headgate.task.type": run.type, "headgate.task.attempt": run.attempt,
+        "headgate.tenant.id": run.tenant_id,
+    }  # fmt: skip
+    if run.correlation_id is not None:
+        told["headgate.correlation.id"] = run.correlation_id
+    # Without a parent it begins a trace of its own, whatever the worker was in when it claimed.
+    apart = parent or trace.set_span_in_context(trace.INVALID_SPAN)
+    return trace.get_tracer(SCOPE).start_span(f"run {run.type}", apart, trace.SpanKind.CONSUMER, told)
+
+
+def enter(run: Execution, span: Any) -> None:
+    """From here on, in this coroutine or thread, lines and spans are about this execution."""
+    about.set(run)
+    if span is not None and (trace := _tracing()) is not None:
+        sys.modules["opentelemetry.context"].attach(trace.set_span_in_context(span))
+
+
+def run_ended(span: Any, event: Event | None) -> None:
+    """The execution is over. Its error is with the task, in full; here is only what kind it was."""
+    trace = _tracing()
+    if span is None or trace is None:
+        return
+    span.set_attribute("headgate.outcome", "none" if event is None else type(event).__name__)
+    match event:
+        case Raised(error):
+            span.set_status(trace.StatusCode.ERROR, error.partition("\n")[0].partition(":")[0])
+        case LeaseLost():
+            span.set_status(trace.StatusCode.ERROR, "lost")
+    span.end()
+
+
+@contextmanager
+def settling(count: int, runs: Iterable[Any]) -> Iterator[None]:
+    """While what came of so many executions is written down, in one batch; the span links to those of `runs`."""
+    trace = _tracing() if count else None
+    if trace is None:
+        yield
+        return
+    links = [trace.Link(run.span.get_span_context()) for run in runs if run is not None and run.span is not None]
+    told = {"headgate.batch": count}
+    tracer = trace.get_tracer(SCOPE)
+    with tracer.start_as_current_span(
+        "settle",
+        trace.set_span_in_context(trace.INVALID_SPAN),
+        trace.SpanKind.CLIENT,
+        told,
+        links,
+        record_exception=False,
+    ):
+        yield
+
+
+def _tracing() -> Any:
+    """OpenTelemetry's `trace`, if the program has imported it and set up something that takes spans."""
+    trace: Any = sys.modules.get("opentelemetry.trace")
+    if trace is None or isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
+        return None
+    return trace
+
+
+def _remote(trace: Any, trace_id: int, span_id: int, flags: int) -> Any:
+    where = trace.SpanContext(trace_id, span_id, is_remote=True, trace_flags=trace.TraceFlags(flags))
+    return trace.set_span_in_context(trace.NonRecordingSpan(where))

@@ -1,0 +1,174 @@
+"""Log lines: each is one line whatever is in it, says what it is about, and keeps secrets."""
+
+import json
+import logging
+import re
+import signal
+import subprocess
+import sys
+
+import httpx
+import pytest
+
+from headgate.events.lines import ForPeople, ForPrograms
+from headgate.store import open_store
+from tests.cli.test_running import wait_until
+from tests.cli.test_serve import address_of
+
+WORDY = """
+import logging
+import headgate
+
+app = headgate.Headgate()
+log = logging.getLogger("shop.orders")
+
+@app.task
+async def on_loop(pin: str) -> None:
+    log.info("packing\\nnow")
+
+@app.task
+def in_thread(pin: str) -> None:
+    log.info("packing\\nnow")
+
+@app.task(isolation="process")
+def in_process(pin: str) -> None:
+    log.info("packing\\nnow")
+
+@app.task
+async def fail() -> None:
+    log.debug("only on request")
+    raise ValueError("it cannot\\nwork")
+"""
+NASTY = "a\nb\rc\x1b[31m\x00\x85\u2028\u2029d"
+
+
+def record(message, *args, error=None, level=logging.INFO):
+    about = None if error is None else (type(error), error, error.__traceback__)
+    return logging.LogRecord("shop", level, "shop.py", 1, message, args, about)
+
+
+@pytest.mark.parametrize("formatter", [ForPeople(), ForPrograms()])
+def test_whatever_is_said_is_one_line(formatter):
+    """Spec: D10"""
+    for line in (formatter.format(record("%s", NASTY)), formatter.format(record("x", error=ValueError(NASTY)))):
+        assert len(line.splitlines()) == 1
+        assert not re.search(r"[\x00-\x1f\x7f-\x9f]", line)
+
+
+def test_nothing_of_it_is_lost_as_json():
+    """Spec: D10"""
+    told = json.loads(ForPrograms().format(record("%s", NASTY)))
+    assert told["message"] == NASTY
+    assert (told["level"], told["logger"]) == ("info", "shop")
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", told["time"])
+
+
+def test_an_error_brings_its_stack():
+    """Spec: D10, A12"""
+    try:
+        raise ValueError("this cannot work")
+    except ValueError as error:
+        told = record("it failed", error=error, level=logging.ERROR)
+    as_json = json.loads(ForPrograms().format(told))
+    assert as_json["message"] == "it failed"
+    assert as_json["error"].splitlines()[-1] == "ValueError: this cannot work"
+    assert r"it failed | Traceback (most recent call last):\n  File" in ForPeople().format(told)
+
+
+def test_a_line_whose_arguments_do_not_fit_is_still_a_line():
+    """Spec: D10"""
+    assert "do not fit" in ForPeople().format(record("%d and %d", "one"))
+
+
+@pytest.mark.parametrize(("said", "kept"), [
+    (f"the key hg_12_{'ab' * 28} is bad", "the key hg_12_… is bad"),
+    ("cannot reach postgresql://shop:plover@db.example/shop", "cannot reach postgresql://shop:…@db.example/shop"),
+    ("cannot reach postgresql://:plover@db.example/shop", "cannot reach postgresql://:…@db.example/shop"),
+    ("{'Authorization': 'Bearer plover'}", "{'Authorization': 'Bearer …'}"),
+    ("see http://example.org:8000/a@b", "see http://example.org:8000/a@b"),
+])  # fmt: skip
+def test_what_looks_like_a_secret_is_left_out(said, kept):
+    """Spec: D10, B11"""
+    assert json.loads(ForPrograms().format(record(said)))["message"] == kept
+    assert kept in ForPeople().format(record(said))
+
+
+@pytest.mark.parametrize("kind", ["on_loop", "in_thread", "in_process"])
+def test_a_request_is_followed_by_its_correlation_id_to_the_line_and_the_event_of_its_task(
+    spawn, anywhere, folder, url, kind
+):
+    """Spec: D10, A12"""
+    (folder / "wordy.py").write_text(WORDY)
+    serve = spawn("serve", "--port", "0", "--log-json")
+    address = json.loads(serve.hear("the API is at"))["message"].split()[-1]
+    work = spawn("work", "wordy", "--log-json")
+    work.hear("serves")
+    made = httpx.post(
+        f"{address}/api/tasks?wait=30",
+        json={"type": kind, "ext": {"pin": "plover"}, "creator": 42},
+        headers={"X-Correlation-ID": "order-7", "X-Request-ID": "r-1"},
+        timeout=60,
+        trust_env=False,
+    ).json()
+    assert made["status"] == "succeeded", made
+    asked = json.loads(serve.hear("POST /api/tasks"))
+    told = json.loads(work.hear("packing"))
+    with open_store(url) as store:
+        events = store.events(made["id"])
+    assert (asked["request_id"], asked["correlation_id"], asked["status"]) == ("r-1", "order-7", 201)
+    assert (told["message"], told["logger"], told["level"]) == ("packing\nnow", "shop.orders", "info")
+    assert {event.correlation_id for event in events} == {"order-7"}
+    assert told["exec_id"] in {event.exec_id for event in events}
+    about = {"task_id": made["id"], "type": kind, "attempt": 1, "correlation_id": "order-7", "creator": 42}
+    assert {name: told[name] for name in (*about, "tenant_id")} == {**about, "tenant_id": 0}
+    for process in (serve, work):
+        process.signal(signal.SIGTERM)
+        assert process.ended() == 0
+        assert all(json.loads(line)["time"] for line in process.said)
+        assert "plover" not in "\n".join(process.said)
+
+
+def test_a_failure_is_one_line_with_what_it_is_about(spawn, folder, run):
+    """Spec: D10"""
+    (folder / "wordy.py").write_text(WORDY)
+    up = spawn("up", "wordy", "--log-json")
+    up.hear("serves")
+    task_id = run("submit", "-m", "wordy", "fail", "--json").json["id"]
+    told = json.loads(up.hear("failed"))
+    assert (told["task_id"], told["type"], told["level"]) == (task_id, "fail", "warning")
+    up.signal(signal.SIGTERM)
+    up.ended()
+    assert not up._with("only on request")
+
+
+def test_the_level_is_set_from_outside(spawn, folder, run, monkeypatch):
+    """Spec: D10"""
+    (folder / "wordy.py").write_text(WORDY)
+    monkeypatch.setenv("HEADGATE_LOG_LEVEL", "debug")
+    up = spawn("up", "wordy")
+    httpx.get(address_of(up) + "/livez", trust_env=False)
+    up.hear("GET /livez 200")
+    run("submit", "-m", "wordy", "fail")
+    up.hear("only on request")
+
+
+def test_a_level_that_is_none_is_said_and_not_taken():
+    """Spec: D10"""
+    program = "import headgate.cli.logs as logs; logs.set_up(False)"
+    done = subprocess.run(
+        [sys.executable, "-c", program], env={"HEADGATE_LOG_LEVEL": "loud"}, capture_output=True, text=True, timeout=60
+    )
+    assert "HEADGATE_LOG_LEVEL is one of debug, info, warning, error, not 'loud'" in done.stderr
+
+
+def test_a_worker_says_what_it_uses(spawn, anywhere):
+    """Spec: A8"""
+    address = address_of(spawn("up", "shop", "--port", "0"))
+
+    def used():
+        return httpx.get(f"{address}/api/workers", trust_env=False).json()["items"]
+
+    wait_until(lambda: used() and used()[0]["cpu_seconds"] is not None)
+    [worker] = used()
+    assert 0 < worker["cpu_seconds"] < 60
+    assert 10e6 < worker["memory_bytes"] < 1e9
