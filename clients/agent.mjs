@@ -96,7 +96,8 @@ async function runTask(task) {
 while (!stopping.signal.aborted) {
   // The same claim_id until there is an answer: tasks whose hand-over got lost are handed over again.
   const wanted = {
-    types: Object.keys(handlers), wait_seconds: 20, lease_seconds: LEASE_SECONDS, claim_id: randomUUID(),
+    types: Object.keys(handlers), wait_seconds: 20, lease_seconds: LEASE_SECONDS, instance: `${process.pid}`,
+    claim_id: randomUUID(),
   };
   try {
     const signal = () => AbortSignal.any([AbortSignal.timeout(40_000), stopping.signal]);

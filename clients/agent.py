@@ -109,7 +109,7 @@ def run(task):
 
 while not stopping.is_set():
     # The same claim_id until there is an answer: tasks whose hand-over got lost are handed over again.
-    wanted = {"types": list(HANDLERS), "wait_seconds": 20, "lease_seconds": LEASE_SECONDS}
+    wanted = {"types": list(HANDLERS), "wait_seconds": 20, "lease_seconds": LEASE_SECONDS, "instance": str(os.getpid())}
     idle.set()
     status, answer = surely("claim", wanted | {"claim_id": str(uuid.uuid4())})
     idle.clear()

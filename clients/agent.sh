@@ -92,7 +92,7 @@ run_task() {
 types=$(cd "$folder" && for each in *; do printf ',"%s"' "$each"; done)
 while [ -z "$stopping" ]; do
   # The same claim_id until there is an answer: tasks whose hand-over got lost are handed over again.
-  surely claim "{\"types\":[${types#,}],\"wait_seconds\":20,\"lease_seconds\":$lease,\"claim_id\":\"$$-$RANDOM$RANDOM$RANDOM\"}"
+  surely claim "{\"types\":[${types#,}],\"wait_seconds\":20,\"lease_seconds\":$lease,\"instance\":\"$$\",\"claim_id\":\"$$-$RANDOM$RANDOM$RANDOM\"}"
   if [[ $status == 200 && $answer =~ $shape ]]; then
     run_task "${BASH_REMATCH[@]:1:5}"
   elif [[ $status != 200 && -z $stopping ]]; then

@@ -85,6 +85,7 @@ class Agent:
         self._address = f"{server.rstrip('/')}/api/agents/{quote(name, safe='')}/"
         self._headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
         self._lease = lease_seconds
+        self._instance = new_ids(1)[0]
         self._handlers: dict[str, Handler] = {}
         self._stopping = threading.Event()
 
@@ -110,6 +111,7 @@ class Agent:
         """Wait for tasks once and run what came; how many that were."""
         wanted = {
             "types": sorted(self._handlers), "wait_seconds": wait_seconds, "lease_seconds": self._lease,
+            "instance": self._instance,
             "claim_id": new_ids(1)[0],  # kept until there is an answer: what was handed over is not lost with it
         }  # fmt: skip
         tasks: list[dict[str, Any]] = self.surely("claim", wanted, timeout=wait_seconds + 20)["tasks"]

@@ -360,3 +360,17 @@ def test_a_key_of_one_tenant_learns_nothing_of_anothers_tasks(store):
         assert item["problem"]["type"].endswith(":not-found")
     assert store.get(task["id"]).status is State.RUNNING
     assert {row.tenant_id for row in store.workers()} == {1, 2}
+
+
+def test_an_agent_that_dies_and_comes_back_as_another_process_does_not_keep_what_it_lost(store, client):
+    """Spec: B3"""
+    submit(store)
+    [first] = client.claim(lease_seconds=5, instance="1")
+    assert client.claim(lease_seconds=5, instance="2") == []
+    held = {worker.id: worker.name for worker in store.workers()}
+    assert sorted(held.values()) == ["one 1", "one 2"]
+    [dead] = [worker for worker in store.workers() if worker.name == "one 1"]
+    assert store.mark_lost(dead.id, dead.lease_until)
+    assert [task.id for task in store.rescue(dead.id)] == [first["id"]]
+    [again] = client.claim(lease_seconds=5, instance="2")
+    assert (again["id"], again["attempt"]) == (first["id"], 2)

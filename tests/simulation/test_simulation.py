@@ -13,7 +13,7 @@ from headgate.simulation.world import run
 from headgate.store.scratch import scratch
 
 SHARE = 25
-HISTORIES = {"sqlite": 500, "postgres": 50}
+HISTORIES = {"sqlite": 500, "postgres": 20}
 FEWEST_STEPS = 200
 KINDS = {
     "crash": "crash in a transaction",

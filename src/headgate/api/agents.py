@@ -63,6 +63,10 @@ class ClaimIn(msgspec.Struct, forbid_unknown_fields=True):
     wait_seconds: Annotated[float, Meta(ge=0, le=LONGEST_WAIT)] = 0.0
     lease_seconds: Annotated[float, Meta(ge=5, le=86400)] | None = None
     claim_id: Annotated[Name, Meta(description="The same one gets the same tasks again.")] | None = None
+    instance: Annotated[
+        str,
+        Meta(min_length=1, max_length=64, description="Which process of the agent: each keeps only its own tasks."),
+    ] | None = None  # fmt: skip
 
 
 class Handed(msgspec.Struct, kw_only=True):
@@ -213,7 +217,7 @@ async def claim(
     wanted = ClaimRequest(
         0, data.limit, _set(data.types), _set(data.categories), tenant_id, data.creator, agent_id, data.claim_id
     )
-    poll = Poll((who.tenant_id, agent_id), wanted, data.lease_seconds)
+    poll = Poll((who.tenant_id, agent_id, data.instance or ""), wanted, data.lease_seconds)
     executions = await (_poll(server, poll, data.wait_seconds, request) if data.wait_seconds else _look(server, poll))
     return HandedOver(await _handed(server, executions))
 

@@ -15,7 +15,7 @@ from headgate.store.claims import Claimed, ClaimRequest
 MOST_KNOWN = 10_000
 A_MOMENT = 1.0  # a lease that was renewed so long ago is fresh: not every call is one more write
 BEYOND_THE_DEADLINE = 60.0  # a lease that nobody asked for outlives every task that is held under it
-Who = tuple[int | None, str]  # the key's tenant, and the agent's own name
+Who = tuple[int | None, str, str]  # the key's tenant, the agent's own name, and which process of it
 
 
 class Roster:
@@ -49,8 +49,8 @@ class Roster:
         if agent is not None and known and (lease is None or lease == agent.lease_seconds):
             self.renew(agent.worker_id, agent.lease_seconds)
             return agent
-        tenant_id, agent_id = who
-        agent = self._store.sign_on(agent_id, tenant_id=tenant_id, types=types, lease_seconds=wanted)
+        tenant_id, agent_id, instance = who
+        agent = self._store.sign_on(agent_id, tenant_id=tenant_id, types=types, lease_seconds=wanted, instance=instance)
         with self._lock:
             self._known[who] = agent
             _bound(self._known)

@@ -36,11 +36,12 @@ class Agent:
 ONE_AT_A_TIME = Statement(sqlite="SELECT 1", postgres=f"SELECT pg_advisory_xact_lock({SPACE}, -2)")
 FIND = Statement(
     sqlite="""
-    SELECT id, types FROM worker WHERE NOT lost AND agent_id = :agent_id AND tenant_id IS :tenant_id
+    SELECT id, types FROM worker
+     WHERE NOT lost AND agent_id = :agent_id AND name = :name AND tenant_id IS :tenant_id
      ORDER BY id DESC LIMIT 1
     """,
     postgres="""
-    SELECT id, types FROM worker WHERE NOT lost AND agent_id = :agent_id
+    SELECT id, types FROM worker WHERE NOT lost AND agent_id = :agent_id AND name = :name
        AND tenant_id IS NOT DISTINCT FROM :tenant_id::bigint
      ORDER BY id DESC LIMIT 1
     """,
@@ -68,7 +69,9 @@ LOCK = Statement(sqlite="SELECT 1", postgres="SELECT id FROM worker WHERE id {in
 HOLDERS = Statement("SELECT DISTINCT worker_id FROM task WHERE status IN ('scheduling', 'running')")
 
 
-def sign_on(db: Db, agent_id: str, tenant_id: int | None, types: Collection[str] | None, lease: float) -> Agent:
+def sign_on(
+    db: Db, agent_id: str, instance: str, tenant_id: int | None, types: Collection[str] | None, lease: float
+) -> Agent:
     """An agent's row while its lease lives, else a new one; the lease is renewed, and is `lease` seconds at least.
 
     The types it has asked for add up: an agent that asks for one after the other serves them all.
@@ -76,14 +79,15 @@ def sign_on(db: Db, agent_id: str, tenant_id: int | None, types: Collection[str]
     check_name("agent_id", agent_id)
     for code in types or ():
         check_name("type", code)
+    name = f"{agent_id} {instance}" if instance else agent_id
     db.rows(ONE_AT_A_TIME)
-    for worker_id, told in db.rows(FIND, agent_id=agent_id, tenant_id=tenant_id):
+    for worker_id, told in db.rows(FIND, agent_id=agent_id, name=name, tenant_id=tenant_id):
         known = json.loads(told)
         all_types = None if known is None or types is None else sorted({*known, *types})
         db.send(SET_TYPES, worker_id=worker_id, types=json.dumps(all_types))
         for lasts in renew(db, [worker_id], lease).values():
             return Agent(worker_id, lasts, None if all_types is None else frozenset(all_types))
-    worker_id = register(db, agent_id, types, lease, agent_id, tenant_id)
+    worker_id = register(db, name, types, lease, agent_id, tenant_id)
     return Agent(worker_id, lease, None if types is None else frozenset(types))
 
 

@@ -554,10 +554,19 @@ class Store:
     # agents
 
     def sign_on(
-        self, agent_id: str, *, tenant_id: int | None, types: Collection[str] | None, lease_seconds: float
+        self,
+        agent_id: str,
+        *,
+        tenant_id: int | None,
+        types: Collection[str] | None,
+        lease_seconds: float,
+        instance: str = "",
     ) -> Agent:
-        """An agent's row with a fresh lease: its old one while that lives, on whichever server it was made."""
-        return self._write(lambda db: agents.sign_on(db, agent_id, tenant_id, types, lease_seconds))
+        """An agent's row with a fresh lease: its old one while that lives, on whichever server it was made.
+
+        Each `instance` of an agent has a row of its own: one that comes back does not keep alive what it lost.
+        """
+        return self._write(lambda db: agents.sign_on(db, agent_id, instance, tenant_id, types, lease_seconds))
 
     def renew(self, worker_ids: Collection[int], lease_seconds: float) -> dict[int, float]:
         """Renew many leases to `lease_seconds`, longer ones of who holds tasks as they are; those that still live."""
