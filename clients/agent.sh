@@ -9,10 +9,10 @@
 # A key, if the server wants one, is read from HEADGATE_KEY.
 set -u -m  # -m: each handler is a process group of its own, and is ended as one
 server=$1 agent=$2 folder=$3
-lease=30 pause=1 stopping= pid=
+lease=30 pause=1 stopping= pid= claiming=
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-trap 'stopping=1; [ -n "$pid" ] && kill -- "-$pid" 2>/dev/null' TERM INT
+trap 'stopping=1; [ -n "$pid" ] && kill -- "-$pid" 2>/dev/null; [ -n "$claiming" ] && kill "$claiming" 2>/dev/null' TERM INT
 
 # post PATH BODY: the answer goes to $answer, its status to $status (000: there was none).
 post() {
@@ -21,10 +21,12 @@ post() {
     -H @<([ -z "${HEADGATE_KEY:-}" ] || echo "Authorization: Bearer $HEADGATE_KEY") \
     --data-binary @- "$server/api/agents/$agent/$1" <<<"$2" >"$work/status" 2>/dev/null &
   call=$!
-  while kill -0 "$call" 2>/dev/null; do  # a signal ends the wait, and the wait for new tasks with it
+  [ "$1" = claim ] && claiming=$call  # a signal ends the wait for new tasks
+  while kill -0 "$call" 2>/dev/null; do
+    [[ -n $stopping && -n $claiming ]] && kill "$call" 2>/dev/null  # one that came just before
     wait "$call"
-    [[ -n $stopping && $1 == claim ]] && kill "$call" 2>/dev/null
   done
+  claiming=
   status=$(grep . "$work/status" || echo 000) answer=$(cat "$work/answer" 2>/dev/null)
 }
 

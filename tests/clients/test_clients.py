@@ -46,6 +46,7 @@ SCRIPTS = {
     "fail": "echo 'it was \"bound\" to fail' >&2; exit 65",
     "sleep": "sleep \"$(sed 's/[^0-9.]//g')\"; echo '\"slept\"'",
 }
+AGAIN_SECONDS = 10.0
 
 
 def command(client, folder, address):
@@ -70,9 +71,19 @@ def running(client, folder, address):
     try:
         yield process
     finally:
-        process.terminate()
-        process.wait(timeout=PATIENCE)
+        _end(process)
     assert process.returncode == 0
+
+
+def _end(process):
+    """Ask it to go, and again if it has not heard: bash loses a signal now and then that comes while it forks."""
+    for _ in range(int(PATIENCE / AGAIN_SECONDS)):
+        process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=AGAIN_SECONDS)
+            return
+    process.kill()
+    process.wait(timeout=PATIENCE)
 
 
 @pytest.fixture
