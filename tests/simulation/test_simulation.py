@@ -8,6 +8,7 @@ import pytest
 
 from headgate.simulation.campaign import Campaign, simulate
 from headgate.simulation.checker import check
+from headgate.simulation.database import KINDS
 from headgate.simulation.plan import WITHIN, Move, Plan, plan
 from headgate.simulation.world import run
 from headgate.store.scratch import scratch
@@ -15,12 +16,6 @@ from headgate.store.scratch import scratch
 SHARE = 25
 HISTORIES = {"sqlite": 500, "postgres": 20}
 FEWEST_STEPS = 200
-KINDS = {
-    "crash": "crash in a transaction",
-    "crash_after": "crash after a commit",
-    "no_answer": "answer lost after a commit",
-    "unreached": "store not reached",
-}
 RETOLD = """
 import logging, sys
 from headgate.simulation.plan import plan

@@ -4,20 +4,34 @@ import asyncio
 import contextlib
 import json
 from collections.abc import Callable, Sequence
-from datetime import datetime
 from typing import Annotated, Any, Literal
 
-import msgspec
 from litestar import Request, Router, post
 from litestar.di import NamedDependency
 from litestar.params import PathParameter
-from msgspec import Meta
 
+from headgate.api.agent_shapes import (
+    Answer,
+    CheckpointIn,
+    ClaimIn,
+    CompleteIn,
+    FailIn,
+    Handed,
+    HandedOver,
+    LogIn,
+    Named,
+    ProgressIn,
+    Reported,
+    ReportIn,
+    Reports,
+    ReportsIn,
+    Trouble,
+)
 from headgate.api.polls import Poll
 from headgate.api.principal import Principal, Role
 from headgate.api.problems import TYPE, documented
 from headgate.api.server import Server
-from headgate.api.shapes import INT64, Id, Name, Seconds, Whole, Words, text_of
+from headgate.api.shapes import INT64, text_of
 from headgate.core.errors import HeadgateError, Refused, StaleExecution
 from headgate.core.machine import CancelReached, Event, GivenBack, PauseReached, Raised, Returned
 from headgate.core.retry import next_delay
@@ -29,169 +43,10 @@ from headgate.store.agents import Holding, stale
 from headgate.store.base import Store
 from headgate.store.claims import Claimed, ClaimRequest, Control, Outcome
 
-MOST_TASKS = 100
-MOST_REPORTS = 1000
-MOST_LINES = 1000
-LONGEST_WAIT = 60.0
 BUSY_SECONDS = 0.005  # somebody else was claiming: ask again in so long, give or take half of it
 
 AgentId = Annotated[str, PathParameter(description="The agent's own name.", min_length=1, max_length=255)]
 TaskId = Annotated[int, PathParameter(description="The task's id.", ge=1, le=INT64)]
-ExecId = Annotated[
-    str,
-    Meta(
-        description="As the claim told it; it owns the task until its end.",
-        pattern="^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$",
-        max_length=36,
-    ),
-]
-ErrorInfo = Annotated[str, Meta(min_length=1, max_length=65536)]
-
-
-class ClaimIn(msgspec.Struct, forbid_unknown_fields=True):
-    """Which tasks an agent wants, how many at most, and for how long it waits if there is none.
-
-    Without `lease_seconds` a task is the agent's until its `executing_deadline`. With it the agent promises to be
-    heard of at least so often, by any call; if it is not, its tasks go to others.
-    """
-
-    types: Annotated[list[Name], Meta(min_length=1, max_length=200)] | None = None
-    categories: Annotated[list[Words], Meta(min_length=1, max_length=200)] | None = None
-    tenant_id: Whole | None = None
-    creator: Whole | None = None
-    limit: Annotated[int, Meta(ge=1, le=MOST_TASKS)] = 1
-    wait_seconds: Annotated[float, Meta(ge=0, le=LONGEST_WAIT)] = 0.0
-    lease_seconds: Annotated[float, Meta(ge=5, le=86400)] | None = None
-    claim_id: Annotated[Name, Meta(description="The same one gets the same tasks again.")] | None = None
-    instance: Annotated[
-        str,
-        Meta(min_length=1, max_length=64, description="Which process of the agent: each keeps only its own tasks."),
-    ] | None = None  # fmt: skip
-
-
-class Handed(msgspec.Struct, kw_only=True):
-    """A task to be executed. `running` it is under way at once; `scheduling` it waits for its start to be confirmed."""
-
-    id: int
-    exec_id: str
-    executing_deadline: datetime
-    status: str
-    type: str
-    ext: Any
-    attempt: int
-    error_count: int
-    tenant_id: int
-    creator: int
-    name: str | None
-    category: str
-    lane: str
-    priority: int
-    mutex: str | None
-    parent_id: int | None
-    correlation_id: str | None
-    timeout_seconds: float
-    checkpoints: dict[str, Any]
-
-
-class HandedOver(msgspec.Struct):
-    tasks: list[Handed]
-
-
-class Named(msgspec.Struct, forbid_unknown_fields=True):
-    exec_id: ExecId
-
-
-class ProgressIn(msgspec.Struct, forbid_unknown_fields=True):
-    """How far it is."""
-
-    exec_id: ExecId
-    done: float | None = None
-    total: float | None = None
-    note: Annotated[str, Meta(max_length=4000)] | None = None
-
-
-class Line(msgspec.Struct, forbid_unknown_fields=True):
-    message: Annotated[str, Meta(max_length=65536)]
-    level: Words = "info"
-
-
-class LogIn(msgspec.Struct, forbid_unknown_fields=True):
-    """Lines to be kept with the task."""
-
-    exec_id: ExecId
-    lines: Annotated[list[Line], Meta(min_length=1, max_length=MOST_LINES)]
-
-
-class CheckpointIn(msgspec.Struct, forbid_unknown_fields=True):
-    """A state that the task's next execution finds, by name."""
-
-    exec_id: ExecId
-    name: Name
-    state: Any
-
-
-class CompleteIn(msgspec.Struct, forbid_unknown_fields=True):
-    """`Completed` asks for the callback of the task's type, `Success` does without."""
-
-    exec_id: ExecId
-    status: Literal["Success", "Completed"] = "Completed"
-    result: Any = None
-
-
-class FailIn(msgspec.Struct, forbid_unknown_fields=True):
-    """What went wrong. Whether and when it runs again says the type's policy, unless `retryable` is false.
-
-    `retry_after` are seconds that the next try waits at least.
-    """
-
-    exec_id: ExecId
-    error_info: ErrorInfo
-    retryable: bool | None = None
-    retry_after: Seconds | None = None
-
-
-class ReportIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """How one execution ended. An `Error` has an `error_info`; `Released` gives back what was not begun."""
-
-    id: Id
-    exec_id: ExecId
-    status: Literal["Success", "Completed", "Error", "Cancelled", "Paused", "Released"]
-    result: Any = None
-    error_info: ErrorInfo = "it failed"
-    retryable: bool | None = None
-    retry_after: Seconds | None = None
-
-
-class ReportsIn(msgspec.Struct, forbid_unknown_fields=True):
-    reports: Annotated[list[ReportIn], Meta(min_length=1, max_length=MOST_REPORTS)]
-
-
-class Answer(msgspec.Struct):
-    """The task's state, and what is asked of its execution."""
-
-    id: int
-    status: str
-    control: Literal["none", "cancel", "pause"]
-    executing_deadline: datetime | None = None
-
-
-class Trouble(msgspec.Struct):
-    type: str
-    status: int
-    detail: str
-
-
-class Reported(msgspec.Struct):
-    """What became of one report: the task's state, or a problem."""
-
-    id: int
-    exec_id: str
-    status: str | None = None
-    problem: Trouble | None = None
-
-
-class Reports(msgspec.Struct):
-    items: list[Reported]
 
 
 @post(

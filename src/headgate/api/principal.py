@@ -15,6 +15,7 @@ class Principal:
     name: str
     tenant_id: int | None
     role: Role
+    key_id: int | None = None  # None: no key was needed
 
     @property
     def actor(self) -> str:
@@ -35,4 +36,4 @@ NOBODY = Principal("nobody", None, Role.READ)  # who asks whether the server liv
 
 
 def holder_of(key: Key) -> Principal:
-    return Principal(f"key:{key.id} {key.name}", key.tenant_id, key.role)
+    return Principal(f"key:{key.id} {key.name}", key.tenant_id, key.role, key.id)

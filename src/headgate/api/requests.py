@@ -1,7 +1,5 @@
 """`/api/requests`: the request queue. A request is a task in one of its lanes; states are in the queue's own words."""
 
-import asyncio
-import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,7 +12,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from litestar import Response, Router, get, post
 from litestar.openapi.datastructures import ResponseSpec
-from litestar.params import HeaderParameter, PathParameter, QueryParameter
+from litestar.params import PathParameter, QueryParameter
 from litestar.response import Stream
 from msgspec import Meta
 
@@ -23,23 +21,20 @@ from headgate.api.principal import Principal, Role
 from headgate.api.problems import documented
 from headgate.api.queue import VIEW, QueueStats, queue_stats
 from headgate.api.server import Server
-from headgate.api.shapes import INT64, Whole, text_of
+from headgate.api.shapes import INT64, Nothing, Priority, Reason, Whole, text_of
 from headgate.api.stream import MEDIA, From, Resume, streamed
+from headgate.api.submits import Key
+from headgate.api.waiting import Wait, awaited
 from headgate.core.errors import Invalid, NotFound
 from headgate.core.states import FINAL, State, meaning, word
 from headgate.core.task import DEFAULT_PRIORITY, NewTask, Task
 from headgate.events.bus import Told
-from headgate.events.telemetry import submitting
-from headgate.outside import monotonic
 from headgate.packs.media.lanes import COOKIE, NAMES, lane_for
 from headgate.store.base import Store
 from headgate.store.feed import Cursor
 from headgate.store.reports import MOST_PER_PAGE, Filter
-from headgate.store.tasks import Idempotency
 
 SYNC_SECONDS = 30.0
-LONGEST_WAIT = 300.0
-FIRST_LOOK, LONGEST_LOOK = 0.01, 0.25
 FARTHEST = 10_000
 ENDED = FINAL | {State.DEAD, State.NOTIFYING}
 
@@ -47,12 +42,6 @@ RequestType = Literal["expected_total", "parse", "list_fetch", "download"]
 Status = Literal["queued", "running", "paused", "done", "failed", "canceled"]
 Lane = Literal["requires_cookie", "no_cookie"]
 RequestId = Annotated[int, PathParameter(description="The request's id.", ge=1, le=INT64)]
-Key = Annotated[
-    str | None,
-    HeaderParameter(
-        name="Idempotency-Key", description="The same key makes nothing twice.", min_length=1, max_length=255
-    ),
-]
 
 
 class RequestIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -132,20 +121,6 @@ class RequestEvent(msgspec.Struct, rename={"before": "from", "after": "to"}):
     detail: str | None
 
 
-class Reason(msgspec.Struct, forbid_unknown_fields=True):
-    reason: Annotated[str, Meta(max_length=255)] = ""
-
-
-class Nothing(msgspec.Struct, forbid_unknown_fields=True):
-    """A body may be left out."""
-
-
-class Priority(msgspec.Struct, forbid_unknown_fields=True):
-    """Without a number: to the head of its lane."""
-
-    priority: Whole | None = None
-
-
 def job(task: Task, store: Store) -> RequestJob:
     """A task as a request."""
     ext = json.loads(task.ext)
@@ -198,34 +173,15 @@ async def enqueue(
     who: Principal,
     key: Key = None,
     sync: Annotated[bool, QueryParameter(description=f"Wait for the end, {SYNC_SECONDS:.0f} s at most.")] = False,
-    wait: Annotated[
-        float | None, QueryParameter(description="Seconds to wait for the end.", ge=0, le=LONGEST_WAIT)
-    ] = None,
+    wait: Wait = None,
 ) -> Response[RequestJob]:
     wish = data.wish(who.tenant(None))
-    once = None if key is None else Idempotency(key, hashlib.sha256(msgspec.json.encode(wish)).hexdigest())
-
-    def work(wish: NewTask) -> Task:
-        made = server.store.submit(wish, actor=who.actor, once=once)
-        return server.store.get(made.id)
-
-    with submitting([wish]) as [wish]:
-        task = await server.aside(work, wish)
+    [(_, task)] = await server.submits.make([wish], who.actor, key)
     seconds = SYNC_SECONDS if sync and wait is None else wait
     if seconds is None:
         return Response(job(task, server.store), status_code=201)
-    task = await _ended(server, task, seconds)
+    task = await awaited(server, task, seconds, ENDED)
     return Response(job(task, server.store), status_code=201 if task.status in ENDED else 202)
-
-
-async def _ended(server: Server, task: Task, seconds: float) -> Task:
-    """The task when it has ended, or as it is when the time is up or the server stops."""
-    end, pause = monotonic() + seconds, FIRST_LOOK
-    while task.status not in ENDED and (left := end - monotonic()) > 0 and not server.stopping.is_set():
-        await asyncio.sleep(min(pause, left))
-        pause = min(pause * 1.5, LONGEST_LOOK)
-        task = await server.aside(server.store.get, task.id)
-    return task
 
 
 # Looking

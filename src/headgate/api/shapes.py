@@ -127,6 +127,20 @@ class TaskPage(msgspec.Struct):
     next_cursor: int | None
 
 
+class Nothing(msgspec.Struct, forbid_unknown_fields=True):
+    """A body may be left out."""
+
+
+class Reason(msgspec.Struct, forbid_unknown_fields=True):
+    reason: Words = ""
+
+
+class Priority(msgspec.Struct, forbid_unknown_fields=True):
+    """Without a number: to the head of its lane."""
+
+    priority: Whole | None = None
+
+
 class EventOut(msgspec.Struct, rename={"before": "from", "after": "to"}):
     """One line of the audit."""
 

@@ -1,9 +1,7 @@
 """`/api/events`: what happens, live, as server-sent events that a client can take up again where it was."""
 
 import asyncio
-import re
 from collections.abc import AsyncIterator, Callable
-from datetime import datetime
 from typing import Annotated, Any
 
 import msgspec
@@ -17,7 +15,7 @@ from headgate.api.feed import Follower, Kind
 from headgate.api.principal import ANYBODY, Principal, Role
 from headgate.api.problems import documented
 from headgate.api.server import Server
-from headgate.api.shapes import INT64
+from headgate.api.shapes import INT64, EventOut
 from headgate.core.errors import HeadgateError
 from headgate.core.events import Happening
 from headgate.events.bus import BEHIND, Ended, Told
@@ -35,7 +33,6 @@ ADVICE = {
     "closing": "the server stops: come back with Last-Event-ID and nothing is missed",
     "unauthorized": "the key is no longer good",
 }
-_KEY = re.compile(r"key:(\d+) ")
 
 Wanted = Callable[[Told[Cursor]], bool]
 Shape = Callable[[Told[Cursor]], msgspec.Struct]
@@ -47,31 +44,16 @@ From = Annotated[str | None, QueryParameter(description="The same as Last-Event-
 Words = Annotated[list[str] | None, QueryParameter(max_items=50)]
 
 
-class LiveEvent(msgspec.Struct, rename={"before": "from", "after": "to"}):
+class LiveEvent(EventOut):
     """One line of the audit, with its task's type and lane (null for an act upon the system)."""
 
-    id: int
-    task_id: int | None
-    tenant_id: int
-    seq: int
-    at: datetime
-    kind: str
-    before: str | None
-    after: str | None
-    actor: str
-    exec_id: str | None
-    correlation_id: str | None
-    detail: str | None
     type: str | None
     lane: str | None
 
 
-_OF_EVENT = tuple(name for name in LiveEvent.__struct_fields__ if name not in ("type", "lane"))
-
-
 def live_event(told: Told[Cursor]) -> LiveEvent:
     kind: Kind | None = told.about
-    said = {name: getattr(told.event, name) for name in _OF_EVENT}
+    said = {name: getattr(told.event, name) for name in EventOut.__struct_fields__}
     type_code, lane = (None, None) if kind is None else (kind.type, kind.lane)
     return LiveEvent(**said, type=type_code, lane=lane)
 
@@ -165,11 +147,12 @@ async def still_welcome(server: Server, who: Principal) -> bool:
     try:
         if who is ANYBODY:
             return not await server.keyring.exist()
-        found = _KEY.match(who.name)
-        key = None if found is None else await server.keyring.get(int(found[1]))
+        if who.key_id is None:
+            return True
+        key = await server.keyring.get(who.key_id)
     except HeadgateError:  # the store is away: nobody can say
         return True
-    return found is None or (key is not None and key.lives(utc_now()))
+    return key is not None and key.lives(utc_now())
 
 
 class _Stream(Stream):

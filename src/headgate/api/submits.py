@@ -1,8 +1,14 @@
 """Submits of many requests at once, taken to the store together: one thread and one commit for all of them."""
 
 import asyncio
+import hashlib
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Annotated
+
+import msgspec
+from litestar.params import HeaderParameter
 
 from headgate.core.errors import HeadgateError, Invalid, NotFound, Refused
 from headgate.core.task import NewTask, Task
@@ -11,6 +17,12 @@ from headgate.service import Aside
 from headgate.store.base import Store
 from headgate.store.tasks import Idempotency, Submitted
 
+Key = Annotated[
+    str | None,
+    HeaderParameter(
+        name="Idempotency-Key", description="The same key makes nothing twice.", min_length=1, max_length=255
+    ),
+]
 Made = list[tuple[Submitted, Task]]
 MOST_TOGETHER = 500  # tasks
 
@@ -29,11 +41,14 @@ class Submits:
     def __init__(self, store: Store, aside: Aside) -> None:
         self._store = store
         self._aside = aside
-        self._waiting: list[_Asked] = []
+        self._waiting: deque[_Asked] = deque()
         self._going: asyncio.Task[None] | None = None
 
-    async def make(self, wishes: Sequence[NewTask], actor: str, once: Idempotency | None) -> Made:
-        """Make the tasks, all or none, and look each up as it was then."""
+    async def make(self, wishes: Sequence[NewTask], actor: str, key: str | None) -> Made:
+        """Make the tasks, all or none, and look each up as it was then. The same key makes nothing twice."""
+        once = None
+        if key is not None:
+            once = Idempotency(key, hashlib.sha256(msgspec.json.encode(wishes)).hexdigest())
         with submitting(wishes) as wishes:
             asked = _Asked(wishes, actor, once, asyncio.get_running_loop().create_future())
             self._waiting.append(asked)
@@ -58,15 +73,14 @@ class Submits:
 
     def _next(self) -> list[_Asked]:
         """Those of one actor without a key, in their order; else the first alone."""
-        first = self._waiting[0]
-        size = number = 0
-        for number, asked in enumerate(self._waiting):
+        first = self._waiting.popleft()
+        together, size = [first], len(first.wishes)
+        while self._waiting and first.once is None:
+            asked = self._waiting[0]
             size += len(asked.wishes)
-            if number and (first.once or asked.once or asked.actor != first.actor or size > MOST_TOGETHER):
+            if asked.once is not None or asked.actor != first.actor or size > MOST_TOGETHER:
                 break
-        else:
-            number = len(self._waiting)
-        together, self._waiting = self._waiting[:number], self._waiting[number:]
+            together.append(self._waiting.popleft())
         return together
 
     def _make_together(self, together: list[_Asked]) -> list["Made | Exception"]:
@@ -84,7 +98,7 @@ class Submits:
     def _make(self, wishes: Sequence[NewTask], actor: str, once: Idempotency | None) -> Made:
         made = self._store.submit_many(wishes, actor=actor, once=once)
         found = self._store.get_many([done.id for done in made])
-        if gone := [done.id for done in made if done.id not in found]:
+        if once is not None and (gone := [done.id for done in made if done.id not in found]):
             raise NotFound(f"task {gone[0]}, which this key made, has been purged since")
         return [(done, found[done.id]) for done in made]
 

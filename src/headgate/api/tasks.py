@@ -1,7 +1,5 @@
 """`/api/tasks`: submit, look up, say why, act."""
 
-import asyncio
-import hashlib
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
@@ -11,7 +9,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from litestar import Response, Router, get, post
 from litestar.openapi.datastructures import ResponseSpec
-from litestar.params import HeaderParameter, PathParameter, QueryParameter
+from litestar.params import PathParameter, QueryParameter
 from msgspec import Meta
 
 from headgate.api.principal import Principal, Role
@@ -25,6 +23,9 @@ from headgate.api.shapes import (
     LogOut,
     Name,
     NewTaskIn,
+    Nothing,
+    Priority,
+    Reason,
     TaskOut,
     TaskPage,
     Whole,
@@ -33,6 +34,8 @@ from headgate.api.shapes import (
     gate_shown,
     shown,
 )
+from headgate.api.submits import Key, Made
+from headgate.api.waiting import Wait, awaited
 from headgate.core.errors import HeadgateError, Invalid, Refused
 from headgate.core.machine import (
     CancelRequested,
@@ -47,26 +50,16 @@ from headgate.core.machine import (
 )
 from headgate.core.states import FINAL, State, meaning
 from headgate.core.task import Task
-from headgate.outside import monotonic
 from headgate.store.base import Store
 from headgate.store.reports import Filter
-from headgate.store.tasks import Idempotency
+from headgate.store.tasks import Submitted
 
-LONGEST_WAIT = 300.0
-FIRST_LOOK, LONGEST_LOOK = 0.01, 0.25
 MOST_IN_BULK = 1000
 MOST_IN_ACTION = 200
 ENDED = FINAL | {State.DEAD}
 
 View = Literal["A", "B", "C", "D"]
 TaskId = Annotated[int, PathParameter(description="The task's id.", ge=1, le=INT64)]
-Key = Annotated[
-    str | None,
-    HeaderParameter(
-        name="Idempotency-Key", description="The same key makes nothing twice.", min_length=1, max_length=255
-    ),
-]
-Wait = Annotated[float | None, QueryParameter(description="Seconds to wait for the end.", ge=0, le=LONGEST_WAIT)]
 Cursor = Annotated[int | None, QueryParameter(description="`next_cursor` of the page before.", ge=1, le=INT64)]
 Limit = Annotated[int, QueryParameter(description="How many at most.", ge=1, le=200)]
 After = Annotated[int, QueryParameter(description="The last id that is known.", ge=0, le=INT64)]
@@ -106,22 +99,8 @@ class Log(msgspec.Struct):
     items: list[LogOut]
 
 
-class Nothing(msgspec.Struct, forbid_unknown_fields=True):
-    """A body may be left out."""
-
-
-class Reason(msgspec.Struct, forbid_unknown_fields=True):
-    reason: Words = ""
-
-
 class Remark(msgspec.Struct, forbid_unknown_fields=True):
     remark: Annotated[str, Meta(min_length=1, max_length=4000)]
-
-
-class Priority(msgspec.Struct, forbid_unknown_fields=True):
-    """Without a number: to the head of its lane."""
-
-    priority: Whole | None = None
 
 
 class FilterIn(msgspec.Struct, forbid_unknown_fields=True):
@@ -177,11 +156,11 @@ class Actions(msgspec.Struct):
 async def submit(
     data: NewTaskIn, server: Server, who: Principal, key: Key = None, wait: Wait = None
 ) -> Response[TaskOut]:
-    [task] = await _submitted(server, who, [data], key)
+    [(made, task)] = await _submitted(server, who, [data], key)
     if wait is None:
-        return Response(task, status_code=201)
-    task, ended = await _ended(server, task, wait, who)
-    return Response(task, status_code=201 if ended else 202)
+        return Response(_told(made, task), status_code=201)
+    task = await awaited(server, task, wait, ENDED)
+    return Response(_told(made, task), status_code=201 if task.status in ENDED else 202)
 
 
 @post(
@@ -189,35 +168,18 @@ async def submit(
     opt={"role": Role.SUBMIT},
 )  # fmt: skip
 async def submit_bulk(data: Bulk, server: Server, who: Principal, key: Key = None) -> BulkOut:
-    return BulkOut(await _submitted(server, who, data.tasks, key))
+    return BulkOut([_told(made, task) for made, task in await _submitted(server, who, data.tasks, key)])
 
 
-async def _submitted(server: Server, who: Principal, asked: list[NewTaskIn], key: str | None) -> list[TaskOut]:
+async def _submitted(server: Server, who: Principal, asked: list[NewTaskIn], key: str | None) -> Made:
     wishes = [new.wish(who.tenant(new.tenant_id)) for new in asked]
-    once = None
-    if key is not None:
-        once = Idempotency(key, hashlib.sha256(msgspec.json.encode(wishes)).hexdigest())
-
-    answer = []
-    for done, task in await server.submits.make(wishes, who.actor, once):
-        out = shown(task)
-        out.created = done.created
-        answer.append(out)
-    return answer
+    return await server.submits.make(wishes, who.actor, key)
 
 
-async def _ended(server: Server, task: TaskOut, seconds: float, who: Principal) -> tuple[TaskOut, bool]:
-    """The task when it has ended (True), or as it is when the time is up."""
-    end, pause = monotonic() + seconds, FIRST_LOOK
-    while True:
-        found = await server.aside(server.store.get, task.id, who.tenant_id)
-        left = end - monotonic()
-        if found.status in ENDED or left <= 0 or server.stopping.is_set():
-            latest = shown(found)
-            latest.created = task.created
-            return latest, found.status in ENDED
-        await asyncio.sleep(min(pause, left))
-        pause = min(pause * 1.5, LONGEST_LOOK)
+def _told(made: Submitted, task: Task) -> TaskOut:
+    out = shown(task)
+    out.created = made.created
+    return out
 
 
 @get("/", summary="List tasks, live and in history, newest first", responses=documented(), opt={"role": Role.READ})

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, TypeVar
 
-from headgate.simulation.process import Killed, Process, cut_off
+from headgate.core.errors import Unavailable
+from headgate.simulation.process import Killed, Process
 from headgate.store.news import News
 
 T = TypeVar("T")
@@ -16,6 +17,7 @@ KINDS = {
     "no_answer": "answer lost after a commit",
     "unreached": "store not reached",
 }
+SILENCE = "the store did not answer"
 TOLD = 0.002  # seconds that news take
 
 
@@ -68,14 +70,14 @@ class Database:
         what = name_of(operation)
         if self._clock() < self.away_until:
             self._note(process, what, "the store is away")
-            raise cut_off()
+            raise Unavailable(SILENCE)
         fault = self._due(process.name, what) if writes else None
         if fault is None:
             return self._commit(process, operation, what, writes)
         self.faults[f"{KINDS[fault.kind]}: {what}"] += 1
         self._note(process, what, fault.kind)
         if fault.kind == "unreached":
-            raise cut_off()
+            raise Unavailable(SILENCE)
         if fault.kind == "crash":
             process.kill()
             self._real.write(lambda db: _cut_short(operation, db, fault.statement))
@@ -83,7 +85,7 @@ class Database:
         if fault.kind == "crash_after":
             process.kill()
             raise Killed
-        raise cut_off()  # it was committed, and nobody heard
+        raise Unavailable(SILENCE)  # it was committed, and nobody heard
 
     def _due(self, process: str, what: str) -> Fault | None:
         pending = self._pending.get(process, [])

@@ -4,21 +4,25 @@ import asyncio
 import random
 from collections.abc import Callable
 from contextvars import ContextVar, copy_context
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
-from headgate.core.errors import Unavailable
 from headgate.outside import monotonic
 from headgate.simulation.ledger import Ledger
 from headgate.store.base import Store
 from headgate.store.news import News
 
-if TYPE_CHECKING:
-    from headgate.simulation.database import Database
-
 T = TypeVar("T")
 LATENCIES = (0.0, 0.001, 0.001, 0.002, 0.005, 0.02, 0.1)  # seconds from a call to the store, and back
 
 here: ContextVar["Process"] = ContextVar("headgate_simulated_process")
+
+
+class Database(Protocol):
+    """What a process can reach."""
+
+    dialect: str
+
+    def transact(self, process: "Process", operation: Callable[[Any], T], *, writes: bool) -> T: ...
 
 
 class Killed(BaseException):
@@ -29,7 +33,7 @@ class Process:
     """One process. Its tasks end with it; its store answers nobody any more."""
 
     def __init__(
-        self, name: str, database: "Database", ledger: Ledger, chance: random.Random, gone: Callable[["Process"], None]
+        self, name: str, database: Database, ledger: Ledger, chance: random.Random, gone: Callable[["Process"], None]
     ) -> None:
         self.name = name
         self.ledger = ledger
@@ -89,7 +93,7 @@ class Process:
 class Line:
     """A process's way to the database: what `Store` needs of one."""
 
-    def __init__(self, process: Process, database: "Database") -> None:
+    def __init__(self, process: Process, database: Database) -> None:
         self.on_news: Callable[[News], None] = lambda news: None
         self.listening = False
         self._process = process
@@ -111,7 +115,3 @@ class Line:
 
     def close(self) -> None:
         self.listening = False
-
-
-def cut_off() -> Unavailable:
-    return Unavailable("the store did not answer")
