@@ -112,7 +112,7 @@ class Deep:
         return self._read() - before
 
     def _read(self) -> Cost:
-        self.store._write(lambda db: db.rows(_FLUSH))
+        self.store.write(lambda db: db.rows(_FLUSH))
         return Cost(*(int(value) for value in self.connection.execute(_READ).fetchone() or ()))
 
 

@@ -143,7 +143,7 @@ def the_reaper_goes_by_id(patch: Patch) -> None:
             transitions.apply(ById(db), writes, "system:reaper")
             line.settle_lines(db, keys)
 
-        self._write(put)
+        self.write(put)
 
     async def rescue(self: Reaper) -> int:
         running = await self._aside(partial(self._store.find, Filter(status=tuple(HELD)), limit=200))
@@ -383,11 +383,11 @@ class Apart(Store):
         if once is None:
             return submit(under=under)
         key = {"tenant_id": wishes[0].tenant_id, "key": once.key}
-        if self._read(lambda db: db.rows(tasks.REMEMBERED, **key)):
+        if self.read(lambda db: db.rows(tasks.REMEMBERED, **key)):
             return submit(once=once)
         made = submit()
         ids = json.dumps([task.id for task in made])
-        self._write(lambda db: db.rows(tasks.REMEMBER, **key, body_hash=once.body_hash, task_ids=ids))
+        self.write(lambda db: db.rows(tasks.REMEMBER, **key, body_hash=once.body_hash, task_ids=ids))
         return made
 
     def archive(self, *, seconds: float = 0.0, limit: int = 1000) -> int:
@@ -403,6 +403,6 @@ class Apart(Store):
                 names = ", ".join(f":{name}" for name in values)
                 db.send(Statement(f"INSERT INTO task_his ({history._ALL}) VALUES ({names})"), **values)
 
-        rows = self._write(take_out)
-        self._write(put_in)
+        rows = self.write(take_out)
+        self.write(put_in)
         return len(rows)

@@ -29,7 +29,7 @@ class About:
 
 def about(store: Store) -> About:
     """What the database of a store is, and what time it has."""
-    return store._read(_about)
+    return store.read(_about)
 
 
 def _about(db: Db) -> About:

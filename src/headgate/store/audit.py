@@ -2,6 +2,9 @@
 
 from headgate.store.sql import Db, Statement
 
+PERSON = "person"  # who did it, unless somebody says
+SYSTEM = "system"
+
 RECORD_SYSTEM = Statement(
     """
     INSERT INTO task_event (task_id, tenant_id, seq, at, kind, actor, detail)

@@ -4,11 +4,10 @@ Each method is one transaction, on disk when it returns; where it takes more tha
 changed nothing.
 """
 
-import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 import headgate.store.agents as agents
 import headgate.store.audit as audit
@@ -49,10 +48,12 @@ from headgate.core.states import FINAL, State
 from headgate.core.task import Execution, NewTask, Task, TaskType, check
 from headgate.outside import monotonic, noise
 from headgate.store.agents import Agent, Holding
-from headgate.store.catalog import Catalog, Stream
+from headgate.store.audit import PERSON, SYSTEM
+from headgate.store.catalog import Stream
 from headgate.store.claims import Claimed, ClaimRequest, Control, Outcome
 from headgate.store.deferred import Deferred
 from headgate.store.feed import Cursor
+from headgate.store.ground import Ground
 from headgate.store.group import Call, Group
 from headgate.store.line import Key
 from headgate.store.listeners import Listeners
@@ -72,25 +73,18 @@ if TYPE_CHECKING:  # a process loads the one it uses: a driver takes 13 MB
 
 T = TypeVar("T")
 
-PERSON = "person"
-SYSTEM = "system"
 MOST_PER_TRANSACTION = 5_000
 MOST_SHARED = 500
-CATALOG_SECONDS = 1.0
 MUTEX_SECONDS = 2 * 3600.0
 MIGRATE_SECONDS = 3600.0
 BEAT_SHARE = 0.5  # of a lease: a beat that takes longer has failed, and there is time for another
 
 
-class Store:
+class Store(Ground):
     """Tasks, and all that decides when they run, on SQLite or PostgreSQL."""
 
     def __init__(self, database: "Sqlite | Postgres", monotonic: Callable[[], float] = monotonic) -> None:
-        self._database = database
-        self._catalog = Catalog()
-        self._catalog_lock = threading.Lock()
-        self._catalog_read_at = -1e18
-        self._monotonic = monotonic
+        super().__init__(database, monotonic)
         self._memory = Memory(monotonic)
         self._listeners = Listeners(self._memory)
         self._beat_seconds: dict[int, float] = {}
@@ -106,10 +100,6 @@ class Store:
     def close(self) -> None:
         """Let go of every connection."""
         self._database.close()
-
-    @property
-    def dialect(self) -> str:
-        return self._database.dialect
 
     def on_wake(self, listener: Callable[[Wakes], None]) -> None:
         """Call `listener` after each commit that made something claimable: of this process, or of any (`listen`).
@@ -134,41 +124,41 @@ class Store:
 
     def migrate(self) -> list[Migration]:
         """Bring the schema up to date; the steps taken. Any number of processes may call it at once."""
-        taken = self._write(migrate, MIGRATE_SECONDS)
+        taken = self.write(migrate, MIGRATE_SECONDS)
         self.make_partitions()
         return taken
 
     def migration_plan(self) -> list[Migration]:
         """The steps `migrate` would take."""
-        return self._read(plan)
+        return self.read(plan)
 
     def check_writable(self) -> None:
         """Write something that changes nothing; whatever stands in the way is raised."""
-        self._write(catalogs.touch)
+        self.write(catalogs.touch)
 
     def make_partitions(self) -> list[str]:
         """Make room for the audit rows of the next days (PostgreSQL)."""
-        return self._write(partitions.make_partitions)
+        return self.write(partitions.make_partitions)
 
     # types, lanes, resources, rate limits
 
     def put_type(self, kind: TaskType, *, edited: bool = False, actor: str = SYSTEM) -> None:
         """Add or replace a task type. A program's registration never overwrites what a person `edited`."""
-        self._write(lambda db: catalogs.put_type(db, kind, edited=edited, actor=actor))
-        self._read(self._fresh_catalog)
+        self.write(lambda db: catalogs.put_type(db, kind, edited=edited, actor=actor))
+        self.read(self.fresh_catalog)
 
     def remove_type(self, code: str, *, actor: str = PERSON) -> None:
         """Forget a type: nothing new of it is taken on; what is there ends by the defaults."""
-        self._write(lambda db: catalogs.remove_type(db, code, actor))
-        self._read(self._fresh_catalog)
+        self.write(lambda db: catalogs.remove_type(db, code, actor))
+        self.read(self.fresh_catalog)
 
     def types(self) -> dict[str, TaskType]:
         """Every type, by its code, as it stands."""
-        return dict(self._read(self._fresh_catalog).types)
+        return dict(self.read(self.fresh_catalog).types)
 
     def type_of(self, code: str) -> TaskType:
         """A type as this process knows it: as of its last claim, or a second ago."""
-        return self._catalog.type(code)
+        return self.catalog.type(code)
 
     def set_capacity(self, lane: str, capacity: int | None, *, actor: str = PERSON) -> None:
         """How many tasks of a lane may run at once, from now on; None lifts the limit. Older runs may go on."""
@@ -177,24 +167,24 @@ class Store:
 
     def pause_lane(self, lane: str | None = None, *, actor: str = PERSON) -> bool:
         """Let nothing more of a lane start, or nothing at all (None); False if it was so already."""
-        return self._write(lambda db: catalogs.set_paused(db, lane, True, actor))
+        return self.write(lambda db: catalogs.set_paused(db, lane, True, actor))
 
     def resume_lane(self, lane: str | None = None, *, actor: str = PERSON) -> bool:
         """Take back `pause_lane`; False if it was not paused."""
         return self._edit(lambda db: catalogs.set_paused(db, lane, False, actor))
 
     def everything_paused(self) -> bool:
-        return self._read(catalogs.everything_paused)
+        return self.read(catalogs.everything_paused)
 
     def lanes(self) -> list[Room]:
-        return self._read(catalogs.lanes)
+        return self.read(catalogs.lanes)
 
     def set_resource(self, name: str, capacity: int, *, actor: str = PERSON) -> None:
         """How many tasks may use a resource at once, from now on."""
         self._edit(lambda db: catalogs.set_resource(db, name, capacity, actor))
 
     def resources(self) -> list[Room]:
-        return self._read(catalogs.resources)
+        return self.read(catalogs.resources)
 
     def set_rate_limit(self, name: str, limit: Rate | None, *, actor: str = PERSON) -> None:
         """Limit the starts of `lane:NAME`, `type:CODE` or `key:NAME`, over all processes; None lifts the limit."""
@@ -202,7 +192,7 @@ class Store:
         self._memory.forget()
 
     def rate_limits(self) -> list[Bucket]:
-        return self._read(catalogs.rate_limits)
+        return self.read(catalogs.rate_limits)
 
     # submitting
 
@@ -232,12 +222,12 @@ class Store:
         if once is not None:
             if len({new.tenant_id for new in wishes}) > 1:
                 raise Invalid("an idempotent call is for one tenant")
-            return self._write(lambda db: tasks.insert_once(db, self._catalog, wishes, actor, once))
+            return self.write(lambda db: tasks.insert_once(db, self.catalog, wishes, actor, once))
         if under is not None:
-            return self._write(lambda db: tasks.insert_under(db, self._catalog, wishes, actor, under))
+            return self.write(lambda db: tasks.insert_under(db, self.catalog, wishes, actor, under))
         if len(wishes) <= MOST_SHARED and not any(new.mutex or new.parent_id or new.unique_key for new in wishes):
             return self._submits.call((list(wishes), actor))
-        return self._write(lambda db: tasks.insert(db, self._catalog, wishes, actor))
+        return self.write(lambda db: tasks.insert(db, self.catalog, wishes, actor))
 
     def _submit_together(self, inbox: "deque[Call[tuple[list[NewTask], str], list[Submitted]]]") -> None:
         """Make the tasks of every caller that waits (with one actor) in one transaction; if that fails, one by one."""
@@ -248,7 +238,7 @@ class Store:
             calls.append(inbox.popleft())
         wishes = [new for call in calls for new in call.item[0]]
         try:
-            made: list[Submitted] = self._write(lambda db: tasks.insert(db, self._catalog, wishes, actor))
+            made: list[Submitted] = self.write(lambda db: tasks.insert(db, self.catalog, wishes, actor))
             for call in calls:
                 count = len(call.item[0])
                 call.succeed(made[:count])
@@ -270,7 +260,7 @@ class Store:
 
     def _make_streams(self, wishes: Iterable[NewTask]) -> None:
         """In a transaction of its own: a stream is shared, and must not go with a submit that fails."""
-        catalog = self._recent_catalog()
+        catalog = self.recent_catalog()
         missing = {
             key
             for new in wishes
@@ -278,70 +268,70 @@ class Store:
             not in catalog.ids
         }
         if missing:
-            self._write(lambda db: catalogs.add_streams(db, sorted(missing)))
-            self._read(self._fresh_catalog)
+            self.write(lambda db: catalogs.add_streams(db, sorted(missing)))
+            self.read(self.fresh_catalog)
 
     def _known_type(self, code: str) -> TaskType:
-        return self._read(lambda db: catalogs.known_type(db, self._catalog, code))
+        return self.read(lambda db: catalogs.known_type(db, self.catalog, code))
 
     # looking up
 
     def get(self, task_id: int, tenant_id: int | None = None) -> Task:
         """The task, live or in history; `NotFound`, also for another tenant's."""
-        return self._read(lambda db: read(db, task_id, tenant_id))
+        return self.read(lambda db: read(db, task_id, tenant_id))
 
     def get_many(self, ids: Sequence[int], tenant_id: int | None = None) -> dict[int, Task]:
         """The tasks among `ids` that there are, by id; another tenant's are not among them."""
-        return self._read(lambda db: read_many(db, list(ids), tenant_id))
+        return self.read(lambda db: read_many(db, list(ids), tenant_id))
 
     def find(self, wanted: Filter | None = None, *, cursor: int | None = None, limit: int = 50) -> Page:
         """A page of tasks, live and in history, newest first."""
-        return self._read(lambda db: reports.find(db, wanted or Filter(), cursor, limit))
+        return self.read(lambda db: reports.find(db, wanted or Filter(), cursor, limit))
 
     def events(self, task_id: int, *, after: int = 0, limit: int = 200) -> list[Happening]:
         """What happened to a task, oldest first."""
-        return self._read(lambda db: feed.events_of(db, task_id, after, limit))
+        return self.read(lambda db: feed.events_of(db, task_id, after, limit))
 
     def feed(self, cursor: Cursor, limit: int = 500) -> tuple[list[Happening], Cursor]:
         """Everything that happened after `cursor`, each event once; late commits come late, none is skipped."""
-        return self._read(lambda db: feed.read_feed(db, cursor, limit))
+        return self.read(lambda db: feed.read_feed(db, cursor, limit))
 
     def last_event(self) -> Cursor:
         """A cursor behind everything that is visible now."""
-        return self._read(feed.last_event)
+        return self.read(feed.last_event)
 
     def log(self, task_id: int, *, after: int = 0, limit: int = 200) -> list[LogLine]:
         """A task's own log lines, oldest first."""
-        return self._read(lambda db: reports.log_of(db, task_id, after, limit))
+        return self.read(lambda db: reports.log_of(db, task_id, after, limit))
 
     def checkpoints(self, task_id: int) -> dict[str, str]:
         """What a task's executions have saved, by name, as JSON."""
-        return self._read(lambda db: reports.checkpoints_of(db, task_id))
+        return self.read(lambda db: reports.checkpoints_of(db, task_id))
 
     def why(self, task_id: int, tenant_id: int | None = None) -> list[Gate]:
         """Every gate of a task, open or shut, and the reason."""
-        return self._read(lambda db: self._why(db, task_id, tenant_id))
+        return self.read(lambda db: self._why(db, task_id, tenant_id))
 
     def _why(self, db: Db, task_id: int, tenant_id: int | None) -> list[Gate]:
         task = read(db, task_id, tenant_id)
-        facts = reports.facts_of(db, self._fresh_catalog(db), task)
+        facts = reports.facts_of(db, self.fresh_catalog(db), task)
         return evaluate(task, facts, moment(db.rows(tasks.NOW)[0][0]))
 
     def take_sample(self) -> None:
         """Count what waits, for `counts`."""
-        self._write(reports.take_sample)
+        self.write(reports.take_sample)
 
     def counts(self) -> list[Count]:
         """How many tasks of each lane are in each state: what runs exactly, the rest as last sampled."""
-        return self._read(reports.counts)
+        return self.read(reports.counts)
 
     def depth(self, lane: str) -> int:
         """How many tasks of a lane are queued; 10,001 stands for anything above 10,000."""
-        return self._read(lambda db: reports.depth(db, self._fresh_catalog(db), lane))
+        return self.read(lambda db: reports.depth(db, self.fresh_catalog(db), lane))
 
     def statistics(self, seconds: float = 24 * 3600, tenant_id: int | None = None) -> list[TypeStatistics]:
         """Run times and success rate per type, over what finished in the last `seconds`."""
-        return self._read(lambda db: reports.statistics(db, seconds, tenant_id))
+        return self.read(lambda db: reports.statistics(db, seconds, tenant_id))
 
     # acting upon a task
 
@@ -359,9 +349,9 @@ class Store:
 
     def resume(self, task_id: int, *, actor: str = PERSON, tenant_id: int | None = None) -> Task:
         """Let a paused task go on."""
-        return self._write(
+        return self.write(
             lambda db: tasks.act(
-                db, self._fresh_catalog(db), task_id, lambda task: Resumed(tasks.is_due(db, task)), actor, tenant_id
+                db, self.fresh_catalog(db), task_id, lambda task: Resumed(tasks.is_due(db, task)), actor, tenant_id
             )
         )
 
@@ -371,10 +361,10 @@ class Store:
         """Give a task another priority; None puts it at the head of its lane."""
         if priority is not None and not -(1 << 63) <= priority < 1 << 63:
             raise Invalid("priority is out of range")
-        return self._write(
+        return self.write(
             lambda db: tasks.act(
                 db,
-                self._fresh_catalog(db),
+                self.fresh_catalog(db),
                 task_id,
                 lambda task: Prioritized(tasks.head_of_lane(db, task) if priority is None else priority),
                 actor,
@@ -410,7 +400,7 @@ class Store:
         return self._act(task_id, lambda task: Delivered(), actor, None)
 
     def _act(self, task_id: int, event: Callable[[Task], Event], actor: str, tenant_id: int | None) -> Task:
-        task = self._write(lambda db: tasks.act(db, self._fresh_catalog(db), task_id, event, actor, tenant_id))
+        task = self.write(lambda db: tasks.act(db, self.fresh_catalog(db), task_id, event, actor, tenant_id))
         if task.parent_id is not None and (task.status in FINAL or task.status is State.DEAD):
             self.close_family(task.parent_id)
         return task
@@ -427,7 +417,7 @@ class Store:
         tenant_id: int | None = None,
     ) -> int:
         """A new worker, or agent, with a fresh lease; its id."""
-        worker_id = self._write(lambda db: workers.register(db, name, types, lease_seconds, agent_id, tenant_id))
+        worker_id = self.write(lambda db: workers.register(db, name, types, lease_seconds, agent_id, tenant_id))
         self._listeners.workers.add(worker_id)
         self._beat_seconds[worker_id] = BEAT_SHARE * lease_seconds
         return worker_id
@@ -437,23 +427,23 @@ class Store:
 
         `detail` is what the worker says of itself, as JSON; None leaves what it said before.
         """
-        return self._write(lambda db: workers.beat(db, worker_id, held, detail), self._beat_seconds.get(worker_id))
+        return self.write(lambda db: workers.beat(db, worker_id, held, detail), self._beat_seconds.get(worker_id))
 
     def asked(self, worker_id: int, held: Collection[int]) -> list[Asked]:
         """What is asked of the tasks a worker holds."""
-        return self._read(lambda db: workers.asked(db, worker_id, held))
+        return self.read(lambda db: workers.asked(db, worker_id, held))
 
     def owned(self, worker_id: int, held: Collection[int]) -> set[str]:
         """The exec_ids of the tasks `held` that are still this worker's; whatever else it runs must stop."""
-        return self._read(lambda db: workers.owned(db, worker_id, held))
+        return self.read(lambda db: workers.owned(db, worker_id, held))
 
     def leave(self, worker_id: int) -> None:
         """A worker goes in good order."""
-        self._write(lambda db: workers.leave(db, worker_id))
+        self.write(lambda db: workers.leave(db, worker_id))
         self._listeners.workers.discard(worker_id)
 
     def workers(self, *, lost_too: bool = False) -> list[Worker]:
-        return self._read(lambda db: workers.workers(db, lost_too=lost_too))
+        return self.read(lambda db: workers.workers(db, lost_too=lost_too))
 
     def claim(self, request: ClaimRequest) -> Claimed:
         """Start what every gate lets through, in the order of priority, then creation.
@@ -461,7 +451,7 @@ class Store:
         At most one caller gets a task. Lanes, resources, rate limits and mutexes are never exceeded. `WorkerLost`
         if the worker was declared lost.
         """
-        return self._write(lambda db: self._claim(db, request))
+        return self.write(lambda db: self._claim(db, request))
 
     def settle(self, outcomes: Sequence[Outcome], *, actor: str = SYSTEM) -> list[State | None]:
         """Record how executions ended; what each task is now, or None where another exec_id owns it by now.
@@ -477,7 +467,7 @@ class Store:
         """`settle` and `claim` in one transaction: what a busy worker does all day."""
         if not outcomes and request is None:
             return [], Claimed([])
-        done, claimed = self._write(lambda db: self._settle_and_claim(db, outcomes, request, actor))
+        done, claimed = self.write(lambda db: self._settle_and_claim(db, outcomes, request, actor))
         for outcome, after in zip(outcomes, done, strict=True):
             if after is State.WAITING:
                 self.look_after_family(outcome.execution.id)
@@ -487,28 +477,28 @@ class Store:
 
     def try_start(self, task_id: int, exec_id: str, *, actor: str = SYSTEM) -> Execution | None:
         """Confirm the start of a task handed over as `scheduling`; None if it is not this exec_id's to start."""
-        return self._write(lambda db: executing.try_start(db, self._fresh_catalog(db), task_id, exec_id, actor))
+        return self.write(lambda db: executing.try_start(db, self.fresh_catalog(db), task_id, exec_id, actor))
 
     def progress(self, task_id: int, exec_id: str, progress: str, *, actor: str = SYSTEM) -> Control:
         """Note how far an execution is (JSON); what is asked of it. `StaleExecution` if it owns the task no more."""
-        return self._write(lambda db: executing.report_progress(db, task_id, exec_id, progress, actor))
+        return self.write(lambda db: executing.report_progress(db, task_id, exec_id, progress, actor))
 
     def add_log(self, task_id: int, exec_id: str, lines: Sequence[tuple[str, str]]) -> Control:
         """Keep log lines (level, message) with the task; like `progress` otherwise."""
-        return self._write(lambda db: executing.add_log(db, task_id, exec_id, lines))
+        return self.write(lambda db: executing.add_log(db, task_id, exec_id, lines))
 
     def save_checkpoint(self, task_id: int, exec_id: str, name: str, state: str) -> Control:
         """Keep a named state (JSON) that later executions of the task find; like `progress` otherwise."""
-        return self._write(lambda db: executing.save_checkpoint(db, task_id, exec_id, name, state))
+        return self.write(lambda db: executing.save_checkpoint(db, task_id, exec_id, name, state))
 
     def give_back(self, task_id: int, exec_id: str, *, actor: str = SYSTEM) -> None:
         """Let go of a task without having failed: back to the line, nothing counted."""
-        self._ended(self._write(lambda db: rescue.give_back(db, self._fresh_catalog(db), task_id, exec_id, actor)))
+        self._ended(self.write(lambda db: rescue.give_back(db, self.fresh_catalog(db), task_id, exec_id, actor)))
 
     def give_back_strays(self, worker_id: int, types: Collection[str], known: Collection[str]) -> list[Task]:
         """Give back tasks of `types` that a worker holds besides its `known` exec_ids: claims it never heard about."""
         return self._ended(
-            self._write(lambda db: rescue.give_back_strays(db, self._fresh_catalog(db), worker_id, types, known))
+            self.write(lambda db: rescue.give_back_strays(db, self.fresh_catalog(db), worker_id, types, known))
         )
 
     # keys
@@ -524,32 +514,32 @@ class Store:
     ) -> tuple[ApiKey, str]:
         """A new API key, of one tenant or of all (None), and its text, which nobody can ask for again."""
         secret = noise(SECRET_BYTES)
-        key = self._write(lambda db: keys.add(db, name, role, tenant_id, expires_at, digest_of(secret), actor))
+        key = self.write(lambda db: keys.add(db, name, role, tenant_id, expires_at, digest_of(secret), actor))
         return key, written(key.id, secret)
 
     def key(self, key_id: int) -> ApiKey | None:
         """A key, alive or not."""
-        return self._read(lambda db: keys.get(db, key_id))
+        return self.read(lambda db: keys.get(db, key_id))
 
     def keys(self, tenant_id: int | None = None, *, cursor: int | None = None, limit: int = 200) -> list[ApiKey]:
         """A page of keys, a tenant's or everybody's, newest first; those that ended too."""
-        return self._read(lambda db: keys.find(db, tenant_id, cursor, limit))
+        return self.read(lambda db: keys.find(db, tenant_id, cursor, limit))
 
     def has_keys(self, *, alive: bool = False) -> bool:
         """Whether there ever was a key; `alive`: whether there is one that still works."""
-        return self._read(keys.any_alive if alive else keys.any_ever)
+        return self.read(keys.any_alive if alive else keys.any_ever)
 
     def revoke_key(self, key_id: int, *, tenant_id: int | None = None, actor: str = PERSON) -> ApiKey:
         """End a key, for good; `NotFound`, also for another tenant's."""
-        return self._write(lambda db: keys.revoke(db, key_id, tenant_id, actor))
+        return self.write(lambda db: keys.revoke(db, key_id, tenant_id, actor))
 
     def note_use(self, key_ids: Collection[int]) -> None:
         """These keys were used just now."""
-        self._write(lambda db: keys.used(db, key_ids))
+        self.write(lambda db: keys.used(db, key_ids))
 
     def take_nonce(self, key_id: int, nonce: str) -> bool:
         """Whether a key's request carries this nonce for the first time; False means: somebody sent it again."""
-        return self._write(lambda db: keys.take_nonce(db, key_id, nonce))
+        return self.write(lambda db: keys.take_nonce(db, key_id, nonce))
 
     # agents
 
@@ -566,78 +556,76 @@ class Store:
 
         Each `instance` of an agent has a row of its own: one that comes back does not keep alive what it lost.
         """
-        return self._write(lambda db: agents.sign_on(db, agent_id, instance, tenant_id, types, lease_seconds))
+        return self.write(lambda db: agents.sign_on(db, agent_id, instance, tenant_id, types, lease_seconds))
 
     def renew(self, worker_ids: Collection[int], lease_seconds: float) -> dict[int, float]:
         """Renew many leases to `lease_seconds`, longer ones of who holds tasks as they are; those that still live."""
-        return self._write(lambda db: agents.renew(db, worker_ids, lease_seconds))
+        return self.write(lambda db: agents.renew(db, worker_ids, lease_seconds))
 
     def hand_over(self, request: ClaimRequest, *, beyond_the_deadline: float | None = None) -> Claimed:
         """`claim` for an agent: first what is assigned to it, as `scheduling`, then what is assigned to nobody.
 
         With `beyond_the_deadline` the agent's lease outlives by so many seconds the deadlines of what it gets.
         """
-        return self._write(
-            lambda db: agents.hand_over(db, self._fresh_catalog(db), request, self._claim, beyond_the_deadline)
+        return self.write(
+            lambda db: agents.hand_over(db, self.fresh_catalog(db), request, self._claim, beyond_the_deadline)
         )
 
     def ready_streams(self) -> list[Stream]:
         """The streams in which something waits for its gates."""
-        return self._read(lambda db: agents.ready_streams(db, self._fresh_catalog(db)))
+        return self.read(lambda db: agents.ready_streams(db, self.fresh_catalog(db)))
 
     def stream(self, stream_id: int) -> Stream | None:
         """A stream as far as this process knows it."""
-        return self._catalog.streams.get(stream_id)
+        return self.catalog.streams.get(stream_id)
 
     def holdings(self, ids: Sequence[int], tenant_id: int | None = None) -> dict[int, Holding]:
         """Those of the tasks that are being executed, by id, with their executions."""
-        return self._read(lambda db: agents.holdings(db, self._fresh_catalog(db), ids, tenant_id))
+        return self.read(lambda db: agents.holdings(db, self.fresh_catalog(db), ids, tenant_id))
 
     def checkpoints_of(self, ids: Sequence[int]) -> dict[int, dict[str, str]]:
         """`checkpoints` of many tasks; who has none is left out."""
-        return self._read(lambda db: agents.checkpoints(db, ids))
+        return self.read(lambda db: agents.checkpoints(db, ids))
 
     def last_of(self, task_id: int, exec_id: str) -> str | None:
         """The kind of the last event of an execution; None if there was no such one."""
-        return self._read(lambda db: agents.last_of(db, task_id, exec_id))
+        return self.read(lambda db: agents.last_of(db, task_id, exec_id))
 
     # duties
 
     def bring_due(self, limit: int = 1000) -> int:
         """Move tasks whose time has come on to the line; how many."""
-        return self._write(lambda db: due.bring_due(db, self._fresh_catalog(db), limit))
+        return self.write(lambda db: due.bring_due(db, self.fresh_catalog(db), limit))
 
     def next_due(self) -> float | None:
         """Seconds until the next task's time comes, 0 or less if it has; None if none waits for its time."""
-        return self._read(due.next_due)
+        return self.read(due.next_due)
 
     def repair_lines(self, after: Key = (-(1 << 63), ""), limit: int = 200) -> Key | None:
         """Put a page of mutex lines in order; where to go on, or None at the end."""
-        return self._write(lambda db: due.repair_lines(db, after, limit))
+        return self.write(lambda db: due.repair_lines(db, after, limit))
 
     def mark_lost(self, worker_id: int, lease_until: datetime) -> bool:
         """Declare a worker lost whose lease still is `lease_until`; False if it has beaten since."""
-        return self._write(lambda db: workers.mark_lost(db, worker_id, lease_until))
+        return self.write(lambda db: workers.mark_lost(db, worker_id, lease_until))
 
     def lost_holders(self) -> list[int]:
         """Lost workers that still hold tasks."""
-        return self._read(workers.lost_holders)
+        return self.read(workers.lost_holders)
 
     def rescue(self, worker_id: int, *, limit: int = 500) -> list[Task]:
         """Give back a page of what a lost worker held; those tasks, as they were. Closes families afterwards."""
-        return self._ended(self._write(lambda db: rescue.rescue(db, self._fresh_catalog(db), worker_id, limit)))
+        return self._ended(self.write(lambda db: rescue.rescue(db, self.fresh_catalog(db), worker_id, limit)))
 
     def end_overdue(self, *, limit: int = 500, mutex_seconds: float = MUTEX_SECONDS) -> list[Task]:
         """End what is past its deadline or has held its mutex too long; those tasks, as they were."""
-        if not self._read(lambda db: rescue.any_overdue(db, mutex_seconds)):
+        if not self.read(lambda db: rescue.any_overdue(db, mutex_seconds)):
             return []
-        return self._ended(
-            self._write(lambda db: rescue.end_overdue(db, self._fresh_catalog(db), limit, mutex_seconds))
-        )
+        return self._ended(self.write(lambda db: rescue.end_overdue(db, self.fresh_catalog(db), limit, mutex_seconds)))
 
     def return_unstarted(self, seconds: float, *, limit: int = 500, actor: str = SYSTEM) -> list[Task]:
         """Put back in line what was handed over more than `seconds` ago and never confirmed."""
-        return self._write(lambda db: rescue.return_unstarted(db, self._fresh_catalog(db), seconds, limit, actor))
+        return self.write(lambda db: rescue.return_unstarted(db, self.fresh_catalog(db), seconds, limit, actor))
 
     def close_family(self, parent_id: int) -> bool:
         """End a waiting parent none of whose children is open, and its own parent after it; False if it goes on."""
@@ -650,12 +638,12 @@ class Store:
         return closed
 
     def _close_family(self, parent_id: int) -> Task | None:
-        return self._write(lambda db: families.close_family(db, self._fresh_catalog(db), parent_id))
+        return self.write(lambda db: families.close_family(db, self.fresh_catalog(db), parent_id))
 
     def cancel_family(self, parent_id: int, *, actor: str = SYSTEM, limit: int = 500) -> None:
         """Cancel a parent's children, page by page and down to the last; then end the parent if it can."""
-        while page := self._write(
-            lambda db: families.cancel_children(db, self._fresh_catalog(db), parent_id, limit, actor)
+        while page := self.write(
+            lambda db: families.cancel_children(db, self.fresh_catalog(db), parent_id, limit, actor)
         ):
             for child in page:
                 if child.has_children:
@@ -671,60 +659,60 @@ class Store:
 
     def waiting_parents(self, *, after: int = 0, limit: int = 500) -> list[int]:
         """Parents that wait, in pages: for the duty that looks after families whose closer died."""
-        return self._read(lambda db: families.waiting_parents(db, after, limit))
+        return self.read(lambda db: families.waiting_parents(db, after, limit))
 
     def stalled_parents(self, *, after: int = 0, limit: int = 500) -> tuple[list[int], int | None]:
         """Of a page of waiting parents, those to `look_after_family` of; and where to go on, or None at the end."""
-        return self._read(lambda db: families.stalled_parents(db, after, limit))
+        return self.read(lambda db: families.stalled_parents(db, after, limit))
 
     def archive(self, *, seconds: float = 0.0, limit: int = 1000) -> int:
         """Move a batch of tasks finished more than `seconds` ago to history; how many."""
-        return self._write(lambda db: history.archive(db, seconds, limit))
+        return self.write(lambda db: history.archive(db, seconds, limit))
 
     def purge(self, states: Collection[State], *, seconds: float, limit: int = 1000) -> int:
         """Remove a batch of history in `states` that ended more than `seconds` ago; how many."""
-        return self._write(lambda db: history.purge(db, list(states), seconds, limit))
+        return self.write(lambda db: history.purge(db, list(states), seconds, limit))
 
     def forget_outdated(self, *, seconds: float, limit: int = 1000) -> int:
         """Forget a batch of idempotency keys, answers to claims and workers that have gone, older than that."""
-        return self._write(lambda db: history.forget_outdated(db, seconds, limit))
+        return self.write(lambda db: history.forget_outdated(db, seconds, limit))
 
     def forget_acts(self, *, seconds: float, limit: int = 1000) -> int:
         """Remove a batch of audit rows that belong to no task and are older than that; how many."""
-        return self._write(lambda db: history.forget_acts(db, seconds, limit))
+        return self.write(lambda db: history.forget_acts(db, seconds, limit))
 
     def drop_partitions(self, before: datetime) -> list[str]:
         """Drop the days of audit rows before `before` of which nothing is left (PostgreSQL)."""
-        return self._write(lambda db: partitions.drop_partitions(db, before))
+        return self.write(lambda db: partitions.drop_partitions(db, before))
 
     def record_act(self, kind: str, detail: str, *, actor: str = SYSTEM) -> None:
         """Note in the audit what was done to the system itself."""
-        self._write(lambda db: audit.record_system(db, kind, actor, detail))
+        self.write(lambda db: audit.record_system(db, kind, actor, detail))
 
     def last_act(self, kind: str) -> datetime | None:
         """When something of this kind was last done to the system itself."""
-        return self._read(lambda db: history.last_act(db, kind))
+        return self.read(lambda db: history.last_act(db, kind))
 
     # inside
 
     def _settle_and_claim(
         self, db: Db, outcomes: Sequence[Outcome], request: ClaimRequest | None, actor: str
     ) -> "tuple[list[State | None], Claimed] | Deferred[tuple[list[State | None], Claimed]]":
-        done = settle.settle(db, self._fresh_catalog(db), outcomes, actor) if outcomes else []
+        done = settle.settle(db, self.fresh_catalog(db), outcomes, actor) if outcomes else []
         claimed = Claimed([]) if request is None else self._claim(db, request)
         if isinstance(claimed, Deferred):
             return Deferred(lambda: (done, self._filled(db, claimed.finish())))
         return done, self._filled(db, claimed)
 
     def _filled(self, db: Db, claimed: Claimed) -> Claimed:
-        take_again(db, self._catalog, claimed.executions)
+        take_again(db, self.catalog, claimed.executions)
         return claimed
 
     def _claim(self, db: Db, request: ClaimRequest) -> "Claimed | Deferred[Claimed]":
         if self.dialect == "postgres":
-            return claim_postgres.claim(db, self._catalog, request, self._memory)
+            return claim_postgres.claim(db, self.catalog, request, self._memory)
         now = moment(db.rows(tasks.NOW)[0][0]).timestamp()
-        claimed = claim_sqlite.claim(db, self._catalog, request, self._memory.last_tenant, now)
+        claimed = claim_sqlite.claim(db, self.catalog, request, self._memory.last_tenant, now)
         if claimed.executions:
             self._memory.last_tenant = claimed.executions[-1].tenant_id
         return claimed
@@ -737,18 +725,6 @@ class Store:
                 self.close_family(task.parent_id)
         return ended
 
-    def _fresh_catalog(self, db: Db) -> Catalog:
-        with self._catalog_lock:
-            catalogs.refresh(db, self._catalog)
-            self._catalog_read_at = self._monotonic()
-        return self._catalog
-
-    def _recent_catalog(self) -> Catalog:
-        """Good enough to take on work by: a second old at most."""
-        if self._monotonic() - self._catalog_read_at >= CATALOG_SECONDS:
-            self._read(self._fresh_catalog)
-        return self._catalog
-
     def _edit(self, operation: Callable[[Db], T]) -> T:
         """A change of limits: something may start that could not before."""
 
@@ -757,10 +733,4 @@ class Store:
             db.news.room["any"] = 1
             return result
 
-        return self._write(edit)
-
-    def _write(self, operation: Callable[[Any], "T | Deferred[T]"], timeout: float | None = None) -> T:
-        return self._database.write(operation, timeout)  # type: ignore[return-value]
-
-    def _read(self, operation: Callable[[Any], T]) -> T:
-        return self._database.read(operation)
+        return self.write(edit)

@@ -13,7 +13,8 @@ from typing import Any
 import headgate.store.catalog as catalogs
 from headgate.core.errors import Invalid, Refused
 from headgate.core.task import NewTask, TaskType, check
-from headgate.store.base import PERSON, SYSTEM, Store
+from headgate.store.audit import PERSON, SYSTEM
+from headgate.store.base import Store
 from headgate.store.sql import Answer, Db, Known, Row, Statement, microseconds
 from headgate.store.tasks import SAME_KEY, Submitted
 
@@ -153,11 +154,11 @@ def prepare(store: Store, new: NewTask, kind: TaskType, *, actor: str = PERSON) 
         )
     if store.dialect == "postgres":
         store._make_streams([new])
-    return store._read(lambda db: _joining(store, db, new, kind, actor))
+    return store.read(lambda db: _joining(store, db, new, kind, actor))
 
 
 def _joining(store: Store, db: Db, new: NewTask, kind: TaskType, actor: str) -> Joining:
-    catalog = store._catalog if db.dialect == "postgres" else store._fresh_catalog(db)
+    catalog = store.catalog if db.dialect == "postgres" else store.fresh_catalog(db)
     [[place]] = db.rows(PLACE)
     if not place:
         raise Invalid("a store in memory has no transactions but its own")

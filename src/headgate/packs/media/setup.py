@@ -7,7 +7,8 @@ from datetime import timedelta
 from headgate.outside import utc_now
 from headgate.packs.media.lanes import LANES
 from headgate.packs.media.types import TYPES
-from headgate.store.base import SYSTEM, Store
+from headgate.store.audit import SYSTEM
+from headgate.store.base import Store
 
 log = logging.getLogger("headgate")
 MADE = "request_lanes_made"
