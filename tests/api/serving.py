@@ -51,7 +51,7 @@ async def serve(url: str) -> None:
         for duty in duties:
             duty.start()
         print(listening.getsockname()[1], flush=True)
-        await Uvicorn(config, app.state.server.stopping).serve([listening])
+        await Uvicorn(config, app.server.stopping).serve([listening])
         for duty in duties:
             await duty.stop()
 

@@ -10,7 +10,7 @@ import pytest
 from litestar.routes import HTTPRoute
 from litestar.testing import TestClient
 
-from headgate.api.app import create_app
+from headgate.api.app import create_app, table
 from headgate.api.gatekeeper import ALWAYS_OPEN
 from headgate.core.keys import Role
 from headgate.core.states import State
@@ -37,11 +37,8 @@ class Route(NamedTuple):
 
 def routes() -> list[Route]:
     """What the API answers to."""
-    with open_store("sqlite://") as store:
-        store.migrate()
-        app = create_app(store, Settings())
     found = []
-    for route in app.routes:
+    for route in table().routes:
         if isinstance(route, HTTPRoute):
             for method in sorted(route.methods - {"OPTIONS", "HEAD"}):
                 opt = route.route_handler_map[method][0].opt
