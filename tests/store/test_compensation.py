@@ -166,7 +166,7 @@ def test_a_trigger_resets_the_interval_and_polls_at_once_whatever_waits(store, s
     done = room.trigger(FIGURES, actor="ann")
     assert ([one.task_id for one in done.found], done.queue_size) == ([lost], 1)
     status = room.status(FIGURES)
-    assert (status.interval, status.multiplier, status.last_poll) == (10, 1, clock())
+    assert (status.interval_seconds, status.multiplier, status.last_poll) == (10, 1, clock())
     assert status.next_poll == clock() + timedelta(seconds=10)
     acts = [event for event in store.feed(Cursor())[0] if event.kind == "compensation_triggered"]
     assert [act.actor for act in acts] == ["ann"]
@@ -175,21 +175,26 @@ def test_a_trigger_resets_the_interval_and_polls_at_once_whatever_waits(store, s
 def test_the_status_says_how_the_polling_stands(store, server, room, clock):
     """Spec: E4"""
     fresh = room.status(FIGURES)
-    assert (fresh.interval, fresh.multiplier, fresh.queue_size, fresh.last_poll) == (10, 1, 0, None)
-    assert (fresh.next_poll, fresh.next_poll_in) == (START + timedelta(seconds=10), 10)
+    assert (fresh.interval_seconds, fresh.multiplier, fresh.queue_size, fresh.last_poll) == (10, 1, 0, None)
+    assert (fresh.next_poll, fresh.next_poll_in_seconds) == (START + timedelta(seconds=10), 10)
     polls(room, clock, 45)
     assigned(store, 2, tenant_id=1)
     assigned(store, 1, tenant_id=2)
     status = room.status(FIGURES)
-    assert (status.interval, status.multiplier, status.queue_size) == (30, 3, 3)
-    assert (status.last_poll, status.next_poll_in) == (START + timedelta(seconds=30), 15)
+    assert (status.interval_seconds, status.multiplier, status.queue_size) == (30, 3, 3)
+    assert (status.last_poll, status.next_poll_in_seconds) == (START + timedelta(seconds=30), 15)
     assert room.status(FIGURES, tenant_id=1).queue_size == 2
 
 
 def test_before_anybody_polls_the_status_says_so(store):
     """Spec: E4"""
     status = store.compensation.status(FIGURES)
-    assert (status.interval, status.last_poll, status.next_poll, status.next_poll_in) == (10, None, None, None)
+    assert (status.interval_seconds, status.last_poll, status.next_poll, status.next_poll_in_seconds) == (
+        10,
+        None,
+        None,
+        None,
+    )
     assert store.compensation.poll(FIGURES) is None
 
 

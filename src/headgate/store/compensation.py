@@ -20,15 +20,15 @@ PAGE = 500
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """How the polling stands: for people. Seconds; `queue_size` counts what waits in agents' start queues."""
+    """How the polling stands. `queue_size` counts what waits in agents' start queues."""
 
-    interval: float
+    interval_seconds: float
     multiplier: int
-    skips: int
     queue_size: int
+    skips: int  # polls in a row
     last_poll: datetime | None
     next_poll: datetime | None  # None: nobody has begun to poll
-    next_poll_in: float | None
+    next_poll_in_seconds: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +67,9 @@ class Compensation:
         """Somebody begins to poll: at the base interval, since whatever stopped it before may have lost a start."""
         self._ground.write(lambda db: db.rows(BEGIN))
 
-    def due(self, figures: Figures) -> bool:
-        """Whether it is time to `poll`, as far as can be seen without a lock."""
-        return self._ground.read(lambda db: _is_due(db.rows(READ), figures))
+    def wait(self, figures: Figures) -> float:
+        """Seconds until it is time to `poll`; 0: now."""
+        return self._ground.read(lambda db: _wait(db.rows(READ), figures))
 
     def poll(self, figures: Figures) -> Poll | None:
         """Put a page of lost starts in line again; None if it is not time to, or somebody else is at it."""
@@ -120,7 +120,7 @@ NOW = Statement(sqlite="SELECT :now", postgres="SELECT {now}")
 def poll(db: Db, catalog: Catalog, figures: Figures) -> Poll | None:
     """One poll, if it is time to: skipped, or with what it found."""
     rows = db.rows(HOLD)
-    if not _is_due(rows, figures):
+    if not rows or _wait(rows, figures):
         return None
     polling = _polling(rows[0])
     waiting = queue_size(db, catalog)
@@ -170,13 +170,13 @@ def _lets_through(db: Db, catalog: Catalog, tenant_id: int, agent_id: str, now: 
 def status(db: Db, catalog: Catalog, figures: Figures, tenant_id: int | None) -> Status:
     waiting, rows = queue_size(db, catalog, tenant_id), db.rows(READ)
     if not rows:
-        return Status(Polling().interval(figures), 1, 0, waiting, None, None, None)
-    polling, _, _, since, last_poll, now = _polling(rows[0]), *rows[0]
-    at = max(moment(since) + timedelta(seconds=polling.wait(figures)), moment(now))
-    left = (at - moment(now)).total_seconds()
+        return Status(Polling().interval(figures), 1, waiting, 0, None, None, None)
+    polling, left = _polling(rows[0]), _wait(rows, figures)
+    last_poll, now = rows[0][3:]
     return Status(
-        polling.interval(figures), polling.multiplier, polling.skips, waiting, moment_or_none(last_poll), at, left
-    )
+        polling.interval(figures), polling.multiplier, waiting, polling.skips, moment_or_none(last_poll),
+        moment(now) + timedelta(seconds=left), left,
+    )  # fmt: skip
 
 
 def queue_size(db: Db, catalog: Catalog, tenant_id: int | None = None, agent_id: str | None = None) -> int:
@@ -193,12 +193,13 @@ def _polling(row: Row) -> Polling:
     return Polling(row[0], row[1])
 
 
-def _is_due(rows: list[Row], figures: Figures) -> bool:
-    """A clock that was set back must not hold up the next poll: what lies ahead is due."""
+def _wait(rows: list[Row], figures: Figures) -> float:
+    """Seconds until the next poll. A clock that was set back does not hold it up: what counts from ahead is due."""
     if not rows:
-        return False
+        return figures.base
     since, now = moment(rows[0][2]), moment(rows[0][4])
-    return not since <= now < since + timedelta(seconds=_polling(rows[0]).wait(figures))
+    at = since + timedelta(seconds=_polling(rows[0]).wait(figures))
+    return (at - now).total_seconds() if since <= now < at else 0.0
 
 
 def _write(db: Db, polling: Polling) -> None:
