@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 
+from headgate.core.compensation import Figures
 from headgate.core.errors import Invalid
 from headgate.core.keys import SHORTEST_SERVER_SECRET
 
@@ -38,6 +39,13 @@ class Settings:
     retention_failed_days: float = 30.0
     retention_hour: int = 2
     timezone: str = "UTC"
+    compensation_base: float = 10.0
+    compensation_step: float = 10.0
+    compensation_max: float = 300.0
+    compensation_threshold: float = 30.0
+    compensation_start_interval: float = 5.0
+    compensation_status_seconds: float = 60.0
+    compensation_max_skips: int = 6
 
     def __post_init__(self) -> None:
         for setting in fields(self):
@@ -59,10 +67,16 @@ class Settings:
             raise Invalid(f"secret has at least {SHORTEST_SERVER_SECRET} characters")
         if not 0 <= self.retention_hour < 24:
             raise Invalid("retention_hour is between 0 and 23")
+        self.compensation  # noqa: B018 whoever makes it checks it
         try:
             ZoneInfo(self.timezone)
         except (ZoneInfoNotFoundError, ValueError, OSError):
             raise Invalid(f"timezone: there is no {self.timezone!r}") from None
+
+    @property
+    def compensation(self) -> Figures:
+        """What is set about start compensation."""
+        return Figures(**{figure.name: getattr(self, f"compensation_{figure.name}") for figure in fields(Figures)})
 
 
 NAMES = tuple(setting.name for setting in fields(Settings))

@@ -7,6 +7,7 @@ from typing import get_args
 
 import pytest
 
+from headgate.core.compensation import Figures
 from headgate.core.errors import Refused
 from headgate.core.family import Children
 from headgate.core.machine import (
@@ -36,6 +37,7 @@ from headgate.core.machine import (
     SentBack,
     Snoozed,
     Started,
+    Unconfirmed,
     decide,
 )
 from headgate.core.states import HELD, OPEN, State
@@ -95,9 +97,9 @@ def lost_twice(type_code: str) -> Callable[[Store], int]:
     return make
 
 
-def scheduling(store: Store) -> int:
-    task = submit(store, mutex="m")
-    start(store, confirm=True)
+def scheduling(store: Store, agent_id: str | None = None, mutex: str | None = "m") -> int:
+    task = submit(store, mutex=mutex, agent_id=agent_id)
+    start(store, confirm=True, agent_id=agent_id)
     return task.id
 
 
@@ -112,6 +114,8 @@ SITUATIONS: dict[str, Callable[[Store], int]] = {
     "pending, with a mutex": lambda store: submit(store, mutex="m", delay_seconds=3600).id,
     "queued, with a mutex": lambda store: submit(store, mutex="m").id,
     "scheduling, with a mutex": scheduling,
+    "scheduling, assigned": lambda store: scheduling(store, "a1", None),
+    "scheduling, assigned, with a mutex": lambda store: scheduling(store, "a1"),
     "retrying, with a mutex": retrying,
     "waiting, with a mutex": waiting,
     "waiting, asked to cancel": lambda store: waiting(store, cancelled=True),
@@ -185,6 +189,11 @@ def lose_the_worker(store: Store, clock: Clock, task: Task) -> bool:
     return task.id in [ended.id for ended in store.rescue(worker_id)]
 
 
+def be_unconfirmed(store: Store, clock: Clock, task: Task) -> bool:
+    clock.advance(7200)
+    return task.id in [found.task_id for found in store.compensation.trigger(Figures()).found]
+
+
 def be_overdue(store: Store, clock: Clock, task: Task) -> bool:
     clock.advance(7201)
     return task.id in [ended.id for ended in store.end_overdue()]
@@ -226,6 +235,7 @@ WAYS = {
     "started": Way(Started(), be_started),
     **{f"settled: {event}": Way(event, end(event)) for event in ENDS},
     "given back": Way(GivenBack(), give_back),
+    "unconfirmed": Way(Unconfirmed(), be_unconfirmed),
     "lease lost": Way(LeaseLost(), lose_the_worker),
     "overdue": Way(Overdue(), be_overdue),
     "cancelled": Way(CancelRequested("no more"), act("cancel", "no more")),
@@ -255,6 +265,8 @@ def made_to_happen(task: Task, event: Event) -> Event | None:
     match event:
         case SentBack() if task.mutex is None:
             return None
+        case Unconfirmed() if task.agent_id is None:
+            return None  # nobody by name is to confirm it
         case Overdue() if task.status is State.BLOCKED:
             return CameForward()  # since it is the holder that is overdue
         case Overdue() if task.status in (State.SCHEDULING, State.WAITING):

@@ -12,7 +12,7 @@ from litestar.openapi import OpenAPIConfig
 from litestar.types import ASGIApp
 
 import headgate
-from headgate.api import agents, keys, lanes, metrics, queue, requests, stream, system, tasks, types
+from headgate.api import agents, compensation, keys, lanes, metrics, queue, requests, stream, system, tasks, types
 from headgate.api.docs import DocsPage
 from headgate.api.gatekeeper import ALWAYS_OPEN, MOST_BODY_BYTES, Gatekeeper
 from headgate.api.principal import Principal, Role
@@ -24,7 +24,14 @@ from headgate.settings import Settings
 from headgate.store.base import Store
 
 ROOMS = (tasks, agents, requests, stream, keys)
-SHARED_ROOMS = (types, lanes, queue, system, metrics)  # what all tenants have in common: none of them may change it
+SHARED_ROOMS = (
+    types,
+    lanes,
+    queue,
+    compensation,
+    system,
+    metrics,
+)  # what all tenants have in common: none of them may change it
 HARMLESS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 

@@ -66,6 +66,7 @@ class Tally:
         self.submitted: Counter[str] = Counter()
         self.retries: Counter[str] = Counter()
         self.dead: Counter[str] = Counter()
+        self.compensated: Counter[str] = Counter()
         self.published: Counter[str] = Counter()
         self.updates: Counter[str] = Counter()
         self.executions = Histograms(EXECUTIONS)
@@ -116,6 +117,8 @@ class Tally:
             self.submitted[task_type] += 1
         elif event.kind in AGAIN:
             self.retries[task_type] += 1
+        elif event.kind == "compensated":
+            self.compensated[task_type] += 1
         elif event.after == State.DEAD and event.before != State.DEAD:
             self.dead[task_type] += 1
         self._time(event, task_type)

@@ -6,6 +6,7 @@ import typer
 from typer.core import TyperGroup
 
 import headgate.cli.actions as actions
+import headgate.cli.compensation as compensation
 import headgate.cli.history as history
 import headgate.cli.keys as keys
 import headgate.cli.lanes as lanes
@@ -262,6 +263,7 @@ for action in (
     app.command()(action)
 app.add_typer(lanes.commands, name="lanes")
 app.add_typer(keys.commands, name="keys")
+app.add_typer(compensation.commands, name="compensation")
 app.command()(history.purge)
 app.command()(simulating.simulate)
 

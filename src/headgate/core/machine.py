@@ -106,6 +106,11 @@ class GivenBack:
 
 
 @dataclass(frozen=True, slots=True)
+class Unconfirmed:
+    """It was handed to its agent long ago, and the agent has not confirmed the start: it is to be handed over again."""
+
+
+@dataclass(frozen=True, slots=True)
 class LeaseLost:
     """Its holder was declared lost, or its process died under it."""
 
@@ -186,8 +191,8 @@ class ChildrenEnded:
 
 Event = (
     Due | CameForward | SentBack | Scheduled | Started | Returned | Raised | Snoozed | PauseReached | CancelReached
-    | GivenBack | LeaseLost | Overdue | CancelRequested | PauseRequested | Resumed | Prioritized | Rescheduled
-    | RetryAsked | Resolved | Discarded | Delivered | Adopted | ChildrenEnded
+    | GivenBack | Unconfirmed | LeaseLost | Overdue | CancelRequested | PauseRequested | Resumed | Prioritized
+    | Rescheduled | RetryAsked | Resolved | Discarded | Delivered | Adopted | ChildrenEnded
 )  # fmt: skip
 
 
@@ -241,6 +246,8 @@ def decide(task: Subject, event: Event, rules: TaskType) -> Change:
             return _cancelled(task, "")
         case ((State.RUNNING | State.SCHEDULING), GivenBack()):
             return _unless_asked(task, Change(line(task), "given_back"))
+        case State.SCHEDULING, Unconfirmed():
+            return _unless_asked(task, Change(line(task), "compensated"))
         case State.SCHEDULING, (LeaseLost() | Overdue()):
             return _unless_asked(task, Change(line(task), "given_back"))  # it never started: nothing to count
         case State.RUNNING, LeaseLost(reason):

@@ -16,6 +16,7 @@ LANES = {"narrow": 2, "single": 1}
 RESOURCES = {"tool": 1, "press": 2}
 RATES = {"type:limited": Rate(2.0, 3), "key:api": Rate(1.0, 2)}
 KEYED = "keyed"
+ERRAND = "errand"  # for agents; what is assigned to none, workers do as well
 
 Function = TaskFunction[..., Any, Any]
 
@@ -68,6 +69,7 @@ _TYPES: dict[str, dict[str, Any]] = {
     "manual": {"need_manual": True},
     "parent": {},
     "brief": {"timeout_seconds": 1.0},
+    ERRAND: {},
 }
 
 

@@ -51,6 +51,7 @@ from headgate.store.agents import Agent, Holding
 from headgate.store.audit import PERSON, SYSTEM
 from headgate.store.catalog import Stream
 from headgate.store.claims import Claimed, ClaimRequest, Control, Outcome
+from headgate.store.compensation import Compensation
 from headgate.store.deferred import Deferred
 from headgate.store.feed import Cursor
 from headgate.store.ground import Ground
@@ -90,6 +91,7 @@ class Store(Ground):
         self._beat_seconds: dict[int, float] = {}
         self._submits: Group[tuple[list[NewTask], str], list[Submitted]] = Group(self._submit_together)
         database.on_news = self._listeners.tell
+        self.compensation = Compensation(self)
 
     def __enter__(self) -> Self:
         return self
@@ -624,7 +626,10 @@ class Store(Ground):
         return self._ended(self.write(lambda db: rescue.end_overdue(db, self.fresh_catalog(db), limit, mutex_seconds)))
 
     def return_unstarted(self, seconds: float, *, limit: int = 500, actor: str = SYSTEM) -> list[Task]:
-        """Put back in line what was handed over more than `seconds` ago and never confirmed."""
+        """Put back in line what was handed over more than `seconds` ago and never confirmed.
+
+        What is assigned to an agent is left to `compensation`.
+        """
         return self.write(lambda db: rescue.return_unstarted(db, self.fresh_catalog(db), seconds, limit, actor))
 
     def close_family(self, parent_id: int) -> bool:
@@ -674,7 +679,7 @@ class Store(Ground):
         return self.write(lambda db: history.purge(db, list(states), seconds, limit))
 
     def forget_outdated(self, *, seconds: float, limit: int = 1000) -> int:
-        """Forget a batch of idempotency keys, answers to claims and workers that have gone, older than that."""
+        """Forget a batch of idempotency keys, answers to claims, last starts and gone workers, older than that."""
         return self.write(lambda db: history.forget_outdated(db, seconds, limit))
 
     def forget_acts(self, *, seconds: float, limit: int = 1000) -> int:

@@ -14,6 +14,7 @@ from headgate.core.retry import RetryPolicy, Strategy
 from headgate.core.task import EVERYTHING, NewTask, TaskType, check_lane, check_name
 from headgate.store.audit import record_system
 from headgate.store.sql import SPACE, Db, Statement
+from headgate.store.starts import gate_of
 
 MAX_CAPACITY = 1_000_000
 DEFAULT_RATE = Rate()
@@ -59,10 +60,12 @@ class Catalog:
         known = gates.get(stream.id)
         if known is None:
             rates = (f"lane:{stream.lane}", f"type:{stream.type}", f"key:{stream.rate_key}")
+            starts = [gate_of(stream.tenant_id, stream.agent_id)] if stream.agent_id else []
             known = gates[stream.id] = (
                 f"lane {stream.lane}",
                 *(f"resource {name}" for name in self.type(stream.type).uses),
                 *(f"rate {name}" for name in rates if name in self.rates),
+                *starts,
             )
         return known
 

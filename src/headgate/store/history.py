@@ -62,6 +62,14 @@ OUTDATED = (
         RETURNING 1
         """
     ),
+    Statement(  # a last start that holds up nothing any more says nothing
+        """
+        DELETE FROM agent_start WHERE (agent_id, tenant_id) IN (
+               SELECT agent_id, tenant_id FROM agent_start
+                WHERE started_at < {now - :seconds} AND started_at < {now - seconds} LIMIT :limit)
+        RETURNING 1
+        """
+    ),
     Statement(
         """
         DELETE FROM worker WHERE id IN (
@@ -103,9 +111,9 @@ def purge(db: Db, states: list[State], seconds: float, limit: int) -> int:
 
 
 def forget_outdated(db: Db, seconds: float, limit: int) -> int:
-    """Forget a batch of idempotency keys, answers to claims and workers that have gone, older than that; how many.
+    """Forget a batch of idempotency keys, answers to claims, last starts and workers that have gone, older than that.
 
-    And of nonces that no request may carry any more.
+    And of nonces that no request may carry any more; how many.
     """
     return sum(len(db.rows(statement, seconds=seconds, limit=limit)) for statement in (*OUTDATED, OUTDATED_NONCES))
 

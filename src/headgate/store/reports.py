@@ -16,6 +16,7 @@ from headgate.core.task import EVERYTHING, Task, check_name
 from headgate.store.catalog import Catalog
 from headgate.store.rows import SELECTED, task_of
 from headgate.store.sql import Db, Row, Statement, moment
+from headgate.store.starts import last_start
 
 MOST_PER_PAGE = 200
 MOST_HOLDERS = 50
@@ -306,6 +307,7 @@ def facts_of(db: Db, catalog: Catalog, task: Task) -> Facts:
         holder,
         ahead,
         _servers(db, task),
+        last_start(db, task.tenant_id, task.agent_id),
     )
 
 
