@@ -27,7 +27,7 @@ class Settings:
     host: str = "127.0.0.1"
     port: int = 8000
     hosts: str = ""  # names, besides this machine's own, that an open server may be asked under
-    secret: str = field(default="", repr=False)
+    secret: str = field(default="", repr=False)  # or several, newest first, with commas between
     callback_allow: str = ""  # networks that requests may go to besides public addresses
     lease_seconds: float = 30.0
     beat_seconds: float = 10.0
@@ -56,14 +56,19 @@ class Settings:
             raise Invalid("port is between 0 and 65535")
         if not self.host:
             raise Invalid("host is an address or a name")
-        if self.secret and len(self.secret) < SHORTEST_SERVER_SECRET:
-            raise Invalid(f"secret has at least {SHORTEST_SERVER_SECRET} characters")
+        if any(len(secret) < SHORTEST_SERVER_SECRET for secret in self.secrets):
+            raise Invalid(f"secret has at least {SHORTEST_SERVER_SECRET} characters; several have commas between them")
         if not 0 <= self.retention_hour < 24:
             raise Invalid("retention_hour is between 0 and 23")
         try:
             ZoneInfo(self.timezone)
         except (ZoneInfoNotFoundError, ValueError, OSError):
             raise Invalid(f"timezone: there is no {self.timezone!r}") from None
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The server's secrets: what is new is sealed and signed with the first, what is old is still understood."""
+        return tuple(filter(None, (secret.strip() for secret in self.secret.split(","))))
 
 
 NAMES = tuple(setting.name for setting in fields(Settings))

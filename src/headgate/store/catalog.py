@@ -16,6 +16,7 @@ from headgate.store.audit import record_system
 from headgate.store.sql import SPACE, Db, Statement
 
 MAX_CAPACITY = 1_000_000
+SEALED = "sealed:"  # how a secret begins that may be stored
 DEFAULT_RATE = Rate()
 
 
@@ -125,6 +126,9 @@ ADD_RATE = Statement(
 
 def put_type(db: Db, kind: TaskType, *, edited: bool, actor: str) -> None:
     """Add or replace a type. A program's registration (`edited` False) never overwrites what a person edited."""
+    sealed = kind.callback.get("security", {}).get("sk")
+    if sealed is not None and not sealed.startswith(SEALED):
+        raise Invalid("the sk of a callback is stored sealed")  # whoever gets here with an open one has made a mistake
     config = json.dumps(_config_of(kind))
     if db.rows(PUT_TYPE, code=kind.code, name=kind.name, category=kind.category, config=config, edited=edited):
         record_system(db, "type_changed", actor, kind.code)
