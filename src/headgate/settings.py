@@ -29,6 +29,7 @@ class Settings:
     hosts: str = ""  # names, besides this machine's own, that an open server may be asked under
     secret: str = field(default="", repr=False)  # or several, newest first, with commas between
     callback_allow: str = ""  # networks that requests may go to besides public addresses
+    callback_concurrency: int = 10  # requests at once to one receiver, from each process
     lease_seconds: float = 30.0
     beat_seconds: float = 10.0
     reap_seconds: float = 5.0
@@ -54,6 +55,8 @@ class Settings:
                 raise Invalid(f"{name} is at least 0")
         if not 0 <= self.port < 65536:
             raise Invalid("port is between 0 and 65535")
+        if not self.callback_concurrency > 0:
+            raise Invalid("callback_concurrency is above 0")
         if not self.host:
             raise Invalid("host is an address or a name")
         if any(len(secret) < SHORTEST_SERVER_SECRET for secret in self.secrets):

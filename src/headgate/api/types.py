@@ -14,10 +14,8 @@ from headgate.api.shapes import Name, Words
 from headgate.core.errors import NotFound
 from headgate.core.retry import MAX_DELAY_SECONDS, RetryPolicy, Strategy
 from headgate.core.task import DEFAULT_LANE, MAX_SECONDS, TaskType
-from headgate.outward.address import MAX_URL, Allowed
+from headgate.outward.address import MAX_URL
 from headgate.outward.callback import LONGEST_SK, SHORTEST_SK, stored
-from headgate.outward.sealing import Seals
-from headgate.settings import Settings
 from headgate.store.base import Store
 
 Code = Annotated[str, PathParameter(description="The type's code.", min_length=1, max_length=255)]
@@ -147,7 +145,7 @@ async def get_type(code: Code, server: Server, who: Principal) -> TypeOut:
 )
 async def put_type(code: Code, data: TypeIn, server: Server, who: Principal) -> TypeOut:
     def work() -> TypeOut:
-        kind = _kind(code, data, server.store.types().get(code), server.settings)
+        kind = _kind(code, data, server.store.types().get(code), server)
         server.store.put_type(kind, edited=True, actor=who.actor)
         return type_shown(kind)
 
@@ -176,7 +174,7 @@ def _found(store: Store, code: str) -> TaskType:
     return kind
 
 
-def _kind(code: str, data: TypeIn, before: TaskType | None, settings: Settings) -> TaskType:
+def _kind(code: str, data: TypeIn, before: TaskType | None, server: Server) -> TaskType:
     config = data.config
     retry = RetryPolicy(
         config.retry_strategy,
@@ -201,9 +199,9 @@ def _kind(code: str, data: TypeIn, before: TaskType | None, settings: Settings) 
         stored(
             msgspec.to_builtins(config.callback),
             code,
-            Seals(settings.secrets),
+            server.seals,
             before.callback if before else {},
-            Allowed.read(settings.callback_allow),
+            server.allowed,
         ),
     )
 

@@ -4,7 +4,7 @@ import difflib
 import hashlib
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from headgate.core.errors import Invalid, NotFound, UnknownType
@@ -136,6 +136,18 @@ def put_type(db: Db, kind: TaskType, *, edited: bool, actor: str) -> None:
     db.send(ADD_LANE, name=kind.lane)
     for name in kind.uses:
         db.send(ADD_RESOURCE, name=name)
+
+
+SWAP = Statement("UPDATE task_metadata SET config = :after WHERE code = :code AND config = :before RETURNING code")
+
+
+def swap_callback(db: Db, kind: TaskType, callback: dict[str, Any]) -> bool:
+    """Give a type another callback, whoever edited it last; False if it is not as it was any more."""
+    before, after = (json.dumps(_config_of(each)) for each in (kind, replace(kind, callback=callback)))
+    if not db.rows(SWAP, code=kind.code, before=before, after=after):
+        return False
+    db.send(BUMP)
+    return True
 
 
 def remove_type(db: Db, code: str, actor: str) -> None:

@@ -4,21 +4,22 @@ Locks: task rows first, then rows of deliveries, as the transitions that write t
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from datetime import datetime
+from typing import Any, NamedTuple
 
 import headgate.store.delivery_reports as reports
 from headgate.core.callbacks import Attempt, Delivery, Kind, error_body, success_body
 from headgate.core.errors import NotFound, Refused
 from headgate.core.machine import Delivered, decide
 from headgate.core.states import State
-from headgate.core.task import Task
+from headgate.core.task import Task, TaskType
 from headgate.outside import new_ids
 from headgate.store.audit import PERSON
-from headgate.store.catalog import Catalog
+from headgate.store.catalog import Catalog, swap_callback
 from headgate.store.delivery_reports import Deliverables, DeliveryPage, Pulse, Sent, Wanted
 from headgate.store.ground import Ground
 from headgate.store.rows import hold, read, read_many
-from headgate.store.sql import Db, Row, Statement
+from headgate.store.sql import Db, Row, Statement, moment
 from headgate.store.transitions import Write, apply
 
 ACTOR = "system:callbacks"
@@ -43,6 +44,7 @@ class Leased(NamedTuple):
     kind: Kind
     attempts: int
     body: bytes
+    at: datetime  # by the store's clock
 
 
 class Outcome(NamedTuple):
@@ -65,8 +67,13 @@ class Deliveries:
     # sending
 
     def lines(self) -> list[Line]:
-        """What waits to be sent."""
-        return self._ground.read(_lines)
+        """What waits to be sent; `type_of` says what its types are now."""
+
+        def look(db: Db) -> list[Line]:
+            self._ground.fresh_catalog(db)
+            return _lines(db)
+
+        return self._ground.read(look)
 
     def lease(self, wanted: Sequence[tuple[str, Kind, int]], seconds: float) -> list[Leased]:
         """Take so many due callbacks of each line, the oldest first; no two processes get the same.
@@ -87,6 +94,10 @@ class Deliveries:
     def give_back(self, leased: Sequence[Leased]) -> None:
         """Let go of callbacks that were not sent: due at once, nothing counted."""
         self._ground.write(lambda db: _give_back(db, leased))
+
+    def reseal(self, kind: TaskType, callback: dict[str, Any]) -> bool:
+        """Give a type this callback in place of its own, unless somebody has edited it meanwhile."""
+        return self._ground.write(lambda db: swap_callback(db, kind, callback))
 
     # people
 
@@ -166,7 +177,7 @@ LEASE = Statement(
      WHERE id IN (SELECT id FROM callback_delivery
                    WHERE status = 'pending' AND type = :type AND kind = :kind AND due_at <= :now
                    ORDER BY due_at, id LIMIT :count)
-    RETURNING id, lease, webhook_id, task_id, type, kind, attempts, error_info
+    RETURNING id, lease, webhook_id, task_id, type, kind, attempts, error_info, update_date
     """,
     postgres="""
     WITH due AS MATERIALIZED (
@@ -176,7 +187,7 @@ LEASE = Statement(
     UPDATE callback_delivery d
        SET lease = :lease, due_at = {now + :seconds}, attempts = d.attempts + 1, update_date = {now}
       FROM due WHERE d.id = due.id
-    RETURNING d.id, d.lease, d.webhook_id, d.task_id, d.type, d.kind, d.attempts, d.error_info
+    RETURNING d.id, d.lease, d.webhook_id, d.task_id, d.type, d.kind, d.attempts, d.error_info, d.update_date
     """,
 )
 
@@ -193,12 +204,12 @@ def _lease(db: Db, wanted: Sequence[tuple[str, Kind, int]], seconds: float) -> l
 
 
 def _leased(row: Row, task: Task) -> Leased:
-    delivery_id, lease, webhook_id, task_id, type_code, kind, attempts, error_info = row
+    delivery_id, lease, webhook_id, task_id, type_code, kind, attempts, error_info, at = row
     if kind == Kind.SUCCESS:
         body = success_body(task.ext, task.result)
     else:
         body = error_body(task_id, error_info, task.ext)
-    return Leased(delivery_id, lease, webhook_id, task_id, type_code, Kind(kind), attempts, body)
+    return Leased(delivery_id, lease, webhook_id, task_id, type_code, Kind(kind), attempts, body, moment(at))
 
 
 _RECORD_NAMES = ("id", "lease", "status", "delay", "host", "last_status", "last_error")
@@ -225,17 +236,21 @@ RECORD = Statement(
     RETURNING d.id
     """,
 )
-_KEEP_NAMES = ("delivery_id", "task_id", "host", "status", "seconds", "error", "body")
+# Under one lease it is sent once: told twice, because an answer of the store was lost, it is kept once.
+_KEEP_NAMES = ("delivery_id", "lease", "task_id", "host", "status", "seconds", "error", "body")
 KEEP = Statement(
     sqlite="""
-    INSERT INTO callback_attempt (delivery_id, task_id, at, host, status, seconds, error, body)
-    VALUES (:delivery_id, :task_id, :now, :host, :status, :seconds, :error, :body)
+    INSERT INTO callback_attempt (delivery_id, lease, task_id, at, host, status, seconds, error, body)
+    VALUES (:delivery_id, :lease, :task_id, :now, :host, :status, :seconds, :error, :body)
+    ON CONFLICT (delivery_id, lease) DO NOTHING
     """,
     postgres="""
-    INSERT INTO callback_attempt (delivery_id, task_id, at, host, status, seconds, error, body)
-    SELECT o.delivery_id, o.task_id, {now}, o.host, o.status, o.seconds, o.error, o.body
-      FROM unnest(:delivery_id::bigint[], :task_id::bigint[], :host::text[], :status::int[], :seconds::float8[],
-                  :error::text[], :body::text[]) AS o(delivery_id, task_id, host, status, seconds, error, body)
+    INSERT INTO callback_attempt (delivery_id, lease, task_id, at, host, status, seconds, error, body)
+    SELECT o.delivery_id, o.lease, o.task_id, {now}, o.host, o.status, o.seconds, o.error, o.body
+      FROM unnest(:delivery_id::bigint[], :lease::text[], :task_id::bigint[], :host::text[], :status::int[],
+                  :seconds::float8[], :error::text[], :body::text[])
+           AS o(delivery_id, lease, task_id, host, status, seconds, error, body)
+    ON CONFLICT (delivery_id, lease) DO NOTHING
     """,
 )
 NOTE = Statement(
@@ -256,7 +271,7 @@ def _record(db: Db, catalog: Catalog, outcomes: Sequence[Outcome]) -> list[Task]
     )
     written = {row[0] for row in db.each(RECORD, _RECORD_NAMES, changes).rows()}
     attempts = [
-        (o.leased.id, o.leased.task_id, o.host, o.attempt.status, o.attempt.seconds, o.attempt.error, o.attempt.body)
+        (o.leased.id, o.leased.lease, o.leased.task_id, o.host, *_what_came(o.attempt))
         for o in outcomes
         if o.host is not None
     ]
@@ -277,6 +292,10 @@ def _record(db: Db, catalog: Catalog, outcomes: Sequence[Outcome]) -> list[Task]
 
 
 _ENDS = frozenset({Delivery.DELIVERED, Delivery.DROPPED})  # of a success callback: nothing more is waited for
+
+
+def _what_came(attempt: Attempt) -> tuple[object, ...]:
+    return attempt.status, attempt.seconds, attempt.error, attempt.body
 
 
 def _told(outcome: Outcome) -> str:

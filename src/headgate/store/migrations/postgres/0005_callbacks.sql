@@ -31,12 +31,14 @@ CREATE INDEX callback_delivery_task ON callback_delivery (task_id, id);
 CREATE TABLE callback_attempt (
     id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     delivery_id bigint NOT NULL,
+    lease       text NOT NULL, -- that it was sent under
     task_id     bigint NOT NULL,
     at          timestamptz NOT NULL,
     host        text NOT NULL,
     status      integer, -- NULL: there was no answer
     seconds     double precision NOT NULL,
     error       text NOT NULL,
-    body        text NOT NULL
+    body        text NOT NULL,
+    UNIQUE (delivery_id, lease)
 );
 CREATE INDEX callback_attempt_task ON callback_attempt (task_id, id);

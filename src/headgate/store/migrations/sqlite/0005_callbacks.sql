@@ -28,12 +28,14 @@ CREATE INDEX callback_delivery_task ON callback_delivery (task_id, id);
 CREATE TABLE callback_attempt (
     id          integer PRIMARY KEY AUTOINCREMENT,
     delivery_id integer NOT NULL,
+    lease       text NOT NULL, -- that it was sent under
     task_id     integer NOT NULL,
     at          integer NOT NULL,
     host        text NOT NULL,
     status      integer, -- NULL: there was no answer
     seconds     real NOT NULL,
     error       text NOT NULL,
-    body        text NOT NULL
+    body        text NOT NULL,
+    UNIQUE (delivery_id, lease)
 ) STRICT;
 CREATE INDEX callback_attempt_task ON callback_attempt (task_id, id);
