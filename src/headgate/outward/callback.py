@@ -82,6 +82,12 @@ def resealed(callback: Mapping[str, Any], code: str, seals: Seals) -> dict[str, 
     return {**callback, "security": {**callback["security"], "sk": seals.seal(sk, _place(code))}}
 
 
+def secret_of(callback: Mapping[str, Any], code: str, seals: Seals) -> str | None:
+    """The secret that callbacks are signed with, if there is one; `Unopened` if it cannot be read here."""
+    sealed = callback.get("security", {}).get("sk")
+    return None if sealed is None else seals.open(sealed, _place(code))
+
+
 def _place(code: str) -> str:
     return f"type {code}"
 
