@@ -15,10 +15,13 @@ from functools import partial, update_wrapper
 from typing import Any, Generic, ParamSpec, Protocol, TypeVar, overload
 
 from headgate.client import Call, Task, call_of
+from headgate.core.callbacks import Callback
 from headgate.core.errors import Invalid, Unavailable
 from headgate.core.retry import RetryPolicy, never
 from headgate.core.task import DEFAULT_LANE, DEFAULT_PRIORITY, NewTask, TaskType
 from headgate.events.telemetry import submitting
+from headgate.outward.callback import stored
+from headgate.outward.sealing import Seals
 from headgate.registry import MEMORY_MEGABYTES, Arguments, Handler, Registry, isolation_of, name_of
 from headgate.settings import Settings, load
 from headgate.store import drivers, open_store
@@ -136,6 +139,7 @@ class Headgate:
         timeout_seconds: float = 1800.0,
         need_manual: bool = False,
         unknown_errors: str = "retry",
+        callback: Callback | None = None,
         isolation: str | None = None,
         memory_megabytes: float = MEMORY_MEGABYTES,
     ) -> _Decorator: ...
@@ -143,6 +147,7 @@ class Headgate:
         """Make a function a type of task, under its own name unless `code` says otherwise.
 
         `mutex`, `rate_key` and `unique_key` may name the function's parameters: `subscription:{subscription_id}`.
+        `callback` says who is told how a task ended; its `sk` is sealed under HEADGATE_SECRET at once.
         """
         if not function:
             return partial(self._declare, **options)
@@ -159,15 +164,18 @@ class Headgate:
         rate_key: str | None = None,
         unique_key: str | None = None,
         uses: Sequence[str] = (),
+        callback: Callback | None = None,
         isolation: str | None = None,
         memory_megabytes: float = MEMORY_MEGABYTES,
         **of_type: Any,
     ) -> TaskFunction[..., Any, Any]:
         name = name_of(function)
         _check_options(of_type)
+        code = name if code is None else code
+        told = stored(callback or {}, code, Seals(self.settings.secrets))
         handler = Handler(
             function=function,
-            type=TaskType(name if code is None else code, uses=tuple(uses), **of_type),
+            type=TaskType(code, uses=tuple(uses), callback=told, **of_type),
             arguments=Arguments(function),
             isolation=isolation_of(function, isolation),
             memory_megabytes=memory_megabytes,
@@ -318,7 +326,9 @@ def _wish(call: Call[Any]) -> NewTask:
     return call.new
 
 
-_OF_TASK = ("code", "priority", "mutex", "rate_key", "unique_key", "uses", "isolation", "memory_megabytes")
+_OF_TASK = (
+    "code", "priority", "mutex", "rate_key", "unique_key", "uses", "callback", "isolation", "memory_megabytes",
+)  # fmt: skip
 _OF_TYPE = tuple(field.name for field in fields(TaskType) if field.name not in ("code", "uses", "callback"))
 
 

@@ -28,7 +28,9 @@ class Settings:
     host: str = "127.0.0.1"
     port: int = 8000
     hosts: str = ""  # names, besides this machine's own, that an open server may be asked under
-    secret: str = field(default="", repr=False)
+    secret: str = field(default="", repr=False)  # or several, newest first, with commas between
+    callback_allow: str = ""  # networks that requests may go to besides public addresses
+    callback_concurrency: int = 10  # requests at once to one receiver, from each process
     lease_seconds: float = 30.0
     beat_seconds: float = 10.0
     reap_seconds: float = 5.0
@@ -61,10 +63,12 @@ class Settings:
                 raise Invalid(f"{name} is at least 0")
         if not 0 <= self.port < 65536:
             raise Invalid("port is between 0 and 65535")
+        if not self.callback_concurrency > 0:
+            raise Invalid("callback_concurrency is above 0")
         if not self.host:
             raise Invalid("host is an address or a name")
-        if self.secret and len(self.secret) < SHORTEST_SERVER_SECRET:
-            raise Invalid(f"secret has at least {SHORTEST_SERVER_SECRET} characters")
+        if any(len(secret) < SHORTEST_SERVER_SECRET for secret in self.secrets):
+            raise Invalid(f"secret has at least {SHORTEST_SERVER_SECRET} characters; several have commas between them")
         if not 0 <= self.retention_hour < 24:
             raise Invalid("retention_hour is between 0 and 23")
         self.compensation  # noqa: B018 whoever makes it checks it
@@ -77,6 +81,11 @@ class Settings:
     def compensation(self) -> Figures:
         """What is set about start compensation."""
         return Figures(**{figure.name: getattr(self, f"compensation_{figure.name}") for figure in fields(Figures)})
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The server's secrets: what is new is sealed and signed with the first, what is old is still understood."""
+        return tuple(filter(None, (secret.strip() for secret in self.secret.split(","))))
 
 
 NAMES = tuple(setting.name for setting in fields(Settings))

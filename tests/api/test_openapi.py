@@ -36,7 +36,15 @@ def served(tmp_path: Path) -> Iterator[Store]:
         opened.migrate()
         for kind in TYPES:
             opened.put_type(kind)
-        for state in (State.DEAD, State.SUCCEEDED, State.RETRYING, State.PAUSED, State.PENDING, State.QUEUED):
+        for state in (
+            State.DEAD,
+            State.SUCCEEDED,
+            State.RETRYING,
+            State.PAUSED,
+            State.PENDING,
+            State.QUEUED,
+            State.NOTIFYING,
+        ):
             put(opened, state)
         yield opened
 

@@ -10,7 +10,7 @@ import pytest
 from litestar.testing import TestClient
 
 from headgate.api.app import App, create_app
-from headgate.api.signature import SignedRequest, sign
+from headgate.core.signing import SignedRequest, sign
 from headgate.settings import Settings
 from headgate.store import Store, open_store
 from tests.api.conftest import HERE, Client
@@ -166,6 +166,13 @@ def test_another_servers_secret_makes_other_secret_keys(store, url, signer):
     """Spec: B11"""
     with TestClient(create_app(store, Settings(url=url, secret=SECRET + "!")), base_url=HERE) as other:
         assert post(other, signer.header("POST", "/api/tasks", body=BODY)) == 401
+
+
+def test_secret_keys_outlive_a_change_of_the_servers_secret_while_it_knows_both(store, url, signer):
+    """Spec: B11"""
+    both = Settings(url=url, secret=f"a newer secret of the server, {SECRET}")
+    with TestClient(create_app(store, both), base_url=HERE) as other:
+        assert post(other, signer.header("POST", "/api/tasks", body=BODY)) == 201
 
 
 def test_without_a_secret_of_its_own_a_server_says_that_signatures_are_off(store, url, signer):

@@ -47,6 +47,10 @@ def count(page: int) -> int:
     return page
 
 
+@app.task(callback={"success": {"url": "https://example.org", "method": "PUT"}, "security": {"type": "none"}})
+def told() -> None: ...
+
+
 @app.task(retry=headgate.sequence([10, 60], retries=5), isolation="process")
 def later(page: int = 1) -> dict[str, int] | headgate.Snooze:
     return headgate.Snooze(60) if page else {"page": page}
@@ -106,6 +110,14 @@ def odd() -> None: ...
 
 @app.task(mutex=3)  # error: call-overload untyped-decorator
 def locked() -> None: ...
+
+
+@app.task(callback={"success": {"method": "POST"}})  # error: call-overload untyped-decorator
+def nowhere() -> None: ...
+
+
+@app.task(callback={"failure": {"url": "https://example.org"}})  # error: call-overload untyped-decorator
+def misnamed() -> None: ...
 
 
 asyncio.run(wrong())

@@ -73,7 +73,7 @@ TABLE: dict[Event, dict[str, str]] = {
     Prioritized(1): {state: state for state in NOT_FINAL},
     Rescheduled(NOW): {"pending": "pending", "retrying": "retrying"},
     RetryAsked(): {"dead": "queued", "retrying": "queued"},
-    Resolved("by hand"): {"dead": "resolved"},
+    Resolved("by hand"): {"dead": "resolved", "notifying": "resolved"},
     Discarded(): {"dead": "failed"},
     # callbacks and families: B6, D7
     Delivered(): {"notifying": "succeeded"},

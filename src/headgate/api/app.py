@@ -12,7 +12,20 @@ from litestar.openapi import OpenAPIConfig
 from litestar.types import ASGIApp
 
 import headgate
-from headgate.api import agents, compensation, keys, lanes, metrics, queue, requests, stream, system, tasks, types
+from headgate.api import (
+    agents,
+    callbacks,
+    compensation,
+    keys,
+    lanes,
+    metrics,
+    queue,
+    requests,
+    stream,
+    system,
+    tasks,
+    types,
+)  # fmt: skip
 from headgate.api.docs import DocsPage
 from headgate.api.gatekeeper import ALWAYS_OPEN, MOST_BODY_BYTES, Gatekeeper
 from headgate.api.principal import Principal, Role
@@ -23,15 +36,9 @@ from headgate.core.errors import HeadgateError
 from headgate.settings import Settings
 from headgate.store.base import Store
 
-ROOMS = (tasks, agents, requests, stream, keys)
-SHARED_ROOMS = (
-    types,
-    lanes,
-    queue,
-    compensation,
-    system,
-    metrics,
-)  # what all tenants have in common: none of them may change it
+ROOMS = (tasks, callbacks, agents, requests, stream, keys)
+# What all tenants have in common: none of them may change it.
+SHARED_ROOMS = (types, lanes, queue, compensation, system, metrics)
 HARMLESS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 

@@ -48,7 +48,13 @@ def exposition(store: Store, tally: Tally, figures: Figures, listeners: int) -> 
     """Everything as it stands, in Prometheus' text format."""
     tally.catch_up()
     registry = CollectorRegistry()
-    found = [*_of_tasks(tally), *_of_queue(store), *_of_compensation(store, figures), *_of_process(tally, listeners)]
+    found = [
+        *_of_tasks(tally),
+        *_of_queue(store),
+        *_of_callbacks(store, tally),
+        *_of_compensation(store, figures),
+        *_of_process(tally, listeners),
+    ]
     registry.register(_Found(found))
     return generate_latest(registry)
 
@@ -72,6 +78,20 @@ def _of_tasks(tally: Tally) -> Iterator[Metric]:
     yield _counter("tasks_compensated", "Starts that were lost and made again.", ["taskType"], tally.compensated)
     yield _counter("tasks_events_published", "Events written to the feed.", ["eventType"], tally.published)
     yield _counter("tasks_state_db_updates", "Writes to tasks in the store.", ["operation"], tally.updates)
+
+
+def _of_callbacks(store: Store, tally: Tally) -> Iterator[Metric]:
+    owed = store.deliveries.deliverables()
+    yield _gauge(
+        "headgate_callbacks", "Callbacks that are not done with: 10,001 stands for more.", ["status"],
+        {("pending",): owed.pending, ("undeliverable",): owed.undeliverable},
+    )  # fmt: skip
+    age = 0.0 if owed.oldest is None else max((utc_now() - owed.oldest).total_seconds(), 0.0)
+    yield _gauge("headgate_callbacks_oldest_seconds", "Age of the oldest that is pending.", [], {(): age})
+    yield _histogram(
+        "headgate_callback_attempt_seconds", "How long attempts to deliver took, by what came of them.", ["outcome"],
+        tally.callbacks,
+    )  # fmt: skip
 
 
 def _of_process(tally: Tally, listeners: int) -> Iterator[Metric]:

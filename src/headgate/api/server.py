@@ -11,6 +11,8 @@ from headgate.api.polls import Polls
 from headgate.api.roster import Roster
 from headgate.api.submits import Submits
 from headgate.api.tally import Tally
+from headgate.outward.address import Allowed
+from headgate.outward.sealing import Seals
 from headgate.settings import Settings
 from headgate.store.base import Store
 
@@ -25,6 +27,8 @@ class Server:
         self.store = store
         self.settings = settings
         self.stopping = asyncio.Event()
+        self.allowed = Allowed.read(settings.callback_allow)
+        self.seals = Seals(settings.secrets)
         self.ready_until = 0.0  # what `/readyz` found holds for so long
         self.keyring = Keyring(store, self.aside)
         self.submits = Submits(store, self.aside)

@@ -6,6 +6,7 @@ import typer
 from typer.core import TyperGroup
 
 import headgate.cli.actions as actions
+import headgate.cli.callbacks as callbacks
 import headgate.cli.compensation as compensation
 import headgate.cli.history as history
 import headgate.cli.keys as keys
@@ -261,6 +262,8 @@ for action in (
     actions.prioritize,
 ):
     app.command()(action)
+app.command()(callbacks.callbacks)
+app.command()(callbacks.redeliver)
 app.add_typer(lanes.commands, name="lanes")
 app.add_typer(keys.commands, name="keys")
 app.add_typer(compensation.commands, name="compensation")

@@ -27,6 +27,7 @@ TONE: dict[str, str] = {
     State.RUNNING: "blue", State.WAITING: "blue", State.PAUSED: "yellow", State.RETRYING: "yellow",
     State.NOTIFYING: "green", State.SUCCEEDED: "green", State.PARTIAL: "yellow", State.FAILED: "red",
     State.DEAD: "bold red", State.RESOLVED: "green", State.CANCELLED: "dim",
+    "delivered": "green", "undeliverable": "bold red", "dropped": "dim",
     "ok": "green", "warn": "yellow", "fail": "bold red", "open": "green", "shut": "yellow",
 }  # fmt: skip
 WIDE = 100_000  # a pipe has no edge to wrap at

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Protocol
 
+from headgate.core.callbacks import Kind
 from headgate.core.errors import Refused
 from headgate.core.family import Children, family_end
 from headgate.core.states import FINAL, State
@@ -162,7 +163,7 @@ class RetryAsked:
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """A person dealt with it."""
+    """A person dealt with it: with what a dead task left undone, or with a callback that does not arrive."""
 
     remark: str
 
@@ -214,6 +215,7 @@ class Change:
     pause_requested: bool | None = None
     has_children: bool | None = None
     skip_callback: bool | None = None
+    callback: Kind | None = None  # that is owed from now on
 
 
 _BEFORE_THE_START = (State.PENDING, State.BLOCKED, State.QUEUED, State.SCHEDULING, State.RETRYING)
@@ -277,7 +279,7 @@ def decide(task: Subject, event: Event, rules: TaskType) -> Change:
             return Change(line(task), "retried", delay=0, error_count=0, lost_count=0)
         case State.RETRYING, RetryAsked():
             return Change(line(task), "retried", delay=0)
-        case State.DEAD, Resolved(remark):
+        case ((State.DEAD | State.NOTIFYING), Resolved(remark)):
             return Change(State.RESOLVED, "resolved", remark=clip(remark))
         case State.DEAD, Discarded():
             return Change(State.FAILED, "discarded")
@@ -289,7 +291,7 @@ def decide(task: Subject, event: Event, rules: TaskType) -> Change:
         case State.WAITING, ChildrenEnded(children):
             callback = "success" in rules.callback and not task.skip_callback
             end = family_end(children, cancelled=task.cancel_requested, callback=callback)
-            return Change(end, "cancelled" if end is State.CANCELLED else _ENDS[end])
+            return Change(end, "cancelled" if end is State.CANCELLED else _ENDS[end], callback=_owed(end, rules))
         case _:
             raise Refused(f"{_spoken(event)} cannot happen to task {task.id}, which is {task.status}")
 
@@ -317,7 +319,7 @@ def _returned(task: Subject, result: str, completed: bool, rules: TaskType) -> C
     if task.has_children:
         return Change(State.WAITING, "waiting", result=result, skip_callback=not completed)
     if completed and "success" in rules.callback:
-        return Change(State.NOTIFYING, "completed", result=result)
+        return Change(State.NOTIFYING, "completed", result=result, callback=Kind.SUCCESS)
     return Change(State.SUCCEEDED, "completed", result=result)
 
 
@@ -332,7 +334,17 @@ def _raised(task: Subject, error: str, delay: float | None, rules: TaskType) -> 
 
 def _given_up(rules: TaskType, error: str, error_count: int | None = None, lost_count: int | None = None) -> Change:
     end = State.DEAD if rules.need_manual else State.FAILED
-    return Change(end, _ENDS[end], error_count=error_count, lost_count=lost_count, error_info=clip(error))
+    return Change(
+        end, _ENDS[end], error_count=error_count, lost_count=lost_count, error_info=clip(error),
+        callback=_owed(end, rules),
+    )  # fmt: skip
+
+
+def _owed(end: State, rules: TaskType) -> Kind | None:
+    """Which callback an end asks for."""
+    if end is State.NOTIFYING:
+        return Kind.SUCCESS
+    return Kind.ERROR if end in (State.FAILED, State.DEAD) and Kind.ERROR in rules.callback else None
 
 
 def _cancelled(task: Subject, reason: str) -> Change:

@@ -1,6 +1,7 @@
 """What has to be done again and again, so that nothing stands still. Any number of processes may do it at once."""
 
 from headgate.duties.archive import Archive
+from headgate.duties.callbacks import Callbacks
 from headgate.duties.compensate import Compensate
 from headgate.duties.due import Due
 from headgate.duties.families import Families
@@ -11,7 +12,10 @@ from headgate.service import Aside, Service
 from headgate.settings import Settings
 from headgate.store.base import Store
 
-__all__ = ["Archive", "Compensate", "Due", "Families", "Lines", "Reaper", "Sampler", "all_duties", "light_duties"]
+__all__ = [
+    "Archive", "Callbacks", "Compensate", "Due", "Families", "Lines", "Reaper", "Sampler", "all_duties",
+    "light_duties",
+]  # fmt: skip
 
 
 def light_duties(store: Store, settings: Settings, aside: Aside) -> list[Service]:
@@ -26,4 +30,5 @@ def all_duties(store: Store, settings: Settings, aside: Aside) -> list[Service]:
         Sampler(store, aside),
         Archive(store, settings, aside),
         Compensate(store, settings, aside),
+        Callbacks(store, settings, aside),
     ]

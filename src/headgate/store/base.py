@@ -53,6 +53,7 @@ from headgate.store.catalog import Stream
 from headgate.store.claims import Claimed, ClaimRequest, Control, Outcome
 from headgate.store.compensation import Compensation
 from headgate.store.deferred import Deferred
+from headgate.store.deliveries import Deliveries
 from headgate.store.feed import Cursor
 from headgate.store.ground import Ground
 from headgate.store.group import Call, Group
@@ -90,6 +91,7 @@ class Store(Ground):
         self._listeners = Listeners(self._memory)
         self._beat_seconds: dict[int, float] = {}
         self._submits: Group[tuple[list[NewTask], str], list[Submitted]] = Group(self._submit_together)
+        self.deliveries = Deliveries(self, self.close_family)
         database.on_news = self._listeners.tell
         self.compensation = Compensation(self)
 
@@ -113,6 +115,10 @@ class Store(Ground):
     def on_asked(self, listener: Callable[[set[int]], None]) -> None:
         """Call `listener` with the ids of workers of whose running tasks a cancel or a pause is asked."""
         self._listeners.of_requests.append(listener)
+
+    def on_owed(self, listener: Callable[[None], None]) -> None:
+        """Call `listener` after each commit that made a callback due; like `on_wake` otherwise."""
+        self._listeners.of_callbacks.append(listener)
 
     def listen(self) -> None:
         """Hear of other processes' commits too, from the call with which every listener is told that it begins.

@@ -4,7 +4,7 @@ import difflib
 import hashlib
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from headgate.core.errors import Invalid, NotFound, UnknownType
@@ -17,6 +17,7 @@ from headgate.store.sql import SPACE, Db, Statement
 from headgate.store.starts import gate_of
 
 MAX_CAPACITY = 1_000_000
+SEALED = "sealed:"  # how a secret begins that may be stored
 DEFAULT_RATE = Rate()
 
 
@@ -128,6 +129,9 @@ ADD_RATE = Statement(
 
 def put_type(db: Db, kind: TaskType, *, edited: bool, actor: str) -> None:
     """Add or replace a type. A program's registration (`edited` False) never overwrites what a person edited."""
+    sealed = kind.callback.get("security", {}).get("sk")
+    if sealed is not None and not sealed.startswith(SEALED):
+        raise Invalid("the sk of a callback is stored sealed")  # whoever gets here with an open one has made a mistake
     config = json.dumps(_config_of(kind))
     if db.rows(PUT_TYPE, code=kind.code, name=kind.name, category=kind.category, config=config, edited=edited):
         record_system(db, "type_changed", actor, kind.code)
@@ -135,6 +139,18 @@ def put_type(db: Db, kind: TaskType, *, edited: bool, actor: str) -> None:
     db.send(ADD_LANE, name=kind.lane)
     for name in kind.uses:
         db.send(ADD_RESOURCE, name=name)
+
+
+SWAP = Statement("UPDATE task_metadata SET config = :after WHERE code = :code AND config = :before RETURNING code")
+
+
+def swap_callback(db: Db, kind: TaskType, callback: dict[str, Any]) -> bool:
+    """Give a type another callback, whoever edited it last; False if it is not as it was any more."""
+    before, after = (json.dumps(_config_of(each)) for each in (kind, replace(kind, callback=callback)))
+    if not db.rows(SWAP, code=kind.code, before=before, after=after):
+        return False
+    db.send(BUMP)
+    return True
 
 
 def remove_type(db: Db, code: str, actor: str) -> None:

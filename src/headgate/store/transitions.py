@@ -8,8 +8,10 @@ lost to somebody quicker; the caller is told which rows were written.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from headgate.core.callbacks import Kind
 from headgate.core.machine import Change
 from headgate.core.states import State
+from headgate.store.owed import call_off, owe
 from headgate.store.sql import Db, Statement
 
 
@@ -152,7 +154,10 @@ def finish(db: Db, change: Change, ended: Sequence[tuple[int, str, str]], actor:
     common = {"before": before, "after": after, "kind": change.kind, "actor": actor}
     ended = sorted(ended)
     if db.dialect == "postgres":
-        return {row[0] for row in db.each(FINISH, _FINISH_NAMES, ended, **common).rows()}
+        done = {row[0] for row in db.each(FINISH, _FINISH_NAMES, ended, **common).rows()}
+        if change.callback is not None:
+            owe(db, change.callback, done)
+        return done
     # One writer: what is read here stands until it is written, and writing without answers is twice as fast.
     found = {row[0]: row for row in db.rows(STILL_OWNED, ids=[task_id for task_id, _, _ in ended])}
     mine = [row for row in ended if row[0] in found and found[row[0]][1] == row[1]]
@@ -164,7 +169,10 @@ def finish(db: Db, change: Change, ended: Sequence[tuple[int, str, str]], actor:
         ],
         actor,
     )
-    return {task_id for task_id, _, _ in mine}
+    done = {task_id for task_id, _, _ in mine}
+    if change.callback is not None:
+        owe(db, change.callback, done)
+    return done
 
 
 def apply(db: Db, writes: Sequence[Write], actor: str) -> set[int]:
@@ -173,13 +181,23 @@ def apply(db: Db, writes: Sequence[Write], actor: str) -> set[int]:
         return set()
     by_id = {write.id: write for write in sorted(writes, key=lambda w: w.id)}  # rows are locked in this order
     changed = db.each(APPLY, _APPLY_NAMES, [_columns(db, write) for write in by_id.values()], actor=actor).rows()
+    owed: dict[Kind, list[int]] = {}
+    settled: list[int] = []
     for task_id, _, _, stream_id, priority, worker_id in changed:
         change = by_id[task_id].change
+        if change.callback is not None:
+            owed.setdefault(change.callback, []).append(task_id)
+        if by_id[task_id].before is State.NOTIFYING and change.status is not State.NOTIFYING:
+            settled.append(task_id)
         if change.status is State.QUEUED:
             db.news.wake(stream_id, priority, task_id)
         elif worker_id is not None and (change.cancel_requested or change.pause_requested):
             db.news.asked.add(worker_id)
     db.note(lambda: [_event(by_id[row[0]], row[1], row[2]) for row in changed], actor)
+    for kind, ids in owed.items():
+        owe(db, kind, ids)
+    if settled:
+        call_off(db, settled)
     return {row[0] for row in changed}
 
 
