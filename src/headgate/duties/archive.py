@@ -4,9 +4,8 @@ import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import partial
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from headgate.core.errors import Invalid
+from headgate.core.cron import zone_of
 from headgate.core.states import State
 from headgate.outside import utc_now
 from headgate.service import Aside, Service
@@ -95,13 +94,3 @@ def latest(hour: int, zone: tzinfo, now: datetime) -> datetime:
         if struck <= now:
             break
     return struck
-
-
-def zone_of(name: str) -> tzinfo:
-    """A time zone by its name; UTC needs no database of zones."""
-    if name == "UTC":
-        return UTC
-    try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError):
-        raise Invalid(f"no time zone {name!r}") from None
