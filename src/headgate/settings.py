@@ -28,6 +28,7 @@ class Settings:
     port: int = 8000
     hosts: str = ""  # names, besides this machine's own, that an open server may be asked under
     secret: str = field(default="", repr=False)
+    callback_allow: str = ""  # networks that requests may go to besides public addresses
     lease_seconds: float = 30.0
     beat_seconds: float = 10.0
     reap_seconds: float = 5.0
