@@ -83,7 +83,8 @@ class Archive(Service):
                 return int(removed)
         forget = partial(self._store.forget_outdated, seconds=DAY_SECONDS, limit=self._batch)
         acts = partial(self._store.forget_acts, seconds=self._longest, limit=self._batch)
-        return int(await self._aside(forget) or await self._aside(acts))
+        logs = partial(self._store.schedules.forget_logs, seconds=self._longest, limit=self._batch)
+        return int(await self._aside(forget) or await self._aside(acts) or await self._aside(logs))
 
 
 def latest(hour: int, zone: tzinfo, now: datetime) -> datetime:
