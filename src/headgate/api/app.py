@@ -11,7 +11,7 @@ from litestar.handlers import BaseRouteHandler
 from litestar.openapi import OpenAPIConfig
 
 import headgate
-from headgate.api import agents, keys, lanes, metrics, queue, requests, stream, system, tasks, types
+from headgate.api import agents, keys, lanes, metrics, periodic, queue, requests, stream, system, tasks, types
 from headgate.api.docs import DocsPage
 from headgate.api.gatekeeper import ALWAYS_OPEN, MOST_BODY_BYTES, Gatekeeper
 from headgate.api.principal import Principal, Role
@@ -22,7 +22,7 @@ from headgate.core.errors import HeadgateError
 from headgate.settings import Settings
 from headgate.store.base import Store
 
-ROOMS = (tasks, agents, requests, stream, keys)
+ROOMS = (tasks, agents, requests, stream, keys, periodic)
 SHARED_ROOMS = (types, lanes, queue, system, metrics)  # what all tenants have in common: none of them may change it
 HARMLESS = frozenset({"GET", "HEAD", "OPTIONS"})
 

@@ -10,6 +10,7 @@ import headgate.store.runs as runs
 import headgate.store.ticks as ticks
 from headgate.core.errors import Invalid, KeyReused
 from headgate.core.schedule import NewSchedule, Schedule, Status, TickLog, check_schedule, wish_of
+from headgate.core.task import check_name
 from headgate.store.audit import PERSON, SYSTEM, record_system
 from headgate.store.catalog import known_type
 from headgate.store.ground import Ground
@@ -124,6 +125,8 @@ class Schedules:
         limit: int = 50,
     ) -> list[Schedule]:
         """A page of schedules, newest first: a tenant's, or everybody's."""
+        if type_code is not None:
+            check_name("type", type_code, empty=True)
         return self._ground.read(lambda db: periodic.find(db, tenant_id, status, type_code, cursor, limit))
 
     def logs(
