@@ -6,7 +6,7 @@ import difflib
 import os
 import threading
 import weakref
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import fields, replace
@@ -28,8 +28,10 @@ from headgate.store import drivers, open_store
 from headgate.store.base import Store
 from headgate.store.joining import Joining, prepare
 from headgate.store.tasks import Submitted
+from headgate.timetable import Entry, Timetable
 
 P = ParamSpec("P")
+F = TypeVar("F", bound=Callable[..., Any])
 R = TypeVar("R")
 Answer = TypeVar("Answer")
 T = TypeVar("T")
@@ -109,10 +111,11 @@ class Headgate:
             settings = replace(settings, url=url)
         self.settings = settings
         self.registry = Registry()
+        self.timetable = Timetable(self.registry)
         self._opening = threading.RLock()
         self._store: Store | None = None
         self._ours = False  # whether we opened it, and are to close it
-        self._put = 0  # the registry's edition whose types the store knows
+        self._put = 0  # the edition of the program whose types and schedules the store knows
         self._callers: ThreadPoolExecutor | None = None
         _apps.add(self)
 
@@ -187,6 +190,34 @@ class Headgate:
         self.registry.add(handler)
         return TaskFunction(self, handler, handler.wish)
 
+    def periodic(
+        self,
+        cron: str,
+        *,
+        timezone: str = "UTC",
+        arguments: Mapping[str, Any] | None = None,
+        code: str | None = None,
+        missed: str = "skip",
+        overlap: str = "allow",
+        log: str = "trans_log",
+    ) -> Callable[[F], F]:
+        """Run a task by the clock: above or below `@app.task`, or called with what `using` gives.
+
+        The schedule is online from the program's first start on, under `code` (the task's own unless it is said). What
+        a person edits or takes offline stays as they left it. `arguments` are those of every call.
+        """
+
+        def declare(function: F) -> F:
+            task = function if isinstance(function, TaskFunction) else None
+            handler, wish = (None, None) if task is None else (task.handler, task._wish)
+            entry = Entry(function, handler, wish, cron, timezone, arguments, code, log, missed, overlap)
+            if task is not None:
+                entry.schedule(self.registry)  # so that what is wrong is said here
+            self.timetable.add(entry)
+            return function
+
+        return declare
+
     # submitting
 
     async def submit(self, call: Call[R]) -> Task[R]:
@@ -237,20 +268,27 @@ class Headgate:
 
     @property
     def store(self) -> Store:
-        """The store, opened at first use, with this program's types known to it."""
+        """The store, opened at first use, with this program's types and schedules known to it."""
         store = self._store
-        if store is None or self._put != self.registry.edition:
+        if store is None or self._put != self._edition:
             with self._opening:
                 store = self._opened()
-                self._put_types(store)
+                self._register(store)
         return store
 
-    def _put_types(self, store: Store) -> None:
-        edition = self.registry.edition
+    @property
+    def _edition(self) -> int:
+        return self.registry.edition + self.timetable.edition
+
+    def _register(self, store: Store) -> None:
+        edition = self._edition
+        schedules = self.timetable.schedules()
         known = store.types() if edition else {}
         for handler in self.registry:
             if known.get(handler.code) != handler.type:
                 store.put_type(handler.type)
+        if schedules:
+            store.schedules.register(schedules)
         self._put = edition
 
     def _opened(self) -> Store:

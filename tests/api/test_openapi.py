@@ -22,6 +22,7 @@ from headgate.settings import Settings
 from headgate.store import Store, open_store
 from tests.api.conftest import HERE
 from tests.factories import TYPES, put
+from tests.schedules import CALLED, new
 
 EXAMPLES = 8
 JUDGED = {"checks": {"negative_data_rejection": {"expected-statuses": [400, 401, 403, 404, 409, 413, 415, 422]}}}
@@ -46,6 +47,8 @@ def served(tmp_path: Path) -> Iterator[Store]:
             State.NOTIFYING,
         ):
             put(opened, state)
+        for http in (None, CALLED, None):
+            opened.schedules.trigger(opened.schedules.add(new(http=http)).id)
         yield opened
 
 
@@ -116,6 +119,10 @@ def make_known(case):
     for name, value in case.path_parameters.items():
         if name in ("task_id", "request_id") and isinstance(value, int):
             case.path_parameters[name] = 1 + value % 8
+        if name == "periodic_id" and isinstance(value, int):
+            case.path_parameters[name] = 1 + value % 3
+    if case.path.startswith("/api/periodic-tasks") and isinstance(case.body, dict) and "type" in case.body:
+        case.body |= {"type": "plain", "cron_expressions": "*/5 * * * *", "timezone": "Asia/Shanghai"}
     if isinstance(case.body, dict):
         for task in (case.body, *case.body.get("tasks", [])):
             if "type" in task and case.path.startswith("/api/tasks"):

@@ -19,13 +19,14 @@ from headgate.api import (
     keys,
     lanes,
     metrics,
+    periodic,
     queue,
     requests,
     stream,
     system,
     tasks,
     types,
-)  # fmt: skip
+)
 from headgate.api.docs import DocsPage
 from headgate.api.gatekeeper import ALWAYS_OPEN, MOST_BODY_BYTES, Gatekeeper
 from headgate.api.principal import Principal, Role
@@ -36,7 +37,7 @@ from headgate.core.errors import HeadgateError
 from headgate.settings import Settings
 from headgate.store.base import Store
 
-ROOMS = (tasks, callbacks, agents, requests, stream, keys)
+ROOMS = (tasks, callbacks, agents, requests, stream, keys, periodic)
 # What all tenants have in common: none of them may change it.
 SHARED_ROOMS = (types, lanes, queue, compensation, system, metrics)
 HARMLESS = frozenset({"GET", "HEAD", "OPTIONS"})

@@ -5,7 +5,7 @@ changed nothing.
 """
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Self, TypeVar
 
@@ -65,6 +65,7 @@ from headgate.store.news import Wakes
 from headgate.store.reports import Count, Filter, LogLine, Page, TypeStatistics
 from headgate.store.room import take_again
 from headgate.store.rows import read, read_many
+from headgate.store.schedules import Schedules
 from headgate.store.sql import Db, moment
 from headgate.store.tasks import Idempotency, Submitted
 from headgate.store.workers import Asked, Worker
@@ -90,6 +91,7 @@ class Store(Ground):
         self._memory = Memory(monotonic)
         self._listeners = Listeners(self._memory)
         self._beat_seconds: dict[int, float] = {}
+        self.schedules = Schedules(self)
         self._submits: Group[tuple[list[NewTask], str], list[Submitted]] = Group(self._submit_together)
         self.deliveries = Deliveries(self, self.close_family)
         database.on_news = self._listeners.tell
@@ -226,7 +228,7 @@ class Store(Ground):
             raise Invalid(f"{MOST_PER_TRANSACTION} tasks at most in one call")
         for new in wishes:
             check(new)
-        self._make_streams(wishes)
+        self.make_streams(wishes)
         if once is not None:
             if len({new.tenant_id for new in wishes}) > 1:
                 raise Invalid("an idempotent call is for one tenant")
@@ -265,22 +267,6 @@ class Store(Ground):
     def _submit_apart(self, calls: "list[Call[tuple[list[NewTask], str], list[Submitted]]]") -> None:
         for call in calls:
             self._submit_together(deque([call]))
-
-    def _make_streams(self, wishes: Iterable[NewTask]) -> None:
-        """In a transaction of its own: a stream is shared, and must not go with a submit that fails."""
-        catalog = self.recent_catalog()
-        missing = {
-            key
-            for new in wishes
-            if (key := catalogs.stream_key(new, catalog.types.get(new.type) or self._known_type(new.type)))
-            not in catalog.ids
-        }
-        if missing:
-            self.write(lambda db: catalogs.add_streams(db, sorted(missing)))
-            self.read(self.fresh_catalog)
-
-    def _known_type(self, code: str) -> TaskType:
-        return self.read(lambda db: catalogs.known_type(db, self.catalog, code))
 
     # looking up
 

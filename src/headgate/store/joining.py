@@ -153,7 +153,7 @@ def prepare(store: Store, new: NewTask, kind: TaskType, *, actor: str = PERSON) 
             "until you commit"
         )
     if store.dialect == "postgres":
-        store._make_streams([new])
+        store.make_streams([new])
     return store.read(lambda db: _joining(store, db, new, kind, actor))
 
 
