@@ -31,7 +31,7 @@ MUTEX_OVERDUE = Statement(
        AND scheduling_time < {now - :seconds}
     UNION ALL
     SELECT id FROM task WHERE has_children AND status = 'waiting' AND coalesce(mutex, '') <> ''
-       AND scheduling_time < {now - :seconds} AND NOT cancel_requested
+       AND scheduling_time < {now - :seconds} AND NOT cancel_requested AND NOT gave_up
      LIMIT :limit
     """
 )
@@ -43,7 +43,7 @@ ANY_OVERDUE = Statement(
         WHEN EXISTS (SELECT 1 FROM task WHERE mutex IS NOT NULL AND exec_id IS NOT NULL
                         AND scheduling_time < {now - :seconds}) THEN 1
         WHEN EXISTS (SELECT 1 FROM task WHERE has_children AND status = 'waiting' AND coalesce(mutex, '') <> ''
-                        AND scheduling_time < {now - :seconds} AND NOT cancel_requested) THEN 1
+                        AND scheduling_time < {now - :seconds} AND NOT cancel_requested AND NOT gave_up) THEN 1
         ELSE 0 END
     """
 )
@@ -64,7 +64,8 @@ def take_away(db: Db, catalog: Catalog, ids: Sequence[int], event: Event, actor:
     tasks = [
         task
         for task in hold(db, list(ids))
-        if task.status in (*HELD, State.WAITING) and all(getattr(task, name) == value for name, value in guard.items())
+        if (task.status in HELD or (task.status is State.WAITING and not task.gave_up))
+        and all(getattr(task, name) == value for name, value in guard.items())
     ]
     writes = [
         Write(task.id, task.status, decide(task, event, catalog.type(task.type)), task.seq, task.exec_id)
