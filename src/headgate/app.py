@@ -17,6 +17,7 @@ from typing import Any, Generic, ParamSpec, Protocol, TypeVar, overload
 from headgate.client import Call, Task, call_of
 from headgate.core.callbacks import Callback
 from headgate.core.errors import Invalid, Unavailable
+from headgate.core.family import CONTINUE
 from headgate.core.retry import RetryPolicy, never
 from headgate.core.task import DEFAULT_LANE, DEFAULT_PRIORITY, NewTask, TaskType
 from headgate.events.telemetry import submitting
@@ -74,6 +75,7 @@ class TaskFunction(Generic[P, Answer, R]):
         agent_id: str | None = None,
         parent_id: int | None = None,
         correlation_id: str | None = None,
+        on_child_failure: str | None = None,
     ) -> "TaskFunction[P, Answer, R]":
         """The same function, its tasks made with these options."""
         said = {key: value for key, value in locals().items() if key != "self" and value is not None}
@@ -143,6 +145,7 @@ class Headgate:
         need_manual: bool = False,
         unknown_errors: str = "retry",
         callback: Callback | None = None,
+        on_child_failure: str = CONTINUE,
         isolation: str | None = None,
         memory_megabytes: float = MEMORY_MEGABYTES,
     ) -> _Decorator: ...

@@ -31,6 +31,7 @@ WHOLE: dict[str, Any] = {
         "timeout": 90.0,
         "need_manual": True,
         "unknown_errors": "fail",
+        "on_child_failure": "cancel",
         "callback": {
             "success": {"url": "https://example.org/done", "method": "PUT"},
             "error": {"url": "https://example.org/failed", "method": "POST"},

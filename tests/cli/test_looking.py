@@ -5,10 +5,10 @@ import re
 import pytest
 
 from headgate.cli.output import FIELDS
-from headgate.core.machine import Raised
+from headgate.core.machine import Raised, Returned
 from headgate.core.states import State
 from headgate.core.task import NewTask
-from tests.factories import put, running, settle, submit, worker
+from tests.factories import put, running, settle, start, submit, worker
 
 B1 = (
     "id", "tenant_id", "type", "creator", "start_time", "status", "executing_deadline", "exec_id", "error_count",
@@ -50,6 +50,33 @@ def test_children_are_listed_by_their_parent(here, run):
     parent = running(here)
     child = here.submit(NewTask("plain", parent_id=parent.id)).id
     assert [task["id"] for task in run("list", "--parent", parent.id, "--json").lines] == [child]
+
+
+def test_a_parent_is_shown_with_how_far_its_children_are(anywhere, run):
+    """Spec: D7"""
+    parent = running(anywhere)
+    for _ in range(3):
+        anywhere.submit(NewTask("plain", parent_id=parent.id))
+    settle(anywhere, parent, Returned())
+    for event in (Returned(), Raised("no")):
+        settle(anywhere, start(anywhere)[0], event)
+    told = run("show", parent.id, "--json").json
+    assert told["progress"] == {"done": 2, "total": 3, "failed": 1}
+    assert told["children"] == {
+        "succeeded": 1, "failed": 1, "open": 1, "exact": True, "states": {"succeeded": 1, "failed": 1, "queued": 1},
+    }  # fmt: skip
+    shown = [line.split(maxsplit=1) for line in run("show", parent.id).out.splitlines()]
+    assert ["progress", "2 of 3  1 failed"] in shown
+    assert ["children", "1 failed, 1 queued, 1 succeeded"] in shown
+
+
+def test_a_parent_that_gave_up_is_shown_so(here, run):
+    """Spec: D7"""
+    parent = running(here)
+    here.submit(NewTask("plain", parent_id=parent.id))
+    start(here)
+    settle(here, parent, Raised("no"))
+    assert ["gave_up", "yes"] in [line.split() for line in run("show", parent.id).out.splitlines()]
 
 
 def test_the_cursor_leads_through_all_pages(here, run):

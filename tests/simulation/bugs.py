@@ -407,8 +407,26 @@ def a_gap_in_the_feed_is_forgotten(patch: Patch) -> None:
 @bug("I8")
 def a_family_is_closed_early(patch: Patch) -> None:
     """A child that waits for its time, or to be tried again, is not looked for."""
-    first = families.OPEN_CHILD.sqlite.partition("status IN ")[2].partition(")")[0]
-    patch.setattr(families, "OPEN_CHILD", reworded(families.OPEN_CHILD, first, "('blocked', 'queued', 'running'"))
+    patch.setattr(families, "_STATES", families._STATES | {"pending": "", "retrying": ""})
+
+
+@bug("I8")
+def a_parent_that_gives_up_orphans_its_children(patch: Patch) -> None:
+    """Whoever fails for good ends at once, whatever it has begun."""
+
+    given_up = machine._given_up
+
+    def give_up(task: Subject, rules: TaskType, error: str, **counts: int | None) -> Change:
+        change, end = given_up(task, rules, error, **counts), machine._defeat(rules)
+        return replace(change, status=end, kind=machine._ENDS[end])
+
+    patch.setattr(machine, "_given_up", give_up)
+
+
+@bug("I8")
+def a_replayed_parent_inherits_its_old_children(patch: Patch) -> None:
+    """A dead parent that runs again counts the children of its first life too."""
+    patch.setattr(tasks, "NEW_LIFE", tasks.NOW)
 
 
 @bug("I1", "I8", more=faults("crash_after", [DUTIES], 5.0, within="archive"))

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from datetime import timedelta
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
@@ -67,17 +67,26 @@ def asked(type_code: str = "plain", *, cancel: bool = False, pause: bool = False
     return make
 
 
-def parent(store: Store) -> int:
-    execution = running(store)
-    store.submit(NewTask("plain", parent_id=execution.id, delay_seconds=10**6))
-    return execution.id
+def parent(type_code: str = "plain", **fields: Any) -> Callable[[Store], int]:
+    def make(store: Store) -> int:
+        execution = running(store, type_code, **fields)
+        store.submit(NewTask("plain", parent_id=execution.id, delay_seconds=10**6))
+        return execution.id
+
+    return make
 
 
-def waiting(store: Store, *, cancelled: bool = False) -> int:
-    execution = running(store, mutex="m")
+def dead_parent(store: Store) -> int:
+    parent_id = parent("manual")(store)
+    settle(store, execution_of(store.get(parent_id)), Raised("no"))
+    return parent_id
+
+
+def waiting(store: Store, type_code: str = "plain", *, gives_up: bool = False, cancelled: bool = False) -> int:
+    execution = running(store, type_code, mutex="m")
     store.submit(NewTask("plain", parent_id=execution.id, timeout_seconds=10**6))
     start(store)
-    settle(store, execution, Returned())
+    settle(store, execution, Raised("no") if gives_up else Returned())
     if cancelled:
         store.cancel(execution.id)
     return execution.id
@@ -119,11 +128,17 @@ SITUATIONS: dict[str, Callable[[Store], int]] = {
     "retrying, with a mutex": retrying,
     "waiting, with a mutex": waiting,
     "waiting, asked to cancel": lambda store: waiting(store, cancelled=True),
+    "waiting, having given up": lambda store: waiting(store, gives_up=True),
+    "waiting, having given up, for a person": lambda store: waiting(store, "manual", gives_up=True),
+    "waiting, having given up, asked to cancel": lambda store: waiting(store, gives_up=True, cancelled=True),
     "running, with a mutex": lambda store: running(store, mutex="m").id,
     "running, with retries": lambda store: running(store, max_error_count=3).id,
     "running, with a callback": lambda store: running(store, "called-back").id,
     "running, for a person": lambda store: running(store, "manual").id,
-    "running, a parent": parent,
+    "running, a parent": parent(),
+    "running, a parent with retries": parent(max_error_count=3),
+    "running, a parent, for a person": parent("manual"),
+    "dead, a parent": dead_parent,
     "running, lost twice": lost_twice("plain"),
     "running, lost twice, for a person": lost_twice("manual"),
     "running, asked to cancel": asked(cancel=True),
@@ -209,7 +224,7 @@ def end_the_children(store: Store, clock: Clock, task: Task) -> bool:
             settle(store, execution_of(child), Raised("no"))
         elif child.status in OPEN:
             store.cancel(child.id)
-    store.close_family(task.id)
+    store.families.close(task.id)
     return store.get(task.id).seq > task.seq
 
 
@@ -270,7 +285,7 @@ def made_to_happen(task: Task, event: Event) -> Event | None:
         case Overdue() if task.status is State.BLOCKED:
             return CameForward()  # since it is the holder that is overdue
         case Overdue() if task.status in (State.SCHEDULING, State.WAITING):
-            hog = task.mutex is not None and not task.cancel_requested
+            hog = task.mutex is not None and not (task.cancel_requested or task.gave_up)
             return Overdue("it held its mutex for more than 7200 s") if hog else None
         case Adopted() if task.has_children and task.status in OPEN:
             return None  # nothing new
@@ -293,7 +308,8 @@ def follows(task: Task, event: Event, children: list[Task]) -> Event | None:
         return None
     if task.status is State.BLOCKED:
         return CameForward()
-    if task.status is State.WAITING and task.cancel_requested and children[0].status is not State.RUNNING:
+    going = task.cancel_requested or task.gave_up
+    if task.status is State.WAITING and going and children[0].status is not State.RUNNING:
         return ChildrenEnded(Children(0, 1))
     return None
 
@@ -318,7 +334,8 @@ def told(task: Task, event: Event | None, children: list[Task]) -> tuple[Task, P
 def decided_columns(task: Task) -> tuple[object, ...]:
     return (
         task.status, task.error_count, task.lost_count, task.cancel_requested, task.pause_requested, task.has_children,
-        task.skip_callback, task.priority, task.remark, task.error_info, task.result, task.start_time, task.seq,
+        task.gave_up, task.skip_callback, task.priority, task.remark, task.error_info, task.result, task.start_time,
+        task.seq,
     )  # fmt: skip
 
 

@@ -248,7 +248,11 @@ async def get_task(
     who: Principal,
     view: Annotated[View | None, QueryParameter(description="Whose words the state is in.")] = None,
 ) -> TaskOut:
-    return shown(await server.aside(server.store.get, task_id, who.tenant_id), view)
+    def work() -> TaskOut:
+        task = server.store.get(task_id, who.tenant_id)
+        return shown(task, view, server.store.families.census(task) if task.has_children else None)
+
+    return await server.aside(work)
 
 
 @get("/{task_id:int}/why", summary="What a task waits for", responses=documented(404), opt={"role": Role.READ})

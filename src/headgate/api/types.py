@@ -10,7 +10,7 @@ from msgspec import UNSET, Meta, UnsetType
 from headgate.api.principal import Principal, Role
 from headgate.api.problems import documented
 from headgate.api.server import Server
-from headgate.api.shapes import Name, Words
+from headgate.api.shapes import Name, OnChildFailure, Words
 from headgate.core.errors import NotFound
 from headgate.core.retry import MAX_DELAY_SECONDS, RetryPolicy, Strategy
 from headgate.core.task import DEFAULT_LANE, MAX_SECONDS, TaskType
@@ -77,6 +77,7 @@ class ConfigIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     timeout: Annotated[float, Meta(ge=0.001, le=MAX_SECONDS / 61)] = 30.0
     need_manual: bool = False
     unknown_errors: Literal["retry", "fail"] = "retry"
+    on_child_failure: OnChildFailure = "continue"
     callback: CallbackIn = msgspec.field(default_factory=CallbackIn)
 
 
@@ -94,6 +95,7 @@ class ConfigOut(msgspec.Struct, kw_only=True):
     timeout: float
     need_manual: bool
     unknown_errors: str
+    on_child_failure: str
     callback: CallbackOut
 
 
@@ -203,6 +205,7 @@ def _kind(code: str, data: TypeIn, before: TaskType | None, server: Server) -> T
             before.callback if before else {},
             server.allowed,
         ),
+        config.on_child_failure,
     )
 
 
@@ -221,6 +224,7 @@ def type_shown(kind: TaskType) -> TypeOut:
         timeout=kind.timeout_seconds / 60,
         need_manual=kind.need_manual,
         unknown_errors=kind.unknown_errors,
+        on_child_failure=kind.on_child_failure,
         callback=msgspec.convert(kind.callback, CallbackOut),
     )
     return TypeOut(kind.code, kind.name, kind.category, kind.lane, list(kind.uses), config)

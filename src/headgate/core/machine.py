@@ -37,6 +37,8 @@ class Subject(Protocol):
     @property
     def has_children(self) -> bool: ...
     @property
+    def gave_up(self) -> bool: ...
+    @property
     def skip_callback(self) -> bool: ...
 
 
@@ -214,6 +216,7 @@ class Change:
     cancel_requested: bool | None = None
     pause_requested: bool | None = None
     has_children: bool | None = None
+    gave_up: bool | None = None
     skip_callback: bool | None = None
     callback: Kind | None = None  # that is owed from now on
 
@@ -276,7 +279,7 @@ def decide(task: Subject, event: Event, rules: TaskType) -> Change:
         case ((State.PENDING | State.RETRYING), Rescheduled(start_time)):
             return Change(task.status, "rescheduled", start_time=start_time)
         case State.DEAD, RetryAsked():
-            return Change(line(task), "retried", delay=0, error_count=0, lost_count=0)
+            return _revived(task)
         case State.RETRYING, RetryAsked():
             return Change(line(task), "retried", delay=0)
         case ((State.DEAD | State.NOTIFYING), Resolved(remark)):
@@ -286,17 +289,18 @@ def decide(task: Subject, event: Event, rules: TaskType) -> Change:
         # callbacks and families
         case State.NOTIFYING, Delivered():
             return Change(State.SUCCEEDED, "notified")
+        case State.WAITING, Adopted() if task.cancel_requested or task.gave_up:
+            raise Refused(f"task {task.id} takes no more children: those it has are being cancelled")
         case status, Adopted() if status not in FINAL and status not in (State.DEAD, State.NOTIFYING):
             return Change(status, "adopted", has_children=True)
         case State.WAITING, ChildrenEnded(children):
-            callback = "success" in rules.callback and not task.skip_callback
-            end = family_end(children, cancelled=task.cancel_requested, callback=callback)
-            return Change(end, "cancelled" if end is State.CANCELLED else _ENDS[end], callback=_owed(end, rules))
+            return _children_ended(task, children, rules)
         case _:
             raise Refused(f"{_spoken(event)} cannot happen to task {task.id}, which is {task.status}")
 
 
 _ENDS = {
+    State.CANCELLED: "cancelled",
     State.SUCCEEDED: "completed",
     State.NOTIFYING: "completed",
     State.PARTIAL: "completed_with_errors",
@@ -326,25 +330,46 @@ def _returned(task: Subject, result: str, completed: bool, rules: TaskType) -> C
 def _raised(task: Subject, error: str, delay: float | None, rules: TaskType) -> Change:
     errors = task.error_count + 1
     if delay is None and not task.cancel_requested:
-        return _given_up(rules, error, error_count=errors)
+        return _given_up(task, rules, error, error_count=errors)
     return _unless_asked(
         task, Change(State.RETRYING, "retrying", delay=delay, error_count=errors, error_info=clip(error))
     )
 
 
-def _given_up(rules: TaskType, error: str, error_count: int | None = None, lost_count: int | None = None) -> Change:
-    end = State.DEAD if rules.need_manual else State.FAILED
-    return Change(
-        end, _ENDS[end], error_count=error_count, lost_count=lost_count, error_info=clip(error),
-        callback=_owed(end, rules),
-    )  # fmt: skip
+def _given_up(
+    task: Subject, rules: TaskType, error: str, error_count: int | None = None, lost_count: int | None = None
+) -> Change:
+    """The end, or, for a parent, the wait for its children to be cancelled: nobody is left to want them."""
+    told = replace(_ended(_defeat(rules), rules), error_count=error_count, lost_count=lost_count)
+    if task.has_children:
+        told = replace(told, status=State.WAITING, kind="giving_up", gave_up=True, callback=None)
+    return replace(told, error_info=clip(error))
 
 
-def _owed(end: State, rules: TaskType) -> Kind | None:
-    """Which callback an end asks for."""
+def _defeat(rules: TaskType) -> State:
+    return State.DEAD if rules.need_manual else State.FAILED
+
+
+def _ended(end: State, rules: TaskType) -> Change:
+    """An end, with the callback it asks for."""
     if end is State.NOTIFYING:
-        return Kind.SUCCESS
-    return Kind.ERROR if end in (State.FAILED, State.DEAD) and Kind.ERROR in rules.callback else None
+        owed: Kind | None = Kind.SUCCESS
+    else:
+        owed = Kind.ERROR if end in (State.FAILED, State.DEAD) and Kind.ERROR in rules.callback else None
+    return Change(end, _ENDS[end], callback=owed)
+
+
+def _revived(task: Subject) -> Change:
+    """A dead task starts anew; children of its first life are no concern of the second."""
+    change = Change(line(task), "retried", delay=0, error_count=0, lost_count=0)
+    return replace(change, has_children=False, gave_up=False) if task.has_children else change
+
+
+def _children_ended(task: Subject, children: Children, rules: TaskType) -> Change:
+    if task.gave_up and not task.cancel_requested:
+        return _ended(_defeat(rules), rules)
+    callback = "success" in rules.callback and not task.skip_callback
+    return _ended(family_end(children, cancelled=task.cancel_requested, callback=callback), rules)
 
 
 def _cancelled(task: Subject, reason: str) -> Change:
@@ -371,7 +396,7 @@ def _unless_asked(task: Subject, change: Change) -> Change:
 def _lease_lost(task: Subject, reason: str, rules: TaskType) -> Change:
     lost = task.lost_count + 1
     if lost >= MAX_LOST and not task.cancel_requested:
-        return _given_up(rules, f"{reason}; lost {lost} times, it is taken for poison", lost_count=lost)
+        return _given_up(task, rules, f"{reason}; lost {lost} times, it is taken for poison", lost_count=lost)
     told = None if task.cancel_requested else clip(reason)
     return _unless_asked(task, Change(line(task), "lease_lost", lost_count=lost, error_info=told))
 
@@ -379,7 +404,7 @@ def _lease_lost(task: Subject, reason: str, rules: TaskType) -> Change:
 def _overdue(task: Subject, reason: str, rules: TaskType) -> Change:
     errors = task.error_count + 1
     if errors > retries_of(task, rules) and not (task.cancel_requested or task.pause_requested):
-        return _given_up(rules, reason, error_count=errors)
+        return _given_up(task, rules, reason, error_count=errors)
     return _unless_asked(task, Change(line(task), "overdue", error_count=errors, error_info=clip(reason)))
 
 

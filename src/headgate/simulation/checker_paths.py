@@ -69,6 +69,7 @@ class _Anyone:
     pause_requested: bool
     cancel_requested: bool
     has_children: bool
+    gave_up: bool
     skip_callback: bool
     mutex: str | None
     lost_count: int
@@ -89,7 +90,7 @@ def transitions() -> frozenset[tuple[str | None, str, str]]:
 def _outcomes(status: State, event: Event) -> set[tuple[str | None, str, str]]:
     found: set[tuple[str | None, str, str]] = set()
     yes_first = (True, False)
-    for flags in product(yes_first, yes_first, yes_first, yes_first, (None, "m")):
+    for flags in product(yes_first, yes_first, yes_first, yes_first, yes_first, (None, "m")):
         for rules, lost_count in _RULES:
             try:
                 change = decide(_Anyone(status, *flags, lost_count), event, rules)

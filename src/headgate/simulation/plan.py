@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from headgate.simulation.bodies import ERRAND, KEYED, LANES, RATES, RESOURCES
+from headgate.simulation.bodies import ERRAND, KEYED, LANES, PARENTS, RATES, RESOURCES
 
 WORKERS = ("worker 1", "worker 2", "worker 3")
 DUTIES = "duties"
@@ -23,8 +23,8 @@ WITHIN: tuple[tuple[str, str], ...] = tuple(
         "bring_due": (WORKERS[0], DUTIES),
         "repair_lines": (WORKERS[0], DUTIES),
         "archive": (DUTIES,),
-        "close_family": (*WORKERS, DUTIES),
-        "cancel_family": CLIENTS,
+        "close": (*WORKERS, DUTIES),  # a family
+        "cancel": (*CLIENTS, *WORKERS, DUTIES),
         "act": CLIENTS,
         "edit": CLIENTS,
         "make_streams": CLIENTS,
@@ -86,12 +86,12 @@ def plan(seed: int) -> Plan:
 def _submit(draw: Draw, number: int) -> Move:
     kind = draw.choice(
         ["plain", "plain", "narrow", "narrow", "single", "tooled", "pressed", "limited", KEYED, KEYED, KEYED, "manual",
-         "parent", "brief"]
+         "parent", "parent", "strict", "overseer", "brief"]
     )  # fmt: skip
     about: dict[str, Any] = {"client": draw.choice(CLIENTS), "key": f"wish {number}", "type": kind}
     about["seconds"] = draw.choice([0.0, 0.05, 0.3, 0.3, 1.0, 1.5, 4.0])
     about["ends"] = _ends(draw, kind)
-    about["children"] = draw.randint(1, 6) if kind == "parent" else 0
+    about["children"] = draw.randint(1, 6) if kind in PARENTS else 0
     about["stubborn"] = draw.random() < 0.2
     about["mutex"] = f"key {draw.randint(1, 3)}" if kind == KEYED or draw.random() < 0.08 else None
     about["rate_key"] = "api" if draw.random() < 0.1 else None
@@ -141,8 +141,8 @@ def _late(draw: Draw, number: int) -> Move:
 
 
 def _ends(draw: Draw, kind: str) -> list[str]:
-    if kind == "parent":
-        return ["children"]
+    if kind in PARENTS:
+        return draw.choice([["children"], ["children"], ["give up"], ["give up", "children"], ["crash", "children"]])
     if kind == "manual":
         return draw.choice([["fail"], ["ok"], ["fail", "fail", "fail", "ok"]])
     if draw.random() < 0.02:

@@ -16,7 +16,6 @@ import headgate.store.claim_postgres as claim_postgres
 import headgate.store.claim_sqlite as claim_sqlite
 import headgate.store.due as due
 import headgate.store.executing as executing
-import headgate.store.families as families
 import headgate.store.feed as feed
 import headgate.store.history as history
 import headgate.store.keys as keys
@@ -54,6 +53,7 @@ from headgate.store.claims import Claimed, ClaimRequest, Control, Outcome
 from headgate.store.compensation import Compensation
 from headgate.store.deferred import Deferred
 from headgate.store.deliveries import Deliveries
+from headgate.store.families import Families
 from headgate.store.feed import Cursor
 from headgate.store.ground import Ground
 from headgate.store.group import Call, Group
@@ -88,14 +88,15 @@ class Store(Ground):
 
     def __init__(self, database: "Sqlite | Postgres", monotonic: Callable[[], float] = monotonic) -> None:
         super().__init__(database, monotonic)
+        self.families = Families(self)
+        self.deliveries = Deliveries(self, self.families)
+        self.schedules = Schedules(self)
+        self.compensation = Compensation(self)
         self._memory = Memory(monotonic)
         self._listeners = Listeners(self._memory)
         self._beat_seconds: dict[int, float] = {}
-        self.schedules = Schedules(self)
         self._submits: Group[tuple[list[NewTask], str], list[Submitted]] = Group(self._submit_together)
-        self.deliveries = Deliveries(self, self.close_family)
         database.on_news = self._listeners.tell
-        self.compensation = Compensation(self)
 
     def __enter__(self) -> Self:
         return self
@@ -334,7 +335,7 @@ class Store(Ground):
         task = self._act(task_id, lambda task: CancelRequested(reason), actor, tenant_id)
         if not task.has_children:
             return task
-        self.cancel_family(task.id, actor=actor)
+        self.families.cancel(task.id, "its parent was cancelled", actor=actor)
         return self.get(task_id)
 
     def pause(self, task_id: int, *, actor: str = PERSON, tenant_id: int | None = None) -> Task:
@@ -395,8 +396,8 @@ class Store(Ground):
 
     def _act(self, task_id: int, event: Callable[[Task], Event], actor: str, tenant_id: int | None) -> Task:
         task = self.write(lambda db: tasks.act(db, self.fresh_catalog(db), task_id, event, actor, tenant_id))
-        if task.parent_id is not None and (task.status in FINAL or task.status is State.DEAD):
-            self.close_family(task.parent_id)
+        if task.status in FINAL or task.status is State.DEAD:
+            self.families.look_after([task.parent_id])
         return task
 
     # executing
@@ -450,7 +451,7 @@ class Store(Ground):
     def settle(self, outcomes: Sequence[Outcome], *, actor: str = SYSTEM) -> list[State | None]:
         """Record how executions ended; what each task is now, or None where another exec_id owns it by now.
 
-        Closes families afterwards, in transactions of their own.
+        Looks after families afterwards, in transactions of their own.
         """
         done, _ = self.settle_and_claim(outcomes, None, actor=actor)
         return done
@@ -462,11 +463,11 @@ class Store(Ground):
         if not outcomes and request is None:
             return [], Claimed([])
         done, claimed = self.write(lambda db: self._settle_and_claim(db, outcomes, request, actor))
-        for outcome, after in zip(outcomes, done, strict=True):
-            if after is State.WAITING:
-                self.look_after_family(outcome.execution.id)
-            elif outcome.execution.parent_id is not None and after is not None:
-                self.close_family(outcome.execution.parent_id)
+        self.families.look_after(
+            execution.id if after is State.WAITING else execution.parent_id
+            for (execution, _), after in zip(outcomes, done, strict=True)
+            if after is State.WAITING or after in FINAL or after is State.DEAD
+        )
         return done, claimed
 
     def try_start(self, task_id: int, exec_id: str, *, actor: str = SYSTEM) -> Execution | None:
@@ -608,7 +609,7 @@ class Store(Ground):
         return self.read(workers.lost_holders)
 
     def rescue(self, worker_id: int, *, limit: int = 500) -> list[Task]:
-        """Give back a page of what a lost worker held; those tasks, as they were. Closes families afterwards."""
+        """Give back a page of what a lost worker held; those tasks, as they were. Looks after families."""
         return self._ended(self.write(lambda db: rescue.rescue(db, self.fresh_catalog(db), worker_id, limit)))
 
     def end_overdue(self, *, limit: int = 500, mutex_seconds: float = MUTEX_SECONDS) -> list[Task]:
@@ -623,44 +624,6 @@ class Store(Ground):
         What is assigned to an agent is left to `compensation`.
         """
         return self.write(lambda db: rescue.return_unstarted(db, self.fresh_catalog(db), seconds, limit, actor))
-
-    def close_family(self, parent_id: int) -> bool:
-        """End a waiting parent none of whose children is open, and its own parent after it; False if it goes on."""
-        closed = False
-        while (parent := self._close_family(parent_id)) is not None:
-            closed = True
-            if parent.parent_id is None:
-                break
-            parent_id = parent.parent_id
-        return closed
-
-    def _close_family(self, parent_id: int) -> Task | None:
-        return self.write(lambda db: families.close_family(db, self.fresh_catalog(db), parent_id))
-
-    def cancel_family(self, parent_id: int, *, actor: str = SYSTEM, limit: int = 500) -> None:
-        """Cancel a parent's children, page by page and down to the last; then end the parent if it can."""
-        while page := self.write(
-            lambda db: families.cancel_children(db, self.fresh_catalog(db), parent_id, limit, actor)
-        ):
-            for child in page:
-                if child.has_children:
-                    self.cancel_family(child.id, actor=actor, limit=limit)
-        self.close_family(parent_id)
-
-    def look_after_family(self, parent_id: int) -> None:
-        """Do what a waiting parent waits for: cancel its children if it was cancelled, end it if all have ended."""
-        if self.get(parent_id).cancel_requested:
-            self.cancel_family(parent_id)
-        else:
-            self.close_family(parent_id)
-
-    def waiting_parents(self, *, after: int = 0, limit: int = 500) -> list[int]:
-        """Parents that wait, in pages: for the duty that looks after families whose closer died."""
-        return self.read(lambda db: families.waiting_parents(db, after, limit))
-
-    def stalled_parents(self, *, after: int = 0, limit: int = 500) -> tuple[list[int], int | None]:
-        """Of a page of waiting parents, those to `look_after_family` of; and where to go on, or None at the end."""
-        return self.read(lambda db: families.stalled_parents(db, after, limit))
 
     def archive(self, *, seconds: float = 0.0, limit: int = 1000) -> int:
         """Move a batch of tasks finished more than `seconds` ago to history; how many."""
@@ -715,11 +678,9 @@ class Store(Ground):
         return claimed
 
     def _ended(self, ended: list[Task]) -> list[Task]:
-        for task in ended:
-            if task.has_children:
-                self.look_after_family(task.id)
-            if task.parent_id is not None:
-                self.close_family(task.parent_id)
+        self.families.look_after(
+            each for task in ended for each in (task.id if task.has_children else None, task.parent_id)
+        )
         return ended
 
     def _edit(self, operation: Callable[[Db], T]) -> T:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from headgate.core.errors import Invalid, NotFound, UnknownType
+from headgate.core.family import CONTINUE
 from headgate.core.gates import Bucket, Room
 from headgate.core.limits import Rate
 from headgate.core.retry import RetryPolicy, Strategy
@@ -187,6 +188,7 @@ def _config_of(kind: TaskType) -> dict[str, Any]:
         "need_manual": kind.need_manual,
         "unknown_errors": kind.unknown_errors,
         "callback": kind.callback,
+        "on_child_failure": kind.on_child_failure,
     }
 
 
@@ -213,6 +215,7 @@ def _type_of(code: str, name: str, category: str, config: str) -> TaskType:
         said["need_manual"],
         said["unknown_errors"],
         said["callback"],
+        said.get("on_child_failure", CONTINUE),
     )
 
 

@@ -3,7 +3,7 @@
 Locks: task rows first, then rows of deliveries, as the transitions that write them do.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -17,6 +17,7 @@ from headgate.outside import new_ids
 from headgate.store.audit import PERSON
 from headgate.store.catalog import Catalog, swap_callback
 from headgate.store.delivery_reports import Deliverables, DeliveryPage, Pulse, Sent, Wanted
+from headgate.store.families import Families
 from headgate.store.ground import Ground
 from headgate.store.rows import hold, read, read_many
 from headgate.store.sql import Db, Row, Statement, moment
@@ -60,9 +61,9 @@ class Outcome(NamedTuple):
 class Deliveries:
     """What is owed to receivers. Whoever sends holds a lease: killed, it costs a repetition with the same id."""
 
-    def __init__(self, ground: Ground, close_family: Callable[[int], object]) -> None:
+    def __init__(self, ground: Ground, families: Families) -> None:
         self._ground = ground
-        self._close_family = close_family
+        self._families = families
 
     # sending
 
@@ -88,8 +89,7 @@ class Deliveries:
         A failure counts only under its lease; what was delivered was delivered, however late that is told.
         """
         ended = self._ground.write(lambda db: _record(db, self._ground.fresh_catalog(db), outcomes))
-        for parent_id in dict.fromkeys(task.parent_id for task in ended if task.parent_id is not None):
-            self._close_family(parent_id)
+        self._families.look_after(task.parent_id for task in ended)
 
     def give_back(self, leased: Sequence[Leased]) -> None:
         """Let go of callbacks that were not sent: due at once, nothing counted."""

@@ -31,7 +31,7 @@ MUTEX_OVERDUE = Statement(
        AND scheduling_time < {now - :seconds}
     UNION ALL
     SELECT id FROM task WHERE has_children AND status = 'waiting' AND coalesce(mutex, '') <> ''
-       AND scheduling_time < {now - :seconds} AND NOT cancel_requested
+       AND scheduling_time < {now - :seconds} AND NOT cancel_requested AND NOT gave_up
      LIMIT :limit
     """
 )
@@ -43,7 +43,7 @@ ANY_OVERDUE = Statement(
         WHEN EXISTS (SELECT 1 FROM task WHERE mutex IS NOT NULL AND exec_id IS NOT NULL
                         AND scheduling_time < {now - :seconds}) THEN 1
         WHEN EXISTS (SELECT 1 FROM task WHERE has_children AND status = 'waiting' AND coalesce(mutex, '') <> ''
-                        AND scheduling_time < {now - :seconds} AND NOT cancel_requested) THEN 1
+                        AND scheduling_time < {now - :seconds} AND NOT cancel_requested AND NOT gave_up) THEN 1
         ELSE 0 END
     """
 )
@@ -74,7 +74,7 @@ def take_away(
     tasks = [
         task
         for task in hold(db, list(ids))
-        if task.status in (*HELD, State.WAITING)
+        if (task.status in HELD or (task.status is State.WAITING and not task.gave_up))
         and (of is None or task.exec_id in of)
         and all(getattr(task, name) == value for name, value in guard.items())
     ]

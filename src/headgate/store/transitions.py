@@ -68,7 +68,7 @@ STILL_OWNED = Statement(
 _APPLY_NAMES = (
     "id", "before", "seq", "exec_id", "after", "kind", "delay", "start_time", "error_count", "lost_count",
     "error_info", "result", "remark", "priority", "cancel_requested", "pause_requested", "has_children",
-    "skip_callback", "detail",
+    "gave_up", "skip_callback", "detail",
 )  # fmt: skip
 APPLY = Statement(
     sqlite="""
@@ -81,7 +81,7 @@ APPLY = Statement(
            remark = coalesce(:remark, remark), priority = coalesce(:priority, priority),
            cancel_requested = coalesce(:cancel_requested, cancel_requested),
            pause_requested = coalesce(:pause_requested, pause_requested),
-           has_children = coalesce(:has_children, has_children),
+           has_children = coalesce(:has_children, has_children), gave_up = coalesce(:gave_up, gave_up),
            skip_callback = coalesce(:skip_callback, skip_callback),
            exec_id = CASE WHEN :after IN ('scheduling', 'running') THEN exec_id END,
            executing_deadline = CASE WHEN :after IN ('scheduling', 'running') THEN executing_deadline END,
@@ -110,7 +110,7 @@ APPLY = Statement(
                remark = coalesce(o.remark, t.remark), priority = coalesce(o.priority, t.priority),
                cancel_requested = coalesce(o.cancel_requested, t.cancel_requested),
                pause_requested = coalesce(o.pause_requested, t.pause_requested),
-               has_children = coalesce(o.has_children, t.has_children),
+               has_children = coalesce(o.has_children, t.has_children), gave_up = coalesce(o.gave_up, t.gave_up),
                skip_callback = coalesce(o.skip_callback, t.skip_callback),
                exec_id = CASE WHEN o.after IN ('scheduling', 'running') THEN t.exec_id END,
                executing_deadline = CASE WHEN o.after IN ('scheduling', 'running') THEN t.executing_deadline END,
@@ -126,10 +126,10 @@ APPLY = Statement(
                       :delay::float8[], :start_time::timestamptz[], :error_count::int[], :lost_count::int[],
                       :error_info::text[], :result::text[], :remark::text[], :priority::bigint[],
                       :cancel_requested::bool[], :pause_requested::bool[], :has_children::bool[],
-                      :skip_callback::bool[], :detail::text[])
+                      :gave_up::bool[], :skip_callback::bool[], :detail::text[])
                AS o(id, before, seq, exec_id, after, kind, delay, start_time, error_count, lost_count, error_info,
-                    result, remark, priority, cancel_requested, pause_requested, has_children, skip_callback,
-                    detail)
+                    result, remark, priority, cancel_requested, pause_requested, has_children, gave_up,
+                    skip_callback, detail)
          WHERE t.id = o.id AND t.id = ANY(:id::bigint[]) AND t.status = o.before
            AND CASE WHEN o.seq IS NULL
                     THEN t.exec_id = o.exec_id AND NOT (t.cancel_requested OR t.pause_requested OR t.has_children)
@@ -208,7 +208,7 @@ def _columns(db: Db, write: Write) -> tuple[object, ...]:
         write.id, write.before.value, write.seq, write.exec_id, change.status.value, change.kind, change.delay,
         start_time if start_time is None else db.time(start_time), change.error_count, change.lost_count,
         change.error_info, change.result, change.remark, change.priority, change.cancel_requested,
-        change.pause_requested, change.has_children, change.skip_callback, write.detail,
+        change.pause_requested, change.has_children, change.gave_up, change.skip_callback, write.detail,
     )  # fmt: skip
 
 
