@@ -168,10 +168,38 @@ def test_why_says_when_it_starts_where_time_is_all_it_waits_for(here, run):
     worker(here)
     lines = run("why", submit(here, delay_seconds=72000).id).out.splitlines()
     assert re.fullmatch(r"time    shut  its start_time is ahead: .*Z, in 20 h", lines[1])
-    assert lines[-1] == "starts  soon  in about 20 h"
+    assert lines[-1] == "starts  in about 20 h (its start_time is ahead)"
     assert run("why", submit(here).id).out.splitlines()[-1].startswith("starts  now")
-    told = run("why", 1, "--json").json["gates"]
-    assert RFC_3339_UTC.fullmatch(told[1]["until"])
+    told = run("why", 1, "--json").json
+    assert RFC_3339_UTC.fullmatch(told["gates"][1]["until"])
+    assert told["forecast"]["at"] == told["gates"][1]["until"]
+    assert told["forecast"]["in_seconds"] == pytest.approx(72000, abs=60)
+
+
+def test_why_says_when_a_task_starts_that_waits_for_others(anywhere, run):
+    """Spec: X3"""
+    worker(anywhere)
+    anywhere.set_capacity("default", 1)
+    execution = running(anywhere)
+    settle(anywhere, execution, Returned())
+    anywhere.take_sample()
+    running(anywhere)
+    submit(anywhere)
+    task = submit(anywhere)
+    said = run("why", task.id).out.splitlines()[-1]
+    assert re.fullmatch(r"starts  in about [\d.]+ s \(lane default: 1 ahead, 1 at a time, about .* s each\)", said)
+    told = run("why", task.id, "--json").json["forecast"]
+    assert (told["ahead"], RFC_3339_UTC.fullmatch(told["at"]) is not None) == (1, True)
+    assert "in about" in run("lanes").out
+    assert run("lanes", "--json").lines[0]["drained"]["in_seconds"] >= told["in_seconds"]
+
+
+def test_why_says_that_nobody_can_say_and_nothing_of_what_has_started(here, run):
+    """Spec: X3"""
+    assert run("why", submit(here).id).out.splitlines()[-1] == "starts  unknown: no worker or agent for plain is alive"
+    [execution] = start(here)
+    assert "starts" not in run("why", execution.id).out
+    assert "forecast" not in run("why", execution.id, "--json").json
 
 
 @pytest.mark.parametrize("command", ["show", "why"])

@@ -9,6 +9,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from headgate.core.events import Happening
 from headgate.core.family import Census, progress_of
+from headgate.core.forecast import Forecast
 from headgate.core.gates import Gate
 from headgate.core.states import word
 from headgate.core.task import NewTask, Task
@@ -200,6 +201,20 @@ class GateOut(msgspec.Struct, omit_defaults=True):
 
 def gate_shown(gate: Gate) -> GateOut:
     return GateOut(gate.name, gate.open, gate.reason, gate.until, list(gate.holders))
+
+
+class ForecastOut(msgspec.Struct):
+    """When that will likely be, as of now; null where nobody can say. The reason tells what decides."""
+
+    at: datetime | None
+    in_seconds: float | None
+    reason: str
+    ahead: int
+
+
+def forecast_shown(forecast: Forecast) -> ForecastOut:
+    seconds = None if forecast.seconds is None else round(forecast.seconds, 1)
+    return ForecastOut(forecast.at, seconds, forecast.reason, forecast.ahead)
 
 
 class LogOut(msgspec.Struct):

@@ -13,6 +13,7 @@ from rich.text import Text
 import headgate.core.family as family
 from headgate.cli.words import plain
 from headgate.core.family import Census
+from headgate.core.forecast import Forecast
 from headgate.core.states import State
 from headgate.core.task import Task
 
@@ -54,6 +55,13 @@ def task_json(task: Task) -> dict[str, Any]:
     """A task under the names a program knows it by; what is kept as JSON text is a value here."""
     said = {name: getattr(task, name) for name in FIELDS}
     return said | {name: json.loads(said[name]) for name in AS_JSON if said[name] is not None}
+
+
+def forecast_json(forecast: Forecast | None) -> dict[str, Any] | None:
+    if forecast is None:
+        return None
+    seconds = None if forecast.seconds is None else round(forecast.seconds, 1)
+    return {"at": forecast.at, "in_seconds": seconds, "reason": forecast.reason, "ahead": forecast.ahead}
 
 
 # For people

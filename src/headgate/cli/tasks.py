@@ -8,11 +8,12 @@ from typing import Annotated, Any, Protocol, TypeVar
 import typer
 
 from headgate.cli.options import Id, Json, Url
-from headgate.cli.output import document, note, progress_of, said_progress, say, table, task_json
+from headgate.cli.output import document, forecast_json, note, progress_of, said_progress, say, table, task_json
 from headgate.cli.stores import ready
 from headgate.cli.words import at, line, span
 from headgate.core.events import Happening
 from headgate.core.family import Census
+from headgate.core.forecast import Forecast
 from headgate.core.gates import Gate
 from headgate.core.states import State
 from headgate.core.task import Task
@@ -166,7 +167,7 @@ def _log_json(entry: LogLine) -> dict[str, Any]:
 
 
 def why(task_id: Id, url: Url = None, as_json: Json = False) -> None:
-    """Say, gate by gate, what a task waits for.
+    """Say, gate by gate, what a task waits for, and when it will likely start.
 
     Who holds its mutex, who fills its lane, when its time comes or the next token, whether a worker serves it.
 
@@ -174,14 +175,20 @@ def why(task_id: Id, url: Url = None, as_json: Json = False) -> None:
     headgate why 4711
     """  # fmt: skip
     with ready(url) as store:
-        gates = store.why(task_id)
-        task = store.get(task_id)
+        task, gates, forecast = store.forecasts.why(task_id)
     if as_json:
-        document({"task_id": task.id, "status": task.status, "gates": [_gate_json(gate) for gate in gates]})
+        said: dict[str, Any] = {
+            "task_id": task.id,
+            "status": task.status,
+            "gates": [_gate_json(gate) for gate in gates],
+        }
+        document(said | ({"forecast": forecast_json(forecast)} if forecast else {}))
         return
     now = utc_now()
-    rows = [(gate.name, "open" if gate.open else "shut", _reason(gate, now)) for gate in gates]
-    table(("", "", ""), [*rows, *_forecast(gates, now)])
+    table(("", "", ""), [(gate.name, "open" if gate.open else "shut", _reason(gate, now)) for gate in gates])
+    if forecast is not None:
+        width = max(len(gate.name) for gate in gates)
+        say(f"{'starts':{width}}  {_start(forecast)}")
 
 
 def _gate_json(gate: Gate) -> dict[str, Any]:
@@ -196,10 +203,9 @@ def _reason(gate: Gate, now: datetime) -> str:
     return reason if gate.until is None else f"{reason}: {at(gate.until)}, in {span(gate.until - now)}"
 
 
-def _forecast(gates: list[Gate], now: datetime) -> list[tuple[str, str, str]]:
-    """When it starts, where that can be said."""
-    shut = [gate for gate in gates if not gate.open]
-    if not shut:
-        return [("starts", "now", "every gate is open: a worker takes it next")]
-    times = [gate.until for gate in shut if gate.until is not None]
-    return [("starts", "soon", f"in about {span(max(times) - now)}")] if len(times) == len(shut) else []
+def _start(forecast: Forecast) -> str:
+    if forecast.seconds is None:
+        return f"unknown: {forecast.reason}"
+    if forecast.seconds == 0:
+        return "now: a worker takes it next"
+    return f"in about {span(forecast.seconds)} ({forecast.reason})"

@@ -13,7 +13,7 @@ from typing import Any
 from headgate.core.errors import HeadgateError
 from headgate.core.states import FINAL, State
 from headgate.core.task import Task
-from headgate.duties import Archive, Compensate, light_duties
+from headgate.duties import Archive, Compensate, Sampler, light_duties
 from headgate.outside import Outside, replaced
 from headgate.registry import Registry
 from headgate.service import Service
@@ -146,6 +146,7 @@ class _World:
         duties.append(Compensate(process.store, SETTINGS, process.aside))
         if process.name == DUTIES:
             duties.append(Archive(process.store, SETTINGS, process.aside, keep_seconds=KEEP_SECONDS))
+            duties.append(Sampler(process.store, process.aside))
         for duty in duties:
             duty.start()
 

@@ -22,6 +22,7 @@ import headgate.store.keys as keys
 import headgate.store.partitions as partitions
 import headgate.store.reports as reports
 import headgate.store.rescue as rescue
+import headgate.store.samples as samples
 import headgate.store.settle as settle
 import headgate.store.tasks as tasks
 import headgate.store.workers as workers
@@ -55,6 +56,7 @@ from headgate.store.deferred import Deferred
 from headgate.store.deliveries import Deliveries
 from headgate.store.families import Families
 from headgate.store.feed import Cursor
+from headgate.store.forecasts import Forecasts
 from headgate.store.ground import Ground
 from headgate.store.group import Call, Group
 from headgate.store.line import Key
@@ -96,6 +98,7 @@ class Store(Ground):
         self._listeners = Listeners(self._memory)
         self._beat_seconds: dict[int, float] = {}
         self._submits: Group[tuple[list[NewTask], str], list[Submitted]] = Group(self._submit_together)
+        self.forecasts = Forecasts(self)
         database.on_news = self._listeners.tell
 
     def __enter__(self) -> Self:
@@ -313,8 +316,9 @@ class Store(Ground):
         return evaluate(task, facts, moment(db.rows(tasks.NOW)[0][0]))
 
     def take_sample(self) -> None:
-        """Count what waits, for `counts`."""
-        self.write(reports.take_sample)
+        """Count what waits, for `counts`, and measure what finished, for forecasts. Two transactions."""
+        sample = self.read(samples.read_sample)
+        self.write(lambda db: samples.keep_sample(db, sample))
 
     def counts(self) -> list[Count]:
         """How many tasks of each lane are in each state: what runs exactly, the rest as last sampled."""
@@ -410,9 +414,10 @@ class Store(Ground):
         lease_seconds: float = 30.0,
         agent_id: str | None = None,
         tenant_id: int | None = None,
+        detail: str | None = None,
     ) -> int:
-        """A new worker, or agent, with a fresh lease; its id."""
-        worker_id = self.write(lambda db: workers.register(db, name, types, lease_seconds, agent_id, tenant_id))
+        """A new worker, or agent, with a fresh lease; its id. `detail` is what it says of itself, as for `beat`."""
+        worker_id = self.write(lambda db: workers.register(db, name, types, lease_seconds, agent_id, tenant_id, detail))
         self._listeners.workers.add(worker_id)
         self._beat_seconds[worker_id] = BEAT_SHARE * lease_seconds
         return worker_id
