@@ -28,6 +28,8 @@ class Settings:
     port: int = 8000
     hosts: str = ""  # names, besides this machine's own, that an open server may be asked under
     secret: str = field(default="", repr=False)
+    session_seconds: float = 7 * 86400.0  # how long somebody stays signed in at the console at most
+    session_idle_seconds: float = 8 * 3600.0  # and without doing anything there
     lease_seconds: float = 30.0
     beat_seconds: float = 10.0
     reap_seconds: float = 5.0
@@ -45,7 +47,7 @@ class Settings:
                 raise Invalid(f"{setting.name} is a finite number")
         if not 0 < self.beat_seconds < self.lease_seconds:
             raise Invalid("beat_seconds is above 0 and below lease_seconds")
-        for name in ("reap_seconds", "poll_seconds", "mutex_seconds"):
+        for name in ("reap_seconds", "poll_seconds", "mutex_seconds", "session_seconds", "session_idle_seconds"):
             if not getattr(self, name) > 0:
                 raise Invalid(f"{name} is above 0")
         for name in ("shutdown_seconds", "retention_succeeded_days", "retention_failed_days"):

@@ -11,7 +11,8 @@ from litestar.handlers import BaseRouteHandler
 from litestar.openapi import OpenAPIConfig
 
 import headgate
-from headgate.api import agents, keys, lanes, metrics, queue, requests, stream, system, tasks, types
+from headgate.api import agents, keys, lanes, metrics, queue, requests, session, stream, system, tasks, types
+from headgate.api.console import Console
 from headgate.api.docs import DocsPage
 from headgate.api.gatekeeper import ALWAYS_OPEN, MOST_BODY_BYTES, Gatekeeper
 from headgate.api.principal import Principal, Role
@@ -22,7 +23,7 @@ from headgate.core.errors import HeadgateError
 from headgate.settings import Settings
 from headgate.store.base import Store
 
-ROOMS = (tasks, agents, requests, stream, keys)
+ROOMS = (tasks, agents, requests, stream, keys, session)
 SHARED_ROOMS = (types, lanes, queue, system, metrics)  # what all tenants have in common: none of them may change it
 HARMLESS = frozenset({"GET", "HEAD", "OPTIONS"})
 
@@ -67,6 +68,7 @@ def create_app(store: Store, settings: Settings) -> Litestar:
         logging_config=None,
     )
     app.state.server = server
+    app.asgi_handler = Console(app.asgi_handler)
     app.asgi_handler = Gatekeeper(app.asgi_handler, server)  # around the router too: nothing is answered without it
     app.asgi_handler = metrics.measured(app.asgi_handler, server)
     return app

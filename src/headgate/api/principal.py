@@ -16,6 +16,7 @@ class Principal:
     tenant_id: int | None
     role: Role
     key_id: int | None = None  # None: no key was needed
+    session: str | None = None  # signed in at the console, under this digest
 
     @property
     def actor(self) -> str:
@@ -35,5 +36,5 @@ ANYBODY = Principal("person", None, Role.ADMIN)
 NOBODY = Principal("nobody", None, Role.READ)  # who asks whether the server lives
 
 
-def holder_of(key: Key) -> Principal:
-    return Principal(f"key:{key.id} {key.name}", key.tenant_id, key.role, key.id)
+def holder_of(key: Key, session: str | None = None) -> Principal:
+    return Principal(f"key:{key.id} {key.name}", key.tenant_id, key.role, key.id, session)

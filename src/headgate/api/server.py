@@ -11,6 +11,7 @@ from headgate.api.polls import Polls
 from headgate.api.roster import Roster
 from headgate.api.submits import Submits
 from headgate.api.tally import Tally
+from headgate.api.visits import Visits
 from headgate.settings import Settings
 from headgate.store.base import Store
 
@@ -27,6 +28,7 @@ class Server:
         self.stopping = asyncio.Event()
         self.ready_until = 0.0  # what `/readyz` found holds for so long
         self.keyring = Keyring(store, self.aside)
+        self.visits = Visits(store, settings, self.aside)
         self.submits = Submits(store, self.aside)
         self.roster = Roster(store, settings)
         self.polls = Polls(store, self.roster, self.aside, self.stopping)

@@ -149,6 +149,8 @@ async def still_welcome(server: Server, who: Principal) -> bool:
             return not await server.keyring.exist()
         if who.key_id is None:
             return True
+        if who.session is not None and await server.visits.get(who.session) is None:
+            return False
         key = await server.keyring.get(who.key_id)
     except HeadgateError:  # the store is away: nobody can say
         return True

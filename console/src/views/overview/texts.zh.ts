@@ -1,0 +1,5 @@
+import type { Texts } from "@/texts";
+
+export const overview: Texts["overview"] = {
+  title: "总览",
+};
