@@ -211,6 +211,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/counts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** How many tasks are in which state */
+        get: operations["ApiCountsCounts"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/events": {
         parameters: {
             query?: never;
@@ -220,7 +237,7 @@ export interface paths {
         };
         /**
          * What happens, live (server-sent events)
-         * @description Each message is one event; its SSE id is where to go on: send it back as `Last-Event-ID`, or as `cursor`, and nothing is skipped or repeated. Without one the stream begins now; `cursor=0` begins with the first.
+         * @description Each message is one event; its SSE id is where to go on: send it back as `Last-Event-ID`, or as `cursor`, and nothing is skipped or repeated. Without one the stream begins now; `cursor=0` begins with the first. With `gather` it is bounded whatever happens: a digest has at most 100 events, and names the tasks of others.
          */
         get: operations["ApiEventsEvents"];
         put?: never;
@@ -620,6 +637,23 @@ export interface paths {
         get: operations["ApiResourcesNameGetResource"];
         /** How many may use a resource at once, from now on */
         put: operations["ApiResourcesNamePutResource"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/series": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What happened lately, for charts */
+        get: operations["ApiSeriesSeries"];
+        put?: never;
         post?: never;
         delete?: never;
         options?: never;
@@ -1216,6 +1250,21 @@ export interface components {
             unknown_errors: string;
         };
         /**
+         * CountOut
+         * @description How many tasks of a lane are in a state. `as_of` null: now.
+         */
+        CountOut: {
+            as_of: string | null;
+            count: number;
+            lane: string;
+            oldest: string | null;
+            status: string;
+        };
+        /** CountsOut */
+        CountsOut: {
+            items: components["schemas"]["CountOut"][];
+        };
+        /**
          * Done
          * @description What became of one of them: its state, or why not. In a dry run: its state now, and why it would be refused.
          */
@@ -1290,6 +1339,8 @@ export interface components {
             q: string | null;
             /** @default null */
             status: components["schemas"]["State"][] | null;
+            /** @default null */
+            tenant_id: number | null;
             /** @default null */
             type: string | null;
         };
@@ -1509,6 +1560,30 @@ export interface components {
          * @description A body may be left out.
          */
         Nothing: Record<string, never>;
+        /**
+         * PointOut
+         * @description What happened from `at` on, for one step, and how it stood then (null: nobody looked). Times are in seconds.
+         *
+         *         A wait is from when a task was due to its start; `oldest` is the age of the oldest task that is queued or blocked.
+         */
+        PointOut: {
+            at: string;
+            cancelled: number;
+            dead: number | null;
+            failed: number;
+            later: number | null;
+            oldest: number | null;
+            retried: number;
+            run_p50: number | null;
+            run_p95: number | null;
+            running: number | null;
+            started: number;
+            submitted: number;
+            succeeded: number;
+            wait_p50: number | null;
+            wait_p95: number | null;
+            waiting: number | null;
+        };
         /**
          * Priority
          * @description Without a number: to the head of its lane.
@@ -1743,6 +1818,14 @@ export interface components {
             type: "aksk" | "none";
         };
         /**
+         * SeriesOut
+         * @description Points, oldest first, each `step` seconds long.
+         */
+        SeriesOut: {
+            items: components["schemas"]["PointOut"][];
+            step: number;
+        };
+        /**
          * SessionOut
          * @description Who asks. `open`: the server has no keys, and whoever sits at its machine may do everything.
          */
@@ -1897,7 +1980,7 @@ export interface components {
         };
         /**
          * WorkerOut
-         * @description Somebody who executes tasks, under a lease; `types` null: whatever comes.
+         * @description Somebody who executes tasks, under a lease, and how many it holds now; `types` null: whatever comes.
          *
          *         What it uses of its machine is as it said at its last beat; null for agents, which say nothing of that.
          */
@@ -1910,6 +1993,7 @@ export interface components {
             lost: boolean;
             memory_bytes: number | null;
             name: string;
+            running: number;
             started_at: string;
             tenant_id: number | null;
             types: string[] | null;
@@ -1938,6 +2022,8 @@ export type SchemaClaimIn = components['schemas']['ClaimIn'];
 export type SchemaCompleteIn = components['schemas']['CompleteIn'];
 export type SchemaConfigIn = components['schemas']['ConfigIn'];
 export type SchemaConfigOut = components['schemas']['ConfigOut'];
+export type SchemaCountOut = components['schemas']['CountOut'];
+export type SchemaCountsOut = components['schemas']['CountsOut'];
 export type SchemaDone = components['schemas']['Done'];
 export type SchemaEventOut = components['schemas']['EventOut'];
 export type SchemaEvents = components['schemas']['Events'];
@@ -1961,6 +2047,7 @@ export type SchemaNewKeyIn = components['schemas']['NewKeyIn'];
 export type SchemaNewKeyOut = components['schemas']['NewKeyOut'];
 export type SchemaNewTaskIn = components['schemas']['NewTaskIn'];
 export type SchemaNothing = components['schemas']['Nothing'];
+export type SchemaPointOut = components['schemas']['PointOut'];
 export type SchemaPriority = components['schemas']['Priority'];
 export type SchemaProblem = components['schemas']['Problem'];
 export type SchemaProgressIn = components['schemas']['ProgressIn'];
@@ -1984,6 +2071,7 @@ export type SchemaResourceOut = components['schemas']['ResourceOut'];
 export type SchemaResources = components['schemas']['Resources'];
 export type SchemaSecurityIn = components['schemas']['SecurityIn'];
 export type SchemaSecurityOut = components['schemas']['SecurityOut'];
+export type SchemaSeriesOut = components['schemas']['SeriesOut'];
 export type SchemaSessionOut = components['schemas']['SessionOut'];
 export type SchemaState = components['schemas']['State'];
 export type SchemaStats = components['schemas']['Stats'];
@@ -2453,11 +2541,42 @@ export interface operations {
             };
         };
     };
+    ApiCountsCounts: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CountsOut"];
+                };
+            };
+            /** @description A problem */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     ApiEventsEvents: {
         parameters: {
             query?: {
                 /** @description The same as Last-Event-ID. */
                 cursor?: string;
+                /** @description Seconds: one message (`event: digest`) for all that happened in them. */
+                gather?: number;
                 kind?: string[];
                 lane?: string[];
                 task_id?: number;
@@ -3369,6 +3488,38 @@ export interface operations {
             };
         };
     };
+    ApiSeriesSeries: {
+        parameters: {
+            query?: {
+                /** @description How far back: in steps of 10 s up to 2 h, else 5 min. */
+                seconds?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SeriesOut"];
+                };
+            };
+            /** @description A problem */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     ApiSessionWhoAsks: {
         parameters: {
             query?: never;
@@ -3636,6 +3787,7 @@ export interface operations {
                 q?: string;
                 /** @description In the words of the view. */
                 status?: string[];
+                tenant_id?: number;
                 type?: string;
                 /** @description Whose words the states are in. */
                 view?: "A" | "B" | "C" | "D" | null;

@@ -11,7 +11,7 @@ from litestar.handlers import BaseRouteHandler
 from litestar.openapi import OpenAPIConfig
 
 import headgate
-from headgate.api import agents, keys, lanes, metrics, queue, requests, session, stream, system, tasks, types
+from headgate.api import agents, figures, keys, lanes, metrics, queue, requests, session, stream, system, tasks, types
 from headgate.api.console import Console
 from headgate.api.docs import DocsPage
 from headgate.api.gatekeeper import ALWAYS_OPEN, MOST_BODY_BYTES, Gatekeeper
@@ -24,7 +24,14 @@ from headgate.settings import Settings
 from headgate.store.base import Store
 
 ROOMS = (tasks, agents, requests, stream, keys, session)
-SHARED_ROOMS = (types, lanes, queue, system, metrics)  # what all tenants have in common: none of them may change it
+SHARED_ROOMS = (
+    types,
+    lanes,
+    queue,
+    system,
+    figures,
+    metrics,
+)  # what all tenants have in common: none of them may change it
 HARMLESS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 

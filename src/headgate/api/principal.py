@@ -31,6 +31,10 @@ class Principal:
             raise PermissionDeniedException("the key is another tenant's")
         return self.tenant_id
 
+    def looks_at(self, asked: int | None) -> int | None:
+        """The tenant whose things are looked at: the one that was asked for, or all that may be seen (None: all)."""
+        return self.tenant_id if asked is None else self.tenant(asked)
+
 
 ANYBODY = Principal("person", None, Role.ADMIN)
 NOBODY = Principal("nobody", None, Role.READ)  # who asks whether the server lives

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from headgate.api.feed import Live
 from headgate.api.keyring import Keyring
+from headgate.api.newest import Newest
 from headgate.api.polls import Polls
 from headgate.api.roster import Roster
 from headgate.api.submits import Submits
@@ -33,6 +34,7 @@ class Server:
         self.roster = Roster(store, settings)
         self.polls = Polls(store, self.roster, self.aside, self.stopping)
         self.live = Live(store, self.aside, self.stopping)
+        self.newest = Newest(store, self.aside)
         self.tally = Tally(store, self.live.feed.kinds)
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="headgate api")
 

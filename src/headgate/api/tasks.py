@@ -110,6 +110,7 @@ class FilterIn(msgspec.Struct, forbid_unknown_fields=True):
     type: Name | None = None
     lane: Name | None = None
     category: Words | None = None
+    tenant_id: Whole | None = None
     creator: Whole | None = None
     mutex: Name | None = None
     parent_id: Id | None = None
@@ -190,6 +191,7 @@ async def list_tasks(
     type: Said = None,
     lane: Said = None,
     category: Said = None,
+    tenant_id: Number = None,
     creator: Number = None,
     mutex: Said = None,
     parent_id: Number = None,
@@ -203,7 +205,7 @@ async def list_tasks(
     limit: Limit = 50,
 ) -> TaskPage:
     wanted = Filter(
-        tenant_id=who.tenant_id, type=type, lane=lane, category=category, creator=creator, mutex=mutex,
+        tenant_id=who.looks_at(tenant_id), type=type, lane=lane, category=category, creator=creator, mutex=mutex,
         parent_id=parent_id, agent_id=agent_id, correlation_id=correlation_id, created_after=_aware(created_after),
         created_before=_aware(created_before), q=q,
     )  # fmt: skip
@@ -361,7 +363,8 @@ async def act_on_many(data: Action, server: Server, who: Principal) -> Actions:
             wanted["status"] = None if data.filter.status is None else tuple(data.filter.status)
             for name in ("created_after", "created_before"):
                 _aware(wanted[name])
-            page = server.store.find(Filter(tenant_id=who.tenant_id, **wanted), limit=MOST_IN_ACTION)
+            wanted["tenant_id"] = who.looks_at(data.filter.tenant_id)
+            page = server.store.find(Filter(**wanted), limit=MOST_IN_ACTION)
             ids = [task.id for task in page.items]
         return [_done(server.store, who, data.action, task_id, about, data.dry_run) for task_id in ids]
 

@@ -63,6 +63,7 @@ from headgate.store.news import Wakes
 from headgate.store.reports import Count, Filter, LogLine, Page, TypeStatistics
 from headgate.store.room import take_again
 from headgate.store.rows import read, read_many
+from headgate.store.series import Series
 from headgate.store.sessions import Sessions
 from headgate.store.sql import Db, moment
 from headgate.store.tasks import Idempotency, Submitted
@@ -92,6 +93,7 @@ class Store(Ground):
         self._submits: Group[tuple[list[NewTask], str], list[Submitted]] = Group(self._submit_together)
         database.on_news = self._listeners.tell
         self.sessions = Sessions(self)
+        self.series = Series(self)
 
     def __enter__(self) -> Self:
         return self
