@@ -63,7 +63,8 @@ def generated_types() -> str:
     with tempfile.TemporaryDirectory() as folder:
         description, made = Path(folder, "openapi.json"), Path(folder, "schema.d.ts")
         description.write_text(json.dumps(_openapi()))
-        npm("exec", "--", "openapi-typescript", description, "--output", made, "--root-types", "--alphabetize")
+        flags = ("--root-types", "--alphabetize", "--default-non-nullable=false")
+        npm("exec", "--", "openapi-typescript", description, "--output", made, *flags)
         return made.read_text()
 
 

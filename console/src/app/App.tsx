@@ -3,6 +3,7 @@ import { Notifications } from "@mantine/notifications";
 import { QueryClientProvider } from "@tanstack/react-query";
 import { RouterProvider } from "@tanstack/react-router";
 import { Suspense } from "react";
+import { AskProvider } from "@/parts/Ask";
 import { TextsProvider } from "@/texts";
 import { queries } from "./queries";
 import { router } from "./router";
@@ -29,7 +30,9 @@ export function App() {
             <Notifications position="bottom-right" limit={4} />
             <SessionGate>
               <ShortcutsProvider>
-                <RouterProvider router={router} />
+                <AskProvider>
+                  <RouterProvider router={router} />
+                </AskProvider>
               </ShortcutsProvider>
             </SessionGate>
           </TextsProvider>

@@ -1,6 +1,6 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { createContext, type ReactNode, useContext, useEffect, useState, useSyncExternalStore } from "react";
-import { type Batch, Live, type LiveState } from "@/services/live";
+import { type Batch, type Figure, Live, type LiveState } from "@/services/live";
 import { keepFresh } from "@/services/refresh";
 
 const Context = createContext<Live | null>(null);
@@ -29,6 +29,12 @@ function useLive(): Live {
 export function useLiveState(): LiveState {
   const live = useLive();
   return useSyncExternalStore(live.watch, () => live.state);
+}
+
+/** Call `ear` with each new point of the charts. Keep `ear` stable. */
+export function useFigures(ear: (figure: Figure) => void): void {
+  const live = useLive();
+  useEffect(() => live.figures(ear), [live, ear]);
 }
 
 /** Call `ear` with each batch of events, as long as the component is there. Keep `ear` stable (useCallback). */

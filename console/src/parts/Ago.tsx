@@ -1,6 +1,6 @@
 import { Tooltip } from "@mantine/core";
 import { useSpoken } from "@/texts";
-import { exactly, relatively } from "./times";
+import { exactly, relatively } from "./formats";
 import { useNow } from "./useNow";
 
 interface Props {

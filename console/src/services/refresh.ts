@@ -42,6 +42,12 @@ export function keepFresh(client: QueryClient, live: Live): () => void {
   };
 }
 
+/** Something happened to a task, and nobody said what. */
+function unknownEvent(taskId: number): LiveEvent {
+  const nothing = { from: null, to: null, exec_id: null, correlation_id: null, detail: null, type: null, lane: null };
+  return { ...nothing, id: 0, task_id: taskId, tenant_id: 0, seq: 0, at: "", kind: "", actor: "" };
+}
+
 class Refresher {
   private readonly askedAt = new Map<string, number>();
   private readonly due = new Map<string, ReturnType<typeof setTimeout>>();
@@ -55,7 +61,7 @@ class Refresher {
     }
     for (const query of this.client.getQueryCache().getAll()) {
       const hears = query.meta?.hears;
-      if (hears && batch.events.some(hears)) this.ask(query);
+      if (hears && (batch.events.some(hears) || batch.others.some((id) => hears(unknownEvent(id))))) this.ask(query);
     }
   }
 

@@ -1082,20 +1082,24 @@ export interface components {
         /**
          * Action
          * @description One action on many tasks: those named, or the first 200 that a filter finds. A dry run changes nothing.
+         *
+         *         `reason` goes with cancel, `remark` with resolve, `priority` with prioritize.
          */
         Action: {
             /** @enum {unknown} */
             action: "cancel" | "discard" | "pause" | "prioritize" | "resolve" | "resume" | "retry";
             /** @default false */
-            dry_run: boolean;
+            dry_run?: boolean;
             /** @default null */
-            filter: components["schemas"]["FilterIn"] | null;
+            filter?: components["schemas"]["FilterIn"] | null;
             /** @default null */
-            ids: number[] | null;
+            ids?: number[] | null;
             /** @default null */
-            priority: number | null;
+            priority?: number | null;
+            /** @default  */
+            reason?: string;
             /** @default null */
-            remark: string | null;
+            remark?: string | null;
         };
         /** Actions */
         Actions: {
@@ -1109,7 +1113,7 @@ export interface components {
             /** @enum {unknown} */
             control: "cancel" | "none" | "pause";
             /** @default null */
-            executing_deadline: string | null;
+            executing_deadline?: string | null;
             id: number;
             status: string;
         };
@@ -1166,23 +1170,23 @@ export interface components {
          */
         ClaimIn: {
             /** @default null */
-            categories: string[] | null;
+            categories?: string[] | null;
             /** @default null */
-            claim_id: string | null;
+            claim_id?: string | null;
             /** @default null */
-            creator: number | null;
+            creator?: number | null;
             /** @default null */
-            instance: string | null;
+            instance?: string | null;
             /** @default null */
-            lease_seconds: number | null;
+            lease_seconds?: number | null;
             /** @default 1 */
-            limit: number;
+            limit?: number;
             /** @default null */
-            tenant_id: number | null;
+            tenant_id?: number | null;
             /** @default null */
-            types: string[] | null;
+            types?: string[] | null;
             /** @default 0 */
-            wait_seconds: number;
+            wait_seconds?: number;
         };
         /**
          * CompleteIn
@@ -1192,12 +1196,12 @@ export interface components {
             /** @description As the claim told it; it owns the task until its end. */
             exec_id: string;
             /** @default null */
-            result: unknown;
+            result?: unknown;
             /**
              * @default Completed
              * @enum {unknown}
              */
-            status: "Completed" | "Success";
+            status?: "Completed" | "Success";
         };
         /**
          * ConfigIn
@@ -1206,30 +1210,30 @@ export interface components {
         ConfigIn: {
             callback?: components["schemas"]["CallbackIn"];
             /** @default 3600 */
-            cap: number;
+            cap?: number;
             /** @default 2 */
-            factor: number;
+            factor?: number;
             /** @default 5 */
-            initial_delay: number;
+            initial_delay?: number;
             /** @default 0.1 */
-            jitter: number;
+            jitter?: number;
             /** @default 0 */
-            max_error_count: number;
+            max_error_count?: number;
             /** @default false */
-            need_manual: boolean;
+            need_manual?: boolean;
             /** @default 0 */
-            retry_interval: number;
+            retry_interval?: number;
             /** @default [] */
-            retry_sequence: number[];
+            retry_sequence?: number[];
             /** @default none */
-            retry_strategy: components["schemas"]["Strategy"];
+            retry_strategy?: components["schemas"]["Strategy"];
             /** @default 30 */
-            timeout: number;
+            timeout?: number;
             /**
              * @default retry
              * @enum {unknown}
              */
-            unknown_errors: "fail" | "retry";
+            unknown_errors?: "fail" | "retry";
         };
         /**
          * ConfigOut
@@ -1271,9 +1275,9 @@ export interface components {
         Done: {
             id: number;
             /** @default null */
-            problem: string | null;
+            problem?: string | null;
             /** @default null */
-            status: string | null;
+            status?: string | null;
         };
         /**
          * EventOut
@@ -1308,9 +1312,9 @@ export interface components {
             /** @description As the claim told it; it owns the task until its end. */
             exec_id: string;
             /** @default null */
-            retry_after: number | null;
+            retry_after?: number | null;
             /** @default null */
-            retryable: boolean | null;
+            retryable?: boolean | null;
         };
         /**
          * FilterIn
@@ -1318,31 +1322,31 @@ export interface components {
          */
         FilterIn: {
             /** @default null */
-            agent_id: string | null;
+            agent_id?: string | null;
             /** @default null */
-            category: string | null;
+            category?: string | null;
             /** @default null */
-            correlation_id: string | null;
+            correlation_id?: string | null;
             /** @default null */
-            created_after: string | null;
+            created_after?: string | null;
             /** @default null */
-            created_before: string | null;
+            created_before?: string | null;
             /** @default null */
-            creator: number | null;
+            creator?: number | null;
             /** @default null */
-            lane: string | null;
+            lane?: string | null;
             /** @default null */
-            mutex: string | null;
+            mutex?: string | null;
             /** @default null */
-            parent_id: number | null;
+            parent_id?: number | null;
             /** @default null */
-            q: string | null;
+            q?: string | null;
             /** @default null */
-            status: components["schemas"]["State"][] | null;
+            status?: components["schemas"]["State"][] | null;
             /** @default null */
-            tenant_id: number | null;
+            tenant_id?: number | null;
             /** @default null */
-            type: string | null;
+            type?: string | null;
         };
         /**
          * GateOut
@@ -1350,12 +1354,12 @@ export interface components {
          */
         GateOut: {
             /** @default [] */
-            holders: number[];
+            holders?: number[];
             name: string;
             open: boolean;
             reason: string;
             /** @default null */
-            until: string | null;
+            until?: string | null;
         };
         /**
          * Handed
@@ -1392,7 +1396,7 @@ export interface components {
              * @default ok
              * @enum {unknown}
              */
-            status: "ok";
+            status?: "ok";
         };
         /**
          * KeyOut
@@ -1450,7 +1454,7 @@ export interface components {
         /** Line */
         Line: {
             /** @default info */
-            level: string;
+            level?: string;
             message: string;
         };
         /** Log */
@@ -1488,12 +1492,12 @@ export interface components {
          */
         NewKeyIn: {
             /** @default null */
-            expires_at: string | null;
+            expires_at?: string | null;
             name: string;
             /** @enum {unknown} */
             role: "admin" | "agent" | "operator" | "read" | "submit";
             /** @default null */
-            tenant_id: number | null;
+            tenant_id?: number | null;
         };
         /**
          * NewKeyOut
@@ -1520,40 +1524,40 @@ export interface components {
          */
         NewTaskIn: {
             /** @default null */
-            agent_id: string | null;
+            agent_id?: string | null;
             /** @default null */
-            category: string | null;
+            category?: string | null;
             /** @default null */
-            correlation_id: string | null;
+            correlation_id?: string | null;
             /** @default 0 */
-            creator: number;
+            creator?: number;
             /** @default null */
-            delay_seconds: number | null;
+            delay_seconds?: number | null;
             /** @default {} */
-            ext: unknown;
+            ext?: unknown;
             /** @default null */
-            lane: string | null;
+            lane?: string | null;
             /** @default null */
-            max_error_count: number | null;
+            max_error_count?: number | null;
             /** @default null */
-            mutex: string | null;
+            mutex?: string | null;
             /** @default null */
-            name: string | null;
+            name?: string | null;
             /** @default null */
-            parent_id: number | null;
+            parent_id?: number | null;
             /** @default 5 */
-            priority: number;
+            priority?: number;
             /** @default null */
-            rate_key: string | null;
+            rate_key?: string | null;
             /** @default null */
-            start_time: string | null;
+            start_time?: string | null;
             /** @default null */
-            tenant_id: number | null;
+            tenant_id?: number | null;
             /** @default null */
-            timeout_seconds: number | null;
+            timeout_seconds?: number | null;
             type: string;
             /** @default null */
-            unique_key: string | null;
+            unique_key?: string | null;
         };
         /**
          * Nothing
@@ -1590,7 +1594,7 @@ export interface components {
          */
         Priority: {
             /** @default null */
-            priority: number | null;
+            priority?: number | null;
         };
         /**
          * Problem
@@ -1599,7 +1603,7 @@ export interface components {
         Problem: {
             detail: string;
             /** @default [] */
-            errors: string[];
+            errors?: string[];
             request_id: string;
             status: number;
             title: string;
@@ -1611,13 +1615,13 @@ export interface components {
          */
         ProgressIn: {
             /** @default null */
-            done: number | null;
+            done?: number | null;
             /** @description As the claim told it; it owns the task until its end. */
             exec_id: string;
             /** @default null */
-            note: string | null;
+            note?: string | null;
             /** @default null */
-            total: number | null;
+            total?: number | null;
         };
         /**
          * Purged
@@ -1635,9 +1639,9 @@ export interface components {
          */
         PurgeIn: {
             /** @default null */
-            older_than_days: number | null;
+            older_than_days?: number | null;
             /** @default null */
-            status: ("cancelled" | "failed" | "partial" | "resolved" | "succeeded")[] | null;
+            status?: ("cancelled" | "failed" | "partial" | "resolved" | "succeeded")[] | null;
         };
         /**
          * QueueStats
@@ -1680,7 +1684,7 @@ export interface components {
         /** Reason */
         Reason: {
             /** @default  */
-            reason: string;
+            reason?: string;
         };
         /** Remark */
         Remark: {
@@ -1694,9 +1698,9 @@ export interface components {
             exec_id: string;
             id: number;
             /** @default null */
-            problem: components["schemas"]["Trouble"] | null;
+            problem?: components["schemas"]["Trouble"] | null;
             /** @default null */
-            status: string | null;
+            status?: string | null;
         };
         /**
          * ReportIn
@@ -1704,16 +1708,16 @@ export interface components {
          */
         ReportIn: {
             /** @default it failed */
-            error_info: string;
+            error_info?: string;
             /** @description As the claim told it; it owns the task until its end. */
             exec_id: string;
             id: number;
             /** @default null */
-            result: unknown;
+            result?: unknown;
             /** @default null */
-            retry_after: number | null;
+            retry_after?: number | null;
             /** @default null */
-            retryable: boolean | null;
+            retryable?: boolean | null;
             /** @enum {unknown} */
             status: "Cancelled" | "Completed" | "Error" | "Paused" | "Released" | "Success";
         };
@@ -1731,19 +1735,19 @@ export interface components {
          */
         RequestIn: {
             /** @default null */
-            max_attempts: number | null;
+            max_attempts?: number | null;
             /** @default 5 */
-            priority: number;
+            priority?: number;
             /** @default null */
-            requires_cookie: boolean | null;
+            requires_cookie?: boolean | null;
             /** @default null */
-            subscription_id: number | null;
+            subscription_id?: number | null;
             /** @enum {unknown} */
             type: "download" | "expected_total" | "list_fetch" | "parse";
             /** @default null */
-            ua_profile: ("alt" | "desktop" | "mobile") | null;
+            ua_profile?: ("alt" | "desktop" | "mobile") | null;
             /** @default null */
-            url: string | null;
+            url?: string | null;
         };
         /**
          * RequestJob
@@ -1806,7 +1810,7 @@ export interface components {
              * @default none
              * @enum {unknown}
              */
-            type: "aksk" | "none";
+            type?: "aksk" | "none";
         };
         /**
          * SecurityOut
@@ -1831,7 +1835,7 @@ export interface components {
          */
         SessionOut: {
             /** @default null */
-            expires_at: string | null;
+            expires_at?: string | null;
             name: string;
             open: boolean;
             /** @enum {unknown} */
@@ -1876,7 +1880,7 @@ export interface components {
              * @default POST
              * @enum {unknown}
              */
-            method: "POST" | "PUT";
+            method?: "POST" | "PUT";
             url: string;
         };
         /**
@@ -1944,14 +1948,14 @@ export interface components {
          */
         TypeIn: {
             /** @default  */
-            category: string;
+            category?: string;
             config?: components["schemas"]["ConfigIn"];
             /** @default default */
-            lane: string;
+            lane?: string;
             /** @default  */
-            name: string;
+            name?: string;
             /** @default [] */
-            uses: string[];
+            uses?: string[];
         };
         /**
          * TypeOut

@@ -122,12 +122,16 @@ class FilterIn(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Action(msgspec.Struct, forbid_unknown_fields=True):
-    """One action on many tasks: those named, or the first 200 that a filter finds. A dry run changes nothing."""
+    """One action on many tasks: those named, or the first 200 that a filter finds. A dry run changes nothing.
+
+    `reason` goes with cancel, `remark` with resolve, `priority` with prioritize.
+    """
 
     action: Literal["cancel", "pause", "resume", "retry", "resolve", "discard", "prioritize"]
     ids: Annotated[list[Id], Meta(min_length=1, max_length=MOST_IN_ACTION)] | None = None
     filter: FilterIn | None = None
     dry_run: bool = False
+    reason: Words = ""
     remark: Annotated[str, Meta(min_length=1, max_length=4000)] | None = None
     priority: Whole | None = None
 
@@ -352,7 +356,11 @@ async def act_on_many(data: Action, server: Server, who: Principal) -> Actions:
         raise Invalid("say which tasks: by ids, or by a filter")
     if data.action == "resolve" and data.remark is None and not data.dry_run:
         raise Invalid("resolve needs a remark")
-    said: dict[str, dict[str, Any]] = {"resolve": {"remark": data.remark}, "prioritize": {"priority": data.priority}}
+    said: dict[str, dict[str, Any]] = {
+        "cancel": {"reason": data.reason},
+        "resolve": {"remark": data.remark},
+        "prioritize": {"priority": data.priority},
+    }
     about = said.get(data.action, {})
 
     def work() -> list[Done]:

@@ -4,6 +4,9 @@ import { root } from "@/app/root";
 
 export interface TasksSearch {
   q?: string;
+  status?: string[];
+  lane?: string;
+  type?: string;
 }
 
 export const tasksRoute = createRoute({

@@ -71,3 +71,19 @@ const hours = once(
 );
 const plain = once((locale) => new Intl.NumberFormat(locale));
 const compact = once((locale) => new Intl.NumberFormat(locale, { notation: "compact", maximumFractionDigits: 1 }));
+
+/** "12 MB". */
+export function bytes(count: number | null | undefined): string {
+  if (count === null || count === undefined) return "–";
+  const units = ["B", "kB", "MB", "GB", "TB"];
+  const step = Math.min(Math.floor(Math.log10(Math.max(count, 1)) / 3), units.length - 1);
+  const value = count / 1000 ** step;
+  return `${value < 10 && step > 0 ? value.toFixed(1) : Math.round(value)} ${units[step]}`;
+}
+
+/** "99.9 %": never 100 % unless it is all. */
+export function share(part: number): string {
+  if (part === 1) return "100 %";
+  const percent = Math.floor(part * 1000) / 10;
+  return `${percent < 10 ? percent.toFixed(1) : percent >= 99 ? percent.toFixed(1) : Math.floor(percent)} %`;
+}
