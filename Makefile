@@ -1,9 +1,9 @@
 PYTHON ?= python3
 BIN    := .venv/bin
-LOCKS  := requirements.txt requirements-dev.txt bench/peers/requirements.txt
+LOCKS  := requirements.txt requirements-dev.txt bench/peers/requirements.txt console/package-lock.json
 PIP     = $(PYTHON) -m pip --python $(BIN)/python --disable-pip-version-check -q
 
-.PHONY: setup run test check crash bench bench-peers package lock clean
+.PHONY: setup console run test check crash bench bench-peers package lock clean
 
 setup: .venv/.ready
 
@@ -13,12 +13,17 @@ setup: .venv/.ready
 	$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
 
+# Into the package, with pip's Node; again only if what it is made of has changed.
+console: setup
+	$(BIN)/python -m lab.console build
+
 # One of each demonstration task first, so that there is something to see.
-run: setup
+run: console
 	$(BIN)/headgate submit -m headgate.demo demo
 	$(BIN)/headgate up headgate.demo
 
-test: setup
+test: console
+	$(BIN)/python -m lab.console test
 	$(BIN)/pytest
 
 check: setup
@@ -26,6 +31,7 @@ check: setup
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m lab.console check
 	@! grep -nE 'https?://|index-url|find-links|file:' $(LOCKS) || { echo 'a lock holds names and hashes only'; exit 1; }
 
 # Twenty thousand histories with crashes, on both cores; `make crash CRASH="--store postgresql://…"` for PostgreSQL.
@@ -47,7 +53,7 @@ bench-peers: setup .venv-peers/.ready
 	$(PYTHON) -m pip --python .venv-peers/bin/python --disable-pip-version-check -q install --require-hashes -r $<
 	@touch $@
 
-package: setup
+package: console
 	rm -rf dist
 	$(BIN)/python -m build --no-isolation --outdir dist
 
@@ -58,7 +64,9 @@ lock: setup
 	$(COMPILE) pyproject.toml -o requirements.txt >/dev/null
 	$(COMPILE) pyproject.toml --group dev -c requirements.txt -o requirements-dev.txt >/dev/null
 	$(COMPILE) bench/peers/requirements.in -o bench/peers/requirements.txt >/dev/null
+	$(BIN)/python -m lab.console lock
 
 clean:
 	rm -rf .venv .venv-peers .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache dist
+	rm -rf console/node_modules src/headgate/console
 	find . -name __pycache__ -prune -exec rm -rf {} +

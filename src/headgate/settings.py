@@ -31,6 +31,8 @@ class Settings:
     secret: str = field(default="", repr=False)  # or several, newest first, with commas between
     callback_allow: str = ""  # networks that requests may go to besides public addresses
     callback_concurrency: int = 10  # requests at once to one receiver, from each process
+    session_seconds: float = 7 * 86400.0  # how long somebody stays signed in at the console at most
+    session_idle_seconds: float = 8 * 3600.0  # and without doing anything there
     lease_seconds: float = 30.0
     beat_seconds: float = 10.0
     reap_seconds: float = 5.0
@@ -55,7 +57,7 @@ class Settings:
                 raise Invalid(f"{setting.name} is a finite number")
         if not 0 < self.beat_seconds < self.lease_seconds:
             raise Invalid("beat_seconds is above 0 and below lease_seconds")
-        for name in ("reap_seconds", "poll_seconds", "mutex_seconds"):
+        for name in ("reap_seconds", "poll_seconds", "mutex_seconds", "session_seconds", "session_idle_seconds"):
             if not getattr(self, name) > 0:
                 raise Invalid(f"{name} is above 0")
         for name in ("shutdown_seconds", "retention_succeeded_days", "retention_failed_days"):

@@ -16,17 +16,20 @@ from headgate.api import (
     agents,
     callbacks,
     compensation,
+    figures,
     keys,
     lanes,
     metrics,
     periodic,
     queue,
     requests,
+    session,
     stream,
     system,
     tasks,
     types,
 )
+from headgate.api.console import Console
 from headgate.api.docs import DocsPage
 from headgate.api.gatekeeper import ALWAYS_OPEN, MOST_BODY_BYTES, Gatekeeper
 from headgate.api.principal import Principal, Role
@@ -37,9 +40,9 @@ from headgate.core.errors import HeadgateError
 from headgate.settings import Settings
 from headgate.store.base import Store
 
-ROOMS = (tasks, callbacks, agents, requests, stream, keys, periodic)
+ROOMS = (tasks, callbacks, agents, requests, stream, keys, periodic, session)
 # What all tenants have in common: none of them may change it.
-SHARED_ROOMS = (types, lanes, queue, compensation, system, metrics)
+SHARED_ROOMS = (types, lanes, queue, compensation, system, figures, metrics)
 HARMLESS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
@@ -74,7 +77,7 @@ class App:
 def create_app(store: Store, settings: Settings) -> App:
     """The API over a store."""
     server = Server(store, settings)
-    guarded = Gatekeeper(table(), server)  # around the router too: nothing is answered without it
+    guarded = Gatekeeper(Console(table()), server)  # around the router too: nothing is answered without it
     return App(server, metrics.measured(guarded, server))
 
 

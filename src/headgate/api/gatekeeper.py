@@ -10,12 +10,14 @@ import msgspec
 from litestar.enums import ScopeType
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
+from headgate.api.console import is_page
 from headgate.api.failures import Failures
 from headgate.api.logs import Line
 from headgate.api.principal import ANYBODY, NOBODY, Principal, holder_of
 from headgate.api.problems import CODES, MEDIA, TITLES, TYPE, Problem
 from headgate.api.server import Server
 from headgate.api.signature import is_signed, signature_in
+from headgate.api.visits import digest_in
 from headgate.core.errors import HeadgateError
 from headgate.core.keys import Key, matches, secret_key, understood
 from headgate.core.signing import SCHEME, SignedRequest
@@ -25,6 +27,8 @@ from headgate.outside import new_ids, utc_now
 MOST_BODY_BYTES = 1024 * 1024
 ALWAYS_OPEN = frozenset({"/livez", "/readyz"})
 REQUEST_ID = b"x-request-id"
+CONSOLE = b"x-headgate-console"  # no page of another site can send it
+HARMLESS = frozenset({"GET", "HEAD"})
 # Only where the route has not said something else, as a page for people has to.
 SAFE = (
     (b"cache-control", b"no-store"),
@@ -99,6 +103,10 @@ class Gatekeeper:
         if self._loopback and not await self._keyring.exist():
             self._check_neighbour(scope, headers, repeated)
             return ANYBODY, receive
+        if is_page(scope):  # there is nothing in it that anybody may not see
+            return NOBODY, receive
+        if b"authorization" not in headers and (visitor := await self._visitor(scope, headers, repeated)):
+            return visitor, receive
         address = address_of(scope)
         limited = self._failures.too_many(address)
         key = None
@@ -138,6 +146,23 @@ class Gatekeeper:
         if scheme.upper() == SCHEME:
             return await self._signed(said, scope, headers, receive, limited)
         return None, receive
+
+    async def _visitor(self, scope: Any, headers: Headers, repeated: set[bytes]) -> Principal | None:
+        """Who is signed in at the console; `Turned` if another site's page asks in their name."""
+        digest = digest_in(headers.get(b"cookie", b""))
+        if digest is None or repeated & {b"cookie", b"host", b"origin"}:
+            return None
+        session = await self._server.visits.get(digest)
+        key = None if session is None else await self._keyring.get(session.key_id)
+        if session is None or key is None or not key.lives(utc_now()):
+            return None
+        host = headers.get(b"host", b"").decode("latin-1").lower()
+        asked = scope["method"] in HARMLESS or (CONSOLE in headers and b"origin" in headers)
+        if not asked or _from_elsewhere(scope, headers, host) or _origin_differs(headers, host):
+            raise Turned(403, "a session is good for the console's own pages only")
+        await self._server.visits.note_use(session)
+        self._keyring.note_use(key)
+        return holder_of(key, session.digest)
 
     async def _carried(self, text: str, limited: bool) -> Key | None:
         read = understood(text)
@@ -205,6 +230,10 @@ def _from_elsewhere(scope: Any, headers: Headers, host: str) -> bool:
     site = headers.get(b"sec-fetch-site")
     if site is not None:
         return site not in (b"same-origin", b"none") and not _is_link(scope, headers)
+    return _origin_differs(headers, host)
+
+
+def _origin_differs(headers: Headers, host: str) -> bool:
     origin = headers.get(b"origin")
     return origin is not None and urlsplit(origin.decode("latin-1").lower()).netloc != host
 

@@ -16,6 +16,7 @@ class Principal:
     tenant_id: int | None
     role: Role
     key_id: int | None = None  # None: no key was needed
+    session: str | None = None  # signed in at the console, under this digest
 
     @property
     def actor(self) -> str:
@@ -30,10 +31,14 @@ class Principal:
             raise PermissionDeniedException("the key is another tenant's")
         return self.tenant_id
 
+    def looks_at(self, asked: int | None) -> int | None:
+        """The tenant whose things are looked at: the one that was asked for, or all that may be seen (None: all)."""
+        return self.tenant_id if asked is None else self.tenant(asked)
+
 
 ANYBODY = Principal("person", None, Role.ADMIN)
 NOBODY = Principal("nobody", None, Role.READ)  # who asks whether the server lives
 
 
-def holder_of(key: Key) -> Principal:
-    return Principal(f"key:{key.id} {key.name}", key.tenant_id, key.role, key.id)
+def holder_of(key: Key, session: str | None = None) -> Principal:
+    return Principal(f"key:{key.id} {key.name}", key.tenant_id, key.role, key.id, session)

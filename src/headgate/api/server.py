@@ -7,10 +7,12 @@ from typing import Any, TypeVar
 
 from headgate.api.feed import Live
 from headgate.api.keyring import Keyring
+from headgate.api.newest import Newest
 from headgate.api.polls import Polls
 from headgate.api.roster import Roster
 from headgate.api.submits import Submits
 from headgate.api.tally import Tally
+from headgate.api.visits import Visits
 from headgate.outward.address import Allowed
 from headgate.outward.sealing import Seals
 from headgate.settings import Settings
@@ -31,10 +33,12 @@ class Server:
         self.seals = Seals(settings.secrets)
         self.ready_until = 0.0  # what `/readyz` found holds for so long
         self.keyring = Keyring(store, self.aside)
+        self.visits = Visits(store, settings, self.aside)
         self.submits = Submits(store, self.aside)
         self.roster = Roster(store, settings)
         self.polls = Polls(store, self.roster, self.aside, self.stopping)
         self.live = Live(store, self.aside, self.stopping)
+        self.newest = Newest(store, self.aside)
         self.tally = Tally(store, self.live.feed.kinds)
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="headgate api")
 

@@ -12,6 +12,7 @@ from litestar.response.streaming import ASGIStreamingResponse
 from litestar.types import Send
 
 from headgate.api.feed import Follower, Kind
+from headgate.api.figures import figure_shown
 from headgate.api.principal import ANYBODY, Principal, Role
 from headgate.api.problems import documented
 from headgate.api.server import Server
@@ -27,6 +28,8 @@ HEARTBEAT_SECONDS = 15.0
 LOOK_SECONDS = 2.0  # how long a key that was revoked may go on listening, and again as long as it is known
 SEND_SECONDS = 60.0  # a client that takes nothing for so long has gone
 RETRY_MILLISECONDS = 1000
+MOST_IN_DIGEST = 100
+MOST_NAMED = 1000
 LONGEST_ID = 8000  # as much as a proxy lets through in a header; an event with a longer one has none
 ADVICE = {
     BEHIND: "too far behind: come back with Last-Event-ID and nothing is missed",
@@ -44,11 +47,42 @@ From = Annotated[str | None, QueryParameter(description="The same as Last-Event-
 Words = Annotated[list[str] | None, QueryParameter(max_items=50)]
 
 
+Gather = Annotated[
+    float | None,
+    QueryParameter(description="Seconds: one message (`event: digest`) for all that happened in them.", ge=0.1, le=10),
+]
+
+
 class LiveEvent(EventOut):
     """One line of the audit, with its task's type and lane (null for an act upon the system)."""
 
     type: str | None
     lane: str | None
+
+
+class Digest:
+    """What happened in a short time: the first events, and of those beyond them only whose they were."""
+
+    def __init__(self) -> None:
+        self._events: list[LiveEvent] = []
+        self._left_out = 0
+        self._task_ids: dict[int, None] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._events)
+
+    def add(self, event: LiveEvent) -> None:
+        if len(self._events) < MOST_IN_DIGEST:
+            self._events.append(event)
+        else:
+            self._left_out += 1
+            if event.task_id is not None and len(self._task_ids) < MOST_NAMED:
+                self._task_ids[event.task_id] = None
+
+    def told(self) -> str:
+        return msgspec.json.encode(
+            {"events": self._events, "left_out": self._left_out, "task_ids": list(self._task_ids)}
+        ).decode()
 
 
 def live_event(told: Told[Cursor]) -> LiveEvent:
@@ -66,7 +100,8 @@ def live_event(told: Told[Cursor]) -> LiveEvent:
     opt={"role": Role.READ},
     description=(
         "Each message is one event; its SSE id is where to go on: send it back as `Last-Event-ID`, or as `cursor`, "
-        "and nothing is skipped or repeated. Without one the stream begins now; `cursor=0` begins with the first."
+        "and nothing is skipped or repeated. Without one the stream begins now; `cursor=0` begins with the first. "
+        "With `gather` it is bounded whatever happens: a digest has at most 100 events, and names the tasks of others."
     ),
 )
 async def events(
@@ -78,6 +113,7 @@ async def events(
     kind: Words = None,
     lane: Words = None,
     task_id: Annotated[int | None, QueryParameter(ge=1, le=INT64)] = None,
+    gather: Gather = None,
 ) -> Stream:
     def wanted(told: Told[Cursor]) -> bool:
         about: Kind | None = told.about
@@ -88,13 +124,18 @@ async def events(
             and task_id in (None, told.event.task_id)
         )
 
-    return await streamed(server, who, last_event_id or cursor, wanted, live_event)
+    return await streamed(server, who, last_event_id or cursor, wanted, live_event, gather)
 
 
-async def streamed(server: Server, who: Principal, cursor: str | None, wanted: Wanted, shape: Shape) -> Stream:
-    """The events that are wanted and theirs to see, from a cursor on, or from now."""
+async def streamed(
+    server: Server, who: Principal, cursor: str | None, wanted: Wanted, shape: Shape, gather: float | None = None
+) -> Stream:
+    """The events that are wanted and theirs to see, from a cursor on, or from now; gathered for so many seconds."""
     follower = await server.live.join(cursor)
-    messages = _messages(server, who, follower, wanted, shape)
+    if gather is None:
+        messages = _messages(server, who, follower, wanted, shape)
+    else:
+        messages = _digests(server, who, follower, wanted, gather)
     return _Stream(messages, lambda: server.live.leave(follower))
 
 
@@ -124,9 +165,47 @@ async def _messages(
                 said_at = now
                 yield f": \n{_id(str(follower.place))}\n"
     except (Ended, HeadgateError) as error:
-        reason = str(error) if isinstance(error, Ended) else "unavailable"
-        advice = {"reason": reason, "detail": ADVICE.get(reason, "come back with Last-Event-ID")}
-        yield f"event: end\ndata: {msgspec.json.encode(advice).decode()}\n\n"
+        yield _end(error)
+
+
+async def _digests(
+    server: Server, who: Principal, follower: Follower, wanted: Wanted, seconds: float
+) -> AsyncIterator[str]:
+    """The same, gathered; and each new figure for the charts, to whoever may see everybody's."""
+    yield f"retry: {RETRY_MILLISECONDS}\n{_id(str(follower.place))}\n"
+    digest = Digest()
+    figure = await server.newest.point() if who.tenant_id is None else None
+    said_at = looked_at = began = monotonic()
+    try:
+        async for told in follower.hear(seconds):
+            now = monotonic()
+            if now - looked_at >= LOOK_SECONDS:
+                looked_at = now
+                if not await still_welcome(server, who):
+                    raise Ended("unauthorized")
+                newest = await server.newest.point() if who.tenant_id is None else None
+                if newest != figure and newest is not None:
+                    figure, said_at = newest, now
+                    yield f"event: figure\ndata: {msgspec.json.encode(figure_shown(newest)).decode()}\n\n"
+            if told is not None and theirs(who, told.event) and wanted(told):
+                began = began if digest else now
+                digest.add(live_event(told))
+                server.tally.heard("sse", told.event.kind)
+            if digest and now - began >= seconds:
+                said_at = now
+                yield f"event: digest\n{_id(str(follower.place))}data: {digest.told()}\n\n"
+                digest = Digest()
+            elif now - said_at >= HEARTBEAT_SECONDS:
+                said_at = now
+                yield f": \n{_id(str(follower.place))}\n"
+    except (Ended, HeadgateError) as error:
+        yield _end(error)
+
+
+def _end(error: Exception) -> str:
+    reason = str(error) if isinstance(error, Ended) else "unavailable"
+    advice = {"reason": reason, "detail": ADVICE.get(reason, "come back with Last-Event-ID")}
+    return f"event: end\ndata: {msgspec.json.encode(advice).decode()}\n\n"
 
 
 def _message(told: Told[Cursor], shape: Shape) -> str:
@@ -149,6 +228,8 @@ async def still_welcome(server: Server, who: Principal) -> bool:
             return not await server.keyring.exist()
         if who.key_id is None:
             return True
+        if who.session is not None and await server.visits.get(who.session) is None:
+            return False
         key = await server.keyring.get(who.key_id)
     except HeadgateError:  # the store is away: nobody can say
         return True

@@ -30,7 +30,7 @@ class Health(msgspec.Struct):
 
 
 class WorkerOut(msgspec.Struct):
-    """Somebody who executes tasks, under a lease; `types` null: whatever comes.
+    """Somebody who executes tasks, under a lease, and how many it holds now; `types` null: whatever comes.
 
     What it uses of its machine, and how many tasks it runs at once (`slots`), is as it said at its last beat; null for
     agents, which say nothing of that.
@@ -45,6 +45,7 @@ class WorkerOut(msgspec.Struct):
     lease_until: datetime
     lost: bool
     started_at: datetime
+    running: int
     cpu_seconds: float | None
     memory_bytes: int | None
     slots: int | None

@@ -113,6 +113,7 @@ class FilterIn(msgspec.Struct, forbid_unknown_fields=True):
     type: Name | None = None
     lane: Name | None = None
     category: Words | None = None
+    tenant_id: Whole | None = None
     creator: Whole | None = None
     mutex: Name | None = None
     parent_id: Id | None = None
@@ -124,12 +125,16 @@ class FilterIn(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Action(msgspec.Struct, forbid_unknown_fields=True):
-    """One action on many tasks: those named, or the first 200 that a filter finds. A dry run changes nothing."""
+    """One action on many tasks: those named, or the first 200 that a filter finds. A dry run changes nothing.
+
+    `reason` goes with cancel, `remark` with resolve, `priority` with prioritize.
+    """
 
     action: Literal["cancel", "pause", "resume", "retry", "resolve", "discard", "prioritize"]
     ids: Annotated[list[Id], Meta(min_length=1, max_length=MOST_IN_ACTION)] | None = None
     filter: FilterIn | None = None
     dry_run: bool = False
+    reason: Words = ""
     remark: Annotated[str, Meta(min_length=1, max_length=4000)] | None = None
     priority: Whole | None = None
 
@@ -193,6 +198,7 @@ async def list_tasks(
     type: Said = None,
     lane: Said = None,
     category: Said = None,
+    tenant_id: Number = None,
     creator: Number = None,
     mutex: Said = None,
     parent_id: Number = None,
@@ -206,7 +212,7 @@ async def list_tasks(
     limit: Limit = 50,
 ) -> TaskPage:
     wanted = Filter(
-        tenant_id=who.tenant_id, type=type, lane=lane, category=category, creator=creator, mutex=mutex,
+        tenant_id=who.looks_at(tenant_id), type=type, lane=lane, category=category, creator=creator, mutex=mutex,
         parent_id=parent_id, agent_id=agent_id, correlation_id=correlation_id, created_after=_aware(created_after),
         created_before=_aware(created_before), q=q,
     )  # fmt: skip
@@ -354,7 +360,11 @@ async def act_on_many(data: Action, server: Server, who: Principal) -> Actions:
         raise Invalid("say which tasks: by ids, or by a filter")
     if data.action == "resolve" and data.remark is None and not data.dry_run:
         raise Invalid("resolve needs a remark")
-    said: dict[str, dict[str, Any]] = {"resolve": {"remark": data.remark}, "prioritize": {"priority": data.priority}}
+    said: dict[str, dict[str, Any]] = {
+        "cancel": {"reason": data.reason},
+        "resolve": {"remark": data.remark},
+        "prioritize": {"priority": data.priority},
+    }
     about = said.get(data.action, {})
 
     def work() -> list[Done]:
@@ -365,7 +375,8 @@ async def act_on_many(data: Action, server: Server, who: Principal) -> Actions:
             wanted["status"] = None if data.filter.status is None else tuple(data.filter.status)
             for name in ("created_after", "created_before"):
                 _aware(wanted[name])
-            page = server.store.find(Filter(tenant_id=who.tenant_id, **wanted), limit=MOST_IN_ACTION)
+            wanted["tenant_id"] = who.looks_at(data.filter.tenant_id)
+            page = server.store.find(Filter(**wanted), limit=MOST_IN_ACTION)
             ids = [task.id for task in page.items]
         return [_done(server.store, who, data.action, task_id, about, data.dry_run) for task_id in ids]
 

@@ -1,4 +1,4 @@
-"""What waits, counted every few seconds for people to look at."""
+"""What waits and what happened, counted every few seconds for people to look at."""
 
 from headgate.service import Aside, Service
 from headgate.store.base import Store
@@ -7,7 +7,7 @@ PERIOD_SECONDS = 5.0
 
 
 class Sampler(Service):
-    """Takes the sample that `Store.counts` shows."""
+    """Takes the sample that `Store.counts` shows, and counts what has happened for the charts."""
 
     name = "sampler"
 
@@ -18,4 +18,5 @@ class Sampler(Service):
 
     async def turn(self) -> int:
         await self._aside(self._store.take_sample)
+        await self._aside(self._store.series.take)
         return 0

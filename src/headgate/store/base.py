@@ -68,6 +68,8 @@ from headgate.store.reports import Count, Filter, LogLine, Page, TypeStatistics
 from headgate.store.room import take_again
 from headgate.store.rows import read, read_many
 from headgate.store.schedules import Schedules
+from headgate.store.series import Series
+from headgate.store.sessions import Sessions
 from headgate.store.sql import Db, moment
 from headgate.store.tasks import Idempotency, Submitted
 from headgate.store.workers import Asked, Worker
@@ -94,11 +96,13 @@ class Store(Ground):
         self.deliveries = Deliveries(self, self.families)
         self.schedules = Schedules(self)
         self.compensation = Compensation(self)
+        self.forecasts = Forecasts(self)
+        self.series = Series(self)
+        self.sessions = Sessions(self)
         self._memory = Memory(monotonic)
         self._listeners = Listeners(self._memory)
         self._beat_seconds: dict[int, float] = {}
         self._submits: Group[tuple[list[NewTask], str], list[Submitted]] = Group(self._submit_together)
-        self.forecasts = Forecasts(self)
         database.on_news = self._listeners.tell
 
     def __enter__(self) -> Self:

@@ -24,6 +24,7 @@ class Worker:
     lost: bool
     started_at: datetime
     detail: str | None = None  # JSON: what it said of itself at its last beat
+    running: int = 0
 
 
 REGISTER = Statement(
@@ -58,6 +59,7 @@ WORKERS = Statement(
      WHERE NOT lost OR :all ORDER BY id
     """
 )
+LOADS = Statement("SELECT worker_id, count(*) FROM task WHERE status IN ('scheduling', 'running') GROUP BY worker_id")
 LOST_HOLDERS = Statement(
     """
     SELECT DISTINCT w.id FROM worker w JOIN task t ON t.worker_id = w.id AND t.status IN ('scheduling', 'running')
@@ -130,10 +132,11 @@ def mark_lost(db: Db, worker_id: int, lease_until: datetime) -> bool:
 
 
 def workers(db: Db, *, lost_too: bool = False) -> list[Worker]:
+    loads: dict[int, int] = dict(db.rows(LOADS))
     return [
         Worker(
             row[0], row[1], row[2], row[3], None if (types := json.loads(row[4])) is None else tuple(types), row[5],
-            moment(row[6]), bool(row[7]), moment(row[8]), row[9],
+            moment(row[6]), bool(row[7]), moment(row[8]), row[9], loads.get(row[0], 0),
         )
         for row in db.rows(WORKERS, all=lost_too)
     ]  # fmt: skip

@@ -1,0 +1,49 @@
+import { Loader } from "@mantine/core";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { createContext, type ReactNode, useContext, useEffect } from "react";
+import { ProblemNote } from "@/parts/ProblemNote";
+import { onSignedOut } from "@/services/api";
+import { type Session, sessionQuery } from "@/services/session";
+import { Login } from "./Login";
+import { LiveProvider } from "./live";
+import classes from "./session.module.css";
+
+const Context = createContext<Session | null>(null);
+
+/** Nobody comes further without being somebody to the server. */
+export function SessionGate({ children }: { children: ReactNode }) {
+  const client = useQueryClient();
+  const session = useQuery(sessionQuery);
+
+  useEffect(
+    () =>
+      onSignedOut(() => {
+        if (client.getQueryData(sessionQuery.queryKey)) {
+          client.clear();
+          client.setQueryData(sessionQuery.queryKey, null);
+        }
+      }),
+    [client],
+  );
+
+  if (session.data === null) return <Login />;
+  if (session.data) {
+    return (
+      <Context value={session.data}>
+        <LiveProvider>{children}</LiveProvider>
+      </Context>
+    );
+  }
+  return (
+    <div className={classes.middle}>
+      {session.error ? <ProblemNote error={session.error} retry={() => session.refetch()} /> : <Loader type="dots" />}
+    </div>
+  );
+}
+
+/** Who we are to the server. */
+export function useSession(): Session {
+  const session = useContext(Context);
+  if (!session) throw new Error("no SessionGate");
+  return session;
+}

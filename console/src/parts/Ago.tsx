@@ -1,0 +1,23 @@
+import { Tooltip } from "@mantine/core";
+import { useSpoken } from "@/texts";
+import { exactly, relatively } from "./formats";
+import { useNow } from "./useNow";
+
+interface Props {
+  at: string | null | undefined;
+  /** Instead of nothing. */
+  none?: string;
+}
+
+/** How long ago, or how soon; the exact time is shown on hover. */
+export function Ago({ at, none = "–" }: Props) {
+  const { language } = useSpoken();
+  const now = useNow();
+  if (!at) return <span>{none}</span>;
+  const moment = new Date(at);
+  return (
+    <Tooltip label={exactly(moment, language)}>
+      <time dateTime={at}>{relatively(moment.getTime() - now, language)}</time>
+    </Tooltip>
+  );
+}

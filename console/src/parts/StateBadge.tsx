@@ -1,0 +1,26 @@
+import { stateOf, TONES } from "@/services/states";
+import { useTexts } from "@/texts";
+import classes from "./StateBadge.module.css";
+
+interface Props {
+  status: string;
+  /** Asked to end or to pause, and not there yet. */
+  asked?: "cancel" | "pause" | undefined;
+}
+
+/** A task's state: one word and one tone, the same on every page. */
+export function StateBadge({ status, asked }: Props) {
+  const t = useTexts().states;
+  const state = stateOf(status);
+  return (
+    <span
+      className={classes.badge}
+      data-tone={TONES[state]}
+      data-busy={state === "running" || undefined}
+      title={t.about[state]}
+    >
+      {t.words[state]}
+      {asked ? <small>{asked === "cancel" ? t.cancelling : t.pausing}</small> : null}
+    </span>
+  );
+}

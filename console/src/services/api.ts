@@ -1,0 +1,49 @@
+import createClient from "openapi-fetch";
+import { parse } from "./json";
+import { Problem } from "./problem";
+import type { paths } from "./schema";
+
+/** A page of another site cannot send it; the server asks for it with everything that changes something. */
+export const OURS = { "X-Headgate-Console": "1" } as const;
+
+/** The server. Only files in `services/` call it. */
+export const api = createClient<paths>({
+  baseUrl: globalThis.location?.origin ?? "",
+  headers: OURS,
+  credentials: "same-origin",
+  fetch: async (request) => {
+    const response = await fetch(request);
+    response.json = async () => parse(await response.text());
+    return response;
+  },
+  querySerializer: { array: { style: "form", explode: true } },
+});
+
+interface Answer<T> {
+  data?: T;
+  error?: unknown;
+  response: Response;
+}
+
+/** What the server answered; a `Problem` is thrown. */
+export async function answered<T>(call: Promise<Answer<T>>): Promise<T> {
+  let answer: Answer<T>;
+  try {
+    answer = await call;
+  } catch (error) {
+    if (error instanceof DOMException && error.name === "AbortError") throw error;
+    throw new Problem(0, "", "");
+  }
+  if (answer.response.ok) return answer.data as T;
+  const problem = Problem.of(answer.response.status, answer.error);
+  if (problem.status === 401) for (const tell of listeners) tell();
+  throw problem;
+}
+
+const listeners = new Set<() => void>();
+
+/** Call `tell` whenever the server no longer knows us. */
+export function onSignedOut(tell: () => void): () => void {
+  listeners.add(tell);
+  return () => listeners.delete(tell);
+}

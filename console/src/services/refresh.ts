@@ -1,0 +1,91 @@
+import type { Query, QueryClient } from "@tanstack/react-query";
+import type { Batch, Live, LiveEvent } from "./live";
+
+declare module "@tanstack/react-query" {
+  interface Register {
+    queryMeta: {
+      /** Whether an event changes what this query shows. Left out: none does. */
+      hears?: (event: LiveEvent) => boolean;
+      /** How often it may be asked again for that, at most; 1,000 ms if it does not say. */
+      everyMs?: number;
+    };
+  }
+}
+
+const EVERY_MS = 1_000;
+const POLL_MS = 10_000;
+
+/** Something happened to a task. */
+export const anyTask = (event: LiveEvent): boolean => event.task_id !== null;
+/** Somebody changed the system: a lane, a limit, a type, a key, a schedule. */
+export const anyAct = (event: LiveEvent): boolean => event.task_id === null;
+export const anything = (): boolean => true;
+
+/**
+ * Keep what is on the screen true: each query says by its `meta` which events it hears, and is asked again after one.
+ * Only while there is no connection is everything asked every ten seconds.
+ */
+export function keepFresh(client: QueryClient, live: Live): () => void {
+  const refresher = new Refresher(client);
+  const unhear = live.hears((batch) => refresher.hear(batch));
+  let poll: ReturnType<typeof setInterval> | undefined;
+  const look = () => {
+    clearInterval(poll);
+    poll = live.state === "lost" ? setInterval(() => refresher.everything(), POLL_MS) : undefined;
+  };
+  const unwatch = live.watch(look);
+  return () => {
+    unhear();
+    unwatch();
+    clearInterval(poll);
+    refresher.stop();
+  };
+}
+
+/** Something happened to a task, and nobody said what. */
+function unknownEvent(taskId: number): LiveEvent {
+  const nothing = { from: null, to: null, exec_id: null, correlation_id: null, detail: null, type: null, lane: null };
+  return { ...nothing, id: 0, task_id: taskId, tenant_id: 0, seq: 0, at: "", kind: "", actor: "" };
+}
+
+class Refresher {
+  private readonly askedAt = new Map<string, number>();
+  private readonly due = new Map<string, ReturnType<typeof setTimeout>>();
+
+  constructor(private readonly client: QueryClient) {}
+
+  hear(batch: Batch): void {
+    if (batch.missed) {
+      this.everything();
+      return;
+    }
+    for (const query of this.client.getQueryCache().getAll()) {
+      const hears = query.meta?.hears;
+      if (hears && (batch.events.some(hears) || batch.others.some((id) => hears(unknownEvent(id))))) this.ask(query);
+    }
+  }
+
+  everything(): void {
+    void this.client.invalidateQueries();
+  }
+
+  stop(): void {
+    for (const timer of this.due.values()) clearTimeout(timer);
+  }
+
+  /** At once, if it was not asked lately; else as soon as it may be. */
+  private ask(query: Query): void {
+    const key = query.queryHash;
+    if (this.due.has(key)) return;
+    const every = query.meta?.everyMs ?? EVERY_MS;
+    const wait = Math.max(0, (this.askedAt.get(key) ?? Number.NEGATIVE_INFINITY) + every - Date.now());
+    this.due.set(
+      key,
+      setTimeout(() => {
+        this.due.delete(key);
+        this.askedAt.set(key, Date.now());
+        void this.client.invalidateQueries({ queryKey: query.queryKey, exact: true });
+      }, wait),
+    );
+  }
+}

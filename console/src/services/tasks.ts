@@ -1,0 +1,139 @@
+import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
+import { answered, api } from "./api";
+import { anyTask } from "./refresh";
+import type {
+  paths,
+  SchemaAction,
+  SchemaDone,
+  SchemaEventOut,
+  SchemaLogOut,
+  SchemaTaskOut,
+  SchemaWhyOut,
+} from "./schema";
+
+export type Task = SchemaTaskOut;
+export type TaskEvent = SchemaEventOut;
+export type LogLine = SchemaLogOut;
+export type Why = SchemaWhyOut;
+export type Done = SchemaDone;
+export type TaskFilter = Omit<
+  NonNullable<paths["/api/tasks"]["get"]["parameters"]["query"]>,
+  "cursor" | "limit" | "view"
+>;
+export type Verb = SchemaAction["action"];
+
+/** What can be done to a task, in the order it is offered. */
+export const VERBS: Verb[] = ["cancel", "pause", "resume", "retry", "resolve", "discard", "prioritize"];
+export const PAGE = 100;
+/** How many tasks one action may be for. */
+export const MOST_AT_ONCE = 200;
+
+/** Tasks, newest first, page after page. */
+export const tasksQuery = (filter: TaskFilter) =>
+  infiniteQueryOptions({
+    queryKey: ["tasks", filter],
+    queryFn: ({ signal, pageParam }) => page(filter, pageParam, PAGE, signal),
+    initialPageParam: null as number | null,
+    getNextPageParam: (last) => last.next_cursor,
+    meta: { hears: anyTask, everyMs: 1_500 },
+  });
+
+/** The first few tasks that a filter finds. */
+export const fewTasksQuery = (filter: TaskFilter, limit: number) =>
+  queryOptions({
+    queryKey: ["tasks", "few", filter, limit],
+    queryFn: ({ signal }) => page(filter, null, limit, signal),
+    meta: { hears: anyTask, everyMs: 1_500 },
+  });
+
+export function page(filter: TaskFilter, cursor: number | null, limit: number, signal?: AbortSignal) {
+  const query = { ...filter, limit, ...(cursor === null ? {} : { cursor }) };
+  return answered(api.GET("/api/tasks", { params: { query }, ...(signal ? { signal } : {}) }));
+}
+
+const path = (id: string) => ({ path: { task_id: Number(id) } });
+const ofTask = (id: string) => (event: { task_id: number | null }) => String(event.task_id) === id;
+
+export const taskQuery = (id: string) =>
+  queryOptions({
+    queryKey: ["task", id],
+    queryFn: ({ signal }) => answered(api.GET("/api/tasks/{task_id}", { params: path(id), signal })),
+    meta: { hears: ofTask(id), everyMs: 300 },
+  });
+
+export const taskEventsQuery = (id: string) =>
+  queryOptions({
+    queryKey: ["task", id, "events"],
+    queryFn: async ({ signal }) =>
+      (await answered(api.GET("/api/tasks/{task_id}/events", { params: path(id), signal }))).items,
+    meta: { hears: ofTask(id), everyMs: 500 },
+  });
+
+/** Anything may open or shut a gate. */
+export const whyQuery = (id: string) =>
+  queryOptions({
+    queryKey: ["task", id, "why"],
+    queryFn: ({ signal }) => answered(api.GET("/api/tasks/{task_id}/why", { params: path(id), signal })),
+    meta: { hears: () => true, everyMs: 1_000 },
+  });
+
+export const childrenQuery = (id: string) =>
+  queryOptions({
+    queryKey: ["task", id, "children"],
+    queryFn: ({ signal }) =>
+      answered(api.GET("/api/tasks/{task_id}/children", { params: { ...path(id), query: { limit: 200 } }, signal })),
+    meta: { hears: anyTask, everyMs: 1_000 },
+  });
+
+/** A task's log, from behind the line `after` on. */
+export async function logLines(id: string, after: number, signal?: AbortSignal): Promise<LogLine[]> {
+  const params = { ...path(id), query: { after, limit: 200 } };
+  return (await answered(api.GET("/api/tasks/{task_id}/log", { params, ...(signal ? { signal } : {}) }))).items;
+}
+
+/** What goes with an action: a reason for `cancel`, a remark for `resolve`, a number for `prioritize` (none: to the head). */
+export interface Words {
+  reason?: string;
+  remark?: string;
+  priority?: number | null;
+}
+
+/** Do something to one task. */
+export function act(id: string, verb: Verb, words: Words = {}): Promise<Task> {
+  const params = path(id);
+  switch (verb) {
+    case "cancel":
+      return answered(api.POST("/api/tasks/{task_id}/cancel", { params, body: { reason: words.reason ?? "" } }));
+    case "pause":
+      return answered(api.POST("/api/tasks/{task_id}/pause", { params }));
+    case "resume":
+      return answered(api.POST("/api/tasks/{task_id}/resume", { params }));
+    case "retry":
+      return answered(api.POST("/api/tasks/{task_id}/retry", { params }));
+    case "resolve":
+      return answered(api.POST("/api/tasks/{task_id}/resolve", { params, body: { remark: words.remark ?? "" } }));
+    case "discard":
+      return answered(api.POST("/api/tasks/{task_id}/discard", { params }));
+    case "prioritize":
+      return answered(
+        api.POST("/api/tasks/{task_id}/prioritize", { params, body: { priority: words.priority ?? null } }),
+      );
+  }
+}
+
+/** Do something to many tasks; with `dryRun` nothing changes, and each says whether it would be refused. */
+export async function actOnMany(ids: number[], verb: Verb, words: Words, dryRun: boolean): Promise<Done[]> {
+  const done: Done[] = [];
+  for (let at = 0; at < ids.length; at += MOST_AT_ONCE) {
+    const body = {
+      action: verb,
+      ids: ids.slice(at, at + MOST_AT_ONCE),
+      dry_run: dryRun,
+      ...(verb === "cancel" ? { reason: words.reason ?? "" } : {}),
+      ...(verb === "resolve" && words.remark ? { remark: words.remark } : {}),
+      ...(verb === "prioritize" ? { priority: words.priority ?? null } : {}),
+    };
+    done.push(...(await answered(api.POST("/api/tasks/actions", { body }))).items);
+  }
+  return done;
+}

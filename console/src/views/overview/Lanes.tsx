@@ -1,0 +1,108 @@
+import { ActionIcon, Tooltip } from "@mantine/core";
+import { IconPlayerPause, IconPlayerPlay } from "@tabler/icons-react";
+import { useMutation, useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { useSession } from "@/app/session";
+import { CapacityField } from "@/parts/CapacityField";
+import { amount } from "@/parts/formats";
+import { Gauge } from "@/parts/Gauge";
+import { Panel } from "@/parts/Panel";
+import { ProblemNote } from "@/parts/ProblemNote";
+import { complain, confirmDone } from "@/parts/problems";
+import { Rows } from "@/parts/Rows";
+import { type Lane, lanesQuery, setCapacity, setPaused } from "@/services/lanes";
+import { maySteer } from "@/services/session";
+import { useSpoken, useTexts } from "@/texts";
+
+/** How full each lane is, and how to change that. */
+export function Lanes() {
+  const { t } = useSpoken();
+  const words = t.overview.lanes;
+  const lanes = useQuery(lanesQuery);
+  const steer = maySteer(useSession());
+  return (
+    <Panel title={words.title} flush>
+      {lanes.error ? <ProblemNote error={lanes.error} retry={() => lanes.refetch()} /> : null}
+      <Rows
+        label={words.title}
+        heads={[
+          { text: words.lane },
+          { text: words.load, wide: true },
+          { text: words.queued, number: true },
+          { text: words.blocked, number: true, title: words.asOf },
+          { text: words.later, number: true, title: words.asOf },
+          { text: words.capacity, number: true },
+          { text: "" },
+        ]}
+      >
+        {(lanes.data?.items ?? []).map((lane) => (
+          <LaneRow key={lane.name} lane={lane} steer={steer} />
+        ))}
+      </Rows>
+    </Panel>
+  );
+}
+
+function LaneRow({ lane, steer }: { lane: Lane; steer: boolean }) {
+  const { t, language } = useSpoken();
+  const words = t.overview.lanes;
+  const queued = amount(lane.queued, language);
+  return (
+    <tr data-dim={lane.paused || undefined}>
+      <th scope="row">
+        <Link to="/tasks" search={{ lane: lane.name }}>
+          {lane.name}
+        </Link>
+      </th>
+      <td>
+        <Gauge
+          label={lane.name}
+          value={lane.running}
+          most={lane.capacity}
+          note={lane.paused ? words.paused : undefined}
+        />
+      </td>
+      <td data-number>{lane.queued_exact ? queued : words.atLeast(queued)}</td>
+      <td data-number>{amount(lane.blocked, language)}</td>
+      <td data-number>{amount(lane.later, language)}</td>
+      <td data-number>{steer ? <Capacity lane={lane} /> : (lane.capacity ?? t.common.unlimited)}</td>
+      <td data-number>{steer ? <Pause lane={lane} /> : null}</td>
+    </tr>
+  );
+}
+
+function Capacity({ lane }: { lane: Lane }) {
+  const t = useTexts();
+  const words = t.overview.lanes;
+  const change = useMutation({
+    mutationFn: (capacity: number | null) => setCapacity(lane.name, capacity),
+    onSuccess: (_, capacity) =>
+      confirmDone(words.changed(lane.name, capacity === null ? t.common.unlimited : String(capacity))),
+    onError: (error) => complain(error, t),
+  });
+  return (
+    <CapacityField
+      label={words.setCapacity(lane.name)}
+      about={words.capacityAbout}
+      value={lane.capacity}
+      onChange={(capacity) => change.mutate(capacity)}
+    />
+  );
+}
+
+function Pause({ lane }: { lane: Lane }) {
+  const t = useTexts();
+  const words = t.overview.lanes;
+  const change = useMutation({
+    mutationFn: () => setPaused(lane.name, !lane.paused),
+    onError: (error) => complain(error, t),
+  });
+  const label = lane.paused ? words.resume(lane.name) : words.pause(lane.name);
+  return (
+    <Tooltip label={label}>
+      <ActionIcon aria-label={label} onClick={() => change.mutate()} loading={change.isPending}>
+        {lane.paused ? <IconPlayerPlay size={15} /> : <IconPlayerPause size={15} />}
+      </ActionIcon>
+    </Tooltip>
+  );
+}

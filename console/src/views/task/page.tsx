@@ -1,0 +1,5 @@
+import { Page } from "@/parts/Page";
+
+export function TaskPage() {
+  return <Page title="…">…</Page>;
+}

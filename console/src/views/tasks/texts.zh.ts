@@ -1,0 +1,5 @@
+import type { Texts } from "@/texts";
+
+export const tasks: Texts["tasks"] = {
+  title: "任务",
+};

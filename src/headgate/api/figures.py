@@ -1,0 +1,94 @@
+"""`/api/series`, `/api/counts`: what happened lately and how it stands, for charts. Everybody's, in one."""
+
+from datetime import datetime
+from typing import Annotated
+
+import msgspec
+from litestar import Router, get
+from litestar.exceptions import PermissionDeniedException
+from litestar.params import QueryParameter
+
+from headgate.api.principal import Principal, Role
+from headgate.api.problems import documented
+from headgate.api.server import Server
+from headgate.store.series import COARSE, KEPT, Point
+
+HOUR_SECONDS = 3600.0
+
+
+class PointOut(msgspec.Struct, kw_only=True):
+    """What happened from `at` on, for one step, and how it stood then (null: nobody looked). Times are in seconds.
+
+    A wait is from when a task was due to its start; `oldest` is the age of the oldest task that is queued or blocked.
+    """
+
+    at: datetime
+    submitted: int
+    started: int
+    succeeded: int
+    failed: int
+    retried: int
+    cancelled: int
+    wait_p50: float | None
+    wait_p95: float | None
+    run_p50: float | None
+    run_p95: float | None
+    waiting: int | None
+    later: int | None
+    running: int | None
+    dead: int | None
+    oldest: float | None
+
+
+class SeriesOut(msgspec.Struct):
+    """Points, oldest first, each `step` seconds long."""
+
+    step: int
+    items: list[PointOut]
+
+
+class CountOut(msgspec.Struct):
+    """How many tasks of a lane are in a state. `as_of` null: now."""
+
+    lane: str
+    status: str
+    count: int
+    oldest: datetime | None
+    as_of: datetime | None
+
+
+class CountsOut(msgspec.Struct):
+    items: list[CountOut]
+
+
+def figure_shown(point: Point) -> PointOut:
+    return PointOut(**{name: getattr(point, name) for name in PointOut.__struct_fields__})
+
+
+@get("/series", summary="What happened lately, for charts", responses=documented(), opt={"role": Role.READ})
+async def series(
+    server: Server,
+    who: Principal,
+    seconds: Annotated[
+        float,
+        QueryParameter(description="How far back: in steps of 10 s up to 2 h, else 5 min.", gt=0, le=KEPT[COARSE]),
+    ] = HOUR_SECONDS,
+) -> SeriesOut:
+    _everybodys(who)
+    step, points = await server.aside(server.store.series.since, seconds)
+    return SeriesOut(step, [figure_shown(point) for point in points])
+
+
+@get("/counts", summary="How many tasks are in which state", responses=documented(), opt={"role": Role.READ})
+async def counts(server: Server, who: Principal) -> CountsOut:
+    _everybodys(who)
+    found = await server.aside(server.store.counts)
+    return CountsOut([CountOut(each.lane, each.status.value, each.count, each.oldest, each.as_of) for each in found])
+
+
+def _everybodys(who: Principal) -> None:
+    if who.tenant_id is not None:
+        raise PermissionDeniedException("these figures are of all tenants: they need a key of no tenant")
+
+
+routes = Router("/api", route_handlers=[series, counts], tags=["figures"])

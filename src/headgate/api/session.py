@@ -1,0 +1,69 @@
+"""`/api/session`: sign in at the console with a key, see who one is, sign out."""
+
+from datetime import datetime
+
+import msgspec
+from litestar import Response, Router, delete, get, post
+
+from headgate.api.keys import RoleWord
+from headgate.api.principal import Principal, Role
+from headgate.api.problems import documented
+from headgate.api.server import Server
+from headgate.core.errors import Refused
+
+
+class SessionOut(msgspec.Struct, kw_only=True):
+    """Who asks. `open`: the server has no keys, and whoever sits at its machine may do everything."""
+
+    name: str
+    role: RoleWord
+    tenant_id: int | None
+    open: bool
+    expires_at: datetime | None = None
+
+
+@post(
+    "/",
+    summary="Sign in: change a key for a session",
+    responses=documented(409),
+    opt={"role": Role.READ},
+    description=(
+        "The request carries a key as any other does; the answer sets a cookie that a browser keeps to itself. It ends "
+        "by itself, with the key, and when somebody signs out. What is changed under it needs the header "
+        "`X-Headgate-Console` too, which no page of another site can send."
+    ),
+)
+async def sign_in(server: Server, who: Principal) -> Response[SessionOut]:
+    key = None if who.key_id is None else await server.keyring.get(who.key_id)
+    if key is None:
+        raise Refused("this server has no keys: there is nothing to sign in with")
+    session, cookie = await server.visits.begin(key, who.actor, who.session)
+    return Response(_shown(who, session.expires_at), status_code=201, headers={"Set-Cookie": cookie})
+
+
+@get("/", summary="Who asks", responses=documented(), opt={"role": Role.READ})
+async def who_asks(server: Server, who: Principal) -> SessionOut:
+    session = None if who.session is None else await server.visits.get(who.session)
+    return _shown(who, None if session is None else session.expires_at)
+
+
+@delete("/", summary="Sign out", responses=documented(), opt={"role": Role.READ})
+async def sign_out(server: Server, who: Principal) -> Response[None]:
+    if who.session is None:  # a key needs no session
+        return Response(None, status_code=204)
+    return Response(
+        None, status_code=204, headers={"Set-Cookie": await server.visits.end(who.session, who.actor)}
+    )  # fmt: skip
+
+
+def _shown(who: Principal, expires_at: datetime | None) -> SessionOut:
+    return SessionOut(
+        name=who.name,
+        role=who.role.word,  # type: ignore[arg-type]
+        tenant_id=who.tenant_id,
+        open=who.key_id is None,
+        expires_at=expires_at,
+    )
+
+
+routes = Router("/api/session", route_handlers=[sign_in, who_asks, sign_out], tags=["session"])

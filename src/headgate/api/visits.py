@@ -1,0 +1,87 @@
+"""Who is signed in at the console, as this process knows it: two seconds old at most."""
+
+import logging
+from collections.abc import Awaitable, Callable
+from http.cookies import CookieError, SimpleCookie
+from typing import Any
+
+from headgate.core.errors import HeadgateError
+from headgate.core.keys import SECRET_BYTES, Key, digest_of
+from headgate.outside import monotonic
+from headgate.settings import Settings
+from headgate.store.base import Store
+from headgate.store.sessions import Session
+
+# A browser keeps a cookie of this name only if it came from this very server, over TLS or on this machine.
+COOKIE = "__Host-headgate"
+FRESH_SECONDS = 2.0
+NOTE_SECONDS = 60.0
+MOST_KNOWN = 10_000
+log = logging.getLogger("headgate.api")
+Aside = Callable[..., Awaitable[Any]]
+
+
+class Visits:
+    """Begins, looks up and ends sessions, and notes once a minute which were used."""
+
+    def __init__(self, store: Store, settings: Settings, aside: Aside) -> None:
+        self._sessions = store.sessions
+        self._seconds = settings.session_seconds
+        self._idle = settings.session_idle_seconds
+        self._aside = aside
+        self._known: dict[str, tuple[Session | None, float]] = {}
+        self._noted: dict[str, float] = {}
+
+    async def begin(self, key: Key, actor: str, instead_of: str | None) -> tuple[Session, str]:
+        """A session, and the cookie that its visitor is to bring."""
+
+        def work() -> tuple[Session, str]:
+            return self._sessions.begin(key, self._seconds, actor=actor, instead_of=instead_of)
+
+        session, token = await self._aside(work)
+        self._known.pop(instead_of or "", None)
+        return session, cookie(token, self._seconds)
+
+    async def get(self, digest: str) -> Session | None:
+        """A session that is not over."""
+        now = monotonic()
+        session, until = self._known.get(digest, (None, -1e18))
+        if now < until:
+            return session
+        found: Session | None = await self._aside(self._sessions.get, digest, self._idle)
+        if len(self._known) >= MOST_KNOWN:
+            self._known.clear()
+            self._noted.clear()
+        self._known[digest] = found, monotonic() + FRESH_SECONDS
+        return found
+
+    async def note_use(self, session: Session) -> None:
+        """It was used; the store hears of it once a minute."""
+        now = monotonic()
+        if now < self._noted.get(session.digest, -1e18):
+            return
+        self._noted[session.digest] = now + NOTE_SECONDS
+        try:
+            await self._aside(self._sessions.note_use, session.digest)
+        except HeadgateError as error:
+            log.warning("the use of a session was not noted: %s", error)
+
+    async def end(self, digest: str, actor: str) -> str:
+        """Sign somebody out; the cookie that makes their browser forget."""
+        await self._aside(lambda: self._sessions.end(digest, actor=actor))
+        self._known.pop(digest, None)
+        return cookie("", 0)
+
+
+def cookie(token: str, seconds: float) -> str:
+    return f"{COOKIE}={token}; Path=/; Max-Age={int(seconds)}; Secure; HttpOnly; SameSite=Strict"
+
+
+def digest_in(header: bytes) -> str | None:
+    """The session that a Cookie header names; None if it names none as we write them."""
+    try:
+        said = SimpleCookie(header.decode("latin-1")).get(COOKIE)
+        token = b"" if said is None else bytes.fromhex(said.value)
+    except (CookieError, ValueError):
+        return None
+    return digest_of(token) if len(token) == SECRET_BYTES else None
