@@ -35,7 +35,7 @@ from headgate.simulation.bodies import ERRAND
 from headgate.simulation.plan import AGENTS, CHAOS_SECONDS, CLIENTS, DUTIES, WORKERS, Move, Plan, plan
 from headgate.store.base import Store
 from headgate.store.claims import ClaimRequest
-from headgate.store.reports import Filter
+from headgate.store.lists import Filter
 from headgate.store.sql import Answer, Db, Row, Statement
 from headgate.store.sqlite import Sqlite
 from headgate.store.tasks import Idempotency, Submitted

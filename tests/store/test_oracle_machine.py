@@ -43,7 +43,7 @@ from headgate.core.machine import (
 from headgate.core.states import HELD, OPEN, State
 from headgate.core.task import Execution, NewTask, Task
 from headgate.store import Store
-from headgate.store.reports import Filter
+from headgate.store.lists import Filter
 from tests.factories import START, TYPES, Clock, lose, put, record, running, settle, start, submit, worker
 from tests.store.driven import DATABASES, fresh
 

@@ -32,7 +32,7 @@ from headgate.events.bus import Told
 from headgate.packs.media.lanes import COOKIE, NAMES, lane_for
 from headgate.store.base import Store
 from headgate.store.feed import Cursor
-from headgate.store.reports import MOST_PER_PAGE, Filter
+from headgate.store.lists import MOST_PER_PAGE, Filter
 
 SYNC_SECONDS = 30.0
 FARTHEST = 10_000

@@ -148,7 +148,10 @@ def shown(task: Task, view: str | None = None, census: Census | None = None) -> 
 
 
 class TaskPage(msgspec.Struct):
-    """Tasks, newest first; `next_cursor` is null at the end."""
+    """Tasks, newest first; `next_cursor` is null at the end.
+
+    A page that has a cursor may have fewer tasks than were asked for, or none: it has looked at enough. Go on with it.
+    """
 
     items: list[TaskOut]
     next_cursor: int | None

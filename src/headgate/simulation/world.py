@@ -30,7 +30,7 @@ from headgate.simulation.process import Killed, Process, here
 from headgate.simulation.worker import LoopBeat, LoopWorker
 from headgate.store.base import Store
 from headgate.store.feed import Cursor
-from headgate.store.reports import Filter
+from headgate.store.lists import Filter
 from headgate.store.scratch import Open
 
 BEGIN = datetime(2030, 1, 1, tzinfo=UTC)

@@ -19,6 +19,7 @@ import headgate.store.executing as executing
 import headgate.store.feed as feed
 import headgate.store.history as history
 import headgate.store.keys as keys
+import headgate.store.lists as lists
 import headgate.store.partitions as partitions
 import headgate.store.reports as reports
 import headgate.store.rescue as rescue
@@ -61,10 +62,11 @@ from headgate.store.ground import Ground
 from headgate.store.group import Call, Group
 from headgate.store.line import Key
 from headgate.store.listeners import Listeners
+from headgate.store.lists import Filter, Page
 from headgate.store.memory import Memory
 from headgate.store.migrate import Migration, migrate, plan
 from headgate.store.news import Wakes
-from headgate.store.reports import Count, Filter, LogLine, Page, TypeStatistics
+from headgate.store.reports import Count, LogLine, TypeStatistics
 from headgate.store.room import take_again
 from headgate.store.rows import read, read_many
 from headgate.store.schedules import Schedules
@@ -287,8 +289,8 @@ class Store(Ground):
         return self.read(lambda db: read_many(db, list(ids), tenant_id))
 
     def find(self, wanted: Filter | None = None, *, cursor: int | None = None, limit: int = 50) -> Page:
-        """A page of tasks, live and in history, newest first."""
-        return self.read(lambda db: reports.find(db, wanted or Filter(), cursor, limit))
+        """A page of tasks, live and in history, newest first; it may have few, or none, and yet a `next_cursor`."""
+        return self.snapshot(lambda db: lists.find(db, self.fresh_catalog(db), wanted or Filter(), cursor, limit))
 
     def events(self, task_id: int, *, after: int = 0, limit: int = 200) -> list[Happening]:
         """What happened to a task, oldest first."""

@@ -9,7 +9,8 @@ from typing import NamedTuple
 from headgate.core.callbacks import Delivery, Kind
 from headgate.core.errors import Invalid
 from headgate.core.task import check_name
-from headgate.store.reports import EXACT_UP_TO, MOST_PER_PAGE
+from headgate.store.lists import MOST_PER_PAGE
+from headgate.store.reports import EXACT_UP_TO
 from headgate.store.sql import Db, Row, Statement, moment, moment_or_none
 
 MOST_ATTEMPTS_SHOWN = 100
