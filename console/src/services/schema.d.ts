@@ -954,7 +954,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List tasks, live and in history, newest first */
+        /**
+         * List tasks, live and in history, newest first
+         * @description An answer is quick whatever is asked for: where much is to be looked through it has fewer tasks than `limit`, or none, and a `next_cursor` all the same. It is the end where there is none.
+         */
         get: operations["ApiTasksListTasks"];
         put?: never;
         /**
@@ -1323,13 +1326,15 @@ export interface components {
     schemas: {
         /**
          * Action
-         * @description One action on many tasks: those named, or the first 200 that a filter finds. A dry run changes nothing.
+         * @description One action on many tasks: those named, or a page of what a filter finds. A dry run changes nothing.
          *
          *         `reason` goes with cancel, `remark` with resolve, `priority` with prioritize.
          */
         Action: {
             /** @enum {unknown} */
             action: "cancel" | "discard" | "pause" | "prioritize" | "resolve" | "resume" | "retry";
+            /** @default null */
+            cursor?: number | null;
             /** @default false */
             dry_run?: boolean;
             /** @default null */
@@ -1343,9 +1348,13 @@ export interface components {
             /** @default null */
             remark?: string | null;
         };
-        /** Actions */
+        /**
+         * Actions
+         * @description What became of them; with `next_cursor` the same filter finds more, though this page may have found none.
+         */
         Actions: {
             items: components["schemas"]["Done"][];
+            next_cursor: number | null;
         };
         /**
          * Answer
@@ -2474,6 +2483,8 @@ export interface components {
         /**
          * TaskPage
          * @description Tasks, newest first; `next_cursor` is null at the end.
+         *
+         *         A page that has a cursor may have fewer tasks than were asked for, or none: it has looked at enough. Go on with it.
          */
         TaskPage: {
             items: components["schemas"]["TaskOut"][];
@@ -4908,6 +4919,7 @@ export interface operations {
                 limit?: number;
                 mutex?: string;
                 parent_id?: number;
+                /** @description A part of the name, the type or the parameters, as they are written; A to Z in either case. */
                 q?: string;
                 /** @description In the words of the view. */
                 status?: string[];
