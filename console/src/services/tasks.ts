@@ -137,3 +137,9 @@ export async function actOnMany(ids: number[], verb: Verb, words: Words, dryRun:
   }
   return done;
 }
+
+/** How long a task ran, or has been running. */
+export function elapsed(task: Task, now: number): number | null {
+  if (task.status === "running" && task.started_at) return Math.max(0, (now - Date.parse(task.started_at)) / 1000);
+  return task.exec_time;
+}
