@@ -109,7 +109,18 @@ export const COLUMNS: Column[] = [
   { id: "correlation", width: 150, cell: (task) => task.correlation_id, text: (task) => said(task.correlation_id) },
 ];
 
-export const USUAL: ColumnId[] = ["id", "status", "type", "ext", "lane", "priority", "attempt", "created", "took", "error"];
+export const USUAL: ColumnId[] = [
+  "id",
+  "status",
+  "type",
+  "ext",
+  "lane",
+  "priority",
+  "attempt",
+  "created",
+  "took",
+  "error",
+];
 
 /** What a traceback ends with is what went wrong. */
 function lastLine(text: string): string {
