@@ -35,8 +35,10 @@ check: setup
 	@! grep -nE 'https?://|index-url|find-links|file:' $(LOCKS) || { echo 'a lock holds names and hashes only'; exit 1; }
 
 # Twenty thousand histories with crashes, on both cores; `make crash CRASH="--store postgresql://…"` for PostgreSQL.
+# And a family of ten thousand, whose workers are killed.
 crash: setup
 	$(BIN)/headgate simulate --seeds 20000 --processes 2 $(CRASH)
+	HEADGATE_STORY_CHILDREN=10000 $(BIN)/pytest -n0 tests/stories/test_families.py
 
 bench: setup
 	$(BIN)/python -m bench $(BENCH)

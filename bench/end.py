@@ -13,7 +13,7 @@ from typing import Any
 
 import psutil
 
-from bench import rescue
+from bench import forecast, rescue
 from bench.figure import Scale
 from bench.peers.driver import PAUSE
 from bench.percentile import percentile
@@ -151,6 +151,16 @@ OBSERVATIONS = [
             Row(f"rescue after kill -9, lease of {rescue.LEASE} s, p99, s", 1, {"sqlite": 10.0, "postgres": 10.0}),
         ),
         _rescue,
+    ),
+    Observation(
+        (
+            Row("forecast of a start, off by, p50, %", 1),
+            Row("forecast of a start, off by, p90, %", 1, {"sqlite": 25.0, "postgres": 25.0}),
+        ),
+        forecast.errors,
+    ),
+    Observation(
+        (Row("why and forecast, few waiting, ms", 1), Row("why and forecast, very many waiting, ms", 1)), forecast.cost
     ),
 ]
 

@@ -21,10 +21,11 @@ class Scale:
     probes: int = 200  # tasks on an idle system
     idle: float = 10.0  # seconds that a worker is left alone, and is then watched
     kills: int = 20
+    pages: int = 600  # tasks of a lane whose forecasts are watched
 
 
 FULL = Scale()
-QUICK = Scale(1, 2, 0.5, 4_000, 100_000, 10_000, 30_000, 2.0, 4_000, 20, 3.0, 4)
+QUICK = Scale(1, 2, 0.5, 4_000, 100_000, 10_000, 30_000, 2.0, 4_000, 20, 3.0, 4, 300)
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,13 +70,10 @@ def generated_types() -> str:
 
 def _openapi() -> dict[str, Any]:
     """The server's own description; what can go wrong is the same shape everywhere, and is said once per route."""
-    from headgate.api.app import create_app
+    from headgate.api.app import table
     from headgate.api.openapi import openapi_of
-    from headgate.settings import Settings
-    from headgate.store import open_store
 
-    with open_store("sqlite://") as store:
-        said = openapi_of(create_app(store, Settings()))
+    said = openapi_of(table())
     for methods in said["paths"].values():
         for operation in methods.values():
             answers = operation["responses"]

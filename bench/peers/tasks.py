@@ -21,6 +21,11 @@ async def probe(sent: float) -> None:
     started(sent)
 
 
+@app.task(lane="press")
+async def page(seconds: float) -> None:
+    await asyncio.sleep(seconds)
+
+
 @app.task
 async def hold() -> None:
     """Leave who started it when; end only the second time."""

@@ -6,7 +6,7 @@ import difflib
 import os
 import threading
 import weakref
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import fields, replace
@@ -15,18 +15,24 @@ from functools import partial, update_wrapper
 from typing import Any, Generic, ParamSpec, Protocol, TypeVar, overload
 
 from headgate.client import Call, Task, call_of
+from headgate.core.callbacks import Callback
 from headgate.core.errors import Invalid, Unavailable
+from headgate.core.family import CONTINUE
 from headgate.core.retry import RetryPolicy, never
 from headgate.core.task import DEFAULT_LANE, DEFAULT_PRIORITY, NewTask, TaskType
 from headgate.events.telemetry import submitting
+from headgate.outward.callback import stored
+from headgate.outward.sealing import Seals
 from headgate.registry import MEMORY_MEGABYTES, Arguments, Handler, Registry, isolation_of, name_of
 from headgate.settings import Settings, load
 from headgate.store import drivers, open_store
 from headgate.store.base import Store
 from headgate.store.joining import Joining, prepare
 from headgate.store.tasks import Submitted
+from headgate.timetable import Entry, Timetable
 
 P = ParamSpec("P")
+F = TypeVar("F", bound=Callable[..., Any])
 R = TypeVar("R")
 Answer = TypeVar("Answer")
 T = TypeVar("T")
@@ -69,6 +75,7 @@ class TaskFunction(Generic[P, Answer, R]):
         agent_id: str | None = None,
         parent_id: int | None = None,
         correlation_id: str | None = None,
+        on_child_failure: str | None = None,
     ) -> "TaskFunction[P, Answer, R]":
         """The same function, its tasks made with these options."""
         said = {key: value for key, value in locals().items() if key != "self" and value is not None}
@@ -106,10 +113,11 @@ class Headgate:
             settings = replace(settings, url=url)
         self.settings = settings
         self.registry = Registry()
+        self.timetable = Timetable(self.registry)
         self._opening = threading.RLock()
         self._store: Store | None = None
         self._ours = False  # whether we opened it, and are to close it
-        self._put = 0  # the registry's edition whose types the store knows
+        self._put = 0  # the edition of the program whose types and schedules the store knows
         self._callers: ThreadPoolExecutor | None = None
         _apps.add(self)
 
@@ -136,6 +144,8 @@ class Headgate:
         timeout_seconds: float = 1800.0,
         need_manual: bool = False,
         unknown_errors: str = "retry",
+        callback: Callback | None = None,
+        on_child_failure: str = CONTINUE,
         isolation: str | None = None,
         memory_megabytes: float = MEMORY_MEGABYTES,
     ) -> _Decorator: ...
@@ -143,6 +153,7 @@ class Headgate:
         """Make a function a type of task, under its own name unless `code` says otherwise.
 
         `mutex`, `rate_key` and `unique_key` may name the function's parameters: `subscription:{subscription_id}`.
+        `callback` says who is told how a task ended; its `sk` is sealed under HEADGATE_SECRET at once.
         """
         if not function:
             return partial(self._declare, **options)
@@ -159,15 +170,18 @@ class Headgate:
         rate_key: str | None = None,
         unique_key: str | None = None,
         uses: Sequence[str] = (),
+        callback: Callback | None = None,
         isolation: str | None = None,
         memory_megabytes: float = MEMORY_MEGABYTES,
         **of_type: Any,
     ) -> TaskFunction[..., Any, Any]:
         name = name_of(function)
         _check_options(of_type)
+        code = name if code is None else code
+        told = stored(callback or {}, code, Seals(self.settings.secrets))
         handler = Handler(
             function=function,
-            type=TaskType(name if code is None else code, uses=tuple(uses), **of_type),
+            type=TaskType(code, uses=tuple(uses), callback=told, **of_type),
             arguments=Arguments(function),
             isolation=isolation_of(function, isolation),
             memory_megabytes=memory_megabytes,
@@ -178,6 +192,34 @@ class Headgate:
         )
         self.registry.add(handler)
         return TaskFunction(self, handler, handler.wish)
+
+    def periodic(
+        self,
+        cron: str,
+        *,
+        timezone: str = "UTC",
+        arguments: Mapping[str, Any] | None = None,
+        code: str | None = None,
+        missed: str = "skip",
+        overlap: str = "allow",
+        log: str = "trans_log",
+    ) -> Callable[[F], F]:
+        """Run a task by the clock: above or below `@app.task`, or called with what `using` gives.
+
+        The schedule is online from the program's first start on, under `code` (the task's own unless it is said). What
+        a person edits or takes offline stays as they left it. `arguments` are those of every call.
+        """
+
+        def declare(function: F) -> F:
+            task = function if isinstance(function, TaskFunction) else None
+            handler, wish = (None, None) if task is None else (task.handler, task._wish)
+            entry = Entry(function, handler, wish, cron, timezone, arguments, code, log, missed, overlap)
+            if task is not None:
+                entry.schedule(self.registry)  # so that what is wrong is said here
+            self.timetable.add(entry)
+            return function
+
+        return declare
 
     # submitting
 
@@ -229,20 +271,27 @@ class Headgate:
 
     @property
     def store(self) -> Store:
-        """The store, opened at first use, with this program's types known to it."""
+        """The store, opened at first use, with this program's types and schedules known to it."""
         store = self._store
-        if store is None or self._put != self.registry.edition:
+        if store is None or self._put != self._edition:
             with self._opening:
                 store = self._opened()
-                self._put_types(store)
+                self._register(store)
         return store
 
-    def _put_types(self, store: Store) -> None:
-        edition = self.registry.edition
+    @property
+    def _edition(self) -> int:
+        return self.registry.edition + self.timetable.edition
+
+    def _register(self, store: Store) -> None:
+        edition = self._edition
+        schedules = self.timetable.schedules()
         known = store.types() if edition else {}
         for handler in self.registry:
             if known.get(handler.code) != handler.type:
                 store.put_type(handler.type)
+        if schedules:
+            store.schedules.register(schedules)
         self._put = edition
 
     def _opened(self) -> Store:
@@ -318,7 +367,9 @@ def _wish(call: Call[Any]) -> NewTask:
     return call.new
 
 
-_OF_TASK = ("code", "priority", "mutex", "rate_key", "unique_key", "uses", "isolation", "memory_megabytes")
+_OF_TASK = (
+    "code", "priority", "mutex", "rate_key", "unique_key", "uses", "callback", "isolation", "memory_megabytes",
+)  # fmt: skip
 _OF_TYPE = tuple(field.name for field in fields(TaskType) if field.name not in ("code", "uses", "callback"))
 
 

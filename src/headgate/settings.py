@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 
+from headgate.core.compensation import Figures
 from headgate.core.errors import Invalid
 from headgate.core.keys import SHORTEST_SERVER_SECRET
 
@@ -27,7 +28,9 @@ class Settings:
     host: str = "127.0.0.1"
     port: int = 8000
     hosts: str = ""  # names, besides this machine's own, that an open server may be asked under
-    secret: str = field(default="", repr=False)
+    secret: str = field(default="", repr=False)  # or several, newest first, with commas between
+    callback_allow: str = ""  # networks that requests may go to besides public addresses
+    callback_concurrency: int = 10  # requests at once to one receiver, from each process
     session_seconds: float = 7 * 86400.0  # how long somebody stays signed in at the console at most
     session_idle_seconds: float = 8 * 3600.0  # and without doing anything there
     lease_seconds: float = 30.0
@@ -40,6 +43,13 @@ class Settings:
     retention_failed_days: float = 30.0
     retention_hour: int = 2
     timezone: str = "UTC"
+    compensation_base: float = 10.0
+    compensation_step: float = 10.0
+    compensation_max: float = 300.0
+    compensation_threshold: float = 30.0
+    compensation_start_interval: float = 5.0
+    compensation_status_seconds: float = 60.0
+    compensation_max_skips: int = 6
 
     def __post_init__(self) -> None:
         for setting in fields(self):
@@ -55,16 +65,29 @@ class Settings:
                 raise Invalid(f"{name} is at least 0")
         if not 0 <= self.port < 65536:
             raise Invalid("port is between 0 and 65535")
+        if not self.callback_concurrency > 0:
+            raise Invalid("callback_concurrency is above 0")
         if not self.host:
             raise Invalid("host is an address or a name")
-        if self.secret and len(self.secret) < SHORTEST_SERVER_SECRET:
-            raise Invalid(f"secret has at least {SHORTEST_SERVER_SECRET} characters")
+        if any(len(secret) < SHORTEST_SERVER_SECRET for secret in self.secrets):
+            raise Invalid(f"secret has at least {SHORTEST_SERVER_SECRET} characters; several have commas between them")
         if not 0 <= self.retention_hour < 24:
             raise Invalid("retention_hour is between 0 and 23")
+        self.compensation  # noqa: B018 whoever makes it checks it
         try:
             ZoneInfo(self.timezone)
         except (ZoneInfoNotFoundError, ValueError, OSError):
             raise Invalid(f"timezone: there is no {self.timezone!r}") from None
+
+    @property
+    def compensation(self) -> Figures:
+        """What is set about start compensation."""
+        return Figures(**{figure.name: getattr(self, f"compensation_{figure.name}") for figure in fields(Figures)})
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The server's secrets: what is new is sealed and signed with the first, what is old is still understood."""
+        return tuple(filter(None, (secret.strip() for secret in self.secret.split(","))))
 
 
 NAMES = tuple(setting.name for setting in fields(Settings))

@@ -15,6 +15,7 @@ from headgate.core.errors import Invalid
 from headgate.core.machine import Raised
 from headgate.core.states import State
 from headgate.core.task import Execution
+from headgate.duties.periodic import fire_due
 from headgate.outside import utc_now
 from headgate.service import inline
 from headgate.store import open_store
@@ -89,7 +90,8 @@ class Box:
         """Run everything that is due, one after the other, children and all; what ran, in its order.
 
         `through` lets that many seconds go by meanwhile, from one start time to the next, so that delayed tasks and
-        retries run at their time too. Handlers run here, one at a time: one that waits for another task waits in vain.
+        retries run at their time too, and schedules fire. Handlers run here, one at a time: one that waits for another
+        task waits in vain.
         """
         if through < 0:
             raise Invalid("time goes forward")
@@ -119,15 +121,16 @@ class Box:
             self.now = moment
 
     def _next(self) -> Execution | None:
+        fire_due(self.store)
         self.store.bring_due()
         codes = frozenset(handler.code for handler in self._app.registry)
         claimed = self.store.claim(ClaimRequest(self._worker_id, 1, types=codes))
         return claimed.executions[0] if claimed.executions else None
 
     def _next_moment(self) -> datetime | None:
-        """When something may run that cannot now: a start time, or a token of a rate limit."""
-        ahead = self.store.next_due()
-        moments = [] if ahead is None else [self.now + timedelta(seconds=ahead)]
+        """When something may run that cannot now: a start time, a tick, or a token of a rate limit."""
+        aheads = (self.store.next_due(), self.store.schedules.next_due())
+        moments = [self.now + timedelta(seconds=ahead) for ahead in aheads if ahead is not None]
         for task in self.store.find(Filter(status=(State.QUEUED,)), limit=200).items:
             shut = [gate for gate in self.store.why(task.id) if not gate.open]
             moments += [gate.until + A_LITTLE_LATER for gate in shut if gate.until is not None]

@@ -3,16 +3,15 @@
 from collections.abc import Iterator
 
 import pytest
-from litestar import Litestar
 from litestar.testing import TestClient
 
-from headgate.api.app import create_app
+from headgate.api.app import App, create_app
 from headgate.settings import Settings
 from headgate.store import Store, open_store
 from tests.factories import TYPES
 
 HERE = "http://127.0.0.1"
-Client = TestClient[Litestar]
+Client = TestClient[App]
 
 
 @pytest.fixture
@@ -25,7 +24,12 @@ def store(url: str) -> Iterator[Store]:
 
 
 @pytest.fixture
-def client(store: Store, url: str) -> Iterator[Client]:
+def app(store: Store, url: str) -> App:
+    return create_app(store, Settings(url=url))
+
+
+@pytest.fixture
+def client(app: App) -> Iterator[Client]:
     """Somebody at this machine, who may do everything."""
-    with TestClient(create_app(store, Settings(url=url)), base_url=HERE) as opened:
+    with TestClient(app, base_url=HERE) as opened:
         yield opened

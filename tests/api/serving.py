@@ -39,9 +39,9 @@ class Uvicorn(uvicorn.Server):
         self._loop.call_soon_threadsafe(self._stopping.set)
 
 
-async def serve(url: str) -> None:
+async def serve(url: str, told: str = "{}") -> None:
     """The API and the light duties over a store; the port is the first line that is printed."""
-    settings = Settings(url=url, reap_seconds=0.2)
+    settings = Settings(**{"url": url, "reap_seconds": 0.2} | json.loads(told))
     with open_store(url) as store:
         store.migrate()
         listening = socket.create_server(("127.0.0.1", 0), backlog=2048)
@@ -51,7 +51,7 @@ async def serve(url: str) -> None:
         for duty in duties:
             duty.start()
         print(listening.getsockname()[1], flush=True)
-        await Uvicorn(config, app.state.server.stopping).serve([listening])
+        await Uvicorn(config, app.server.stopping).serve([listening])
         for duty in duties:
             await duty.stop()
 
@@ -96,11 +96,10 @@ class Served:
 
 
 @contextmanager
-def serving(url: str) -> Iterator[Served]:
+def serving(url: str, **settings: Any) -> Iterator[Served]:
     """A server over the store at `url`, for a while."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.api.serving", url], cwd=ROOT, stdout=subprocess.PIPE, text=True
-    )
+    command = [sys.executable, "-m", "tests.api.serving", url, json.dumps(settings)]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
         port = int(process.stdout.readline())
@@ -111,4 +110,4 @@ def serving(url: str) -> Iterator[Served]:
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(sys.argv[1]))
+    asyncio.run(serve(*sys.argv[1:]))

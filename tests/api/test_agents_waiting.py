@@ -32,7 +32,7 @@ def app(store, monkeypatch):
 def office(app):
     """Agents that wait at one server, each in a thread of its own."""
     with TestClient(app, base_url=HERE) as http, ThreadPoolExecutor(32) as pool:
-        office = Office(app.state.server, http, pool)
+        office = Office(app.server, http, pool)
         yield office
         office.stop()
 

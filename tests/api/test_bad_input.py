@@ -124,6 +124,8 @@ def test_json_may_say_its_charset(client):
         ("limit=ten", "limit"),
         ("limit=1&limit=2", "twice"),
         ("cursor=0", "cursor"),
+        ("cursor=null", "cursor"),
+        ("view=NULL", "view"),
         ("created_after=2026-01-01T00:00:00", "time zone"),
         ("created_after=yesterday", "created_after"),
         ("lane=" + "x" * 256, "lane"),

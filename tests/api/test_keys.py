@@ -77,10 +77,10 @@ def test_from_the_first_key_on_nobody_comes_in_without_one(client):
     assert client.get("/api/tasks", headers=bearer(key)).status_code == 200
 
 
-def test_a_server_stays_shut_when_its_last_key_has_ended(client, admin, store):
+def test_a_server_stays_shut_when_its_last_key_has_ended(app, client, admin, store):
     """Spec: B11"""
     store.revoke_key(1)
-    client.app.state.server.keyring.forget()
+    app.server.keyring.forget()
     assert client.get("/api/tasks").status_code == 401
     assert client.get("/api/tasks", headers=bearer(admin)).status_code == 401
 
@@ -110,13 +110,13 @@ def test_nobody_learns_without_a_key_what_routes_there_are(client, admin):
     assert client.get("/api/nothing", headers=bearer(admin)).status_code == 404
 
 
-def test_a_key_that_has_expired_is_refused(client, admin, url):
+def test_a_key_that_has_expired_is_refused(app, client, admin, url):
     """Spec: B11"""
     soon = (utc_now() + timedelta(hours=1)).isoformat()
     key = make(client, admin, expires_at=soon)
     assert client.get("/api/tasks", headers=bearer(key["key"])).status_code == 200
     sql(url, f"UPDATE api_key SET expires_at = created_at WHERE id = {key['id']}")
-    client.app.state.server.keyring.forget()
+    app.server.keyring.forget()
     assert client.get("/api/tasks", headers=bearer(key["key"])).status_code == 401
 
 

@@ -20,6 +20,7 @@ def test_a_lane_shows_what_runs_what_is_queued_and_what_waits(client, store):
     store.take_sample()
     found = lane(client, "x")
     assert found.pop("as_of").endswith("Z")
+    assert found.pop("drained")["in_seconds"] is None  # nothing of the kind has finished yet
     assert found == {
         "name": "x", "capacity": None, "running": 1, "queued": 1, "queued_exact": True, "blocked": 1, "later": 1,
         "paused": False,

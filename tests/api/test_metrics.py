@@ -5,12 +5,14 @@ from litestar.testing import TestClient
 from prometheus_client.parser import text_string_to_metric_families
 
 from headgate.api.app import create_app
+from headgate.core.callbacks import Attempt, Delivery, Kind
 from headgate.core.machine import Raised, Returned
 from headgate.core.task import NewTask
 from headgate.settings import Settings
 from headgate.store import open_store
 from headgate.store.claims import ClaimRequest, Outcome
-from tests.factories import running, settle, submit
+from headgate.store.deliveries import Outcome as Delivered
+from tests.factories import running, settle, sql, submit
 
 
 def scraped(client):
@@ -52,6 +54,32 @@ def test_what_other_processes_do_is_counted_by_type_and_outcome(client, store, e
     assert found["tasks_events_published_total", ("eventType", "submitted")] == 4
     assert found["tasks_state_db_updates_total", ("operation", "create")] == 4
     assert found["tasks_state_db_updates_total", ("operation", "updateStatus")] == 6
+
+
+def test_callbacks_are_counted_by_what_became_of_them(client, store, elsewhere, url):
+    """Spec: D11, B6"""
+    before = scraped(client)
+    assert before["headgate_callbacks", ("status", "pending")] == 0
+    assert before["headgate_callbacks_oldest_seconds",] == 0
+    for _ in range(4):
+        settle(elsewhere, running(elsewhere, "called-back"), Returned())
+    ends = [
+        (Attempt(200, 0.25), Delivery.DELIVERED), (Attempt(410, 0.5), Delivery.UNDELIVERABLE),
+        (Attempt(None, 15.0, "away"), Delivery.PENDING),
+    ]  # fmt: skip
+    leased = elsewhere.deliveries.lease([("called-back", Kind.SUCCESS, 3)], 60.0)
+    elsewhere.deliveries.record(
+        [Delivered(each, "x", attempt, status) for each, (attempt, status) in zip(leased, ends, strict=True)]
+    )
+    back = "at - 60000000" if store.dialect == "sqlite" else "at - interval '60 s'"
+    sql(url, f"UPDATE callback_attempt SET at = {back}")  # they are counted when they have settled
+    found = scraped(client)
+    assert found["headgate_callbacks", ("status", "pending")] == 2
+    assert found["headgate_callbacks", ("status", "undeliverable")] == 1
+    assert 0 < found["headgate_callbacks_oldest_seconds",] < 3600
+    outcomes = {key[1]: value for key, value in found.items() if key[0] == "headgate_callback_attempt_seconds_sum"}
+    assert outcomes == {("outcome", "delivered"): 0.25, ("outcome", "refused"): 0.5, ("outcome", "unanswered"): 15.0}
+    assert scraped(client)["headgate_callback_attempt_seconds_count", ("outcome", "delivered")] == 1
 
 
 def test_what_was_counted_once_is_not_counted_again(client, elsewhere):

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from litestar.testing import TestClient
@@ -169,7 +168,7 @@ def test_who_signed_out_no_longer_hears_what_happens(store, url, key):
 
     async def story() -> None:
         app = create_app(store, Settings(url=url))
-        server: Any = app.state.server
+        server = app.server
         session, cookie = await server.visits.begin(store.key(1), "ann", None)
         headers = {b"cookie": cookie.partition(";")[0].encode(), b"host": HOST.encode()}
         who = await Gatekeeper(app, server)._visitor({"method": "GET", "path": "/api/events"}, headers, set())

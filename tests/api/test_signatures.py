@@ -4,14 +4,13 @@ import hashlib
 import hmac
 import json
 import time
-from collections.abc import Iterator
 from uuid import uuid4
 
 import pytest
 from litestar.testing import TestClient
 
-from headgate.api.app import create_app
-from headgate.api.signature import SignedRequest, sign
+from headgate.api.app import App, create_app
+from headgate.core.signing import SignedRequest, sign
 from headgate.settings import Settings
 from headgate.store import Store, open_store
 from tests.api.conftest import HERE, Client
@@ -45,9 +44,8 @@ class Signer:
 
 
 @pytest.fixture
-def client(store: Store, url: str) -> Iterator[Client]:
-    with TestClient(create_app(store, Settings(url=url, secret=SECRET)), base_url=HERE) as opened:
-        yield opened
+def app(store: Store, url: str) -> App:
+    return create_app(store, Settings(url=url, secret=SECRET))
 
 
 @pytest.fixture
@@ -157,10 +155,10 @@ def test_a_nonce_is_long_enough_to_be_no_other(client, signer, nonce):
     assert post(client, signer.header("POST", "/api/tasks", body=BODY, nonce=nonce)) == 401
 
 
-def test_a_revoked_key_signs_nothing_any_more(client, signer, store):
+def test_a_revoked_key_signs_nothing_any_more(app, client, signer, store):
     """Spec: B11"""
     store.revoke_key(1)
-    client.app.state.server.keyring.forget()
+    app.server.keyring.forget()
     assert post(client, signer.header("POST", "/api/tasks", body=BODY)) == 401
 
 
@@ -168,6 +166,13 @@ def test_another_servers_secret_makes_other_secret_keys(store, url, signer):
     """Spec: B11"""
     with TestClient(create_app(store, Settings(url=url, secret=SECRET + "!")), base_url=HERE) as other:
         assert post(other, signer.header("POST", "/api/tasks", body=BODY)) == 401
+
+
+def test_secret_keys_outlive_a_change_of_the_servers_secret_while_it_knows_both(store, url, signer):
+    """Spec: B11"""
+    both = Settings(url=url, secret=f"a newer secret of the server, {SECRET}")
+    with TestClient(create_app(store, both), base_url=HERE) as other:
+        assert post(other, signer.header("POST", "/api/tasks", body=BODY)) == 201
 
 
 def test_without_a_secret_of_its_own_a_server_says_that_signatures_are_off(store, url, signer):

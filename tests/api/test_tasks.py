@@ -42,7 +42,7 @@ def test_a_task_has_bs_names_and_what_was_asked_for(client):
     asked = {
         "ext": {"to": ["a", 1, None]}, "creator": 7, "name": "first", "lane": "x", "category": "c", "priority": 2,
         "mutex": "m", "rate_key": "r", "agent_id": "a1", "unique_key": "u", "max_error_count": 3,
-        "timeout_seconds": 9.5, "correlation_id": "k",
+        "timeout_seconds": 9.5, "correlation_id": "k", "on_child_failure": "cancel",
     }  # fmt: skip
     task = made(client, **asked)
     assert task.keys() >= B1 | MORE

@@ -10,7 +10,7 @@ import pytest
 from litestar.routes import HTTPRoute
 from litestar.testing import TestClient
 
-from headgate.api.app import create_app
+from headgate.api.app import create_app, table
 from headgate.api.gatekeeper import ALWAYS_OPEN
 from headgate.core.keys import Role
 from headgate.core.states import State
@@ -21,6 +21,7 @@ from headgate.store import Store, open_store
 from headgate.store.claims import ClaimRequest
 from tests.api.conftest import HERE, Client
 from tests.factories import PLAIN, TYPES, sql
+from tests.schedules import new
 
 MINE, THEIRS = 1, 2
 ABSENT = 10**9
@@ -37,11 +38,8 @@ class Route(NamedTuple):
 
 def routes() -> list[Route]:
     """What the API answers to."""
-    with open_store("sqlite://") as store:
-        store.migrate()
-        app = create_app(store, Settings())
     found = []
-    for route in app.routes:
+    for route in table().routes:
         if isinstance(route, HTTPRoute):
             for method in sorted(route.methods - {"OPTIONS", "HEAD"}):
                 opt = route.route_handler_map[method][0].opt
@@ -52,6 +50,7 @@ def routes() -> list[Route]:
 ROUTES = routes()
 GUARDED = [route for route in ROUTES if route.path not in ALWAYS_OPEN]
 OF_A_TASK = [route for route in GUARDED if re.search(r"/(tasks|requests)/\{\w*id\}|\{task_id\}", route.path)]
+OF_A_SCHEDULE = [route for route in GUARDED if "{periodic_id}" in route.path]
 # What a route needs to get as far as looking for its task.
 BODIES: dict[str, Any] = {
     "resolve": {"remark": "done"},
@@ -117,7 +116,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def family(store: Store, url: str) -> Iterator[House]:
-    """On each database in turn, with a task of each tenant that tells a secret of theirs."""
+    """On each database in turn, with a task and a schedule of each tenant that tell a secret of theirs."""
     for tenant in (MINE, THEIRS):
         secret = CANARY if tenant == THEIRS else "mine"
         store.submit(
@@ -126,6 +125,7 @@ def family(store: Store, url: str) -> Iterator[House]:
                 mutex="shared", unique_key="same", correlation_id=secret,
             )
         )  # fmt: skip
+        store.schedules.add(new("0 0 1 1 *", tenant_id=tenant, category=secret, ext=json.dumps({"secret": secret})))
     with TestClient(create_app(store, Settings(url=url)), base_url=HERE) as client:
         yield House(client, store)
 
@@ -135,6 +135,7 @@ def test_every_route_says_which_role_it_needs():
     assert [named(route) for route in GUARDED if not isinstance(route.role, Role)] == []
     assert len(GUARDED) > 30
     assert len(OF_A_TASK) > 15
+    assert len(OF_A_SCHEDULE) == 8
 
 
 @pytest.mark.parametrize("who", ["nobody", "revoked", "expired"])
@@ -172,6 +173,21 @@ def test_another_tenants_task_is_as_absent_as_one_that_never_was(family, route):
     told, never = (answer.text.replace(answer.json()["request_id"], "") for answer in (foreign, absent))
     assert told.replace("task 2", f"task {ABSENT}").replace("request 2", f"request {ABSENT}") == never
     assert (family.store.get(2), family.store.events(2)) == before
+
+
+@pytest.mark.parametrize("route", OF_A_SCHEDULE, ids=named)
+def test_another_tenants_schedule_is_as_absent_as_one_that_never_was(family, route):
+    """Spec: B11, B9"""
+    body = {"type": "plain", "cron_expressions": "* * * * *"} if route.method == "PUT" else None
+    before = family.store.schedules.get(2)
+    foreign, absent = (
+        family.ask(route.method, filled(route.path, number), f"admin {MINE}", body) for number in (2, ABSENT)
+    )
+    assert foreign.status_code == absent.status_code == 404
+    told, never = (answer.text.replace(answer.json()["request_id"], "") for answer in (foreign, absent))
+    assert told.replace("task 2", f"task {ABSENT}") == never
+    assert family.store.schedules.get(2) == before
+    assert family.ask(route.method, filled(route.path, 1), f"admin {MINE}", body).status_code in (200, 204)
 
 
 @pytest.mark.parametrize("route", [r for r in GUARDED if r.method == "GET" and "events" not in r.path], ids=named)

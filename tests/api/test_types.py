@@ -1,11 +1,20 @@
 """Task types over HTTP: B's words, edited by a person, without their secrets."""
 
-import pytest
+import copy
+from typing import Any
 
+import pytest
+from litestar.testing import TestClient
+
+from headgate.api.app import create_app
+from headgate.core.errors import Invalid
 from headgate.core.task import TaskType
+from headgate.outward.sealing import Seals
+from headgate.settings import Settings
+from tests.api.conftest import HERE
 from tests.factories import sql
 
-WHOLE = {
+WHOLE: dict[str, Any] = {
     "name": "Send a letter",
     "category": "mail",
     "lane": "post",
@@ -22,6 +31,7 @@ WHOLE = {
         "timeout": 90.0,
         "need_manual": True,
         "unknown_errors": "fail",
+        "on_child_failure": "cancel",
         "callback": {
             "success": {"url": "https://example.org/done", "method": "PUT"},
             "error": {"url": "https://example.org/failed", "method": "POST"},
@@ -29,11 +39,21 @@ WHOLE = {
         },
     },
 }
+SECRET = "what the server keeps to itself"  # noqa: S105
+
+
+@pytest.fixture
+def client(store, url):
+    """A server that has something to seal with."""
+    with TestClient(create_app(store, Settings(url=url, secret=SECRET)), base_url=HERE) as opened:
+        yield opened
 
 
 def test_a_type_is_put_shown_listed_and_removed(client, store):
     """Spec: B5, B6"""
-    put = client.put("/api/task-types/letter", json=WHOLE)
+    asked = copy.deepcopy(WHOLE)
+    asked["config"]["callback"]["security"]["sk"] = "s" * 24
+    put = client.put("/api/task-types/letter", json=asked)
     assert (put.status_code, put.json()) == (200, {"code": "letter", **WHOLE})
     assert client.get("/api/task-types/letter").json() == put.json()
     listed = client.get("/api/task-types").json()["items"]
@@ -65,26 +85,47 @@ def test_no_program_overwrites_what_was_edited(client, store):
     assert client.get("/api/task-types/plain").json()["name"] == "edited"
 
 
-def test_a_secret_is_kept_and_never_shown(client, store, url):
+def with_security(client, **security):
+    config = {"callback": {"success": {"url": "https://example.org"}, "security": security}}
+    return client.put("/api/task-types/letter", json={"config": config})
+
+
+def test_a_secret_is_kept_sealed_and_never_shown(client, store, url):
     """Spec: B6"""
-    secret = "-".join(("canary", "4711"))
-    config = {"callback": {"security": {"type": "aksk", "ak": "us", "sk": secret}}}
+    secret = "-".join(["canary"] * 4)
     answers = [
-        client.put("/api/task-types/letter", json={"config": config}),
+        with_security(client, type="aksk", ak="us", sk=secret),
         client.get("/api/task-types/letter"),
         client.get("/api/task-types"),
-        client.put("/api/task-types/letter", json={"config": {"callback": {"security": {"type": "aksk", "ak": "us"}}}}),
+        with_security(client, type="aksk", ak="us"),
     ]
-    assert all(answer.status_code == 200 and secret not in answer.text for answer in answers)
-    assert store.types()["letter"].callback["security"]["sk"] == secret
-    assert secret not in str(sql(url, "SELECT * FROM task_event"))
+    assert all(answer.status_code == 200 and "canary" not in answer.text for answer in answers)
+    sealed = store.types()["letter"].callback["security"]["sk"]
+    assert Seals([SECRET]).open(sealed, "type letter") == secret
+    assert "canary" not in repr([sql(url, f"SELECT * FROM {table}") for table in ("task_metadata", "task_event")])
 
 
 def test_another_key_does_not_inherit_the_secret(client, store):
     """Spec: B6"""
-    for security in ({"type": "aksk", "ak": "us", "sk": "old"}, {"type": "aksk", "ak": "them"}):
-        client.put("/api/task-types/letter", json={"config": {"callback": {"security": security}}})
-    assert "sk" not in store.types()["letter"].callback["security"]
+    assert with_security(client, type="aksk", ak="us", sk="s" * 24).status_code == 200
+    answer = with_security(client, type="aksk", ak="them")
+    assert (answer.status_code, "security.sk" in answer.json()["detail"]) == (422, True)
+    assert store.types()["letter"].callback["security"]["ak"] == "us"
+
+
+def test_without_a_secret_of_its_own_a_server_stores_none(store, url):
+    """Spec: B6"""
+    with TestClient(create_app(store, Settings(url=url)), base_url=HERE) as bare:
+        answer = with_security(bare, type="aksk", ak="us", sk="s" * 24)
+        assert (answer.status_code, "HEADGATE_SECRET" in answer.json()["detail"]) == (422, True)
+        assert with_security(bare, type="none").status_code == 200
+
+
+def test_no_open_secret_gets_into_the_store_by_any_way(store):
+    """Spec: B6"""
+    open_one = {"security": {"type": "aksk", "ak": "us", "sk": "s" * 24}}
+    with pytest.raises(Invalid, match="sealed"):
+        store.put_type(TaskType("letter", callback=open_one))
 
 
 @pytest.mark.parametrize(
@@ -102,7 +143,13 @@ def test_another_key_does_not_inherit_the_secret(client, store):
         ({"unknown_errors": "ignore"}, "unknown_errors"),
         ({"callback": {"success": {"url": "ftp://example.org"}}}, "url"),
         ({"callback": {"success": {"url": "https://example.org", "method": "GET"}}}, "method"),
+        ({"callback": {"success": {"url": "http://127.1/"}}}, "four decimal numbers"),
+        ({"callback": {"success": {"url": "https://user@example.org/"}}}, "user name"),
+        ({"callback": {"error": {"url": "http://169.254.169.254/latest"}}}, "HEADGATE_CALLBACK_ALLOW"),
         ({"callback": {"security": {"type": "magic"}}}, "type"),
+        ({"callback": {"security": {"type": "aksk", "ak": "us"}}}, "security.sk"),
+        ({"callback": {"security": {"type": "aksk", "ak": "us", "sk": "short"}}}, "sk"),
+        ({"callback": {"security": {"type": "aksk", "ak": "a b", "sk": "s" * 24}}}, "ak"),
         ({"sk": "x"}, "sk"),
     ],
 )

@@ -47,9 +47,28 @@ def count(page: int) -> int:
     return page
 
 
+@app.task(callback={"success": {"url": "https://example.org", "method": "PUT"}, "security": {"type": "none"}})
+def told() -> None: ...
+
+
 @app.task(retry=headgate.sequence([10, 60], retries=5), isolation="process")
 def later(page: int = 1) -> dict[str, int] | headgate.Snooze:
     return headgate.Snooze(60) if page else {"page": page}
+
+
+@app.periodic("*/5 * * * *", timezone="Asia/Shanghai", arguments={"page": 1})
+@app.task
+async def above(page: int) -> Report:
+    return Report(page)
+
+
+@app.task(lane="wide")
+@app.periodic("0 3 * * *", missed="once", overlap="queue", log="trigger_log", code="nightly")
+def below(page: int = 1) -> int:
+    return page
+
+
+nightly = app.periodic("0 4 * * *", code="another")(count.using(priority=9))
 
 
 async def right(connection: sqlite3.Connection) -> None:
@@ -68,6 +87,10 @@ async def right(connection: sqlite3.Connection) -> None:
     assert_type(await app.submit_in_async(connection, scan.call(3)), headgate.Task[Report])
     assert_type(await app.submit_many([count.call(1), count.call(2)]), list[headgate.Task[int]])
     later.submit_sync()
+    assert_type(await above.submit(3), headgate.Task[Report])
+    assert_type(await above(3), Report)
+    assert_type(below.submit_sync(3), headgate.Task[int])
+    assert_type(nightly.submit_sync(3), headgate.Task[int])
     try:
         ended.result
     except headgate.TaskFailed as error:
@@ -77,6 +100,10 @@ async def right(connection: sqlite3.Connection) -> None:
 async def wrong() -> None:
     await scan.submit("three")  # error: arg-type
     await scan.submit()  # error: call-arg
+    await above.submit("three")  # error: arg-type
+    below.submit_sync("three")  # error: arg-type
+    app.periodic()  # error: call-arg
+    app.periodic("* * * * *", zone="UTC")  # error: call-arg
     await scan.submit(3, word=["a"])  # error: call-arg
     await scan.submit(3, words=[4])  # error: list-item
     await scan.submit(3, priority=2)  # error: call-arg
@@ -106,6 +133,14 @@ def odd() -> None: ...
 
 @app.task(mutex=3)  # error: call-overload untyped-decorator
 def locked() -> None: ...
+
+
+@app.task(callback={"success": {"method": "POST"}})  # error: call-overload untyped-decorator
+def nowhere() -> None: ...
+
+
+@app.task(callback={"failure": {"url": "https://example.org"}})  # error: call-overload untyped-decorator
+def misnamed() -> None: ...
 
 
 asyncio.run(wrong())

@@ -5,10 +5,10 @@ import re
 import pytest
 
 from headgate.cli.output import FIELDS
-from headgate.core.machine import Raised
+from headgate.core.machine import Raised, Returned
 from headgate.core.states import State
 from headgate.core.task import NewTask
-from tests.factories import put, running, settle, submit, worker
+from tests.factories import put, running, settle, start, submit, worker
 
 B1 = (
     "id", "tenant_id", "type", "creator", "start_time", "status", "executing_deadline", "exec_id", "error_count",
@@ -50,6 +50,33 @@ def test_children_are_listed_by_their_parent(here, run):
     parent = running(here)
     child = here.submit(NewTask("plain", parent_id=parent.id)).id
     assert [task["id"] for task in run("list", "--parent", parent.id, "--json").lines] == [child]
+
+
+def test_a_parent_is_shown_with_how_far_its_children_are(anywhere, run):
+    """Spec: D7"""
+    parent = running(anywhere)
+    for _ in range(3):
+        anywhere.submit(NewTask("plain", parent_id=parent.id))
+    settle(anywhere, parent, Returned())
+    for event in (Returned(), Raised("no")):
+        settle(anywhere, start(anywhere)[0], event)
+    told = run("show", parent.id, "--json").json
+    assert told["progress"] == {"done": 2, "total": 3, "failed": 1}
+    assert told["children"] == {
+        "succeeded": 1, "failed": 1, "open": 1, "exact": True, "states": {"succeeded": 1, "failed": 1, "queued": 1},
+    }  # fmt: skip
+    shown = [line.split(maxsplit=1) for line in run("show", parent.id).out.splitlines()]
+    assert ["progress", "2 of 3  1 failed"] in shown
+    assert ["children", "1 failed, 1 queued, 1 succeeded"] in shown
+
+
+def test_a_parent_that_gave_up_is_shown_so(here, run):
+    """Spec: D7"""
+    parent = running(here)
+    here.submit(NewTask("plain", parent_id=parent.id))
+    start(here)
+    settle(here, parent, Raised("no"))
+    assert ["gave_up", "yes"] in [line.split() for line in run("show", parent.id).out.splitlines()]
 
 
 def test_the_cursor_leads_through_all_pages(here, run):
@@ -141,10 +168,38 @@ def test_why_says_when_it_starts_where_time_is_all_it_waits_for(here, run):
     worker(here)
     lines = run("why", submit(here, delay_seconds=72000).id).out.splitlines()
     assert re.fullmatch(r"time    shut  its start_time is ahead: .*Z, in 20 h", lines[1])
-    assert lines[-1] == "starts  soon  in about 20 h"
+    assert lines[-1] == "starts  in about 20 h (its start_time is ahead)"
     assert run("why", submit(here).id).out.splitlines()[-1].startswith("starts  now")
-    told = run("why", 1, "--json").json["gates"]
-    assert RFC_3339_UTC.fullmatch(told[1]["until"])
+    told = run("why", 1, "--json").json
+    assert RFC_3339_UTC.fullmatch(told["gates"][1]["until"])
+    assert told["forecast"]["at"] == told["gates"][1]["until"]
+    assert told["forecast"]["in_seconds"] == pytest.approx(72000, abs=60)
+
+
+def test_why_says_when_a_task_starts_that_waits_for_others(anywhere, run):
+    """Spec: X3"""
+    worker(anywhere)
+    anywhere.set_capacity("default", 1)
+    execution = running(anywhere)
+    settle(anywhere, execution, Returned())
+    anywhere.take_sample()
+    running(anywhere)
+    submit(anywhere)
+    task = submit(anywhere)
+    said = run("why", task.id).out.splitlines()[-1]
+    assert re.fullmatch(r"starts  in about [\d.]+ s \(lane default: 1 ahead, 1 at a time, about .* s each\)", said)
+    told = run("why", task.id, "--json").json["forecast"]
+    assert (told["ahead"], RFC_3339_UTC.fullmatch(told["at"]) is not None) == (1, True)
+    assert "in about" in run("lanes").out
+    assert run("lanes", "--json").lines[0]["drained"]["in_seconds"] >= told["in_seconds"]
+
+
+def test_why_says_that_nobody_can_say_and_nothing_of_what_has_started(here, run):
+    """Spec: X3"""
+    assert run("why", submit(here).id).out.splitlines()[-1] == "starts  unknown: no worker or agent for plain is alive"
+    [execution] = start(here)
+    assert "starts" not in run("why", execution.id).out
+    assert "forecast" not in run("why", execution.id, "--json").json
 
 
 @pytest.mark.parametrize("command", ["show", "why"])

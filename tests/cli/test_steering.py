@@ -119,11 +119,11 @@ def test_lanes_show_capacity_and_what_runs_and_waits(anywhere, run):
     assert told["slow"].pop("as_of")
     assert told["slow"] == {
         "name": "slow", "capacity": 1, "running": 1, "queued": 2, "queued_exact": True, "blocked": 1, "later": 1,
-        "paused": True,
+        "paused": True, "drained": {"at": None, "in_seconds": None, "reason": "lane slow is paused", "ahead": 0},
     }  # fmt: skip
     anywhere.pause_lane()
     out = run("lanes").out.splitlines()
-    assert out[2].split() == ["slow", "1", "1", "2", "1", "1", "paused"]
+    assert out[2].split() == ["slow", "1", "1", "2", "1", "1", "unknown", "paused"]
     assert out[-1] == "everything is paused: `headgate resume --all` lets it go on"
 
 

@@ -95,6 +95,7 @@ def test_doctor_finds_nothing_wrong_where_nothing_is(anywhere, run):
     assert {name for name, (state, _) in checks.items() if state != "ok"} == set()
     assert set(checks) == {
         "settings", "store", "version", "clock", "disk", "schema", "workers", "lost", "duties", "queue", "dead",
+        "callbacks", "secrets",
     }  # fmt: skip
     assert code == 0
     assert all(line.startswith("ok") for line in run("doctor").out.splitlines())

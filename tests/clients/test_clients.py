@@ -132,10 +132,46 @@ def test_a_reference_agent_asks_again_when_an_answer_was_lost(client, store_url,
         assert (done["attempt"], done["error_count"], done["lost_count"], after["attempt"]) == (1, 0, 0, 1)
 
 
+@EVERY_CLIENT
+def test_a_reference_agent_whose_confirmation_was_not_answered_runs_an_assigned_task_once(client, store_url, tmp_path):
+    """Spec: E1, X6"""
+    with serving(store_url) as server, losing_answers(server.address, ("start",)) as address:
+        task_id = server.submit("echo", {"n": 1}, agent_id="agent-1")
+        with running(client, tmp_path, address):
+            done = server.reached(task_id, "succeeded")
+        assert (done["attempt"], done["result"]) == (1, {"n": 1})
+        _, events = server.ask("GET", f"/api/tasks/{task_id}/events")
+        kinds = [event["kind"] for event in events["items"]]
+        assert kinds == ["submitted", "scheduled", "started", "completed"]
+
+
+@EVERY_CLIENT
+def test_a_reference_agent_that_confirms_too_late_leaves_the_task_alone_and_gets_it_again(client, store_url, tmp_path):
+    """Spec: E1, E2, X6"""
+    figures = {"compensation_threshold": 0.001, "compensation_start_interval": 0.1}
+    with serving(store_url, **figures) as server:
+
+        def compensate():
+            status, told = server.ask("POST", "/api/compensation/trigger")
+            assert (status, told["found"]) == (200, 1)
+
+        with losing_answers(server.address, (), {"start": compensate}) as address:
+            task_id = server.submit("echo", {"n": 1}, agent_id="agent-1")
+            with running(client, tmp_path, address):
+                done = server.reached(task_id, "succeeded")
+        assert (done["attempt"], done["error_count"], done["result"]) == (2, 0, {"n": 1})
+        _, events = server.ask("GET", f"/api/tasks/{task_id}/events")
+        kinds = [event["kind"] for event in events["items"]]
+        assert kinds == ["submitted", "scheduled", "compensated", "scheduled", "started", "completed"]
+
+
 @contextmanager
-def losing_answers(address, words):
-    """A way to the server on which the first answer to a call of each kind gets lost."""
-    left = list(words)
+def losing_answers(address, words, before=None):
+    """A way to the server on which the first answer to a call of each kind gets lost.
+
+    `before` says what is to be done before the first call of a kind comes to the server.
+    """
+    left, first = list(words), dict(before or {})
     listening = socket.create_server(("127.0.0.1", 0))
     target = ("127.0.0.1", int(address.rpartition(":")[2]))
 
@@ -156,6 +192,9 @@ def losing_answers(address, words):
             back.start()
             try:
                 while data := one.recv(65536):
+                    for word in list(first):
+                        if f"/{word} HTTP".encode() in data:
+                            first.pop(word)()
                     for word in list(left):
                         if f"/{word} HTTP".encode() in data:
                             left.remove(word)
@@ -181,7 +220,8 @@ def losing_answers(address, words):
         yield f"http://127.0.0.1:{listening.getsockname()[1]}"
     finally:
         listening.close()
-    assert left == []
+    assert not left
+    assert not first
 
 
 @pytest.mark.parametrize("name", ["agent.sh", "agent.py", "agent.mjs"])

@@ -16,6 +16,6 @@ def a_task(status: State = State.QUEUED, **fields: Any) -> Task:
         "id": 1, "tenant_id": 0, "type": "scan", "creator": 0, "start_time": NOW, "status": status,
         "error_count": 0, "category": "", "ext": "{}", "create_date": NOW, "update_date": NOW, "lane": "default",
         "priority": 5, "attempt": 0, "lost_count": 0, "cancel_requested": False, "pause_requested": False,
-        "has_children": False, "seq": 1,
+        "has_children": False, "gave_up": False, "children_since": 0, "seq": 1,
     }  # fmt: skip
     return Task(**(plain | fields))

@@ -13,6 +13,7 @@ from headgate.core.machine import (
     Raised,
     Returned,
     Snoozed,
+    Unconfirmed,
     decide,
 )
 from headgate.core.retry import RetryPolicy, delay_after, fixed, never, sequence
@@ -144,7 +145,7 @@ def test_a_task_handed_back_is_as_it_was_before(status):
     assert change == Change(State.QUEUED, "given_back")
 
 
-@pytest.mark.parametrize("event", [LeaseLost(), Overdue()], ids=repr)
+@pytest.mark.parametrize("event", [Unconfirmed(), LeaseLost(), Overdue()], ids=repr)
 def test_a_start_never_confirmed_counts_neither_as_error_nor_as_loss(event):
     """Spec: E1, E2"""
     change = decide(a_task(State.SCHEDULING, lost_count=2, error_count=9), event, TaskType("scan"))

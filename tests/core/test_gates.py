@@ -6,6 +6,7 @@ import pytest
 
 from headgate.core.gates import Bucket, Facts, Gate, Room, evaluate
 from headgate.core.limits import Rate, take
+from headgate.core.starts import LastStart
 from headgate.core.states import State
 from tests.core.factories import NOW, a_task
 
@@ -148,3 +149,20 @@ def test_a_moment_is_told_in_utc_whatever_the_clock_that_asks(offset):
     until = gate("rate", Facts(lane=WIDE, buckets=(bucket,))).until
     assert isinstance(until, datetime)
     assert (until.tzinfo, until - NOW) == (UTC, timedelta(seconds=offset))
+
+
+def test_the_start_gate_of_an_assigned_task_says_when_its_agent_may_start_the_next():
+    """Spec: E3, X3"""
+    facts = Facts(lane=WIDE, servers=1, last_start=LastStart(NOW - timedelta(seconds=2), 5.0))
+    shut = gate("start", facts, agent_id="rig-1")
+    assert (shut.open, shut.until) == (False, NOW + timedelta(seconds=3))
+    assert shut.reason == "agent rig-1: one start in 5 s"
+    assert gate("start", agent_id="rig-1").open
+    later = evaluate(a_task(agent_id="rig-1"), facts, NOW + timedelta(seconds=3))
+    assert [gate.open for gate in later if gate.name == "start"] == [True]
+
+
+def test_a_task_that_is_assigned_to_nobody_has_no_start_gate():
+    """Spec: E3"""
+    facts = Facts(lane=WIDE, servers=1, last_start=LastStart(NOW, 5.0))
+    assert "start" not in [gate.name for gate in evaluate(a_task(), facts, NOW)]

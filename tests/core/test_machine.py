@@ -33,6 +33,7 @@ from headgate.core.machine import (
     SentBack,
     Snoozed,
     Started,
+    Unconfirmed,
     decide,
 )
 from headgate.core.states import FINAL, State
@@ -52,7 +53,7 @@ TABLE: dict[Event, dict[str, str]] = {
     SentBack(): {"queued": "blocked"},
     Scheduled(): {"queued": "scheduling"},
     Started(): {"queued": "running", "scheduling": "running"},
-    # how an execution ends: A2, B3, B6, D9, X2
+    # how an execution ends: A2, B3, B6, D9, E2, X2
     Returned("1"): {"running": "succeeded"},
     Raised("boom", 60.0): {"running": "retrying"},
     Raised("boom", None): {"running": "failed"},
@@ -60,6 +61,7 @@ TABLE: dict[Event, dict[str, str]] = {
     PauseReached(): {"running": "paused"},
     CancelReached(): {"running": "cancelled"},
     GivenBack(): {"running": "queued", "scheduling": "queued"},
+    Unconfirmed(): {"scheduling": "queued"},
     LeaseLost(): {"running": "queued", "scheduling": "queued"},
     Overdue(): {"running": "failed", "scheduling": "queued", "waiting": "waiting"},  # a plain type allows no error
     # what people ask for: Actions, B7, B8
@@ -71,7 +73,7 @@ TABLE: dict[Event, dict[str, str]] = {
     Prioritized(1): {state: state for state in NOT_FINAL},
     Rescheduled(NOW): {"pending": "pending", "retrying": "retrying"},
     RetryAsked(): {"dead": "queued", "retrying": "queued"},
-    Resolved("by hand"): {"dead": "resolved"},
+    Resolved("by hand"): {"dead": "resolved", "notifying": "resolved"},
     Discarded(): {"dead": "failed"},
     # callbacks and families: B6, D7
     Delivered(): {"notifying": "succeeded"},
@@ -139,6 +141,7 @@ def test_finals_never_change(state, event):
         ("retrying", Due()),
         ("running", GivenBack()),
         ("scheduling", GivenBack()),
+        ("scheduling", Unconfirmed()),
         ("running", LeaseLost()),
         ("scheduling", LeaseLost()),
         ("scheduling", Overdue()),

@@ -3,8 +3,9 @@
 import pytest
 
 from headgate.core.errors import Refused
-from headgate.core.machine import Returned
+from headgate.core.machine import Raised, Returned
 from headgate.core.states import State
+from headgate.core.task import TaskType
 from headgate.duties import Families
 from headgate.service import inline
 from tests.duties.turns import settle_down, turn
@@ -19,8 +20,8 @@ def dying(store, monkeypatch):
 
     def run(act):
         with monkeypatch.context() as patched:
-            patched.setattr(store, "close_family", lambda parent_id: False)
-            patched.setattr(store, "cancel_family", lambda parent_id, **_: None)
+            patched.setattr(store.families, "look_after", lambda parent_ids: None)
+            patched.setattr(store.families, "cancel", lambda parent_id, reason, **_: None)
             return act()
 
     return run
@@ -56,13 +57,38 @@ def test_a_cancelled_parent_whose_children_nobody_cancelled_ends_with_them(store
     assert (store.get(child.id).status, store.get(parent.id).status) == (S.CANCELLED, S.CANCELLED)
 
 
+def test_a_parent_that_gave_up_and_whose_children_nobody_cancelled_ends_with_them(store, dying):
+    """Spec: D7"""
+    parent = running(store)
+    child = submit(store, parent_id=parent.id)
+    dying(lambda: settle(store, parent, Raised("no")))
+    assert [store.get(task.id).status for task in (parent, child)] == [S.WAITING, S.QUEUED]
+    turn(Families(store, inline))
+    assert [store.get(task.id).status for task in (parent, child)] == [S.FAILED, S.CANCELLED]
+
+
+@pytest.mark.parametrize("by_type", [True, False])
+def test_the_rest_of_a_family_of_which_one_failed_is_cancelled_late_rather_than_never(store, dying, by_type):
+    """Spec: D7"""
+    store.put_type(TaskType("strict", on_child_failure="cancel"))
+    parent = running(store, "strict") if by_type else running(store, on_child_failure="cancel")
+    for _ in range(2):
+        child = submit(store, parent_id=parent.id)
+    settle(store, parent, Returned())
+    [failing] = start(store)
+    dying(lambda: settle(store, failing, Raised("no")))
+    assert store.get(child.id).status is S.QUEUED
+    turn(Families(store, inline))
+    assert [store.get(task.id).status for task in (parent, child)] == [S.FAILED, S.CANCELLED]
+
+
 def test_a_parent_whose_children_are_open_is_left_alone(store):
     """Spec: D7"""
     parent = running(store)
     submit(store, parent_id=parent.id)
     settle(store, parent, Returned())
     before = kinds(store, parent.id)
-    assert store.stalled_parents() == ([], None)
+    assert store.families.stalled() == ([], None)
     turn(Families(store, inline))
     assert (store.get(parent.id).status, kinds(store, parent.id)) == (S.WAITING, before)
 
@@ -93,14 +119,14 @@ def test_a_round_goes_page_by_page_through_all_that_wait(store, dying):
 def test_a_family_that_cannot_be_closed_does_not_keep_the_others_waiting(store, dying, monkeypatch, caplog):
     """Spec: D7"""
     bad, good = orphaned(store, dying), orphaned(store, dying)
-    look = store.look_after_family
+    look = store.families.look_after
 
-    def refuse(parent_id):
-        if parent_id == bad.id:
+    def refuse(parent_ids):
+        if bad.id in parent_ids:
             raise Refused("no")
-        look(parent_id)
+        look(parent_ids)
 
-    monkeypatch.setattr(store, "look_after_family", refuse)
+    monkeypatch.setattr(store.families, "look_after", refuse)
     turn(Families(store, inline))
     assert store.get(good.id).status is S.SUCCEEDED
     assert f"task {bad.id}" in caplog.text

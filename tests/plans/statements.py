@@ -9,7 +9,7 @@ import headgate.store
 from headgate.store.sql import Statement
 
 # Lists and counts for people, and what runs once.
-_NOT_HOT = {"__main__", "audit", "base", "migrate", "open", "partitions", "postgres", "reports", "sqlite"}
+_NOT_HOT = {"__main__", "audit", "base", "migrate", "open", "partitions", "postgres", "reports", "samples", "sqlite"}
 
 
 def hot_statements(dialect: str) -> dict[str, Statement]:

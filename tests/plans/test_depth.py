@@ -116,7 +116,7 @@ def a_day(deep: Deep) -> dict[str, Cost]:
     meter("beat", lambda: store.beat(deep.worker_id, [execution.id for execution in again]))
     meter("rescue", lambda: store.rescue(deep.worker_id))
     deep.store.settle([Outcome(execution, Returned()) for execution in again])
-    meter("families", lambda: [store.close_family(parent) for parent in store.waiting_parents()])
+    meter("families", lambda: [store.families.close(parent) for parent in store.families.waiting()])
     meter("why", lambda: store.why(held[0].id))
     return costs
 

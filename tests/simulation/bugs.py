@@ -12,6 +12,8 @@ import pytest
 
 import headgate.core.machine as machine
 import headgate.store.claim_sqlite as claim_sqlite
+import headgate.store.claims as claims
+import headgate.store.executing as executing
 import headgate.store.families as families
 import headgate.store.feed as feed
 import headgate.store.history as history
@@ -21,13 +23,16 @@ import headgate.store.rescue as rescue
 import headgate.store.settle as settle
 import headgate.store.tasks as tasks
 import headgate.store.transitions as transitions
+from headgate.core.compensation import Polling
 from headgate.core.limits import Rate
 from headgate.core.machine import Change, LeaseLost, Subject, decide
 from headgate.core.mutex import Place, rearrange
 from headgate.core.states import HELD, State
 from headgate.core.task import Execution, NewTask, Task, TaskType
 from headgate.duties.reaper import Reaper
-from headgate.simulation.plan import CHAOS_SECONDS, CLIENTS, DUTIES, WORKERS, Move, Plan, plan
+from headgate.simulation.agent import LoopAgent
+from headgate.simulation.bodies import ERRAND
+from headgate.simulation.plan import AGENTS, CHAOS_SECONDS, CLIENTS, DUTIES, WORKERS, Move, Plan, plan
 from headgate.store.base import Store
 from headgate.store.claims import ClaimRequest
 from headgate.store.reports import Filter
@@ -76,8 +81,8 @@ def cancels(*times: float) -> list[Move]:
     return [Move(at, "cancel", {"client": CLIENTS[0], "pick": at % 1}) for at in times]
 
 
-def faults(what: str, processes: Iterable[str], *times: float, within: str | None = None) -> list[Move]:
-    return [Move(at, what, {"process": process, "within": within}) for at in times for process in processes]
+def faults(what: str, processes: Iterable[str], *times: float, within: str | None = None, **about: Any) -> list[Move]:
+    return [Move(at, what, {"process": process, "within": within, **about}) for at in times for process in processes]
 
 
 def reworded(statement: Statement, before: str, after: str) -> Statement:
@@ -297,6 +302,52 @@ def a_wake_up_missed_is_missed_for_good(patch: Patch) -> None:
     patch.setattr(Pool, "_pause", until_woken)
 
 
+# Starts that agents confirm
+
+
+def errands(at: float, count: int, ends: list[str], **about: Any) -> list[Move]:
+    return [
+        Move(move.at, move.what, {**move.about, "ends": ends, "agent_id": "rig", **about})
+        for move in submits(at, count, ERRAND)
+    ]
+
+
+@bug("I4", more=errands(2.0, 4, ["ok"]))
+def the_start_queue_is_each_servers_own(patch: Patch) -> None:
+    """What the last start was, each process remembers for itself."""
+    patch.setattr(claim_sqlite, "note_starts", lambda db, choice, rows, seconds: None)
+
+
+@bug("I1", "I3", "I5", "I8", more=[*errands(2.0, 3, ["ok"]), *faults("freeze", AGENTS, 2.5, seconds=6.0)])
+def a_start_is_confirmed_by_id(patch: Patch) -> None:
+    """Whoever confirms the start of a task that waits for it has started it."""
+
+    def confirm(self: LoopAgent, handed: Execution) -> Execution | None:
+        for holding in self._store.holdings([handed.id]).values():
+            if holding.execution.status is State.SCHEDULING:
+                return handed if self._store.try_start(handed.id, handed.exec_id) else None
+            if holding.execution.exec_id == handed.exec_id:
+                return holding.execution
+        return None
+
+    patch.setattr(executing, "START", reworded(executing.START, "AND exec_id = :exec_id", "AND :exec_id <> ''"))
+    patch.setattr(LoopAgent, "_confirm", confirm)
+
+
+# What was lost fills the lane, so that the queue before it cannot empty.
+@bug("I1", "I8", more=errands(2.0, 3, ["forget", "ok"], lane="single"))
+def compensation_waits_for_an_empty_queue(patch: Patch) -> None:
+    """While starts wait for their turn nobody looks for lost ones, however long that is."""
+    patch.setattr(Polling, "may_skip", lambda self, figures: True)
+
+
+@bug("I3", "I5", more=[*errands(2.0, 6, ["ok"]), *faults("no_answer", AGENTS, 1.9, 2.2, 3.0, within="hand_over")])
+def a_repeated_claim_gets_whatever_its_tasks_are_by_now(patch: Patch) -> None:
+    """A claim is remembered by its tasks, and not by their executions."""
+    by_tasks = reworded(claims.ANSWERED, "SELECT task_ids, exec_ids", "SELECT task_ids, NULL")
+    patch.setattr(claims, "ANSWERED", by_tasks)
+
+
 # What is told
 
 
@@ -356,8 +407,26 @@ def a_gap_in_the_feed_is_forgotten(patch: Patch) -> None:
 @bug("I8")
 def a_family_is_closed_early(patch: Patch) -> None:
     """A child that waits for its time, or to be tried again, is not looked for."""
-    first = families.OPEN_CHILD.sqlite.partition("status IN ")[2].partition(")")[0]
-    patch.setattr(families, "OPEN_CHILD", reworded(families.OPEN_CHILD, first, "('blocked', 'queued', 'running'"))
+    patch.setattr(families, "_STATES", families._STATES | {"pending": "", "retrying": ""})
+
+
+@bug("I8")
+def a_parent_that_gives_up_orphans_its_children(patch: Patch) -> None:
+    """Whoever fails for good ends at once, whatever it has begun."""
+
+    given_up = machine._given_up
+
+    def give_up(task: Subject, rules: TaskType, error: str, **counts: int | None) -> Change:
+        change, end = given_up(task, rules, error, **counts), machine._defeat(rules)
+        return replace(change, status=end, kind=machine._ENDS[end])
+
+    patch.setattr(machine, "_given_up", give_up)
+
+
+@bug("I8")
+def a_replayed_parent_inherits_its_old_children(patch: Patch) -> None:
+    """A dead parent that runs again counts the children of its first life too."""
+    patch.setattr(tasks, "NEW_LIFE", tasks.NOW)
 
 
 @bug("I1", "I8", more=faults("crash_after", [DUTIES], 5.0, within="archive"))

@@ -366,30 +366,101 @@ def test_a_child_without_a_parent_is_caught():
     assert broken(run.evidence()) == {"I8"}
 
 
-def test_a_parent_that_ends_before_its_child_is_caught():
-    """Spec: X5"""
-    for kind, after in (("completed", "succeeded"), ("cancelled", "cancelled"), ("failed", "failed")):
-        run = Run()
-        run.submit(1)
-        run.start(1, "p")
-        run.submit(2, parent_id=1, root_id=1)
-        run.end(1, "waiting", "waiting")
-        run.step(1, kind, after)
-        run.start(2, "c")
-        run.end(2)
-        assert broken(run.evidence()) == {"I8"}
-
-
-def test_a_parent_whose_own_code_failed_leaves_its_children_to_themselves():
-    """Spec: X5"""
+def parent(*children: int) -> Run:
+    """A parent that runs, and its children, queued."""
     run = Run()
     run.submit(1)
     run.start(1, "p")
-    run.submit(2, parent_id=1, root_id=1)
-    run.end(1, "failed", "failed")
-    run.start(2, "c")
-    run.end(2)
+    run.step(1, "adopted", "running", "p")
+    for child in children:
+        run.submit(child, parent_id=1, root_id=1)
+    return run
+
+
+def end_children(run: Run, ends: dict[int, tuple[str, str]]) -> None:
+    for child, (kind, after) in ends.items():
+        run.start(child, f"c{child}")
+        run.end(child, kind, after)
+
+
+GOOD, BAD, DEAD = ("completed", "succeeded"), ("failed", "failed"), ("dead_lettered", "dead")
+
+
+def test_a_parent_that_ends_before_its_child_is_caught():
+    """Spec: X5, D7"""
+    for how, kind, after in (
+        ("waiting", *GOOD), ("waiting", "cancelled", "cancelled"), ("waiting", *BAD), ("giving_up", *BAD),
+        ("giving_up", *DEAD),
+    ):  # fmt: skip
+        run = parent(2)
+        run.end(1, how, "waiting")
+        run.step(1, kind, after)
+        end_children(run, {2: GOOD})
+        assert broken(run.evidence()) == {"I8"}
+
+
+def test_a_parent_that_does_not_wait_for_its_children_is_caught():
+    """Spec: X5, D7"""
+    for kind, after in (GOOD, BAD, DEAD):
+        for children_first in (True, False):
+            run = parent(2)
+            if children_first:
+                end_children(run, {2: GOOD})
+            run.end(1, kind, after)
+            if not children_first:
+                end_children(run, {2: GOOD})
+            assert broken(run.evidence()) == {"I8"}
+
+
+@pytest.mark.parametrize(
+    ("ends", "how", "right"),
+    [
+        ((GOOD, GOOD), "waiting", {"succeeded", "notifying"}),
+        ((GOOD, BAD), "waiting", {"partial"}),
+        ((BAD, DEAD), "waiting", {"failed"}),
+        ((GOOD, GOOD), "giving_up", {"failed", "dead"}),
+        ((BAD, BAD), "cancel_requested", {"cancelled"}),
+    ],
+)
+@pytest.mark.parametrize("after", ["succeeded", "notifying", "partial", "failed", "dead", "cancelled"])
+def test_a_parent_that_ends_otherwise_than_its_children_did_is_caught(ends, how, right, after):
+    """Spec: X5, D7"""
+    run = parent(2, 3)
+    run.end(1, how, "waiting")
+    end_children(run, dict(zip((2, 3), ends, strict=True)))
+    kinds = {"succeeded": "completed", "notifying": "completed", "partial": "completed_with_errors",
+             "failed": "failed", "dead": "dead_lettered", "cancelled": "cancelled"}  # fmt: skip
+    run.step(1, kinds[after], after)
+    if after == "notifying":
+        run.step(1, "notified", "succeeded")
+    assert broken(run.evidence()) == (set() if after in right else {"I8"})
+
+
+def test_a_dead_parent_that_is_retried_is_judged_by_the_children_of_its_new_life():
+    """Spec: X5, D7"""
+    run = parent(2)
+    run.end(1, "giving_up", "waiting")
+    run.step(2, "cancelled", "cancelled")
+    run.step(1, "dead_lettered", "dead")
+    run.step(1, "retried", "queued")
+    run.start(1, "again")
+    run.submit(3, parent_id=1, root_id=1)
+    run.end(1, "waiting", "waiting")
+    end_children(run, {3: GOOD})
+    run.step(1, *GOOD)
     assert check(run.evidence()) == []
+
+
+def test_a_child_of_a_family_that_is_being_cancelled_is_caught():
+    """Spec: X5, D7"""
+    for how in ("giving_up", "cancel_requested"):
+        run = parent(2)
+        run.end(1, how, "waiting")
+        run.submit(3, parent_id=1, root_id=1)
+        for child in (2, 3):
+            run.step(child, "cancelled", "cancelled")
+        run.step(1, *(BAD if how == "giving_up" else ("cancelled", "cancelled")))
+        assert broken(run.evidence()) == {"I8"}
 
 
 def test_a_child_of_a_parent_that_has_ended_is_caught():

@@ -221,6 +221,55 @@ def test_a_clock_that_is_stepped_back_does_not_make_a_start_early():
     assert check(run.evidence(at_rest=False)) == []
 
 
+# I4: start queues
+
+
+def hand_over(run: Run, task_id: int, exec_id: str) -> None:
+    run.step(task_id, "scheduled", "scheduling", exec_id)
+
+
+def test_two_starts_of_an_agent_within_its_interval_are_caught():
+    """Spec: X5, E3"""
+    run = submitted(1, 2, 3, agent_id="rig")
+    run.submit(4, agent_id="mill")
+    run.submit(5, agent_id="rig", tenant_id=1)
+    hand_over(run, 1, "x1")
+    hand_over(run, 4, "x4")
+    hand_over(run, 5, "x5")
+    run.wait(3.0)
+    hand_over(run, 2, "x2")
+    assert check(run.evidence(at_rest=False, start_seconds=5.0)) == []
+    hand_over(run, 3, "x3")
+    [caught] = check(run.evidence(at_rest=False, start_seconds=5.0))
+    assert caught.invariant == "I4"
+    assert caught.text.endswith("starts task 3 1.000 s after the last start of agent rig, 5 s are to pass")
+
+
+def test_a_start_that_was_lost_counts_for_the_interval_too():
+    """Spec: X5, E2, E3"""
+    run = submitted(1, agent_id="rig")
+    hand_over(run, 1, "x1")
+    run.step(1, "compensated", "queued", "x1")
+    hand_over(run, 1, "x2")
+    assert broken(run.evidence(at_rest=False, start_seconds=5.0)) == {"I4"}
+
+
+def test_a_store_whose_clock_was_set_back_may_start_the_next_at_once():
+    """Spec: X5, E3"""
+    run = submitted(1, 2, agent_id="rig")
+    hand_over(run, 1, "x1")
+    run.wall -= 3600
+    hand_over(run, 2, "x2")
+    assert check(run.evidence(at_rest=False, start_seconds=5.0)) == []
+
+
+def test_an_assigned_task_that_runs_without_its_agents_word_is_caught():
+    """Spec: X5, E1"""
+    run = submitted(1, agent_id="rig")
+    begin(run, 1)
+    assert broken(run.evidence(at_rest=False, start_seconds=5.0)) == {"I4"}
+
+
 # I5
 
 

@@ -153,7 +153,7 @@ class Driven:
         return self.store.archive(limit=limit)
 
     def close_family(self, number: int) -> bool:
-        return self.store.close_family(self.ids[number])
+        return self.store.families.close(self.ids[number])
 
     def tasks(self) -> list[Task]:
         page = self.store.find(limit=200)
@@ -165,7 +165,7 @@ class Driven:
         return {
             self.ids.index(task.id): (
                 task.status, task.error_count, task.lost_count, task.priority, task.attempt, task.cancel_requested,
-                task.pause_requested, task.has_children, task.skip_callback, task.error_info, task.result,
+                task.pause_requested, task.has_children, task.gave_up, task.skip_callback, task.error_info, task.result,
                 task.remark, task.start_time, task.executing_deadline, task.finished_at, task.seq,
                 None if task.worker_id is None else self.workers.index(task.worker_id),
             )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from headgate.core.errors import Invalid, NotFound, Refused, StaleExecution, WorkerLost
-from headgate.core.family import Children
+from headgate.core.family import Children, why_cancelled
 from headgate.core.gates import Candidate, choose
 from headgate.core.limits import Rate, take, tokens
 from headgate.core.machine import (
@@ -39,7 +39,7 @@ LOWEST = -(1 << 63)
 
 COLUMNS = (
     "error_count", "lost_count", "error_info", "result", "remark", "priority", "cancel_requested", "pause_requested",
-    "has_children", "skip_callback",
+    "has_children", "gave_up", "skip_callback",
 )  # fmt: skip
 
 
@@ -64,6 +64,8 @@ class Item:
     cancel_requested: bool = False
     pause_requested: bool = False
     has_children: bool = False
+    gave_up: bool = False
+    children_since: int = 0
     skip_callback: bool = False
     worker: int | None = None
     deadline: datetime | None = None
@@ -167,22 +169,26 @@ class Model:
         item = self.tasks[number]
         self._happen(item, event)
         self._settle_lines()
-        self._close_family_of(item)
+        self._ended(item)
 
     def cancel(self, number: int) -> None:
         self.act(number, CancelRequested("no more"))
         if self.tasks[number].has_children:
-            self._cancel_family(number)
+            self._cancel_family(number, "its parent was cancelled")
 
-    def _cancel_family(self, number: int) -> None:
-        page = [child for child in self._children(number) if child.status in OPEN and not child.cancel_requested]
+    def _cancel_family(self, number: int, reason: str) -> None:
+        page = self._unasked(number)
         for child in page:
-            self._happen(child, CancelRequested("its parent was cancelled"))
+            self._happen(child, CancelRequested(reason))
         self._settle_lines()
         for child in page:
             if child.has_children:
-                self._cancel_family(child.id)
+                self._cancel_family(child.id, reason)
         self.close_family(number)
+
+    def _unasked(self, number: int) -> list[Item]:
+        children = [item for item in self.tasks.values() if item.wish.parent_id == number]
+        return [child for child in children if child.status in OPEN and not child.cancel_requested]
 
     def resume(self, number: int) -> None:
         self.act(number, Resumed(self.tasks[number].start_time <= self.clock()))
@@ -303,11 +309,14 @@ class Model:
                 self._happen(item, event)
             done.append(item.status if owned else None)
         self._settle_lines()
+        families = []
         for ((number, _), _), after in zip(outcomes, done, strict=True):
             if after is State.WAITING:
-                self._look_after_family(number)
-            elif after is not None:
-                self._close_family_of(self.tasks[number])
+                families.append(number)
+            elif after is not None and after not in OPEN:
+                families.append(self.tasks[number].wish.parent_id or 0)
+        for number in dict.fromkeys(families):
+            self._look_after_family(number)
         return done
 
     def progress(self, handle: Handle) -> tuple[bool, bool]:
@@ -348,7 +357,7 @@ class Model:
             item
             for item in self._in(*HELD, State.WAITING)
             if item.mutex is not None and item.held_since is not None and item.held_since < since
-            if item.status in HELD or not item.cancel_requested
+            if item.status in HELD or not (item.cancel_requested or item.gave_up)
         ]
         return ended | self._take_away(hogs, Overdue(f"it held its mutex for more than {mutex_seconds:g} s"))
 
@@ -369,14 +378,23 @@ class Model:
         good = sum(child.status in (State.SUCCEEDED, State.RESOLVED) for child in children)
         self._happen(parent, ChildrenEnded(Children(good, len(children) - good)))
         self._settle_lines()
-        self._close_family_of(parent)
+        self._look_after_family(parent.wish.parent_id or 0)
         return True
 
     def _look_after_family(self, number: int) -> None:
-        if self.tasks[number].cancel_requested:
-            self._cancel_family(number)
-        else:
+        parent, children = self.tasks.get(number), self._children(number)
+        if parent is None or parent.status not in OPEN:
+            return
+        if not any(child.status in OPEN for child in children):
             self.close_family(number)
+            return
+        policy = parent.wish.on_child_failure or self.types[parent.wish.type].on_child_failure
+        failed = any(child.status in (State.FAILED, State.DEAD, State.PARTIAL) for child in children)
+        reason = why_cancelled(
+            cancelled=parent.cancel_requested, gave_up=parent.gave_up, broken=failed and policy == "cancel"
+        )
+        if reason is not None and self._unasked(number):
+            self._cancel_family(number, reason)
 
     # inside
 
@@ -384,7 +402,9 @@ class Model:
         return [item for item in self.tasks.values() if item.status in states]
 
     def _children(self, number: int) -> list[Item]:
-        return [item for item in self.tasks.values() if item.wish.parent_id == number]
+        """Those of its present life."""
+        since = self.tasks[number].children_since if number else 0
+        return [item for item in self.tasks.values() if item.wish.parent_id == number and item.id > since]
 
     def _require_live(self, worker: int) -> None:
         if self.lost[worker]:
@@ -395,19 +415,20 @@ class Model:
         for item in items:
             self._happen(item, event)
         self._settle_lines()
-        for item in items:
-            self._look_after_family(item.id)
-            self._close_family_of(item)
+        for number in dict.fromkeys(each for item in items for each in (item.id, item.wish.parent_id or 0)):
+            self._look_after_family(number)
         return {item.id for item in items}
 
-    def _close_family_of(self, item: Item) -> None:
-        if item.wish.parent_id is not None:
-            self.close_family(item.wish.parent_id)
+    def _ended(self, item: Item) -> None:
+        if item.status not in OPEN:
+            self._look_after_family(item.wish.parent_id or 0)
 
     def _happen(self, item: Item, event: Event) -> None:
         change = decide(item, event, self.types[item.wish.type])
         item.path.append((change.kind, item.status, change.status))
         item.status = change.status
+        if change.has_children is False and item.has_children:
+            item.children_since = max(child.id for child in self.tasks.values() if child.wish.parent_id == item.id)
         for name in COLUMNS:
             if (value := getattr(change, name)) is not None:
                 setattr(item, name, value)

@@ -31,7 +31,7 @@ ALLOWED = {
     "prioritize": {state: state for state in _OPEN},
     "reschedule": {S.PENDING: S.PENDING, S.RETRYING: S.RETRYING},
     "retry": {S.DEAD: S.QUEUED, S.RETRYING: S.QUEUED},
-    "resolve": {S.DEAD: S.RESOLVED},
+    "resolve": {S.DEAD: S.RESOLVED, S.NOTIFYING: S.RESOLVED},
     "discard": {S.DEAD: S.FAILED},
     "delivered": {S.NOTIFYING: S.SUCCEEDED},
 }

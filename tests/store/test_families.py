@@ -1,13 +1,17 @@
 """Parents and children: how a family ends, whoever ends last, and how it is cancelled."""
 
+import json
+
 import pytest
 
-from headgate.core.errors import NotFound
+from headgate.core.errors import Invalid, NotFound, Refused
+from headgate.core.family import Census, Children
 from headgate.core.machine import CancelReached, Raised, Returned
 from headgate.core.states import FINAL, State
-from headgate.core.task import NewTask
+from headgate.core.task import NewTask, TaskType
 from headgate.store import open_store
 from headgate.store.claims import Outcome
+from headgate.store.reports import Filter
 from tests.factories import kinds, lose, running, settle, sql, start, submit, together
 
 S = State
@@ -107,13 +111,220 @@ def test_a_family_that_ends_well_calls_back_if_its_parent_asked_for_it(store, co
     assert store.get(parent.id).status is status
 
 
-def test_a_parent_that_fails_does_not_wait_for_its_children(store):
+@pytest.mark.parametrize(
+    ("type_code", "status", "kind"), [("plain", S.FAILED, "failed"), ("manual", S.DEAD, "dead_lettered")]
+)
+def test_a_parent_that_gives_up_takes_its_children_along_and_then_ends(store, type_code, status, kind):
+    """Spec: D7, B5"""
+    parent = running(store, type_code)
+    at_work, queued, later = (submit(store, parent_id=parent.id, delay_seconds=delay) for delay in (0, 0, 60))
+    [execution] = start(store)
+    assert settle(store, parent, BAD) is S.WAITING
+    told = [store.get(child.id) for child in (queued, later)]
+    assert {(child.status, child.remark) for child in told} == {(S.CANCELLED, "its parent gave up")}
+    assert store.get(at_work.id).cancel_requested
+    assert store.get(parent.id).status is S.WAITING
+    settle(store, execution, GONE)
+    ended = store.get(parent.id)
+    assert (ended.status, ended.error_info, ended.error_count) == (status, "no", 1)
+    assert kinds(store, parent.id) == ["submitted", "started", "adopted", "giving_up", kind]
+
+
+@pytest.mark.parametrize("end", [GOOD, BAD, GONE], ids=["succeeded", "failed", "cancelled"])
+def test_a_parent_that_gives_up_has_failed_however_its_children_end(store, end):
+    """Spec: D7"""
+    parent = running(store)
+    submit(store, parent_id=parent.id)
+    [child] = start(store)
+    settle(store, parent, BAD)
+    settle(store, child, end)
+    assert store.get(parent.id).status is S.FAILED
+
+
+def test_a_parent_that_gives_up_behind_its_last_child_ends_at_once(store):
+    """Spec: D7"""
+    parent = running(store)
+    submit(store, parent_id=parent.id)
+    settle(store, start(store)[0], GOOD)
+    settle(store, parent, BAD)
+    assert store.get(parent.id).status is S.FAILED
+
+
+def test_a_parent_taken_for_poison_or_overdue_for_good_leaves_no_orphans(store, clock):
+    """Spec: D7, B3"""
+    slow = running(store, timeout_seconds=10)
+    orphan = submit(store, parent_id=slow.id, delay_seconds=60)
+    clock.advance(11)
+    store.end_overdue()
+    assert [store.get(i).status for i in (slow.id, orphan.id)] == [S.FAILED, S.CANCELLED]
+    poison = submit(store)
+    orphan = submit(store, parent_id=poison.id, delay_seconds=60)
+    for _ in range(3):
+        start(store)
+        holder = store.get(poison.id).worker_id
+        lose(store, holder)
+        store.rescue(holder)
+    assert [store.get(i).status for i in (poison.id, orphan.id)] == [S.FAILED, S.CANCELLED]
+
+
+def test_a_parent_that_will_run_again_keeps_its_children(store):
     """Spec: D7"""
     parent = running(store)
     child = submit(store, parent_id=parent.id)
-    assert settle(store, parent, BAD) is S.FAILED
-    settle(store, start(store)[0], GOOD)
-    assert (store.get(parent.id).status, store.get(child.id).status) == (S.FAILED, S.SUCCEEDED)
+    assert settle(store, parent, Raised("again", 60.0)) is S.RETRYING
+    assert store.get(child.id).status is S.QUEUED
+
+
+def test_a_family_being_cancelled_takes_no_more_children(store):
+    """Spec: D7"""
+    for end in (GOOD, BAD):
+        parent = running(store)
+        submit(store, parent_id=parent.id)
+        start(store)
+        settle(store, parent, end)
+        if end is GOOD:
+            store.cancel(parent.id)
+        with pytest.raises(Refused, match="takes no more children"):
+            submit(store, parent_id=parent.id)
+        assert len(store.find(Filter(parent_id=parent.id)).items) == 1
+
+
+def test_a_person_s_cancel_of_a_parent_that_gave_up_is_the_last_word(store):
+    """Spec: D7, B8"""
+    parent = running(store)
+    submit(store, parent_id=parent.id)
+    [child] = start(store)
+    settle(store, parent, BAD)
+    store.cancel(parent.id)
+    settle(store, child, GONE)
+    ended = store.get(parent.id)
+    assert (ended.status, ended.error_info) == (S.CANCELLED, "no")
+
+
+def test_a_dead_parent_that_is_replayed_is_judged_by_its_new_children(store):
+    """Spec: D7, D12"""
+    parent = running(store, "manual")
+    for _ in range(2):
+        submit(store, parent_id=parent.id)
+    settle(store, parent, BAD)
+    assert store.get(parent.id).status is S.DEAD
+    store.archive()
+    store.retry(parent.id)
+    [again] = start(store)
+    submit(store, parent_id=parent.id)
+    [child] = start(store)
+    settle(store, again, GOOD)
+    assert store.families.census(store.get(parent.id)).states == {S.RUNNING: 1}
+    settle(store, child, GOOD)
+    assert store.get(parent.id).status is S.SUCCEEDED
+    assert len(store.find(Filter(parent_id=parent.id)).items) == 3
+
+
+def test_a_dead_parent_that_is_replayed_without_children_ends_by_itself(store):
+    """Spec: D7, D12"""
+    parent = running(store, "manual")
+    submit(store, parent_id=parent.id)
+    settle(store, parent, BAD)
+    store.retry(parent.id)
+    assert settle(store, start(store)[0], GOOD) is S.SUCCEEDED
+
+
+# What becomes of the others when one has failed
+
+
+def by_type(store, **fields):
+    store.put_type(TaskType("strict", on_child_failure="cancel"))
+    return running(store, "strict", **fields)
+
+
+def by_task(store, **fields):
+    return running(store, on_child_failure="cancel", **fields)
+
+
+@pytest.mark.parametrize("make", [by_type, by_task])
+@pytest.mark.parametrize("waits", [True, False], ids=["waiting", "running"])
+@pytest.mark.parametrize("code", ["plain", "manual"], ids=["failed", "dead"])
+def test_with_the_policy_cancel_a_child_that_fails_for_good_ends_the_others(store, make, waits, code):
+    """Spec: D7"""
+    parent = make(store)
+    children = [submit(store, code, parent_id=parent.id) for code in (code, *["plain"] * 4)]
+    failing, good, at_work = start(store, 3)
+    if waits:
+        settle(store, parent, GOOD)
+    settle(store, good, GOOD)
+    assert store.get(children[4].id).status is S.QUEUED
+    settle(store, failing, BAD)
+    told = [store.get(child.id) for child in children[3:]]
+    assert {(child.status, child.remark) for child in told} == {(S.CANCELLED, "another child of its parent failed")}
+    assert store.get(at_work.id).cancel_requested
+    settle(store, at_work, GONE)
+    if not waits:
+        assert settle(store, parent, GOOD) is S.WAITING
+    assert store.get(parent.id).status is S.PARTIAL
+
+
+def test_a_task_s_own_policy_goes_over_its_type_s(store):
+    """Spec: D7"""
+    parent = by_type(store, on_child_failure="continue")
+    failing, other = (submit(store, parent_id=parent.id) for _ in range(2))
+    settle(store, start(store)[0], BAD)
+    assert (store.get(failing.id).status, store.get(other.id).status) == (S.FAILED, S.QUEUED)
+
+
+@pytest.mark.parametrize("end", [Raised("again", 60.0), GONE], ids=["retrying", "cancelled"])
+def test_a_child_that_is_tried_again_or_was_cancelled_ends_no_others(store, end):
+    """Spec: D7"""
+    parent = by_task(store)
+    for _ in range(2):
+        submit(store, parent_id=parent.id)
+    settle(store, start(store)[0], end)
+    [other] = start(store)
+    assert not store.get(other.id).cancel_requested
+
+
+def test_children_given_to_a_broken_family_go_when_its_own_code_is_done(store):
+    """Spec: D7"""
+    parent = by_task(store)
+    submit(store, parent_id=parent.id)
+    settle(store, start(store)[0], BAD)
+    late = submit(store, parent_id=parent.id)
+    settle(store, parent, GOOD)
+    assert (store.get(late.id).status, store.get(parent.id).status) == (S.CANCELLED, S.FAILED)
+
+
+def test_a_policy_nobody_knows_is_refused(store):
+    """Spec: D7"""
+    with pytest.raises(Invalid, match="on_child_failure"):
+        submit(store, on_child_failure="panic")
+    with pytest.raises(Invalid, match="on_child_failure"):
+        TaskType("strict", on_child_failure="panic")
+
+
+# How far it is
+
+
+def test_a_census_tells_how_many_children_are_in_each_state(store):
+    """Spec: D7"""
+    parent, [one, two, three] = family(store, "plain", "plain", "manual")
+    submit(store, parent_id=parent.id, delay_seconds=60)
+    settle(store, one, GOOD)
+    settle(store, three, BAD)
+    counted = store.families.census(store.get(parent.id))
+    assert counted == Census({S.SUCCEEDED: 1, S.RUNNING: 1, S.DEAD: 1, S.PENDING: 1})
+    assert counted.children == Children(succeeded=1, failed=1, open=2)
+    settle(store, two, GOOD)
+    store.cancel(parent.id)
+    store.archive()
+    assert store.families.census(store.get(parent.id)).children == Children(succeeded=2, failed=2)
+    [told] = [event.detail for event in store.events(parent.id) if event.kind == "cancelled"]
+    assert json.loads(told) == {"children": {"cancelled": 1, "dead": 1, "succeeded": 2}}
+
+
+def test_a_census_counts_no_further_than_it_has_to(store, monkeypatch):
+    """Spec: D7, X4"""
+    parent, _ = family(store, "plain", "plain", "plain")
+    monkeypatch.setattr("headgate.store.families.EXACT_UP_TO", 2)
+    assert store.families.census(parent) == Census({S.RUNNING: 3}, exact=False)
 
 
 def test_a_nested_family_ends_from_the_inside_out(store):
@@ -200,7 +411,7 @@ def test_a_cancel_goes_down_to_the_last_grandchild_page_by_page(store):
     root, [middle] = family(store, "plain")
     leaves = [submit(store, parent_id=middle.id, delay_seconds=60).id for _ in range(5)]
     settle(store, middle, GOOD)
-    store.cancel_family(root.id, limit=2)
+    store.families.cancel(root.id, "enough", limit=2)
     assert {store.get(leaf).status for leaf in leaves} == {S.CANCELLED}
     assert store.get(middle.id).status is S.CANCELLED
     assert store.get(root.id).status is S.FAILED
@@ -250,17 +461,17 @@ def test_a_family_whose_closer_died_is_found_page_by_page_and_closed(store, url)
     """Spec: D7"""
     parents = [family(store, "plain") for _ in range(3)]
     ids = [parent.id for parent, _ in parents]
-    assert store.waiting_parents() == ids
-    assert store.waiting_parents(after=ids[0], limit=1) == [ids[1]]
+    assert store.families.waiting() == ids
+    assert store.families.waiting(after=ids[0], limit=1) == [ids[1]]
     child = parents[1][1][0]
     sql(
         url,
         "UPDATE task SET status = 'succeeded', exec_id = NULL, worker_id = NULL, executing_deadline = NULL, "
         f"finished_at = start_time WHERE id = {child.id}",
     )
-    assert [store.close_family(parent_id) for parent_id in ids] == [False, True, False]
+    assert [store.families.close(parent_id) for parent_id in ids] == [False, True, False]
     assert store.get(ids[1]).status is S.SUCCEEDED
-    assert not store.close_family(4711)
+    assert not store.families.close(4711)
 
 
 def test_a_child_needs_a_parent_of_its_own_tenant(store):

@@ -53,7 +53,7 @@ TYPES = {
         TaskType("plain", retry=fixed(5, retries=2)),
         TaskType("manual", need_manual=True, lane="narrow", timeout_seconds=50),
         TaskType("called", callback={"success": {"url": "https://example.org"}}, lane="narrow"),
-        TaskType("pressed", uses=RESOURCES, timeout_seconds=50),
+        TaskType("pressed", uses=RESOURCES, timeout_seconds=50, on_child_failure="cancel"),
     )
 }
 RATES = {"key:api": Rate(0.5, 2), "type:called": Rate(1, 3)}
@@ -96,6 +96,7 @@ wishes = st.fixed_dictionaries(
         "unique_key": few | st.just("only"),
         "delay_seconds": few | st.sampled_from([0.0, 10.0, 60.0]),
         "max_error_count": few | st.just(1),
+        "on_child_failure": few | st.sampled_from(["continue", "cancel"]),
     }
 ).map(wish_of)
 
@@ -103,7 +104,7 @@ wishes = st.fixed_dictionaries(
 def seen(item: Item) -> tuple[object, ...]:
     return (
         item.status, item.error_count, item.lost_count, item.priority, item.attempt, item.cancel_requested,
-        item.pause_requested, item.has_children, item.skip_callback, item.error_info, item.result,
+        item.pause_requested, item.has_children, item.gave_up, item.skip_callback, item.error_info, item.result,
         item.remark, item.start_time, item.deadline, item.finished_at, len(item.path), item.worker,
     )  # fmt: skip
 

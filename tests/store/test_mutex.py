@@ -209,13 +209,38 @@ def test_a_parent_cancelled_before_its_start_does_not_let_its_children_into_anot
     assert settle(store, holder, Returned()) is State.WAITING
     parent = submit(store, mutex="m")
     child = store.submit(NewTask("plain", parent_id=parent.id, mutex="m"))
-    monkeypatch.setattr(store, "cancel_family", lambda *_, **__: None)  # whoever cancelled it died half-way
+    monkeypatch.setattr(store.families, "cancel", lambda *_, **__: None)  # whoever cancelled it died half-way
     assert store.cancel(parent.id).status is State.WAITING
     assert store.get(child.id).status is State.BLOCKED
     assert start(store, 9) == []
     store.reschedule(late.id, store.get(late.id).create_date)
     store.bring_due()
     assert [execution.id for execution in start(store, 9)] == [late.id]
+
+
+def test_a_parent_that_gave_up_keeps_its_mutex_until_its_children_have_gone(store):
+    """Spec: A10, D7"""
+    parent = running(store, mutex="m")
+    submit(store, mutex="m", parent_id=parent.id)
+    stranger = submit(store, mutex="m")
+    other = submit(store, parent_id=parent.id)
+    [at_work] = start(store)
+    assert at_work.id == other.id
+    settle(store, parent, Raised("no"))
+    assert start(store, 9) == []
+    settle(store, at_work, CancelReached())
+    assert store.get(parent.id).status is State.FAILED
+    assert [execution.id for execution in start(store, 9)] == [stranger.id]
+
+
+def test_a_family_comes_forward_in_every_stream_however_many_of_it_wait(store):
+    """Spec: A10, D7"""
+    parent = running(store, mutex="m")
+    store.submit_many([NewTask("plain", mutex="m", lane="shut", parent_id=parent.id) for _ in range(1200)])
+    child = submit(store, mutex="m", lane="open", parent_id=parent.id)
+    store.pause_lane("shut")
+    settle(store, parent, Returned())
+    assert [execution.id for execution in start(store, 9)] == [child.id]
 
 
 def test_a_child_without_the_mutex_is_not_held_by_its_family(store):

@@ -1,6 +1,7 @@
 """What a claim takes from any population is what the gates call open, in the order of the choice (H6)."""
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -10,15 +11,18 @@ from hypothesis import strategies as st
 
 from headgate.core.gates import Bucket, Candidate, Facts, Gate, Room, choose, evaluate
 from headgate.core.limits import Rate, take, tokens
+from headgate.core.starts import START_SECONDS, LastStart
 from headgate.core.states import HELD, State
 from headgate.core.task import NewTask, Task, TaskType
 from headgate.store import Store
 from headgate.store.claims import ClaimRequest
+from headgate.store.starts import last_starts
 from tests.factories import Clock
 from tests.store.driven import DATABASES, fresh
 
 TYPES = {kind.code: kind for kind in (TaskType("free"), TaskType("one", uses=("r",)), TaskType("two", uses=("r", "s")))}
 LANES = ("a", "b", "c")
+AGENTS = ("a1", "a2")
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,7 @@ class World:
     rates: dict[str, Rate]
     running: int  # how many may have started before
     held: set[int]  # the places of those that are paused, as far as they can be
+    passed: float  # seconds since those that run have started
 
 
 @dataclass(frozen=True)
@@ -46,6 +51,7 @@ class Wanted:
             (types is None or task.type in types)
             and creator in (None, task.creator)
             and tenant_id in (None, task.tenant_id)
+            and task.agent_id in (None, self.filters.get("agent_id"))
         )
 
 
@@ -57,6 +63,7 @@ def make_world(random: Random, size: int, tenants: list[int]) -> World:
             "lane": random.choice(LANES),
             "tenant_id": random.choice(tenants),
             "rate_key": random.choice([None, None, "k"]),
+            "agent_id": random.choice([None, None, None, *AGENTS]),
         }
         for _ in range(random.choice([1, 2, 5, 6, 7]))  # of few, each is longer than what a claim reads of it at first
     ]
@@ -72,7 +79,7 @@ def make_world(random: Random, size: int, tenants: list[int]) -> World:
     ]
     held = set(random.sample(range(size), random.randint(0, min(size, 4))))
     if random.choice([True, False]):  # the order alone decides
-        return World(tasks, dict.fromkeys(LANES), frozenset(), {"r": 99, "s": 99}, {}, 0, held)
+        return World(tasks, dict.fromkeys(LANES), frozenset(), {"r": 99, "s": 99}, {}, 0, held, 0.0)
     return World(
         tasks,
         {lane: random.choice([None, None, 20, 8, 3, 1, 0]) for lane in LANES},
@@ -81,6 +88,7 @@ def make_world(random: Random, size: int, tenants: list[int]) -> World:
         {name: Rate(1.0, random.randint(1, 9)) for name in ("lane:a", "type:free", "key:k") if random.random() < 0.3},
         random.choice([0, 2, 6]),
         held,
+        random.choice([0.0, 2.0, 5.0]),
     )
 
 
@@ -93,7 +101,18 @@ wants = st.builds(
     Wanted,
     st.sampled_from([10, 20, 5, 2, 1, 100]),
     st.sampled_from(
-        [{}, {}, {}, {"types": frozenset({"free", "two"})}, {"creator": 7}, {"creator": 0}, {"tenant_id": 1}]
+        [
+            {},
+            {},
+            {},
+            {"types": frozenset({"free", "two"})},
+            {"creator": 7},
+            {"creator": 0},
+            {"tenant_id": 1},
+            {"agent_id": "a1"},
+            {"agent_id": "a1"},
+            {"agent_id": "a2", "creator": 7},
+        ]
     ),
     st.booleans(),
 )
@@ -107,6 +126,7 @@ class Brute:
     clock: Clock
     tasks: dict[int, Task]
     tats: dict[str, float]
+    starts: dict[tuple[int, str | None], LastStart]
 
     def gates(self, task: Task) -> list[Gate]:
         held = [other for other in self.tasks.values() if other.status in HELD]
@@ -126,8 +146,9 @@ class Brute:
         holder = next((other.id for other in line if other.status in HELD), None)
         heads = [other.id for other in line if other.status is State.QUEUED and stream_of(other) == stream_of(task)]
         facts = Facts(
-            lane, None in self.world.paused, tuple(resources), tuple(buckets), holder, min(heads, default=None), 1
-        )
+            lane, None in self.world.paused, tuple(resources), tuple(buckets), holder, min(heads, default=None), 1,
+            self.starts.get((task.tenant_id, task.agent_id)),
+        )  # fmt: skip
         return evaluate(task, facts, self.clock())
 
     def limit(self, name: str) -> Rate:
@@ -141,6 +162,7 @@ class Brute:
         for name in rate_names(task):
             if name in self.tats:
                 self.tats[name] = take(self.limit(name), self.tats[name], self.clock().timestamp(), 1)
+        self.starts[task.tenant_id, task.agent_id] = LastStart(self.clock(), START_SECONDS)
 
     def greedy(self, wanted: Wanted) -> list[int]:
         """One task after the other, each judged by what is left by those before it."""
@@ -162,6 +184,9 @@ class Brute:
         now = self.clock().timestamp()
         room |= {f"rate {name}": tokens(self.limit(name), tat, now) for name, tat in self.tats.items()}
         room |= {f"lane {name}": 0 for name in (LANES if None in self.world.paused else self.world.paused)}
+        for task in self.tasks.values():
+            last = self.starts.get((task.tenant_id, task.agent_id))
+            room[f"start {task.tenant_id} {task.agent_id}"] = 1 if not last or not last.holds_until(self.clock()) else 0
         candidates = [
             Candidate(task.priority, task.id, hash(stream_of(task)), task.tenant_id, gate_names(task), task.mutex)
             for task in self.tasks.values()
@@ -171,7 +196,7 @@ class Brute:
 
 
 def stream_of(task: Task) -> tuple[object, ...]:
-    return task.tenant_id, task.lane, task.type, task.rate_key
+    return task.tenant_id, task.lane, task.type, task.rate_key, task.agent_id
 
 
 def same_line(one: Task, other: Task) -> bool:
@@ -184,10 +209,11 @@ def rate_names(task: Task) -> tuple[str, ...]:
 
 def gate_names(task: Task) -> tuple[str, ...]:
     uses = TYPES[task.type].uses
-    return (f"lane {task.lane}", *(f"resource {n}" for n in uses), *(f"rate {n}" for n in rate_names(task)))
+    starts = [] if task.agent_id is None else [f"start {task.tenant_id} {task.agent_id}"]
+    return (f"lane {task.lane}", *(f"resource {n}" for n in uses), *(f"rate {n}" for n in rate_names(task)), *starts)
 
 
-def populate(store: Store, world: World) -> int:
+def populate(store: Store, world: World, clock: Clock) -> int:
     """Let the world be so; the worker that runs what runs."""
     for kind in TYPES.values():
         store.put_type(kind)
@@ -197,8 +223,11 @@ def populate(store: Store, world: World) -> int:
     for name, capacity in world.resources.items():
         store.set_resource(name, capacity)
     worker_id = store.register("tester")
+    for agent_id in AGENTS:
+        store.register(agent_id, agent_id=agent_id)
     if world.running:
-        store.claim(ClaimRequest(worker_id, world.running))
+        store.claim(ClaimRequest(worker_id, world.running, agent_id="a1"))
+    clock.advance(world.passed)
     for place in world.held:
         if place < len(made) and store.get(made[place]).status not in HELD:
             store.pause(made[place])
@@ -217,6 +246,11 @@ def brute(store: Store, world: World, clock: Clock) -> Brute:
         clock,
         {task.id: task for task in page.items},
         {bucket.name: bucket.tat for bucket in store.rate_limits()},
+        {
+            (tenant_id, agent_id): last
+            for agent_id in AGENTS
+            for tenant_id, last in store.read(partial(last_starts, agent_id=agent_id)).items()
+        },
     )
 
 
@@ -249,10 +283,10 @@ MODERATE = settings(
 @MODERATE
 @given(world=worlds([0]), wanted=wants)
 def test_a_claim_takes_one_by_one_what_every_gate_lets_through(postgres_url, database, world, wanted):
-    """Spec: A4, X3"""
+    """Spec: A4, E3, X3"""
     clock = Clock()
     with fresh(database, postgres_url, clock) as store:
-        worker_id = populate(store, world)
+        worker_id = populate(store, world, clock)
         oracle = brute(store, world, clock)
         expected = oracle.greedy(wanted)
         assert claim(store, worker_id, wanted) == expected
@@ -262,10 +296,10 @@ def test_a_claim_takes_one_by_one_what_every_gate_lets_through(postgres_url, dat
 @MODERATE
 @given(world=worlds([0, 1, 2]), wanted=wants)
 def test_among_tenants_a_claim_takes_what_the_choice_over_all_of_them_is(postgres_url, database, world, wanted):
-    """Spec: A4, B11"""
+    """Spec: A4, B11, E3"""
     clock = Clock()
     with fresh(database, postgres_url, clock) as store:
-        worker_id = populate(store, replace(world, running=0))
+        worker_id = populate(store, replace(world, running=0), clock)
         last_tenant = -1
         for _ in range(3):
             oracle = brute(store, world, clock)
@@ -278,10 +312,10 @@ def test_among_tenants_a_claim_takes_what_the_choice_over_all_of_them_is(postgre
 @MODERATE
 @given(world=worlds([0, 0, 1], 20), wanted=wants)
 def test_what_why_calls_open_is_taken_and_nothing_else(postgres_url, database, world, wanted):
-    """Spec: X3, H6"""
+    """Spec: E3, X3, H6"""
     clock = Clock()
     with fresh(database, postgres_url, clock) as store:
-        worker_id = populate(store, world)
+        worker_id = populate(store, world, clock)
         oracle = brute(store, world, clock)
         for task in oracle.tasks.values():
             assert verdicts(store.why(task.id)) == verdicts(oracle.gates(task))

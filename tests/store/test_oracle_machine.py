@@ -3,10 +3,11 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from datetime import timedelta
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
+from headgate.core.compensation import Figures
 from headgate.core.errors import Refused
 from headgate.core.family import Children
 from headgate.core.machine import (
@@ -36,6 +37,7 @@ from headgate.core.machine import (
     SentBack,
     Snoozed,
     Started,
+    Unconfirmed,
     decide,
 )
 from headgate.core.states import HELD, OPEN, State
@@ -65,17 +67,26 @@ def asked(type_code: str = "plain", *, cancel: bool = False, pause: bool = False
     return make
 
 
-def parent(store: Store) -> int:
-    execution = running(store)
-    store.submit(NewTask("plain", parent_id=execution.id, delay_seconds=10**6))
-    return execution.id
+def parent(type_code: str = "plain", **fields: Any) -> Callable[[Store], int]:
+    def make(store: Store) -> int:
+        execution = running(store, type_code, **fields)
+        store.submit(NewTask("plain", parent_id=execution.id, delay_seconds=10**6))
+        return execution.id
+
+    return make
 
 
-def waiting(store: Store, *, cancelled: bool = False) -> int:
-    execution = running(store, mutex="m")
+def dead_parent(store: Store) -> int:
+    parent_id = parent("manual")(store)
+    settle(store, execution_of(store.get(parent_id)), Raised("no"))
+    return parent_id
+
+
+def waiting(store: Store, type_code: str = "plain", *, gives_up: bool = False, cancelled: bool = False) -> int:
+    execution = running(store, type_code, mutex="m")
     store.submit(NewTask("plain", parent_id=execution.id, timeout_seconds=10**6))
     start(store)
-    settle(store, execution, Returned())
+    settle(store, execution, Raised("no") if gives_up else Returned())
     if cancelled:
         store.cancel(execution.id)
     return execution.id
@@ -95,9 +106,9 @@ def lost_twice(type_code: str) -> Callable[[Store], int]:
     return make
 
 
-def scheduling(store: Store) -> int:
-    task = submit(store, mutex="m")
-    start(store, confirm=True)
+def scheduling(store: Store, agent_id: str | None = None, mutex: str | None = "m") -> int:
+    task = submit(store, mutex=mutex, agent_id=agent_id)
+    start(store, confirm=True, agent_id=agent_id)
     return task.id
 
 
@@ -112,14 +123,22 @@ SITUATIONS: dict[str, Callable[[Store], int]] = {
     "pending, with a mutex": lambda store: submit(store, mutex="m", delay_seconds=3600).id,
     "queued, with a mutex": lambda store: submit(store, mutex="m").id,
     "scheduling, with a mutex": scheduling,
+    "scheduling, assigned": lambda store: scheduling(store, "a1", None),
+    "scheduling, assigned, with a mutex": lambda store: scheduling(store, "a1"),
     "retrying, with a mutex": retrying,
     "waiting, with a mutex": waiting,
     "waiting, asked to cancel": lambda store: waiting(store, cancelled=True),
+    "waiting, having given up": lambda store: waiting(store, gives_up=True),
+    "waiting, having given up, for a person": lambda store: waiting(store, "manual", gives_up=True),
+    "waiting, having given up, asked to cancel": lambda store: waiting(store, gives_up=True, cancelled=True),
     "running, with a mutex": lambda store: running(store, mutex="m").id,
     "running, with retries": lambda store: running(store, max_error_count=3).id,
     "running, with a callback": lambda store: running(store, "called-back").id,
     "running, for a person": lambda store: running(store, "manual").id,
-    "running, a parent": parent,
+    "running, a parent": parent(),
+    "running, a parent with retries": parent(max_error_count=3),
+    "running, a parent, for a person": parent("manual"),
+    "dead, a parent": dead_parent,
     "running, lost twice": lost_twice("plain"),
     "running, lost twice, for a person": lost_twice("manual"),
     "running, asked to cancel": asked(cancel=True),
@@ -185,6 +204,11 @@ def lose_the_worker(store: Store, clock: Clock, task: Task) -> bool:
     return task.id in [ended.id for ended in store.rescue(worker_id)]
 
 
+def be_unconfirmed(store: Store, clock: Clock, task: Task) -> bool:
+    clock.advance(7200)
+    return task.id in [found.task_id for found in store.compensation.trigger(Figures()).found]
+
+
 def be_overdue(store: Store, clock: Clock, task: Task) -> bool:
     clock.advance(7201)
     return task.id in [ended.id for ended in store.end_overdue()]
@@ -200,7 +224,7 @@ def end_the_children(store: Store, clock: Clock, task: Task) -> bool:
             settle(store, execution_of(child), Raised("no"))
         elif child.status in OPEN:
             store.cancel(child.id)
-    store.close_family(task.id)
+    store.families.close(task.id)
     return store.get(task.id).seq > task.seq
 
 
@@ -226,6 +250,7 @@ WAYS = {
     "started": Way(Started(), be_started),
     **{f"settled: {event}": Way(event, end(event)) for event in ENDS},
     "given back": Way(GivenBack(), give_back),
+    "unconfirmed": Way(Unconfirmed(), be_unconfirmed),
     "lease lost": Way(LeaseLost(), lose_the_worker),
     "overdue": Way(Overdue(), be_overdue),
     "cancelled": Way(CancelRequested("no more"), act("cancel", "no more")),
@@ -255,10 +280,12 @@ def made_to_happen(task: Task, event: Event) -> Event | None:
     match event:
         case SentBack() if task.mutex is None:
             return None
+        case Unconfirmed() if task.agent_id is None:
+            return None  # nobody by name is to confirm it
         case Overdue() if task.status is State.BLOCKED:
             return CameForward()  # since it is the holder that is overdue
         case Overdue() if task.status in (State.SCHEDULING, State.WAITING):
-            hog = task.mutex is not None and not task.cancel_requested
+            hog = task.mutex is not None and not (task.cancel_requested or task.gave_up)
             return Overdue("it held its mutex for more than 7200 s") if hog else None
         case Adopted() if task.has_children and task.status in OPEN:
             return None  # nothing new
@@ -281,7 +308,8 @@ def follows(task: Task, event: Event, children: list[Task]) -> Event | None:
         return None
     if task.status is State.BLOCKED:
         return CameForward()
-    if task.status is State.WAITING and task.cancel_requested and children[0].status is not State.RUNNING:
+    going = task.cancel_requested or task.gave_up
+    if task.status is State.WAITING and going and children[0].status is not State.RUNNING:
         return ChildrenEnded(Children(0, 1))
     return None
 
@@ -306,7 +334,8 @@ def told(task: Task, event: Event | None, children: list[Task]) -> tuple[Task, P
 def decided_columns(task: Task) -> tuple[object, ...]:
     return (
         task.status, task.error_count, task.lost_count, task.cancel_requested, task.pause_requested, task.has_children,
-        task.skip_callback, task.priority, task.remark, task.error_info, task.result, task.start_time, task.seq,
+        task.gave_up, task.skip_callback, task.priority, task.remark, task.error_info, task.result, task.start_time,
+        task.seq,
     )  # fmt: skip
 
 

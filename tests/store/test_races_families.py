@@ -64,17 +64,52 @@ def test_the_last_two_children_end_at_once_and_the_parent_ends_once(stage, claim
     parent, children = family
     claimer.store.settle([Outcome(parent, Returned())])
     rival = stage.rival()
-    rival.run("SELECT 1 FROM task WHERE id = %s FOR NO KEY UPDATE", parent.id)
+    rival.run(
+        "SELECT 1 FROM task WHERE id IN (%s, %s) ORDER BY id FOR NO KEY UPDATE", *(child.id for child in children)
+    )
     calls = [
         stage.beside(stage.store().settle, [Outcome(child, event)])
         for child, event in zip(children, events, strict=True)
     ]
-    stage.await_waiters(*calls)  # both have committed their child and ask for the parent
+    stage.await_waiters(*calls)
     rival.rollback()
     for call in calls:
         only(call)
     assert claimer.store.get(parent.id).status is end
     assert len(ends_of(claimer, parent.id)) == 1
+
+
+def test_whoever_ends_the_last_child_and_whoever_looks_meanwhile_end_the_parent_once(stage, claimer, family):
+    """Spec: D7"""
+    parent, [first, last] = family
+    claimer.store.settle([Outcome(parent, Returned())])
+    rival = stage.rival()
+    rival.run("SELECT 1 FROM task WHERE id = %s FOR NO KEY UPDATE", parent.id)
+    claimer.store.settle([Outcome(first, Returned())])  # it sees another that is open, and has not to wait
+    calls = [stage.beside(stage.store().settle, [Outcome(last, Returned())])]
+    stage.await_waiters(*calls)
+    calls.append(stage.beside(stage.store().families.look_after, [parent.id]))
+    stage.await_waiters(*calls)
+    rival.rollback()
+    for call in calls:
+        only(call)
+    assert ends_of(claimer, parent.id) == ["completed"]
+
+
+def test_a_child_given_to_a_family_that_was_looked_at_just_before_is_waited_for(stage, claimer, family):
+    """Spec: D7. What a look saw without a lock is looked at again under one."""
+    parent, children = family
+    claimer.store.settle([Outcome(parent, Returned())])
+    rival, adopter = stage.rival(), stage.store()
+    rival.run("SELECT 1 FROM task WHERE id = %s FOR NO KEY UPDATE", parent.id)
+    child = stage.beside(adopter.submit, NewTask("plain", parent_id=parent.id))
+    stage.await_waiters(child)
+    end = stage.beside(stage.store().settle, [Outcome(each, Returned()) for each in children])
+    stage.await_waiters(child, end)  # nobody is open, it saw: it asks for the parent, behind the child
+    rival.rollback()
+    only(end)
+    assert only(child).created
+    assert claimer.store.get(parent.id).status is State.WAITING
 
 
 def test_the_parent_and_its_last_child_end_at_once(stage, claimer, family):

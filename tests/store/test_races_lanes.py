@@ -207,3 +207,38 @@ def test_a_lane_is_not_exceeded_by_two_threads_that_share_what_their_process_rem
     assert only(looked_early).executions == []
     assert claimer.claim(9).executions == []
     assert stage.count(RUNNING) == 1
+
+
+@pytest.fixture
+def agents(stage):
+    """Two servers of one agent, to which three tasks are assigned."""
+    one, other = Claimer(stage), Claimer(stage)
+    submit_many(one.store, 3, agent_id="rig")
+    return one, other
+
+
+def test_of_two_claims_of_an_agent_that_meet_one_starts_and_the_other_is_told_so_at_once(stage, agents):
+    """Spec: E3"""
+    one, other = agents
+    rival = stage.rival()
+    rival.run(AFTER_THE_TAKE)
+    in_flight = stage.beside(one.claim, 3, agent_id="rig", confirm=True, claim_id="slow")
+    stage.await_waiters(in_flight)
+    met = other.claim(3, agent_id="rig", confirm=True)
+    assert (met.executions, met.busy) == ([], True)
+    rival.commit()
+    assert len(only(in_flight).executions) == 1
+    after = other.claim(3, agent_id="rig", confirm=True)
+    assert (after.executions, after.busy) == ([], False)
+    assert stage.count("status = 'scheduling'") == 1
+
+
+def test_a_task_that_somebody_else_has_in_hand_costs_an_agent_no_start(stage, agents):
+    """Spec: E3"""
+    one, other = agents
+    rival = stage.rival()
+    rival.run("SELECT id FROM task ORDER BY id LIMIT 1 FOR NO KEY UPDATE")
+    met = one.claim(1, agent_id="rig", confirm=True)
+    assert (met.executions, met.busy) == ([], True)
+    rival.commit()
+    assert len(other.claim(1, agent_id="rig", confirm=True).executions) == 1

@@ -17,6 +17,7 @@ from tests.stories.ledger import Ledger
 app = Headgate()
 RETRIES = fixed(0.02, retries=3)
 LOOK_SECONDS = 0.005
+PORTION = 5_000  # as many as one call takes
 
 
 class NoLuck(Exception):
@@ -67,6 +68,24 @@ def step_in_a_thread(seconds: float, fails: bool = False) -> None:
 def step_in_a_process(seconds: float, fails: bool = False) -> None:
     with on_record(fails):
         time.sleep(seconds)
+
+
+@app.task
+async def chick(fails: bool) -> None:
+    """A short child; some fail for good."""
+    with on_record():
+        if fails:
+            raise NoLuck
+        await asyncio.sleep(0)
+
+
+@app.task
+async def brood(children: int, one_in: int) -> None:
+    """So many children, of which one in so many fails."""
+    with on_record():
+        for first in range(0, children, PORTION):
+            calls = [chick.call(number % one_in == 0) for number in range(first, min(first + PORTION, children))]
+            await context().submit_many(calls)
 
 
 @app.task

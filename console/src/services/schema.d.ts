@@ -211,6 +211,77 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/callbacks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List callbacks over all tasks, newest first */
+        get: operations["ApiCallbacksListCallbacks"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/callbacks/redeliver": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Send undeliverable callbacks again, now */
+        post: operations["ApiCallbacksRedeliverRedeliverMany"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/compensation": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** How the search for lost starts stands */
+        get: operations["ApiCompensationShow"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/compensation/trigger": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Look for lost starts now
+         * @description Polls before it answers, whatever waits in the start queue, and brings the interval back to its base.
+         */
+        post: operations["ApiCompensationTriggerTriggerNow"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/counts": {
         parameters: {
             query?: never;
@@ -317,6 +388,140 @@ export interface paths {
         /** Change a lane at once; made if it is not there */
         put: operations["ApiLanesNamePutLane"];
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/periodic-tasks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List periodic tasks, newest first */
+        get: operations["ApiPeriodicTasksListSchedules"];
+        put?: never;
+        /**
+         * Make a periodic task
+         * @description It fires while it is online: from its next tick on.
+         */
+        post: operations["ApiPeriodicTasksMakeSchedule"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/periodic-tasks/{periodic_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Look a periodic task up */
+        get: operations["ApiPeriodicTasksPeriodicIdGetSchedule"];
+        /**
+         * Replace a periodic task
+         * @description Holds at once. Its ticks go on undisturbed unless its expression, its zone or its status change. No program's registration overwrites it afterwards.
+         */
+        put: operations["ApiPeriodicTasksPeriodicIdPutSchedule"];
+        post?: never;
+        /**
+         * Forget a periodic task
+         * @description Its tasks go on.
+         */
+        delete: operations["ApiPeriodicTasksPeriodicIdRemoveSchedule"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/periodic-tasks/{periodic_id}/logs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What became of its ticks, newest first */
+        get: operations["ApiPeriodicTasksPeriodicIdLogsLogs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/periodic-tasks/{periodic_id}/offline": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Let a periodic task fire no more, from this answer on */
+        post: operations["ApiPeriodicTasksPeriodicIdOfflineOffline"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/periodic-tasks/{periodic_id}/online": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Let a periodic task fire, from its next tick on */
+        post: operations["ApiPeriodicTasksPeriodicIdOnlineOnline"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/periodic-tasks/{periodic_id}/preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** When its next ticks come, or would */
+        get: operations["ApiPeriodicTasksPeriodicIdPreviewPreviewTicks"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/periodic-tasks/{periodic_id}/trigger": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Do now what a tick would do
+         * @description Whatever its status; its ticks are not disturbed.
+         */
+        post: operations["ApiPeriodicTasksPeriodicIdTriggerTrigger"];
         delete?: never;
         options?: never;
         head?: never;
@@ -728,7 +933,7 @@ export interface paths {
         get: operations["ApiTaskTypesCodeGetType"];
         /**
          * Add or replace a task type
-         * @description Holds at once, for waiting tasks too. No program's registration overwrites it afterwards.
+         * @description Holds at once, for waiting tasks too. No program's registration overwrites it afterwards. A callback's `sk` is stored sealed under HEADGATE_SECRET, and needs one.
          */
         put: operations["ApiTaskTypesCodePutType"];
         post?: never;
@@ -772,6 +977,23 @@ export interface paths {
         };
         /** Look a task up */
         get: operations["ApiTasksTaskIdGetTask"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/tasks/{task_id}/callbacks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** A task's callbacks and what came of them */
+        get: operations["ApiTasksTaskIdCallbacksCallbacksOfTask"];
         put?: never;
         post?: never;
         delete?: never;
@@ -893,6 +1115,26 @@ export interface paths {
         put?: never;
         /** Give a task another priority */
         post: operations["ApiTasksTaskIdPrioritizePrioritize"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/tasks/{task_id}/redeliver": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send a task's callback again, now
+         * @description Under the same id, and as often as a new one; one that is being sent just now goes on as it is.
+         */
+        post: operations["ApiTasksTaskIdRedeliverRedeliver"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1117,6 +1359,23 @@ export interface components {
             id: number;
             status: string;
         };
+        /** Log */
+        api_tasks_Log: {
+            items: components["schemas"]["LogOut"][];
+        };
+        /**
+         * AttemptOut
+         * @description One attempt: the status of its answer, or null and why there was none. `answer` is shown to admins.
+         */
+        AttemptOut: {
+            answer?: string;
+            at: string;
+            error: string;
+            host: string;
+            id: number;
+            seconds: number;
+            status: number | null;
+        };
         /**
          * Bulk
          * @description Tasks to be made, all or none.
@@ -1162,6 +1421,20 @@ export interface components {
             state: unknown;
         };
         /**
+         * ChildrenOut
+         * @description How far a task's children are; a cancelled or dead one counts as failed. Exact up to 10,000.
+         */
+        ChildrenOut: {
+            ended: number;
+            exact: boolean;
+            failed: number;
+            states: {
+                [key: string]: number;
+            };
+            succeeded: number;
+            total: number;
+        };
+        /**
          * ClaimIn
          * @description Which tasks an agent wants, how many at most, and for how long it waits if there is none.
          *
@@ -1187,6 +1460,40 @@ export interface components {
             types?: string[] | null;
             /** @default 0 */
             wait_seconds?: number;
+        };
+        /**
+         * Triggered
+         * @description How it stands behind the poll, and how many lost starts that found.
+         */
+        compensation_Triggered: {
+            found: number;
+            interval_seconds: number;
+            last_poll: string | null;
+            multiplier: number;
+            next_poll: string | null;
+            next_poll_in_seconds: number | null;
+            queue_size: number;
+            skips: number;
+            start_interval_seconds: number;
+            threshold_seconds: number;
+        };
+        /**
+         * CompensationOut
+         * @description How the polling stands, whichever processes do it; `next_poll` null: none does yet.
+         *
+         *         `queue_size` counts what waits in the start queues of agents, of the key's tenant if it has one; 10,001 stands for
+         *         anything above 10,000.
+         */
+        CompensationOut: {
+            interval_seconds: number;
+            last_poll: string | null;
+            multiplier: number;
+            next_poll: string | null;
+            next_poll_in_seconds: number | null;
+            queue_size: number;
+            skips: number;
+            start_interval_seconds: number;
+            threshold_seconds: number;
         };
         /**
          * CompleteIn
@@ -1221,6 +1528,11 @@ export interface components {
             max_error_count?: number;
             /** @default false */
             need_manual?: boolean;
+            /**
+             * @default continue
+             * @enum {unknown}
+             */
+            on_child_failure?: "cancel" | "continue";
             /** @default 0 */
             retry_interval?: number;
             /** @default [] */
@@ -1247,12 +1559,19 @@ export interface components {
             jitter: number;
             max_error_count: number;
             need_manual: boolean;
+            on_child_failure: string;
             retry_interval: number;
             retry_sequence: number[];
             retry_strategy: components["schemas"]["Strategy"];
             timeout: number;
             unknown_errors: string;
         };
+        /**
+         * Log
+         * @description What is kept of each tick.
+         * @enum {unknown}
+         */
+        core_schedule_Log: "none" | "trans_log" | "trigger_log";
         /**
          * CountOut
          * @description How many tasks of a lane are in a state. `as_of` null: now.
@@ -1267,6 +1586,64 @@ export interface components {
         /** CountsOut */
         CountsOut: {
             items: components["schemas"]["CountOut"][];
+        };
+        /** DeliveriesOfTask */
+        DeliveriesOfTask: {
+            items: components["schemas"]["DeliveryTold"][];
+        };
+        /** DeliveriesPage */
+        DeliveriesPage: {
+            items: components["schemas"]["DeliveryOut"][];
+            next_cursor: number | null;
+        };
+        /**
+         * Delivery
+         * @description What has become of a callback.
+         * @enum {unknown}
+         */
+        Delivery: "delivered" | "dropped" | "pending" | "undeliverable";
+        /**
+         * DeliveryOut
+         * @description A callback as it stands. Every request of it carries `webhook_id`; `attempts` counts since it was asked for.
+         */
+        DeliveryOut: {
+            attempts: number;
+            created_at: string;
+            delivered_at: string | null;
+            host: string | null;
+            id: number;
+            kind: components["schemas"]["Kind"];
+            last_error: string | null;
+            last_status: number | null;
+            next_attempt_at: string | null;
+            status: components["schemas"]["Delivery"];
+            task_id: number;
+            tenant_id: number;
+            type: string;
+            update_date: string;
+            webhook_id: string;
+        };
+        /**
+         * DeliveryTold
+         * @description A callback with its latest attempts, the newest first.
+         */
+        DeliveryTold: {
+            attempts: number;
+            created_at: string;
+            delivered_at: string | null;
+            history: components["schemas"]["AttemptOut"][];
+            host: string | null;
+            id: number;
+            kind: components["schemas"]["Kind"];
+            last_error: string | null;
+            last_status: number | null;
+            next_attempt_at: string | null;
+            status: components["schemas"]["Delivery"];
+            task_id: number;
+            tenant_id: number;
+            type: string;
+            update_date: string;
+            webhook_id: string;
         };
         /**
          * Done
@@ -1349,6 +1726,16 @@ export interface components {
             type?: string | null;
         };
         /**
+         * ForecastOut
+         * @description When that will likely be, as of now; null where nobody can say. The reason tells what decides.
+         */
+        ForecastOut: {
+            ahead: number;
+            at: string | null;
+            in_seconds: number | null;
+            reason: string;
+        };
+        /**
          * GateOut
          * @description One condition of the start: open, or shut and why.
          */
@@ -1399,6 +1786,18 @@ export interface components {
             status?: "ok";
         };
         /**
+         * HttpShape
+         * @description The endpoint that a tick calls, in place of making a task.
+         */
+        HttpShape: {
+            /**
+             * @default POST
+             * @enum {unknown}
+             */
+            method?: "DELETE" | "GET" | "PATCH" | "POST" | "PUT";
+            url: string;
+        };
+        /**
          * KeyOut
          * @description A key, without its secret, which is nowhere.
          */
@@ -1421,6 +1820,12 @@ export interface components {
             next_cursor: number | null;
         };
         /**
+         * Kind
+         * @description Which of a type's two callbacks: how a task ended decides.
+         * @enum {unknown}
+         */
+        Kind: "error" | "success";
+        /**
          * LaneIn
          * @description What is to change; `capacity` null lifts the limit.
          */
@@ -1431,11 +1836,14 @@ export interface components {
         /**
          * LaneOut
          * @description A lane. `capacity` null: no limit. What is blocked or comes later was counted at `as_of`, the rest now.
+         *
+         *         `drained`: when what runs and waits will likely have ended, without what comes later; null if there is nothing.
          */
         LaneOut: {
             as_of: string | null;
             blocked: number;
             capacity: number | null;
+            drained: components["schemas"]["ForecastOut"] | null;
             later: number;
             name: string;
             paused: boolean;
@@ -1457,10 +1865,6 @@ export interface components {
             level?: string;
             message: string;
         };
-        /** Log */
-        Log: {
-            items: components["schemas"]["LogOut"][];
-        };
         /**
          * LogIn
          * @description Lines to be kept with the task.
@@ -1481,6 +1885,12 @@ export interface components {
             level: string;
             message: string;
         };
+        /**
+         * Missed
+         * @description What becomes of ticks that nobody was there for.
+         * @enum {unknown}
+         */
+        Missed: "all" | "once" | "skip";
         /** Named */
         Named: {
             /** @description As the claim told it; it owns the task until its end. */
@@ -1544,6 +1954,8 @@ export interface components {
             /** @default null */
             name?: string | null;
             /** @default null */
+            on_child_failure?: ("cancel" | "continue") | null;
+            /** @default null */
             parent_id?: number | null;
             /** @default 5 */
             priority?: number;
@@ -1564,6 +1976,82 @@ export interface components {
          * @description A body may be left out.
          */
         Nothing: Record<string, never>;
+        /**
+         * Overlap
+         * @description What becomes of a tick while what an earlier one began is still going on.
+         * @enum {unknown}
+         */
+        Overlap: "allow" | "queue" | "skip";
+        /**
+         * Triggered
+         * @description What a trigger began: a task, or (null) a call; and the line of the log, if one is kept.
+         */
+        periodic_Triggered: {
+            log_id: number | null;
+            periodic_task_id: number;
+            task_id: number | null;
+        };
+        /**
+         * PeriodicIn
+         * @description A schedule. What is left out has its default; a status that is left out is `new`, or stays as it was.
+         */
+        PeriodicIn: {
+            /** @default null */
+            category?: string | null;
+            /** @default 0 */
+            creator?: number;
+            cron_expressions: string;
+            /** @default {} */
+            ext?: unknown;
+            /** @default null */
+            http?: components["schemas"]["HttpShape"] | null;
+            /** @default trans_log */
+            log?: components["schemas"]["core_schedule_Log"];
+            /** @default skip */
+            missed?: components["schemas"]["Missed"];
+            /** @default allow */
+            overlap?: components["schemas"]["Overlap"];
+            /** @default null */
+            status?: components["schemas"]["Status"] | null;
+            task?: components["schemas"]["TaskShape"];
+            /** @default null */
+            tenant_id?: number | null;
+            /** @default UTC */
+            timezone?: string;
+            type: string;
+        };
+        /**
+         * PeriodicOut
+         * @description A schedule as it stands. `code` is what a program calls it; `http` null: its ticks make tasks.
+         */
+        PeriodicOut: {
+            category: string | null;
+            code: string | null;
+            create_date: string;
+            creator: number;
+            cron_expressions: string;
+            ext: unknown;
+            http: components["schemas"]["HttpShape"] | null;
+            id: number;
+            log: components["schemas"]["core_schedule_Log"];
+            missed: components["schemas"]["Missed"];
+            next_tick: string | null;
+            overlap: components["schemas"]["Overlap"];
+            status: components["schemas"]["Status"];
+            task: components["schemas"]["TaskShape"];
+            tenant_id: number;
+            timezone: string;
+            type: string;
+            update_date: string;
+        };
+        /**
+         * PeriodicPage
+         * @description Schedules, newest first; `next_cursor` is null at the end.
+         */
+        PeriodicPage: {
+            items: components["schemas"]["PeriodicOut"][];
+            next_cursor: number | null;
+        };
         /**
          * PointOut
          * @description What happened from `at` on, for one step, and how it stood then (null: nobody looked). Times are in seconds.
@@ -1587,6 +2075,10 @@ export interface components {
             wait_p50: number | null;
             wait_p95: number | null;
             waiting: number | null;
+        };
+        /** Preview */
+        Preview: {
+            items: components["schemas"]["TickOut"][];
         };
         /**
          * Priority
@@ -1685,6 +2177,42 @@ export interface components {
         Reason: {
             /** @default  */
             reason?: string;
+        };
+        /**
+         * Redeliver
+         * @description Which of a task's callbacks; the last, unless it is named.
+         */
+        Redeliver: {
+            /** @default null */
+            delivery_id?: number | null;
+        };
+        /**
+         * Redelivered
+         * @description What became of one of them.
+         */
+        Redelivered: {
+            id: number;
+            /** @default null */
+            problem?: string | null;
+            task_id: number;
+        };
+        /** RedeliveredMany */
+        RedeliveredMany: {
+            items: components["schemas"]["Redelivered"][];
+        };
+        /**
+         * RedeliverMany
+         * @description Which undeliverable callbacks: all, or those of a host, a type, a kind; so many of them, the newest first.
+         */
+        RedeliverMany: {
+            /** @default null */
+            host?: string | null;
+            /** @default null */
+            kind?: components["schemas"]["Kind"] | null;
+            /** @default 200 */
+            limit?: number;
+            /** @default null */
+            type?: string | null;
         };
         /** Remark */
         Remark: {
@@ -1800,6 +2328,12 @@ export interface components {
             items: components["schemas"]["ResourceOut"][];
         };
         /**
+         * Result
+         * @description What a line of the log says.
+         * @enum {unknown}
+         */
+        Result: "executing" | "failure" | "success";
+        /**
          * SecurityIn
          * @description How callbacks are signed: not at all, or by a key (`ak`) and its secret. A secret left out is kept.
          */
@@ -1867,6 +2401,12 @@ export interface components {
             type: string;
         };
         /**
+         * Status
+         * @description Only an `online` schedule fires.
+         * @enum {unknown}
+         */
+        Status: "new" | "offline" | "online";
+        /**
          * Strategy
          * @enum {unknown}
          */
@@ -1892,6 +2432,7 @@ export interface components {
             attempt: number;
             cancel_requested: boolean;
             category: string;
+            children?: components["schemas"]["ChildrenOut"];
             correlation_id: string | null;
             create_date: string;
             created?: boolean;
@@ -1903,12 +2444,14 @@ export interface components {
             executing_deadline: string | null;
             ext: unknown;
             finished_at: string | null;
+            gave_up: boolean;
             id: number;
             lane: string;
             lost_count: number;
             max_error_count: number | null;
             mutex: string | null;
             name: string | null;
+            on_child_failure: string | null;
             parent_id: number | null;
             pause_requested: boolean;
             priority: number;
@@ -1935,6 +2478,61 @@ export interface components {
         TaskPage: {
             items: components["schemas"]["TaskOut"][];
             next_cursor: number | null;
+        };
+        /**
+         * TaskShape
+         * @description What else the tasks are made with; what is left out comes from their type.
+         */
+        TaskShape: {
+            /** @default null */
+            agent_id?: string | null;
+            /** @default null */
+            lane?: string | null;
+            /** @default null */
+            max_error_count?: number | null;
+            /** @default null */
+            mutex?: string | null;
+            /** @default null */
+            name?: string | null;
+            /** @default 5 */
+            priority?: number;
+            /** @default null */
+            rate_key?: string | null;
+            /** @default null */
+            timeout_seconds?: number | null;
+            /** @default null */
+            unique_key?: string | null;
+        };
+        /**
+         * TickLogOut
+         * @description What became of one tick (null: a person triggered it), and of the task that it made.
+         */
+        TickLogOut: {
+            create_date: string;
+            error_info: string | null;
+            id: number;
+            periodic_task_id: number;
+            result: components["schemas"]["Result"];
+            task_id: number | null;
+            tenant_id: number;
+            tick: string | null;
+            update_date: string;
+        };
+        /**
+         * TickLogPage
+         * @description Lines of the log, newest first; `next_cursor` is null at the end.
+         */
+        TickLogPage: {
+            items: components["schemas"]["TickLogOut"][];
+            next_cursor: number | null;
+        };
+        /**
+         * TickOut
+         * @description A tick to come, in UTC and as the clock of its zone shows it.
+         */
+        TickOut: {
+            at: string;
+            local: string;
         };
         /** Trouble */
         Trouble: {
@@ -1975,9 +2573,11 @@ export interface components {
         };
         /**
          * WhyOut
-         * @description What a task waits for, gate by gate.
+         * @description What a task waits for, gate by gate, and when it will likely start; no forecast if it has started or ended.
          */
         WhyOut: {
+            /** @default null */
+            forecast?: components["schemas"]["ForecastOut"] | null;
             gates: components["schemas"]["GateOut"][];
             status: string;
             task_id: number;
@@ -1986,7 +2586,8 @@ export interface components {
          * WorkerOut
          * @description Somebody who executes tasks, under a lease, and how many it holds now; `types` null: whatever comes.
          *
-         *         What it uses of its machine is as it said at its last beat; null for agents, which say nothing of that.
+         *         What it uses of its machine, and how many tasks it runs at once (`slots`), is as it said at its last beat; null for
+         *         agents, which say nothing of that.
          */
         WorkerOut: {
             agent_id: string | null;
@@ -1998,6 +2599,7 @@ export interface components {
             memory_bytes: number | null;
             name: string;
             running: number;
+            slots: number | null;
             started_at: string;
             tenant_id: number | null;
             types: string[] | null;
@@ -2016,42 +2618,62 @@ export interface components {
 export type SchemaAction = components['schemas']['Action'];
 export type SchemaActions = components['schemas']['Actions'];
 export type SchemaAnswer = components['schemas']['Answer'];
+export type SchemaApiTasksLog = components['schemas']['api_tasks_Log'];
+export type SchemaAttemptOut = components['schemas']['AttemptOut'];
 export type SchemaBulk = components['schemas']['Bulk'];
 export type SchemaBulkOut = components['schemas']['BulkOut'];
 export type SchemaCallbackIn = components['schemas']['CallbackIn'];
 export type SchemaCallbackOut = components['schemas']['CallbackOut'];
 export type SchemaChannels = components['schemas']['Channels'];
 export type SchemaCheckpointIn = components['schemas']['CheckpointIn'];
+export type SchemaChildrenOut = components['schemas']['ChildrenOut'];
 export type SchemaClaimIn = components['schemas']['ClaimIn'];
+export type SchemaCompensationTriggered = components['schemas']['compensation_Triggered'];
+export type SchemaCompensationOut = components['schemas']['CompensationOut'];
 export type SchemaCompleteIn = components['schemas']['CompleteIn'];
 export type SchemaConfigIn = components['schemas']['ConfigIn'];
 export type SchemaConfigOut = components['schemas']['ConfigOut'];
+export type SchemaCoreScheduleLog = components['schemas']['core_schedule_Log'];
 export type SchemaCountOut = components['schemas']['CountOut'];
 export type SchemaCountsOut = components['schemas']['CountsOut'];
+export type SchemaDeliveriesOfTask = components['schemas']['DeliveriesOfTask'];
+export type SchemaDeliveriesPage = components['schemas']['DeliveriesPage'];
+export type SchemaDelivery = components['schemas']['Delivery'];
+export type SchemaDeliveryOut = components['schemas']['DeliveryOut'];
+export type SchemaDeliveryTold = components['schemas']['DeliveryTold'];
 export type SchemaDone = components['schemas']['Done'];
 export type SchemaEventOut = components['schemas']['EventOut'];
 export type SchemaEvents = components['schemas']['Events'];
 export type SchemaFailIn = components['schemas']['FailIn'];
 export type SchemaFilterIn = components['schemas']['FilterIn'];
+export type SchemaForecastOut = components['schemas']['ForecastOut'];
 export type SchemaGateOut = components['schemas']['GateOut'];
 export type SchemaHanded = components['schemas']['Handed'];
 export type SchemaHandedOver = components['schemas']['HandedOver'];
 export type SchemaHealth = components['schemas']['Health'];
+export type SchemaHttpShape = components['schemas']['HttpShape'];
 export type SchemaKeyOut = components['schemas']['KeyOut'];
 export type SchemaKeyPage = components['schemas']['KeyPage'];
+export type SchemaKind = components['schemas']['Kind'];
 export type SchemaLaneIn = components['schemas']['LaneIn'];
 export type SchemaLaneOut = components['schemas']['LaneOut'];
 export type SchemaLanes = components['schemas']['Lanes'];
 export type SchemaLine = components['schemas']['Line'];
-export type SchemaLog = components['schemas']['Log'];
 export type SchemaLogIn = components['schemas']['LogIn'];
 export type SchemaLogOut = components['schemas']['LogOut'];
+export type SchemaMissed = components['schemas']['Missed'];
 export type SchemaNamed = components['schemas']['Named'];
 export type SchemaNewKeyIn = components['schemas']['NewKeyIn'];
 export type SchemaNewKeyOut = components['schemas']['NewKeyOut'];
 export type SchemaNewTaskIn = components['schemas']['NewTaskIn'];
 export type SchemaNothing = components['schemas']['Nothing'];
+export type SchemaOverlap = components['schemas']['Overlap'];
+export type SchemaPeriodicTriggered = components['schemas']['periodic_Triggered'];
+export type SchemaPeriodicIn = components['schemas']['PeriodicIn'];
+export type SchemaPeriodicOut = components['schemas']['PeriodicOut'];
+export type SchemaPeriodicPage = components['schemas']['PeriodicPage'];
 export type SchemaPointOut = components['schemas']['PointOut'];
+export type SchemaPreview = components['schemas']['Preview'];
 export type SchemaPriority = components['schemas']['Priority'];
 export type SchemaProblem = components['schemas']['Problem'];
 export type SchemaProgressIn = components['schemas']['ProgressIn'];
@@ -2062,6 +2684,10 @@ export type SchemaRateLimitIn = components['schemas']['RateLimitIn'];
 export type SchemaRateLimitOut = components['schemas']['RateLimitOut'];
 export type SchemaRateLimits = components['schemas']['RateLimits'];
 export type SchemaReason = components['schemas']['Reason'];
+export type SchemaRedeliver = components['schemas']['Redeliver'];
+export type SchemaRedelivered = components['schemas']['Redelivered'];
+export type SchemaRedeliveredMany = components['schemas']['RedeliveredMany'];
+export type SchemaRedeliverMany = components['schemas']['RedeliverMany'];
 export type SchemaRemark = components['schemas']['Remark'];
 export type SchemaReported = components['schemas']['Reported'];
 export type SchemaReportIn = components['schemas']['ReportIn'];
@@ -2073,6 +2699,7 @@ export type SchemaRequestPage = components['schemas']['RequestPage'];
 export type SchemaResourceIn = components['schemas']['ResourceIn'];
 export type SchemaResourceOut = components['schemas']['ResourceOut'];
 export type SchemaResources = components['schemas']['Resources'];
+export type SchemaResult = components['schemas']['Result'];
 export type SchemaSecurityIn = components['schemas']['SecurityIn'];
 export type SchemaSecurityOut = components['schemas']['SecurityOut'];
 export type SchemaSeriesOut = components['schemas']['SeriesOut'];
@@ -2080,10 +2707,15 @@ export type SchemaSessionOut = components['schemas']['SessionOut'];
 export type SchemaState = components['schemas']['State'];
 export type SchemaStats = components['schemas']['Stats'];
 export type SchemaStatsOut = components['schemas']['StatsOut'];
+export type SchemaStatus = components['schemas']['Status'];
 export type SchemaStrategy = components['schemas']['Strategy'];
 export type SchemaTarget = components['schemas']['Target'];
 export type SchemaTaskOut = components['schemas']['TaskOut'];
 export type SchemaTaskPage = components['schemas']['TaskPage'];
+export type SchemaTaskShape = components['schemas']['TaskShape'];
+export type SchemaTickLogOut = components['schemas']['TickLogOut'];
+export type SchemaTickLogPage = components['schemas']['TickLogPage'];
+export type SchemaTickOut = components['schemas']['TickOut'];
 export type SchemaTrouble = components['schemas']['Trouble'];
 export type SchemaTypeIn = components['schemas']['TypeIn'];
 export type SchemaTypeOut = components['schemas']['TypeOut'];
@@ -2545,6 +3177,138 @@ export interface operations {
             };
         };
     };
+    ApiCallbacksListCallbacks: {
+        parameters: {
+            query?: {
+                /** @description `next_cursor` of the page before. */
+                cursor?: number;
+                /** @description With its port, if it is another. */
+                host?: string;
+                /** @description Whether it tells of a success or an error. */
+                kind?: components["schemas"]["Kind"];
+                /** @description How many at most. */
+                limit?: number;
+                /** @description What has become of it. */
+                status?: components["schemas"]["Delivery"];
+                type?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeliveriesPage"];
+                };
+            };
+            /** @description A problem */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    ApiCallbacksRedeliverRedeliverMany: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["RedeliverMany"] | null;
+            };
+        };
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RedeliveredMany"];
+                };
+            };
+            /** @description A problem */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    ApiCompensationShow: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CompensationOut"];
+                };
+            };
+            /** @description A problem */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    ApiCompensationTriggerTriggerNow: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["compensation_Triggered"];
+                };
+            };
+            /** @description A problem */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     ApiCountsCounts: {
         parameters: {
             query?: never;
@@ -2763,6 +3527,362 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["LaneOut"];
+                };
+            };
+            /** @description A problem */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    ApiPeriodicTasksListSchedules: {
+        parameters: {
+            query?: {
+                /** @description `next_cursor` of the page before. */
+                cursor?: number;
+                /** @description How many at most. */
+                limit?: number;
+                /** @description Only these. */
+                status?: components["schemas"]["Status"];
+                type?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PeriodicPage"];
+                };
+            };
+            /** @description A problem */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    ApiPeriodicTasksMakeSchedule: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key makes nothing twice. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PeriodicIn"];
+            };
+        };
+        responses: {
+            /** @description Document created, URL follows */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PeriodicOut"];
+                };
+            };
+            /** @description A problem */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    ApiPeriodicTasksPeriodicIdGetSchedule: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The periodic task's id. */
+                periodic_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PeriodicOut"];
+                };
+            };
+            /** @description A problem */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    ApiPeriodicTasksPeriodicIdPutSchedule: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The periodic task's id. */
+                periodic_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PeriodicIn"];
+            };
+        };
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PeriodicOut"];
+                };
+            };
+            /** @description A problem */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    ApiPeriodicTasksPeriodicIdRemoveSchedule: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The periodic task's id. */
+                periodic_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, nothing follows */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description A problem */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    ApiPeriodicTasksPeriodicIdLogsLogs: {
+        parameters: {
+            query?: {
+                /** @description `next_cursor` of the page before. */
+                cursor?: number;
+                /** @description How many at most. */
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                /** @description The periodic task's id. */
+                periodic_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TickLogPage"];
+                };
+            };
+            /** @description A problem */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    ApiPeriodicTasksPeriodicIdOfflineOffline: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The periodic task's id. */
+                periodic_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["Nothing"] | null;
+            };
+        };
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PeriodicOut"];
+                };
+            };
+            /** @description A problem */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    ApiPeriodicTasksPeriodicIdOnlineOnline: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The periodic task's id. */
+                periodic_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["Nothing"] | null;
+            };
+        };
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PeriodicOut"];
+                };
+            };
+            /** @description A problem */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    ApiPeriodicTasksPeriodicIdPreviewPreviewTicks: {
+        parameters: {
+            query?: {
+                /** @description RFC 3339; now, if it is left out. */
+                after?: string;
+                /** @description How many. */
+                count?: number;
+            };
+            header?: never;
+            path: {
+                /** @description The periodic task's id. */
+                periodic_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Preview"];
+                };
+            };
+            /** @description A problem */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    ApiPeriodicTasksPeriodicIdTriggerTrigger: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key makes nothing twice. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The periodic task's id. */
+                periodic_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["Nothing"] | null;
+            };
+        };
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["periodic_Triggered"];
                 };
             };
             /** @description A problem */
@@ -3905,6 +5025,38 @@ export interface operations {
             };
         };
     };
+    ApiTasksTaskIdCallbacksCallbacksOfTask: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The task's id. */
+                task_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeliveriesOfTask"];
+                };
+            };
+            /** @description A problem */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     ApiTasksTaskIdCancelCancel: {
         parameters: {
             query?: never;
@@ -4074,7 +5226,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Log"];
+                    "application/json": components["schemas"]["api_tasks_Log"];
                 };
             };
             /** @description A problem */
@@ -4147,6 +5299,42 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["TaskOut"];
+                };
+            };
+            /** @description A problem */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    ApiTasksTaskIdRedeliverRedeliver: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The task's id. */
+                task_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["Redeliver"] | null;
+            };
+        };
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeliveryTold"];
                 };
             };
             /** @description A problem */

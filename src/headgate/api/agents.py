@@ -73,7 +73,10 @@ async def claim(
         0, data.limit, _set(data.types), _set(data.categories), tenant_id, data.creator, agent_id, data.claim_id
     )
     poll = Poll((who.tenant_id, agent_id, data.instance or ""), wanted, data.lease_seconds)
-    executions = await (_poll(server, poll, data.wait_seconds, request) if data.wait_seconds else _look(server, poll))
+    if data.wait_seconds:
+        executions = await _poll(server, poll, data.wait_seconds, request)
+    else:
+        executions = (await _look(server, poll)).executions
     return HandedOver(await _handed(server, executions))
 
 
@@ -81,12 +84,12 @@ def _set(said: list[str] | None) -> frozenset[str] | None:
     return None if said is None else frozenset(said)
 
 
-async def _look(server: Server, poll: Poll) -> list[Execution]:
+async def _look(server: Server, poll: Poll) -> Claimed:
     """What there is for an agent now."""
     while True:
         claimed: Claimed = await server.aside(server.roster.claim, poll.who, poll.wanted, poll.lease)
         if claimed.executions or not claimed.busy or server.polls.closed:
-            return claimed.executions
+            return claimed
         await asyncio.sleep(BUSY_SECONDS * (0.5 + draw()))
 
 
@@ -99,12 +102,14 @@ async def _poll(server: Server, poll: Poll, seconds: float, request: Request[Any
         with server.polls.joined(poll):
             while not (hung_up.done() or server.polls.closed):
                 poll.woken.clear()
-                executions = await _look(server, poll)
-                if len(executions) == poll.wanted.limit:
+                claimed = await _look(server, poll)
+                if len(claimed.executions) == poll.wanted.limit:
                     server.polls.wake_next(poll.line)
-                if executions:
-                    return await _kept(server, poll, executions, hung_up)
-                if not await wait(poll.woken, max(end - monotonic(), 0.0)):
+                if claimed.executions:
+                    return await _kept(server, poll, claimed.executions, hung_up)
+                left = max(end - monotonic(), 0.0)
+                again_in = left if claimed.again_in is None else claimed.again_in  # nobody tells when a start may come
+                if not await wait(poll.woken, min(left, again_in)) and left <= again_in:
                     break
         return []
     finally:
@@ -252,6 +257,7 @@ _ENDED = {
     "overdue": "its deadline had passed",
     "lease_lost": "its agent's lease was over",
     "given_back": "it was given back",
+    "compensated": "its start was not confirmed in time",
     "started": "it is another agent's",
     "scheduled": "it is another agent's",
 }

@@ -1,6 +1,6 @@
 """The route table: who may come in, what is there, and what an error becomes."""
 
-from functools import partial
+from functools import cache
 from typing import Any
 
 from litestar import Litestar, Request, Router
@@ -9,9 +9,26 @@ from litestar.di import NamedDependency, Provide
 from litestar.exceptions import HTTPException, PermissionDeniedException
 from litestar.handlers import BaseRouteHandler
 from litestar.openapi import OpenAPIConfig
+from litestar.types import ASGIApp
 
 import headgate
-from headgate.api import agents, figures, keys, lanes, metrics, queue, requests, session, stream, system, tasks, types
+from headgate.api import (
+    agents,
+    callbacks,
+    compensation,
+    figures,
+    keys,
+    lanes,
+    metrics,
+    periodic,
+    queue,
+    requests,
+    session,
+    stream,
+    system,
+    tasks,
+    types,
+)
 from headgate.api.console import Console
 from headgate.api.docs import DocsPage
 from headgate.api.gatekeeper import ALWAYS_OPEN, MOST_BODY_BYTES, Gatekeeper
@@ -23,30 +40,51 @@ from headgate.core.errors import HeadgateError
 from headgate.settings import Settings
 from headgate.store.base import Store
 
-ROOMS = (tasks, agents, requests, stream, keys, session)
-SHARED_ROOMS = (
-    types,
-    lanes,
-    queue,
-    system,
-    figures,
-    metrics,
-)  # what all tenants have in common: none of them may change it
+ROOMS = (tasks, callbacks, agents, requests, stream, keys, periodic, session)
+# What all tenants have in common: none of them may change it.
+SHARED_ROOMS = (types, lanes, queue, compensation, system, figures, metrics)
 HARMLESS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
-def create_app(store: Store, settings: Settings) -> Litestar:
+class App:
+    """The API over a store, as an ASGI app."""
+
+    def __init__(self, server: Server, answer: ASGIApp) -> None:
+        self.server = server
+        self._answer = answer
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+            return
+        scope.setdefault("state", {})["server"] = self.server
+        await self._answer(scope, receive, send)
+
+    async def _live(self, receive: Any, send: Any) -> None:
+        """Prepare what is needed, say so, and put everything away at the end."""
+        await receive()
+        try:
+            await queue.prepare(self.server)
+        except HeadgateError as error:
+            await send({"type": "lifespan.startup.failed", "message": str(error)})
+            return
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await self.server.close()
+        await send({"type": "lifespan.shutdown.complete"})
+
+
+def create_app(store: Store, settings: Settings) -> App:
     """The API over a store."""
     server = Server(store, settings)
+    guarded = Gatekeeper(Console(table()), server)  # around the router too: nothing is answered without it
+    return App(server, metrics.measured(guarded, server))
 
-    def provide_server() -> Server:
-        return server
 
-    def provide_who(request: Request[Any, Any, Any], server: NamedDependency[Server]) -> Principal:
-        """After the server: of two at once the framework would make two tasks of their own."""
-        return principal(request)
-
-    app = Litestar(
+@cache
+def table() -> Litestar:
+    """The routes, for any server: they take a fifth of a second to build, so a process does that once."""
+    return Litestar(
         route_handlers=[
             *(each.routes for each in ROOMS),
             Router("/", route_handlers=[each.routes for each in SHARED_ROOMS], opt={"shared": True}),
@@ -70,15 +108,18 @@ def create_app(store: Store, settings: Settings) -> Litestar:
             render_plugins=[DocsPage()],
         ),
         request_max_body_size=MOST_BODY_BYTES,
-        on_startup=[partial(queue.prepare, server)],
-        on_shutdown=[server.close],
         logging_config=None,
     )
-    app.state.server = server
-    app.asgi_handler = Console(app.asgi_handler)
-    app.asgi_handler = Gatekeeper(app.asgi_handler, server)  # around the router too: nothing is answered without it
-    app.asgi_handler = metrics.measured(app.asgi_handler, server)
-    return app
+
+
+def provide_server(request: Request[Any, Any, Any]) -> Server:
+    found: Server = request.scope["state"]["server"]
+    return found
+
+
+def provide_who(request: Request[Any, Any, Any], server: NamedDependency[Server]) -> Principal:
+    """After the server: of two at once the framework would make two tasks of their own."""
+    return principal(request)
 
 
 def principal(connection: ASGIConnection[Any, Any, Any, Any]) -> Principal:

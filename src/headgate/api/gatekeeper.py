@@ -16,10 +16,11 @@ from headgate.api.logs import Line
 from headgate.api.principal import ANYBODY, NOBODY, Principal, holder_of
 from headgate.api.problems import CODES, MEDIA, TITLES, TYPE, Problem
 from headgate.api.server import Server
-from headgate.api.signature import SCHEME, SignedRequest, is_signed, signature_in
+from headgate.api.signature import is_signed, signature_in
 from headgate.api.visits import digest_in
 from headgate.core.errors import HeadgateError
 from headgate.core.keys import Key, matches, secret_key, understood
+from headgate.core.signing import SCHEME, SignedRequest
 from headgate.events.telemetry import SHOWABLE
 from headgate.outside import new_ids, utc_now
 
@@ -61,7 +62,7 @@ class Gatekeeper:
         self.inside = inside
         self._server = server
         self._keyring = server.keyring
-        self._secret = server.settings.secret
+        self._secrets = server.settings.secrets
         self._loopback = is_loopback(server.settings.host)
         self._hosts = OURS | {name.strip().lower() for name in server.settings.hosts.split(",") if name.strip()}
         self._failures = Failures()
@@ -174,7 +175,7 @@ class Gatekeeper:
     async def _signed(
         self, said: str, scope: Any, headers: Headers, receive: Receive, limited: bool
     ) -> tuple[Key | None, Receive]:
-        if not self._secret:
+        if not self._secrets:
             raise Turned(401, NO_SIGNATURES, [(b"www-authenticate", b"Bearer")])
         claimed = signature_in(said)
         if claimed is None or not claimed.is_fresh(utc_now()):
@@ -187,7 +188,8 @@ class Gatekeeper:
             scope["method"], _path(scope), scope["query_string"].decode("latin-1"),
             headers.get(b"host", b"").decode("latin-1"), body,
         )  # fmt: skip
-        if not is_signed(secret_key(self._secret, key.id, key.digest), request, claimed):
+        keys = [secret_key(secret, key.id, key.digest) for secret in self._secrets]
+        if not any(is_signed(each, request, claimed) for each in keys):
             return None, receive
         if not await self._server.aside(self._server.store.take_nonce, key.id, claimed.nonce):
             return None, receive

@@ -76,11 +76,11 @@ async def make_key(data: NewKeyIn, server: Server, who: Principal) -> NewKeyOut:
     )  # fmt: skip
     key, text = await server.aside(add)
     server.keyring.forget()
-    secret = server.settings.secret
+    secrets = server.settings.secrets
     return NewKeyOut(
         **msgspec.structs.asdict(shown(key)),
         key=text,
-        secret_key=secret_key(secret, key.id, key.digest) if secret else UNSET,
+        secret_key=secret_key(secrets[0], key.id, key.digest) if secrets else UNSET,
     )
 
 

@@ -11,12 +11,13 @@ from msgspec import UNSET, Meta, UnsetType
 from headgate.api.principal import Principal, Role
 from headgate.api.problems import documented
 from headgate.api.server import Server
+from headgate.api.shapes import ForecastOut, forecast_shown
 from headgate.core.errors import Invalid, NotFound
 from headgate.core.gates import Bucket, Room
 from headgate.core.limits import MAX_RATE, Rate
 from headgate.core.task import check_lane
 from headgate.store.catalog import MAX_CAPACITY
-from headgate.store.rooms import lanes_of
+from headgate.store.rooms import Lane, lanes_of
 
 Called = Annotated[str, PathParameter(min_length=1, max_length=255)]
 Limited = Annotated[
@@ -27,7 +28,10 @@ Capacity = Annotated[int, Meta(ge=0, le=MAX_CAPACITY)]
 
 
 class LaneOut(msgspec.Struct):
-    """A lane. `capacity` null: no limit. What is blocked or comes later was counted at `as_of`, the rest now."""
+    """A lane. `capacity` null: no limit. What is blocked or comes later was counted at `as_of`, the rest now.
+
+    `drained`: when what runs and waits will likely have ended, without what comes later; null if there is nothing.
+    """
 
     name: str
     capacity: int | None
@@ -38,6 +42,7 @@ class LaneOut(msgspec.Struct):
     later: int
     as_of: datetime | None
     paused: bool
+    drained: ForecastOut | None
 
 
 class Lanes(msgspec.Struct):
@@ -110,10 +115,12 @@ async def put_lane(name: Called, data: LaneIn, server: Server, who: Principal) -
 
 
 def _lanes(server: Server) -> list[LaneOut]:
-    return [
-        LaneOut(**{field: getattr(lane, field) for field in LaneOut.__struct_fields__})
-        for lane in lanes_of(server.store)
-    ]
+    return [_lane(lane) for lane in lanes_of(server.store)]
+
+
+def _lane(lane: Lane) -> LaneOut:
+    told = {field: getattr(lane, field) for field in LaneOut.__struct_fields__}
+    return LaneOut(**told | {"drained": None if lane.drained is None else forecast_shown(lane.drained)})
 
 
 @get("/resources", summary="Every resource", responses=documented(), opt={"role": Role.READ})

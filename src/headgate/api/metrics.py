@@ -14,6 +14,7 @@ from headgate.api.principal import Principal, Role
 from headgate.api.problems import documented
 from headgate.api.server import Server
 from headgate.api.tally import Histogram, Tally
+from headgate.core.compensation import Figures
 from headgate.core.states import HELD
 from headgate.outside import monotonic, utc_now
 from headgate.store.base import Store
@@ -35,18 +36,26 @@ METHODS = SAFE_METHODS | {"POST", "PUT", "DELETE", "PATCH"}
     ),
 )
 async def metrics(server: Server, who: Principal) -> Response[bytes]:
-    text = await server.aside(exposition, server.store, server.tally, server.live.bus.listeners)
+    figures = server.settings.compensation
+    text = await server.aside(exposition, server.store, server.tally, figures, server.live.bus.listeners)
     return Response(text, media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
 
 routes = Router("/metrics", route_handlers=[metrics], tags=["system"])
 
 
-def exposition(store: Store, tally: Tally, listeners: int) -> bytes:
+def exposition(store: Store, tally: Tally, figures: Figures, listeners: int) -> bytes:
     """Everything as it stands, in Prometheus' text format."""
     tally.catch_up()
     registry = CollectorRegistry()
-    registry.register(_Found([*_of_tasks(tally), *_of_queue(store), *_of_process(tally, listeners)]))
+    found = [
+        *_of_tasks(tally),
+        *_of_queue(store),
+        *_of_callbacks(store, tally),
+        *_of_compensation(store, figures),
+        *_of_process(tally, listeners),
+    ]
+    registry.register(_Found(found))
     return generate_latest(registry)
 
 
@@ -66,8 +75,23 @@ def _of_tasks(tally: Tally) -> Iterator[Metric]:
     )  # fmt: skip
     yield _counter("tasks_retries", "Failures after which a task runs again.", ["taskType"], tally.retries)
     yield _counter("tasks_dlq_entered", "Tasks that gave up and wait for a person.", ["taskType"], tally.dead)
+    yield _counter("tasks_compensated", "Starts that were lost and made again.", ["taskType"], tally.compensated)
     yield _counter("tasks_events_published", "Events written to the feed.", ["eventType"], tally.published)
     yield _counter("tasks_state_db_updates", "Writes to tasks in the store.", ["operation"], tally.updates)
+
+
+def _of_callbacks(store: Store, tally: Tally) -> Iterator[Metric]:
+    owed = store.deliveries.deliverables()
+    yield _gauge(
+        "headgate_callbacks", "Callbacks that are not done with: 10,001 stands for more.", ["status"],
+        {("pending",): owed.pending, ("undeliverable",): owed.undeliverable},
+    )  # fmt: skip
+    age = 0.0 if owed.oldest is None else max((utc_now() - owed.oldest).total_seconds(), 0.0)
+    yield _gauge("headgate_callbacks_oldest_seconds", "Age of the oldest that is pending.", [], {(): age})
+    yield _histogram(
+        "headgate_callback_attempt_seconds", "How long attempts to deliver took, by what came of them.", ["outcome"],
+        tally.callbacks,
+    )  # fmt: skip
 
 
 def _of_process(tally: Tally, listeners: int) -> Iterator[Metric]:
@@ -114,6 +138,22 @@ def _of_queue(store: Store) -> Iterator[Metric]:
     for worker in alive:
         kinds["worker" if worker.agent_id is None else "agent",] += 1
     yield _gauge("headgate_workers_alive", "Workers and agents with a lease.", ["kind"], kinds)
+
+
+def _of_compensation(store: Store, figures: Figures) -> Iterator[Metric]:
+    status = store.compensation.status(figures)
+    stands = {
+        "interval_seconds": ("Seconds between two polls for lost starts, as it stands.", status.interval_seconds),
+        "multiplier": ("How far that interval has grown.", status.multiplier),
+        "skips": ("Polls that were skipped in a row.", status.skips),
+        "queue_size": ("Tasks that wait in the start queues of agents, 10,001 for any more.", status.queue_size),
+    }
+    if status.last_poll is not None:
+        stands["last_poll_timestamp_seconds"] = ("When the last poll was.", status.last_poll.timestamp())
+    if status.next_poll is not None:
+        stands["next_poll_timestamp_seconds"] = ("When the next one comes.", status.next_poll.timestamp())
+    for name, (about, value) in stands.items():
+        yield _gauge(f"headgate_compensation_{name}", about, [], {(): value})
 
 
 def _labels(key: Any) -> list[str]:

@@ -1,7 +1,7 @@
 """What a request says, taken at its word: nothing is bent until it fits, nothing is passed over in silence."""
 
 import json
-from typing import Any
+from typing import Any, NamedTuple, get_args
 
 import msgspec
 from litestar import Request
@@ -98,15 +98,30 @@ def asks_only_what_is_known(connection: ASGIConnection[Any, Any, Any, Any], hand
     for name in asked:
         if name not in known:
             raise Invalid(f"no query parameter {name!r}; there is {', '.join(sorted(known)) or 'none'}")
-        if not known[name] and len(asked.getall(name)) > 1:
+        if not known[name].several and len(asked.getall(name)) > 1:
             raise Invalid(f"the query parameter {name!r} is there twice")
+        if not known[name].text and asked[name].lower() == "null":  # which the framework takes for: nothing was said
+            raise Invalid(f"the query parameter {name!r} is null: leave it out")
 
 
-def _known(connection: ASGIConnection[Any, Any, Any, Any], handler: HTTPRouteHandler) -> dict[str, bool] | None:
-    """The route's query parameters, with whether each may be there several times; None: any."""
+class _Parameter(NamedTuple):
+    several: bool
+    text: bool
+
+
+def _known(connection: ASGIConnection[Any, Any, Any, Any], handler: HTTPRouteHandler) -> dict[str, _Parameter] | None:
+    """The route's query parameters, with whether each may be there several times, and be any text; None: any."""
     if _KNOWN not in handler.opt:
         model = handler.create_kwargs_model(dict.fromkeys(connection.path_params))  # type: ignore[arg-type]
-        taken = {each.field_alias: each.is_sequence for each in model.expected_query_params}
-        handler.opt[_KNOWN] = None if {"request", "query"} & handler.parsed_fn_signature.parameters.keys() else taken
-    found: dict[str, bool] | None = handler.opt[_KNOWN]
+        fields = handler.parsed_fn_signature.parameters
+        taken = {
+            each.field_alias: _Parameter(each.is_sequence, each.is_sequence or _is_text(fields.get(each.field_name)))
+            for each in model.expected_query_params
+        }
+        handler.opt[_KNOWN] = None if {"request", "query"} & fields.keys() else taken
+    found: dict[str, _Parameter] | None = handler.opt[_KNOWN]
     return found
+
+
+def _is_text(field: Any) -> bool:
+    return field is not None and str in (field.annotation, *get_args(field.annotation))

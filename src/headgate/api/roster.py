@@ -24,6 +24,7 @@ class Roster:
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store = store
         self._default = settings.lease_seconds
+        self._start_seconds = settings.compensation_start_interval
         self._lock = threading.Lock()
         self._known: OrderedDict[Who, Agent] = OrderedDict()
         self._renewed: OrderedDict[int, float] = OrderedDict()
@@ -38,7 +39,8 @@ class Roster:
 
     def _claim(self, agent: Agent, request: ClaimRequest, lease: float | None) -> Claimed:
         beyond = BEYOND_THE_DEADLINE if lease is None else None
-        return self._store.hand_over(replace(request, worker_id=agent.worker_id), beyond_the_deadline=beyond)
+        request = replace(request, worker_id=agent.worker_id, start_seconds=self._start_seconds)
+        return self._store.hand_over(request, beyond_the_deadline=beyond)
 
     def signed_on(self, who: Who, types: Collection[str] | None, lease: float | None) -> Agent:
         """An agent's row, its lease fresh enough."""

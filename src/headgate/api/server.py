@@ -13,6 +13,8 @@ from headgate.api.roster import Roster
 from headgate.api.submits import Submits
 from headgate.api.tally import Tally
 from headgate.api.visits import Visits
+from headgate.outward.address import Allowed
+from headgate.outward.sealing import Seals
 from headgate.settings import Settings
 from headgate.store.base import Store
 
@@ -27,6 +29,8 @@ class Server:
         self.store = store
         self.settings = settings
         self.stopping = asyncio.Event()
+        self.allowed = Allowed.read(settings.callback_allow)
+        self.seals = Seals(settings.secrets)
         self.ready_until = 0.0  # what `/readyz` found holds for so long
         self.keyring = Keyring(store, self.aside)
         self.visits = Visits(store, settings, self.aside)

@@ -2,12 +2,14 @@
 
 from datetime import datetime
 from operator import attrgetter
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from headgate.core.events import Happening
+from headgate.core.family import Census, progress_of
+from headgate.core.forecast import Forecast
 from headgate.core.gates import Gate
 from headgate.core.states import word
 from headgate.core.task import NewTask, Task
@@ -17,6 +19,7 @@ Id = Annotated[int, Meta(ge=1, le=INT64)]
 Whole = Annotated[int, Meta(ge=-INT64, le=INT64)]
 Name = Annotated[str, Meta(min_length=1, max_length=255)]
 Words = Annotated[str, Meta(max_length=255)]
+OnChildFailure = Literal["continue", "cancel"]
 Seconds = Annotated[float, Meta(ge=0, le=3_162_240_000)]
 
 
@@ -41,6 +44,7 @@ class NewTaskIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     timeout_seconds: Annotated[float, Meta(gt=0, le=3_162_240_000)] | None = None
     parent_id: Id | None = None
     correlation_id: Name | None = None
+    on_child_failure: OnChildFailure | None = None
 
     def wish(self, tenant_id: int) -> NewTask:
         return NewTask(
@@ -62,7 +66,19 @@ class NewTaskIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
             timeout_seconds=self.timeout_seconds,
             parent_id=self.parent_id,
             correlation_id=self.correlation_id,
+            on_child_failure=self.on_child_failure,
         )
+
+
+class ChildrenOut(msgspec.Struct):
+    """How far a task's children are; a cancelled or dead one counts as failed. Exact up to 10,000."""
+
+    total: int
+    ended: int
+    succeeded: int
+    failed: int
+    states: dict[str, int]
+    exact: bool
 
 
 class TaskOut(msgspec.Struct):
@@ -106,17 +122,28 @@ class TaskOut(msgspec.Struct):
     timeout_seconds: float | None
     cancel_requested: bool
     pause_requested: bool
+    on_child_failure: str | None
+    gave_up: bool  # a parent whose own code failed for good: it ends so when its children have been cancelled
     created: bool | UnsetType = UNSET  # in the answer to a submit: False if an open task had its unique key
+    children: ChildrenOut | UnsetType = UNSET  # of a parent that is looked up
 
 
-_fields_of = attrgetter(*(name for name in TaskOut.__struct_fields__ if name != "created"))
+_fields_of = attrgetter(*(name for name in TaskOut.__struct_fields__ if name not in ("created", "children")))
 
 
-def shown(task: Task, view: str | None = None) -> TaskOut:
-    """A task for the outside, its state in the words of `view`."""
+def shown(task: Task, view: str | None = None, census: Census | None = None) -> TaskOut:
+    """A task for the outside, its state in the words of `view`; a parent with its children, if they were counted."""
     out = TaskOut(*_fields_of(task))
     out.status = task.status.value if view is None else word(view, task.status, task.error_count)
     out.ext, out.result, out.progress = _value(task.ext), _value(task.result), _value(task.progress)
+    if census is not None:
+        counted = census.children
+        own = None if task.progress is None else msgspec.json.decode(task.progress)
+        out.progress = progress_of(own, task.status, counted)
+        states = {state.value: count for state, count in sorted(census.states.items())}
+        out.children = ChildrenOut(
+            counted.total, counted.ended, counted.succeeded, counted.failed, states, census.exact
+        )
     return out
 
 
@@ -174,6 +201,20 @@ class GateOut(msgspec.Struct, omit_defaults=True):
 
 def gate_shown(gate: Gate) -> GateOut:
     return GateOut(gate.name, gate.open, gate.reason, gate.until, list(gate.holders))
+
+
+class ForecastOut(msgspec.Struct):
+    """When that will likely be, as of now; null where nobody can say. The reason tells what decides."""
+
+    at: datetime | None
+    in_seconds: float | None
+    reason: str
+    ahead: int
+
+
+def forecast_shown(forecast: Forecast) -> ForecastOut:
+    seconds = None if forecast.seconds is None else round(forecast.seconds, 1)
+    return ForecastOut(forecast.at, seconds, forecast.reason, forecast.ahead)
 
 
 class LogOut(msgspec.Struct):

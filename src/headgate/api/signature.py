@@ -1,14 +1,13 @@
-"""Requests that are signed rather than carrying their key: HMAC-SHA256 over all that matters of them."""
+"""Requests that are signed rather than carrying their key: what their header says, and whether it is true."""
 
-import hashlib
 import hmac
 import re
 from dataclasses import dataclass
 from datetime import datetime
 
 from headgate.core.keys import WINDOW_SECONDS
+from headgate.core.signing import SignedRequest, sign
 
-SCHEME = "HEADGATE-HMAC-SHA256"
 _ACCESS = re.compile(r"hg_([1-9][0-9]{0,17})", re.ASCII)
 _PART = re.compile(r'\s*([a-z_]+)\s*=\s*"?([A-Za-z0-9._~-]{1,128})"?\s*', re.ASCII)
 _PARTS = frozenset({"access_key", "timestamp", "nonce", "signature"})
@@ -39,38 +38,6 @@ def signature_in(header: str) -> Signature | None:
     if access is None or not _TIMESTAMP.fullmatch(said["timestamp"]) or not _NONCE.fullmatch(said["nonce"]):
         return None
     return Signature(int(access[1]), int(said["timestamp"]), said["nonce"], said["signature"])
-
-
-@dataclass(frozen=True, slots=True)
-class SignedRequest:
-    """The parts of a request that its signature is about: path and query as they are on the wire."""
-
-    method: str
-    path: str
-    query: str
-    host: str
-    body: bytes
-
-
-def signed_text(request: SignedRequest, timestamp: int, nonce: str) -> str:
-    """What is signed: eight lines. The query is sorted by name; values of one name keep their order."""
-    query = "&".join(sorted(filter(None, request.query.split("&")), key=lambda pair: pair.partition("=")[0]))
-    lines = (
-        SCHEME,
-        request.method,
-        request.path,
-        query,
-        request.host.lower(),
-        hashlib.sha256(request.body).hexdigest(),
-        str(timestamp),
-        nonce,
-    )
-    return "\n".join(lines)
-
-
-def sign(secret: str, request: SignedRequest, timestamp: int, nonce: str) -> str:
-    """The signature, as 64 hexadecimal digits."""
-    return hmac.new(secret.encode(), signed_text(request, timestamp, nonce).encode(), hashlib.sha256).hexdigest()
 
 
 def is_signed(secret: str, request: SignedRequest, claimed: Signature) -> bool:

@@ -32,7 +32,8 @@ class Health(msgspec.Struct):
 class WorkerOut(msgspec.Struct):
     """Somebody who executes tasks, under a lease, and how many it holds now; `types` null: whatever comes.
 
-    What it uses of its machine is as it said at its last beat; null for agents, which say nothing of that.
+    What it uses of its machine, and how many tasks it runs at once (`slots`), is as it said at its last beat; null for
+    agents, which say nothing of that.
     """
 
     id: int
@@ -47,6 +48,7 @@ class WorkerOut(msgspec.Struct):
     running: int
     cpu_seconds: float | None
     memory_bytes: int | None
+    slots: int | None
 
 
 class Workers(msgspec.Struct):
@@ -132,6 +134,7 @@ async def workers(
 
 def _worker(worker: Worker) -> WorkerOut:
     used = {"cpu_seconds": None, "memory_bytes": None} | msgspec.json.decode(worker.detail or "{}")
+    used["slots"] = sum(pool["slots"] for pool in used["pools"]) if "pools" in used else None
     shown = {name: used[name] if name in used else getattr(worker, name) for name in WorkerOut.__struct_fields__}
     return WorkerOut(**shown | {"types": None if worker.types is None else list(worker.types)})
 

@@ -66,12 +66,15 @@ class Tally:
         self.submitted: Counter[str] = Counter()
         self.retries: Counter[str] = Counter()
         self.dead: Counter[str] = Counter()
+        self.compensated: Counter[str] = Counter()
         self.published: Counter[str] = Counter()
         self.updates: Counter[str] = Counter()
         self.executions = Histograms(EXECUTIONS)
         self.processed: Counter[tuple[str, str]] = Counter()
         self.requests: Counter[tuple[str, str, int]] = Counter()
         self.answers = Histograms(ANSWERS)
+        self.callbacks = Histograms(ANSWERS)
+        self._attempt: int | None = None  # the last attempt to deliver a callback that was counted
 
     # What this process does itself: on the event loop's thread
 
@@ -91,12 +94,15 @@ class Tally:
         with self._lock:
             if self._cursor is None:
                 self._cursor = self._store.last_event()
+            if self._attempt is None:
+                self._attempt = self._store.deliveries.last_attempt()
 
     def catch_up(self, clock: Callable[[], float] = monotonic) -> None:
         """Count what has happened since the last time; what does not fit in a few seconds is left for the next."""
         self.begin()
         with self._lock:
             end = clock() + LONGEST_COUNT
+            self._count_attempts(end, clock)
             while clock() < end:
                 assert self._cursor is not None
                 events, self._cursor = self._store.feed(self._cursor, PAGE)
@@ -105,6 +111,14 @@ class Tally:
                     self._count(event, kinds.get(event.task_id) if event.task_id is not None else None)
                 if len(events) < PAGE:
                     return
+
+    def _count_attempts(self, end: float, clock: Callable[[], float]) -> None:
+        """Attempts to deliver callbacks, seconds after they ended."""
+        assert self._attempt is not None
+        while clock() < end and (found := self._store.deliveries.attempts_after(self._attempt, PAGE)):
+            for attempt in found:
+                self.callbacks[outcome_of(attempt.status)].add(attempt.seconds)
+            self._attempt = found[-1].id
 
     def _count(self, event: Happening, about: Kind | None) -> None:
         self.published[event.kind] += 1
@@ -116,6 +130,8 @@ class Tally:
             self.submitted[task_type] += 1
         elif event.kind in AGAIN:
             self.retries[task_type] += 1
+        elif event.kind == "compensated":
+            self.compensated[task_type] += 1
         elif event.after == State.DEAD and event.before != State.DEAD:
             self.dead[task_type] += 1
         self._time(event, task_type)
@@ -138,6 +154,13 @@ class Tally:
             return self._store.get(event.task_id or 0).exec_time
         except NotFound:
             return None
+
+
+def outcome_of(status: int | None) -> str:
+    """What came of an attempt, in one word."""
+    if status is None:
+        return "unanswered"
+    return "delivered" if 200 <= status < 300 else "refused"
 
 
 def _operation(event: Happening) -> str:

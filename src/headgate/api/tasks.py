@@ -18,6 +18,7 @@ from headgate.api.server import Server
 from headgate.api.shapes import (
     INT64,
     EventOut,
+    ForecastOut,
     GateOut,
     Id,
     LogOut,
@@ -31,6 +32,7 @@ from headgate.api.shapes import (
     Whole,
     Words,
     event_shown,
+    forecast_shown,
     gate_shown,
     shown,
 )
@@ -83,12 +85,13 @@ class BulkOut(msgspec.Struct):
     tasks: list[TaskOut]
 
 
-class WhyOut(msgspec.Struct):
-    """What a task waits for, gate by gate."""
+class WhyOut(msgspec.Struct, omit_defaults=True):
+    """What a task waits for, gate by gate, and when it will likely start; no forecast if it has started or ended."""
 
     task_id: int
     status: str
     gates: list[GateOut]
+    forecast: ForecastOut | None = None
 
 
 class Events(msgspec.Struct):
@@ -254,17 +257,18 @@ async def get_task(
     who: Principal,
     view: Annotated[View | None, QueryParameter(description="Whose words the state is in.")] = None,
 ) -> TaskOut:
-    return shown(await server.aside(server.store.get, task_id, who.tenant_id), view)
+    def work() -> TaskOut:
+        task = server.store.get(task_id, who.tenant_id)
+        return shown(task, view, server.store.families.census(task) if task.has_children else None)
+
+    return await server.aside(work)
 
 
 @get("/{task_id:int}/why", summary="What a task waits for", responses=documented(404), opt={"role": Role.READ})
 async def why(task_id: TaskId, server: Server, who: Principal) -> WhyOut:
-    def work() -> WhyOut:
-        task = server.store.get(task_id, who.tenant_id)
-        gates = server.store.why(task_id, who.tenant_id)
-        return WhyOut(task.id, task.status.value, [gate_shown(gate) for gate in gates])
-
-    return await server.aside(work)
+    task, gates, forecast = await server.aside(server.store.forecasts.why, task_id, who.tenant_id)
+    shown_gates = [gate_shown(gate) for gate in gates]
+    return WhyOut(task.id, task.status.value, shown_gates, None if forecast is None else forecast_shown(forecast))
 
 
 @get("/{task_id:int}/events", summary="What happened to a task", responses=documented(404), opt={"role": Role.READ})

@@ -1,6 +1,6 @@
 """`/api/task-types`: types as data."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from litestar import Router, delete, get, put
@@ -10,15 +10,19 @@ from msgspec import UNSET, Meta, UnsetType
 from headgate.api.principal import Principal, Role
 from headgate.api.problems import documented
 from headgate.api.server import Server
-from headgate.api.shapes import Name, Words
+from headgate.api.shapes import Name, OnChildFailure, Words
 from headgate.core.errors import NotFound
 from headgate.core.retry import MAX_DELAY_SECONDS, RetryPolicy, Strategy
 from headgate.core.task import DEFAULT_LANE, MAX_SECONDS, TaskType
+from headgate.outward.address import MAX_URL
+from headgate.outward.callback import LONGEST_SK, SHORTEST_SK, stored
 from headgate.store.base import Store
 
 Code = Annotated[str, PathParameter(description="The type's code.", min_length=1, max_length=255)]
 Delay = Annotated[float, Meta(ge=0, le=MAX_DELAY_SECONDS)]
-Url = Annotated[str, Meta(min_length=1, max_length=2000, pattern="^https?://[^/]")]
+Url = Annotated[str, Meta(min_length=1, max_length=MAX_URL, pattern="^https?://[^/]")]
+AccessKey = Annotated[str, Meta(min_length=1, max_length=128, pattern="^[A-Za-z0-9._~-]+$")]
+SecretKey = Annotated[str, Meta(min_length=SHORTEST_SK, max_length=LONGEST_SK, pattern="^[!-~]+$")]
 
 
 class Target(msgspec.Struct, forbid_unknown_fields=True):
@@ -39,8 +43,8 @@ class SecurityIn(msgspec.Struct, forbid_unknown_fields=True):
     """How callbacks are signed: not at all, or by a key (`ak`) and its secret. A secret left out is kept."""
 
     type: Literal["none", "aksk"] = "none"
-    ak: Name | UnsetType = UNSET
-    sk: Name | UnsetType = UNSET
+    ak: AccessKey | UnsetType = UNSET
+    sk: SecretKey | UnsetType = UNSET
 
 
 class CallbackIn(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -73,6 +77,7 @@ class ConfigIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     timeout: Annotated[float, Meta(ge=0.001, le=MAX_SECONDS / 61)] = 30.0
     need_manual: bool = False
     unknown_errors: Literal["retry", "fail"] = "retry"
+    on_child_failure: OnChildFailure = "continue"
     callback: CallbackIn = msgspec.field(default_factory=CallbackIn)
 
 
@@ -90,6 +95,7 @@ class ConfigOut(msgspec.Struct, kw_only=True):
     timeout: float
     need_manual: bool
     unknown_errors: str
+    on_child_failure: str
     callback: CallbackOut
 
 
@@ -132,13 +138,16 @@ async def get_type(code: Code, server: Server, who: Principal) -> TypeOut:
 @put(
     "/{code:str}",
     summary="Add or replace a task type",
-    description="Holds at once, for waiting tasks too. No program's registration overwrites it afterwards.",
+    description=(
+        "Holds at once, for waiting tasks too. No program's registration overwrites it afterwards. A callback's `sk` "
+        "is stored sealed under HEADGATE_SECRET, and needs one."
+    ),
     responses=documented(413, 415, 507),
     opt={"role": Role.ADMIN},
 )
 async def put_type(code: Code, data: TypeIn, server: Server, who: Principal) -> TypeOut:
     def work() -> TypeOut:
-        kind = _kind(code, data, server.store.types().get(code))
+        kind = _kind(code, data, server.store.types().get(code), server)
         server.store.put_type(kind, edited=True, actor=who.actor)
         return type_shown(kind)
 
@@ -167,7 +176,7 @@ def _found(store: Store, code: str) -> TaskType:
     return kind
 
 
-def _kind(code: str, data: TypeIn, before: TaskType | None) -> TaskType:
+def _kind(code: str, data: TypeIn, before: TaskType | None, server: Server) -> TaskType:
     config = data.config
     retry = RetryPolicy(
         config.retry_strategy,
@@ -189,17 +198,15 @@ def _kind(code: str, data: TypeIn, before: TaskType | None) -> TaskType:
         config.timeout * 60,
         config.need_manual,
         config.unknown_errors,
-        _callback(config.callback, before.callback if before else {}),
+        stored(
+            msgspec.to_builtins(config.callback),
+            code,
+            server.seals,
+            before.callback if before else {},
+            server.allowed,
+        ),
+        config.on_child_failure,
     )
-
-
-def _callback(said: CallbackIn, before: dict[str, Any]) -> dict[str, Any]:
-    """As it is stored; a secret that is not said again stays, as long as its key is the same."""
-    found: dict[str, Any] = msgspec.to_builtins(said)
-    security, old = found.get("security"), before.get("security", {})
-    if security and "sk" not in security and "sk" in old and security.get("ak") == old.get("ak"):
-        security["sk"] = old["sk"]
-    return found
 
 
 def type_shown(kind: TaskType) -> TypeOut:
@@ -217,6 +224,7 @@ def type_shown(kind: TaskType) -> TypeOut:
         timeout=kind.timeout_seconds / 60,
         need_manual=kind.need_manual,
         unknown_errors=kind.unknown_errors,
+        on_child_failure=kind.on_child_failure,
         callback=msgspec.convert(kind.callback, CallbackOut),
     )
     return TypeOut(kind.code, kind.name, kind.category, kind.lane, list(kind.uses), config)

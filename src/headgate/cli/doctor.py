@@ -11,12 +11,15 @@ from headgate.cli.words import span
 from headgate.core.errors import HeadgateError
 from headgate.core.states import State
 from headgate.outside import utc_now
+from headgate.outward.callback import secret_of
+from headgate.outward.sealing import Seals, Unopened
 from headgate.settings import load
 from headgate.store import Store
 from headgate.store.about import OLDEST, About, about
 
 OLD_TASK = timedelta(hours=1)
 OLD_SAMPLE = timedelta(minutes=1)
+OLD_CALLBACK = timedelta(hours=1)
 CLOCK_OFF = timedelta(seconds=2)
 LITTLE_DISK_BYTES = 1 << 30
 NO_DISK_BYTES = 100 << 20
@@ -45,13 +48,13 @@ def examine(said: str | None) -> list[Check]:
         return checks
     try:
         with opened(settings.url) as store:
-            checks += _of_store(store, file)
+            checks += _of_store(store, file, Seals(settings.secrets))
     except HeadgateError as error:
         checks.append(Check("store", "fail", str(error), "check the URL, and that the database is up"))
     return checks
 
 
-def _of_store(store: Store, file: Path | None) -> Iterator[Check]:
+def _of_store(store: Store, file: Path | None, seals: Seals) -> Iterator[Check]:
     database = about(store)
     yield Check("store", "ok", str(file) if file else "PostgreSQL answers")
     yield _version(database)
@@ -68,6 +71,8 @@ def _of_store(store: Store, file: Path | None) -> Iterator[Check]:
     yield _duties(store, database)
     yield _oldest(store, database)
     yield _dead(store)
+    yield _callbacks(store, database)
+    yield _secrets(store, seals)
 
 
 def _version(database: About) -> Check:
@@ -144,3 +149,33 @@ def _dead(store: Store) -> Check:
     return Check(
         "dead", "warn", f"{dead} wait for a person", "`headgate list --status dead`, then retry, resolve or discard"
     )
+
+
+def _callbacks(store: Store, database: About) -> Check:
+    owed = store.deliveries.deliverables()
+    if owed.undeliverable:
+        return Check(
+            "callbacks",
+            "warn",
+            f"{owed.undeliverable} cannot be delivered",
+            "`headgate callbacks --status undeliverable`, then redeliver, or resolve the task",
+        )
+    if owed.oldest is not None and database.now - owed.oldest > OLD_CALLBACK:
+        found = f"the oldest that is pending is {span(database.now - owed.oldest)} old"
+        return Check("callbacks", "warn", found, "`headgate callbacks --status pending`; does `headgate duties` run?")
+    return Check("callbacks", "ok", f"{owed.pending} pending, none undeliverable")
+
+
+def _secrets(store: Store, seals: Seals) -> Check:
+    closed = []
+    for kind in store.types().values():
+        try:
+            secret_of(kind.callback, kind.code, seals)
+        except Unopened:
+            closed.append(kind.code)
+    if not closed:
+        return Check("secrets", "ok", "every callback's secret can be opened")
+    return Check(
+        "secrets", "fail", f"sealed under another HEADGATE_SECRET: {', '.join(closed)}",
+        "set the one they were sealed under, behind the new one and a comma; or put them again",
+    )  # fmt: skip

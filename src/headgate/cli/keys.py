@@ -99,10 +99,10 @@ def create_key(
     """  # fmt: skip
     if tenant is not None and not -(1 << 63) <= tenant < 1 << 63:
         raise Invalid("--tenant is out of range")
-    secret = load({"url": url}).secret
+    secrets = load({"url": url}).secrets
     with ready(url) as store:
         key, text = store.add_key(name, ROLES[role], tenant_id=tenant, expires_at=_end(days))
-    signing = secret_key(secret, key.id, key.digest) if secret else None
+    signing = secret_key(secrets[0], key.id, key.digest) if secrets else None
     if as_json:
         document(told(key) | {"key": text} | ({"secret_key": signing} if signing else {}))
         return

@@ -6,9 +6,11 @@ from typing import Annotated, Any
 import typer
 
 from headgate.cli.options import Json, Url
-from headgate.cli.output import document, say, table
+from headgate.cli.output import document, forecast_json, say, table
 from headgate.cli.stores import ready
+from headgate.cli.words import span
 from headgate.core.errors import Invalid
+from headgate.core.forecast import Forecast
 from headgate.store.rooms import Lane, lanes_of
 
 commands = typer.Typer(rich_markup_mode=None)
@@ -18,7 +20,8 @@ commands = typer.Typer(rich_markup_mode=None)
 def show_lanes(context: typer.Context, url: Url = None, as_json: Json = False) -> None:
     """Show every lane; change its capacity.
 
-    What runs and what is queued is counted now (queued up to 10,000), the rest every few seconds.
+    What runs and what is queued is counted now (queued up to 10,000), the rest every few seconds. DRAINED is when what
+    runs and waits will likely have ended, without what comes later.
 
     \b
     headgate lanes
@@ -32,10 +35,10 @@ def show_lanes(context: typer.Context, url: Url = None, as_json: Json = False) -
         lanes = lanes_of(store)
     if as_json:
         for lane in lanes:
-            document(asdict(lane))
+            document(asdict(lane) | {"drained": forecast_json(lane.drained)})
         return
     table(
-        ("LANE", "CAPACITY", "RUNNING", "QUEUED", "BLOCKED", "LATER", "STATE"),
+        ("LANE", "CAPACITY", "RUNNING", "QUEUED", "BLOCKED", "LATER", "DRAINED", "STATE"),
         [_row(lane) for lane in lanes],
         right=("CAPACITY", "RUNNING", "QUEUED", "BLOCKED", "LATER"),
     )
@@ -47,7 +50,13 @@ def _row(lane: Lane) -> tuple[Any, ...]:
     capacity = "no limit" if lane.capacity is None else lane.capacity
     queued = lane.queued if lane.queued_exact else f"about {lane.queued}"
     state = "paused" if lane.paused else "going on"
-    return (lane.name, capacity, lane.running, queued, lane.blocked, lane.later, state)
+    return (lane.name, capacity, lane.running, queued, lane.blocked, lane.later, _drained(lane.drained), state)
+
+
+def _drained(forecast: Forecast | None) -> str:
+    if forecast is None:
+        return ""
+    return "unknown" if forecast.seconds is None else f"in about {span(forecast.seconds)}"
 
 
 @commands.command("set")

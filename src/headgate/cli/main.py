@@ -6,6 +6,8 @@ import typer
 from typer.core import TyperGroup
 
 import headgate.cli.actions as actions
+import headgate.cli.callbacks as callbacks
+import headgate.cli.compensation as compensation
 import headgate.cli.history as history
 import headgate.cli.keys as keys
 import headgate.cli.lanes as lanes
@@ -260,8 +262,11 @@ for action in (
     actions.prioritize,
 ):
     app.command()(action)
+app.command()(callbacks.callbacks)
+app.command()(callbacks.redeliver)
 app.add_typer(lanes.commands, name="lanes")
 app.add_typer(keys.commands, name="keys")
+app.add_typer(compensation.commands, name="compensation")
 app.command()(history.purge)
 app.command()(simulating.simulate)
 

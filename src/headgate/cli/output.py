@@ -10,7 +10,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+import headgate.core.family as family
 from headgate.cli.words import plain
+from headgate.core.family import Census
+from headgate.core.forecast import Forecast
 from headgate.core.states import State
 from headgate.core.task import Task
 
@@ -19,7 +22,8 @@ FIELDS = (
     "id", "tenant_id", "type", "creator", "start_time", "status", "executing_deadline", "exec_id", "error_count",
     "error_info", "category", "remark", "ext", "result", "exec_time", "create_date", "update_date",
     "name", "lane", "priority", "mutex", "rate_key", "attempt", "lost_count", "agent_id", "parent_id", "retry_of",
-    "unique_key", "progress", "correlation_id", "scheduling_time", "started_at", "finished_at",
+    "unique_key", "progress", "correlation_id", "scheduling_time", "started_at", "finished_at", "on_child_failure",
+    "gave_up",
 )  # fmt: skip
 AS_JSON = frozenset({"ext", "result", "progress"})
 TONE: dict[str, str] = {
@@ -27,6 +31,7 @@ TONE: dict[str, str] = {
     State.RUNNING: "blue", State.WAITING: "blue", State.PAUSED: "yellow", State.RETRYING: "yellow",
     State.NOTIFYING: "green", State.SUCCEEDED: "green", State.PARTIAL: "yellow", State.FAILED: "red",
     State.DEAD: "bold red", State.RESOLVED: "green", State.CANCELLED: "dim",
+    "delivered": "green", "undeliverable": "bold red", "dropped": "dim",
     "ok": "green", "warn": "yellow", "fail": "bold red", "open": "green", "shut": "yellow",
 }  # fmt: skip
 WIDE = 100_000  # a pipe has no edge to wrap at
@@ -50,6 +55,13 @@ def task_json(task: Task) -> dict[str, Any]:
     """A task under the names a program knows it by; what is kept as JSON text is a value here."""
     said = {name: getattr(task, name) for name in FIELDS}
     return said | {name: json.loads(said[name]) for name in AS_JSON if said[name] is not None}
+
+
+def forecast_json(forecast: Forecast | None) -> dict[str, Any] | None:
+    if forecast is None:
+        return None
+    seconds = None if forecast.seconds is None else round(forecast.seconds, 1)
+    return {"at": forecast.at, "in_seconds": seconds, "reason": forecast.reason, "ahead": forecast.ahead}
 
 
 # For people
@@ -84,13 +96,20 @@ def note(text: str) -> None:
     print(plain(text), file=sys.stderr)
 
 
-def progress_of(task: Task) -> str:
+def progress_of(task: Task, census: Census | None = None) -> str:
     """How far a task is: `3 of 10  downloading`."""
-    if task.progress is None:
+    said = said_progress(task, census)
+    if said is None:
         return ""
-    said = json.loads(task.progress)
     if not isinstance(said, dict):
-        return task.progress
-    done, total, words = said.get("done"), said.get("total"), said.get("note")
+        return json.dumps(said)
+    done, total, failed, words = (said.get(name) for name in ("done", "total", "failed", "note"))
     parts = [] if done is None else [f"{done}" if total is None else f"{done} of {total}"]
-    return "  ".join([*parts, *([str(words)] if words else [])]) or task.progress
+    parts += [f"{failed} failed"] if failed else []
+    return "  ".join([*parts, *([str(words)] if words else [])]) or json.dumps(said)
+
+
+def said_progress(task: Task, census: Census | None) -> Any:
+    """What a task said of its progress; of a parent, if they were counted, what its children have done."""
+    own = None if task.progress is None else json.loads(task.progress)
+    return own if census is None else family.progress_of(own, task.status, census.children)

@@ -52,7 +52,7 @@ class Api:
         name = f"[{address}]" if ":" in address else address
         self.address = f"http://{name}:{port}"
         app = create_app(store, replace(settings, host=address, port=port))
-        self._stopping: asyncio.Event = app.state.server.stopping
+        self._stopping: asyncio.Event = app.server.stopping
         self._uvicorn = _Uvicorn(
             uvicorn.Config(
                 app,

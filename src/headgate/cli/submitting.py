@@ -14,11 +14,12 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from headgate.cli.apps import apps_in, bound, settings_of
 from headgate.cli.exits import DONE, FAILED, tell
 from headgate.cli.options import Json, Url
-from headgate.cli.output import document, progress_of, say, task_json
+from headgate.cli.output import document, progress_of, said_progress, say, task_json
 from headgate.cli.stores import bring_up_to_date, opened, ready
 from headgate.cli.words import line
 from headgate.client import call_of
 from headgate.core.errors import Invalid, UnknownType
+from headgate.core.family import Census
 from headgate.core.states import FINAL, State
 from headgate.core.task import NewTask, Task
 from headgate.store import Store
@@ -142,17 +143,17 @@ def _wait(store: Store, task_id: int, seconds: float, *, watched: bool) -> Task:
             left = end - time.monotonic()
             if task.status in ENDED or left <= 0:
                 return task
-            done, total = _share(task)
-            bar.update(
-                row, description=line(f"{task.id} {task.status} {progress_of(task)}"), completed=done, total=total
-            )
+            census = store.families.census(task) if task.has_children and not hidden else None
+            done, total = _share(task, census)
+            told = line(f"{task.id} {task.status} {progress_of(task, census)}")
+            bar.update(row, description=told, completed=done, total=total)
             time.sleep(max(min(pause, left), 0.0))
             pause = min(pause * 1.5, LONGEST_LOOK_SECONDS)
 
 
-def _share(task: Task) -> tuple[float, float | None]:
+def _share(task: Task, census: Census | None) -> tuple[float, float | None]:
     """How much of how much is done; None while that is not known."""
-    said = json.loads(task.progress) if task.progress else None
+    said = said_progress(task, census)
     done, total = (said.get("done", 0), said.get("total")) if isinstance(said, dict) else (0, None)
     return (done, total) if isinstance(done, int | float) and isinstance(total, int | float) else (0, None)
 

@@ -1,20 +1,24 @@
 """`headgate list`, `show` and `why`: look at tasks."""
 
 from collections.abc import Callable
+from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated, Any, Protocol, TypeVar
 
 import typer
 
 from headgate.cli.options import Id, Json, Url
-from headgate.cli.output import document, note, progress_of, say, table, task_json
+from headgate.cli.output import document, forecast_json, note, progress_of, said_progress, say, table, task_json
 from headgate.cli.stores import ready
 from headgate.cli.words import at, line, span
 from headgate.core.events import Happening
+from headgate.core.family import Census
+from headgate.core.forecast import Forecast
 from headgate.core.gates import Gate
 from headgate.core.states import State
 from headgate.core.task import Task
 from headgate.outside import utc_now
+from headgate.store.families import EXACT_UP_TO
 from headgate.store.reports import Filter, LogLine
 
 ANY = ", ".join(State)
@@ -92,14 +96,15 @@ def show(task_id: Id, url: Url = None, as_json: Json = False) -> None:
     """  # fmt: skip
     with ready(url) as store:
         task = store.get(task_id)
+        census = store.families.census(task) if task.has_children else None
         events = _all(lambda after: store.events(task_id, after=after, limit=PAGE))
         log = _all(lambda after: store.log(task_id, after=after, limit=PAGE))
         checkpoints = store.checkpoints(task_id)
     if as_json:
         more = {"events": [_event_json(event) for event in events], "log": [_log_json(entry) for entry in log]}
-        document(task_json(task) | more | {"checkpoints": sorted(checkpoints)})
+        document(task_json(task) | _children_json(task, census) | more | {"checkpoints": sorted(checkpoints)})
         return
-    _show_record(task)
+    _show_record(task, census)
     _show_latest("WHAT HAPPENED", events, lambda event: (at(event.at), _step(event), event.actor, line(event.detail)))
     _show_latest("LOG", log, lambda entry: (at(entry.at), entry.level, f"attempt {entry.attempt}", entry.message))
 
@@ -111,9 +116,20 @@ def _all(page: Callable[[int], list[Item]]) -> list[Item]:
     return found
 
 
-def _show_record(task: Task) -> None:
+def _children_json(task: Task, census: Census | None) -> dict[str, Any]:
+    if census is None:
+        return {}
+    told = asdict(census.children) | {"states": census.states, "exact": census.exact}
+    return {"progress": said_progress(task, census), "children": told}
+
+
+def _show_record(task: Task, census: Census | None) -> None:
     said = {name: at(value) if isinstance(value, datetime) else value for name, value in task_json(task).items()}
-    said |= {"ext": task.ext, "result": task.result, "progress": progress_of(task)}
+    said |= {"ext": task.ext, "result": task.result, "progress": progress_of(task, census)}
+    said |= {"gave_up": "yes" if task.gave_up else ""}
+    if census is not None:
+        counts = ", ".join(f"{count} {state}" for state, count in sorted(census.states.items()))
+        said["children"] = counts if census.exact else f"more than {EXACT_UP_TO}: {counts}"
     table(("", ""), [(name, value) for name, value in said.items() if value not in (None, "")])
 
 
@@ -151,7 +167,7 @@ def _log_json(entry: LogLine) -> dict[str, Any]:
 
 
 def why(task_id: Id, url: Url = None, as_json: Json = False) -> None:
-    """Say, gate by gate, what a task waits for.
+    """Say, gate by gate, what a task waits for, and when it will likely start.
 
     Who holds its mutex, who fills its lane, when its time comes or the next token, whether a worker serves it.
 
@@ -159,14 +175,20 @@ def why(task_id: Id, url: Url = None, as_json: Json = False) -> None:
     headgate why 4711
     """  # fmt: skip
     with ready(url) as store:
-        gates = store.why(task_id)
-        task = store.get(task_id)
+        task, gates, forecast = store.forecasts.why(task_id)
     if as_json:
-        document({"task_id": task.id, "status": task.status, "gates": [_gate_json(gate) for gate in gates]})
+        said: dict[str, Any] = {
+            "task_id": task.id,
+            "status": task.status,
+            "gates": [_gate_json(gate) for gate in gates],
+        }
+        document(said | ({"forecast": forecast_json(forecast)} if forecast else {}))
         return
     now = utc_now()
-    rows = [(gate.name, "open" if gate.open else "shut", _reason(gate, now)) for gate in gates]
-    table(("", "", ""), [*rows, *_forecast(gates, now)])
+    table(("", "", ""), [(gate.name, "open" if gate.open else "shut", _reason(gate, now)) for gate in gates])
+    if forecast is not None:
+        width = max(len(gate.name) for gate in gates)
+        say(f"{'starts':{width}}  {_start(forecast)}")
 
 
 def _gate_json(gate: Gate) -> dict[str, Any]:
@@ -181,10 +203,9 @@ def _reason(gate: Gate, now: datetime) -> str:
     return reason if gate.until is None else f"{reason}: {at(gate.until)}, in {span(gate.until - now)}"
 
 
-def _forecast(gates: list[Gate], now: datetime) -> list[tuple[str, str, str]]:
-    """When it starts, where that can be said."""
-    shut = [gate for gate in gates if not gate.open]
-    if not shut:
-        return [("starts", "now", "every gate is open: a worker takes it next")]
-    times = [gate.until for gate in shut if gate.until is not None]
-    return [("starts", "soon", f"in about {span(max(times) - now)}")] if len(times) == len(shut) else []
+def _start(forecast: Forecast) -> str:
+    if forecast.seconds is None:
+        return f"unknown: {forecast.reason}"
+    if forecast.seconds == 0:
+        return "now: a worker takes it next"
+    return f"in about {span(forecast.seconds)} ({forecast.reason})"

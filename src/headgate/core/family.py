@@ -1,16 +1,77 @@
-"""Parent and children: how a family ends."""
+"""Parent and children: how far a family is, when the rest of it is to go, and how it ends."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from headgate.core.states import State
+from headgate.core.errors import Invalid
+from headgate.core.states import OPEN, State
+
+CONTINUE, CANCEL = "continue", "cancel"  # what becomes of the other children when one has failed for good
+WELL = frozenset({State.SUCCEEDED, State.RESOLVED})
+# A child that failed for good. One that was cancelled was stopped by somebody, who knew of the others.
+BROKEN = frozenset({State.FAILED, State.DEAD, State.PARTIAL})
+
+
+def check_policy(policy: str | None) -> None:
+    if policy not in (None, CONTINUE, CANCEL):
+        raise Invalid(f"on_child_failure is {CONTINUE!r} or {CANCEL!r}")
 
 
 @dataclass(frozen=True, slots=True)
 class Children:
-    """How many children ended well, and how many did not; a cancelled or dead child counts as failed."""
+    """How many ended well, how many did not, and how many are open; a cancelled or dead child counts as failed."""
 
     succeeded: int = 0
     failed: int = 0
+    open: int = 0
+
+    @property
+    def ended(self) -> int:
+        return self.succeeded + self.failed
+
+    @property
+    def total(self) -> int:
+        return self.ended + self.open
+
+
+@dataclass(frozen=True, slots=True)
+class Census:
+    """How many children are in each state; not `exact` where there were too many to count all of them."""
+
+    states: Mapping[State, int]
+    exact: bool = True
+
+    @property
+    def children(self) -> Children:
+        well, going = self._in(WELL), self._in(OPEN)
+        return Children(well, sum(self.states.values()) - well - going, going)
+
+    def _in(self, states: frozenset[State]) -> int:
+        return sum(count for state, count in self.states.items() if state in states)
+
+
+def progress_of(own: Any, status: State, children: Children) -> Any:
+    """How far a parent is: what its code says while it runs, from then on how many of its children have ended."""
+    if own is not None and status is State.RUNNING:
+        return own
+    told: dict[str, Any] = {"done": children.ended, "total": children.total}
+    if children.failed:
+        told["failed"] = children.failed
+    note = own.get("note") if isinstance(own, dict) else None
+    return told if note is None else told | {"note": note}
+
+
+def why_cancelled(*, cancelled: bool, gave_up: bool, broken: bool) -> str | None:
+    """Why a parent's children that have not ended are to be cancelled; None if they are to go on.
+
+    `broken` says that one failed for good, and that the parent's policy is to cancel the rest then.
+    """
+    if cancelled:
+        return "its parent was cancelled"
+    if gave_up:
+        return "its parent gave up"
+    return "another child of its parent failed" if broken else None
 
 
 def family_end(children: Children, *, cancelled: bool, callback: bool) -> State:

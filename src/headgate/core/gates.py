@@ -13,6 +13,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from headgate.core.limits import Rate, next_token_at, tokens
+from headgate.core.starts import LastStart
 from headgate.core.states import FINAL, HELD, TIMED, State
 from headgate.core.task import Task
 
@@ -67,6 +68,7 @@ class Facts:
     mutex_holder: int | None = None  # the task that holds the mutex
     mutex_ahead: int | None = None  # the task of the mutex that goes first
     servers: int = 0  # live workers and agents that serve the type
+    last_start: LastStart | None = None  # of the agent it is assigned to
 
 
 def evaluate(task: Task, facts: Facts, now: datetime) -> list[Gate]:
@@ -76,6 +78,8 @@ def evaluate(task: Task, facts: Facts, now: datetime) -> list[Gate]:
     if task.mutex is not None:
         gates.append(_mutex_gate(task, facts))
     gates += [_rate_gate(bucket, now) for bucket in facts.buckets]
+    if task.agent_id is not None:
+        gates.append(_start_gate(task.agent_id, facts.last_start, now))
     gates.append(_server_gate(task, facts))
     return gates
 
@@ -133,6 +137,13 @@ def _rate_gate(bucket: Bucket, now: datetime) -> Gate:
         return Gate("rate", True, told)
     until = datetime.fromtimestamp(next_token_at(bucket.limit, bucket.tat, moment), UTC)
     return Gate("rate", False, told, until=until)
+
+
+def _start_gate(agent_id: str, last: LastStart | None, now: datetime) -> Gate:
+    until = None if last is None else last.holds_until(now)
+    if last is None or until is None:
+        return Gate("start", True, f"agent {agent_id}: the next start may come")
+    return Gate("start", False, f"agent {agent_id}: one start in {last.seconds:g} s", until=until)
 
 
 def _server_gate(task: Task, facts: Facts) -> Gate:

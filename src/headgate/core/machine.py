@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Protocol
 
+from headgate.core.callbacks import Kind
 from headgate.core.errors import Refused
 from headgate.core.family import Children, family_end
 from headgate.core.states import FINAL, State
@@ -35,6 +36,8 @@ class Subject(Protocol):
     def pause_requested(self) -> bool: ...
     @property
     def has_children(self) -> bool: ...
+    @property
+    def gave_up(self) -> bool: ...
     @property
     def skip_callback(self) -> bool: ...
 
@@ -106,6 +109,11 @@ class GivenBack:
 
 
 @dataclass(frozen=True, slots=True)
+class Unconfirmed:
+    """It was handed to its agent long ago, and the agent has not confirmed the start: it is to be handed over again."""
+
+
+@dataclass(frozen=True, slots=True)
 class LeaseLost:
     """Its holder was declared lost, or its process died under it."""
 
@@ -157,7 +165,7 @@ class RetryAsked:
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """A person dealt with it."""
+    """A person dealt with it: with what a dead task left undone, or with a callback that does not arrive."""
 
     remark: str
 
@@ -186,8 +194,8 @@ class ChildrenEnded:
 
 Event = (
     Due | CameForward | SentBack | Scheduled | Started | Returned | Raised | Snoozed | PauseReached | CancelReached
-    | GivenBack | LeaseLost | Overdue | CancelRequested | PauseRequested | Resumed | Prioritized | Rescheduled
-    | RetryAsked | Resolved | Discarded | Delivered | Adopted | ChildrenEnded
+    | GivenBack | Unconfirmed | LeaseLost | Overdue | CancelRequested | PauseRequested | Resumed | Prioritized
+    | Rescheduled | RetryAsked | Resolved | Discarded | Delivered | Adopted | ChildrenEnded
 )  # fmt: skip
 
 
@@ -208,7 +216,9 @@ class Change:
     cancel_requested: bool | None = None
     pause_requested: bool | None = None
     has_children: bool | None = None
+    gave_up: bool | None = None
     skip_callback: bool | None = None
+    callback: Kind | None = None  # that is owed from now on
 
 
 _BEFORE_THE_START = (State.PENDING, State.BLOCKED, State.QUEUED, State.SCHEDULING, State.RETRYING)
@@ -241,6 +251,8 @@ def decide(task: Subject, event: Event, rules: TaskType) -> Change:
             return _cancelled(task, "")
         case ((State.RUNNING | State.SCHEDULING), GivenBack()):
             return _unless_asked(task, Change(line(task), "given_back"))
+        case State.SCHEDULING, Unconfirmed():
+            return _unless_asked(task, Change(line(task), "compensated"))
         case State.SCHEDULING, (LeaseLost() | Overdue()):
             return _unless_asked(task, Change(line(task), "given_back"))  # it never started: nothing to count
         case State.RUNNING, LeaseLost(reason):
@@ -267,27 +279,28 @@ def decide(task: Subject, event: Event, rules: TaskType) -> Change:
         case ((State.PENDING | State.RETRYING), Rescheduled(start_time)):
             return Change(task.status, "rescheduled", start_time=start_time)
         case State.DEAD, RetryAsked():
-            return Change(line(task), "retried", delay=0, error_count=0, lost_count=0)
+            return _revived(task)
         case State.RETRYING, RetryAsked():
             return Change(line(task), "retried", delay=0)
-        case State.DEAD, Resolved(remark):
+        case ((State.DEAD | State.NOTIFYING), Resolved(remark)):
             return Change(State.RESOLVED, "resolved", remark=clip(remark))
         case State.DEAD, Discarded():
             return Change(State.FAILED, "discarded")
         # callbacks and families
         case State.NOTIFYING, Delivered():
             return Change(State.SUCCEEDED, "notified")
+        case State.WAITING, Adopted() if task.cancel_requested or task.gave_up:
+            raise Refused(f"task {task.id} takes no more children: those it has are being cancelled")
         case status, Adopted() if status not in FINAL and status not in (State.DEAD, State.NOTIFYING):
             return Change(status, "adopted", has_children=True)
         case State.WAITING, ChildrenEnded(children):
-            callback = "success" in rules.callback and not task.skip_callback
-            end = family_end(children, cancelled=task.cancel_requested, callback=callback)
-            return Change(end, "cancelled" if end is State.CANCELLED else _ENDS[end])
+            return _children_ended(task, children, rules)
         case _:
             raise Refused(f"{_spoken(event)} cannot happen to task {task.id}, which is {task.status}")
 
 
 _ENDS = {
+    State.CANCELLED: "cancelled",
     State.SUCCEEDED: "completed",
     State.NOTIFYING: "completed",
     State.PARTIAL: "completed_with_errors",
@@ -310,22 +323,53 @@ def _returned(task: Subject, result: str, completed: bool, rules: TaskType) -> C
     if task.has_children:
         return Change(State.WAITING, "waiting", result=result, skip_callback=not completed)
     if completed and "success" in rules.callback:
-        return Change(State.NOTIFYING, "completed", result=result)
+        return Change(State.NOTIFYING, "completed", result=result, callback=Kind.SUCCESS)
     return Change(State.SUCCEEDED, "completed", result=result)
 
 
 def _raised(task: Subject, error: str, delay: float | None, rules: TaskType) -> Change:
     errors = task.error_count + 1
     if delay is None and not task.cancel_requested:
-        return _given_up(rules, error, error_count=errors)
+        return _given_up(task, rules, error, error_count=errors)
     return _unless_asked(
         task, Change(State.RETRYING, "retrying", delay=delay, error_count=errors, error_info=clip(error))
     )
 
 
-def _given_up(rules: TaskType, error: str, error_count: int | None = None, lost_count: int | None = None) -> Change:
-    end = State.DEAD if rules.need_manual else State.FAILED
-    return Change(end, _ENDS[end], error_count=error_count, lost_count=lost_count, error_info=clip(error))
+def _given_up(
+    task: Subject, rules: TaskType, error: str, error_count: int | None = None, lost_count: int | None = None
+) -> Change:
+    """The end, or, for a parent, the wait for its children to be cancelled: nobody is left to want them."""
+    told = replace(_ended(_defeat(rules), rules), error_count=error_count, lost_count=lost_count)
+    if task.has_children:
+        told = replace(told, status=State.WAITING, kind="giving_up", gave_up=True, callback=None)
+    return replace(told, error_info=clip(error))
+
+
+def _defeat(rules: TaskType) -> State:
+    return State.DEAD if rules.need_manual else State.FAILED
+
+
+def _ended(end: State, rules: TaskType) -> Change:
+    """An end, with the callback it asks for."""
+    if end is State.NOTIFYING:
+        owed: Kind | None = Kind.SUCCESS
+    else:
+        owed = Kind.ERROR if end in (State.FAILED, State.DEAD) and Kind.ERROR in rules.callback else None
+    return Change(end, _ENDS[end], callback=owed)
+
+
+def _revived(task: Subject) -> Change:
+    """A dead task starts anew; children of its first life are no concern of the second."""
+    change = Change(line(task), "retried", delay=0, error_count=0, lost_count=0)
+    return replace(change, has_children=False, gave_up=False) if task.has_children else change
+
+
+def _children_ended(task: Subject, children: Children, rules: TaskType) -> Change:
+    if task.gave_up and not task.cancel_requested:
+        return _ended(_defeat(rules), rules)
+    callback = "success" in rules.callback and not task.skip_callback
+    return _ended(family_end(children, cancelled=task.cancel_requested, callback=callback), rules)
 
 
 def _cancelled(task: Subject, reason: str) -> Change:
@@ -352,7 +396,7 @@ def _unless_asked(task: Subject, change: Change) -> Change:
 def _lease_lost(task: Subject, reason: str, rules: TaskType) -> Change:
     lost = task.lost_count + 1
     if lost >= MAX_LOST and not task.cancel_requested:
-        return _given_up(rules, f"{reason}; lost {lost} times, it is taken for poison", lost_count=lost)
+        return _given_up(task, rules, f"{reason}; lost {lost} times, it is taken for poison", lost_count=lost)
     told = None if task.cancel_requested else clip(reason)
     return _unless_asked(task, Change(line(task), "lease_lost", lost_count=lost, error_info=told))
 
@@ -360,7 +404,7 @@ def _lease_lost(task: Subject, reason: str, rules: TaskType) -> Change:
 def _overdue(task: Subject, reason: str, rules: TaskType) -> Change:
     errors = task.error_count + 1
     if errors > retries_of(task, rules) and not (task.cancel_requested or task.pause_requested):
-        return _given_up(rules, reason, error_count=errors)
+        return _given_up(task, rules, reason, error_count=errors)
     return _unless_asked(task, Change(line(task), "overdue", error_count=errors, error_info=clip(reason)))
 
 

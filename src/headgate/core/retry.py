@@ -168,14 +168,20 @@ def retry_after(error: BaseException, now: datetime) -> float | None:
     for holder in (error, getattr(error, "response", None)):
         headers = getattr(holder, "headers", None)
         if headers is not None and hasattr(headers, "get"):
-            value = str(headers.get("Retry-After") or headers.get("retry-after") or "")
-            if value.isascii() and value.isdigit():
-                return float(value)
-            try:
-                return max((parsedate_to_datetime(value) - now).total_seconds(), 0.0)
-            except (ValueError, TypeError, OverflowError):  # no date, or none we can reckon with
-                continue
+            seconds = asked_to_wait(str(headers.get("Retry-After") or headers.get("retry-after") or ""), now)
+            if seconds is not None:
+                return seconds
     return None
+
+
+def asked_to_wait(said: str, now: datetime) -> float | None:
+    """The seconds that a Retry-After header asks for; None if it cannot be understood."""
+    if said.isascii() and said.isdigit():
+        return float(said)
+    try:
+        return max((parsedate_to_datetime(said) - now).total_seconds(), 0.0)
+    except (ValueError, TypeError, OverflowError):  # no date, or none we can reckon with
+        return None
 
 
 def delay_after(

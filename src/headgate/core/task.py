@@ -8,6 +8,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple, NoReturn
 
 from headgate.core.errors import Invalid
+from headgate.core.family import CONTINUE, check_policy
 from headgate.core.retry import RetryPolicy, never
 from headgate.core.states import State
 
@@ -46,6 +47,7 @@ class NewTask(NamedTuple):
     parent_id: int | None = None
     retry_of: int | None = None
     correlation_id: str | None = None
+    on_child_failure: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,7 @@ class TaskType:
     need_manual: bool = False
     unknown_errors: str = "retry"
     callback: dict[str, Any] = field(default_factory=dict)
+    on_child_failure: str = CONTINUE
 
     def __post_init__(self) -> None:
         check_name("type", self.code)
@@ -79,6 +82,7 @@ class TaskType:
             raise Invalid("a timeout is above 0")
         if self.unknown_errors not in ("retry", "fail"):
             raise Invalid("unknown_errors is 'retry' or 'fail'")
+        check_policy(self.on_child_failure)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +131,9 @@ class Task:
     has_children: bool
     skip_callback: bool
     seq: int
+    on_child_failure: str | None
+    gave_up: bool
+    children_since: int  # of its children, those with a higher id belong to its present life
 
 
 class Execution(NamedTuple):
@@ -170,6 +177,10 @@ class Execution(NamedTuple):
         return False
 
     @property
+    def gave_up(self) -> bool:
+        return False
+
+    @property
     def skip_callback(self) -> bool:
         return False
 
@@ -197,6 +208,8 @@ def check(new: NewTask) -> None:
         _check_seconds("delay_seconds", new.delay_seconds)
     if new.start_time is not None:
         _check_start_time(new)
+    if new.on_child_failure is not None:
+        check_policy(new.on_child_failure)
     check_json("ext", new.ext)
 
 

@@ -4,9 +4,8 @@ import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import partial
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from headgate.core.errors import Invalid
+from headgate.core.cron import zone_of
 from headgate.core.states import State
 from headgate.outside import utc_now
 from headgate.service import Aside, Service
@@ -84,7 +83,8 @@ class Archive(Service):
                 return int(removed)
         forget = partial(self._store.forget_outdated, seconds=DAY_SECONDS, limit=self._batch)
         acts = partial(self._store.forget_acts, seconds=self._longest, limit=self._batch)
-        return int(await self._aside(forget) or await self._aside(acts))
+        logs = partial(self._store.schedules.forget_logs, seconds=self._longest, limit=self._batch)
+        return int(await self._aside(forget) or await self._aside(acts) or await self._aside(logs))
 
 
 def latest(hour: int, zone: tzinfo, now: datetime) -> datetime:
@@ -95,13 +95,3 @@ def latest(hour: int, zone: tzinfo, now: datetime) -> datetime:
         if struck <= now:
             break
     return struck
-
-
-def zone_of(name: str) -> tzinfo:
-    """A time zone by its name; UTC needs no database of zones."""
-    if name == "UTC":
-        return UTC
-    try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError):
-        raise Invalid(f"no time zone {name!r}") from None

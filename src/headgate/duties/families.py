@@ -26,10 +26,10 @@ class Families(Service):
         self._after = 0
 
     async def turn(self) -> int:
-        stalled, after = await self._aside(partial(self._store.stalled_parents, after=self._after, limit=self._page))
+        stalled, after = await self._aside(partial(self._store.families.stalled, after=self._after, limit=self._page))
         for parent_id in stalled:
             try:
-                await self._aside(self._store.look_after_family, parent_id)
+                await self._aside(self._store.families.look_after, [parent_id])
             except Unavailable:
                 raise
             except HeadgateError as error:  # the others' families are not to wait for this one

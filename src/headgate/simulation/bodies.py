@@ -16,6 +16,8 @@ LANES = {"narrow": 2, "single": 1}
 RESOURCES = {"tool": 1, "press": 2}
 RATES = {"type:limited": Rate(2.0, 3), "key:api": Rate(1.0, 2)}
 KEYED = "keyed"
+ERRAND = "errand"  # for agents; what is assigned to none, workers do as well
+PARENTS = ("parent", "strict", "overseer")
 
 Function = TaskFunction[..., Any, Any]
 
@@ -33,6 +35,9 @@ def program(settings: Settings) -> dict[str, Function]:
             if end == "children":
                 await me.submit_many([_child(tasks, number) for number in range(children)])
                 await notes.work(0.1)
+            elif end == "give up":
+                await me.submit_many([_child(tasks, number) for number in range(children)])
+                raise ValueError("it will never work")
             elif end == "checkpoint":
                 await me.checkpoint("half", {"attempt": me.attempt})
                 await notes.work(seconds)
@@ -67,14 +72,17 @@ _TYPES: dict[str, dict[str, Any]] = {
     KEYED: {},
     "manual": {"need_manual": True},
     "parent": {},
+    "strict": {"on_child_failure": "cancel"},
+    "overseer": {"need_manual": True},
     "brief": {"timeout_seconds": 1.0},
+    ERRAND: {},
 }
 
 
 def _child(tasks: dict[str, Function], number: int) -> Call[Any]:
     code = ("plain", "narrow", KEYED)[number % 3]
     function = tasks[code].using(mutex="family") if code == KEYED else tasks[code]
-    return function.call(0.2, ["ok"] if number % 4 else ["fail", "ok"])
+    return function.call(0.2, {0: ["fail", "ok"], 3: ["fail"]}.get(number % 5, ["ok"]))
 
 
 class Notes:

@@ -56,6 +56,7 @@ class _Walk:
         self._held: dict[str, dict[int, int]] = defaultdict(dict)  # by place: tasks, and the rows that started them
         self._holders: dict[Key, dict[int, int]] = defaultdict(dict)
         self._families: dict[Key, dict[int, int]] = defaultdict(dict)  # by mutex: parents that wait, and their roots
+        self._last_starts: dict[Key, float] = {}  # by tenant and agent, by the store's clock
         self._somewhere: set[int] = set()  # tasks that have held anything
         self._timed = {row_id for path in case.paths.values() for row_id in _last_start(path)}
         self.allowed: Allowed = {}
@@ -99,6 +100,7 @@ class _Walk:
         yield from self._fill(row, known)
         yield from self._lock(known)
         yield from self._take_tokens(known)
+        yield from self._leave_the_queue(row, known)
         if row.id in self._timed and known.start_time is not None:
             early = known.start_time - self._clock.highest
             if early > SLACK_SECONDS:
@@ -144,6 +146,18 @@ class _Walk:
                 yield f"{late:.3f} s before bucket {name} ({limit.rate:g} a second, {limit.burst} at once) had a token"
             else:
                 self._full_at[name] = full_at + 1 / limit.rate
+
+    def _leave_the_queue(self, row: Row, known: Known) -> Iterator[str]:
+        """By the store's clock: set back by more than an interval, it holds up nobody."""
+        seconds = self._case.evidence.start_seconds
+        if known.agent_id is None or seconds is None:
+            return
+        if row.after != State.SCHEDULING:
+            yield f"before its agent, {known.agent_id}, has confirmed it"
+        agent = (known.tenant_id, known.agent_id)
+        last, self._last_starts[agent] = self._last_starts.get(agent), row.wall
+        if last is not None and abs(row.wall - last) < seconds - SLACK_SECONDS:
+            yield f"{row.wall - last:.3f} s after the last start of agent {known.agent_id}, {seconds:g} s are to pass"
 
     def _move(self, row: Row, known: Known) -> None:
         """Who holds what behind the row. A parent that goes from running to waiting keeps its mutex."""

@@ -3,14 +3,12 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from headgate.core.states import FINAL, HELD, OPEN, State
+from headgate.core.states import HELD, OPEN
 from headgate.simulation.checker_case import Case, Violation
+from headgate.simulation.checker_families import judge_families
 from headgate.simulation.evidence import Known
 
 SLACK_SECONDS = 60.0  # retention looks every few seconds and takes a batch at a time
-_CHILDLESS = FINAL | {State.DEAD, State.NOTIFYING}  # nobody in these is given a child
-# A parent whose own code gave up is failed or dead at once, with or without children.
-_AFTER_ITS_CHILDREN = frozenset({State.SUCCEEDED, State.PARTIAL, State.CANCELLED, State.NOTIFYING})
 
 
 def judge_retention(case: Case) -> Iterator[Violation]:
@@ -37,7 +35,7 @@ def judge_orphans(case: Case) -> Iterator[Violation]:
             yield Violation("I8", f"task {known.id} is {known.status} {wrong}", known.id)
         if known.parent_id is not None and known.parent_id not in case.tasks and not case.may_be_gone(known.parent_id):
             yield Violation("I8", f"task {known.id} has the parent {known.parent_id}, which is nowhere", known.id)
-    yield from _judge_families(case)
+    yield from judge_families(case)
     yield from _judge_counts(case)
 
 
@@ -50,28 +48,6 @@ def _judge_holder(case: Case, known: Known) -> Iterator[str]:
             yield f"and still has {name} {value}"
     if held and case.evidence.at_rest:
         yield f"under {known.exec_id} at the end, and nobody comes for it"
-
-
-def _judge_families(case: Case) -> Iterator[Violation]:
-    """Parents end behind their children, and are given none behind their end."""
-    states: dict[int, str | None] = {}
-    open_children: Counter[int] = Counter()
-    for row in case.evidence.rows:
-        known = None if row.task_id is None or not row.seq else case.tasks.get(row.task_id)
-        if known is None:
-            continue
-        before, parent_id = states.get(known.id), known.parent_id
-        if parent_id is not None:
-            if before is None and states.get(parent_id) in _CHILDLESS:
-                text = f"row {row.id} makes task {known.id} when its parent {parent_id} was {states[parent_id]}"
-                yield Violation("I8", text, known.id)
-            open_children[parent_id] += (row.after in OPEN) - (before in OPEN)
-        from_family = row.before == State.WAITING and row.after == State.FAILED
-        ends = (row.after in _AFTER_ITS_CHILDREN and row.before != State.NOTIFYING) or from_family
-        if ends and open_children[known.id] > 0:
-            text = f"row {row.id} makes task {known.id} {row.after} with {open_children[known.id]} of its children open"
-            yield Violation("I8", text, known.id)
-        states[known.id] = row.after
 
 
 def _judge_counts(case: Case) -> Iterator[Violation]:

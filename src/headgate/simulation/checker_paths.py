@@ -35,6 +35,7 @@ from headgate.core.machine import (
     SentBack,
     Snoozed,
     Started,
+    Unconfirmed,
     decide,
 )
 from headgate.core.retry import fixed
@@ -47,10 +48,10 @@ from headgate.simulation.evidence import Row
 
 EVENTS: tuple[Event, ...] = (
     Due(), CameForward(), SentBack(), Scheduled(), Started(), Returned(), Returned(completed=False), Raised("", 1.0),
-    Raised(""), Snoozed(1.0), PauseReached(), CancelReached(), GivenBack(), LeaseLost(), Overdue(), CancelRequested(),
-    PauseRequested(), Resumed(), Resumed(due=False), Prioritized(1), Rescheduled(datetime.max.replace(tzinfo=UTC)),
-    RetryAsked(), Resolved(""), Discarded(), Delivered(), Adopted(), ChildrenEnded(Children()),
-    ChildrenEnded(Children(1, 1)), ChildrenEnded(Children(0, 1)),
+    Raised(""), Snoozed(1.0), PauseReached(), CancelReached(), GivenBack(), Unconfirmed(), LeaseLost(), Overdue(),
+    CancelRequested(), PauseRequested(), Resumed(), Resumed(due=False), Prioritized(1),
+    Rescheduled(datetime.max.replace(tzinfo=UTC)), RetryAsked(), Resolved(""), Discarded(), Delivered(), Adopted(),
+    ChildrenEnded(Children()), ChildrenEnded(Children(1, 1)), ChildrenEnded(Children(0, 1)),
 )  # fmt: skip
 _RULES = (  # and how often a task of it was lost before
     (TaskType("patient", retry=fixed(1.0, retries=1), callback={"success": {}}), 0),
@@ -68,6 +69,7 @@ class _Anyone:
     pause_requested: bool
     cancel_requested: bool
     has_children: bool
+    gave_up: bool
     skip_callback: bool
     mutex: str | None
     lost_count: int
@@ -88,7 +90,7 @@ def transitions() -> frozenset[tuple[str | None, str, str]]:
 def _outcomes(status: State, event: Event) -> set[tuple[str | None, str, str]]:
     found: set[tuple[str | None, str, str]] = set()
     yes_first = (True, False)
-    for flags in product(yes_first, yes_first, yes_first, yes_first, (None, "m")):
+    for flags in product(yes_first, yes_first, yes_first, yes_first, yes_first, (None, "m")):
         for rules, lost_count in _RULES:
             try:
                 change = decide(_Anyone(status, *flags, lost_count), event, rules)

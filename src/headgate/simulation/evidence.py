@@ -42,6 +42,7 @@ class Known(NamedTuple):
     finished: float | None  # by the store's clock
     start_time: float | None = None  # by the store's clock, as it was set last
     retry_of: int | None = None
+    agent_id: str | None = None
 
 
 class Entry(NamedTuple):
@@ -81,4 +82,5 @@ class Evidence:
     keep: float | None = None  # seconds that finished tasks may be kept for, at most
     ended_at: float = 0.0  # by the store's clock
     at_rest: bool = True  # the run was left alone until nothing more could happen
+    start_seconds: float | None = None  # between two starts of one agent at least
     skew: float = 0.0  # seconds by which a row's `at` and the ledger's clock may differ

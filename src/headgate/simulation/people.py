@@ -6,6 +6,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from headgate.core.compensation import Figures
 from headgate.core.errors import HeadgateError, Unavailable
 from headgate.core.limits import Rate
 from headgate.core.states import State
@@ -26,8 +27,11 @@ MADE, REFUSED, UNKNOWN = "made", "refused", "unknown"
 class People:
     """What was asked, and what came back: `wishes` is the clients' log."""
 
-    def __init__(self, tasks: Mapping[str, Function], process: Callable[[str], Process | None]) -> None:
+    def __init__(
+        self, tasks: Mapping[str, Function], process: Callable[[str], Process | None], figures: Figures
+    ) -> None:
         self._tasks = tasks
+        self._figures = figures
         self._process = process
         self._wishes: dict[str, Wish] = {}
         self._known: list[int] = []
@@ -94,6 +98,8 @@ class People:
                 return partial(store.pause_lane, about["lane"])
             case "resume_lane":
                 return partial(store.resume_lane, about["lane"])
+            case "trigger":
+                return partial(store.compensation.trigger, self._figures)
         if not self._known:
             return lambda: None
         task_id = self._known[int(pick * len(self._known))]

@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from headgate.simulation.bodies import KEYED, LANES, RATES, RESOURCES
+from headgate.simulation.bodies import ERRAND, KEYED, LANES, PARENTS, RATES, RESOURCES
 
 WORKERS = ("worker 1", "worker 2", "worker 3")
 DUTIES = "duties"
 CLIENTS = ("client 1", "client 2")
+AGENTS = {"agent 1": "rig", "agent 2": "rig", "agent 3": "mill"}  # processes, and the agent that each is one of
 CHAOS_SECONDS = 20.0
 
 # Transactions that are rare, and who makes them: a fault waits for each of these, too.
@@ -22,8 +23,8 @@ WITHIN: tuple[tuple[str, str], ...] = tuple(
         "bring_due": (WORKERS[0], DUTIES),
         "repair_lines": (WORKERS[0], DUTIES),
         "archive": (DUTIES,),
-        "close_family": (*WORKERS, DUTIES),
-        "cancel_family": CLIENTS,
+        "close": (*WORKERS, DUTIES),  # a family
+        "cancel": (*CLIENTS, *WORKERS, DUTIES),
         "act": CLIENTS,
         "edit": CLIENTS,
         "make_streams": CLIENTS,
@@ -34,6 +35,12 @@ WITHIN: tuple[tuple[str, str], ...] = tuple(
         "progress": WORKERS,
         "register": WORKERS,
         "beat": WORKERS,
+        "hand_over": AGENTS,
+        "try_start": AGENTS,
+        "sign_on": AGENTS,
+        "begin": (WORKERS[0], DUTIES),
+        "poll": (WORKERS[0], DUTIES),
+        "trigger": CLIENTS,
     }.items()
     for process in processes
 )
@@ -70,6 +77,8 @@ def plan(seed: int) -> Plan:
         *(_edit(draw) for _ in range(draw.randint(1, 6))),
         *(_fault(draw) for _ in range(draw.randint(3, 12))),
         *(_late(draw, number) for number in range(draw.randint(0, 3))),
+        *(_errand(draw, number) for number in range(draw.randint(0, 9))),
+        *(_mishap(draw) for _ in range(draw.randint(0, 3))),
     ]
     return Plan(seed, sorted(moves, key=lambda move: move.at))
 
@@ -77,12 +86,12 @@ def plan(seed: int) -> Plan:
 def _submit(draw: Draw, number: int) -> Move:
     kind = draw.choice(
         ["plain", "plain", "narrow", "narrow", "single", "tooled", "pressed", "limited", KEYED, KEYED, KEYED, "manual",
-         "parent", "brief"]
+         "parent", "parent", "strict", "overseer", "brief"]
     )  # fmt: skip
     about: dict[str, Any] = {"client": draw.choice(CLIENTS), "key": f"wish {number}", "type": kind}
     about["seconds"] = draw.choice([0.0, 0.05, 0.3, 0.3, 1.0, 1.5, 4.0])
     about["ends"] = _ends(draw, kind)
-    about["children"] = draw.randint(1, 6) if kind == "parent" else 0
+    about["children"] = draw.randint(1, 6) if kind in PARENTS else 0
     about["stubborn"] = draw.random() < 0.2
     about["mutex"] = f"key {draw.randint(1, 3)}" if kind == KEYED or draw.random() < 0.08 else None
     about["rate_key"] = "api" if draw.random() < 0.1 else None
@@ -95,14 +104,45 @@ def _submit(draw: Draw, number: int) -> Move:
     return Move(begin, "submit", {key: value for key, value in about.items() if value is not None})
 
 
+def _errand(draw: Draw, number: int) -> Move:
+    """What an agent is to do, most of it assigned to one."""
+    about: dict[str, Any] = {"client": draw.choice(CLIENTS), "key": f"errand {number}", "type": ERRAND}
+    about["seconds"] = draw.choice([0.05, 0.3, 1.0, 2.5])
+    about["ends"] = draw.choice(
+        [["ok"], ["ok"], ["ok"], ["forget", "ok"], ["forget", "forget", "ok"], ["die", "ok"], ["fail", "ok"], ["fail"]]
+    )
+    about |= {"children": 0, "stubborn": False, "agent_id": draw.choice(["rig", "rig", "rig", "mill", None])}
+    about["lane"] = draw.choice([None, None, *LANES])
+    about["mutex"] = f"key {draw.randint(1, 3)}" if draw.random() < 0.2 else None
+    about["tenant_id"] = 1 if draw.random() < 0.1 else None
+    about["priority"] = draw.choice([None, None, 1, 9])
+    begin = draw.random() * draw.choice([0.5, 6.0, CHAOS_SECONDS])
+    return Move(begin, "submit", {key: value for key, value in about.items() if value is not None})
+
+
+def _mishap(draw: Draw) -> Move:
+    """What befalls agents; and a person who looks for what they have lost."""
+    at, agent = draw.uniform(0.1, CHAOS_SECONDS), draw.choice(list(AGENTS))
+    match draw.randint(1, 6):
+        case 1:
+            return Move(at, "kill", {"process": agent})
+        case 2:
+            return Move(at, "freeze", {"process": agent, "seconds": draw.uniform(2, 12)})
+        case 3:
+            return Move(at, "trigger", {"client": draw.choice(CLIENTS)})
+    within = draw.choice(["hand_over", "hand_over", "try_start", "settle_and_claim", "beat", None])
+    what = draw.choice(["crash", "crash_after", "no_answer", "no_answer", "unreached"])
+    return Move(at, what, {"process": agent, "within": within, "statement": draw.randint(0, 12)})
+
+
 def _late(draw: Draw, number: int) -> Move:
     about = {"key": f"late wish {number}", "type": draw.choice(["plain", "narrow"]), "seconds": draw.uniform(0.1, 3)}
     return Move(draw.uniform(0.1, CHAOS_SECONDS - 4), "submit_late", about)
 
 
 def _ends(draw: Draw, kind: str) -> list[str]:
-    if kind == "parent":
-        return ["children"]
+    if kind in PARENTS:
+        return draw.choice([["children"], ["children"], ["give up"], ["give up", "children"], ["crash", "children"]])
     if kind == "manual":
         return draw.choice([["fail"], ["ok"], ["fail", "fail", "fail", "ok"]])
     if draw.random() < 0.02:

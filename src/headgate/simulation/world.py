@@ -13,18 +13,19 @@ from typing import Any
 from headgate.core.errors import HeadgateError
 from headgate.core.states import FINAL, State
 from headgate.core.task import Task
-from headgate.duties import Archive, light_duties
+from headgate.duties import Archive, Compensate, Sampler, light_duties
 from headgate.outside import Outside, replaced
 from headgate.registry import Registry
 from headgate.service import Service
 from headgate.settings import Settings
+from headgate.simulation.agent import LoopAgent
 from headgate.simulation.bodies import LANES, RATES, RESOURCES, program
 from headgate.simulation.database import Database, Fault, Transaction, WallClock
 from headgate.simulation.evidence import Evidence, Known, Row
 from headgate.simulation.ledger import Ledger
 from headgate.simulation.loop import VirtualLoop
 from headgate.simulation.people import People
-from headgate.simulation.plan import CHAOS_SECONDS, CLIENTS, DUTIES, WORKERS, Move, Plan
+from headgate.simulation.plan import AGENTS, CHAOS_SECONDS, CLIENTS, DUTIES, WORKERS, Move, Plan
 from headgate.simulation.process import Killed, Process, here
 from headgate.simulation.worker import LoopBeat, LoopWorker
 from headgate.store.base import Store
@@ -33,7 +34,11 @@ from headgate.store.reports import Filter
 from headgate.store.scratch import Open
 
 BEGIN = datetime(2030, 1, 1, tzinfo=UTC)
-SETTINGS = Settings(lease_seconds=5.0, beat_seconds=1.5, reap_seconds=1.0, poll_seconds=2.0, shutdown_seconds=2.0)
+SETTINGS = Settings(
+    lease_seconds=5.0, beat_seconds=1.5, reap_seconds=1.0, poll_seconds=2.0, shutdown_seconds=2.0,
+    compensation_base=1.0, compensation_step=1.0, compensation_max=5.0, compensation_threshold=2.0,
+    compensation_start_interval=1.0,
+)  # fmt: skip
 KEEP_SECONDS = 5.0
 RESTART_SECONDS = (0.2, 4.0)
 LONGEST_REST_SECONDS = 400.0
@@ -92,11 +97,11 @@ class _World:
         self._heard: list[int] = []
         self._cursor = Cursor()
         self._over = False
-        self._people = People(self._tasks, self._process)
+        self._people = People(self._tasks, self._process, SETTINGS.compensation)
 
     async def live(self) -> History:
         self._set_up()
-        for name in (*WORKERS, DUTIES, *CLIENTS, "reader"):
+        for name in (*WORKERS, *AGENTS, DUTIES, *CLIENTS, "reader"):
             self._start(name)
         for move in self._plan.moves:
             self._loop.call_at(move.at, self._do, move)
@@ -129,6 +134,8 @@ class _World:
             self._loop.create_task(worker.run())
             if process.name == WORKERS[0]:
                 self._serve(process)
+        elif process.name in AGENTS:
+            self._loop.create_task(LoopAgent(process, AGENTS[process.name], SETTINGS).run())
         elif process.name == DUTIES:
             self._serve(process)
         elif process.name == "reader":
@@ -136,8 +143,10 @@ class _World:
 
     def _serve(self, process: Process) -> None:
         duties: list[Service] = light_duties(process.store, SETTINGS, process.aside)
+        duties.append(Compensate(process.store, SETTINGS, process.aside))
         if process.name == DUTIES:
             duties.append(Archive(process.store, SETTINGS, process.aside, keep_seconds=KEEP_SECONDS))
+            duties.append(Sampler(process.store, process.aside))
         for duty in duties:
             duty.start()
 
@@ -252,6 +261,7 @@ class _World:
             uses={code: task.handler.type.uses for code, task in self._tasks.items()},
             ended_at=self._wall().timestamp(),
             skew=SKEW,
+            start_seconds=SETTINGS.compensation_start_interval,
         )
 
     def _rows(self, store: Store) -> list[Row]:
@@ -287,7 +297,7 @@ def _known(task: Task) -> Known:
     return Known(
         task.id, task.tenant_id, task.type, task.status, task.lane, task.mutex, task.rate_key, task.parent_id,
         task.root_id, task.seq, task.attempt, task.exec_id, task.worker_id, finished, task.start_time.timestamp(),
-        task.retry_of,
+        task.retry_of, task.agent_id,
     )  # fmt: skip
 
 

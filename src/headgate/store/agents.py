@@ -18,6 +18,7 @@ from headgate.store.claims import (
 )
 from headgate.store.deferred import Deferred, settled
 from headgate.store.sql import SPACE, Db, Statement
+from headgate.store.starts import next_start
 from headgate.store.workers import register
 
 Claim = Callable[[Db, ClaimRequest], Claimed | Deferred[Claimed]]
@@ -121,8 +122,9 @@ def _hand_over(db: Db, catalog: Catalog, request: ClaimRequest, claim: Claim) ->
     left = request.limit - len(mine.executions)
     rest = settled(claim(db, replace(free, limit=left, claim_id=None))) if left else Claimed([])
     executions = [*mine.executions, *rest.executions]
-    keep_answer(db, request, [execution.id for execution in executions])
-    return Claimed(executions, mine.busy or rest.busy)
+    keep_answer(db, request, [(execution.id, execution.exec_id) for execution in executions])
+    again_in = next_start(db, request.agent_id or "", request.tenant_id) if not executions else None
+    return Claimed(executions, mine.busy or rest.busy, again_in)
 
 
 def ready_streams(db: Db, catalog: Catalog) -> list[Stream]:

@@ -5,7 +5,7 @@ changed nothing.
 """
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Self, TypeVar
 
@@ -16,13 +16,13 @@ import headgate.store.claim_postgres as claim_postgres
 import headgate.store.claim_sqlite as claim_sqlite
 import headgate.store.due as due
 import headgate.store.executing as executing
-import headgate.store.families as families
 import headgate.store.feed as feed
 import headgate.store.history as history
 import headgate.store.keys as keys
 import headgate.store.partitions as partitions
 import headgate.store.reports as reports
 import headgate.store.rescue as rescue
+import headgate.store.samples as samples
 import headgate.store.settle as settle
 import headgate.store.tasks as tasks
 import headgate.store.workers as workers
@@ -51,8 +51,12 @@ from headgate.store.agents import Agent, Holding
 from headgate.store.audit import PERSON, SYSTEM
 from headgate.store.catalog import Stream
 from headgate.store.claims import Claimed, ClaimRequest, Control, Outcome
+from headgate.store.compensation import Compensation
 from headgate.store.deferred import Deferred
+from headgate.store.deliveries import Deliveries
+from headgate.store.families import Families
 from headgate.store.feed import Cursor
+from headgate.store.forecasts import Forecasts
 from headgate.store.ground import Ground
 from headgate.store.group import Call, Group
 from headgate.store.line import Key
@@ -63,6 +67,7 @@ from headgate.store.news import Wakes
 from headgate.store.reports import Count, Filter, LogLine, Page, TypeStatistics
 from headgate.store.room import take_again
 from headgate.store.rows import read, read_many
+from headgate.store.schedules import Schedules
 from headgate.store.series import Series
 from headgate.store.sessions import Sessions
 from headgate.store.sql import Db, moment
@@ -87,13 +92,18 @@ class Store(Ground):
 
     def __init__(self, database: "Sqlite | Postgres", monotonic: Callable[[], float] = monotonic) -> None:
         super().__init__(database, monotonic)
+        self.families = Families(self)
+        self.deliveries = Deliveries(self, self.families)
+        self.schedules = Schedules(self)
+        self.compensation = Compensation(self)
+        self.forecasts = Forecasts(self)
+        self.series = Series(self)
+        self.sessions = Sessions(self)
         self._memory = Memory(monotonic)
         self._listeners = Listeners(self._memory)
         self._beat_seconds: dict[int, float] = {}
         self._submits: Group[tuple[list[NewTask], str], list[Submitted]] = Group(self._submit_together)
         database.on_news = self._listeners.tell
-        self.sessions = Sessions(self)
-        self.series = Series(self)
 
     def __enter__(self) -> Self:
         return self
@@ -115,6 +125,10 @@ class Store(Ground):
     def on_asked(self, listener: Callable[[set[int]], None]) -> None:
         """Call `listener` with the ids of workers of whose running tasks a cancel or a pause is asked."""
         self._listeners.of_requests.append(listener)
+
+    def on_owed(self, listener: Callable[[None], None]) -> None:
+        """Call `listener` after each commit that made a callback due; like `on_wake` otherwise."""
+        self._listeners.of_callbacks.append(listener)
 
     def listen(self) -> None:
         """Hear of other processes' commits too, from the call with which every listener is told that it begins.
@@ -222,7 +236,7 @@ class Store(Ground):
             raise Invalid(f"{MOST_PER_TRANSACTION} tasks at most in one call")
         for new in wishes:
             check(new)
-        self._make_streams(wishes)
+        self.make_streams(wishes)
         if once is not None:
             if len({new.tenant_id for new in wishes}) > 1:
                 raise Invalid("an idempotent call is for one tenant")
@@ -261,22 +275,6 @@ class Store(Ground):
     def _submit_apart(self, calls: "list[Call[tuple[list[NewTask], str], list[Submitted]]]") -> None:
         for call in calls:
             self._submit_together(deque([call]))
-
-    def _make_streams(self, wishes: Iterable[NewTask]) -> None:
-        """In a transaction of its own: a stream is shared, and must not go with a submit that fails."""
-        catalog = self.recent_catalog()
-        missing = {
-            key
-            for new in wishes
-            if (key := catalogs.stream_key(new, catalog.types.get(new.type) or self._known_type(new.type)))
-            not in catalog.ids
-        }
-        if missing:
-            self.write(lambda db: catalogs.add_streams(db, sorted(missing)))
-            self.read(self.fresh_catalog)
-
-    def _known_type(self, code: str) -> TaskType:
-        return self.read(lambda db: catalogs.known_type(db, self.catalog, code))
 
     # looking up
 
@@ -322,8 +320,9 @@ class Store(Ground):
         return evaluate(task, facts, moment(db.rows(tasks.NOW)[0][0]))
 
     def take_sample(self) -> None:
-        """Count what waits, for `counts`."""
-        self.write(reports.take_sample)
+        """Count what waits, for `counts`, and measure what finished, for forecasts. Two transactions."""
+        sample = self.read(samples.read_sample)
+        self.write(lambda db: samples.keep_sample(db, sample))
 
     def counts(self) -> list[Count]:
         """How many tasks of each lane are in each state: what runs exactly, the rest as last sampled."""
@@ -344,7 +343,7 @@ class Store(Ground):
         task = self._act(task_id, lambda task: CancelRequested(reason), actor, tenant_id)
         if not task.has_children:
             return task
-        self.cancel_family(task.id, actor=actor)
+        self.families.cancel(task.id, "its parent was cancelled", actor=actor)
         return self.get(task_id)
 
     def pause(self, task_id: int, *, actor: str = PERSON, tenant_id: int | None = None) -> Task:
@@ -405,8 +404,8 @@ class Store(Ground):
 
     def _act(self, task_id: int, event: Callable[[Task], Event], actor: str, tenant_id: int | None) -> Task:
         task = self.write(lambda db: tasks.act(db, self.fresh_catalog(db), task_id, event, actor, tenant_id))
-        if task.parent_id is not None and (task.status in FINAL or task.status is State.DEAD):
-            self.close_family(task.parent_id)
+        if task.status in FINAL or task.status is State.DEAD:
+            self.families.look_after([task.parent_id])
         return task
 
     # executing
@@ -419,9 +418,10 @@ class Store(Ground):
         lease_seconds: float = 30.0,
         agent_id: str | None = None,
         tenant_id: int | None = None,
+        detail: str | None = None,
     ) -> int:
-        """A new worker, or agent, with a fresh lease; its id."""
-        worker_id = self.write(lambda db: workers.register(db, name, types, lease_seconds, agent_id, tenant_id))
+        """A new worker, or agent, with a fresh lease; its id. `detail` is what it says of itself, as for `beat`."""
+        worker_id = self.write(lambda db: workers.register(db, name, types, lease_seconds, agent_id, tenant_id, detail))
         self._listeners.workers.add(worker_id)
         self._beat_seconds[worker_id] = BEAT_SHARE * lease_seconds
         return worker_id
@@ -460,7 +460,7 @@ class Store(Ground):
     def settle(self, outcomes: Sequence[Outcome], *, actor: str = SYSTEM) -> list[State | None]:
         """Record how executions ended; what each task is now, or None where another exec_id owns it by now.
 
-        Closes families afterwards, in transactions of their own.
+        Looks after families afterwards, in transactions of their own.
         """
         done, _ = self.settle_and_claim(outcomes, None, actor=actor)
         return done
@@ -472,11 +472,11 @@ class Store(Ground):
         if not outcomes and request is None:
             return [], Claimed([])
         done, claimed = self.write(lambda db: self._settle_and_claim(db, outcomes, request, actor))
-        for outcome, after in zip(outcomes, done, strict=True):
-            if after is State.WAITING:
-                self.look_after_family(outcome.execution.id)
-            elif outcome.execution.parent_id is not None and after is not None:
-                self.close_family(outcome.execution.parent_id)
+        self.families.look_after(
+            execution.id if after is State.WAITING else execution.parent_id
+            for (execution, _), after in zip(outcomes, done, strict=True)
+            if after is State.WAITING or after in FINAL or after is State.DEAD
+        )
         return done, claimed
 
     def try_start(self, task_id: int, exec_id: str, *, actor: str = SYSTEM) -> Execution | None:
@@ -618,7 +618,7 @@ class Store(Ground):
         return self.read(workers.lost_holders)
 
     def rescue(self, worker_id: int, *, limit: int = 500) -> list[Task]:
-        """Give back a page of what a lost worker held; those tasks, as they were. Closes families afterwards."""
+        """Give back a page of what a lost worker held; those tasks, as they were. Looks after families."""
         return self._ended(self.write(lambda db: rescue.rescue(db, self.fresh_catalog(db), worker_id, limit)))
 
     def end_overdue(self, *, limit: int = 500, mutex_seconds: float = MUTEX_SECONDS) -> list[Task]:
@@ -628,46 +628,11 @@ class Store(Ground):
         return self._ended(self.write(lambda db: rescue.end_overdue(db, self.fresh_catalog(db), limit, mutex_seconds)))
 
     def return_unstarted(self, seconds: float, *, limit: int = 500, actor: str = SYSTEM) -> list[Task]:
-        """Put back in line what was handed over more than `seconds` ago and never confirmed."""
+        """Put back in line what was handed over more than `seconds` ago and never confirmed.
+
+        What is assigned to an agent is left to `compensation`.
+        """
         return self.write(lambda db: rescue.return_unstarted(db, self.fresh_catalog(db), seconds, limit, actor))
-
-    def close_family(self, parent_id: int) -> bool:
-        """End a waiting parent none of whose children is open, and its own parent after it; False if it goes on."""
-        closed = False
-        while (parent := self._close_family(parent_id)) is not None:
-            closed = True
-            if parent.parent_id is None:
-                break
-            parent_id = parent.parent_id
-        return closed
-
-    def _close_family(self, parent_id: int) -> Task | None:
-        return self.write(lambda db: families.close_family(db, self.fresh_catalog(db), parent_id))
-
-    def cancel_family(self, parent_id: int, *, actor: str = SYSTEM, limit: int = 500) -> None:
-        """Cancel a parent's children, page by page and down to the last; then end the parent if it can."""
-        while page := self.write(
-            lambda db: families.cancel_children(db, self.fresh_catalog(db), parent_id, limit, actor)
-        ):
-            for child in page:
-                if child.has_children:
-                    self.cancel_family(child.id, actor=actor, limit=limit)
-        self.close_family(parent_id)
-
-    def look_after_family(self, parent_id: int) -> None:
-        """Do what a waiting parent waits for: cancel its children if it was cancelled, end it if all have ended."""
-        if self.get(parent_id).cancel_requested:
-            self.cancel_family(parent_id)
-        else:
-            self.close_family(parent_id)
-
-    def waiting_parents(self, *, after: int = 0, limit: int = 500) -> list[int]:
-        """Parents that wait, in pages: for the duty that looks after families whose closer died."""
-        return self.read(lambda db: families.waiting_parents(db, after, limit))
-
-    def stalled_parents(self, *, after: int = 0, limit: int = 500) -> tuple[list[int], int | None]:
-        """Of a page of waiting parents, those to `look_after_family` of; and where to go on, or None at the end."""
-        return self.read(lambda db: families.stalled_parents(db, after, limit))
 
     def archive(self, *, seconds: float = 0.0, limit: int = 1000) -> int:
         """Move a batch of tasks finished more than `seconds` ago to history; how many."""
@@ -678,7 +643,7 @@ class Store(Ground):
         return self.write(lambda db: history.purge(db, list(states), seconds, limit))
 
     def forget_outdated(self, *, seconds: float, limit: int = 1000) -> int:
-        """Forget a batch of idempotency keys, answers to claims and workers that have gone, older than that."""
+        """Forget a batch of idempotency keys, answers to claims, last starts and gone workers, older than that."""
         return self.write(lambda db: history.forget_outdated(db, seconds, limit))
 
     def forget_acts(self, *, seconds: float, limit: int = 1000) -> int:
@@ -722,11 +687,9 @@ class Store(Ground):
         return claimed
 
     def _ended(self, ended: list[Task]) -> list[Task]:
-        for task in ended:
-            if task.has_children:
-                self.look_after_family(task.id)
-            if task.parent_id is not None:
-                self.close_family(task.parent_id)
+        self.families.look_after(
+            each for task in ended for each in (task.id if task.has_children else None, task.parent_id)
+        )
         return ended
 
     def _edit(self, operation: Callable[[Db], T]) -> T:

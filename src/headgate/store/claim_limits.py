@@ -6,8 +6,10 @@ from headgate.core.gates import Choice
 from headgate.core.limits import Rate, next_token_at, take, tokens
 from headgate.core.task import EVERYTHING
 from headgate.store.catalog import Catalog, Stream
+from headgate.store.claims import ClaimRequest
 from headgate.store.memory import Memory
 from headgate.store.sql import Answer, Db, Statement
+from headgate.store.starts import LAST_STARTS, TRY_AGENT, gate_of, number_of, room_of, waits_of
 
 LOCK_LANES = Statement(
     postgres="""
@@ -58,18 +60,31 @@ class Limits:
     limited: set[str]  # lanes believed to have a capacity
     resources: list[str]
     rates: list[str]
+    agent_id: str  # whose start queue stands before some of the streams; empty: nobody's
+    starts: list[str]  # the gates of that queue
+    start_seconds: float
     room: dict[str, int] = field(default_factory=dict)
     buckets: dict[str, tuple[Rate, float]] = field(default_factory=dict)
+    waits: dict[str, float] = field(default_factory=dict)  # gates of the start queue that are shut, for how long
     now: float = 0.0
     busy: bool = False
     _answers: dict[str, Answer] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, catalog: Catalog, streams: list[Stream]) -> "Limits":
+    def of(cls, catalog: Catalog, streams: list[Stream], request: ClaimRequest) -> "Limits":
         lanes = {stream.lane for stream in streams}
         gates = {gate.partition(" ")[::2] for stream in streams for gate in catalog.gates(stream)}
         named = {kind: sorted(name for other, name in gates if other == kind) for kind in ("resource", "rate")}
-        return cls([EVERYTHING, *sorted(lanes)], lanes & catalog.limited, named["resource"], named["rate"])
+        assigned = [stream for stream in streams if stream.agent_id]  # all to the agent that asks
+        return cls(
+            [EVERYTHING, *sorted(lanes)],
+            lanes & catalog.limited,
+            named["resource"],
+            named["rate"],
+            assigned[0].agent_id if assigned else "",
+            sorted({gate_of(stream.tenant_id, stream.agent_id) for stream in assigned}),
+            request.start_seconds,
+        )
 
     def guards(self, stream: Stream, catalog: Catalog) -> bool:
         """Whether a limit that is locked here stands before the stream: then nobody else claims from it now."""
@@ -84,6 +99,9 @@ class Limits:
             answers["locked resource"] = db.send(LOCK_RESOURCES, names=self.resources)
         if self.rates:
             answers["locked rate"] = db.send(LOCK_RATES, names=self.rates)
+        if self.agent_id:
+            answers["locked agent"] = db.send(TRY_AGENT, number=number_of(self.agent_id))
+            answers["starts"] = db.send(LAST_STARTS, agent_id=self.agent_id)
         answers["lanes"] = db.send(LANES, names=self.lanes)
         for name in self.limited:
             known = memory.holders(f"lane {name}")
@@ -121,6 +139,16 @@ class Limits:
             self.now, self.buckets[name] = now, (limit, tat)
             self._set_room(f"rate {name}", f"rate {name}" in locked, tokens(limit, tat, now), {}, memory)
 
+        if self.agent_id:
+            self._learn_starts()
+
+    def _learn_starts(self) -> None:
+        self.waits = waits_of(self.agent_id, self._answers["starts"].rows())
+        self.room |= room_of(self.starts, self.waits, self.start_seconds)
+        if not self._answers["locked agent"].rows()[0][0]:
+            self.room |= dict.fromkeys(self.starts, 0)
+            self.busy = True
+
     def _set_room(self, gate: str, locked: bool, capacity: int, held: dict[int, int], memory: Memory) -> None:
         if locked:
             self.room[gate] = max(capacity - len(held), 0)
@@ -138,11 +166,11 @@ class Limits:
                 db.send(SET_TAT, name=name, tat=take(limit, tat, self.now, count))
 
     def shut_for(self, choice: Choice) -> dict[str, float]:
-        """The buckets that are empty now, by gate, and for how many seconds."""
+        """The buckets that are empty now and the starts that have to wait, by gate, and for how many seconds."""
         shut = {}
         for name, (limit, tat) in self.buckets.items():
             taken = choice.taken.get(f"rate {name}", 0)
             after = take(limit, tat, self.now, taken) if taken else tat
             if tokens(limit, after, self.now) == 0:
                 shut[f"rate {name}"] = next_token_at(limit, after, self.now) - self.now
-        return shut
+        return shut | self.waits

@@ -24,6 +24,7 @@ from headgate.store.deferred import Deferred
 from headgate.store.line import stripe
 from headgate.store.memory import Memory
 from headgate.store.sql import SPACE, Db, Row, Statement
+from headgate.store.starts import note_starts
 
 _LOCKED = "FOR NO KEY UPDATE SKIP LOCKED"
 TRY_STRIPES = Statement(
@@ -106,7 +107,7 @@ def claim(db: Db, catalog: Catalog, request: ClaimRequest, memory: Memory) -> Cl
     alive = db.send(LIVE_WORKER, worker_id=request.worker_id)
     version = db.send(VERSION)
     streams = worth_a_visit(catalog, request, memory)
-    limits = Limits.of(catalog, streams)
+    limits = Limits.of(catalog, streams, request)
     heads = Heads(db, catalog, request, memory, limits)
     limits.ask(db, memory)
     heads.ask_free(streams)
@@ -148,10 +149,11 @@ def _take_chosen(
 ) -> Deferred[Claimed]:
     keys = sorted({(c.tenant_id, c.mutex) for c in choice.chosen if c.mutex is not None})
     unlocked = any(limits.guards(catalog.streams[c.stream_id], catalog) for c in choice.chosen)
+    wanted = take_rows(choice, new_ids(len(choice.chosen)), catalog)
     taken = db.each(
         TAKE if keys or unlocked else TAKE_LOCKED,
         ("id", "exec_id", "timeout", "uses"),
-        take_rows(choice, new_ids(len(choice.chosen)), catalog),
+        wanted,
         before="queued",
         waiting="waiting",
         after="scheduling" if request.confirm else "running",
@@ -163,8 +165,9 @@ def _take_chosen(
         tenants, mutexes = [tenant_id for tenant_id, _ in keys], [mutex for _, mutex in keys]
         db.send(SEND_BACK, tenants=tenants, mutexes=mutexes, queued="queued", actor="system:line")
     limits.take_tokens(db, choice)
+    note_starts(db, choice, wanted, request.start_seconds)
     if request.claim_id is not None:
-        keep_answer(db, request, [row[0] for row in taken.rows()])
+        keep_answer(db, request, [(row[0], row[1]) for row in taken.rows()])
     order = {candidate.id: place for place, candidate in enumerate(choice.chosen)}
 
     def finish() -> Claimed:
@@ -184,5 +187,5 @@ def _remember_started(choice: Choice, limits: Limits, memory: Memory, rows: list
     gates = {candidate.id: candidate.gates for candidate in choice.chosen}
     for gate in limits.room:
         ids = [row[0] for row in rows if gate in gates[row[0]]]
-        if ids and not gate.startswith("rate "):
+        if ids and gate.startswith(("lane ", "resource ")):
             memory.started(gate, ids, rows[0][-1])

@@ -7,7 +7,7 @@ from headgate.core.limits import Rate, take, tokens
 from headgate.core.states import State
 from headgate.core.task import EVERYTHING, Execution
 from headgate.outside import new_ids
-from headgate.store.catalog import Catalog, refresh
+from headgate.store.catalog import Catalog, Stream, refresh
 from headgate.store.claims import (
     FIRST,
     LIVE_WORKER,
@@ -24,6 +24,7 @@ from headgate.store.claims import (
 )
 from headgate.store.line import settle_lines
 from headgate.store.sql import Db, Row, Statement, moment
+from headgate.store.starts import LAST_STARTS, gate_of, note_starts, room_of, waits_of
 
 LANES = Statement("SELECT name, capacity, paused FROM lane")
 RESOURCES = Statement("SELECT name, capacity FROM resource")
@@ -87,6 +88,7 @@ def claim(db: Db, catalog: Catalog, request: ClaimRequest, last_tenant: int, now
     if lanes[EVERYTHING][1]:
         return Claimed([])
     room, buckets = _room(db, {stream.lane for stream in streams}, lanes, now)
+    room |= _room_of_starts(db, request, streams)
     open_streams = [stream.id for stream in streams if has_room(catalog.gates(stream), room)]
     heads, candidates = _heads(db, catalog, request, open_streams, room, last_tenant)
     choice = choose(candidates, room, request.limit, last_tenant)
@@ -94,8 +96,10 @@ def claim(db: Db, catalog: Catalog, request: ClaimRequest, last_tenant: int, now
     for name, (limit, tat) in buckets.items():
         if count := choice.taken.get(f"rate {name}"):
             db.send(SET_TAT, name=name, tat=take(limit, tat, now, count))
+    taken = [(execution.id, execution.exec_id) for execution in executions]
+    note_starts(db, choice, taken, request.start_seconds)
     settle_lines(db, [(c.tenant_id, c.mutex) for c in choice.chosen if c.mutex is not None])
-    keep_answer(db, request, [execution.id for execution in executions])
+    keep_answer(db, request, taken)
     return Claimed(executions)
 
 
@@ -151,6 +155,15 @@ def _room(
     buckets = {name: (Rate(rate, burst), tat) for name, rate, burst, tat in db.rows(RATES)}
     room |= {f"rate {name}": tokens(limit, tat, now) for name, (limit, tat) in buckets.items()}
     return room, buckets
+
+
+def _room_of_starts(db: Db, request: ClaimRequest, streams: list[Stream]) -> dict[str, int]:
+    """How many may leave the agent's start queue, where one stands before a stream."""
+    gates = {gate_of(stream.tenant_id, stream.agent_id) for stream in streams if stream.agent_id}
+    if not gates or request.agent_id is None:
+        return {}
+    waits = waits_of(request.agent_id, db.rows(LAST_STARTS, agent_id=request.agent_id))
+    return room_of(gates, waits, request.start_seconds)
 
 
 def _heads(

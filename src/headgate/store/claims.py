@@ -11,6 +11,7 @@ from headgate.core.gates import Candidate, Choice, choose
 from headgate.core.machine import (
     Event,
 )
+from headgate.core.starts import START_SECONDS
 from headgate.core.states import State
 from headgate.core.task import Execution
 from headgate.store.catalog import Catalog, Stream
@@ -31,6 +32,7 @@ class ClaimRequest:
     claim_id: str | None = None
     confirm: bool = False  # hand over as `scheduling`: the start is confirmed by `try_start`
     assigned: bool = False  # only what is assigned to the agent
+    start_seconds: float = START_SECONDS  # between two starts of what is assigned to it
 
     def __post_init__(self) -> None:
         if self.limit < 1:
@@ -47,10 +49,14 @@ class ClaimRequest:
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """What was claimed; `busy` says that somebody else was claiming where there may be more: ask again at once."""
+    """What was claimed; `busy` says that somebody else was claiming where there may be more: ask again at once.
+
+    `again_in` are the seconds after which an agent's start queue lets out the next task, if it holds one up.
+    """
 
     executions: list[Execution]
     busy: bool = False
+    again_in: float | None = None
 
 
 class Outcome(NamedTuple):
@@ -93,7 +99,9 @@ TAKEN_COLUMNS = (
     "id, exec_id, ext, attempt, executing_deadline, error_count, lost_count, max_error_count, creator, parent_id, "
     "root_id, correlation_id, name, priority, mutex, timeout_seconds, stream_id, status"
 )
-ANSWERED = Statement("SELECT task_ids FROM claim_answer WHERE worker_id = :worker_id AND claim_id = :claim_id")
+ANSWERED = Statement(
+    "SELECT task_ids, exec_ids FROM claim_answer WHERE worker_id = :worker_id AND claim_id = :claim_id"
+)
 # Written before the claim is made: the same claim_id at the same moment waits for the first one's answer.
 BEGIN_ANSWER = Statement(
     """
@@ -102,7 +110,10 @@ BEGIN_ANSWER = Statement(
     """
 )
 KEEP_ANSWER = Statement(
-    "UPDATE claim_answer SET task_ids = :task_ids, at = {now} WHERE worker_id = :worker_id AND claim_id = :claim_id"
+    """
+    UPDATE claim_answer SET task_ids = :task_ids, exec_ids = :exec_ids, at = {now}
+     WHERE worker_id = :worker_id AND claim_id = :claim_id
+    """
 )
 STILL_HELD = Statement(
     f"""
@@ -117,19 +128,22 @@ def answered(db: Db, catalog: Catalog, request: ClaimRequest) -> Claimed | None:
     if request.claim_id is None:
         return None
     db.send(BEGIN_ANSWER, worker_id=request.worker_id, claim_id=request.claim_id)
-    [[told]] = db.rows(ANSWERED, worker_id=request.worker_id, claim_id=request.claim_id)
+    [[told, executions]] = db.rows(ANSWERED, worker_id=request.worker_id, claim_id=request.claim_id)
     ids = json.loads(told)
     if not ids:
         return None
-    rows = db.rows(STILL_HELD, ids=ids, worker_id=request.worker_id)
-    return Claimed([execution_of(row, catalog) for row in rows])
+    held = [execution_of(row, catalog) for row in db.rows(STILL_HELD, ids=ids, worker_id=request.worker_id)]
+    # A task that was taken back and handed over again, by another claim, is that one's to run.
+    ours = None if executions is None else set(json.loads(executions))
+    return Claimed([execution for execution in held if ours is None or execution.exec_id in ours])
 
 
-def keep_answer(db: Db, request: ClaimRequest, task_ids: Sequence[int]) -> None:
-    """Remember an answer, in case it gets lost on its way and the claim is repeated."""
+def keep_answer(db: Db, request: ClaimRequest, taken: Sequence[tuple[int, str]]) -> None:
+    """Remember an answer (ids and exec_ids), in case it gets lost on its way and the claim is repeated."""
     if request.claim_id is not None:
-        told = json.dumps(task_ids)
-        db.send(KEEP_ANSWER, worker_id=request.worker_id, claim_id=request.claim_id, task_ids=told)
+        task_ids, exec_ids = json.dumps([task_id for task_id, _ in taken]), json.dumps([own for _, own in taken])
+        about = {"worker_id": request.worker_id, "claim_id": request.claim_id}
+        db.send(KEEP_ANSWER, **about, task_ids=task_ids, exec_ids=exec_ids)
 
 
 def require_live(found: list[Row], worker_id: int) -> None:

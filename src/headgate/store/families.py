@@ -1,95 +1,236 @@
-"""Parents and children. No counter says how many are left: whoever ends a child asks, after its commit."""
+"""Parents and children. No counter says how many are left: whoever ends a child looks, after its commit."""
 
+import json
+from collections import Counter
 from collections.abc import Iterable
 
-from headgate.core.family import Children
+from headgate.core.family import BROKEN, CANCEL, Census, why_cancelled
 from headgate.core.machine import CancelRequested, ChildrenEnded, decide
-from headgate.core.states import FINAL, HELD, State
+from headgate.core.states import FINAL, HELD, OPEN, State
 from headgate.core.task import Task
+from headgate.store.audit import SYSTEM
 from headgate.store.catalog import Catalog
+from headgate.store.ground import Ground
 from headgate.store.line import lock, settle_lines
 from headgate.store.room import give_up
 from headgate.store.rows import MUTEXES, hold
 from headgate.store.sql import Db, Statement
-from headgate.store.tasks import _OPEN
 from headgate.store.transitions import Write, apply
 
-# A child is found by the root of its family, which is the parent itself in all but nested ones.
+FAMILIES = "system:families"
+EXACT_UP_TO = 10_000
+PAGE = 500
+
+
+class Families:
+    """Parents and their children, looked after once what changed them is committed. Each step is a transaction."""
+
+    def __init__(self, ground: Ground) -> None:
+        self._ground = ground
+
+    def look_after(self, parent_ids: Iterable[int | None]) -> None:
+        """Do what these families need now: cancel the children that are to go, end the parents that wait for nobody.
+
+        To be called after the commit of whatever ended a child, or left a parent waiting. Of two that end last at
+        once, the later commit is seen by its own look; a family whose looker died is found by `stalled`.
+        """
+        for parent_id in dict.fromkeys(parent_ids):
+            if parent_id is not None:
+                self._look_after(parent_id)
+
+    def _look_after(self, parent_id: int) -> None:
+        catalog = self._ground.recent_catalog()
+        reason, waits = self._ground.read(lambda db: needs(db, catalog, parent_id))
+        if reason is not None:
+            self.cancel(parent_id, reason)
+        elif waits:
+            self.close(parent_id)
+
+    def close(self, parent_id: int) -> bool:
+        """End a waiting parent none of whose children is open, and look after its own; False if it goes on."""
+        ended = self._ground.write(lambda db: close(db, self._ground.fresh_catalog(db), parent_id))
+        if ended is None:
+            return False
+        self.look_after([ended.parent_id])
+        return True
+
+    def cancel(self, parent_id: int, reason: str, *, actor: str = SYSTEM, limit: int = PAGE) -> None:
+        """Cancel a parent's children, page by page and down to the last; then end the parent if it can."""
+        while page := self._ground.write(
+            lambda db: cancel_children(db, self._ground.fresh_catalog(db), parent_id, reason, limit, actor)
+        ):
+            for child in page:
+                if child.has_children:
+                    self.cancel(child.id, reason, actor=actor, limit=limit)
+        self.close(parent_id)
+
+    def waiting(self, *, after: int = 0, limit: int = PAGE) -> list[int]:
+        """Parents that wait, in pages."""
+        return self._ground.read(lambda db: [row[0] for row in db.rows(WAITING, after=after, limit=limit)])
+
+    def stalled(self, *, after: int = 0, limit: int = PAGE) -> tuple[list[int], int | None]:
+        """Of a page of waiting parents, those that somebody should look after; where to go on, or None at the end."""
+        catalog = self._ground.recent_catalog()
+        return self._ground.read(lambda db: stalled(db, catalog, after, limit))
+
+    def census(self, parent: Task) -> Census:
+        """How many children a task has in each state, those in history too: exact up to 10,000."""
+        return self._ground.read(lambda db: census(db, parent, EXACT_UP_TO))
+
+
+# What a family needs
+
+# Each state by itself, the likeliest first and the newest child first: in a family that is being worked off one of the
+# first probes finds a child, past few entries of those that have ended, even while somebody holds an old snapshot.
+_LIKELIEST = (
+    State.RUNNING, State.QUEUED, State.BLOCKED, State.PENDING, State.RETRYING, State.SCHEDULING, State.WAITING,
+    State.NOTIFYING, State.PAUSED,
+)  # fmt: skip
+_STATES = {state.value: state.value for state in _LIKELIEST}  # parameters: a word would call for another index
+
+
+def _child(state: str) -> str:
+    # BETWEEN, not =: were the state the same in all rows, PostgreSQL might walk the primary key to have them by id.
+    return f"""(SELECT c.id FROM task c WHERE c.parent_id = p.id AND c.parent_id IS NOT NULL
+                   AND c.status BETWEEN :{state} AND :{state} AND c.id > p.children_since
+                 ORDER BY c.status DESC, c.id DESC LIMIT 1)"""
+
+
+_OPEN_CHILD = f"coalesce({', '.join(_child(state) for state in _STATES)})"
+_BROKEN_CHILD = f"coalesce({', '.join(_child(state.value) for state in sorted(BROKEN))})"
+_BROKEN_STATES = {state.value: state.value for state in sorted(BROKEN)}
+
 OPEN_CHILD = Statement(
     f"""
-    SELECT id FROM task WHERE root_id = :root_id AND root_id IS NOT NULL AND status IN {_OPEN} AND parent_id = :id
-     LIMIT 1
+    SELECT p.type, p.status, p.cancel_requested, p.gave_up, p.on_child_failure, {_OPEN_CHILD}
+      FROM task p WHERE p.id = :id
     """
 )
-OPEN_CHILDREN = Statement(
-    f"""
-    SELECT id FROM task WHERE root_id = :root_id AND root_id IS NOT NULL AND status IN {_OPEN} AND parent_id = :id
-       AND NOT cancel_requested
-     LIMIT :limit
-    """
-)
-CHILDREN = Statement(
-    """
-    SELECT sum(good), count(*) FROM (
-        SELECT CASE WHEN status IN ('succeeded', 'resolved') THEN 1 ELSE 0 END AS good
-          FROM task WHERE root_id = :root_id AND root_id IS NOT NULL AND parent_id = :id
-        UNION ALL
-        SELECT CASE WHEN status IN ('succeeded', 'resolved') THEN 1 ELSE 0 END AS good
-          FROM task_his WHERE root_id = :root_id AND root_id IS NOT NULL AND parent_id = :id) children
-    """
-)
-ROOT = Statement("SELECT coalesce(root_id, id) FROM task WHERE id = :id")
+BROKEN_CHILD = Statement(f"SELECT {_BROKEN_CHILD} FROM task p WHERE p.id = :id")
+
+
+def needs(db: Db, catalog: Catalog, parent_id: int) -> tuple[str | None, bool]:
+    """Why children of the parent are to be cancelled, or None; whether it waits for none of them any more."""
+    found = db.rows(OPEN_CHILD, id=parent_id, **_STATES)
+    if not found:
+        return None, False
+    type_code, status, cancelled, gave_up, policy, open_child = found[0]
+    if open_child is None:
+        return None, status == State.WAITING
+    if State(status) not in OPEN:
+        return None, False
+    broken = (policy or catalog.type(type_code).on_child_failure) == CANCEL and _is_broken(db, parent_id)
+    reason = why_cancelled(cancelled=bool(cancelled), gave_up=bool(gave_up), broken=broken)
+    return (reason if reason and _unasked(db, parent_id, 1) else None), False
+
+
+def _is_broken(db: Db, parent_id: int) -> bool:
+    return db.rows(BROKEN_CHILD, id=parent_id, **_BROKEN_STATES)[0][0] is not None
+
+
 WAITING = Statement(
     """
     SELECT id FROM task WHERE has_children AND status = 'waiting' AND id > :after ORDER BY id LIMIT :limit
     """
 )
-
-# The parents of a page, and of each whether it waits for nothing that will come by itself.
+# The parents of a page, and of each whether it may wait for something that nobody will do.
 STALLED = Statement(
     f"""
-    SELECT p.id, p.cancel_requested OR (
-           SELECT c.id FROM task c WHERE c.root_id = coalesce(p.root_id, p.id) AND c.root_id IS NOT NULL
-              AND c.status IN {_OPEN} AND c.parent_id = p.id LIMIT 1) IS NULL
+    SELECT p.id, p.cancel_requested OR p.gave_up OR {_OPEN_CHILD} IS NULL
+              OR ((p.on_child_failure = '{CANCEL}' OR (p.on_child_failure IS NULL AND p.type {{in cancelling text}}))
+                  AND {_BROKEN_CHILD} IS NOT NULL)
       FROM task p WHERE p.has_children AND p.status = 'waiting' AND p.id > :after ORDER BY p.id LIMIT :limit
     """
 )
 
 
-def close_family(db: Db, catalog: Catalog, parent_id: int) -> Task | None:
+def stalled(db: Db, catalog: Catalog, after: int, limit: int) -> tuple[list[int], int | None]:
+    """Of a page of waiting parents, those that somebody should look after; and where to go on, or None at the end."""
+    cancelling = [code for code, kind in catalog.types.items() if kind.on_child_failure == CANCEL]
+    page = db.rows(STALLED, after=after, limit=limit, cancelling=cancelling, **_STATES, **_BROKEN_STATES)
+    return [row[0] for row in page if row[1]], page[-1][0] if len(page) == limit else None
+
+
+# How it ends
+
+
+def close(db: Db, catalog: Catalog, parent_id: int) -> Task | None:
     """End the parent if it waits and none of its children is open; it, as it was, or None.
 
-    In a transaction of its own, after the children's commit: the parent's row is locked first and the children are
-    looked at afterwards, so of two that end last at once, one sees that both have.
+    The parent's row is locked first and the children are looked at afterwards: nobody gives it one meanwhile.
     """
     keys = [(tenant, mutex) for tenant, mutex in db.rows(MUTEXES, ids=[parent_id])]
     lock(db, keys)
     held = hold(db, [parent_id])
-    parent = held[0] if held else None
-    root_id = parent_id if parent is None else parent.root_id or parent.id
-    if parent is None or parent.status is not State.WAITING or db.rows(OPEN_CHILD, id=parent_id, root_id=root_id):
-        settle_lines(db, keys)  # while a family holds its mutex, members of it come forward
+    if not held or held[0].status is not State.WAITING or db.rows(OPEN_CHILD, id=parent_id, **_STATES)[0][-1]:
         return None
-    [[good, count]] = db.rows(CHILDREN, id=parent_id, root_id=root_id)
-    ended = ChildrenEnded(Children(int(good or 0), count - int(good or 0)))
-    change = decide(parent, ended, catalog.type(parent.type))
-    apply(db, [Write(parent.id, parent.status, change, parent.seq)], "system:families")
+    [parent] = held
+    counted = census(db, parent)
+    change = decide(parent, ChildrenEnded(counted.children), catalog.type(parent.type))
+    told = json.dumps({"children": {state.value: count for state, count in sorted(counted.states.items())}})
+    apply(db, [Write(parent.id, parent.status, change, parent.seq, detail=told)], FAMILIES)
     settle_lines(db, keys)
     return parent
 
 
-def cancel_children(db: Db, catalog: Catalog, parent_id: int, limit: int, actor: str) -> list[Task]:
+CENSUS = Statement(
+    """
+    SELECT status, count(*) FROM (
+        SELECT status FROM (SELECT status FROM task WHERE parent_id = :id AND parent_id IS NOT NULL AND id > :since
+                             LIMIT :most) live
+        UNION ALL
+        SELECT status FROM (SELECT status FROM task_his WHERE parent_id = :id AND parent_id IS NOT NULL AND id > :since
+                             LIMIT :most) past) children
+     GROUP BY status
+    """
+)
+EVERYBODY = (1 << 63) - 1
+
+
+def census(db: Db, parent: Task, most: int = EVERYBODY) -> Census:
+    """How many children are in each state; no more than `most` are counted."""
+    limit = min(most + 1, EVERYBODY)
+    states = Counter({State(status): count for status, count in _counted(db, parent, limit)})
+    return Census(states, states.total() <= most)
+
+
+def _counted(db: Db, parent: Task, limit: int) -> list[tuple[str, int]]:
+    return [(row[0], row[1]) for row in db.rows(CENSUS, id=parent.id, since=parent.children_since, most=limit)]
+
+
+# How it is cancelled
+
+
+def _unasked_in(state: str) -> str:
+    return f"""
+        SELECT id FROM (SELECT id FROM task WHERE parent_id = :id AND parent_id IS NOT NULL AND status = :{state}
+                           AND NOT cancel_requested LIMIT :limit) {state}"""
+
+
+UNASKED = Statement(
+    f"SELECT id FROM ({' UNION ALL '.join(_unasked_in(state) for state in _STATES)}) children LIMIT :limit"
+)
+
+
+def _unasked(db: Db, parent_id: int, limit: int) -> list[int]:
+    """Open children of which nobody has asked yet that they stop."""
+    return [row[0] for row in db.rows(UNASKED, id=parent_id, limit=limit, **_STATES)]
+
+
+def cancel_children(
+    db: Db, catalog: Catalog, parent_id: int, reason: str, limit: int, actor: str
+) -> list[Task]:  # fmt: skip
     """Cancel a page of a parent's open children; they, as they were. A running one is asked to stop."""
-    roots = db.rows(ROOT, id=parent_id)
-    ids = [row[0] for row in db.rows(OPEN_CHILDREN, id=parent_id, root_id=roots[0][0], limit=limit)] if roots else []
+    ids = _unasked(db, parent_id, limit)
     if not ids:
         return []
     keys = [(tenant, mutex) for tenant, mutex in db.rows(MUTEXES, ids=ids)]
     lock(db, keys)
     tasks = [task for task in hold(db, ids) if task.status not in FINAL and not task.cancel_requested]
-    asked = CancelRequested("its parent was cancelled")
     writes = [
-        Write(task.id, task.status, decide(task, asked, catalog.type(task.type)), task.seq, task.exec_id)
+        Write(
+            task.id, task.status, decide(task, CancelRequested(reason), catalog.type(task.type)), task.seq, task.exec_id
+        )
         for task in tasks
     ]
     apply(db, writes, actor)
@@ -97,17 +238,3 @@ def cancel_children(db: Db, catalog: Catalog, parent_id: int, limit: int, actor:
     give_up(db, catalog, [task for task in tasks if task.id in left])
     settle_lines(db, keys)
     return tasks
-
-
-def waiting_parents(db: Db, after: int, limit: int) -> list[int]:
-    return [row[0] for row in db.rows(WAITING, after=after, limit=limit)]
-
-
-def stalled_parents(db: Db, after: int, limit: int) -> tuple[list[int], int | None]:
-    """Of a page of waiting parents, those that somebody should look after; and where to go on, or None at the end."""
-    page = db.rows(STALLED, after=after, limit=limit)
-    return [row[0] for row in page if row[1]], page[-1][0] if len(page) == limit else None
-
-
-def parents_of(tasks: Iterable[Task]) -> set[int]:
-    return {task.parent_id for task in tasks if task.parent_id is not None}

@@ -1,10 +1,11 @@
 """What the rooms of a store stand on: transactions, and this process's copy of the catalog."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import headgate.store.catalog as catalogs
+from headgate.core.task import NewTask, TaskType
 from headgate.store.catalog import Catalog
 from headgate.store.deferred import Deferred
 from headgate.store.sql import Db
@@ -52,3 +53,20 @@ class Ground:
         if self._monotonic() - self._catalog_read_at >= CATALOG_SECONDS:
             self.read(self.fresh_catalog)
         return self.catalog
+
+    def make_streams(self, wishes: Iterable[NewTask]) -> None:
+        """In a transaction of its own: a stream is shared, and must not go with a submit that fails."""
+        catalog = self.recent_catalog()
+        missing = {
+            key
+            for new in wishes
+            if (key := catalogs.stream_key(new, catalog.types.get(new.type) or self.known_type(new.type)))
+            not in catalog.ids
+        }
+        if missing:
+            self.write(lambda db: catalogs.add_streams(db, sorted(missing)))
+            self.read(self.fresh_catalog)
+
+    def known_type(self, code: str) -> TaskType:
+        """The type named; `UnknownType` if there is none."""
+        return self.read(lambda db: catalogs.known_type(db, self.catalog, code))

@@ -43,6 +43,8 @@ FORGET = (
     Statement("DELETE FROM task_event WHERE task_id {in ids}"),
     Statement("DELETE FROM task_log WHERE task_id {in ids}"),
     Statement("DELETE FROM checkpoint WHERE task_id {in ids}"),
+    Statement("DELETE FROM callback_attempt WHERE task_id {in ids}"),
+    Statement("DELETE FROM callback_delivery WHERE task_id {in ids}"),
     Statement("DELETE FROM task_his WHERE id {in ids}"),
 )
 
@@ -59,6 +61,14 @@ OUTDATED = (
         """
         DELETE FROM claim_answer WHERE (worker_id, claim_id) IN (
                SELECT worker_id, claim_id FROM claim_answer WHERE at < {now - :seconds} ORDER BY at LIMIT :limit)
+        RETURNING 1
+        """
+    ),
+    Statement(  # a last start that holds up nothing any more says nothing
+        """
+        DELETE FROM agent_start WHERE (agent_id, tenant_id) IN (
+               SELECT agent_id, tenant_id FROM agent_start
+                WHERE started_at < {now - :seconds} AND started_at < {now - seconds} LIMIT :limit)
         RETURNING 1
         """
     ),
@@ -103,9 +113,9 @@ def purge(db: Db, states: list[State], seconds: float, limit: int) -> int:
 
 
 def forget_outdated(db: Db, seconds: float, limit: int) -> int:
-    """Forget a batch of idempotency keys, answers to claims and workers that have gone, older than that; how many.
+    """Forget a batch of idempotency keys, answers to claims, last starts and workers that have gone, older than that.
 
-    And of nonces that no request may carry any more.
+    And of nonces that no request may carry any more; how many.
     """
     return sum(len(db.rows(statement, seconds=seconds, limit=limit)) for statement in (*OUTDATED, OUTDATED_NONCES))
 

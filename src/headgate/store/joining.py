@@ -34,11 +34,11 @@ JOIN = Statement(
     f"""
     INSERT INTO task (tenant_id, type, creator, start_time, status, category, ext, create_date, update_date, name,
                       lane, priority, mutex, rate_key, agent_id, unique_key, correlation_id, max_error_count,
-                      timeout_seconds, stream_id)
+                      timeout_seconds, on_child_failure, stream_id)
     VALUES (:tenant_id, :type, :creator, {_START},
             CASE WHEN CAST(:mutex AS text) IS NOT NULL OR {_START} > {{now}} THEN 'pending' ELSE 'queued' END,
             :category, :ext, {{now}}, {{now}}, :name, :lane, :priority, :mutex, :rate_key, :agent_id, :unique_key,
-            :correlation_id, :max_error_count, :timeout_seconds, :stream_id)
+            :correlation_id, :max_error_count, :timeout_seconds, :on_child_failure, :stream_id)
     ON CONFLICT DO NOTHING
     RETURNING id, status
     """
@@ -153,7 +153,7 @@ def prepare(store: Store, new: NewTask, kind: TaskType, *, actor: str = PERSON) 
             "until you commit"
         )
     if store.dialect == "postgres":
-        store._make_streams([new])
+        store.make_streams([new])
     return store.read(lambda db: _joining(store, db, new, kind, actor))
 
 

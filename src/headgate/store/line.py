@@ -105,12 +105,25 @@ FIRST_BLOCKED = Statement(
      WHERE h.stream_id IS NOT NULL
     """,
 )
+_MEMBER = (
+    """t.root_id = :root_id AND t.root_id IS NOT NULL AND t.status = 'blocked' AND coalesce(t.mutex, '') = :mutex"""
+)
+# The same for one family: however many of its members wait, the first of each stream is read.
 FAMILY_BLOCKED = Statement(
-    """
-    SELECT tenant_id, mutex, priority, id, stream_id, root_id, seq FROM task
-     WHERE root_id = :root_id AND root_id IS NOT NULL AND status = 'blocked' AND mutex = :mutex
-       AND tenant_id = :tenant_id
-     ORDER BY stream_id, priority, id LIMIT 1000
+    f"""
+    WITH RECURSIVE hop(stream_id) AS (
+        SELECT (SELECT t.stream_id FROM task t WHERE {_MEMBER} ORDER BY t.stream_id LIMIT 1)
+        UNION ALL
+        SELECT (SELECT t.stream_id FROM task t WHERE {_MEMBER} AND t.stream_id > h.stream_id
+                 ORDER BY t.stream_id LIMIT 1)
+          FROM hop h WHERE h.stream_id IS NOT NULL
+    )
+    SELECT m.tenant_id, m.mutex, m.priority, m.id, m.stream_id, m.root_id, m.seq
+      FROM hop h
+      CROSS JOIN task m
+     WHERE h.stream_id IS NOT NULL
+       AND m.id = (SELECT t.id FROM task t WHERE {_MEMBER} AND t.stream_id = h.stream_id
+                    ORDER BY t.priority, t.id LIMIT 1)
     """
 )
 # Under the stripes' locks what was read still stands, so there is no answer to wait for.
@@ -162,7 +175,7 @@ def settle_lines(db: Db, keys: Collection[Key], actor: str = "system:line") -> N
     queued, blocked = _by_key(heads), _by_key(firsts)
     for (tenant_id, mutex), roots in families.items():
         for root_id in roots:
-            members = db.rows(FAMILY_BLOCKED, root_id=root_id, mutex=mutex, tenant_id=tenant_id)
+            members = db.rows(FAMILY_BLOCKED, root_id=root_id, mutex=mutex)
             blocked[tenant_id, mutex] += _by_key(members)[tenant_id, mutex]
     back: list[tuple[int, Place]] = []
     forward: list[tuple[int, Place]] = []

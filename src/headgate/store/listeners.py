@@ -18,6 +18,7 @@ class Listeners:
         self._memory = memory
         self.of_wakes: list[Callable[[Wakes], None]] = []
         self.of_requests: list[Callable[[set[int]], None]] = []
+        self.of_callbacks: list[Callable[[None], None]] = []
         self.workers: set[int] = set()  # signed on by this process: asked of all of them where news were missed
 
     def tell(self, news: News) -> None:
@@ -29,6 +30,9 @@ class Listeners:
         if news.something_may_start:
             for woken in self.of_wakes:
                 _call(woken, news.wakes)
+        if news.owed or news.missed:
+            for sending in self.of_callbacks:
+                _call(sending, None)
         asked = news.asked | self.workers if news.missed else news.asked
         if asked:
             for hearing in self.of_requests:

@@ -20,9 +20,10 @@ class News:
     room: dict[str, int] = field(default_factory=dict)  # places given up in each limit, less those taken again
     asked: set[int] = field(default_factory=set)  # workers of whose running tasks something is asked
     missed: bool = False  # there may have been anything
+    owed: bool = False  # a callback is to be sent
 
     def __bool__(self) -> bool:
-        return self.something_may_start or bool(self.asked)
+        return self.something_may_start or bool(self.asked) or self.owed
 
     @property
     def something_may_start(self) -> bool:
@@ -46,13 +47,15 @@ class News:
             self.room["any"] = 1
         self.asked |= other.asked
         self.missed = self.missed or other.missed
+        self.owed = self.owed or other.owed
 
 
 def encode(news: News, token: str) -> str:
     """The news as text, signed with its sender's token; more than fits is told as: there may be anything."""
     if not news.missed and len(news.wakes) + len(news.asked) <= MOST_NAMED:
         named = [[stream_id, *place] for stream_id, place in news.wakes.items()]
-        text = json.dumps([token, named, news.has_room, sorted(news.asked)], separators=(",", ":"))
+        told = [token, named, news.has_room, sorted(news.asked)]
+        text = json.dumps([*told, True] if news.owed else told, separators=(",", ":"))
         if len(text) <= MOST_BYTES:
             return text
     return json.dumps([token])
@@ -63,10 +66,11 @@ def decode(text: str | bytes) -> tuple[str, News]:
     match json.loads(text):
         case [str(token)]:
             return token, News(missed=True)
-        case [str(token), list(named), bool(room), list(asked)]:
+        case [str(token), list(named), bool(room), list(asked), *owed] if owed in ([], [True]):
             try:
                 wakes = {int(stream_id): (int(priority), int(task_id)) for stream_id, priority, task_id in named}
-                return token, News(wakes, {"any": 1} if room else {}, {int(worker_id) for worker_id in asked})
+                workers = {int(worker_id) for worker_id in asked}
+                return token, News(wakes, {"any": 1} if room else {}, workers, owed=bool(owed))
             except TypeError as error:
                 raise ValueError(f"no news: {error}") from error
     raise ValueError("no news")

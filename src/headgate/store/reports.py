@@ -16,6 +16,7 @@ from headgate.core.task import EVERYTHING, Task, check_name
 from headgate.store.catalog import Catalog
 from headgate.store.rows import SELECTED, task_of
 from headgate.store.sql import Db, Row, Statement, moment
+from headgate.store.starts import last_start
 
 MOST_PER_PAGE = 200
 MOST_HOLDERS = 50
@@ -140,24 +141,10 @@ def checkpoints_of(db: Db, task_id: int) -> dict[str, str]:
 
 # Counts
 
-COUNT = Statement(
-    """
-    SELECT lane, status, count(*), min(create_date) FROM task WHERE finished_at IS NULL GROUP BY lane, status
-    """
-)
-CLEAR_SAMPLE = Statement("DELETE FROM sample")
-ADD_SAMPLE = Statement(
-    sqlite="INSERT INTO sample (at, lane, status, count, oldest) VALUES (:now, :lane, :status, :count, :oldest)",
-    postgres="""
-    INSERT INTO sample (at, lane, status, count, oldest)
-    SELECT {now}, o.* FROM unnest(:lane::text[], :status::text[], :count::bigint[], :oldest::timestamptz[]) AS o
-    """,
-)
 SAMPLE = Statement("SELECT lane, status, count, oldest, at FROM sample")
 HELD = Statement(
     "SELECT lane, status, count(*) FROM task WHERE status IN ('scheduling', 'running') GROUP BY lane, status"
 )
-SAMPLER = Statement(sqlite="SELECT 1", postgres="SELECT 1 FROM lane WHERE name = '*' FOR NO KEY UPDATE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,14 +156,6 @@ class Count:
     count: int
     oldest: datetime | None
     as_of: datetime | None  # None: exact, now
-
-
-def take_sample(db: Db) -> None:
-    """Count everything that is not finished, for `counts` to show."""
-    db.send(SAMPLER)  # one at a time
-    rows = db.rows(COUNT)
-    db.send(CLEAR_SAMPLE)
-    db.each(ADD_SAMPLE, ("lane", "status", "count", "oldest"), rows)
 
 
 def counts(db: Db) -> list[Count]:
@@ -278,10 +257,11 @@ MUTEX_HOLDER = Statement(
        AND coalesce(root_id, id) <> :root_id
     """
 )
+# The state is a parameter: written as a word, the planner may prefer the whole of the stream to the line.
 AHEAD = Statement(
     """
     SELECT id FROM task WHERE tenant_id = :tenant_id AND mutex = :mutex AND mutex IS NOT NULL AND id <> :id
-       AND status = 'queued' AND status IN ('queued', 'blocked', 'waiting')
+       AND status = :queued AND status IN ('queued', 'blocked', 'waiting')
        AND stream_id = (SELECT stream_id FROM task WHERE id = :id)
     """
 )
@@ -306,6 +286,7 @@ def facts_of(db: Db, catalog: Catalog, task: Task) -> Facts:
         holder,
         ahead,
         _servers(db, task),
+        last_start(db, task.tenant_id, task.agent_id),
     )
 
 
@@ -332,7 +313,7 @@ def _mutex_facts(db: Db, task: Task) -> tuple[int | None, int | None]:
         return None, None
     root_id = task.root_id or task.id
     holders = db.rows(MUTEX_HOLDER, tenant_id=task.tenant_id, mutex=task.mutex, root_id=root_id, id=task.id)
-    ahead = db.rows(AHEAD, tenant_id=task.tenant_id, mutex=task.mutex, id=task.id)
+    ahead = db.rows(AHEAD, tenant_id=task.tenant_id, mutex=task.mutex, id=task.id, queued=State.QUEUED.value)
     return (holders[0][0] if holders else None), (ahead[0][0] if ahead else None)
 
 

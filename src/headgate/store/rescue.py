@@ -31,7 +31,7 @@ MUTEX_OVERDUE = Statement(
        AND scheduling_time < {now - :seconds}
     UNION ALL
     SELECT id FROM task WHERE has_children AND status = 'waiting' AND coalesce(mutex, '') <> ''
-       AND scheduling_time < {now - :seconds} AND NOT cancel_requested
+       AND scheduling_time < {now - :seconds} AND NOT cancel_requested AND NOT gave_up
      LIMIT :limit
     """
 )
@@ -43,7 +43,7 @@ ANY_OVERDUE = Statement(
         WHEN EXISTS (SELECT 1 FROM task WHERE mutex IS NOT NULL AND exec_id IS NOT NULL
                         AND scheduling_time < {now - :seconds}) THEN 1
         WHEN EXISTS (SELECT 1 FROM task WHERE has_children AND status = 'waiting' AND coalesce(mutex, '') <> ''
-                        AND scheduling_time < {now - :seconds} AND NOT cancel_requested) THEN 1
+                        AND scheduling_time < {now - :seconds} AND NOT cancel_requested AND NOT gave_up) THEN 1
         ELSE 0 END
     """
 )
@@ -54,17 +54,29 @@ HELD_BY = Statement(
 )
 
 
-def take_away(db: Db, catalog: Catalog, ids: Sequence[int], event: Event, actor: str, **guard: object) -> list[Task]:
+def take_away(
+    db: Db,
+    catalog: Catalog,
+    ids: Sequence[int],
+    event: Event,
+    actor: str,
+    *,
+    of: Collection[str] | None = None,
+    **guard: object,
+) -> list[Task]:
     """End executions from outside, each only if it is still as `guard` (column: value) says; the tasks as they were.
 
-    Fences the holder first: its exec_id is gone with this commit, whatever it reports later changes nothing.
+    With `of`, only these exec_ids. Fences the holder first: its exec_id is gone with this commit, whatever it reports
+    later changes nothing.
     """
     keys = [(tenant, mutex) for tenant, mutex in db.rows(MUTEXES, ids=list(ids))]
     lock(db, keys)
     tasks = [
         task
         for task in hold(db, list(ids))
-        if task.status in (*HELD, State.WAITING) and all(getattr(task, name) == value for name, value in guard.items())
+        if (task.status in HELD or (task.status is State.WAITING and not task.gave_up))
+        and (of is None or task.exec_id in of)
+        and all(getattr(task, name) == value for name, value in guard.items())
     ]
     writes = [
         Write(task.id, task.status, decide(task, event, catalog.type(task.type)), task.seq, task.exec_id)
@@ -131,14 +143,15 @@ def give_back(db: Db, catalog: Catalog, task_id: int, exec_id: str, actor: str) 
 
 STUCK = Statement(
     """
-    SELECT id FROM task WHERE status IN ('scheduling', 'running') AND status = 'scheduling'
-       AND scheduling_time < {now - :seconds}
+    SELECT id, exec_id FROM task WHERE status IN ('scheduling', 'running') AND status = 'scheduling'
+       AND agent_id IS NULL AND scheduling_time < {now - :seconds}
      LIMIT :limit
     """
 )
 
 
 def return_unstarted(db: Db, catalog: Catalog, seconds: float, limit: int, actor: str) -> list[Task]:
-    """Put back in line what was handed over more than `seconds` ago and never confirmed."""
-    ids = [row[0] for row in db.rows(STUCK, seconds=seconds, limit=limit)]
-    return take_away(db, catalog, ids, GivenBack(), actor, status=State.SCHEDULING) if ids else []
+    """Put back in line what was handed over more than `seconds` ago, to nobody by name, and never confirmed."""
+    stuck = {task_id: str(exec_id) for task_id, exec_id in db.rows(STUCK, seconds=seconds, limit=limit)}
+    of = set(stuck.values())
+    return take_away(db, catalog, list(stuck), GivenBack(), actor, of=of, status=State.SCHEDULING) if stuck else []

@@ -13,6 +13,7 @@ COLUMNS = (
     "priority", "mutex", "rate_key", "agent_id", "unique_key", "parent_id", "root_id", "retry_of", "correlation_id",
     "attempt", "lost_count", "progress", "worker_id", "scheduling_time", "started_at", "finished_at",
     "max_error_count", "timeout_seconds", "cancel_requested", "pause_requested", "has_children", "skip_callback", "seq",
+    "on_child_failure", "gave_up", "children_since",
 )  # fmt: skip
 SELECTED = ", ".join(COLUMNS)
 
@@ -30,6 +31,7 @@ _MADE: dict[str, Any] = {
     "pause_requested": bool,
     "has_children": bool,
     "skip_callback": bool,
+    "gave_up": bool,
 }
 _AT = [(COLUMNS.index(name), make) for name, make in _MADE.items()]
 

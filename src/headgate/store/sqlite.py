@@ -86,7 +86,8 @@ class SqliteDb:
 
     def _bound(self, statement: Statement, names: Sequence[str], common: dict[str, Any]) -> tuple[str, tuple[Any, ...]]:
         # `actor` and the like may be for PostgreSQL's text only.
-        return numbered(statement, (*names, *common, "now")), (*common.values(), self.now)
+        after = (*common.values(), self.now) if ":now" in statement.sqlite else tuple(common.values())
+        return numbered(statement, (*names, *common, "now")), after
 
     def time(self, moment: datetime) -> int:
         return microseconds(moment)

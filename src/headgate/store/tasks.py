@@ -44,7 +44,7 @@ _WISH = {
     "category": "text", "ext": "text", "name": "text", "lane": "text", "priority": "bigint", "mutex": "text",
     "rate_key": "text", "agent_id": "text", "unique_key": "text", "parent_id": "bigint", "root_id": "bigint",
     "retry_of": "bigint", "correlation_id": "text", "max_error_count": "int", "timeout_seconds": "float8",
-    "stream_id": "bigint",
+    "on_child_failure": "text", "stream_id": "bigint",
 }  # fmt: skip
 _INSERT_NAMES = tuple(_WISH)
 _SQLITE_NAMES = (*_INSERT_NAMES, "status")
@@ -53,7 +53,7 @@ _MANY_WISHES = "unnest(" + ", ".join(f":{n}::{k}[]" for n, k in _WISH.items()) +
 _INSERTED = (
     "tenant_id, type, creator, start_time, status, category, ext, create_date, update_date, name, lane, priority, "
     "mutex, rate_key, agent_id, unique_key, parent_id, root_id, retry_of, correlation_id, max_error_count, "
-    "timeout_seconds, stream_id"
+    "timeout_seconds, on_child_failure, stream_id"
 )
 _OPEN = "('pending', 'blocked', 'queued', 'scheduling', 'running', 'waiting', 'paused', 'retrying', 'notifying')"
 _CONFLICT = f"ON CONFLICT (tenant_id, type, unique_key) WHERE unique_key IS NOT NULL AND status IN {_OPEN} DO NOTHING"
@@ -66,7 +66,7 @@ def _insert(wishes: str, on_conflict: str = "") -> Statement:
         INSERT INTO task ({_INSERTED})
         VALUES (:tenant_id, :type, :creator, :start_time, :status, :category, :ext, :now, :now, :name, :lane, :priority,
                 :mutex, :rate_key, :agent_id, :unique_key, :parent_id, :root_id, :retry_of, :correlation_id,
-                :max_error_count, :timeout_seconds, :stream_id)
+                :max_error_count, :timeout_seconds, :on_child_failure, :stream_id)
         {on_conflict and f"{on_conflict} RETURNING id"}
         """,
         postgres=f"""
@@ -76,7 +76,8 @@ def _insert(wishes: str, on_conflict: str = "") -> Statement:
                    CASE WHEN coalesce(start_time, {{now + coalesce(delay, 0)}}) > {{now}} THEN 'pending'
                         WHEN mutex IS NULL THEN 'queued' ELSE 'blocked' END,
                    category, ext, {{now}}, {{now}}, name, lane, priority, mutex, rate_key, agent_id, unique_key,
-                   parent_id, root_id, retry_of, correlation_id, max_error_count, timeout_seconds, stream_id
+                   parent_id, root_id, retry_of, correlation_id, max_error_count, timeout_seconds, on_child_failure,
+                   stream_id
               FROM {wishes}
             {on_conflict}
             RETURNING id, status, tenant_id, unique_key, type
@@ -193,7 +194,7 @@ def _columns(db: Db, catalog: Catalog, new: NewTask, roots: dict[int, int]) -> R
         new.start_time and db.time(new.start_time), new.delay_seconds, category, new.ext, new.name, lane,
         new.priority, new.mutex, new.rate_key, new.agent_id, new.unique_key, new.parent_id,
         None if new.parent_id is None else roots[new.parent_id], new.retry_of, new.correlation_id,
-        new.max_error_count, new.timeout_seconds, catalog.ids[key],
+        new.max_error_count, new.timeout_seconds, new.on_child_failure, catalog.ids[key],
     )  # fmt: skip
 
 
@@ -275,10 +276,26 @@ def act(
     if change.status is State.PENDING or task.status is not change.status:
         _refuse_second(db, task, change.status)
     apply(db, [Write(task.id, task.status, change, task.seq, task.exec_id, detail)], actor)
+    if task.has_children and change.has_children is False:
+        db.send(NEW_LIFE, id=task.id)
     if task.status in HELD and change.status not in HELD:
         give_up(db, catalog, [task])
     settle_lines(db, keys)
     return read(db, task_id)
+
+
+# Whoever is a child of the task by now belongs to the life it has behind it.
+NEW_LIFE = Statement(
+    """
+    UPDATE task SET children_since = coalesce(
+           (SELECT max(id) FROM (
+                SELECT c.id FROM task c WHERE c.parent_id = :id AND c.parent_id IS NOT NULL
+                UNION ALL
+                SELECT h.id FROM task_his h WHERE h.parent_id = :id AND h.parent_id IS NOT NULL) children),
+           children_since)
+     WHERE id = :id
+    """
+)
 
 
 def _refuse_second(db: Db, task: Task, after: State) -> None:
@@ -327,4 +344,5 @@ def copy_of(task: Task) -> NewTask:
         task.type, task.ext, task.tenant_id, task.creator, task.name, task.lane, task.category, task.priority,
         task.mutex, task.rate_key, task.agent_id, task.unique_key, max_error_count=task.max_error_count,
         timeout_seconds=task.timeout_seconds, retry_of=task.id, correlation_id=task.correlation_id,
+        on_child_failure=task.on_child_failure,
     )  # fmt: skip

@@ -8,8 +8,10 @@ lost to somebody quicker; the caller is told which rows were written.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from headgate.core.callbacks import Kind
 from headgate.core.machine import Change
 from headgate.core.states import State
+from headgate.store.owed import call_off, owe
 from headgate.store.sql import Db, Statement
 
 
@@ -66,7 +68,7 @@ STILL_OWNED = Statement(
 _APPLY_NAMES = (
     "id", "before", "seq", "exec_id", "after", "kind", "delay", "start_time", "error_count", "lost_count",
     "error_info", "result", "remark", "priority", "cancel_requested", "pause_requested", "has_children",
-    "skip_callback", "detail",
+    "gave_up", "skip_callback", "detail",
 )  # fmt: skip
 APPLY = Statement(
     sqlite="""
@@ -79,7 +81,7 @@ APPLY = Statement(
            remark = coalesce(:remark, remark), priority = coalesce(:priority, priority),
            cancel_requested = coalesce(:cancel_requested, cancel_requested),
            pause_requested = coalesce(:pause_requested, pause_requested),
-           has_children = coalesce(:has_children, has_children),
+           has_children = coalesce(:has_children, has_children), gave_up = coalesce(:gave_up, gave_up),
            skip_callback = coalesce(:skip_callback, skip_callback),
            exec_id = CASE WHEN :after IN ('scheduling', 'running') THEN exec_id END,
            executing_deadline = CASE WHEN :after IN ('scheduling', 'running') THEN executing_deadline END,
@@ -108,7 +110,7 @@ APPLY = Statement(
                remark = coalesce(o.remark, t.remark), priority = coalesce(o.priority, t.priority),
                cancel_requested = coalesce(o.cancel_requested, t.cancel_requested),
                pause_requested = coalesce(o.pause_requested, t.pause_requested),
-               has_children = coalesce(o.has_children, t.has_children),
+               has_children = coalesce(o.has_children, t.has_children), gave_up = coalesce(o.gave_up, t.gave_up),
                skip_callback = coalesce(o.skip_callback, t.skip_callback),
                exec_id = CASE WHEN o.after IN ('scheduling', 'running') THEN t.exec_id END,
                executing_deadline = CASE WHEN o.after IN ('scheduling', 'running') THEN t.executing_deadline END,
@@ -124,10 +126,10 @@ APPLY = Statement(
                       :delay::float8[], :start_time::timestamptz[], :error_count::int[], :lost_count::int[],
                       :error_info::text[], :result::text[], :remark::text[], :priority::bigint[],
                       :cancel_requested::bool[], :pause_requested::bool[], :has_children::bool[],
-                      :skip_callback::bool[], :detail::text[])
+                      :gave_up::bool[], :skip_callback::bool[], :detail::text[])
                AS o(id, before, seq, exec_id, after, kind, delay, start_time, error_count, lost_count, error_info,
-                    result, remark, priority, cancel_requested, pause_requested, has_children, skip_callback,
-                    detail)
+                    result, remark, priority, cancel_requested, pause_requested, has_children, gave_up,
+                    skip_callback, detail)
          WHERE t.id = o.id AND t.id = ANY(:id::bigint[]) AND t.status = o.before
            AND CASE WHEN o.seq IS NULL
                     THEN t.exec_id = o.exec_id AND NOT (t.cancel_requested OR t.pause_requested OR t.has_children)
@@ -152,7 +154,10 @@ def finish(db: Db, change: Change, ended: Sequence[tuple[int, str, str]], actor:
     common = {"before": before, "after": after, "kind": change.kind, "actor": actor}
     ended = sorted(ended)
     if db.dialect == "postgres":
-        return {row[0] for row in db.each(FINISH, _FINISH_NAMES, ended, **common).rows()}
+        done = {row[0] for row in db.each(FINISH, _FINISH_NAMES, ended, **common).rows()}
+        if change.callback is not None:
+            owe(db, change.callback, done)
+        return done
     # One writer: what is read here stands until it is written, and writing without answers is twice as fast.
     found = {row[0]: row for row in db.rows(STILL_OWNED, ids=[task_id for task_id, _, _ in ended])}
     mine = [row for row in ended if row[0] in found and found[row[0]][1] == row[1]]
@@ -164,7 +169,10 @@ def finish(db: Db, change: Change, ended: Sequence[tuple[int, str, str]], actor:
         ],
         actor,
     )
-    return {task_id for task_id, _, _ in mine}
+    done = {task_id for task_id, _, _ in mine}
+    if change.callback is not None:
+        owe(db, change.callback, done)
+    return done
 
 
 def apply(db: Db, writes: Sequence[Write], actor: str) -> set[int]:
@@ -173,13 +181,23 @@ def apply(db: Db, writes: Sequence[Write], actor: str) -> set[int]:
         return set()
     by_id = {write.id: write for write in sorted(writes, key=lambda w: w.id)}  # rows are locked in this order
     changed = db.each(APPLY, _APPLY_NAMES, [_columns(db, write) for write in by_id.values()], actor=actor).rows()
+    owed: dict[Kind, list[int]] = {}
+    settled: list[int] = []
     for task_id, _, _, stream_id, priority, worker_id in changed:
         change = by_id[task_id].change
+        if change.callback is not None:
+            owed.setdefault(change.callback, []).append(task_id)
+        if by_id[task_id].before is State.NOTIFYING and change.status is not State.NOTIFYING:
+            settled.append(task_id)
         if change.status is State.QUEUED:
             db.news.wake(stream_id, priority, task_id)
         elif worker_id is not None and (change.cancel_requested or change.pause_requested):
             db.news.asked.add(worker_id)
     db.note(lambda: [_event(by_id[row[0]], row[1], row[2]) for row in changed], actor)
+    for kind, ids in owed.items():
+        owe(db, kind, ids)
+    if settled:
+        call_off(db, settled)
     return {row[0] for row in changed}
 
 
@@ -190,7 +208,7 @@ def _columns(db: Db, write: Write) -> tuple[object, ...]:
         write.id, write.before.value, write.seq, write.exec_id, change.status.value, change.kind, change.delay,
         start_time if start_time is None else db.time(start_time), change.error_count, change.lost_count,
         change.error_info, change.result, change.remark, change.priority, change.cancel_requested,
-        change.pause_requested, change.has_children, change.skip_callback, write.detail,
+        change.pause_requested, change.has_children, change.gave_up, change.skip_callback, write.detail,
     )  # fmt: skip
 
 

@@ -29,8 +29,8 @@ class Worker:
 
 REGISTER = Statement(
     """
-    INSERT INTO worker (name, agent_id, tenant_id, types, lease_seconds, lease_until, started_at)
-    VALUES (:name, :agent_id, :tenant_id, :types, :lease, {now + :lease}, {now})
+    INSERT INTO worker (name, agent_id, tenant_id, types, lease_seconds, lease_until, started_at, detail)
+    VALUES (:name, :agent_id, :tenant_id, :types, :lease, {now + :lease}, {now}, :detail)
     RETURNING id
     """
 )
@@ -79,7 +79,13 @@ class Asked:
 
 
 def register(
-    db: Db, name: str, types: Collection[str] | None, lease: float, agent_id: str | None, tenant_id: int | None
+    db: Db,
+    name: str,
+    types: Collection[str] | None,
+    lease: float,
+    agent_id: str | None,
+    tenant_id: int | None,
+    detail: str | None = None,
 ) -> int:
     """A new worker with a fresh lease; its id."""
     check_name("worker", name)
@@ -88,7 +94,9 @@ def register(
     for code in types or ():
         check_name("type", code)
     said = json.dumps(None if types is None else sorted(types))
-    [[worker_id]] = db.rows(REGISTER, name=name, agent_id=agent_id, tenant_id=tenant_id, types=said, lease=lease)
+    [[worker_id]] = db.rows(
+        REGISTER, name=name, agent_id=agent_id, tenant_id=tenant_id, types=said, lease=lease, detail=detail
+    )
     return int(worker_id)
 
 

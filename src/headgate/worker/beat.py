@@ -8,7 +8,6 @@ from headgate.core.errors import WorkerLost
 from headgate.outside import monotonic
 from headgate.store.base import Store
 from headgate.store.workers import Asked
-from headgate.worker.usage import usage
 
 log = logging.getLogger("headgate.worker")
 HURRIED_SHARE = 0.2  # of the pause, while the lease is running out
@@ -18,8 +17,9 @@ STOP_SECONDS = 5.0
 class Beat:
     """In a thread of its own: a handler that blocks the event loop does not cost the worker its lease.
 
-    `held` says what the worker holds (task id: exec_id). `asked` gets what is asked of that, `gone` the exec_ids that
-    own their task no more, and `lost` is called when the worker was declared lost; all three in this thread.
+    `held` says what the worker holds (task id: exec_id), `detail` what it says of itself. `asked` gets what is asked of
+    what it holds, `gone` the exec_ids that own their task no more, and `lost` is called when the worker was declared
+    lost; all three in this thread.
     """
 
     def __init__(
@@ -30,6 +30,7 @@ class Beat:
         asked: Callable[[list[Asked]], None],
         gone: Callable[[set[str]], None],
         lost: Callable[[], None],
+        detail: Callable[[], str],
     ) -> None:
         self.renewed_at = 0.0  # by the monotonic clock
         self._store = store
@@ -38,6 +39,7 @@ class Beat:
         self._asked = asked
         self._gone = gone
         self._lost = lost
+        self._detail = detail
         self._worker_id = 0
         self._failed = False
         self._begun = False
@@ -72,7 +74,7 @@ class Beat:
         """Beat once."""
         worker_id, held, begun = self._worker_id, self._held(), monotonic()
         try:
-            asked = self._store.beat(worker_id, list(held), usage())
+            asked = self._store.beat(worker_id, list(held), self._detail())
             owned = self._store.owned(worker_id, list(held))
         except WorkerLost:
             if worker_id == self._worker_id:  # else it has signed on anew meanwhile

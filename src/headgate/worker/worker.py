@@ -8,6 +8,8 @@ from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import msgspec
+
 from headgate.core.errors import HeadgateError, Invalid
 from headgate.core.task import Execution
 from headgate.outside import monotonic
@@ -21,6 +23,7 @@ from headgate.worker.beat import Beat
 from headgate.worker.executor import Executor
 from headgate.worker.pool import Pool
 from headgate.worker.run import Run, Stop
+from headgate.worker.usage import usage
 
 log = logging.getLogger("headgate.worker")
 CONCURRENCY = 100
@@ -62,6 +65,7 @@ class Worker:
             asked=lambda asked: self._later(self._hear, asked),
             gone=lambda exec_ids: self._later(self._stop_gone, exec_ids),
             lost=lambda: self._later(self._was_lost),
+            detail=self._detail,
         )
         self._executor = Executor(store, settings.url, self.aside, self._later, threads)
         slots = {Isolation.LOOP: concurrency, Isolation.THREAD: threads, Isolation.PROCESS: children or os.cpu_count()}
@@ -151,7 +155,14 @@ class Worker:
             return
 
     def _register(self, types: list[str]) -> int:
-        return self.store.register(self.name, types=types, lease_seconds=self.settings.lease_seconds)
+        return self.store.register(
+            self.name, types=types, lease_seconds=self.settings.lease_seconds, detail=self._detail()
+        )
+
+    def _detail(self) -> str:
+        """What it says of itself: what it uses of its machine, and how many tasks of which types it runs at once."""
+        pools = [{"types": sorted(pool.types), "slots": pool.slots} for pool in self.pools]
+        return msgspec.json.encode(msgspec.structs.asdict(usage()) | {"pools": pools}).decode()
 
     async def _drain(self) -> None:
         if await self._emptied(self.settings.shutdown_seconds, unless=self._hurry):

@@ -1,0 +1,68 @@
+"""`/api/compensation`: the search for starts that agents never confirmed."""
+
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from litestar import Router, get, post
+
+from headgate.api.principal import Principal, Role
+from headgate.api.problems import documented
+from headgate.api.server import Server
+from headgate.duties.compensate import trigger
+
+
+class CompensationOut(msgspec.Struct, kw_only=True):
+    """How the polling stands, whichever processes do it; `next_poll` null: none does yet.
+
+    `queue_size` counts what waits in the start queues of agents, of the key's tenant if it has one; 10,001 stands for
+    anything above 10,000.
+    """
+
+    interval_seconds: float
+    multiplier: int
+    queue_size: int
+    skips: int
+    last_poll: datetime | None
+    next_poll: datetime | None
+    next_poll_in_seconds: float | None
+    threshold_seconds: float
+    start_interval_seconds: float
+
+
+class Triggered(CompensationOut, kw_only=True):
+    """How it stands behind the poll, and how many lost starts that found."""
+
+    found: int
+
+
+@get("/", summary="How the search for lost starts stands", responses=documented(), opt={"role": Role.READ})
+async def show(server: Server, who: Principal) -> CompensationOut:
+    return CompensationOut(**await server.aside(_status, server, who.tenant_id))
+
+
+@post(
+    "/trigger",
+    summary="Look for lost starts now",
+    description="Polls before it answers, whatever waits in the start queue, and brings the interval back to its base.",
+    status_code=200,
+    responses=documented(507),
+    opt={"role": Role.OPERATOR},
+)
+async def trigger_now(server: Server, who: Principal) -> Triggered:
+    def work() -> Triggered:
+        found = trigger(server.store, server.settings.compensation, who.actor)
+        return Triggered(**_status(server, who.tenant_id), found=found)
+
+    return await server.aside(work)
+
+
+def _status(server: Server, tenant_id: int | None) -> dict[str, Any]:
+    figures = server.settings.compensation
+    status = server.store.compensation.status(figures, tenant_id)
+    set_to = {"threshold_seconds": figures.threshold, "start_interval_seconds": figures.start_interval}
+    return asdict(status) | set_to
+
+
+routes = Router("/api/compensation", route_handlers=[show, trigger_now], tags=["agents"])

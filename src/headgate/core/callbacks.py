@@ -1,0 +1,117 @@
+"""Callbacks (B6): who is told how a task ended, in which words, and what an answer means."""
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Literal, NotRequired, TypedDict
+
+from headgate.core.retry import asked_to_wait
+from headgate.core.task import clip
+
+MOST_ATTEMPTS = 20  # by itself; a person's redelivery has as many again
+FIRST_DELAY_SECONDS = 5.0
+LONGEST_DELAY_SECONDS = 3 * 3600.0
+LONGEST_WISH_SECONDS = 24 * 3600.0  # of a receiver that asks us to wait
+MOST_KEPT_BYTES = 1024  # of an answer
+GONE = 410
+
+
+class Kind(StrEnum):
+    """Which of a type's two callbacks: how a task ended decides."""
+
+    SUCCESS = "success"
+    ERROR = "error"
+
+
+class Target(TypedDict):
+    """Where a callback goes."""
+
+    url: str
+    method: NotRequired[Literal["POST", "PUT"]]
+
+
+class Security(TypedDict):
+    """How callbacks are signed: not at all, or with a key and its secret."""
+
+    type: Literal["none", "aksk"]
+    ak: NotRequired[str]
+    sk: NotRequired[str]
+
+
+class Callback(TypedDict, total=False):
+    """Who is told how a task ended."""
+
+    success: Target
+    error: Target
+    security: Security
+
+
+class Delivery(StrEnum):
+    """What has become of a callback."""
+
+    PENDING = "pending"  # is being sent, or will be (again)
+    DELIVERED = "delivered"
+    UNDELIVERABLE = "undeliverable"  # tried often enough, or told to stop: a person sends it again, or lets it be
+    DROPPED = "dropped"  # nobody wants it any more: the task was cancelled or resolved, the type has no callback
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What came of sending a callback once: the answer's status, or why there was none."""
+
+    status: int | None
+    seconds: float
+    error: str = ""
+    body: str = ""  # what can be shown of the answer
+    retry_after: float | None = None  # seconds that the receiver asks for
+
+    @property
+    def arrived(self) -> bool:
+        return self.status is not None and 200 <= self.status < 300
+
+    @property
+    def troubled(self) -> bool:
+        """Whether the receiver cannot be reached or is not well: then others need not try it at once."""
+        return self.status is None or self.status >= 500 or self.status == 429
+
+
+def answered(status: int, seconds: float, body: bytes, retry_after: str | None, now: datetime) -> Attempt:
+    """An attempt that got an answer, whatever it was."""
+    wish = None if retry_after is None else asked_to_wait(retry_after, now)
+    error = "redirects are not followed" if 300 <= status < 400 else ""
+    return Attempt(status, seconds, error, shown(body), wish)
+
+
+def judge(attempt: Attempt, attempts: int, draw: float) -> tuple[Delivery, float]:
+    """What a callback is after attempt number `attempts`, and the seconds until the next one if it is pending."""
+    if attempt.arrived:
+        return Delivery.DELIVERED, 0.0
+    if attempt.status == GONE or attempts >= MOST_ATTEMPTS:
+        return Delivery.UNDELIVERABLE, 0.0
+    wish = min(attempt.retry_after or 0.0, LONGEST_WISH_SECONDS)
+    return Delivery.PENDING, max(delay(attempts, draw), wish)
+
+
+def delay(attempts: int, draw: float) -> float:
+    """Seconds until the next attempt: anything up to twice as long each time, so that nobody comes in a crowd."""
+    return draw * min(FIRST_DELAY_SECONDS * 2.0 ** min(attempts - 1, 64), LONGEST_DELAY_SECONDS)
+
+
+def success_body(ext: str, result: str | None) -> bytes:
+    """B's words; what is JSON text in the store is not read and written again on its way."""
+    return f'{{"ext":{ext},"result":{"null" if result is None else result}}}'.encode()
+
+
+def error_body(task_id: int, error_info: str | None, ext: str) -> bytes:
+    """B's words."""
+    return f'{{"task_id":{task_id},"error_info":{json.dumps(error_info, ensure_ascii=False)},"ext":{ext}}}'.encode()
+
+
+def shown(body: bytes) -> str:
+    """Of a stranger's answer, what can be kept and shown: its first KiB, without anything that is not printable."""
+    text = body[: 4 * MOST_KEPT_BYTES].decode("utf-8", "replace")
+    kept = "".join(
+        letter if letter.isprintable() or letter in "\n\t" else "\N{REPLACEMENT CHARACTER}" for letter in text
+    )
+    return clip(kept, MOST_KEPT_BYTES)

@@ -1,0 +1,73 @@
+"""Start compensation, as arithmetic: how long to wait from one look for lost starts to the next.
+
+The wait begins at a base, grows by a step each time nothing is found, up to a maximum, and is back at the base when
+something is. A poll that comes while the start queue holds work is skipped, since what waits there is limited and not
+lost; but only so many in a row, or under steady load nothing lost would ever be found.
+"""
+
+from dataclasses import dataclass, fields, replace
+
+from headgate.core.errors import Invalid
+from headgate.core.starts import START_SECONDS
+
+MOST_SECONDS = 86_400.0
+MOST_STEPS = 1_000_000  # where the interval never comes to its maximum
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Everything about compensation that can be set, in seconds; `max_skips` are polls."""
+
+    base: float = 10.0
+    step: float = 10.0
+    max: float = 300.0
+    threshold: float = 30.0  # so long a task may be handed over without its start being confirmed
+    start_interval: float = START_SECONDS
+    status_seconds: float = 60.0
+    max_skips: int = 6
+
+    def __post_init__(self) -> None:
+        for figure in fields(self):
+            if not getattr(self, figure.name) <= MOST_SECONDS:  # a NaN is not, either
+                raise Invalid(f"compensation_{figure.name} is {MOST_SECONDS:g} at most")
+        for name in ("base", "threshold", "status_seconds"):
+            if not getattr(self, name) > 0:
+                raise Invalid(f"compensation_{name} is above 0")
+        for name in ("step", "start_interval", "max_skips"):
+            if getattr(self, name) < 0:
+                raise Invalid(f"compensation_{name} is at least 0")
+        if self.max < self.base:
+            raise Invalid("compensation_max is at least compensation_base")
+
+
+@dataclass(frozen=True, slots=True)
+class Polling:
+    """How far the polling is: the interval as a multiplier, and how many polls were skipped in a row."""
+
+    multiplier: int = 1
+    skips: int = 0
+
+    def interval(self, figures: Figures) -> float:
+        """Seconds between two polls."""
+        return min(self._grown(figures), figures.max)
+
+    def wait(self, figures: Figures) -> float:
+        """Seconds until the next poll. A skipped one comes again after the base: nobody is to wait for 7 maxima."""
+        return figures.base if self.skips else self.interval(figures)
+
+    def may_skip(self, figures: Figures) -> bool:
+        return self.skips < figures.max_skips
+
+    def skipped(self) -> "Polling":
+        """Behind a poll that was skipped."""
+        return replace(self, skips=self.skips + 1)
+
+    def polled(self, found: int, figures: Figures) -> "Polling":
+        """Behind a poll that found so many."""
+        if found:
+            return Polling()
+        grows = self._grown(figures) < figures.max and self.multiplier < MOST_STEPS
+        return Polling(self.multiplier + 1 if grows else self.multiplier)
+
+    def _grown(self, figures: Figures) -> float:
+        return figures.base + (self.multiplier - 1) * figures.step

@@ -1,0 +1,228 @@
+"""When a schedule fires: standard cron by the clock of a time zone; and what becomes of ticks nobody was there for.
+
+An expression has five fields (minute, hour, day of the month, month, day of the week), or six with seconds in front.
+Where a zone sets its clock, the rule is Debian cron's:
+
+- An expression that names its hours and minutes (neither field begins with `*`) means **times of day**. A time that the
+  clock jumps over fires at the moment of the jump, once however many were jumped over; one that the clock shows twice
+  fires the first time.
+- Any other expression, and any with seconds, means a **rhythm**. It fires at every moment at which the clock shows a
+  time that fits: never in an hour that is left out, and in both passes of one that comes twice.
+"""
+
+import re
+from collections import deque
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta, tzinfo
+from enum import StrEnum
+from functools import lru_cache
+from itertools import islice, takewhile
+from typing import NamedTuple
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from cronsim import CronSim, CronSimError
+
+from headgate.core.errors import Invalid
+from headgate.core.task import check_name
+
+GRACE = timedelta(seconds=60)  # a tick that is dealt with later than this was missed
+MOST_MISSED = 1000  # ticks that are made good at once, the latest ones
+NICKNAMES = {
+    "@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *", "@monthly": "0 0 1 * *", "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@hourly": "0 * * * *",
+}  # fmt: skip
+_SECOND, _DAY = timedelta(seconds=1), timedelta(days=1)
+_ANY_TIME = datetime(2000, 1, 1)  # noqa: DTZ001 on no clock in particular
+
+
+class Missed(StrEnum):
+    """What becomes of ticks that nobody was there for."""
+
+    SKIP = "skip"  # nothing
+    ONCE = "once"  # one firing stands for all of them
+    ALL = "all"  # each is fired, the latest 1,000 at most
+
+
+class Overlap(StrEnum):
+    """What becomes of a tick while what an earlier one began is still going on."""
+
+    ALLOW = "allow"  # it fires
+    SKIP = "skip"  # it does not
+    QUEUE = "queue"  # it fires, and what it begins waits for its turn
+
+
+class Cron:
+    """An expression on the clock of a zone; `Invalid` if it is none, or can never fire."""
+
+    __slots__ = ("_text", "_times_of_day", "_zone")
+
+    def __init__(self, expression: str, timezone: str = "UTC") -> None:
+        check_name("cron_expressions", expression)
+        self._zone = zone_of(timezone)
+        # Of `2-2/5` cronsim makes `2/5`, which goes on to the end.
+        self._text = NICKNAMES.get(expression.strip().lower()) or re.sub(r"\b(\w+)-\1/\d+", r"\1", expression)
+        fields = self._text.split()
+        try:
+            CronSim(self._text, _ANY_TIME)
+        except CronSimError as error:
+            raise Invalid(f"{expression!r} is no cron expression: {str(error).lower()}") from None
+        self._times_of_day = len(fields) == 5 and not fields[0].startswith("*") and not fields[1].startswith("*")
+        if self._next_wall(_ANY_TIME) is None:
+            raise Invalid(f"{expression!r} never fires: there is no such day")
+
+    def following(self, after: datetime) -> datetime | None:
+        """The first tick behind `after`, in UTC; None if there is none for fifty years."""
+        return self._next_time_of_day(after) if self._times_of_day else self._next_beat(after)
+
+    def ticks(self, after: datetime) -> Iterator[datetime]:
+        """All of them behind `after`, one after the other."""
+        tick = self.following(after)
+        while tick is not None:
+            yield tick
+            tick = self.following(tick)
+
+    def shown(self, tick: datetime) -> datetime:
+        """A tick as the zone's clock shows it."""
+        return tick.astimezone(self._zone)
+
+    def _next_wall(self, wall: datetime) -> datetime | None:
+        """The next time that fits, on a clock that is never set."""
+        try:
+            return next(CronSim(self._text, wall), None)
+        except (OverflowError, ValueError):  # the calendar ends with the year 9999
+            return None
+
+    def _next_time_of_day(self, after: datetime) -> datetime | None:
+        wall: datetime | None = after.astimezone(self._zone).replace(tzinfo=None)
+        while wall is not None and (wall := self._next_wall(wall)) is not None:
+            tick = _first_moment(wall, self._zone)
+            if tick > after:  # else it came in the first pass of an hour that comes twice
+                return tick
+        return None
+
+    def _next_beat(self, after: datetime) -> datetime | None:
+        """By the clock as it is set now; if it is set on the way, go on from there by the new one."""
+        since, back = after, timedelta()
+        while True:
+            offset = _offset(self._zone, since)
+            wall = self._next_wall((since + offset - back).replace(tzinfo=None))
+            if wall is None:
+                return None
+            tick = wall.replace(tzinfo=UTC) - offset
+            change = _change(self._zone, since, tick)
+            if change is None:
+                return tick
+            since, back = change, _SECOND  # the moment of the change may be a tick itself
+
+
+@lru_cache(10_000)
+def cron_of(expression: str, timezone: str) -> Cron:
+    """`Cron`, read once for many ticks."""
+    return Cron(expression, timezone)
+
+
+def preview(cron: Cron, after: datetime, count: int) -> list[datetime]:
+    """The next `count` ticks."""
+    return list(islice(cron.ticks(after), count))
+
+
+# Zones
+
+
+@lru_cache(1_000)
+def zone_of(name: str) -> tzinfo:
+    """A time zone by its IANA name; UTC needs no database of zones."""
+    check_name("timezone", name)
+    if name == "UTC":
+        return UTC
+    try:
+        if name.startswith(("right/", "posix/")):  # copies of the others that some systems have, one with leap seconds
+            raise ValueError
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise Invalid(f"no time zone {name!r}") from None
+
+
+def _offset(zone: tzinfo, moment: datetime) -> timedelta:
+    return moment.astimezone(zone).utcoffset() or timedelta()
+
+
+def _first_moment(wall: datetime, zone: tzinfo) -> datetime:
+    """When the zone's clock first shows this time, or has jumped over it."""
+    before = wall.replace(tzinfo=zone, fold=0).astimezone(UTC)
+    behind = wall.replace(tzinfo=zone, fold=1).astimezone(UTC)
+    if before <= behind:
+        return before
+    return _change(zone, behind, before) or before  # jumped over: by the later clock it would have been earlier
+
+
+def _change(zone: tzinfo, after: datetime, until: datetime) -> datetime | None:
+    """When the zone's clock is first set in that time, `until` included. It is set once a day at most."""
+    if zone is UTC:
+        return None
+    low, offset = after.replace(microsecond=0), _offset(zone, after)
+    while low < until:
+        high = min(low + _DAY, until)
+        if _offset(zone, high) != offset:
+            while high - low > _SECOND:
+                middle = low + (high - low) // _SECOND // 2 * _SECOND
+                low, high = (middle, high) if _offset(zone, middle) == offset else (low, middle)
+            return high
+        low = high
+    return None
+
+
+# What to do about the ticks that have come
+
+
+class Reckoning(NamedTuple):
+    """The ticks to fire now, and the next to wait for. What lies between `due` and the first of them is dropped."""
+
+    fire: Sequence[datetime]
+    next: datetime | None
+
+    def dropped_until(self, due: datetime) -> datetime | None:
+        """The first tick that is not dropped, if `due` is: where a schedule went on. None: nothing is dropped."""
+        first = self.fire[0] if self.fire else self.next
+        return None if first == due else first
+
+
+def reckon(cron: Cron, due: datetime, now: datetime, missed: Missed) -> Reckoning:
+    """What is to be done at `now` about a schedule whose ticks up to `due`, and not further, were dealt with.
+
+    A tick that is late by GRACE at most is fired, whatever the policy; of older ones `missed` decides. Where something
+    fires anyhow, that is the `once` that stands for them.
+    """
+    if due > now:
+        return Reckoning((), due)
+    bound, after = now - GRACE, cron.following(now)
+    if due > bound:
+        return Reckoning([due, *_between(cron, due, now)], after)
+    late = list(_between(cron, bound, now))
+    if missed is Missed.ALL:
+        late = _latest(cron, due, bound, MOST_MISSED) + late
+    elif missed is Missed.ONCE and not late:
+        late = _latest(cron, due, bound, 1)
+    return Reckoning(late, after)
+
+
+def admitted(overlap: Overlap, ticks: Sequence[datetime], *, busy: bool) -> Sequence[datetime]:
+    """Those of the ticks that may fire, if something of the schedule goes on already (`busy`) or not."""
+    if overlap is Overlap.SKIP:
+        return () if busy else ticks[:1]
+    return ticks
+
+
+def _between(cron: Cron, after: datetime, until: datetime) -> Iterator[datetime]:
+    return takewhile(lambda tick: tick <= until, cron.ticks(after))
+
+
+def _latest(cron: Cron, first: datetime, until: datetime, most: int) -> list[datetime]:
+    """The last ticks from `first` to `until`, looked for from the end: years of them are not gone through."""
+    span = most * _SECOND
+    while True:
+        after = max(first - _SECOND, until - span)
+        found = deque(_between(cron, after, until), most)
+        if len(found) == most or after < first:
+            return list(found)
+        span *= 4

@@ -1,0 +1,169 @@
+"""The schedule record, what a caller may ask for, and the task that a tick makes. Pure."""
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from headgate.core.cron import Cron, Missed, Overlap, cron_of
+from headgate.core.errors import Invalid
+from headgate.core.states import FINAL, State
+from headgate.core.task import NewTask, check, check_name
+
+METHODS = ("POST", "PUT", "PATCH", "GET", "DELETE")
+MAX_URL = 2000
+# What a schedule may say about its tasks besides B's columns; the rest is of one task alone, like its start_time.
+OPTIONS = (
+    "name", "lane", "priority", "mutex", "rate_key", "agent_id", "unique_key", "max_error_count", "timeout_seconds",
+)  # fmt: skip
+_ALONE = ("start_time", "delay_seconds", "parent_id", "retry_of", "correlation_id")
+_BLANK = NewTask("")
+ENDED = FINAL | {State.DEAD, State.NOTIFYING}  # what a tick began goes on no more
+GOOD_ENDS = frozenset({State.SUCCEEDED, State.NOTIFYING, State.PARTIAL, State.RESOLVED})
+
+
+class Status(StrEnum):
+    """Only an `online` schedule fires."""
+
+    NEW = "new"
+    ONLINE = "online"
+    OFFLINE = "offline"
+
+
+class Log(StrEnum):
+    """What is kept of each tick."""
+
+    NONE = "none"
+    TRIGGER = "trigger_log"  # that it fired
+    TRANS = "trans_log"  # and how what it began has ended
+
+
+class Result(StrEnum):
+    """What a line of the log says."""
+
+    EXECUTING = "executing"
+    SUCCESS = "success"
+    FAILURE = "failure"
+
+
+class Endpoint(NamedTuple):
+    """Where a tick calls, in place of making a task."""
+
+    url: str
+    method: str = "POST"
+
+
+@dataclass(frozen=True, slots=True)
+class NewSchedule:
+    """What a caller asks for. `wish` is the task of every tick; with `http` only its type, ext and owner matter."""
+
+    wish: NewTask
+    cron_expressions: str
+    timezone: str = "UTC"
+    log: Log = Log.TRANS
+    missed: Missed = Missed.SKIP
+    overlap: Overlap = Overlap.ALLOW
+    http: Endpoint | None = None
+    code: str | None = None  # what a program calls it; a person's has none
+
+    @property
+    def cron(self) -> Cron:
+        """`Invalid` on a machine that does not know its zone."""
+        return cron_of(self.cron_expressions, self.timezone)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What it says about its tasks that is not the default."""
+        return {name: value for name in OPTIONS if (value := getattr(self.wish, name)) != getattr(_BLANK, name)}
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """One row, as it was when read. `version` moves with every edit, `next_tick` with every tick.
+
+    Every tick up to `done_until` was dealt with, whatever clock and expression come later.
+    """
+
+    id: int
+    said: NewSchedule
+    status: Status
+    version: int
+    edited: bool
+    next_tick: datetime | None
+    done_until: datetime | None
+    create_date: datetime
+    update_date: datetime
+
+    @property
+    def tenant_id(self) -> int:
+        return self.said.wish.tenant_id
+
+
+class TickLog(NamedTuple):
+    """One line of a schedule's log. `tick` None: a person triggered it."""
+
+    id: int
+    periodic_task_id: int
+    tenant_id: int
+    result: Result
+    error_info: str | None
+    tick: datetime | None
+    task_id: int | None
+    create_date: datetime
+    update_date: datetime
+
+
+def check_schedule(new: NewSchedule) -> None:
+    """Raise `Invalid`, naming the field, unless `new` may be stored as it is."""
+    check(new.wish)
+    cron_of(new.cron_expressions, new.timezone)
+    for field in _ALONE:
+        if getattr(new.wish, field) is not None:
+            raise Invalid(f"{field} is of one task; a schedule makes many")
+    if new.code is not None:
+        check_name("code", new.code)
+    if new.http is not None:
+        _check_endpoint(new.http)
+
+
+def first_tick(said: NewSchedule, now: datetime, done_until: datetime | None) -> datetime | None:
+    """Where a schedule begins that goes online now: behind all that it ever dealt with."""
+    return said.cron.following(now if done_until is None else max(now, done_until))
+
+
+def wish_of(schedule: Schedule, tick: datetime | None) -> NewTask:
+    """The task of a tick, or (None) of a trigger by hand. Ticks that are to queue are of one mutex."""
+    wish = schedule.said.wish
+    mutex = wish.mutex
+    if mutex is None and schedule.said.overlap is Overlap.QUEUE:
+        mutex = f"periodic:{schedule.id}"
+    return wish._replace(mutex=mutex, correlation_id=f"periodic:{schedule.id}:{told(tick)}")
+
+
+def told(tick: datetime | None) -> str:
+    """A tick as text."""
+    return "by-hand" if tick is None else tick.isoformat().replace("+00:00", "Z")
+
+
+def call_body(schedule_id: int, type_code: str, tick: datetime | None, ext: str) -> bytes:
+    """What an endpoint is sent: which schedule calls, for which tick (null: by hand), and its ext."""
+    about = {"periodic_task_id": schedule_id, "type": type_code, "tick": tick and told(tick)}
+    return (json.dumps(about, ensure_ascii=False)[:-1] + f', "ext": {ext}}}').encode()
+
+
+def _check_endpoint(http: Endpoint) -> None:
+    if http.method not in METHODS:
+        raise Invalid(f"http.method is one of {', '.join(METHODS)}")
+    if len(http.url) > MAX_URL or any(ord(letter) <= 32 or ord(letter) >= 127 for letter in http.url):
+        raise Invalid(f"http.url has {MAX_URL} characters at most, printable ones of ASCII")
+    try:
+        parts = urlsplit(http.url)
+        named = parts.hostname and parts.port != 0
+    except ValueError:
+        named = False
+    if not named or parts.scheme not in ("http", "https"):
+        raise Invalid("http.url is a whole address: https://host/path")
+    if "@" in parts.netloc:
+        raise Invalid("http.url holds no user and no password")

@@ -1,0 +1,27 @@
+"""The start queue of an agent, as arithmetic: when the next task that is assigned to it may leave the queue.
+
+What is kept is the last start, a time and how long it holds up the next one. It is compared, never counted, so there
+is nothing to drift.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+START_SECONDS = 5.0  # between two starts of one agent, unless it is set otherwise
+
+
+@dataclass(frozen=True, slots=True)
+class LastStart:
+    """When a task was last handed to an agent, and for how many seconds that holds up the next."""
+
+    at: datetime
+    seconds: float
+
+    def holds_until(self, now: datetime) -> datetime | None:
+        """When the next may start; None if it may at once.
+
+        A clock that was set back must not hold up an agent for as long as that: a start that lies ahead by more than
+        its own seconds holds up nobody.
+        """
+        wait = timedelta(seconds=self.seconds)
+        return self.at + wait if self.at - wait <= now < self.at + wait else None

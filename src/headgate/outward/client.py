@@ -1,0 +1,215 @@
+"""A client for addresses that users name: one request, one answer, and no surprise on the way.
+
+The host is resolved once; every address it has is judged, and the connection goes to one of those very addresses. No
+redirect is followed, nothing is decompressed, no cookie, proxy or password of this machine is used.
+"""
+
+import asyncio
+import re
+import socket
+import ssl
+import threading
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from ipaddress import ip_address
+
+import h11
+
+from headgate.core.errors import HeadgateError, Invalid
+from headgate.outward.address import Address, Allowed, Target, read
+
+CONNECT_SECONDS = 5.0
+SECONDS = 15.0
+MOST_READ = 64 * 1024
+MOST_LOOKUPS = 32
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"})
+_OURS = frozenset({"host", "content-length", "transfer-encoding", "connection", "accept-encoding", "te", "upgrade",
+                   "trailer", "keep-alive", "expect", "proxy-authorization", "proxy-connection"})  # fmt: skip
+_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", re.ASCII)
+_VALUE = re.compile(r"[\x20-\x7e]*")
+
+Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
+
+
+class Unsent(HeadgateError):
+    """No answer came, and this is why. Whether the request arrived is not known, unless its target was refused."""
+
+    status = 502
+    code = "unsent"
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What was answered, whatever it was; header names in lower case, at most 64 KiB of body."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+class Outward:
+    """Sends requests to public addresses, and to what `allow` lists (see `Allowed`)."""
+
+    def __init__(
+        self,
+        allow: str = "",
+        *,
+        resolve: Resolve | None = None,
+        trust: ssl.SSLContext | None = None,
+        connect_seconds: float = CONNECT_SECONDS,
+        seconds: float = SECONDS,
+    ) -> None:
+        self._allowed = Allowed.read(allow)
+        self._resolve = resolve or Lookups()
+        self._given_trust = trust
+        self._connect_seconds = connect_seconds
+        self._seconds = seconds
+
+    async def send(self, method: str, url: str, body: bytes, headers: Mapping[str, str]) -> Reply:
+        """One request and its answer, a redirect or an error among them; `Unsent` if there was none."""
+        try:
+            target = read(url)
+        except Invalid as error:
+            raise Unsent(str(error)) from None
+        request = _request(method, target, body, headers)
+        try:
+            async with asyncio.timeout(self._seconds):
+                reader, writer = await self._connect(target)
+                try:
+                    return await _exchange(reader, writer, request, body)
+                finally:
+                    writer.transport.abort()  # the answer is here, or nobody waits for it any more
+        except TimeoutError:
+            raise Unsent(f"no whole answer within {self._seconds:g} s") from None
+        except h11.RemoteProtocolError as error:
+            raise Unsent(f"the answer is no HTTP/1.1: {error}") from None
+        except OSError as error:
+            raise Unsent(f"the connection broke: {error.strerror or error}") from None
+
+    async def judged(self, target: Target) -> list[Address]:
+        """Every address of a target's host; `Unsent` if nothing may be sent to one of them."""
+        if (address := target.address) is not None:
+            addresses: list[Address] = [address]
+        else:
+            try:
+                addresses = [ip_address(text) for text in await self._resolve(target.host, target.port)]
+            except OSError as error:
+                raise Unsent(f"{target.host} has no address: {error.strerror or error}") from None
+        if not addresses:
+            raise Unsent(f"{target.host} has no address")
+        for address in addresses:
+            if refusal := self._allowed.refusal(address, target.port):
+                raise Unsent(refusal)
+        return addresses
+
+    async def _connect(self, target: Target) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        trust, name = (self._trust, target.host) if target.scheme == "https" else (None, None)
+        failure = ""
+        try:
+            async with asyncio.timeout(self._connect_seconds):
+                for address in await self.judged(target):
+                    try:
+                        return await asyncio.open_connection(
+                            str(address), target.port, flags=socket.AI_NUMERICHOST, ssl=trust, server_hostname=name
+                        )
+                    except ssl.SSLCertVerificationError as error:
+                        failure = f"its certificate is not trusted: {error.verify_message}"
+                    except OSError as error:
+                        failure = error.strerror or str(error)
+        except TimeoutError:
+            failure = f"no connection within {self._connect_seconds:g} s"
+        raise Unsent(f"{target.host}:{target.port}: {failure}")
+
+    @cached_property
+    def _trust(self) -> ssl.SSLContext:
+        return self._given_trust or ssl.create_default_context()
+
+
+def _request(method: str, target: Target, body: bytes, headers: Mapping[str, str]) -> h11.Request:
+    if method not in METHODS:
+        raise Unsent(f"the method is one of {', '.join(sorted(METHODS))}")
+    for name, value in headers.items():
+        if not _HEADER.fullmatch(name) or not _VALUE.fullmatch(value):
+            raise Unsent(f"the header {name!r} does not fit on one line of plain text")
+        if name.lower() in _OURS:
+            raise Unsent(f"the header {name!r} is not the caller's to set")
+    said = {"host": target.authority, "user-agent": "headgate", "accept": "*/*"}
+    said |= {name.lower(): value for name, value in headers.items()}
+    said |= {"accept-encoding": "identity", "connection": "close", "content-length": str(len(body))}
+    return h11.Request(method=method, target=target.path, headers=list(said.items()))
+
+
+async def _exchange(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: h11.Request, body: bytes
+) -> Reply:
+    talk = h11.Connection(h11.CLIENT)
+    sent = [talk.send(request), talk.send(h11.Data(data=body)), talk.send(h11.EndOfMessage())]
+    writer.write(b"".join(part for part in sent if part))  # all of it is here: reading at once cannot lock up
+    answer: h11.Response | None = None
+    got, left = bytearray(), MOST_READ
+    while True:
+        event = talk.next_event()
+        if event is h11.NEED_DATA:
+            if not left:
+                break
+            data = await reader.read(left)
+            left -= len(data)
+            talk.receive_data(data)
+        elif isinstance(event, h11.Response):
+            answer = event
+        elif isinstance(event, h11.Data):
+            got += event.data
+        elif isinstance(event, h11.EndOfMessage | h11.ConnectionClosed):
+            break
+    if answer is None:
+        raise Unsent("the connection ended without an answer")
+    headers: dict[str, str] = {}
+    for name, value in answer.headers:
+        key, text = name.decode("ascii"), value.decode("latin-1")
+        headers[key] = f"{headers[key]}, {text}" if key in headers else text
+    return Reply(answer.status_code, headers, bytes(got))
+
+
+class Lookups:
+    """The system's resolver: a thread for each question, so many at most, and none that keeps a process from ending."""
+
+    def __init__(self, most: int = MOST_LOOKUPS) -> None:
+        self._most = most
+
+    @cached_property
+    def _free(self) -> asyncio.Semaphore:
+        return asyncio.Semaphore(self._most)
+
+    async def __call__(self, host: str, port: int) -> list[str]:
+        await self._free.acquire()  # given back when the thread ends, which may be long after the caller has left
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[list[str]] = loop.create_future()
+
+        def tell(found: list[str] | OSError) -> None:
+            self._free.release()
+            if answer.cancelled():
+                return
+            if isinstance(found, OSError):
+                answer.set_exception(found)
+            else:
+                answer.set_result(found)
+
+        def look() -> None:
+            found = _addresses(host, port)
+            with suppress(RuntimeError):  # the loop is closed: nobody waits
+                loop.call_soon_threadsafe(tell, found)
+
+        threading.Thread(target=look, name=f"headgate looks up {host}", daemon=True).start()
+        return await answer
+
+
+def _addresses(host: str, port: int) -> list[str] | OSError:
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        return error
+    except UnicodeError:
+        return OSError(f"{host} is no name of a host")
+    return list(dict.fromkeys(str(entry[4][0]) for entry in found))

@@ -1,0 +1,185 @@
+"""What people look at of callbacks: a task's own with their attempts, lists over all tasks, counts."""
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cache
+from typing import NamedTuple
+
+from headgate.core.callbacks import Delivery, Kind
+from headgate.core.errors import Invalid
+from headgate.core.task import check_name
+from headgate.store.reports import EXACT_UP_TO, MOST_PER_PAGE
+from headgate.store.sql import Db, Row, Statement, moment, moment_or_none
+
+MOST_ATTEMPTS_SHOWN = 100
+SETTLED_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Try:
+    """One attempt: the status of its answer, or None and why there was none."""
+
+    id: int
+    at: datetime
+    host: str
+    status: int | None
+    seconds: float
+    error: str
+    body: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A callback as it stands; `attempts` counts since it was last asked for, `due_at` is that of the next."""
+
+    id: int
+    webhook_id: str
+    task_id: int
+    tenant_id: int
+    type: str
+    kind: Kind
+    status: Delivery
+    attempts: int
+    due_at: datetime | None
+    host: str | None
+    last_status: int | None
+    last_error: str | None
+    created_at: datetime
+    update_date: datetime
+    delivered_at: datetime | None
+    tries: list[Try] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which callbacks to list; None is any."""
+
+    tenant_id: int | None = None
+    status: Delivery | None = None
+    kind: Kind | None = None
+    type: str | None = None
+    host: str | None = None
+    lines: tuple[tuple[str, Kind], ...] = ()  # that go to this host, by type and kind
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryPage:
+    items: list[Sent]
+    next_cursor: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Deliverables:
+    """How many there are of what is not done with: 10,001 stands for anything above 10,000."""
+
+    pending: int
+    undeliverable: int
+    oldest: datetime | None  # of the pending
+
+
+class Pulse(NamedTuple):
+    """An attempt, for whoever counts."""
+
+    id: int
+    status: int | None
+    seconds: float
+
+
+_COLUMNS = (
+    "id, webhook_id, task_id, tenant_id, type, kind, status, attempts, due_at, host, last_status, last_error,"
+    " created_at, update_date, delivered_at"
+)
+OF_TASK = Statement(
+    f"SELECT {_COLUMNS} FROM callback_delivery WHERE task_id = :task_id ORDER BY id DESC LIMIT {MOST_PER_PAGE}"
+)
+TRIES = Statement(
+    f"""
+    SELECT delivery_id, id, at, host, status, seconds, error, body FROM callback_attempt WHERE task_id = :task_id
+     ORDER BY id DESC LIMIT {MOST_ATTEMPTS_SHOWN}
+    """
+)
+
+
+def of_task(db: Db, task_id: int, delivery_id: int | None = None) -> list[Sent]:
+    """A task's callbacks, newest first, each with its attempts, newest first."""
+    tries: dict[int, list[Try]] = defaultdict(list)
+    for owner, number, at, *rest in db.rows(TRIES, task_id=task_id):
+        tries[owner].append(Try(number, moment(at), *rest))
+    rows = db.rows(OF_TASK, task_id=task_id)
+    return [_sent(row, tries[row[0]]) for row in rows if delivery_id in (None, row[0])]
+
+
+def _sent(row: Row, tries: list[Try]) -> Sent:
+    number, webhook_id, task_id, tenant_id, type_code, kind, status, attempts, due_at, host, code, error, *times = row
+    created_at, update_date, delivered_at = times
+    state = Delivery(status)
+    return Sent(
+        number, webhook_id, task_id, tenant_id, type_code, Kind(kind), state, attempts,
+        moment(due_at) if state is Delivery.PENDING else None, host, code, error, moment(created_at),
+        moment(update_date), moment_or_none(delivered_at), tries,
+    )  # fmt: skip
+
+
+# A callback that was never sent has no host yet: it belongs to where its type says it is to go.
+_CONDITIONS = {
+    "tenant_id": "tenant_id = :tenant_id",
+    "status": "status = :status",
+    "kind": "kind = :kind",
+    "type": "type = :type",
+    "host": "(host = :host OR (host IS NULL AND kind || ' ' || type {in lines text}))",
+}
+
+
+@cache
+def _list(names: tuple[str, ...]) -> Statement:
+    where = " AND ".join(["id < :cursor", *(_CONDITIONS[name] for name in names)])
+    return Statement(f"SELECT {_COLUMNS} FROM callback_delivery WHERE {where} ORDER BY id DESC LIMIT :limit")
+
+
+def find(db: Db, wanted: Wanted, cursor: int | None, limit: int) -> DeliveryPage:
+    """A page of callbacks, newest first."""
+    if not 1 <= limit <= MOST_PER_PAGE:
+        raise Invalid(f"a page holds 1 to {MOST_PER_PAGE} callbacks")
+    values: dict[str, object] = {name: value for name in _CONDITIONS if (value := getattr(wanted, name)) is not None}
+    names = tuple(values)
+    for name in ("type", "host"):
+        if name in values:
+            check_name(name, str(values[name]), empty=True)
+    if "host" in values:
+        values["lines"] = [f"{kind} {type_code}" for type_code, kind in wanted.lines]
+    last = (1 << 63) - 1 if cursor is None else cursor
+    rows = db.rows(_list(names), cursor=last, limit=limit + 1, **values)
+    items = [_sent(row, []) for row in rows[:limit]]
+    return DeliveryPage(items, items[-1].id if len(rows) > limit else None)
+
+
+COUNT = Statement("SELECT count(*) FROM (SELECT 1 FROM callback_delivery WHERE status = :status LIMIT :most) found")
+OLDEST = Statement("SELECT created_at FROM callback_delivery WHERE status = 'pending' ORDER BY id LIMIT 1")
+
+
+def deliverables(db: Db) -> Deliverables:
+    pending, stuck = (
+        int(db.rows(COUNT, status=status.value, most=EXACT_UP_TO + 1)[0][0])
+        for status in (Delivery.PENDING, Delivery.UNDELIVERABLE)
+    )
+    oldest = db.rows(OLDEST)
+    return Deliverables(pending, stuck, moment(oldest[0][0]) if oldest else None)
+
+
+# What commits late has a lower id than what is seen already: the newest are looked at when they have settled.
+ATTEMPTS = Statement(
+    """
+    SELECT id, status, seconds FROM callback_attempt WHERE id > :after AND at < {now - :seconds}
+     ORDER BY id LIMIT :limit
+    """
+)
+LAST_ATTEMPT = Statement("SELECT coalesce(max(id), 0) FROM callback_attempt")
+
+
+def attempts_after(db: Db, attempt_id: int, limit: int) -> list[Pulse]:
+    return [Pulse(*row) for row in db.rows(ATTEMPTS, after=attempt_id, seconds=SETTLED_SECONDS, limit=limit)]
+
+
+def last_attempt(db: Db) -> int:
+    return int(db.rows(LAST_ATTEMPT)[0][0])

@@ -1,0 +1,20 @@
+-- How long tasks of a type took lately in a lane: JSON, [[seconds, attempts], …], newest first; `at` is when the newest
+-- of them finished.
+CREATE TABLE run_time (
+    lane   text NOT NULL,
+    type   text NOT NULL,
+    recent text NOT NULL,
+    at     integer NOT NULL,
+    PRIMARY KEY (lane, type)
+) STRICT;
+
+-- The long lines, as last sampled: how many of a stream are queued at a priority (the extremes together), and their ids.
+CREATE TABLE sample_line (
+    at        integer NOT NULL,
+    stream_id integer NOT NULL,
+    priority  integer NOT NULL,
+    count     integer NOT NULL,
+    first_id  integer NOT NULL,
+    last_id   integer NOT NULL,
+    PRIMARY KEY (stream_id, priority)
+) STRICT;

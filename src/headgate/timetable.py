@@ -1,0 +1,85 @@
+"""The schedules of one program: which of its tasks, when, with which arguments; each under its code."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from headgate.client import call_of
+from headgate.core.cron import Cron, Missed, Overlap
+from headgate.core.errors import Invalid
+from headgate.core.schedule import Log, NewSchedule, check_schedule
+from headgate.core.task import NewTask
+from headgate.registry import Handler, Registry
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What `@app.periodic` says. Above `@app.task` it knows the handler, below it only the function."""
+
+    function: Callable[..., Any]
+    handler: Handler | None
+    wish: NewTask | None
+    cron: str
+    timezone: str = "UTC"
+    arguments: Mapping[str, Any] | None = None
+    code: str | None = None
+    log: str = Log.TRANS
+    missed: str = Missed.SKIP
+    overlap: str = Overlap.ALLOW
+
+    def __post_init__(self) -> None:
+        Cron(self.cron, self.timezone)
+        for name, kind in (("log", Log), ("missed", Missed), ("overlap", Overlap)):
+            if getattr(self, name) not in list(kind):
+                raise Invalid(f"{name} is one of {', '.join(kind)}, not {getattr(self, name)!r}")
+
+    def schedule(self, registry: Registry) -> NewSchedule:
+        """What it asks for; `Invalid` if its function is no task, or does not take its arguments."""
+        handler = self.handler or self._handler_in(registry)
+        call = call_of(handler, self.wish or handler.wish, (), dict(self.arguments or {}))
+        new = NewSchedule(
+            wish=call.new,
+            cron_expressions=self.cron,
+            timezone=self.timezone,
+            log=Log(self.log),
+            missed=Missed(self.missed),
+            overlap=Overlap(self.overlap),
+            code=handler.code if self.code is None else self.code,
+        )
+        check_schedule(new)
+        return new
+
+    def _handler_in(self, registry: Registry) -> Handler:
+        name = self.function.__qualname__
+        found = [handler for handler in registry if handler.function is self.function]
+        if not found:
+            raise Invalid(f"{name} is periodic and no task: put @app.task on it, too")
+        if len(found) > 1:
+            codes = ", ".join(handler.code for handler in found)
+            raise Invalid(
+                f"{name} is more than one task ({codes}): put @app.periodic above the @app.task that is meant"
+            )
+        return found[0]
+
+
+class Timetable:
+    """The entries of one program."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._entries: list[Entry] = []
+        self.edition = 0  # moves with every entry that is added
+
+    def add(self, entry: Entry) -> None:
+        self._entries.append(entry)
+        self.edition += 1
+
+    def schedules(self) -> list[NewSchedule]:
+        """What every entry asks for; `Invalid` if two have one code."""
+        found: dict[str | None, NewSchedule] = {}
+        for entry in list(self._entries):
+            new = entry.schedule(self._registry)
+            if new.code in found:
+                raise Invalid(f"two schedules are called {new.code}: give one of them another code")
+            found[new.code] = new
+        return list(found.values())

@@ -1,0 +1,74 @@
+"""A program says who is told how its tasks ended; its secrets are sealed from the first moment."""
+
+import pytest
+
+from headgate import Headgate
+from headgate.core.errors import Invalid
+from headgate.outward.sealing import Seals
+from headgate.settings import Settings
+from tests.factories import sql
+
+SECRET = "what the server keeps to itself"  # noqa: S105
+SK = "-".join(["canary"] * 4)
+
+
+def scan() -> None: ...
+
+
+@pytest.fixture
+def app(url):
+    made = Headgate(settings=Settings(url=url, secret=SECRET))
+    yield made
+    made.close()
+
+
+def declare(app, **security):
+    return app.task(callback={"success": {"url": "https://example.org/x", "method": "PUT"}, "security": security})(scan)
+
+
+def test_a_programs_callback_is_its_types(app, url):
+    """Spec: B6"""
+    told = declare(app, type="aksk", ak="us", sk=SK)
+    assert "canary" not in repr(told.handler)
+    assert app.store.types()["scan"].callback == told.handler.type.callback
+    kept = told.handler.type.callback
+    assert kept["success"] == {"url": "https://example.org/x", "method": "PUT"}
+    assert Seals([SECRET]).open(kept["security"]["sk"], "type scan") == SK
+    assert "canary" not in str(sql(url, "SELECT * FROM task_metadata"))
+
+
+def test_a_program_that_starts_again_changes_nothing(app, url):
+    """Spec: B6"""
+    declare(app, type="aksk", ak="us", sk=SK)
+    before = app.store.types(), sql(url, "SELECT count(*) FROM task_event")
+    again = Headgate(settings=Settings(url=url, secret=SECRET))
+    declare(again, type="aksk", ak="us", sk=SK)
+    assert (again.store.types(), sql(url, "SELECT count(*) FROM task_event")) == before
+    again.close()
+
+
+def test_without_a_secret_a_program_with_one_to_keep_is_refused_at_once():
+    """Spec: B6"""
+    with pytest.raises(Invalid, match="HEADGATE_SECRET"):
+        declare(Headgate(settings=Settings(url="sqlite://")), type="aksk", ak="us", sk=SK)
+
+
+@pytest.mark.parametrize(
+    ("callback", "message"),
+    [
+        ({"success": {"url": "ftp://example.org"}}, "callback.success.url: the URL begins with https"),
+        ({"success": {"url": "http://127.1/"}}, "callback.success.url: 127.1 is no IPv4 address"),
+        ({"error": {"url": "https://example.org", "method": "GET"}}, "callback.error.method is POST or PUT"),
+        ({"error": {}}, "callback.error has a url"),
+        ({"failure": {"url": "https://example.org"}}, "'failure' is none of success, error, security"),
+        ({"security": {"type": "magic"}}, "security has a type, none or aksk"),
+        ({"security": {"type": "aksk", "ak": "a b", "sk": SK}}, "security.ak is"),
+        ({"security": {"type": "aksk", "ak": "us", "sk": "short"}}, "security.sk is 24 to 255"),
+        ({"security": {"type": "aksk", "ak": "us"}}, "security.sk is 24 to 255"),
+    ],
+)
+def test_a_callback_that_could_never_be_sent_is_refused_where_it_is_declared(app, callback, message):
+    """Spec: B6"""
+    with pytest.raises(Invalid, match=message):
+        app.task(callback=callback)(scan)
+    assert list(app.registry) == []

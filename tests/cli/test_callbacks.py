@@ -1,0 +1,108 @@
+"""`headgate callbacks` and `headgate redeliver`; and what the doctor says of them."""
+
+import pytest
+
+from headgate.core.callbacks import Attempt, Delivery, Kind
+from headgate.core.machine import Raised, Returned
+from headgate.core.states import State
+from headgate.core.task import TaskType
+from headgate.outward.callback import stored
+from headgate.outward.sealing import Seals
+from headgate.store.deliveries import Outcome
+from tests.factories import put, running, settle
+
+BOTH = {"success": {"url": "https://good.example/x"}, "error": {"url": "https://bad.example/y"}}
+SECRET = "what the server keeps to itself"  # noqa: S105
+
+
+def owed(store, event=None):
+    store.put_type(TaskType("told", callback=BOTH))
+    execution = running(store, "told")
+    settle(store, execution, event or Returned())
+    return execution.id
+
+
+def sent(store, attempt, status):
+    [leased] = store.deliveries.lease([("told", Kind.SUCCESS, 1)], 60.0)
+    store.deliveries.record([Outcome(leased, "good.example", attempt, status)])
+
+
+def test_a_task_shows_who_was_told_and_what_they_answered(anywhere, run):
+    """Spec: B6"""
+    task_id = owed(anywhere)
+    sent(anywhere, Attempt(503, 0.25, body="not\x1b[31m now"), Delivery.PENDING)
+    sent(anywhere, Attempt(None, 15.0, "no whole answer within 15 s"), Delivery.UNDELIVERABLE)
+    shown = run("callbacks", task_id).out
+    assert "undeliverable" in shown
+    assert [line.split()[3] for line in shown.splitlines()[-2:]] == ["good.example", "good.example"]
+    assert "no whole answer within 15 s" in shown
+    assert "\x1b" not in shown
+    told = run("callbacks", task_id, "--json").json
+    assert (told["status"], [each["status"] for each in told["history"]]) == ("undeliverable", [None, 503])
+
+
+def test_callbacks_of_all_tasks_are_listed_and_chosen(anywhere, run):
+    """Spec: B6"""
+    assert run("callbacks").out == "no callbacks\n"
+    first, second = owed(anywhere), owed(anywhere, Raised("no"))
+    sent(anywhere, Attempt(410, 0.1), Delivery.UNDELIVERABLE)
+
+    def found(*words):
+        return [line["task_id"] for line in run("callbacks", *words, "--json").lines]
+
+    assert found() == [second, first]
+    assert found("--status", "undeliverable") == [first]
+    assert found("--host", "bad.example") == [second]
+    assert found("--type", "other") == []
+    assert found("--limit", 1) == [second]
+    assert "good.example" in run("callbacks").out
+
+
+def test_a_callback_is_sent_again(anywhere, run):
+    """Spec: B6"""
+    first, second = owed(anywhere), owed(anywhere)
+    for _ in range(2):
+        sent(anywhere, Attempt(410, 0.1), Delivery.UNDELIVERABLE)
+    assert run("redeliver", first).out == f"{first} success callback 1 is due\n"
+    assert run("redeliver", "--undeliverable", "--host", "other.example").out == "no callbacks\n"
+    assert run("redeliver", "--undeliverable", "--json").json["task_id"] == second
+    assert run("redeliver", "--undeliverable").out == "no callbacks\n"
+    assert {line["status"] for line in run("callbacks", "--json").lines} == {"pending"}
+
+
+def test_what_cannot_be_sent_again_is_refused_and_holds_up_none_of_the_rest(here, run):
+    """Spec: B6"""
+    plain, told = put(here, State.SUCCEEDED).id, owed(here)
+    answer = run("redeliver", plain, 4711, told)
+    assert (answer.code, answer.out) == (1, f"{told} success callback 1 is due\n")
+    assert "owes nobody a callback" in answer.err
+    assert run("redeliver", 4711).code == 3
+    assert run("callbacks", 4711).code == 3
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["redeliver"], ["redeliver", 1, "--undeliverable"], ["redeliver", 1, "--host", "x"],
+     ["callbacks", 1, "--host", "x"], ["callbacks", "--status", "lost"]],
+)  # fmt: skip
+def test_which_is_meant_is_said_clearly(here, run, words):
+    """Spec: B6"""
+    assert run(*words).code == 2
+
+
+def test_the_doctor_sees_what_cannot_be_delivered_and_what_cannot_be_opened(here, run, monkeypatch):
+    """Spec: B6"""
+
+    def found(name):
+        return next(check for check in run("doctor", "--json").json["checks"] if check["name"] == name)
+
+    assert (found("callbacks")["state"], found("secrets")["state"]) == ("ok", "ok")
+    owed(here)
+    assert found("callbacks")["found"] == "1 pending, none undeliverable"
+    sent(here, Attempt(410, 0.1), Delivery.UNDELIVERABLE)
+    assert (found("callbacks")["state"], found("callbacks")["found"]) == ("warn", "1 cannot be delivered")
+    security = {"security": {"type": "aksk", "ak": "us", "sk": "s" * 24}}
+    here.put_type(TaskType("signed", callback=stored(security, "signed", Seals([SECRET]))))
+    assert found("secrets")["found"] == "sealed under another HEADGATE_SECRET: signed"
+    monkeypatch.setenv("HEADGATE_SECRET", f"a newer secret of it,{SECRET}")
+    assert found("secrets")["state"] == "ok"

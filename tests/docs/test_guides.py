@@ -1,0 +1,13 @@
+"""The guides show what happens."""
+
+import pytest
+
+from tests.docs.guide import follow
+
+GUIDES = {"families.md": 9}
+
+
+@pytest.mark.parametrize("name", GUIDES)
+def test_the_commands_of_a_guide_print_what_it_shows(name, tmp_path):
+    """Spec: A12, D7"""
+    assert follow(name, tmp_path) >= GUIDES[name]

@@ -1,0 +1,151 @@
+"""The duty that fires: at its time, a batch a turn, and one that is broken holds up nobody."""
+
+import asyncio
+import logging
+
+import pytest
+
+import headgate.duties.periodic
+from headgate.core.schedule import Status
+from headgate.duties import Periodic
+from headgate.service import inline
+from headgate.store import open_store
+from headgate.store.schedules import Schedules
+from tests.duties.turns import settle_down, turn
+from tests.factories import TYPES, sql
+from tests.schedules import CALLED, fired, lines, logged, made, new, online
+
+SOON = 30.0
+
+
+@pytest.fixture
+def periodic(store):
+    return Periodic(store, inline)
+
+
+def test_it_fires_what_is_due_and_then_there_is_nothing_to_do(store, clock, periodic):
+    """Spec: B9"""
+    schedule = online(store)
+    assert turn(periodic) == 0
+    clock.advance(60)
+    assert settle_down(periodic) == [1]
+    assert fired(store, schedule) == [1]
+
+
+def test_it_sleeps_until_the_next_tick_and_a_second_at_most(store, clock, periodic):
+    """Spec: B9"""
+    turn(periodic)
+    assert 0.9 <= periodic._next_pause() <= 1.1
+    online(store)
+    turn(periodic)
+    assert 0.9 <= periodic._next_pause() <= 1.1
+    clock.advance(59.75)
+    turn(periodic)
+    assert 0.25 <= periodic._next_pause() <= 0.28
+
+
+def test_many_are_fired_batch_by_batch_and_many_in_one_transaction(store, clock, periodic, monkeypatch):
+    """Spec: B9"""
+    monkeypatch.setattr(headgate.duties.periodic, "BATCH", 4)
+    monkeypatch.setattr(headgate.duties.periodic, "MOST_TICKS", 3)
+    sizes = []
+    fire = Schedules.fire
+
+    def counted(self, firings):
+        sizes.append(len(firings))
+        return fire(self, firings)
+
+    monkeypatch.setattr(Schedules, "fire", counted)
+    schedules = [online(store) for _ in range(10)]
+    clock.advance(60)
+    assert settle_down(periodic) == [4, 4, 2]
+    assert sizes == [3, 1, 3, 1, 2]
+    assert {tuple(fired(store, schedule)) for schedule in schedules} == {(1,)}
+
+
+def test_it_ends_the_log_of_what_has_ended(store, clock, periodic):
+    """Spec: B10"""
+    schedule = online(store)
+    clock.advance(60)
+    settle_down(periodic)
+    store.cancel(made(store)[0].id)
+    periodic._look_at = 0.0
+    settle_down(periodic)
+    assert logged(store, schedule)[0][0] == "failure"
+
+
+def test_after_a_crash_between_a_tasks_end_and_its_log_another_process_writes_the_end(store, clock, periodic):
+    """Spec: B10"""
+    schedule = online(store)
+    clock.advance(60)
+    settle_down(periodic)
+    store.cancel(made(store)[0].id)
+    settle_down(Periodic(store, inline))
+    assert logged(store, schedule)[0][0] == "failure"
+
+
+def test_a_schedule_that_cannot_be_fired_is_told_about_and_the_others_fire(store, clock, periodic, url, caplog):
+    """Spec: B9"""
+    bad, well = online(store), online(store)
+    clock.advance(60)
+    tick = sql(url, f"SELECT next_tick FROM periodic_task WHERE id = {bad.id}")[0][0]
+    said = tick if isinstance(tick, int) else f"'{tick}'"
+    sql(
+        url,
+        "INSERT INTO periodic_task_log (periodic_task_id, tenant_id, result, tick, create_date, update_date)"
+        f" VALUES ({bad.id}, 0, 'success', {said}, {said}, {said})",
+    )
+    with caplog.at_level(logging.ERROR):
+        turn(periodic)
+    assert f"a tick of periodic task {bad.id} cannot be fired" in caplog.text
+    assert (fired(store, bad), fired(store, well)) == ([], [1])
+
+
+def test_a_zone_that_this_machine_does_not_know_is_left_to_others(store, clock, periodic, url, caplog):
+    """Spec: B9"""
+    odd, well = online(store), online(store)
+    sql(url, f"UPDATE periodic_task SET timezone = 'Moon/Tranquility' WHERE id = {odd.id}")
+    clock.advance(60)
+    with caplog.at_level(logging.ERROR):
+        turn(periodic)
+    assert "no time zone 'Moon/Tranquility'" in caplog.text
+    assert (fired(store, odd), fired(store, well)) == ([], [1])
+    assert store.schedules.get(odd.id).next_tick == odd.next_tick
+
+
+def test_who_makes_calls_is_told_of_them(store, clock):
+    """Spec: B9"""
+    told = []
+    periodic = Periodic(store, inline, lambda: told.append(1))
+    online(store)
+    clock.advance(60)
+    turn(periodic)
+    assert told == []
+    online(store, http=CALLED)
+    clock.advance(60)
+    turn(periodic)
+    assert told == [1]
+
+
+def test_three_schedulers_by_the_real_clock_fire_each_second_once(url):
+    """Spec: B9"""
+    with open_store(url) as store:
+        for kind in TYPES:
+            store.put_type(kind)
+
+        async def scene():
+            duties = [Periodic(store, asyncio.to_thread) for _ in range(3)]
+            schedules = [store.schedules.add(new("* * * * * *"), status=Status.ONLINE) for _ in range(5)]
+            for duty in duties:
+                duty.start()
+            try:
+                async with asyncio.timeout(SOON):
+                    while min(len(lines(store, each)) for each in schedules) < 3:  # noqa: ASYNC110 nobody signals it
+                        await asyncio.sleep(0.05)
+            finally:
+                await asyncio.gather(*(duty.stop() for duty in duties))
+            return schedules
+
+        for schedule in asyncio.run(scene()):
+            ticks = [line.tick.timestamp() for line in lines(store, schedule) if line.tick]
+            assert ticks == [ticks[0] + number for number in range(len(ticks))]
