@@ -37,7 +37,7 @@ from headgate.api.shapes import (
     shown,
 )
 from headgate.api.submits import Key, Made
-from headgate.api.waiting import Wait, awaited
+from headgate.api.waiting import LONGEST_WAIT, Wait, awaited, heard
 from headgate.core.errors import HeadgateError, Invalid, Refused
 from headgate.core.machine import (
     CancelRequested,
@@ -278,8 +278,19 @@ async def events(task_id: TaskId, server: Server, who: Principal, after: After =
 
 
 @get("/{task_id:int}/log", summary="A task's own log lines", responses=documented(404), opt={"role": Role.READ})
-async def log_lines(task_id: TaskId, server: Server, who: Principal, after: After = 0, limit: Limit = 200) -> Log:
-    found = await _of_task(server, who, task_id, partial(server.store.log, task_id, after=after, limit=limit))
+async def log_lines(
+    task_id: TaskId,
+    server: Server,
+    who: Principal,
+    after: After = 0,
+    limit: Limit = 200,
+    wait: Annotated[
+        float,
+        QueryParameter(description="Seconds to wait for a line, while the task may write one.", ge=0, le=LONGEST_WAIT),
+    ] = 0.0,
+) -> Log:
+    await server.aside(server.store.get, task_id, who.tenant_id)
+    found = await heard(server, task_id, after, limit, wait)
     return Log([LogOut(line.id, line.at, line.attempt, line.level, line.message) for line in found])
 
 
