@@ -66,6 +66,13 @@ export class Live {
     this.source = undefined;
   }
 
+  /** Hear nothing until `start`, and then that something was missed. */
+  rest(): void {
+    this.missed = true;
+    this.stop();
+    this.become("connecting");
+  }
+
   /** Call `ear` with each batch. */
   hears(ear: (batch: Batch) => void): () => void {
     this.ears.add(ear);

@@ -5173,6 +5173,8 @@ export interface operations {
                 after?: number;
                 /** @description How many at most. */
                 limit?: number;
+                /** @description Also each time it said how far it was. */
+                progress?: boolean;
             };
             header?: never;
             path: {
@@ -5210,6 +5212,8 @@ export interface operations {
                 after?: number;
                 /** @description How many at most. */
                 limit?: number;
+                /** @description Seconds to wait for a line, while the task may write one. */
+                wait?: number;
             };
             header?: never;
             path: {

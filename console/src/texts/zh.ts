@@ -1,7 +1,8 @@
 import { overview } from "@/views/overview/texts.zh";
+import { task } from "@/views/task/texts.zh";
 import { tasks } from "@/views/tasks/texts.zh";
 import type { Texts } from "./en";
 import { acts, app, common, login, states } from "./shared.zh";
 
 /** 全部中文文本。 */
-export const zh: Texts = { acts, app, common, login, states, overview, tasks };
+export const zh: Texts = { acts, app, common, login, states, overview, task, tasks };
