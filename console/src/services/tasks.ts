@@ -66,8 +66,11 @@ export const taskEventsQuery = (id: string) =>
   queryOptions({
     queryKey: ["task", id, "events"],
     queryFn: async ({ signal }) =>
-      (await answered(api.GET("/api/tasks/{task_id}/events", { params: { ...path(id), query: { progress: false } }, signal })))
-        .items,
+      (
+        await answered(
+          api.GET("/api/tasks/{task_id}/events", { params: { ...path(id), query: { progress: false } }, signal }),
+        )
+      ).items,
     meta: { hears: (event) => ofTask(id)(event) && event.kind !== "progress", everyMs: 500 },
   });
 
