@@ -105,10 +105,10 @@ def test_whoever_signs_out_is_out_at_once_and_the_browser_forgets(client, cookie
     assert client.get("/api/tasks", headers={"Cookie": cookie}).status_code == 401
 
 
-def test_a_session_ends_with_its_key(client, cookie, store):
+def test_a_session_ends_with_its_key(client, cookie, store, app):
     """Spec: X7"""
     store.revoke_key(1)
-    client.app.state.server.keyring.forget()
+    app.server.keyring.forget()
     assert client.get("/api/tasks", headers={"Cookie": cookie}).status_code == 401
 
 

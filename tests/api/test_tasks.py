@@ -1,11 +1,14 @@
 """Tasks over HTTP: submitted, looked up, listed, explained."""
 
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
 from headgate.app import Headgate
+from headgate.core.keys import Role
 from headgate.core.machine import Raised, Returned
 from headgate.core.states import State, word
 from headgate.settings import Settings
@@ -305,3 +308,55 @@ def test_a_running_task_shows_who_holds_it_and_until_when(client, store):
     task = client.get(f"/api/tasks/{execution.id}").json()
     assert (task["status"], task["exec_id"], task["attempt"]) == ("running", execution.exec_id, 1)
     assert datetime.fromisoformat(task["executing_deadline"]) == execution.executing_deadline
+
+
+def test_whoever_waits_for_a_log_line_gets_it_when_it_is_written(client, store):
+    """Spec: X7, A12"""
+    execution = running(store)
+    answers: list[Any] = []
+    waiting = threading.Thread(
+        target=lambda: answers.append(client.get(f"/api/tasks/{execution.id}/log", params={"wait": 60}).json())
+    )
+    waiting.start()
+    store.add_log(execution.id, execution.exec_id, [("info", "at last")])
+    waiting.join(60)
+    assert [line["message"] for line in answers[0]["items"]] == ["at last"]
+
+
+def test_nobody_waits_for_the_log_of_a_task_that_has_ended(client, store):
+    """Spec: X7, A12"""
+    execution = running(store)
+    settle(store, execution, Returned())
+    assert client.get(f"/api/tasks/{execution.id}/log", params={"wait": 300}).json() == {"items": []}
+
+
+def test_tasks_can_be_listed_by_tenant(client, store, app):
+    """Spec: B11, X7"""
+    mine, theirs = submit(store, tenant_id=1), submit(store, tenant_id=2)
+    assert ids_of(client.get("/api/tasks", params={"tenant_id": 1})) == [mine.id]
+    key = store.add_key("k", Role.OPERATOR, tenant_id=1)[1]
+    app.server.keyring.forget()
+    client.headers["Authorization"] = f"Bearer {key}"
+    assert client.get("/api/tasks", params={"tenant_id": 2}).status_code == 403
+    assert ids_of(client.get("/api/tasks", params={"tenant_id": 1})) == [mine.id]
+    wanted = {"action": "cancel", "filter": {"tenant_id": 2}}
+    assert client.post("/api/tasks/actions", json=wanted).status_code == 403
+    assert store.get(theirs.id).status == "queued"
+
+
+def test_the_reason_of_an_action_on_many_stands_in_each_history(client, store):
+    """Spec: A12, X7"""
+    ids = [submit(store).id for _ in range(2)]
+    client.post("/api/tasks/actions", json={"action": "cancel", "ids": ids, "reason": "not needed"})
+    assert [store.get(task_id).remark for task_id in ids] == ["not needed"] * 2
+
+
+def test_a_history_can_be_had_without_each_step_of_the_progress(client, store):
+    """Spec: X7, A12"""
+    execution = running(store)
+    store.progress(execution.id, execution.exec_id, '{"done": 1}')
+    settle(store, execution, Returned())
+    path = f"/api/tasks/{execution.id}/events"
+    kinds = [event["kind"] for event in client.get(path, params={"progress": False}).json()["items"]]
+    assert kinds == ["submitted", "started", "completed"]
+    assert "progress" in [event["kind"] for event in client.get(path).json()["items"]]

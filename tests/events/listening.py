@@ -45,14 +45,14 @@ class Listener:
         self.response.close()
         self._client.close()
 
-    def next(self, count: int = 1) -> list[Any]:
+    def next(self, count: int = 1, event: str = "message") -> list[Any]:
         """The data of the next messages; comes back sooner only if the server ends the stream."""
         found: list[Any] = []
         while len(found) < count:
             message = self._heard.get(timeout=PATIENCE)
             assert message is not None, f"the stream ended after {found}"
             if message.data is not None:
-                assert message.event == "message", message
+                assert message.event == event, message
                 found.append(message.data)
                 self.last_id = message.id or self.last_id
             elif message.id is not None:

@@ -18,7 +18,6 @@ export function Gauge({ label, value, most, note }: Props) {
   const tone: Tone = note ? "held" : part === 1 ? "warn" : "good";
   return (
     <div className={classes.gauge} data-tone={tone}>
-      {/* biome-ignore lint/a11y/useSemanticElements: a <meter> looks different in every browser */}
       <div
         className={classes.track}
         role="meter"

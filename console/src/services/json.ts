@@ -12,9 +12,6 @@ export class Exact {
   toString(): string {
     return this.digits;
   }
-  toJSON(): unknown {
-    return this.digits;
-  }
 }
 
 function held(value: number, source: string): boolean {

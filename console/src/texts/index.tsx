@@ -25,7 +25,7 @@ interface Spoken {
   speak: (language: Language) => void;
 }
 
-const Context = createContext<Spoken | null>(null);
+export const TextsContext = createContext<Spoken | null>(null);
 
 export function TextsProvider({ children }: { children: ReactNode }) {
   const [language, setLanguage] = useState(chosen);
@@ -38,7 +38,7 @@ export function TextsProvider({ children }: { children: ReactNode }) {
     };
     return { language, t, speak };
   }, [language, t]);
-  return <Context value={spoken}>{children}</Context>;
+  return <TextsContext value={spoken}>{children}</TextsContext>;
 }
 
 function chosen(): Language {
@@ -47,7 +47,7 @@ function chosen(): Language {
 }
 
 export function useSpoken(): Spoken {
-  const spoken = useContext(Context);
+  const spoken = useContext(TextsContext);
   if (!spoken) throw new Error("no TextsProvider");
   return spoken;
 }

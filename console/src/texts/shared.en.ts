@@ -97,3 +97,57 @@ export const states = {
   cancelling: "ending",
   pausing: "pausing",
 };
+
+type Verb = "cancel" | "pause" | "resume" | "retry" | "resolve" | "discard" | "prioritize";
+const many = (count: number, one: string) => (count === 1 ? `1 ${one}` : `${count} ${one}s`);
+
+export const acts = {
+  verbs: {
+    cancel: "Cancel",
+    pause: "Pause",
+    resume: "Resume",
+    retry: "Retry",
+    resolve: "Resolve",
+    discard: "Discard",
+    prioritize: "Prioritize",
+  } as Record<Verb, string>,
+  about: {
+    cancel: "What waits ends at once. What runs is asked to end, and keeps its room until it has.",
+    pause: "What waits is held at once. What runs stops at its next checkpoint and goes on from there when resumed.",
+    resume: "It waits for its gates again.",
+    retry:
+      "A dead task, or one that waits for its next try, runs again at once. One that has ended is submitted again, as a linked copy.",
+    resolve: "You dealt with it yourself: it ends as resolved, with your remark.",
+    discard: "It is given up: it ends as failed.",
+    prioritize: "A smaller number runs first.",
+  } as Record<Verb, string>,
+  doIt: {
+    cancel: (count: number) => `Cancel ${many(count, "task")}`,
+    pause: (count: number) => `Pause ${many(count, "task")}`,
+    resume: (count: number) => `Resume ${many(count, "task")}`,
+    retry: (count: number) => `Retry ${many(count, "task")}`,
+    resolve: (count: number) => `Resolve ${many(count, "task")}`,
+    discard: (count: number) => `Discard ${many(count, "task")}`,
+    prioritize: (count: number) => `Prioritize ${many(count, "task")}`,
+  } as Record<Verb, (count: number) => string>,
+  done: {
+    cancel: (count: number) => `${many(count, "task")} cancelled, or asked to end`,
+    pause: (count: number) => `${many(count, "task")} paused, or asked to`,
+    resume: (count: number) => `${many(count, "task")} resumed`,
+    retry: (count: number) => `${many(count, "task")} sent on their way again`,
+    resolve: (count: number) => `${many(count, "task")} resolved`,
+    discard: (count: number) => `${many(count, "task")} discarded`,
+    prioritize: (count: number) => `${many(count, "task")} prioritized`,
+  } as Record<Verb, (count: number) => string>,
+  more: "More",
+  looking: "Looking what this would do …",
+  would: (would: number, all: number) =>
+    would === all ? `It would do so to ${many(all, "task")}.` : `It would do so to ${would} of ${many(all, "task")}.`,
+  refused: (count: number) => `${count} refused`,
+  reason: "Reason",
+  reasonAbout: "Stands in the task's history.",
+  remark: "Remark",
+  remarkAbout: "What was done, for whoever looks at this task later.",
+  priority: "Priority",
+  priorityAbout: "Empty: to the head of its lane.",
+};

@@ -97,3 +97,53 @@ export const states: Texts["states"] = {
   cancelling: "正在结束",
   pausing: "正在暂停",
 };
+
+export const acts: Texts["acts"] = {
+  verbs: {
+    cancel: "取消",
+    pause: "暂停",
+    resume: "恢复",
+    retry: "重试",
+    resolve: "标记已处理",
+    discard: "丢弃",
+    prioritize: "调整优先级",
+  },
+  about: {
+    cancel: "等待中的任务立即结束。运行中的任务会被要求结束，结束前仍占用容量。",
+    pause: "等待中的任务立即暂停。运行中的任务在下一个检查点停下，恢复后从该处继续。",
+    resume: "任务重新等待各道闸门。",
+    retry: "待人工处理或等待重试的任务立即再次运行。已结束的任务会以关联副本重新提交。",
+    resolve: "你已自行处理：任务以“人工已处理”结束，并保留备注。",
+    discard: "放弃该任务：以失败结束。",
+    prioritize: "数字越小越先运行。",
+  },
+  doIt: {
+    cancel: (count: number) => `取消 ${count} 个任务`,
+    pause: (count: number) => `暂停 ${count} 个任务`,
+    resume: (count: number) => `恢复 ${count} 个任务`,
+    retry: (count: number) => `重试 ${count} 个任务`,
+    resolve: (count: number) => `标记 ${count} 个任务已处理`,
+    discard: (count: number) => `丢弃 ${count} 个任务`,
+    prioritize: (count: number) => `调整 ${count} 个任务`,
+  },
+  done: {
+    cancel: (count: number) => `${count} 个任务已取消或正在结束`,
+    pause: (count: number) => `${count} 个任务已暂停或正在暂停`,
+    resume: (count: number) => `${count} 个任务已恢复`,
+    retry: (count: number) => `${count} 个任务已重新开始`,
+    resolve: (count: number) => `${count} 个任务已标记处理`,
+    discard: (count: number) => `${count} 个任务已丢弃`,
+    prioritize: (count: number) => `${count} 个任务已调整优先级`,
+  },
+  more: "更多",
+  looking: "正在预演…",
+  would: (would: number, all: number) =>
+    would === all ? `将作用于 ${all} 个任务。` : `将作用于 ${all} 个任务中的 ${would} 个。`,
+  refused: (count: number) => `${count} 个被拒绝`,
+  reason: "原因",
+  reasonAbout: "会记入任务的历史。",
+  remark: "备注",
+  remarkAbout: "写明做了什么，供以后查看此任务的人参考。",
+  priority: "优先级",
+  priorityAbout: "留空：置顶到通道最前。",
+};

@@ -34,7 +34,7 @@ from headgate.api.shapes import (
     shown,
 )
 from headgate.api.submits import Key, Made
-from headgate.api.waiting import Wait, awaited
+from headgate.api.waiting import LONGEST_WAIT, Wait, awaited, heard
 from headgate.core.errors import Invalid
 from headgate.core.states import FINAL, State, meaning
 from headgate.core.task import Task
@@ -221,14 +221,33 @@ async def why(task_id: TaskId, server: Server, who: Principal) -> WhyOut:
 
 
 @get("/{task_id:int}/events", summary="What happened to a task", responses=documented(404), opt={"role": Role.READ})
-async def events(task_id: TaskId, server: Server, who: Principal, after: After = 0, limit: Limit = 200) -> Events:
-    found = await _of_task(server, who, task_id, partial(server.store.events, task_id, after=after, limit=limit))
+async def events(
+    task_id: TaskId,
+    server: Server,
+    who: Principal,
+    after: After = 0,
+    limit: Limit = 200,
+    progress: Annotated[bool, QueryParameter(description="Also each time it said how far it was.")] = True,
+) -> Events:
+    look = partial(server.store.events, task_id, after=after, limit=limit, progress=progress)
+    found = await _of_task(server, who, task_id, look)
     return Events([event_shown(event) for event in found])
 
 
 @get("/{task_id:int}/log", summary="A task's own log lines", responses=documented(404), opt={"role": Role.READ})
-async def log_lines(task_id: TaskId, server: Server, who: Principal, after: After = 0, limit: Limit = 200) -> Log:
-    found = await _of_task(server, who, task_id, partial(server.store.log, task_id, after=after, limit=limit))
+async def log_lines(
+    task_id: TaskId,
+    server: Server,
+    who: Principal,
+    after: After = 0,
+    limit: Limit = 200,
+    wait: Annotated[
+        float,
+        QueryParameter(description="Seconds to wait for a line, while the task may write one.", ge=0, le=LONGEST_WAIT),
+    ] = 0.0,
+) -> Log:
+    await server.aside(server.store.get, task_id, who.tenant_id)
+    found = await heard(server, task_id, after, limit, wait)
     return Log([LogOut(line.id, line.at, line.attempt, line.level, line.message) for line in found])
 
 

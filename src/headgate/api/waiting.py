@@ -1,15 +1,17 @@
-"""An answer that waits for a task to end."""
+"""An answer that waits: for a task to end, or for what it says."""
 
 import asyncio
 from collections.abc import Collection
+from functools import partial
 from typing import Annotated
 
 from litestar.params import QueryParameter
 
 from headgate.api.server import Server
-from headgate.core.states import State
+from headgate.core.states import FINAL, State
 from headgate.core.task import Task
 from headgate.outside import monotonic
+from headgate.store.reports import LogLine
 
 LONGEST_WAIT = 300.0
 FIRST_LOOK, LONGEST_LOOK = 0.01, 0.25
@@ -25,3 +27,16 @@ async def awaited(server: Server, task: Task, seconds: float, ends: Collection[S
         pause = min(pause * 1.5, LONGEST_LOOK)
         task = await server.aside(server.store.get, task.id)
     return task
+
+
+async def heard(server: Server, task_id: int, after: int, limit: int, seconds: float) -> list[LogLine]:
+    """A task's log lines behind `after`, as soon as there is one; none if the time is up or it says nothing more."""
+    end, pause = monotonic() + seconds, FIRST_LOOK
+    while True:
+        going = seconds > 0 and (await server.aside(server.store.get, task_id)).status not in FINAL
+        lines = await server.aside(partial(server.store.log, task_id, after=after, limit=limit))
+        left = end - monotonic()
+        if lines or not going or left <= 0 or server.stopping.is_set():
+            return lines
+        await asyncio.sleep(min(pause, left))
+        pause = min(pause * 1.5, LONGEST_LOOK)

@@ -18,7 +18,7 @@ export const overview = {
     submitted: "submitted",
     failed: "failed",
     retried: "tried again",
-    waitMedian: "wait p50",
+    waitMedian: "p50",
     waitHigh: "wait p95",
     runHigh: "run p95",
     queued: "queued",

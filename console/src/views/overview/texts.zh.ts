@@ -20,7 +20,7 @@ export const overview: Texts["overview"] = {
     submitted: "提交",
     failed: "失败",
     retried: "重试",
-    waitMedian: "等待 p50",
+    waitMedian: "p50",
     waitHigh: "等待 p95",
     runHigh: "运行 p95",
     queued: "排队",
