@@ -6,6 +6,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from headgate.core.callbacks import Delivery
 from headgate.core.errors import HeadgateError, Unavailable
 from headgate.core.limits import Rate
 from headgate.core.states import State
@@ -98,6 +99,8 @@ class People:
             return lambda: None
         task_id = self._known[int(pick * len(self._known))]
         match what:
+            case "redeliver":
+                return partial(store.deliveries.redeliver, task_id)
             case "prioritize":
                 return partial(store.prioritize, task_id, 1)
             case "resolve":
@@ -114,5 +117,8 @@ class People:
                     store.discard(task.id)
                 case State.DEAD:
                     store.resolve(task.id, "by hand")
-                case State.NOTIFYING:
-                    store.delivered(task.id)
+                case State.NOTIFYING if store.deliveries.of_task(task.id)[0].status is Delivery.UNDELIVERABLE:
+                    if chance < 0.5:
+                        store.resolve(task.id, "told by telephone")
+                    else:
+                        store.deliveries.redeliver(task.id)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from headgate.simulation.bodies import KEYED, LANES, RATES, RESOURCES
+from headgate.simulation.receiver import ILLS
 
 WORKERS = ("worker 1", "worker 2", "worker 3")
 DUTIES = "duties"
@@ -34,6 +35,9 @@ WITHIN: tuple[tuple[str, str], ...] = tuple(
         "progress": WORKERS,
         "register": WORKERS,
         "beat": WORKERS,
+        "lease": (WORKERS[0], DUTIES),
+        "record": (WORKERS[0], DUTIES),
+        "redeliver": CLIENTS,
     }.items()
     for process in processes
 )
@@ -70,6 +74,7 @@ def plan(seed: int) -> Plan:
         *(_edit(draw) for _ in range(draw.randint(1, 6))),
         *(_fault(draw) for _ in range(draw.randint(3, 12))),
         *(_late(draw, number) for number in range(draw.randint(0, 3))),
+        *(_illness(draw) for _ in range(draw.randint(0, 3))),
     ]
     return Plan(seed, sorted(moves, key=lambda move: move.at))
 
@@ -77,7 +82,7 @@ def plan(seed: int) -> Plan:
 def _submit(draw: Draw, number: int) -> Move:
     kind = draw.choice(
         ["plain", "plain", "narrow", "narrow", "single", "tooled", "pressed", "limited", KEYED, KEYED, KEYED, "manual",
-         "parent", "brief"]
+         "parent", "brief", "told", "told", "told-manual"]
     )  # fmt: skip
     about: dict[str, Any] = {"client": draw.choice(CLIENTS), "key": f"wish {number}", "type": kind}
     about["seconds"] = draw.choice([0.0, 0.05, 0.3, 0.3, 1.0, 1.5, 4.0])
@@ -100,10 +105,15 @@ def _late(draw: Draw, number: int) -> Move:
     return Move(draw.uniform(0.1, CHAOS_SECONDS - 4), "submit_late", about)
 
 
+def _illness(draw: Draw) -> Move:
+    about = {"how": draw.choice(ILLS[1:]), "seconds": draw.choice([0.5, 3.0, 10.0])}
+    return Move(draw.uniform(0.1, CHAOS_SECONDS), "fall_ill", about)
+
+
 def _ends(draw: Draw, kind: str) -> list[str]:
     if kind == "parent":
         return ["children"]
-    if kind == "manual":
+    if kind in ("manual", "told-manual"):
         return draw.choice([["fail"], ["ok"], ["fail", "fail", "fail", "ok"]])
     if draw.random() < 0.02:
         return ["crash"]
@@ -114,7 +124,9 @@ def _ends(draw: Draw, kind: str) -> list[str]:
 
 
 def _act(draw: Draw) -> Move:
-    what = draw.choice(["cancel", "cancel", "cancel", "pause", "pause", "resume", "prioritize", "retry", "resolve"])
+    what = draw.choice(
+        ["cancel", "cancel", "cancel", "pause", "pause", "resume", "prioritize", "retry", "resolve", "redeliver"]
+    )
     recent = max(draw.random(), draw.random())  # people steer what they asked for last
     return Move(draw.uniform(0.1, CHAOS_SECONDS), what, {"client": draw.choice(CLIENTS), "pick": recent})
 
