@@ -117,8 +117,13 @@ class People:
                     store.discard(task.id)
                 case State.DEAD:
                     store.resolve(task.id, "by hand")
-                case State.NOTIFYING if store.deliveries.of_task(task.id)[0].status is Delivery.UNDELIVERABLE:
-                    if chance < 0.5:
-                        store.resolve(task.id, "told by telephone")
-                    else:
-                        store.deliveries.redeliver(task.id)
+                case State.NOTIFYING if not _is_stuck(store, task):
+                    return
+                case State.NOTIFYING if chance < 0.5:
+                    store.resolve(task.id, "told by telephone")
+                case State.NOTIFYING:
+                    store.deliveries.redeliver(task.id)
+
+
+def _is_stuck(store: Store, task: Task) -> bool:
+    return any(sent.status is Delivery.UNDELIVERABLE for sent in store.deliveries.of_task(task.id))
