@@ -9,7 +9,7 @@ from headgate.simulation.checker import check
 from headgate.simulation.evidence import Evidence, Owed, Receipt
 from tests.simulation.runs import Run
 
-BOTH = {"plain": frozenset({"success", "error"})}
+BOTH = {"plain": ("success", "error")}
 ACTOR = "system:callbacks"
 
 

@@ -31,7 +31,7 @@ def judge_callbacks(case: Case) -> Iterator[Violation]:
     yield from _judge_ends(case, owed, received)
 
 
-def asks_for(row: Row, callbacks: frozenset[str]) -> Kind | None:
+def asks_for(row: Row, callbacks: tuple[str, ...]) -> Kind | None:
     """Which callback a transition asks for, of a type that has these."""
     if row.after == State.NOTIFYING and row.before != State.NOTIFYING:
         return Kind.SUCCESS
@@ -46,7 +46,7 @@ def _judge_debts(case: Case, owed: dict[tuple[int, int], Owed]) -> Iterator[Viol
         known = case.tasks.get(task_id)
         if known is None:
             continue
-        callbacks = case.evidence.callbacks.get(known.type, frozenset())
+        callbacks = case.evidence.callbacks.get(known.type, ())
         for row in path:
             kind = asks_for(row, callbacks)
             if kind is None:

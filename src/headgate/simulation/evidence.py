@@ -104,7 +104,7 @@ class Evidence:
     rates: Mapping[str, Rate] = field(default_factory=dict)  # "lane:NAME", "type:CODE", "key:NAME": as it began
     owed: Sequence[Owed] | None = None  # callbacks; None: nobody looked
     received: Sequence[Receipt] = ()
-    callbacks: Mapping[str, frozenset[str]] = field(default_factory=dict)  # by type: the kinds it has
+    callbacks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by type: the kinds it has
     counted: Mapping[str, int] | None = None  # the store's own count of tasks, by state
     keep: float | None = None  # seconds that finished tasks may be kept for, at most
     ended_at: float = 0.0  # by the store's clock

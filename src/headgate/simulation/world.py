@@ -261,7 +261,7 @@ class _World:
             heard=self._heard,
             owed=list(_every_debt(store)),
             received=self._receiver.receipts,
-            callbacks={code: frozenset(task.handler.type.callback) for code, task in self._tasks.items()},
+            callbacks={code: tuple(task.handler.type.callback) for code, task in self._tasks.items()},
             uses={code: task.handler.type.uses for code, task in self._tasks.items()},
             ended_at=self._wall().timestamp(),
             skew=SKEW,
