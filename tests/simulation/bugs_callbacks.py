@@ -91,7 +91,8 @@ def each_attempt_has_an_id_of_its_own(patch: Patch) -> None:
 @bug("I1", "I6", more=[*TOLD, *faults("crash_after", [WORKERS[0], DUTIES], 1.2, within="lease")])
 def a_lease_is_for_good(patch: Patch) -> None:
     """Whoever took it will send it."""
-    patch.setattr(duty, "LEASE_SECONDS", 1e6)
+    lease = deliveries.Deliveries.lease
+    patch.setattr(deliveries.Deliveries, "lease", lambda self, wanted, seconds: lease(self, wanted, 1e6))
 
 
 @bug("I1", "I6", more=[*TOLD, *ILL])

@@ -55,6 +55,7 @@ class Callbacks(Service):
         aside: Aside,
         *,
         sender: Sender | None = None,
+        lease_seconds: float = LEASE_SECONDS,
         monotonic: Callable[[], float] = monotonic,
     ) -> None:
         super().__init__(settings.poll_seconds)
@@ -62,6 +63,7 @@ class Callbacks(Service):
         self._aside = aside
         self._sender = sender or Outward(settings.callback_allow)
         self._seals = Seals(settings.secrets)
+        self._lease_seconds = lease_seconds
         self._monotonic = monotonic
         self._hosts = Hosts(settings.callback_concurrency, MOST_AT_ONCE)
         self._sending: dict[asyncio.Task[None], Leased] = {}
@@ -115,7 +117,7 @@ class Callbacks(Service):
         choice = self._choose(await self._aside(self._store.deliveries.lines))
         if not choice.wanted:
             return 0
-        leased: list[Leased] = await self._aside(self._store.deliveries.lease, choice.wanted, LEASE_SECONDS)
+        leased: list[Leased] = await self._aside(self._store.deliveries.lease, choice.wanted, self._lease_seconds)
         for each in leased:
             place = choice.places[each.type, each.kind]
             if isinstance(place, str):
