@@ -35,6 +35,7 @@ crash: setup
 bench: setup
 	$(BIN)/python -m bench $(BENCH)
 	$(BIN)/python -m bench.http $(BENCH)
+	$(BIN)/python -m bench.callbacks $(BENCH)
 
 # The peers live in an environment of their own; `make bench-peers BENCH=--quick` tells whether they run at all.
 bench-peers: setup .venv-peers/.ready

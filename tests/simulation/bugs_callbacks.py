@@ -88,11 +88,11 @@ def each_attempt_has_an_id_of_its_own(patch: Patch) -> None:
     patch.setattr(deliveries, "_leased", fresh)
 
 
-@bug("I1", "I6", more=[*TOLD, *faults("crash_after", [WORKERS[0], DUTIES], 1.2, within="lease")])
+@bug("I1", "I6", more=[*TOLD, *faults("crash_after", [WORKERS[0], DUTIES], 1.2, within="record_and_lease")])
 def a_lease_is_for_good(patch: Patch) -> None:
     """Whoever took it will send it."""
-    lease = deliveries.Deliveries.lease
-    patch.setattr(deliveries.Deliveries, "lease", lambda self, wanted, seconds: lease(self, wanted, 1e6))
+    lease = deliveries._lease
+    patch.setattr(deliveries, "_lease", lambda db, wanted, seconds: lease(db, wanted, 1e6))
 
 
 @bug("I1", "I6", more=[*TOLD, *ILL])

@@ -35,8 +35,7 @@ WITHIN: tuple[tuple[str, str], ...] = tuple(
         "progress": WORKERS,
         "register": WORKERS,
         "beat": WORKERS,
-        "lease": (WORKERS[0], DUTIES),
-        "record": (WORKERS[0], DUTIES),
+        "record_and_lease": (WORKERS[0], DUTIES),
         "redeliver": CLIENTS,
     }.items()
     for process in processes
