@@ -119,7 +119,8 @@ def test_a_reference_receiver_refuses_whatever_was_changed(language):
         right = signed()
         wrong = {
             "nothing": {}, "another secret": signed(other), "too old": signed(at=now - 400),
-            "too new": signed(at=now + 400), "another body": signed(body=body + b" "), "another id": right | {"webhook-id": "msg_2"},
+            "too new": signed(at=now + 400), "another body": signed(body=body + b" "),
+            "another id": right | {"webhook-id": "msg_2"},
             "another time": right | {"webhook-timestamp": str(now - 1)},
             "no standard signature": {k: v for k, v in right.items() if k != "webhook-signature"},
             "no AK/SK signature": {k: v for k, v in right.items() if k != "authorization"},
