@@ -69,8 +69,10 @@ def bug(*breaks: str, database: str = "sqlite", more: Iterable[Move] = ()) -> Ca
     return keep
 
 
-def submits(at: float, count: int, kind: str, *, seconds: float = 0.05, stubborn: bool = False) -> list[Move]:
-    about = {"type": kind, "seconds": seconds, "ends": ["ok"], "children": 0, "stubborn": stubborn}
+def submits(
+    at: float, count: int, kind: str, *, seconds: float = 0.05, stubborn: bool = False, ends: Sequence[str] = ("ok",)
+) -> list[Move]:
+    about = {"type": kind, "seconds": seconds, "ends": list(ends), "children": 0, "stubborn": stubborn}
     return [
         Move(at, "submit", {**about, "client": CLIENTS[number % 2], "key": f"one more wish {number}"})
         for number in range(count)

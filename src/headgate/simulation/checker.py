@@ -8,6 +8,7 @@ missed.
 from collections import Counter
 from collections.abc import Iterator
 
+from headgate.simulation.checker_callbacks import judge_callbacks
 from headgate.simulation.checker_case import Case, Violation
 from headgate.simulation.checker_ledger import judge_ledger
 from headgate.simulation.checker_limits import judge_limits
@@ -30,6 +31,7 @@ def check(evidence: Evidence) -> list[Violation]:
         *against_limits,
         *judge_ledger(case, allowed),
         *_judge_feed(case),
+        *judge_callbacks(case),
         *judge_retention(case),
         *judge_orphans(case),
     ]

@@ -56,6 +56,31 @@ class Entry(NamedTuple):
     accepted: bool = True
 
 
+class Owed(NamedTuple):
+    """One callback as it stands at the end; `seq` is that of the transition that asked for it."""
+
+    id: int
+    webhook_id: str
+    task_id: int
+    kind: str
+    seq: int
+    status: str
+    attempts: int
+
+
+class Receipt(NamedTuple):
+    """One callback as it was received, and the status it was answered with; None: with nothing."""
+
+    row: int  # the last audit row that there was by then: no clock tells as surely what came first
+    webhook_id: str
+    body: str
+    status: int | None
+
+    @property
+    def arrived(self) -> bool:
+        return self.status is not None and 200 <= self.status < 300
+
+
 class Wish(NamedTuple):
     """One call of a client, with its idempotency key if it had one: made, refused, or unknown (no answer came)."""
 
@@ -78,6 +103,9 @@ class Evidence:
     uses: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # resources by type
     capacities: Mapping[str, int] = field(default_factory=dict)  # "lane NAME", "resource NAME": as the run began
     rates: Mapping[str, Rate] = field(default_factory=dict)  # "lane:NAME", "type:CODE", "key:NAME": as it began
+    owed: Sequence[Owed] | None = None  # callbacks; None: nobody looked
+    received: Sequence[Receipt] = ()
+    callbacks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by type: the kinds it has
     counted: Mapping[str, int] | None = None  # the store's own count of tasks, by state
     keep: float | None = None  # seconds that finished tasks may be kept for, at most
     ended_at: float = 0.0  # by the store's clock

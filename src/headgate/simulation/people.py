@@ -6,6 +6,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from headgate.core.callbacks import Delivery
 from headgate.core.compensation import Figures
 from headgate.core.errors import HeadgateError, Unavailable
 from headgate.core.limits import Rate
@@ -104,6 +105,8 @@ class People:
             return lambda: None
         task_id = self._known[int(pick * len(self._known))]
         match what:
+            case "redeliver":
+                return partial(store.deliveries.redeliver, task_id)
             case "prioritize":
                 return partial(store.prioritize, task_id, 1)
             case "resolve":
@@ -120,5 +123,13 @@ class People:
                     store.discard(task.id)
                 case State.DEAD:
                     store.resolve(task.id, "by hand")
+                case State.NOTIFYING if not _is_stuck(store, task):
+                    return
+                case State.NOTIFYING if chance < 0.5:
+                    store.resolve(task.id, "told by telephone")
                 case State.NOTIFYING:
-                    store.delivered(task.id)
+                    store.deliveries.redeliver(task.id)
+
+
+def _is_stuck(store: Store, task: Task) -> bool:
+    return any(sent.status is Delivery.UNDELIVERABLE for sent in store.deliveries.of_task(task.id))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from headgate.simulation.bodies import ERRAND, KEYED, LANES, PARENTS, RATES, RESOURCES
+from headgate.simulation.receiver import ILLS
 
 WORKERS = ("worker 1", "worker 2", "worker 3")
 DUTIES = "duties"
@@ -41,6 +42,8 @@ WITHIN: tuple[tuple[str, str], ...] = tuple(
         "begin": (WORKERS[0], DUTIES),
         "poll": (WORKERS[0], DUTIES),
         "trigger": CLIENTS,
+        "record_and_lease": (WORKERS[0], DUTIES),
+        "redeliver": CLIENTS,
     }.items()
     for process in processes
 )
@@ -79,6 +82,7 @@ def plan(seed: int) -> Plan:
         *(_late(draw, number) for number in range(draw.randint(0, 3))),
         *(_errand(draw, number) for number in range(draw.randint(0, 9))),
         *(_mishap(draw) for _ in range(draw.randint(0, 3))),
+        *(_illness(draw) for _ in range(draw.randint(0, 3))),
     ]
     return Plan(seed, sorted(moves, key=lambda move: move.at))
 
@@ -86,7 +90,7 @@ def plan(seed: int) -> Plan:
 def _submit(draw: Draw, number: int) -> Move:
     kind = draw.choice(
         ["plain", "plain", "narrow", "narrow", "single", "tooled", "pressed", "limited", KEYED, KEYED, KEYED, "manual",
-         "parent", "parent", "strict", "overseer", "brief"]
+         "parent", "parent", "strict", "overseer", "brief", "told", "told", "told-manual"]
     )  # fmt: skip
     about: dict[str, Any] = {"client": draw.choice(CLIENTS), "key": f"wish {number}", "type": kind}
     about["seconds"] = draw.choice([0.0, 0.05, 0.3, 0.3, 1.0, 1.5, 4.0])
@@ -140,10 +144,15 @@ def _late(draw: Draw, number: int) -> Move:
     return Move(draw.uniform(0.1, CHAOS_SECONDS - 4), "submit_late", about)
 
 
+def _illness(draw: Draw) -> Move:
+    about = {"how": draw.choice(ILLS[1:]), "seconds": draw.choice([0.5, 3.0, 10.0])}
+    return Move(draw.uniform(0.1, CHAOS_SECONDS), "fall_ill", about)
+
+
 def _ends(draw: Draw, kind: str) -> list[str]:
     if kind in PARENTS:
         return draw.choice([["children"], ["children"], ["give up"], ["give up", "children"], ["crash", "children"]])
-    if kind == "manual":
+    if kind in ("manual", "told-manual"):
         return draw.choice([["fail"], ["ok"], ["fail", "fail", "fail", "ok"]])
     if draw.random() < 0.02:
         return ["crash"]
@@ -154,7 +163,9 @@ def _ends(draw: Draw, kind: str) -> list[str]:
 
 
 def _act(draw: Draw) -> Move:
-    what = draw.choice(["cancel", "cancel", "cancel", "pause", "pause", "resume", "prioritize", "retry", "resolve"])
+    what = draw.choice(
+        ["cancel", "cancel", "cancel", "pause", "pause", "resume", "prioritize", "retry", "resolve", "redeliver"]
+    )
     recent = max(draw.random(), draw.random())  # people steer what they asked for last
     return Move(draw.uniform(0.1, CHAOS_SECONDS), what, {"client": draw.choice(CLIENTS), "pick": recent})
 

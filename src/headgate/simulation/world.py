@@ -13,7 +13,7 @@ from typing import Any
 from headgate.core.errors import HeadgateError
 from headgate.core.states import FINAL, State
 from headgate.core.task import Task
-from headgate.duties import Archive, Compensate, Sampler, light_duties
+from headgate.duties import Archive, Callbacks, Compensate, Sampler, light_duties
 from headgate.outside import Outside, replaced
 from headgate.registry import Registry
 from headgate.service import Service
@@ -21,14 +21,16 @@ from headgate.settings import Settings
 from headgate.simulation.agent import LoopAgent
 from headgate.simulation.bodies import LANES, RATES, RESOURCES, program
 from headgate.simulation.database import Database, Fault, Transaction, WallClock
-from headgate.simulation.evidence import Evidence, Known, Row
+from headgate.simulation.evidence import Evidence, Known, Owed, Row
 from headgate.simulation.ledger import Ledger
 from headgate.simulation.loop import VirtualLoop
 from headgate.simulation.people import People
 from headgate.simulation.plan import AGENTS, CHAOS_SECONDS, CLIENTS, DUTIES, WORKERS, Move, Plan
 from headgate.simulation.process import Killed, Process, here
+from headgate.simulation.receiver import Receiver
 from headgate.simulation.worker import LoopBeat, LoopWorker
 from headgate.store.base import Store
+from headgate.store.delivery_reports import Wanted
 from headgate.store.feed import Cursor
 from headgate.store.lists import Filter
 from headgate.store.scratch import Open
@@ -92,6 +94,7 @@ class _World:
         self._chance = chance
         self._ledger = Ledger(loop.time)
         self._database = Database(real, loop.time, loop.call_later)
+        self._receiver = Receiver(loop.time, chance, lambda: self._quiet_store().last_event().high)
         self._tasks = program(SETTINGS)
         self._processes: dict[str, Process] = {}
         self._heard: list[int] = []
@@ -142,8 +145,11 @@ class _World:
             self._loop.create_task(self._read(process))
 
     def _serve(self, process: Process) -> None:
-        duties: list[Service] = light_duties(process.store, SETTINGS, process.aside)
-        duties.append(Compensate(process.store, SETTINGS, process.aside))
+        duties: list[Service] = [
+            *light_duties(process.store, SETTINGS, process.aside),
+            Compensate(process.store, SETTINGS, process.aside),
+            Callbacks(process.store, SETTINGS, process.aside, sender=self._receiver),
+        ]
         if process.name == DUTIES:
             duties.append(Archive(process.store, SETTINGS, process.aside, keep_seconds=KEEP_SECONDS))
             duties.append(Sampler(process.store, process.aside))
@@ -182,6 +188,9 @@ class _World:
                 self._database.away_until = self._loop.time() + about["seconds"]
             case "lose_news":
                 self._database.deaf_until = self._loop.time() + about["seconds"]
+            case "fall_ill":
+                self._database.faults[f"receiver {about['how']}"] += 1
+                self._receiver.fall_ill(about["how"], about["seconds"])
             case "step_clock":
                 self._database.faults["clock set"] += 1
                 self._wall.step(about["seconds"])
@@ -214,6 +223,7 @@ class _World:
         self._database.disarm()
         self._database.away_until = self._database.deaf_until = 0.0
         self._wall.step_to_latest()
+        self._receiver.heal()
         store = self._quiet_store()
         for lane in (None, "default", *LANES):
             store.resume_lane(lane)
@@ -226,7 +236,7 @@ class _World:
         while self._loop.time() < end:
             await asyncio.sleep(LOOK_SECONDS)
             waiting = list(_every(store, Filter(status=tuple(OPEN))))
-            if not waiting:
+            if not waiting and not store.deliveries.deliverables().pending:
                 break
             for task in waiting:
                 self._people.deal_with(store, task, self._chance.random())
@@ -258,6 +268,9 @@ class _World:
             wishes=self._people.wishes,
             keys=_by_name(tasks),
             heard=self._heard,
+            owed=list(_every_debt(store)),
+            received=self._receiver.receipts,
+            callbacks={code: tuple(task.handler.type.callback) for code, task in self._tasks.items()},
             uses={code: task.handler.type.uses for code, task in self._tasks.items()},
             ended_at=self._wall().timestamp(),
             skew=SKEW,
@@ -287,6 +300,17 @@ def _every(store: Store, wanted: Filter) -> Iterator[Task]:
     while True:
         page = store.find(wanted, cursor=cursor, limit=PAGE)
         yield from page.items
+        if page.next_cursor is None:
+            return
+        cursor = page.next_cursor
+
+
+def _every_debt(store: Store) -> Iterator[Owed]:
+    cursor = None
+    while True:
+        page = store.deliveries.find(Wanted(), cursor=cursor, limit=PAGE)
+        for each in page.items:
+            yield Owed(each.id, each.webhook_id, each.task_id, each.kind, each.seq, each.status, each.attempts)
         if page.next_cursor is None:
             return
         cursor = page.next_cursor
