@@ -34,9 +34,19 @@ WITHIN: tuple[tuple[str, str], ...] = tuple(
         "progress": WORKERS,
         "register": WORKERS,
         "beat": WORKERS,
+        "fire": (WORKERS[0], DUTIES),
+        "end_runs": (WORKERS[0], DUTIES),
+        "take_calls": (WORKERS[0], DUTIES),
+        "end_call": (WORKERS[0], DUTIES),
+        "add": CLIENTS,
+        "put": CLIENTS,
+        "set_status": CLIENTS,
+        "trigger": CLIENTS,
     }.items()
     for process in processes
 )
+CALL = "call"  # a schedule that calls an endpoint
+OFTEN, RARE = ["*/2 * * * * *", "*/5 * * * * *"], ["*/20 * * * * *", "* * * * *"]
 WHICHEVER = 10  # and as often as for ten of these one waits for whatever is next
 
 Draw = random.Random
@@ -70,6 +80,8 @@ def plan(seed: int) -> Plan:
         *(_edit(draw) for _ in range(draw.randint(1, 6))),
         *(_fault(draw) for _ in range(draw.randint(3, 12))),
         *(_late(draw, number) for number in range(draw.randint(0, 3))),
+        *(_schedule(draw, number) for number in range(draw.randint(0, 2))),
+        *(_steer_schedule(draw) for _ in range(draw.randint(0, 5))),
     ]
     return Plan(seed, sorted(moves, key=lambda move: move.at))
 
@@ -98,6 +110,28 @@ def _submit(draw: Draw, number: int) -> Move:
 def _late(draw: Draw, number: int) -> Move:
     about = {"key": f"late wish {number}", "type": draw.choice(["plain", "narrow"]), "seconds": draw.uniform(0.1, 3)}
     return Move(draw.uniform(0.1, CHAOS_SECONDS - 4), "submit_late", about)
+
+
+def _schedule(draw: Draw, number: int) -> Move:
+    about: dict[str, Any] = {"client": draw.choice(CLIENTS), "key": f"schedule {number}"}
+    about["type"] = draw.choice(["plain", "plain", "narrow", "manual", CALL])
+    about["missed"] = draw.choice(["skip", "once", "all"])
+    about["cron"] = draw.choice(RARE if about["missed"] == "all" else [*RARE, *OFTEN])
+    about["overlap"] = draw.choice(["allow", "skip", "queue"])
+    # What makes no task is known by its log alone.
+    quiet = about["overlap"] != "skip" and about["type"] != CALL
+    about["log"] = draw.choice(["none", "trigger_log", "trans_log"]) if quiet else "trans_log"
+    about["seconds"] = draw.choice([0.05, 0.3] if about["overlap"] == "queue" else [0.05, 0.3, 3.0])
+    about["ends"] = draw.choice([["ok"], ["ok"], ["fail"], ["fail", "ok"]])
+    return Move(draw.uniform(0.0, CHAOS_SECONDS / 2), "add_schedule", about)
+
+
+def _steer_schedule(draw: Draw) -> Move:
+    what = draw.choice(["schedule_offline", "schedule_online", "schedule_online", "schedule_trigger", "schedule_edit"])
+    about: dict[str, Any] = {"client": draw.choice(CLIENTS), "pick": draw.random()}
+    if what == "schedule_edit":
+        about["cron"] = draw.choice([None, *RARE])
+    return Move(draw.uniform(0.5, CHAOS_SECONDS), what, about)
 
 
 def _ends(draw: Draw, kind: str) -> list[str]:

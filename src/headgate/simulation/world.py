@@ -11,16 +11,18 @@ from functools import partial
 from typing import Any
 
 from headgate.core.errors import HeadgateError
+from headgate.core.schedule import Log, Result, Status, TickLog, told
 from headgate.core.states import FINAL, State
 from headgate.core.task import Task
-from headgate.duties import Archive, light_duties
+from headgate.duties import Archive, Calls, Periodic, light_duties
 from headgate.outside import Outside, replaced
 from headgate.registry import Registry
 from headgate.service import Service
 from headgate.settings import Settings
 from headgate.simulation.bodies import LANES, RATES, RESOURCES, program
 from headgate.simulation.database import Database, Fault, Transaction, WallClock
-from headgate.simulation.evidence import Evidence, Known, Row
+from headgate.simulation.endpoints import Endpoints
+from headgate.simulation.evidence import Evidence, Known, Line, Row
 from headgate.simulation.ledger import Ledger
 from headgate.simulation.loop import VirtualLoop
 from headgate.simulation.people import People
@@ -36,6 +38,8 @@ BEGIN = datetime(2030, 1, 1, tzinfo=UTC)
 SETTINGS = Settings(lease_seconds=5.0, beat_seconds=1.5, reap_seconds=1.0, poll_seconds=2.0, shutdown_seconds=2.0)
 KEEP_SECONDS = 5.0
 RESTART_SECONDS = (0.2, 4.0)
+CATCH_UP_SECONDS = 20.0  # longer than anybody is frozen: by then every tick that came before has been dealt with
+CALL_LEASE_SECONDS, CALL_WATCH_SECONDS = 10.0, 2.0
 LONGEST_REST_SECONDS = 400.0
 LOOK_SECONDS = 2.0
 READ_SECONDS = 0.7
@@ -91,6 +95,8 @@ class _World:
         self._processes: dict[str, Process] = {}
         self._heard: list[int] = []
         self._cursor = Cursor()
+        self._endpoints = Endpoints(chance)
+        self._ticks_until: float | None = None
         self._over = False
         self._people = People(self._tasks, self._process)
 
@@ -102,6 +108,7 @@ class _World:
             self._loop.call_at(move.at, self._do, move)
         await asyncio.sleep(CHAOS_SECONDS + LAST_ORDERS_SECONDS)
         self._heal()
+        await self._stop_schedules()
         await self._rest()
         history = History(self._plan, self._evidence(), self._database.trace, self._database.faults)
         await self._end()
@@ -135,7 +142,12 @@ class _World:
             self._loop.create_task(self._read(process))
 
     def _serve(self, process: Process) -> None:
+        calls = Calls(
+            process.store, self._endpoints, process.aside, lease_seconds=CALL_LEASE_SECONDS,
+            watch_seconds=CALL_WATCH_SECONDS,
+        )  # fmt: skip
         duties: list[Service] = light_duties(process.store, SETTINGS, process.aside)
+        duties += [Periodic(process.store, process.aside, calls.wake), calls]
         if process.name == DUTIES:
             duties.append(Archive(process.store, SETTINGS, process.aside, keep_seconds=KEEP_SECONDS))
         for duty in duties:
@@ -211,13 +223,23 @@ class _World:
         for lane in LANES:
             store.set_capacity(lane, 2)
 
+    async def _stop_schedules(self) -> None:
+        """Nothing would ever come to rest: give them the time to make up for what they missed, and end them."""
+        room, healed = self._quiet_store().schedules, self._wall().timestamp()
+        if not room.find(limit=1):
+            return
+        await asyncio.sleep(CATCH_UP_SECONDS)
+        self._ticks_until = healed
+        for schedule in room.find(status=Status.ONLINE, limit=PAGE):
+            room.offline(schedule.id)
+
     async def _rest(self) -> None:
         """Wait until everything has ended; a person at the desk deals with what needs one."""
         store, end = self._quiet_store(), self._loop.time() + LONGEST_REST_SECONDS
         while self._loop.time() < end:
             await asyncio.sleep(LOOK_SECONDS)
             waiting = list(_every(store, Filter(status=tuple(OPEN))))
-            if not waiting:
+            if not waiting and all(line.result is not Result.EXECUTING for line, _ in _logs(store)):
                 break
             for task in waiting:
                 self._people.deal_with(store, task, self._chance.random())
@@ -249,10 +271,28 @@ class _World:
             wishes=self._people.wishes,
             keys=_by_name(tasks),
             heard=self._heard,
+            lines=self._lines(store),
+            arrivals=self._endpoints.arrivals,
+            ticks_until=self._ticks_until,
             uses={code: task.handler.type.uses for code, task in self._tasks.items()},
             ended_at=self._wall().timestamp(),
             skew=SKEW,
         )
+
+    def _lines(self, store: Store) -> list[Line]:
+        found = sorted(_logs(store), key=lambda pair: pair[0].id)
+        times = self._wall.virtual(line.create_date for line, _ in found)
+        return [
+            Line(
+                at,
+                line.periodic_task_id,
+                None if line.tick is None else told(line.tick),
+                line.result,
+                line.task_id,
+                trans,
+            )
+            for at, (line, trans) in zip(times, found, strict=True)
+        ]
 
     def _rows(self, store: Store) -> list[Row]:
         rows, cursor = [], Cursor()
@@ -282,12 +322,21 @@ def _every(store: Store, wanted: Filter) -> Iterator[Task]:
         cursor = page.next_cursor
 
 
+def _logs(store: Store) -> Iterator[tuple[TickLog, bool]]:
+    """Every line of every schedule's log, and whether it ends with what its tick began."""
+    for schedule in store.schedules.find(limit=PAGE):
+        cursor = None
+        while page := store.schedules.logs(schedule.id, cursor=cursor, limit=PAGE):
+            yield from ((line, schedule.said.log is Log.TRANS) for line in page)
+            cursor = page[-1].id
+
+
 def _known(task: Task) -> Known:
     finished = None if task.finished_at is None else task.finished_at.timestamp()
     return Known(
         task.id, task.tenant_id, task.type, task.status, task.lane, task.mutex, task.rate_key, task.parent_id,
         task.root_id, task.seq, task.attempt, task.exec_id, task.worker_id, finished, task.start_time.timestamp(),
-        task.retry_of,
+        task.retry_of, task.correlation_id,
     )  # fmt: skip
 
 
