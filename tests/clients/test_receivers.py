@@ -40,8 +40,8 @@ def receiver(language, sk):
     process = subprocess.Popen(
         [*map(str, program[language]), "0"], env=os.environ | {"AK": AK, "SK": sk}, stdout=subprocess.PIPE, text=True
     )
+    assert process.stdout is not None
     try:
-        assert process.stdout is not None
         yield json.loads(process.stdout.readline())["port"], process.stdout
     finally:
         process.terminate()

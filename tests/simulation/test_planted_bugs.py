@@ -2,6 +2,7 @@
 
 import pytest
 
+import tests.simulation.bugs_of_ticks  # noqa: F401 plants more
 from headgate.simulation.campaign import shortest
 from headgate.simulation.checker import Violation, check
 from headgate.simulation.world import History, run

@@ -11,6 +11,7 @@ import headgate.cli.compensation as compensation
 import headgate.cli.history as history
 import headgate.cli.keys as keys
 import headgate.cli.lanes as lanes
+import headgate.cli.periodic as periodic
 import headgate.cli.simulating as simulating
 import headgate.cli.submitting as submitting
 import headgate.cli.tasks as tasks
@@ -265,6 +266,7 @@ for action in (
 app.command()(callbacks.callbacks)
 app.command()(callbacks.redeliver)
 app.add_typer(lanes.commands, name="lanes")
+app.add_typer(periodic.commands, name="periodic")
 app.add_typer(keys.commands, name="keys")
 app.add_typer(compensation.commands, name="compensation")
 app.command()(history.purge)

@@ -351,12 +351,14 @@ def _defeat(rules: TaskType) -> State:
 
 
 def _ended(end: State, rules: TaskType) -> Change:
-    """An end, with the callback it asks for."""
+    return Change(end, _ENDS[end], callback=_owed(end, rules))
+
+
+def _owed(end: State, rules: TaskType) -> Kind | None:
+    """Which callback an end asks for."""
     if end is State.NOTIFYING:
-        owed: Kind | None = Kind.SUCCESS
-    else:
-        owed = Kind.ERROR if end in (State.FAILED, State.DEAD) and Kind.ERROR in rules.callback else None
-    return Change(end, _ENDS[end], callback=owed)
+        return Kind.SUCCESS
+    return Kind.ERROR if end in (State.FAILED, State.DEAD) and Kind.ERROR in rules.callback else None
 
 
 def _revived(task: Subject) -> Change:

@@ -43,6 +43,7 @@ class Known(NamedTuple):
     start_time: float | None = None  # by the store's clock, as it was set last
     retry_of: int | None = None
     agent_id: str | None = None
+    correlation_id: str | None = None
 
 
 class Entry(NamedTuple):
@@ -90,6 +91,25 @@ class Wish(NamedTuple):
     size: int = 1  # how many tasks it asked for
 
 
+class Line(NamedTuple):
+    """One line of a schedule's log, as it stands at the end."""
+
+    at: float  # seconds, by the ledger's clock: when it was begun
+    schedule_id: int
+    tick: str | None  # None: a person triggered it
+    result: str
+    task_id: int | None
+    trans: bool  # it ends with its task or call
+
+
+class Arrival(NamedTuple):
+    """A call of a schedule that arrived at its endpoint, and whether it was answered well."""
+
+    schedule_id: int
+    tick: str | None
+    well: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """A whole run, after it has come to rest."""
@@ -112,3 +132,6 @@ class Evidence:
     at_rest: bool = True  # the run was left alone until nothing more could happen
     start_seconds: float | None = None  # between two starts of one agent at least
     skew: float = 0.0  # seconds by which a row's `at` and the ledger's clock may differ
+    lines: Sequence[Line] = ()  # of all schedules' logs
+    arrivals: Sequence[Arrival] = ()  # at the endpoints that schedules call
+    ticks_until: float | None = None  # by the store's clock: up to here every tick must have been dealt with

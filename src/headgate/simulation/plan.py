@@ -41,12 +41,21 @@ WITHIN: tuple[tuple[str, str], ...] = tuple(
         "sign_on": AGENTS,
         "begin": (WORKERS[0], DUTIES),
         "poll": (WORKERS[0], DUTIES),
-        "trigger": CLIENTS,
         "record_and_lease": (WORKERS[0], DUTIES),
         "redeliver": CLIENTS,
+        "fire": (WORKERS[0], DUTIES),
+        "end_runs": (WORKERS[0], DUTIES),
+        "take_calls": (WORKERS[0], DUTIES),
+        "end_call": (WORKERS[0], DUTIES),
+        "add": CLIENTS,
+        "put": CLIENTS,
+        "set_status": CLIENTS,
+        "trigger": CLIENTS,
     }.items()
     for process in processes
 )
+CALL = "call"  # a schedule that calls an endpoint
+OFTEN, RARE = ["*/2 * * * * *", "*/5 * * * * *"], ["*/20 * * * * *", "* * * * *"]
 WHICHEVER = 10  # and as often as for ten of these one waits for whatever is next
 
 Draw = random.Random
@@ -83,6 +92,8 @@ def plan(seed: int) -> Plan:
         *(_errand(draw, number) for number in range(draw.randint(0, 9))),
         *(_mishap(draw) for _ in range(draw.randint(0, 3))),
         *(_illness(draw) for _ in range(draw.randint(0, 3))),
+        *(_schedule(draw, number) for number in range(draw.randint(0, 2))),
+        *(_steer_schedule(draw) for _ in range(draw.randint(0, 5))),
     ]
     return Plan(seed, sorted(moves, key=lambda move: move.at))
 
@@ -147,6 +158,28 @@ def _late(draw: Draw, number: int) -> Move:
 def _illness(draw: Draw) -> Move:
     about = {"how": draw.choice(ILLS[1:]), "seconds": draw.choice([0.5, 3.0, 10.0])}
     return Move(draw.uniform(0.1, CHAOS_SECONDS), "fall_ill", about)
+
+
+def _schedule(draw: Draw, number: int) -> Move:
+    about: dict[str, Any] = {"client": draw.choice(CLIENTS), "key": f"schedule {number}"}
+    about["type"] = draw.choice(["plain", "plain", "narrow", "manual", CALL])
+    about["missed"] = draw.choice(["skip", "once", "all"])
+    about["cron"] = draw.choice(RARE if about["missed"] == "all" else [*RARE, *OFTEN])
+    about["overlap"] = draw.choice(["allow", "skip", "queue"])
+    # What makes no task is known by its log alone.
+    quiet = about["overlap"] != "skip" and about["type"] != CALL
+    about["log"] = draw.choice(["none", "trigger_log", "trans_log"]) if quiet else "trans_log"
+    about["seconds"] = draw.choice([0.05, 0.3] if about["overlap"] == "queue" else [0.05, 0.3, 3.0])
+    about["ends"] = draw.choice([["ok"], ["ok"], ["fail"], ["fail", "ok"]])
+    return Move(draw.uniform(0.0, CHAOS_SECONDS / 2), "add_schedule", about)
+
+
+def _steer_schedule(draw: Draw) -> Move:
+    what = draw.choice(["schedule_offline", "schedule_online", "schedule_online", "schedule_trigger", "schedule_edit"])
+    about: dict[str, Any] = {"client": draw.choice(CLIENTS), "pick": draw.random()}
+    if what == "schedule_edit":
+        about["cron"] = draw.choice([None, *RARE])
+    return Move(draw.uniform(0.5, CHAOS_SECONDS), what, about)
 
 
 def _ends(draw: Draw, kind: str) -> list[str]:
