@@ -14,7 +14,7 @@ from headgate.core.errors import HeadgateError
 from headgate.core.schedule import Log, Result, Status, TickLog, told
 from headgate.core.states import FINAL, State
 from headgate.core.task import Task
-from headgate.duties import Archive, Callbacks, Compensate, Periodic, Sampler, light_duties
+from headgate.duties import Archive, Callbacks, Calls, Compensate, Periodic, Sampler, light_duties
 from headgate.outside import Outside, replaced
 from headgate.registry import Registry
 from headgate.service import Service
