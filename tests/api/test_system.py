@@ -68,7 +68,7 @@ def test_workers_are_listed_and_those_that_left_if_asked(client, store):
     ]
 
 
-def test_an_agents_start_queue_is_shown_to_whom_it_concerns(client, store):
+def test_an_agents_start_queue_is_shown_to_whom_it_concerns(app, client, store):
     """Spec: B11, E3"""
     for tenant_id in (1, 1, 2):
         submit(store, agent_id="rig", tenant_id=tenant_id)
@@ -81,7 +81,7 @@ def test_an_agents_start_queue_is_shown_to_whom_it_concerns(client, store):
     [rig, _] = client.get("/api/workers").json()["items"]
     assert (rig["start_queue"], rig["next_start"] is None) == (2, False)
     _, key = store.add_key("theirs", role=Role.READ, tenant_id=2)
-    client.app.state.server.keyring.forget()
+    app.server.keyring.forget()
     [rig, _] = client.get("/api/workers", headers={"Authorization": f"Bearer {key}"}).json()["items"]
     assert (rig["start_queue"], rig["next_start"]) == (1, None)
 
