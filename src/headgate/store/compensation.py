@@ -149,9 +149,7 @@ def look(db: Db, catalog: Catalog, figures: Figures) -> Poll:
     now = moment(db.rows(NOW)[0][0])
     agents = {(tenant_id, agent_id) for _, _, tenant_id, agent_id in lost}
     passes = {agent for agent in agents if _lets_through(db, catalog, *agent, now)}
-    exec_ids = {str(exec_id) for _, exec_id, _, _ in lost}
-    ids = [row[0] for row in lost]
-    taken = take_away(db, catalog, ids, Unconfirmed(), ACTOR, of=exec_ids, status=State.SCHEDULING)
+    taken = take_away(db, catalog, [row[:2] for row in lost], Unconfirmed(), ACTOR, status=State.SCHEDULING)
     found = []
     for task in sorted(taken, key=lambda task: (task.priority, task.id)):
         agent = (task.tenant_id, task.agent_id or "")
