@@ -52,10 +52,10 @@ class Orphans:
             with contextlib.suppress(ChildProcessError, psutil.Error):
                 if child.status() == psutil.STATUS_ZOMBIE:
                     os.waitpid(child.pid, os.WNOHANG)
-        remain = {child for child in ours if child.is_running()}
-        self._seen &= remain
+        remain = [child for child in ours if child.is_running()]
+        self._seen = {process for process in self._seen if process.is_running()}  # some may come to us later
         self._sessions = {session for child in remain if (session := _session(child))} & self._sessions | self._awaited
-        if remain or self._awaited:
+        if remain or self._seen or self._awaited:
             self._look_again()
 
     def _look_again(self) -> None:
