@@ -6,6 +6,7 @@ import typer
 from typer.core import TyperGroup
 
 import headgate.cli.actions as actions
+import headgate.cli.agents as agents
 import headgate.cli.callbacks as callbacks
 import headgate.cli.compensation as compensation
 import headgate.cli.history as history
@@ -267,6 +268,7 @@ app.command()(callbacks.callbacks)
 app.command()(callbacks.redeliver)
 app.add_typer(lanes.commands, name="lanes")
 app.add_typer(periodic.commands, name="periodic")
+app.command("agents")(agents.show_agents)
 app.add_typer(keys.commands, name="keys")
 app.add_typer(compensation.commands, name="compensation")
 app.command()(history.purge)

@@ -73,6 +73,7 @@ from headgate.store.schedules import Schedules
 from headgate.store.series import Series
 from headgate.store.sessions import Sessions
 from headgate.store.sql import Db, moment
+from headgate.store.start_queues import StartQueues
 from headgate.store.tasks import Idempotency, Submitted
 from headgate.store.workers import Asked, Worker
 
@@ -98,6 +99,7 @@ class Store(Ground):
         self.deliveries = Deliveries(self, self.families)
         self.schedules = Schedules(self)
         self.compensation = Compensation(self)
+        self.start_queues = StartQueues(self)
         self.forecasts = Forecasts(self)
         self.series = Series(self)
         self.sessions = Sessions(self)
