@@ -27,6 +27,8 @@ from headgate.api.shapes import (
     Nothing,
     Priority,
     Reason,
+    Seconds,
+    Start,
     TaskOut,
     TaskPage,
     Whole,
@@ -45,13 +47,14 @@ from headgate.core.machine import (
     Event,
     PauseRequested,
     Prioritized,
+    Rescheduled,
     Resolved,
     Resumed,
     RetryAsked,
     decide,
 )
 from headgate.core.states import FINAL, State, meaning
-from headgate.core.task import Task
+from headgate.core.task import Task, check_start
 from headgate.store.base import Store
 from headgate.store.reports import Filter
 from headgate.store.tasks import Submitted
@@ -126,12 +129,14 @@ class FilterIn(msgspec.Struct, forbid_unknown_fields=True):
 class Action(msgspec.Struct, forbid_unknown_fields=True):
     """One action on many tasks: those named, or the first 200 that a filter finds. A dry run changes nothing."""
 
-    action: Literal["cancel", "pause", "resume", "retry", "resolve", "discard", "prioritize"]
+    action: Literal["cancel", "pause", "resume", "retry", "resolve", "discard", "prioritize", "reschedule"]
     ids: Annotated[list[Id], Meta(min_length=1, max_length=MOST_IN_ACTION)] | None = None
     filter: FilterIn | None = None
     dry_run: bool = False
     remark: Annotated[str, Meta(min_length=1, max_length=4000)] | None = None
     priority: Whole | None = None
+    start_time: datetime | None = None
+    delay_seconds: Seconds | None = None
 
 
 class Done(msgspec.Struct):
@@ -152,7 +157,8 @@ class Actions(msgspec.Struct):
     responses=documented(404, 409, 413, 415, 507) | {202: STILL_GOING},
     opt={"role": Role.SUBMIT},
     description=(
-        "On disk when this answers. An open task with the same unique key is given back instead of a new one. "
+        "On disk when this answers. An open task with the same unique key, one made less than `unique_seconds` ago, or "
+        "one that is debounced and has not started, is given back instead of a new one. "
         "With `wait`, 201 comes when it has ended, 202 when the time is up before that."
     ),
 )
@@ -334,6 +340,13 @@ async def prioritize(task_id: TaskId, server: Server, who: Principal, data: Prio
     return await _act(server, who, "prioritize", task_id, priority=data.priority if data else None)
 
 
+@post("/{task_id:int}/reschedule", summary="Let a task that has not started start later, or sooner", status_code=200,
+      responses=documented(404, 409, 413, 415), opt={"role": Role.OPERATOR})  # fmt: skip
+async def reschedule(task_id: TaskId, server: Server, who: Principal, data: Start) -> TaskOut:
+    about = {"start_time": data.start_time, "delay_seconds": data.delay_seconds}
+    return await _act(server, who, "reschedule", task_id, **about)
+
+
 async def _act(server: Server, who: Principal, action: str, task_id: int, **about: Any) -> TaskOut:
     return shown(await server.aside(partial(acted, server.store, who, action, task_id, **about)))
 
@@ -350,7 +363,13 @@ async def act_on_many(data: Action, server: Server, who: Principal) -> Actions:
         raise Invalid("say which tasks: by ids, or by a filter")
     if data.action == "resolve" and data.remark is None and not data.dry_run:
         raise Invalid("resolve needs a remark")
-    said: dict[str, dict[str, Any]] = {"resolve": {"remark": data.remark}, "prioritize": {"priority": data.priority}}
+    if data.action == "reschedule":
+        check_start(data.start_time, data.delay_seconds)
+    said: dict[str, dict[str, Any]] = {
+        "resolve": {"remark": data.remark},
+        "prioritize": {"priority": data.priority},
+        "reschedule": {"start_time": data.start_time, "delay_seconds": data.delay_seconds},
+    }
     about = said.get(data.action, {})
 
     def work() -> list[Done]:
@@ -379,7 +398,7 @@ def _done(store: Store, who: Principal, action: str, task_id: int, about: dict[s
 
 ASKED: dict[str, Event] = {
     "cancel": CancelRequested(), "pause": PauseRequested(), "resume": Resumed(), "retry": RetryAsked(),
-    "resolve": Resolved(""), "discard": Discarded(), "prioritize": Prioritized(0),
+    "resolve": Resolved(""), "discard": Discarded(), "prioritize": Prioritized(0), "reschedule": Rescheduled(delay=0),
 }  # fmt: skip
 
 
@@ -398,7 +417,7 @@ routes = Router(
     "/api/tasks",
     route_handlers=[
         submit, submit_bulk, act_on_many, list_tasks, get_task, why, events, log_lines, children, cancel, pause,
-        resume, retry, resolve, discard, prioritize,
+        resume, retry, resolve, discard, prioritize, reschedule,
     ],
     tags=["tasks"],
 )  # fmt: skip

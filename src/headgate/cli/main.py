@@ -258,6 +258,7 @@ for action in (
     actions.resolve,
     actions.discard,
     actions.prioritize,
+    actions.reschedule,
 ):
     app.command()(action)
 app.add_typer(lanes.commands, name="lanes")
