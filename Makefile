@@ -28,9 +28,11 @@ check: setup
 	$(BIN)/lint-imports
 	@! grep -nE 'https?://|index-url|find-links|file:' $(LOCKS) || { echo 'a lock holds names and hashes only'; exit 1; }
 
-# Twenty thousand histories with crashes, on both cores; `make crash CRASH="--store postgresql://…"` for PostgreSQL.
+# Twenty thousand histories with crashes, on both cores; `make crash CRASH="--store postgresql://…"` for PostgreSQL. Then
+# a whole minute of rate limits, shared by four processes.
 crash: setup
 	$(BIN)/headgate simulate --seeds 20000 --processes 2 $(CRASH)
+	HEADGATE_STORY_SECONDS=60 $(BIN)/pytest -n0 tests/stories/test_rates.py
 
 bench: setup
 	$(BIN)/python -m bench $(BENCH)

@@ -82,10 +82,12 @@ def _set(said: list[str] | None) -> frozenset[str] | None:
 
 
 async def _look(server: Server, poll: Poll) -> list[Execution]:
-    """What there is for an agent now."""
+    """What there is for an agent now; if nothing but a token is missing, somebody looks again when it comes."""
     while True:
         claimed: Claimed = await server.aside(server.roster.claim, poll.who, poll.wanted, poll.lease)
         if claimed.executions or not claimed.busy or server.polls.closed:
+            if claimed.again_in is not None:
+                server.polls.wake_later(poll.line, claimed.again_in)
             return claimed.executions
         await asyncio.sleep(BUSY_SECONDS * (0.5 + draw()))
 

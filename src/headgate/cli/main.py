@@ -9,6 +9,7 @@ import headgate.cli.actions as actions
 import headgate.cli.history as history
 import headgate.cli.keys as keys
 import headgate.cli.lanes as lanes
+import headgate.cli.limits as limits
 import headgate.cli.simulating as simulating
 import headgate.cli.submitting as submitting
 import headgate.cli.tasks as tasks
@@ -262,6 +263,7 @@ for action in (
 ):
     app.command()(action)
 app.add_typer(lanes.commands, name="lanes")
+app.add_typer(limits.commands, name="limits")
 app.add_typer(keys.commands, name="keys")
 app.command()(history.purge)
 app.command()(simulating.simulate)

@@ -122,7 +122,8 @@ def _hand_over(db: Db, catalog: Catalog, request: ClaimRequest, claim: Claim) ->
     rest = settled(claim(db, replace(free, limit=left, claim_id=None))) if left else Claimed([])
     executions = [*mine.executions, *rest.executions]
     keep_answer(db, request, [execution.id for execution in executions])
-    return Claimed(executions, mine.busy or rest.busy)
+    again = [each.again_in for each in (mine, rest) if each.again_in is not None]
+    return Claimed(executions, mine.busy or rest.busy, min(again, default=None))
 
 
 def ready_streams(db: Db, catalog: Catalog) -> list[Stream]:

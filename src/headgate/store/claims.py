@@ -47,10 +47,14 @@ class ClaimRequest:
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """What was claimed; `busy` says that somebody else was claiming where there may be more: ask again at once."""
+    """What was claimed; `busy` says that somebody else was claiming where there may be more: ask again at once.
+
+    `again_in` is after how many seconds a token comes for something that may wait; None: for nothing known.
+    """
 
     executions: list[Execution]
     busy: bool = False
+    again_in: float | None = None
 
 
 class Outcome(NamedTuple):
