@@ -66,6 +66,11 @@ class TaskFunction(Generic[P, Answer, R]):
         mutex: str | None = None,
         rate_key: str | None = None,
         unique_key: str | None = None,
+        unique: str | None = None,
+        unique_seconds: float | None = None,
+        debounce_seconds: float | None = None,
+        debounce_longest_seconds: float | None = None,
+        debounce_replace: bool | None = None,
         start_time: datetime | None = None,
         delay_seconds: float | None = None,
         max_error_count: int | None = None,
@@ -78,8 +83,9 @@ class TaskFunction(Generic[P, Answer, R]):
         on_child_failure: str | None = None,
     ) -> "TaskFunction[P, Answer, R]":
         """The same function, its tasks made with these options."""
-        said = {key: value for key, value in locals().items() if key != "self" and value is not None}
-        return TaskFunction(self.app, self.handler, self._wish._replace(**said))
+        said = {key: value for key, value in locals().items() if key not in ("self", "unique") and value is not None}
+        handler = self.handler if unique is None else replace(self.handler, unique=unique, unique_key=None)
+        return TaskFunction(self.app, handler, self._wish._replace(**said))
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         """A call to be submitted: alone, with others (`submit_many`), or in a transaction of yours (`submit_in`)."""
@@ -139,6 +145,11 @@ class Headgate:
         mutex: str | None = None,
         rate_key: str | None = None,
         unique_key: str | None = None,
+        unique: str | None = None,
+        unique_seconds: float | None = None,
+        debounce_seconds: float | None = None,
+        debounce_longest_seconds: float | None = None,
+        debounce_replace: bool = True,
         uses: Sequence[str] = (),
         retry: RetryPolicy = never,
         timeout_seconds: float = 1800.0,
@@ -169,6 +180,11 @@ class Headgate:
         mutex: str | None = None,
         rate_key: str | None = None,
         unique_key: str | None = None,
+        unique: str | None = None,
+        unique_seconds: float | None = None,
+        debounce_seconds: float | None = None,
+        debounce_longest_seconds: float | None = None,
+        debounce_replace: bool = True,
         uses: Sequence[str] = (),
         callback: Callback | None = None,
         isolation: str | None = None,
@@ -189,6 +205,11 @@ class Headgate:
             mutex=mutex,
             rate_key=rate_key,
             unique_key=unique_key,
+            unique=unique,
+            unique_seconds=unique_seconds,
+            debounce_seconds=debounce_seconds,
+            debounce_longest_seconds=debounce_longest_seconds,
+            debounce_replace=debounce_replace,
         )
         self.registry.add(handler)
         return TaskFunction(self, handler, handler.wish)
@@ -368,7 +389,8 @@ def _wish(call: Call[Any]) -> NewTask:
 
 
 _OF_TASK = (
-    "code", "priority", "mutex", "rate_key", "unique_key", "uses", "callback", "isolation", "memory_megabytes",
+    "code", "priority", "mutex", "rate_key", "unique_key", "unique", "unique_seconds", "debounce_seconds",
+    "debounce_longest_seconds", "debounce_replace", "uses", "callback", "isolation", "memory_megabytes",
 )  # fmt: skip
 _OF_TYPE = tuple(field.name for field in fields(TaskType) if field.name not in ("code", "uses", "callback"))
 

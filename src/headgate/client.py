@@ -12,6 +12,7 @@ from headgate.core.errors import HeadgateError, Invalid
 from headgate.core.states import FINAL, State
 from headgate.core.task import NewTask
 from headgate.core.task import Task as Record
+from headgate.core.unique import key_of
 from headgate.registry import Handler, fill
 from headgate.service import Aside
 from headgate.store.base import Store
@@ -82,14 +83,17 @@ def call_of(handler: Handler, wish: NewTask, args: tuple[Any, ...], kwargs: dict
     arguments = handler.arguments.bind(args, kwargs)
     ext = handler.arguments.encode(arguments)
     if handler.mutex is None and handler.rate_key is None and handler.unique_key is None:
+        if handler.unique is not None and wish.unique_key is None:
+            wish = wish._replace(unique_key=key_of(ext))
         return Call(NewTask(wish.type, ext, *wish[2:]), handler)
     full = handler.arguments.filled(arguments)
+    unique_key = fill(handler.unique_key, full) if handler.unique is None else key_of(ext)
     return Call(
         wish._replace(
             ext=ext,
             mutex=fill(handler.mutex, full) if wish.mutex is None else wish.mutex,
             rate_key=fill(handler.rate_key, full) if wish.rate_key is None else wish.rate_key,
-            unique_key=fill(handler.unique_key, full) if wish.unique_key is None else wish.unique_key,
+            unique_key=unique_key if wish.unique_key is None else wish.unique_key,
         ),
         handler,
     )
@@ -129,6 +133,14 @@ class Task(Generic[R]):
                 return ended
             time.sleep(pause)
         raise TimeoutError(f"task {self.id} has not ended after {timeout:g} s")
+
+    async def snooze(self, seconds: float) -> None:
+        """Let it start no sooner than in so many seconds; `Refused` if it has started."""
+        await self._aside(self.snooze_sync, seconds)
+
+    def snooze_sync(self, seconds: float) -> None:
+        """`snooze`, for callers that are not async."""
+        self._store.reschedule(self.id, delay_seconds=seconds)
 
     async def cancel(self, reason: str = "") -> None:
         """End it early: at once before its start, else by asking its execution to stop."""

@@ -18,6 +18,7 @@ from msgspec.inspect import CustomType, type_info
 
 from headgate.core.errors import Invalid
 from headgate.core.task import DEFAULT_PRIORITY, NewTask, TaskType, check
+from headgate.core.unique import BY_ARGUMENTS
 
 MEMORY_MEGABYTES = 500
 _strict_encode = JSONEncoder(allow_nan=False).encode
@@ -167,6 +168,11 @@ class Handler:
     mutex: str | None = None  # these three are templates: `subscription:{subscription_id}`
     rate_key: str | None = None
     unique_key: str | None = None
+    unique: str | None = None  # "arguments": the key is made of them
+    unique_seconds: float | None = None
+    debounce_seconds: float | None = None
+    debounce_longest_seconds: float | None = None
+    debounce_replace: bool = True
 
     @property
     def code(self) -> str:
@@ -175,7 +181,11 @@ class Handler:
     @property
     def wish(self) -> NewTask:
         """A task of this type, but for its arguments."""
-        return NewTask(self.code, priority=self.priority)
+        return NewTask(
+            self.code, priority=self.priority, unique_seconds=self.unique_seconds,
+            debounce_seconds=self.debounce_seconds, debounce_longest_seconds=self.debounce_longest_seconds,
+            debounce_replace=self.debounce_replace,
+        )  # fmt: skip
 
     @property
     def place(self) -> str:
@@ -183,7 +193,11 @@ class Handler:
         return f"{self.function.__module__}:{self.function.__qualname__}"
 
     def __post_init__(self) -> None:
-        check(self.wish)
+        if self.unique not in (None, BY_ARGUMENTS):
+            raise Invalid(f"{self.code}: unique is {BY_ARGUMENTS!r}, not {self.unique!r}")
+        if self.unique and self.unique_key:
+            raise Invalid(f"{self.code}: give unique or unique_key, not both")
+        check(self.wish._replace(unique_key=self.unique_key or self.unique))
         if not self.memory_megabytes > 0:
             raise Invalid(f"{self.code}: memory_megabytes is above 0")
         for template in (self.mutex, self.rate_key, self.unique_key):

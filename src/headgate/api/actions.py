@@ -10,7 +10,7 @@ from msgspec import Meta
 from headgate.api.principal import Principal, Role
 from headgate.api.problems import documented
 from headgate.api.server import Server
-from headgate.api.shapes import Id, Name, Whole, Words
+from headgate.api.shapes import Id, Name, Seconds, Whole, Words
 from headgate.core.errors import HeadgateError, Invalid, Refused
 from headgate.core.machine import (
     CancelRequested,
@@ -18,13 +18,14 @@ from headgate.core.machine import (
     Event,
     PauseRequested,
     Prioritized,
+    Rescheduled,
     Resolved,
     Resumed,
     RetryAsked,
     decide,
 )
 from headgate.core.states import FINAL, State
-from headgate.core.task import Task
+from headgate.core.task import Task, check_start
 from headgate.store.base import Store
 from headgate.store.lists import Filter
 
@@ -57,10 +58,10 @@ class FilterIn(msgspec.Struct, forbid_unknown_fields=True):
 class Action(msgspec.Struct, forbid_unknown_fields=True):
     """One action on many tasks: those named, or a page of what a filter finds. A dry run changes nothing.
 
-    `reason` goes with cancel, `remark` with resolve, `priority` with prioritize.
+    `reason` goes with cancel, `remark` with resolve, `priority` with prioritize, a time or a delay with reschedule.
     """
 
-    action: Literal["cancel", "pause", "resume", "retry", "resolve", "discard", "prioritize"]
+    action: Literal["cancel", "pause", "resume", "retry", "resolve", "discard", "prioritize", "reschedule"]
     ids: Annotated[list[Id], Meta(min_length=1, max_length=MOST_IN_ACTION)] | None = None
     filter: FilterIn | None = None
     cursor: Id | None = None
@@ -68,6 +69,8 @@ class Action(msgspec.Struct, forbid_unknown_fields=True):
     reason: Words = ""
     remark: Annotated[str, Meta(min_length=1, max_length=4000)] | None = None
     priority: Whole | None = None
+    start_time: datetime | None = None
+    delay_seconds: Seconds | None = None
 
 
 class Done(msgspec.Struct):
@@ -94,10 +97,13 @@ async def act_on_many(data: Action, server: Server, who: Principal) -> Actions:
         raise Invalid("a cursor goes on with a filter")
     if data.action == "resolve" and data.remark is None and not data.dry_run:
         raise Invalid("resolve needs a remark")
+    if data.action == "reschedule":
+        check_start(data.start_time, data.delay_seconds)
     said: dict[str, dict[str, Any]] = {
         "cancel": {"reason": data.reason},
         "resolve": {"remark": data.remark},
         "prioritize": {"priority": data.priority},
+        "reschedule": {"start_time": data.start_time, "delay_seconds": data.delay_seconds},
     }
     about = said.get(data.action, {})
 
@@ -132,7 +138,7 @@ def _done(store: Store, who: Principal, action: str, task_id: int, about: dict[s
 
 ASKED: dict[str, Event] = {
     "cancel": CancelRequested(), "pause": PauseRequested(), "resume": Resumed(), "retry": RetryAsked(),
-    "resolve": Resolved(""), "discard": Discarded(), "prioritize": Prioritized(0),
+    "resolve": Resolved(""), "discard": Discarded(), "prioritize": Prioritized(0), "reschedule": Rescheduled(delay=0),
 }  # fmt: skip
 
 

@@ -26,6 +26,7 @@ from headgate.api.shapes import (
     Nothing,
     Priority,
     Reason,
+    Start,
     TaskOut,
     TaskPage,
     event_shown,
@@ -103,7 +104,8 @@ class Remark(msgspec.Struct, forbid_unknown_fields=True):
     responses=documented(404, 409, 413, 415, 507) | {202: STILL_GOING},
     opt={"role": Role.SUBMIT},
     description=(
-        "On disk when this answers. An open task with the same unique key is given back instead of a new one. "
+        "On disk when this answers. An open task with the same unique key, one made less than `unique_seconds` ago, or "
+        "one that is debounced and has not started, is given back instead of a new one. "
         "With `wait`, 201 comes when it has ended, 202 when the time is up before that."
     ),
 )
@@ -312,6 +314,13 @@ async def prioritize(task_id: TaskId, server: Server, who: Principal, data: Prio
     return await _act(server, who, "prioritize", task_id, priority=data.priority if data else None)
 
 
+@post("/{task_id:int}/reschedule", summary="Let a task that has not started start later, or sooner", status_code=200,
+      responses=documented(404, 409, 413, 415), opt={"role": Role.OPERATOR})  # fmt: skip
+async def reschedule(task_id: TaskId, server: Server, who: Principal, data: Start) -> TaskOut:
+    about = {"start_time": data.start_time, "delay_seconds": data.delay_seconds}
+    return await _act(server, who, "reschedule", task_id, **about)
+
+
 async def _act(server: Server, who: Principal, action: str, task_id: int, **about: Any) -> TaskOut:
     return shown(await server.aside(partial(acted, server.store, who, action, task_id, **about)))
 
@@ -320,7 +329,7 @@ routes = Router(
     "/api/tasks",
     route_handlers=[
         submit, submit_bulk, act_on_many, list_tasks, get_task, why, events, log_lines, children, cancel, pause,
-        resume, retry, resolve, discard, prioritize,
+        resume, retry, resolve, discard, prioritize, reschedule,
     ],
     tags=["tasks"],
 )  # fmt: skip

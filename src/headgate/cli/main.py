@@ -12,6 +12,7 @@ import headgate.cli.compensation as compensation
 import headgate.cli.history as history
 import headgate.cli.keys as keys
 import headgate.cli.lanes as lanes
+import headgate.cli.limits as limits
 import headgate.cli.periodic as periodic
 import headgate.cli.simulating as simulating
 import headgate.cli.submitting as submitting
@@ -262,6 +263,7 @@ for action in (
     actions.resolve,
     actions.discard,
     actions.prioritize,
+    actions.reschedule,
 ):
     app.command()(action)
 app.command()(callbacks.callbacks)
@@ -269,6 +271,7 @@ app.command()(callbacks.redeliver)
 app.add_typer(lanes.commands, name="lanes")
 app.add_typer(periodic.commands, name="periodic")
 app.command("agents")(agents.show_agents)
+app.add_typer(limits.commands, name="limits")
 app.add_typer(keys.commands, name="keys")
 app.add_typer(compensation.commands, name="compensation")
 app.command()(history.purge)

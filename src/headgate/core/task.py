@@ -48,6 +48,10 @@ class NewTask(NamedTuple):
     retry_of: int | None = None
     correlation_id: str | None = None
     on_child_failure: str | None = None
+    unique_seconds: float | None = None  # unique for so long after it was made, even when it has ended by then
+    debounce_seconds: float | None = None  # starts when nobody has asked again for so long
+    debounce_longest_seconds: float | None = None  # or that long after it was first asked for
+    debounce_replace: bool = True  # whoever asks again replaces ext
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,19 +211,53 @@ def check(new: NewTask) -> None:
     if new.delay_seconds is not None:
         _check_seconds("delay_seconds", new.delay_seconds)
     if new.start_time is not None:
-        _check_start_time(new)
+        check_start(new.start_time, new.delay_seconds)
+    if new.unique_seconds is not None or new.debounce_seconds is not None or new.debounce_longest_seconds is not None:
+        _check_unique(new)
     if new.on_child_failure is not None:
         check_policy(new.on_child_failure)
     check_json("ext", new.ext)
 
 
-def _check_start_time(new: NewTask) -> None:
-    if not isinstance(new.start_time, datetime) or new.start_time.tzinfo is None:
+def check_start(start_time: datetime | None, delay_seconds: float | None) -> None:
+    """Raise `Invalid` unless one of them says when something starts."""
+    if (start_time is None) == (delay_seconds is None):
+        raise Invalid(
+            "give start_time or delay_seconds, not both" if start_time else "give start_time or delay_seconds"
+        )
+    if delay_seconds is not None:
+        _check_seconds("delay_seconds", delay_seconds)
+    elif not isinstance(start_time, datetime) or start_time.tzinfo is None:
         raise Invalid("start_time is a time with a time zone")
-    if not 1970 < new.start_time.year < 9999:
+    elif not 1970 < start_time.year < 9999:
         raise Invalid("start_time is out of range")
-    if new.delay_seconds is not None:
-        raise Invalid("give start_time or delay_seconds, not both")
+
+
+def _check_unique(new: NewTask) -> None:
+    for label in ("unique_seconds", "debounce_seconds", "debounce_longest_seconds"):
+        if (seconds := getattr(new, label)) is not None:
+            _check_seconds(label, seconds, above_zero=True)
+    if new.unique_key is None:
+        raise Invalid("unique_seconds and debounce_seconds need a unique_key: it says which tasks are meant")
+    if new.debounce_seconds is None:
+        if new.debounce_longest_seconds is not None:
+            raise Invalid("debounce_longest_seconds needs debounce_seconds")
+        return
+    if new.unique_seconds is not None:
+        raise Invalid("give unique_seconds or debounce_seconds, not both")
+    if new.start_time is not None or new.delay_seconds is not None:
+        raise Invalid("debounce_seconds says when it starts; give no start_time and no delay_seconds")
+    if new.parent_id is not None:
+        raise Invalid("a child is not debounced: it would be another parent's")
+    if longest_of(new) < new.debounce_seconds:
+        raise Invalid("debounce_longest_seconds is no less than debounce_seconds")
+
+
+def longest_of(new: NewTask) -> float:
+    """How long a debounced task may be pushed out, from when it was first asked for: ten times, unless it says."""
+    if new.debounce_longest_seconds is not None:
+        return new.debounce_longest_seconds
+    return 10 * (new.debounce_seconds or 0.0)
 
 
 def _check_seconds(label: str, value: float, *, above_zero: bool = False) -> None:

@@ -46,7 +46,7 @@ from headgate.core.machine import (
     RetryAsked,
 )
 from headgate.core.states import FINAL, State
-from headgate.core.task import Execution, NewTask, Task, TaskType, check
+from headgate.core.task import Execution, NewTask, Task, TaskType, check, check_start
 from headgate.outside import monotonic, noise
 from headgate.store.agents import Agent, Holding
 from headgate.store.audit import PERSON, SYSTEM
@@ -380,12 +380,26 @@ class Store(Ground):
         )
 
     def reschedule(
-        self, task_id: int, start_time: datetime, *, actor: str = PERSON, tenant_id: int | None = None
+        self,
+        task_id: int,
+        start_time: datetime | None = None,
+        *,
+        delay_seconds: float | None = None,
+        actor: str = PERSON,
+        tenant_id: int | None = None,
     ) -> Task:
-        """Give a task that waits for its time another one."""
-        if start_time.tzinfo is None:
-            raise Invalid("start_time is a time with a time zone")
-        return self._act(task_id, lambda task: Rescheduled(start_time), actor, tenant_id)
+        """Let a task that has not started start then, or in so many seconds, and no sooner; one in line leaves it."""
+        check_start(start_time, delay_seconds)
+        return self.write(
+            lambda db: tasks.act(
+                db,
+                self.fresh_catalog(db),
+                task_id,
+                lambda task: Rescheduled(start_time, delay_seconds, tasks.is_over(db, start_time, delay_seconds)),
+                actor,
+                tenant_id,
+            )
+        )
 
     def retry(self, task_id: int, *, actor: str = PERSON, tenant_id: int | None = None) -> Task:
         """Run a task again: a dead or retrying one itself, at once; a final one as a linked copy."""

@@ -4,6 +4,7 @@ import json
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from typing import NamedTuple
 
@@ -18,6 +19,7 @@ from headgate.store.room import give_up
 from headgate.store.rows import MUTEXES, hold, read
 from headgate.store.sql import Answer, Db, Known, Row, Statement, moment
 from headgate.store.transitions import Write, apply
+from headgate.store.uniques import Asked, asked, asks_first, lock_key, plain_wish, run
 
 
 class Submitted(NamedTuple):
@@ -110,11 +112,13 @@ def insert(
 
     Either all of them are made, or (`Invalid`, `NotFound`, `Refused`) none is.
     """
+    unique = any(new.unique_key is not None for new in wishes)
+    if unique and any(asks_first(new) for new in wishes):
+        return _insert_asking(db, catalog, wishes, actor)
     keys = {(new.tenant_id, new.mutex) for new in wishes if new.mutex is not None}
     lock(db, keys)
     roots = _adopt(db, catalog, wishes, actor)
     rows = [_columns(db, catalog, new, roots) for new in wishes]
-    unique = any(new.unique_key is not None for new in wishes)
     answer = _insert_rows(db, INSERT_UNLESS_THERE if unique else INSERT, rows, actor)
     db.note(lambda: [(row[0], row[2], 1, "submitted", None, row[1], None, None) for row in answer.rows()], actor)
     finish = partial(_made, db, wishes, [row[-1] for row in rows], answer)
@@ -123,6 +127,23 @@ def insert(
     made = finish()
     settle_lines(db, keys)
     return [done or _existing(db, catalog, new, actor) for done, new in zip(made, wishes, strict=True)]
+
+
+def _insert_asking(db: Db, catalog: Catalog, wishes: Sequence[NewTask], actor: str) -> list[Submitted]:
+    """`insert`, one by one, where some ask for the last task of their key: those are locked first, in order."""
+    lock(db, {(new.tenant_id, new.mutex) for new in wishes if new.mutex is not None})
+    for new in sorted(filter(asks_first, wishes), key=lambda new: (new.tenant_id, new.type, new.unique_key)):
+        lock_key(db, new)
+
+    def make(new: NewTask) -> Asked[Submitted]:
+        return settled(insert(db, catalog, [new], actor))[0]
+        yield  # a generator, though it gives out nothing
+
+    made = []
+    for new in wishes:
+        done = run(db, asked(new, make(plain_wish(new)), actor)) if asks_first(new) else run(db, make(new))
+        made.append(Submitted(done, False) if isinstance(done, int) else done)
+    return made
 
 
 def insert_under(
@@ -309,6 +330,14 @@ def _refuse_second(db: Db, task: Task, after: State) -> None:
 def is_due(db: Db, task: Task) -> bool:
     [[now]] = db.rows(NOW)
     return task.start_time <= moment(now)
+
+
+def is_over(db: Db, start_time: datetime | None, delay: float | None) -> bool:
+    """Whether a start that a person asks for is no longer ahead."""
+    if start_time is None:
+        return not delay
+    [[now]] = db.rows(NOW)
+    return start_time <= moment(now)
 
 
 FIRST_IN_LANE = Statement(
