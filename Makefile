@@ -46,6 +46,7 @@ bench: setup
 	$(BIN)/python -m bench.http $(BENCH)
 	$(BIN)/python -m bench.lists $(BENCH)
 	$(BIN)/python -m bench.callbacks $(BENCH)
+	$(BIN)/python -m bench.periodic $(BENCH)
 
 # The peers live in an environment of their own; `make bench-peers BENCH=--quick` tells whether they run at all.
 bench-peers: setup .venv-peers/.ready

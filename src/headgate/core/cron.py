@@ -195,10 +195,11 @@ def reckon(cron: Cron, due: datetime, now: datetime, missed: Missed) -> Reckonin
     """
     if due > now:
         return Reckoning((), due)
-    bound, after = now - GRACE, cron.following(now)
+    bound = now - GRACE
     if due > bound:
-        return Reckoning([due, *_between(cron, due, now)], after)
-    late = list(_between(cron, bound, now))
+        late, after = _up_to(cron, due, now)
+        return Reckoning([due, *late], after)
+    late, after = _up_to(cron, bound, now)
     if missed is Missed.ALL:
         late = _latest(cron, due, bound, MOST_MISSED) + late
     elif missed is Missed.ONCE and not late:
@@ -213,8 +214,14 @@ def admitted(overlap: Overlap, ticks: Sequence[datetime], *, busy: bool) -> Sequ
     return ticks
 
 
-def _between(cron: Cron, after: datetime, until: datetime) -> Iterator[datetime]:
-    return takewhile(lambda tick: tick <= until, cron.ticks(after))
+def _up_to(cron: Cron, after: datetime, until: datetime) -> tuple[list[datetime], datetime | None]:
+    """The ticks between the two, `until` included, and the one behind them."""
+    found: list[datetime] = []
+    for tick in cron.ticks(after):
+        if tick > until:
+            return found, tick
+        found.append(tick)
+    return found, None
 
 
 def _latest(cron: Cron, first: datetime, until: datetime, most: int) -> list[datetime]:
@@ -222,7 +229,7 @@ def _latest(cron: Cron, first: datetime, until: datetime, most: int) -> list[dat
     span = most * _SECOND
     while True:
         after = max(first - _SECOND, until - span)
-        found = deque(_between(cron, after, until), most)
+        found = deque(takewhile(lambda tick: tick <= until, cron.ticks(after)), most)
         if len(found) == most or after < first:
             return list(found)
         span *= 4
