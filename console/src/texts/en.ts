@@ -1,9 +1,10 @@
+import { compensation } from "@/views/compensation/texts.en";
 import { overview } from "@/views/overview/texts.en";
 import { tasks } from "@/views/tasks/texts.en";
 import { acts, app, common, login, states } from "./shared.en";
 
 /** Every text in English. Each page keeps its own beside it and adds one line here. */
-export const en = { acts, app, common, login, states, overview, tasks };
+export const en = { acts, app, common, login, states, overview, tasks, compensation };
 
 /** What every language has to say: a text that is missing in one does not compile. */
 export type Texts = typeof en;
