@@ -1,8 +1,23 @@
+import { callbacks } from "@/views/callbacks/texts.zh";
 import { compensation } from "@/views/compensation/texts.zh";
 import { overview } from "@/views/overview/texts.zh";
+import { periodic } from "@/views/periodic/texts.zh";
 import { tasks } from "@/views/tasks/texts.zh";
+import { types } from "@/views/types/texts.zh";
 import type { Texts } from "./en";
 import { acts, app, common, login, states } from "./shared.zh";
 
 /** 全部中文文本。 */
-export const zh: Texts = { acts, app, common, login, states, overview, tasks, compensation };
+export const zh: Texts = {
+  acts,
+  app,
+  common,
+  login,
+  states,
+  overview,
+  tasks,
+  compensation,
+  callbacks,
+  periodic,
+  types,
+};
