@@ -112,3 +112,22 @@ def test_a_new_point_of_the_charts_is_told_to_who_listens(server, store):
         [figure] = listener.next(event="figure")
     assert figure["at"] == store.series.newest().at.isoformat().replace("+00:00", "Z")
     assert figure["succeeded"] == 0
+
+
+def test_what_happened_last_is_shown_newest_first(client, store):
+    """Spec: X7, B11"""
+    tasks = [submit(store, tenant_id=number) for number in (1, 2, 1)]
+    store.pause_lane("default")
+    items = client.get("/api/events/latest", params={"limit": 3}).json()["items"]
+    assert [(item["kind"], item["task_id"]) for item in items] == [
+        ("paused", None), ("submitted", tasks[2].id), ("submitted", tasks[1].id),
+    ]  # fmt: skip
+    assert (items[1]["type"], items[1]["lane"]) == ("plain", "default")
+
+
+def test_a_tenants_latest_events_are_its_own(client, store):
+    """Spec: B11"""
+    key = store.add_key("k", Role.READ, tenant_id=1)[1]
+    mine, _ = submit(store, tenant_id=1), submit(store, tenant_id=2)
+    items = client.get("/api/events/latest", headers={"Authorization": f"Bearer {key}"}).json()["items"]
+    assert [item["task_id"] for item in items] == [mine.id]

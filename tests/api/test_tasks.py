@@ -337,3 +337,14 @@ def test_the_reason_of_an_action_on_many_stands_in_each_history(client, store):
     ids = [submit(store).id for _ in range(2)]
     client.post("/api/tasks/actions", json={"action": "cancel", "ids": ids, "reason": "not needed"})
     assert [store.get(task_id).remark for task_id in ids] == ["not needed"] * 2
+
+
+def test_a_history_can_be_had_without_each_step_of_the_progress(client, store):
+    """Spec: X7, A12"""
+    execution = running(store)
+    store.progress(execution.id, execution.exec_id, '{"done": 1}')
+    settle(store, execution, Returned())
+    path = f"/api/tasks/{execution.id}/events"
+    kinds = [event["kind"] for event in client.get(path, params={"progress": False}).json()["items"]]
+    assert kinds == ["submitted", "started", "completed"]
+    assert "progress" in [event["kind"] for event in client.get(path).json()["items"]]

@@ -1,9 +1,9 @@
 import { localStorageColorSchemeManager, MantineProvider } from "@mantine/core";
-import { Notifications } from "@mantine/notifications";
 import { QueryClientProvider } from "@tanstack/react-query";
 import { RouterProvider } from "@tanstack/react-router";
 import { Suspense } from "react";
 import { AskProvider } from "@/parts/Ask";
+import { Toasts } from "@/parts/Toasts";
 import { TextsProvider } from "@/texts";
 import { queries } from "./queries";
 import { router } from "./router";
@@ -27,7 +27,7 @@ export function App() {
       <QueryClientProvider client={queries}>
         <Suspense>
           <TextsProvider>
-            <Notifications position="bottom-right" limit={4} />
+            <Toasts />
             <SessionGate>
               <ShortcutsProvider>
                 <AskProvider>

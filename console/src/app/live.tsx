@@ -3,6 +3,7 @@ import { createContext, type ReactNode, useContext, useEffect, useState, useSync
 import { type Batch, type Figure, Live, type LiveState } from "@/services/live";
 import { keepFresh } from "@/services/refresh";
 
+const REST_AFTER_MS = 60_000;
 const Context = createContext<Live | null>(null);
 
 export function LiveProvider({ children }: { children: ReactNode }) {
@@ -11,7 +12,17 @@ export function LiveProvider({ children }: { children: ReactNode }) {
   useEffect(() => {
     const done = keepFresh(client, live);
     live.start();
+    // A browser has few connections for one server: a tab that nobody looks at gives its own back.
+    let resting: ReturnType<typeof setTimeout> | undefined;
+    const look = () => {
+      clearTimeout(resting);
+      if (document.hidden) resting = setTimeout(() => live.rest(), REST_AFTER_MS);
+      else live.start();
+    };
+    document.addEventListener("visibilitychange", look);
     return () => {
+      document.removeEventListener("visibilitychange", look);
+      clearTimeout(resting);
       live.stop();
       done();
     };

@@ -1,13 +1,13 @@
 import { Loader } from "@mantine/core";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { createContext, type ReactNode, useContext, useEffect } from "react";
+import { createContext, lazy, type ReactNode, Suspense, useContext, useEffect } from "react";
 import { ProblemNote } from "@/parts/ProblemNote";
 import { onSignedOut } from "@/services/api";
 import { type Session, sessionQuery } from "@/services/session";
-import { Login } from "./Login";
 import { LiveProvider } from "./live";
 import classes from "./session.module.css";
 
+const Login = lazy(() => import("./Login").then((module) => ({ default: module.Login })));
 const Context = createContext<Session | null>(null);
 
 /** Nobody comes further without being somebody to the server. */
@@ -26,7 +26,13 @@ export function SessionGate({ children }: { children: ReactNode }) {
     [client],
   );
 
-  if (session.data === null) return <Login />;
+  if (session.data === null) {
+    return (
+      <Suspense>
+        <Login />
+      </Suspense>
+    );
+  }
   if (session.data) {
     return (
       <Context value={session.data}>

@@ -1,6 +1,6 @@
-import { notifications } from "@mantine/notifications";
 import { Problem } from "@/services/problem";
 import type { Texts } from "@/texts";
+import { toast } from "./toasting";
 
 interface Told {
   title: string;
@@ -19,10 +19,10 @@ export function told(error: unknown, t: Texts): Told {
 /** Say in a corner of the screen that something did not work. */
 export function complain(error: unknown, t: Texts): void {
   const { title, detail } = told(error, t);
-  notifications.show({ color: "red", title, message: detail, autoClose: 8_000 });
+  toast({ tone: "alarm", title, text: detail });
 }
 
 /** Say in a corner of the screen that something was done. */
 export function confirmDone(message: string): void {
-  notifications.show({ color: "green", message, autoClose: 3_000 });
+  toast({ tone: "good", text: message });
 }

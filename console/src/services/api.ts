@@ -36,11 +36,22 @@ export async function answered<T>(call: Promise<Answer<T>>): Promise<T> {
   }
   if (answer.response.ok) return answer.data as T;
   const problem = Problem.of(answer.response.status, answer.error);
-  if (problem.status === 401) for (const tell of listeners) tell();
+  if (problem.status === 401 && changing === 0) for (const tell of listeners) tell();
   throw problem;
 }
 
 const listeners = new Set<() => void>();
+let changing = 0;
+
+/** Do something in whose course the server stops knowing us and then knows us again. */
+export async function whileChanging<T>(doing: () => Promise<T>): Promise<T> {
+  changing += 1;
+  try {
+    return await doing();
+  } finally {
+    changing -= 1;
+  }
+}
 
 /** Call `tell` whenever the server no longer knows us. */
 export function onSignedOut(tell: () => void): () => void {

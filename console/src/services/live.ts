@@ -1,7 +1,7 @@
-import type { SchemaEventOut, SchemaPointOut } from "./schema";
+import type { SchemaLiveEvent, SchemaPointOut } from "./schema";
 
 /** One line of the audit, with its task's type and lane (null for an act upon the system). */
-export type LiveEvent = SchemaEventOut & { type: string | null; lane: string | null };
+export type LiveEvent = SchemaLiveEvent;
 export type Figure = SchemaPointOut;
 export type LiveState = "connecting" | "live" | "lost";
 
@@ -64,6 +64,13 @@ export class Live {
     clearTimeout(this.again);
     this.source?.close();
     this.source = undefined;
+  }
+
+  /** Hear nothing until `start`, and then that something was missed. */
+  rest(): void {
+    this.missed = true;
+    this.stop();
+    this.become("connecting");
   }
 
   /** Call `ear` with each batch. */

@@ -319,6 +319,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/events/latest": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What happened last */
+        get: operations["ApiEventsLatestLatest"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/keys": {
         parameters: {
             query?: never;
@@ -1859,11 +1876,38 @@ export interface components {
             everything_paused: boolean;
             items: components["schemas"]["LaneOut"][];
         };
+        /**
+         * LatestEvents
+         * @description The latest of what happened, newest first.
+         */
+        LatestEvents: {
+            items: components["schemas"]["LiveEvent"][];
+        };
         /** Line */
         Line: {
             /** @default info */
             level?: string;
             message: string;
+        };
+        /**
+         * LiveEvent
+         * @description One line of the audit, with its task's type and lane (null for an act upon the system).
+         */
+        LiveEvent: {
+            actor: string;
+            at: string;
+            correlation_id: string | null;
+            detail: string | null;
+            exec_id: string | null;
+            from: string | null;
+            id: number;
+            kind: string;
+            lane: string | null;
+            seq: number;
+            task_id: number | null;
+            tenant_id: number;
+            to: string | null;
+            type: string | null;
         };
         /**
          * LogIn
@@ -2658,7 +2702,9 @@ export type SchemaKind = components['schemas']['Kind'];
 export type SchemaLaneIn = components['schemas']['LaneIn'];
 export type SchemaLaneOut = components['schemas']['LaneOut'];
 export type SchemaLanes = components['schemas']['Lanes'];
+export type SchemaLatestEvents = components['schemas']['LatestEvents'];
 export type SchemaLine = components['schemas']['Line'];
+export type SchemaLiveEvent = components['schemas']['LiveEvent'];
 export type SchemaLogIn = components['schemas']['LogIn'];
 export type SchemaLogOut = components['schemas']['LogOut'];
 export type SchemaMissed = components['schemas']['Missed'];
@@ -3366,6 +3412,38 @@ export interface operations {
                 };
                 content: {
                     "text/event-stream": unknown;
+                };
+            };
+            /** @description A problem */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    ApiEventsLatestLatest: {
+        parameters: {
+            query?: {
+                /** @description How many at most. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LatestEvents"];
                 };
             };
             /** @description A problem */
@@ -5173,6 +5251,8 @@ export interface operations {
                 after?: number;
                 /** @description How many at most. */
                 limit?: number;
+                /** @description Also each time it said how far it was. */
+                progress?: boolean;
             };
             header?: never;
             path: {
@@ -5210,6 +5290,8 @@ export interface operations {
                 after?: number;
                 /** @description How many at most. */
                 limit?: number;
+                /** @description Seconds to wait for a line, while the task may write one. */
+                wait?: number;
             };
             header?: never;
             path: {

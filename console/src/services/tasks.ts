@@ -10,6 +10,7 @@ import type {
   SchemaTaskOut,
   SchemaWhyOut,
 } from "./schema";
+import type { State } from "./states";
 
 export type Task = SchemaTaskOut;
 export type TaskEvent = SchemaEventOut;
@@ -65,8 +66,12 @@ export const taskEventsQuery = (id: string) =>
   queryOptions({
     queryKey: ["task", id, "events"],
     queryFn: async ({ signal }) =>
-      (await answered(api.GET("/api/tasks/{task_id}/events", { params: path(id), signal }))).items,
-    meta: { hears: ofTask(id), everyMs: 500 },
+      (
+        await answered(
+          api.GET("/api/tasks/{task_id}/events", { params: { ...path(id), query: { progress: false } }, signal }),
+        )
+      ).items,
+    meta: { hears: (event) => ofTask(id)(event) && event.kind !== "progress", everyMs: 500 },
   });
 
 /** Anything may open or shut a gate. */
@@ -85,10 +90,10 @@ export const childrenQuery = (id: string) =>
     meta: { hears: anyTask, everyMs: 1_000 },
   });
 
-/** A task's log, from behind the line `after` on. */
-export async function logLines(id: string, after: number, signal?: AbortSignal): Promise<LogLine[]> {
-  const params = { ...path(id), query: { after, limit: 200 } };
-  return (await answered(api.GET("/api/tasks/{task_id}/log", { params, ...(signal ? { signal } : {}) }))).items;
+/** A task's log from behind the line `after` on; while it may write more, this waits for the next line. */
+export async function logLines(id: string, after: number, wait: number, signal: AbortSignal): Promise<LogLine[]> {
+  const params = { ...path(id), query: { after, limit: 200, wait } };
+  return (await answered(api.GET("/api/tasks/{task_id}/log", { params, signal }))).items;
 }
 
 /** What goes with an action: a reason for `cancel`, a remark for `resolve`, a number for `prioritize` (none: to the head). */
@@ -142,4 +147,32 @@ export async function actOnMany(ids: number[], verb: Verb, words: Words, dryRun:
 export function elapsed(task: Task, now: number): number | null {
   if (task.status === "running" && task.started_at) return Math.max(0, (now - Date.parse(task.started_at)) / 1000);
   return task.exec_time;
+}
+
+/** What can be done to a task in a state; the server has the last word. */
+export function verbsFor(status: State): Verb[] {
+  switch (status) {
+    case "pending":
+    case "queued":
+    case "blocked":
+      return ["prioritize", "pause", "cancel"];
+    case "retrying":
+      return ["retry", "prioritize", "pause", "cancel"];
+    case "scheduling":
+    case "waiting":
+    case "notifying":
+      return ["cancel"];
+    case "running":
+      return ["pause", "cancel"];
+    case "paused":
+      return ["resume", "prioritize", "cancel"];
+    case "dead":
+      return ["retry", "resolve", "discard"];
+    case "succeeded":
+    case "partial":
+    case "failed":
+    case "resolved":
+    case "cancelled":
+      return ["retry"];
+  }
 }

@@ -139,6 +139,7 @@ export const acts = {
     discard: (count: number) => `${many(count, "task")} discarded`,
     prioritize: (count: number) => `${many(count, "task")} prioritized`,
   } as Record<Verb, (count: number) => string>,
+  more: "More",
   looking: "Looking what this would do …",
   would: (would: number, all: number) =>
     would === all ? `It would do so to ${many(all, "task")}.` : `It would do so to ${would} of ${many(all, "task")}.`,

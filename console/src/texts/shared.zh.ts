@@ -135,6 +135,7 @@ export const acts: Texts["acts"] = {
     discard: (count: number) => `${count} 个任务已丢弃`,
     prioritize: (count: number) => `${count} 个任务已调整优先级`,
   },
+  more: "更多",
   looking: "正在预演…",
   would: (would: number, all: number) =>
     would === all ? `将作用于 ${all} 个任务。` : `将作用于 ${all} 个任务中的 ${would} 个。`,

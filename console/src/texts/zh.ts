@@ -1,7 +1,11 @@
 import { callbacks } from "@/views/callbacks/texts.zh";
 import { compensation } from "@/views/compensation/texts.zh";
+import { events } from "@/views/events/texts.zh";
+import { keys } from "@/views/keys/texts.zh";
 import { overview } from "@/views/overview/texts.zh";
 import { periodic } from "@/views/periodic/texts.zh";
+import { queue } from "@/views/queue/texts.zh";
+import { task } from "@/views/task/texts.zh";
 import { tasks } from "@/views/tasks/texts.zh";
 import { types } from "@/views/types/texts.zh";
 import type { Texts } from "./en";
@@ -14,10 +18,14 @@ export const zh: Texts = {
   common,
   login,
   states,
+  events,
+  keys,
   overview,
+  queue,
+  task,
   tasks,
-  compensation,
   callbacks,
+  compensation,
   periodic,
   types,
 };

@@ -1,7 +1,10 @@
 import { callbacksRoute } from "./callbacks/route";
 import { compensationRoute } from "./compensation/route";
+import { eventsRoute } from "./events/route";
+import { keysRoute } from "./keys/route";
 import { overviewRoute } from "./overview/route";
 import { periodicRoute } from "./periodic/route";
+import { queueRoute } from "./queue/route";
 import { taskRoute } from "./task/route";
 import { tasksRoute } from "./tasks/route";
 import { typesRoute } from "./types/route";
@@ -11,8 +14,11 @@ export const views = [
   overviewRoute,
   tasksRoute,
   taskRoute,
-  compensationRoute,
+  queueRoute,
+  eventsRoute,
+  keysRoute,
   callbacksRoute,
+  compensationRoute,
   periodicRoute,
   typesRoute,
 ] as const;

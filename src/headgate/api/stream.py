@@ -30,6 +30,7 @@ SEND_SECONDS = 60.0  # a client that takes nothing for so long has gone
 RETRY_MILLISECONDS = 1000
 MOST_IN_DIGEST = 100
 MOST_NAMED = 1000
+MOST_LOOKED_AT = 1000  # of everybody's latest events, to find somebody's own
 LONGEST_ID = 8000  # as much as a proxy lets through in a header; an event with a longer one has none
 ADVICE = {
     BEHIND: "too far behind: come back with Last-Event-ID and nothing is missed",
@@ -125,6 +126,26 @@ async def events(
         )
 
     return await streamed(server, who, last_event_id or cursor, wanted, live_event, gather)
+
+
+class LatestEvents(msgspec.Struct):
+    """The latest of what happened, newest first."""
+
+    items: list[LiveEvent]
+
+
+@get("/latest", summary="What happened last", responses=documented(), opt={"role": Role.READ})
+async def latest(
+    server: Server,
+    who: Principal,
+    limit: Annotated[int, QueryParameter(description="How many at most.", ge=1, le=200)] = 100,
+) -> LatestEvents:
+    def work() -> list[LiveEvent]:
+        end = server.live.feed.end()
+        page, _ = server.live.feed.read(Cursor(max(0, end.high - MOST_LOOKED_AT)), MOST_LOOKED_AT)
+        return [live_event(told) for told in page if theirs(who, told.event)][-limit:][::-1]
+
+    return LatestEvents(await server.aside(work))
 
 
 async def streamed(
@@ -271,4 +292,4 @@ class _Sending(ASGIStreamingResponse):
             self._leave()
 
 
-routes = Router("/api/events", route_handlers=[events], tags=["events"])
+routes = Router("/api/events", route_handlers=[events, latest], tags=["events"])

@@ -272,8 +272,16 @@ async def why(task_id: TaskId, server: Server, who: Principal) -> WhyOut:
 
 
 @get("/{task_id:int}/events", summary="What happened to a task", responses=documented(404), opt={"role": Role.READ})
-async def events(task_id: TaskId, server: Server, who: Principal, after: After = 0, limit: Limit = 200) -> Events:
-    found = await _of_task(server, who, task_id, partial(server.store.events, task_id, after=after, limit=limit))
+async def events(
+    task_id: TaskId,
+    server: Server,
+    who: Principal,
+    after: After = 0,
+    limit: Limit = 200,
+    progress: Annotated[bool, QueryParameter(description="Also each time it said how far it was.")] = True,
+) -> Events:
+    look = partial(server.store.events, task_id, after=after, limit=limit, progress=progress)
+    found = await _of_task(server, who, task_id, look)
     return Events([event_shown(event) for event in found])
 
 

@@ -290,9 +290,9 @@ class Store(Ground):
         """A page of tasks, live and in history, newest first."""
         return self.read(lambda db: reports.find(db, wanted or Filter(), cursor, limit))
 
-    def events(self, task_id: int, *, after: int = 0, limit: int = 200) -> list[Happening]:
-        """What happened to a task, oldest first."""
-        return self.read(lambda db: feed.events_of(db, task_id, after, limit))
+    def events(self, task_id: int, *, after: int = 0, limit: int = 200, progress: bool = True) -> list[Happening]:
+        """What happened to a task, oldest first; with or without each time it said how far it was."""
+        return self.read(lambda db: feed.events_of(db, task_id, after, limit, progress))
 
     def feed(self, cursor: Cursor, limit: int = 500) -> tuple[list[Happening], Cursor]:
         """Everything that happened after `cursor`, each event once; late commits come late, none is skipped."""

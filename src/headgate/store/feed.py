@@ -21,7 +21,12 @@ LATE = Statement(
      ORDER BY f.id
     """
 )
-OF_TASK = Statement(f"{_JOINED} WHERE e.task_id = :task_id AND e.id > :after ORDER BY e.id LIMIT :limit")
+OF_TASK = Statement(
+    f"""
+    {_JOINED} WHERE e.task_id = :task_id AND e.id > :after AND (:progress OR e.kind <> 'progress')
+     ORDER BY e.id LIMIT :limit
+    """
+)
 LAST = Statement("SELECT id FROM task_event ORDER BY id DESC LIMIT :limit")
 # Only transactions that run now can still fill a gap: it is over when all of them have ended, those below XMIN.
 XMIN = Statement(sqlite="SELECT 0", postgres="SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint")
@@ -100,9 +105,9 @@ def _new_gaps(db: Db, high: int, seen: Sequence[int]) -> list[Gap]:
     return [Gap(first, last, xmax) for first, last in missing]
 
 
-def events_of(db: Db, task_id: int, after: int, limit: int) -> list[Happening]:
-    """A task's own events, oldest first."""
-    return [_happening(row) for row in db.rows(OF_TASK, task_id=task_id, after=after, limit=limit)]
+def events_of(db: Db, task_id: int, after: int, limit: int, progress: bool = True) -> list[Happening]:
+    """A task's own events, oldest first; `progress`: also each time it said how far it was."""
+    return [_happening(row) for row in db.rows(OF_TASK, task_id=task_id, after=after, limit=limit, progress=progress)]
 
 
 def last_event(db: Db) -> Cursor:

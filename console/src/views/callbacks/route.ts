@@ -9,6 +9,6 @@ export const callbacksRoute = createRoute({
   validateSearch: readSearch,
   component: lazyRouteComponent(() => import("./page"), "CallbacksPage"),
   staticData: {
-    page: { title: (t) => t.callbacks.title, icon: IconWebhook, section: "watch", order: 40, letter: "c" },
+    page: { title: (t) => t.callbacks.title, icon: IconWebhook, section: "watch", order: 4, letter: "c" },
   },
 });

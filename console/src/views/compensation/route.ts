@@ -7,6 +7,6 @@ export const compensationRoute = createRoute({
   path: "/compensation",
   component: lazyRouteComponent(() => import("./page"), "CompensationPage"),
   staticData: {
-    page: { title: (t) => t.compensation.title, icon: IconRadar2, section: "watch", order: 50, letter: "m" },
+    page: { title: (t) => t.compensation.title, icon: IconRadar2, section: "watch", order: 5, letter: "m" },
   },
 });

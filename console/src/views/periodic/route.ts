@@ -25,6 +25,6 @@ export const periodicRoute = createRoute({
   }),
   component: lazyRouteComponent(() => import("./page"), "PeriodicPage"),
   staticData: {
-    page: { title: (t) => t.periodic.title, icon: IconCalendarRepeat, section: "steer", order: 40, letter: "p" },
+    page: { title: (t) => t.periodic.title, icon: IconCalendarRepeat, section: "steer", order: 3, letter: "p" },
   },
 });

@@ -21,6 +21,6 @@ export const typesRoute = createRoute({
   }),
   component: lazyRouteComponent(() => import("./page"), "TypesPage"),
   staticData: {
-    page: { title: (t) => t.types.title, icon: IconTemplate, section: "manage", order: 40, letter: "y" },
+    page: { title: (t) => t.types.title, icon: IconTemplate, section: "manage", order: 1, letter: "y" },
   },
 });

@@ -1,0 +1,27 @@
+export const events = {
+  title: "Events",
+  about: "What happens, as it happens",
+  filter: "Kind, type, lane, actor or detail contain",
+  hold: "Hold",
+  goOn: "Go on",
+  held: (count: number) => `${count} more since`,
+  leftOut: (count: number) => `${count} more happened at the same time`,
+  none: "Nothing has happened yet",
+  noneAbout:
+    "Each transition of a task, and each act upon a lane, a limit, a type or a key, appears here the moment it is committed.",
+  noneMatch: "No event matches",
+  columns: { at: "At", kind: "What", task: "Task", change: "State", who: "By", detail: "Detail" },
+  acts: {
+    paused: "Paused",
+    resumed: "Resumed",
+    capacity_changed: "Capacity changed",
+    rate_changed: "Rate limit changed",
+    type_changed: "Type changed",
+    type_removed: "Type removed",
+    key_created: "Key made",
+    key_revoked: "Key revoked",
+    signed_in: "Signed in",
+    signed_out: "Signed out",
+    purged: "Old tasks removed",
+  } as Record<string, string>,
+};

@@ -1,0 +1,173 @@
+import { ActionIcon, Menu, NumberInput, Tooltip } from "@mantine/core";
+import {
+  IconArrowBarToUp,
+  IconDots,
+  IconPlayerPause,
+  IconPlayerPlay,
+  IconRepeat,
+  IconSortAscendingNumbers,
+  IconX,
+} from "@tabler/icons-react";
+import { useMutation } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import type { ComponentType } from "react";
+import { useState } from "react";
+import { useSession } from "@/app/session";
+import { Ago } from "@/parts/Ago";
+import { complain, confirmDone } from "@/parts/problems";
+import { StateBadge } from "@/parts/StateBadge";
+import {
+  actOnRequest,
+  enqueue,
+  type RequestJob,
+  type RequestType,
+  type RequestVerb,
+  SHOWN_AS,
+} from "@/services/requests";
+import { may } from "@/services/session";
+import { useTexts } from "@/texts";
+import { type Busy, reasonAgainst } from "./busy";
+import classes from "./RequestRow.module.css";
+
+const ICONS: Record<RequestVerb, ComponentType<{ size?: number | string }>> = {
+  pause: IconPlayerPause,
+  resume: IconPlayerPlay,
+  cancel: IconX,
+  prioritize: IconArrowBarToUp,
+};
+
+function verbsFor(job: RequestJob): RequestVerb[] {
+  switch (job.status) {
+    case "queued":
+      return ["prioritize", "pause", "cancel"];
+    case "running":
+      return ["pause", "cancel"];
+    case "paused":
+      return ["resume", "cancel"];
+    case "done":
+    case "failed":
+    case "canceled":
+      return [];
+  }
+}
+
+/** One request, with what can be done to it. */
+export function RequestRow({ job, busy }: { job: RequestJob; busy: Busy | undefined }) {
+  const t = useTexts().queue;
+  const session = useSession();
+  return (
+    <tr>
+      <th scope="row">
+        <Link to="/tasks/$taskId" params={{ taskId: String(job.id) }}>
+          {job.id}
+        </Link>
+      </th>
+      <td>{t.types[job.type as RequestType] ?? job.type}</td>
+      <td>{job.subscription_id}</td>
+      <td>{job.requires_cookie ? t.yes : t.no}</td>
+      <td>
+        <StateBadge status={SHOWN_AS[job.status]} />
+      </td>
+      <td data-number>{job.priority}</td>
+      <td data-number>
+        {job.attempts}/{job.max_attempts}
+      </td>
+      <td>
+        <Ago at={job.created_at} />
+      </td>
+      <td>
+        <Ago at={job.started_at} />
+      </td>
+      <td>
+        <Ago at={job.finished_at} />
+      </td>
+      <td className={classes.error} title={job.last_error ?? undefined}>
+        {job.last_error?.trimEnd().split("\n").at(-1)}
+      </td>
+      <td className={classes.actions}>
+        {may(session, "operator") ? verbsFor(job).map((verb) => <Act key={verb} job={job} verb={verb} />) : null}
+        {may(session, "operator") && job.status === "queued" ? <Priority job={job} /> : null}
+        {may(session, "submit") && verbsFor(job).length === 0 ? <Again job={job} busy={busy} /> : null}
+      </td>
+    </tr>
+  );
+}
+
+function Act({ job, verb }: { job: RequestJob; verb: RequestVerb }) {
+  const t = useTexts();
+  const acting = useMutation({
+    mutationFn: () => actOnRequest(job.id, verb),
+    onSuccess: () => confirmDone(t.queue.did[verb](job.id)),
+    onError: (error) => complain(error, t),
+  });
+  const Icon = ICONS[verb];
+  const label = t.queue.verbs[verb];
+  return (
+    <Tooltip label={label}>
+      <ActionIcon aria-label={`${label}: ${job.id}`} loading={acting.isPending} onClick={() => acting.mutate()}>
+        <Icon size={14} />
+      </ActionIcon>
+    </Tooltip>
+  );
+}
+
+function Priority({ job }: { job: RequestJob }) {
+  const t = useTexts();
+  const [value, setValue] = useState<number | string>(job.priority);
+  const setting = useMutation({
+    mutationFn: () => actOnRequest(job.id, "prioritize", Number(value)),
+    onSuccess: () => confirmDone(t.queue.prioritySet(job.id, Number(value))),
+    onError: (error) => complain(error, t),
+  });
+  return (
+    <Menu position="bottom-end" closeOnItemClick={false}>
+      <Menu.Target>
+        <ActionIcon aria-label={`${t.queue.priority} ${job.id}`}>
+          <IconDots size={14} />
+        </ActionIcon>
+      </Menu.Target>
+      <Menu.Dropdown>
+        <form
+          className={classes.priority}
+          onSubmit={(event) => {
+            event.preventDefault();
+            if (value !== "") setting.mutate();
+          }}
+        >
+          <NumberInput label={`${t.queue.priority} ${job.id}`} value={value} allowDecimal={false} onChange={setValue} />
+          <ActionIcon type="submit" variant="filled" color="brand" size="md" aria-label={t.common.save}>
+            <IconSortAscendingNumbers size={14} />
+          </ActionIcon>
+        </form>
+      </Menu.Dropdown>
+    </Menu>
+  );
+}
+
+function Again({ job, busy }: { job: RequestJob; busy: Busy | undefined }) {
+  const t = useTexts();
+  const against = reasonAgainst(job.subscription_id, busy, t.queue);
+  const starting = useMutation({
+    mutationFn: () =>
+      enqueue({
+        type: job.type as RequestType,
+        subscription_id: job.subscription_id,
+        url: job.url,
+        requires_cookie: job.requires_cookie,
+      }),
+    onSuccess: (made) => confirmDone(t.queue.start.started(made.id)),
+    onError: (error) => complain(error, t),
+  });
+  return (
+    <Tooltip label={against ?? t.queue.start.again} multiline maw={320}>
+      <ActionIcon
+        aria-label={`${t.queue.start.again}: ${job.id}`}
+        {...(against ? { "aria-disabled": true, "data-disabled": true } : {})}
+        loading={starting.isPending}
+        onClick={(event) => (against ? event.preventDefault() : starting.mutate())}
+      >
+        <IconRepeat size={14} />
+      </ActionIcon>
+    </Tooltip>
+  );
+}

@@ -1,0 +1,159 @@
+import { Button, Select, TextInput } from "@mantine/core";
+import { IconArrowsSplit2, IconPlayerPause, IconPlayerPlay, IconSearchOff } from "@tabler/icons-react";
+import { useInfiniteQuery, useMutation, useQuery } from "@tanstack/react-query";
+import { useNavigate } from "@tanstack/react-router";
+import { useSession } from "@/app/session";
+import { Empty } from "@/parts/Empty";
+import { Page } from "@/parts/Page";
+import { Panel } from "@/parts/Panel";
+import { ProblemNote } from "@/parts/ProblemNote";
+import { complain } from "@/parts/problems";
+import { Rows } from "@/parts/Rows";
+import {
+  busyQuery,
+  hold,
+  LANES,
+  queueStatsQuery,
+  REQUEST_TYPES,
+  type RequestFilter,
+  type RequestStatus,
+  requestsQuery,
+  SHOWN_AS,
+} from "@/services/requests";
+import { may, maySteer } from "@/services/session";
+import { useTexts } from "@/texts";
+import { LaneCard } from "./LaneCard";
+import classes from "./page.module.css";
+import { RequestRow } from "./RequestRow";
+import { queueRoute } from "./route";
+import { Start } from "./Start";
+
+/** The request queue: its two lanes, what can be started, and every request with what can be done to it. */
+export function QueuePage() {
+  const t = useTexts().queue;
+  const session = useSession();
+  const filter = queueRoute.useSearch();
+  const stats = useQuery(queueStatsQuery);
+  const requests = useInfiniteQuery(requestsQuery(filter));
+  const busy = useQuery(busyQuery).data;
+  const rows = requests.data?.pages.flatMap((page) => page.items) ?? [];
+  return (
+    <Page title={t.title} about={t.about} actions={maySteer(session) ? <PauseAll /> : null}>
+      {stats.error ? <ProblemNote error={stats.error} retry={() => stats.refetch()} /> : null}
+      <div className={classes.top}>
+        {LANES.map((lane) => (
+          <LaneCard key={lane} lane={lane} stats={stats.data} steer={maySteer(session)} />
+        ))}
+        {may(session, "submit") ? <Start busy={busy} /> : null}
+      </div>
+      <Filters filter={filter} />
+      {requests.error ? <ProblemNote error={requests.error} retry={() => requests.refetch()} /> : null}
+      {requests.data && rows.length === 0 ? (
+        Object.keys(filter).length > 0 ? (
+          <Empty icon={IconSearchOff} title={t.noneMatch} />
+        ) : (
+          <Empty icon={IconArrowsSplit2} title={t.none}>
+            {t.noneAbout} <code>POST /api/requests/enqueue</code>
+          </Empty>
+        )
+      ) : (
+        <Panel flush>
+          <Rows
+            label={t.title}
+            heads={[
+              { text: t.columns.id },
+              { text: t.columns.type },
+              { text: t.columns.subscription },
+              { text: t.columns.cookie },
+              { text: t.columns.status },
+              { text: t.columns.priority, number: true },
+              { text: t.columns.attempts, number: true },
+              { text: t.columns.created },
+              { text: t.columns.started },
+              { text: t.columns.finished },
+              { text: t.columns.error },
+              { text: "" },
+            ]}
+          >
+            {rows.map((job) => (
+              <RequestRow key={job.id} job={job} busy={busy} />
+            ))}
+          </Rows>
+        </Panel>
+      )}
+      {requests.hasNextPage ? (
+        <Button
+          variant="default"
+          className={classes.more}
+          loading={requests.isFetchingNextPage}
+          onClick={() => void requests.fetchNextPage()}
+        >
+          {t.more}
+        </Button>
+      ) : null}
+    </Page>
+  );
+}
+
+function PauseAll() {
+  const t = useTexts();
+  const paused = useQuery(queueStatsQuery).data?.paused.all ?? false;
+  const change = useMutation({ mutationFn: () => hold("all", !paused), onError: (error) => complain(error, t) });
+  return (
+    <Button
+      variant="default"
+      leftSection={paused ? <IconPlayerPlay size={14} /> : <IconPlayerPause size={14} />}
+      loading={change.isPending}
+      onClick={() => change.mutate()}
+    >
+      {paused ? t.queue.resumeAll : t.queue.pauseAll}
+    </Button>
+  );
+}
+
+function Filters({ filter }: { filter: RequestFilter }) {
+  const t = useTexts().queue;
+  const navigate = useNavigate();
+  const set = (name: keyof RequestFilter, value: string | number | null) => {
+    const { [name]: _, ...rest } = filter;
+    void navigate({ to: "/queue", search: value === null ? rest : { ...rest, [name]: value }, replace: true });
+  };
+  return (
+    <div className={classes.filters}>
+      <Select
+        aria-label={t.filters.lane}
+        placeholder={t.filters.lane}
+        data={LANES.map((value) => ({ value, label: t.lanes[value] }))}
+        value={filter.lane ?? null}
+        onChange={(lane) => set("lane", lane)}
+        clearable
+      />
+      <Select
+        aria-label={t.filters.status}
+        placeholder={t.filters.status}
+        data={(Object.keys(SHOWN_AS) as RequestStatus[]).map((value) => ({ value, label: t.statuses[value] }))}
+        value={filter.status ?? null}
+        onChange={(status) => set("status", status)}
+        clearable
+      />
+      <Select
+        aria-label={t.filters.type}
+        placeholder={t.filters.type}
+        data={REQUEST_TYPES.map((value) => ({ value, label: t.types[value] }))}
+        value={filter.type ?? null}
+        onChange={(type) => set("type", type)}
+        clearable
+      />
+      <TextInput
+        aria-label={t.filters.subscription}
+        placeholder={t.filters.subscription}
+        inputMode="numeric"
+        value={filter.subscription_id ?? ""}
+        onChange={(event) => {
+          const said = event.currentTarget.value.replace(/\D/g, "");
+          set("subscription_id", said === "" ? null : Number(said));
+        }}
+      />
+    </div>
+  );
+}

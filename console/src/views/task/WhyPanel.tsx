@@ -1,0 +1,92 @@
+import { IconLock, IconLockOpen2 } from "@tabler/icons-react";
+import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { Ago } from "@/parts/Ago";
+import { Panel } from "@/parts/Panel";
+import { ProblemNote } from "@/parts/ProblemNote";
+import { type State, stateOf } from "@/services/states";
+import { type Task, type Why, whyQuery } from "@/services/tasks";
+import { useTexts } from "@/texts";
+import classes from "./WhyPanel.module.css";
+
+const WAITS: ReadonlySet<State> = new Set<State>(["pending", "blocked", "queued", "scheduling", "paused", "retrying"]);
+
+/** Gate by gate, what a task waits for, who holds it up, and when it will likely start. */
+export function WhyPanel({ task }: { task: Task }) {
+  return WAITS.has(stateOf(task.status)) ? <Gates id={String(task.id)} /> : null;
+}
+
+function Gates({ id }: { id: string }) {
+  const t = useTexts().task.why;
+  const why = useQuery(whyQuery(id));
+  const gates = why.data?.gates ?? [];
+  return (
+    <Panel title={t.title} flush>
+      {why.error ? <ProblemNote error={why.error} retry={() => why.refetch()} /> : null}
+      <ul className={classes.gates}>
+        {gates.map((gate) => (
+          <li
+            key={`${gate.name} ${gate.reason}`}
+            data-tone={gate.open ? "good" : "warn"}
+            data-open={gate.open || undefined}
+          >
+            {gate.open ? <IconLockOpen2 size={16} stroke={1.7} /> : <IconLock size={16} stroke={1.7} />}
+            <strong>{t.gates[gate.name] ?? gate.name}</strong>
+            <span className={classes.word}>{gate.open ? t.open : t.shut}</span>
+            <span className={classes.reason}>
+              {gate.reason}
+              {gate.until ? (
+                <>
+                  {" "}
+                  {t.until} <Ago at={gate.until} />
+                </>
+              ) : null}
+              <Holders ids={gate.holders ?? []} />
+            </span>
+          </li>
+        ))}
+      </ul>
+      {why.data && gates.every((gate) => gate.open) ? <p className={classes.ready}>{t.ready}</p> : null}
+      {why.data?.forecast ? <Forecast forecast={why.data.forecast} /> : null}
+    </Panel>
+  );
+}
+
+const MOST = 12;
+
+function Holders({ ids }: { ids: number[] }) {
+  const t = useTexts().task.why;
+  if (ids.length === 0) return null;
+  return (
+    <span className={classes.holders}>
+      {t.holders}{" "}
+      {ids.slice(0, MOST).map((id) => (
+        <Link key={id} to="/tasks/$taskId" params={{ taskId: String(id) }}>
+          #{id}
+        </Link>
+      ))}
+      {ids.length > MOST ? "…" : null}
+    </span>
+  );
+}
+
+function Forecast({ forecast }: { forecast: NonNullable<Why["forecast"]> }) {
+  const t = useTexts().task.why;
+  return (
+    <p className={classes.forecast}>
+      <span>
+        {forecast.at ? (
+          <>
+            {t.starts} <b>{(forecast.in_seconds ?? 0) < 1 ? t.soon : <Ago at={forecast.at} />}</b>
+          </>
+        ) : (
+          t.unknown
+        )}
+      </span>
+      <span className={classes.dim}>
+        {forecast.reason}
+        {forecast.ahead > 0 ? ` · ${t.ahead(forecast.ahead)}` : ""}
+      </span>
+    </p>
+  );
+}
