@@ -22,11 +22,20 @@ interface Props {
 
 /** One callback: every attempt of it, and the button that sends it again. */
 export function Attempts({ taskId, id, onClose }: Props) {
-  const t = useTexts().callbacks.one;
+  const texts = useTexts();
+  const t = texts.callbacks.one;
+  const { close } = texts.common;
   const found = useQuery(callbacksOfTaskQuery(taskId));
   const delivery = found.data?.find((each) => each.id === id);
   return (
-    <Drawer opened onClose={onClose} position="right" size="lg" title={t.title(id)}>
+    <Drawer
+      closeButtonProps={{ "aria-label": close }}
+      opened
+      onClose={onClose}
+      position="right"
+      size="lg"
+      title={<strong>{t.title(id)}</strong>}
+    >
       {found.error ? <ProblemNote error={found.error} retry={() => found.refetch()} /> : null}
       {found.data && !delivery ? <Alert color="gray">{t.gone}</Alert> : null}
       {delivery ? <Told delivery={delivery} /> : null}
@@ -61,7 +70,7 @@ function Told({ delivery }: { delivery: DeliveryTold }) {
       <dl className={classes.facts}>
         <dt>{t.one.task}</dt>
         <dd>
-          <LinkText to="/tasks/$taskId" params={{ taskId: String(delivery.task_id) }}>
+          <LinkText underline="always" to="/tasks/$taskId" params={{ taskId: String(delivery.task_id) }}>
             {delivery.task_id}
           </LinkText>{" "}
           · {delivery.type} · {t.kind[delivery.kind]}

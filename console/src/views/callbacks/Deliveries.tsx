@@ -3,6 +3,7 @@ import { IconHistory, IconRefresh } from "@tabler/icons-react";
 import { Link } from "@tanstack/react-router";
 import { Ago } from "@/parts/Ago";
 import { Rows } from "@/parts/Rows";
+import { useNow } from "@/parts/useNow";
 import type { Delivery } from "@/services/callbacks";
 import { useTexts } from "@/texts";
 import { DeliveryBadge } from "./DeliveryBadge";
@@ -87,7 +88,9 @@ function LastAnswer({ delivery }: { delivery: Delivery }) {
 
 function When({ delivery }: { delivery: Delivery }) {
   const t = useTexts().callbacks;
+  const now = useNow();
   if (delivery.status === "pending" && delivery.next_attempt_at) {
+    if (Date.parse(delivery.next_attempt_at) <= now) return <span data-muted>{t.sentNow}</span>;
     return (
       <>
         <span data-muted>{t.sentNext}</span> <Ago at={delivery.next_attempt_at} />

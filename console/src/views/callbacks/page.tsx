@@ -55,18 +55,23 @@ export function CallbacksPage() {
       {list.data ? (
         <Panel flush>
           {rows.length > 0 ? (
-            <Deliveries
-              deliveries={rows}
-              onOpen={(each) => go({ ...search, open: `${each.task_id}-${each.id}` })}
-              onRedeliver={operator ? (each) => again.mutate(each) : undefined}
-            />
+            <div className={classes.list}>
+              <Deliveries
+                deliveries={rows}
+                onOpen={(each) => go({ ...search, open: `${each.task_id}-${each.id}` })}
+                onRedeliver={operator ? (each) => again.mutate(each) : undefined}
+              />
+            </div>
           ) : filtered ? (
             <Empty icon={IconSearchOff} title={words.noneMatch}>
               {words.noneMatchAbout}
             </Empty>
           ) : (
             <Empty icon={IconWebhook} title={words.none}>
-              {words.noneAbout} <LinkText to="/types">{words.noneLink}</LinkText>
+              {words.noneAbout}{" "}
+              <LinkText underline="always" to="/types">
+                {words.noneLink}
+              </LinkText>
             </Empty>
           )}
           {list.hasNextPage ? (

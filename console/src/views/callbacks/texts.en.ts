@@ -29,6 +29,7 @@ export const callbacks = {
     made: "Made",
   },
   sentNext: "next",
+  sentNow: "due now",
   unsent: "not sent yet",
   noAnswer: "no answer",
   look: (id: number) => `Attempts of callback ${id}`,

@@ -24,6 +24,7 @@ export const callbacks: Texts["callbacks"] = {
     made: "创建",
   },
   sentNext: "下次",
+  sentNow: "即将发送",
   unsent: "尚未发送",
   noAnswer: "无应答",
   look: (id: number) => `回调 ${id} 的尝试记录`,

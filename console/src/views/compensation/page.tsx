@@ -32,7 +32,7 @@ export function CompensationPage() {
         <Panel title={words.how}>
           <ol className={classes.steps}>
             {words
-              .steps(duration(status.data.threshold_seconds), duration(status.data.start_interval_seconds))
+              .steps(round(status.data.threshold_seconds), round(status.data.start_interval_seconds))
               .map((step) => (
                 <li key={step}>{step}</li>
               ))}
@@ -41,6 +41,11 @@ export function CompensationPage() {
       ) : null}
     </Page>
   );
+}
+
+/** "5 s", not "5.0 s". */
+function round(seconds: number): string {
+  return duration(seconds).replace(".0 ", " ");
 }
 
 function LookNow() {

@@ -20,10 +20,19 @@ interface Props {
 
 /** Make a schedule, or change one: what it would do is shown before it is saved. */
 export function Form({ id, onClose, onSaved }: Props) {
-  const t = useTexts().periodic.form;
+  const texts = useTexts();
+  const t = texts.periodic.form;
+  const { close } = texts.common;
   const known = useQuery({ ...scheduleQuery(id ?? 0), enabled: id !== null, refetchInterval: false });
   return (
-    <Drawer opened onClose={onClose} position="right" size="xl" title={id === null ? t.makeTitle : t.editTitle(id)}>
+    <Drawer
+      closeButtonProps={{ "aria-label": close }}
+      opened
+      onClose={onClose}
+      position="right"
+      size="xl"
+      title={<strong>{id === null ? t.makeTitle : t.editTitle(id)}</strong>}
+    >
       {known.error ? <ProblemNote error={known.error} retry={() => known.refetch()} /> : null}
       {id === null || known.data ? <Fields schedule={known.data ?? null} onClose={onClose} onSaved={onSaved} /> : null}
     </Drawer>

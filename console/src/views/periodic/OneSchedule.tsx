@@ -34,10 +34,19 @@ const TICKS = 5;
 
 /** One schedule: when it fires next, by which rules, and what became of its ticks. */
 export function OneSchedule({ id, onClose, onEdit }: Props) {
-  const t = useTexts().periodic.one;
+  const texts = useTexts();
+  const t = texts.periodic.one;
+  const { close } = texts.common;
   const found = useQuery(scheduleQuery(id));
   return (
-    <Drawer opened onClose={onClose} position="right" size="lg" title={t.title(id)}>
+    <Drawer
+      closeButtonProps={{ "aria-label": close }}
+      opened
+      onClose={onClose}
+      position="right"
+      size="lg"
+      title={<strong>{t.title(id)}</strong>}
+    >
       {isGone(found.error) ? <Alert color="gray">{t.gone}</Alert> : null}
       {found.error && !isGone(found.error) ? <ProblemNote error={found.error} retry={() => found.refetch()} /> : null}
       {found.data ? <Told schedule={found.data} onEdit={onEdit} onRemoved={onClose} /> : null}
@@ -217,7 +226,7 @@ function LogLine({ line }: { line: TickLog }) {
       </span>
       <span>
         {line.task_id === null ? null : (
-          <LinkText to="/tasks/$taskId" params={{ taskId: String(line.task_id) }}>
+          <LinkText underline="always" to="/tasks/$taskId" params={{ taskId: String(line.task_id) }}>
             {t.one.task(line.task_id)}
           </LinkText>
         )}{" "}

@@ -126,22 +126,24 @@ function Schedules({ rows, operator, onOpen }: SchedulesProps) {
   const t = useTexts().periodic;
   const heads = t.columns;
   return (
-    <Rows
-      label={t.title}
-      heads={[
-        { text: heads.status },
-        { text: heads.what, wide: true },
-        { text: heads.when },
-        { text: heads.zone },
-        { text: heads.next },
-        { text: heads.rules },
-        { text: heads.actions },
-      ]}
-    >
-      {rows.map((each) => (
-        <Row key={each.id} schedule={each} operator={operator} onOpen={() => onOpen(each.id)} />
-      ))}
-    </Rows>
+    <div className={classes.list}>
+      <Rows
+        label={t.title}
+        heads={[
+          { text: heads.status },
+          { text: heads.what, wide: true },
+          { text: heads.when },
+          { text: heads.zone },
+          { text: heads.next },
+          { text: heads.rules },
+          { text: heads.actions },
+        ]}
+      >
+        {rows.map((each) => (
+          <Row key={each.id} schedule={each} operator={operator} onOpen={() => onOpen(each.id)} />
+        ))}
+      </Rows>
+    </div>
   );
 }
 
@@ -162,6 +164,7 @@ function Row({ schedule, operator, onOpen }: { schedule: Schedule; operator: boo
               {schedule.type}
             </button>
           </span>
+          <code className={classes.phone}>{schedule.cron_expressions}</code>
           {about ? (
             <span className={classes.about} title={about}>
               {about}

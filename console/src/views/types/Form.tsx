@@ -47,7 +47,14 @@ export function Form({ type, onClose }: Props) {
   const fields = { draft, set, wrong: tried ? wrong : {} };
 
   return (
-    <Drawer opened onClose={onClose} position="right" size="xl" title={known ? known.code : words.makeTitle}>
+    <Drawer
+      closeButtonProps={{ "aria-label": t.common.close }}
+      opened
+      onClose={onClose}
+      position="right"
+      size="xl"
+      title={<strong>{known ? known.code : words.makeTitle}</strong>}
+    >
       <form
         noValidate
         onSubmit={(event) => {

@@ -172,7 +172,11 @@ function Delays({ draft }: { draft: Draft }) {
   const more = Number(draft.retries) > SHOWN ? ` → ${t.and}` : "";
   return (
     <p className={classes.delays} aria-live="polite">
-      <span>{t.delays}</span> {all.slice(0, SHOWN).map(duration).join(" → ")}
+      <span>{t.delays}</span>{" "}
+      {all
+        .slice(0, SHOWN)
+        .map((delay) => duration(delay).replace(".0 ", " "))
+        .join(" → ")}
       {more}
     </p>
   );

@@ -88,52 +88,54 @@ function Types({ types, admin, onOpen }: TypesProps) {
   const t = useTexts().types;
   const heads = t.columns;
   return (
-    <Rows
-      label={t.title}
-      heads={[
-        { text: heads.code, wide: true },
-        { text: heads.category },
-        { text: heads.lane },
-        { text: heads.retry },
-        { text: heads.timeout, number: true },
-        { text: heads.manual },
-        { text: heads.callback },
-      ]}
-    >
-      {types.map((type) => (
-        <tr key={type.code}>
-          <td>
-            <div className={classes.what}>
-              <span>
-                <button
-                  type="button"
-                  className={classes.code}
-                  aria-label={admin ? t.edit(type.code) : t.show(type.code)}
-                  onClick={() => onOpen(type.code)}
-                >
-                  {type.code}
-                </button>
-              </span>
-              {type.name ? <span className={classes.about}>{type.name}</span> : null}
-            </div>
-          </td>
-          <td>{type.category}</td>
-          <td>
-            <Link to="/tasks" search={{ lane: type.lane }}>
-              {type.lane}
-            </Link>
-          </td>
-          <td>
-            <Retry type={type} />
-          </td>
-          <td data-number>{t.minutes(Math.round(type.config.timeout * 100) / 100)}</td>
-          <td data-muted>{type.config.need_manual ? t.toDesk : "–"}</td>
-          <td data-muted>
-            <Callbacks type={type} />
-          </td>
-        </tr>
-      ))}
-    </Rows>
+    <div className={classes.list}>
+      <Rows
+        label={t.title}
+        heads={[
+          { text: heads.code, wide: true },
+          { text: heads.category },
+          { text: heads.lane },
+          { text: heads.retry },
+          { text: heads.timeout, number: true },
+          { text: heads.manual },
+          { text: heads.callback },
+        ]}
+      >
+        {types.map((type) => (
+          <tr key={type.code}>
+            <td>
+              <div className={classes.what}>
+                <span>
+                  <button
+                    type="button"
+                    className={classes.code}
+                    aria-label={admin ? t.edit(type.code) : t.show(type.code)}
+                    onClick={() => onOpen(type.code)}
+                  >
+                    {type.code}
+                  </button>
+                </span>
+                {type.name ? <span className={classes.about}>{type.name}</span> : null}
+              </div>
+            </td>
+            <td>{type.category}</td>
+            <td>
+              <Link to="/tasks" search={{ lane: type.lane }}>
+                {type.lane}
+              </Link>
+            </td>
+            <td>
+              <Retry type={type} />
+            </td>
+            <td data-number>{t.minutes(Math.round(type.config.timeout * 100) / 100)}</td>
+            <td data-muted>{type.config.need_manual ? t.toDesk : "–"}</td>
+            <td data-muted>
+              <Callbacks type={type} />
+            </td>
+          </tr>
+        ))}
+      </Rows>
+    </div>
   );
 }
 
