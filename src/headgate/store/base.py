@@ -236,6 +236,7 @@ class Store(Ground):
             raise Invalid(f"{MOST_PER_TRANSACTION} tasks at most in one call")
         for new in wishes:
             check(new)
+        wishes = [self.completed(new) for new in wishes]
         self.make_streams(wishes)
         if once is not None:
             if len({new.tenant_id for new in wishes}) > 1:
