@@ -281,8 +281,8 @@ def act(
         raise Refused(f"task {task.id} is {task.status}, which is final")
     task = held[0]
     change = decide(task, event(task), catalog.type(task.type))
-    if change.status is State.PENDING or task.status is not change.status:
-        _refuse_second(db, task, change.status)
+    if task.status is State.DEAD and change.status not in FINAL and change.status is not State.DEAD:
+        refuse_second(db, task, task.unique_key)
     apply(db, [Write(task.id, task.status, change, task.seq, task.exec_id, detail)], actor)
     if task.has_children and change.has_children is False:
         db.send(NEW_LIFE, id=task.id)
@@ -306,11 +306,11 @@ NEW_LIFE = Statement(
 )
 
 
-def _refuse_second(db: Db, task: Task, after: State) -> None:
+def refuse_second(db: Db, task: Task, unique_key: str | None) -> None:
     """A task that comes back from `dead` may find its unique key taken by a newer one."""
-    if task.status is not State.DEAD or after in FINAL or task.unique_key is None:
+    if unique_key is None:
         return
-    if found := db.rows(SAME_KEY, tenant_id=task.tenant_id, type=task.type, unique_key=task.unique_key):
+    if found := db.rows(SAME_KEY, tenant_id=task.tenant_id, type=task.type, unique_key=unique_key):
         raise Refused(f"task {found[0][0]} has its unique key by now")
 
 
