@@ -19,7 +19,8 @@ from headgate.core.callbacks import Callback
 from headgate.core.errors import Invalid, Unavailable
 from headgate.core.family import CONTINUE
 from headgate.core.retry import RetryPolicy, never
-from headgate.core.task import DEFAULT_LANE, DEFAULT_PRIORITY, NewTask, TaskType
+from headgate.core.task import DEFAULT_LANE, DEFAULT_PRIORITY, KEYS, NewTask, TaskType
+from headgate.core.template import names_in
 from headgate.events.telemetry import submitting
 from headgate.outward.callback import stored
 from headgate.outward.sealing import Seals
@@ -165,10 +166,6 @@ class Headgate:
         /,
         *,
         code: str | None = None,
-        priority: int = DEFAULT_PRIORITY,
-        mutex: str | None = None,
-        rate_key: str | None = None,
-        unique_key: str | None = None,
         uses: Sequence[str] = (),
         callback: Callback | None = None,
         isolation: str | None = None,
@@ -179,16 +176,14 @@ class Headgate:
         _check_options(of_type)
         code = name if code is None else code
         told = stored(callback or {}, code, Seals(self.settings.secrets))
+        arguments = Arguments(function)
+        named = [each for label in KEYS for each in names_in(of_type.get(label) or "")]
         handler = Handler(
             function=function,
-            type=TaskType(code, uses=tuple(uses), callback=told, **of_type),
-            arguments=Arguments(function),
+            type=TaskType(code, uses=tuple(uses), callback=told, defaults=arguments.defaults(named), **of_type),
+            arguments=arguments,
             isolation=isolation_of(function, isolation),
             memory_megabytes=memory_megabytes,
-            priority=priority,
-            mutex=mutex,
-            rate_key=rate_key,
-            unique_key=unique_key,
         )
         self.registry.add(handler)
         return TaskFunction(self, handler, handler.wish)
@@ -367,10 +362,8 @@ def _wish(call: Call[Any]) -> NewTask:
     return call.new
 
 
-_OF_TASK = (
-    "code", "priority", "mutex", "rate_key", "unique_key", "uses", "callback", "isolation", "memory_megabytes",
-)  # fmt: skip
-_OF_TYPE = tuple(field.name for field in fields(TaskType) if field.name not in ("code", "uses", "callback"))
+_OF_TASK = ("code", "uses", "callback", "isolation", "memory_megabytes")
+_OF_TYPE = tuple(field.name for field in fields(TaskType) if field.name not in ("code", "uses", "callback", "defaults"))
 
 
 def _check_options(of_type: dict[str, Any]) -> None:

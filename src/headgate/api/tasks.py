@@ -12,6 +12,7 @@ from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import PathParameter, QueryParameter
 from msgspec import Meta
 
+from headgate.api.actions import MOST_IN_ACTION, Done, Ids, RemarkText, acted, done, each
 from headgate.api.principal import Principal, Role
 from headgate.api.problems import documented
 from headgate.api.server import Server
@@ -38,26 +39,13 @@ from headgate.api.shapes import (
 )
 from headgate.api.submits import Key, Made
 from headgate.api.waiting import LONGEST_WAIT, Wait, awaited, heard
-from headgate.core.errors import HeadgateError, Invalid, Refused
-from headgate.core.machine import (
-    CancelRequested,
-    Discarded,
-    Event,
-    PauseRequested,
-    Prioritized,
-    Resolved,
-    Resumed,
-    RetryAsked,
-    decide,
-)
+from headgate.core.errors import Invalid
 from headgate.core.states import FINAL, State, meaning
 from headgate.core.task import Task
-from headgate.store.base import Store
 from headgate.store.reports import Filter
 from headgate.store.tasks import Submitted
 
 MOST_IN_BULK = 1000
-MOST_IN_ACTION = 200
 ENDED = FINAL | {State.DEAD}
 
 View = Literal["A", "B", "C", "D"]
@@ -103,7 +91,7 @@ class Log(msgspec.Struct):
 
 
 class Remark(msgspec.Struct, forbid_unknown_fields=True):
-    remark: Annotated[str, Meta(min_length=1, max_length=4000)]
+    remark: RemarkText
 
 
 class FilterIn(msgspec.Struct, forbid_unknown_fields=True):
@@ -131,20 +119,12 @@ class Action(msgspec.Struct, forbid_unknown_fields=True):
     """
 
     action: Literal["cancel", "pause", "resume", "retry", "resolve", "discard", "prioritize"]
-    ids: Annotated[list[Id], Meta(min_length=1, max_length=MOST_IN_ACTION)] | None = None
+    ids: Ids | None = None
     filter: FilterIn | None = None
     dry_run: bool = False
     reason: Words = ""
-    remark: Annotated[str, Meta(min_length=1, max_length=4000)] | None = None
+    remark: RemarkText | None = None
     priority: Whole | None = None
-
-
-class Done(msgspec.Struct):
-    """What became of one of them: its state, or why not. In a dry run: its state now, and why it would be refused."""
-
-    id: int
-    status: str | None = None
-    problem: str | None = None
 
 
 class Actions(msgspec.Struct):
@@ -367,11 +347,6 @@ async def _act(server: Server, who: Principal, action: str, task_id: int, **abou
     return shown(await server.aside(partial(acted, server.store, who, action, task_id, **about)))
 
 
-def acted(store: Store, who: Principal, action: str, task_id: int, **about: Any) -> Task:
-    task: Task = getattr(store, action)(task_id, actor=who.actor, tenant_id=who.tenant_id, **about)
-    return task
-
-
 @post("/actions", summary="One action on many tasks", status_code=200, responses=documented(413, 415),
       opt={"role": Role.OPERATOR})  # fmt: skip
 async def act_on_many(data: Action, server: Server, who: Principal) -> Actions:
@@ -397,35 +372,9 @@ async def act_on_many(data: Action, server: Server, who: Principal) -> Actions:
             wanted["tenant_id"] = who.looks_at(data.filter.tenant_id)
             page = server.store.find(Filter(**wanted), limit=MOST_IN_ACTION)
             ids = [task.id for task in page.items]
-        return [_done(server.store, who, data.action, task_id, about, data.dry_run) for task_id in ids]
+        return each(ids, done(server.store, who, data.action, about, dry_run=data.dry_run))
 
     return Actions(await server.aside(work))
-
-
-def _done(store: Store, who: Principal, action: str, task_id: int, about: dict[str, Any], dry_run: bool) -> Done:
-    try:
-        if dry_run:
-            return _foreseen(store, who, action, task_id)
-        return Done(task_id, acted(store, who, action, task_id, **about).status.value)
-    except HeadgateError as error:
-        return Done(task_id, problem=str(error))
-
-
-ASKED: dict[str, Event] = {
-    "cancel": CancelRequested(), "pause": PauseRequested(), "resume": Resumed(), "retry": RetryAsked(),
-    "resolve": Resolved(""), "discard": Discarded(), "prioritize": Prioritized(0),
-}  # fmt: skip
-
-
-def _foreseen(store: Store, who: Principal, action: str, task_id: int) -> Done:
-    """The task as it is, and why the action would be refused, as the state machine says."""
-    task = store.get(task_id, who.tenant_id)
-    if not (action == "retry" and task.status in FINAL):  # that makes a copy
-        try:
-            decide(task, ASKED[action], store.type_of(task.type))
-        except Refused as error:
-            return Done(task_id, task.status.value, str(error))
-    return Done(task_id, task.status.value)
 
 
 routes = Router(

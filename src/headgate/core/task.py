@@ -11,16 +11,19 @@ from headgate.core.errors import Invalid
 from headgate.core.family import CONTINUE, check_policy
 from headgate.core.retry import RetryPolicy, never
 from headgate.core.states import State
+from headgate.core.template import fill, names_in
 
 MAX_JSON_BYTES = 256 * 1024
 MAX_JSON_DEPTH = 64
 MAX_ERROR_BYTES = 16 * 1024
 MAX_NAME = 255
 MAX_SECONDS = 100 * 366 * 24 * 3600.0
+MAX_DEFAULTS_BYTES = 16 * 1024
 MAX_LOST = 3  # lost leases after which a task is taken for poison
 DEFAULT_LANE = "default"
 EVERYTHING = "*"  # the name of the pause that holds every lane
 DEFAULT_PRIORITY = 5
+KEYS = ("mutex", "rate_key", "unique_key")  # what a type can make of its tasks' arguments
 _INT64 = 1 << 63
 _INT32 = 1 << 31
 
@@ -35,7 +38,7 @@ class NewTask(NamedTuple):
     name: str | None = None
     lane: str | None = None
     category: str | None = None
-    priority: int = DEFAULT_PRIORITY
+    priority: int | None = None
     mutex: str | None = None
     rate_key: str | None = None
     agent_id: str | None = None
@@ -65,6 +68,11 @@ class TaskType:
     unknown_errors: str = "retry"
     callback: dict[str, Any] = field(default_factory=dict)
     on_child_failure: str = CONTINUE
+    priority: int = DEFAULT_PRIORITY
+    mutex: str | None = None  # these three are templates: `subscription:{subscription_id}`
+    rate_key: str | None = None
+    unique_key: str | None = None
+    defaults: dict[str, Any] = field(default_factory=dict)  # of arguments that a template names
 
     def __post_init__(self) -> None:
         check_name("type", self.code)
@@ -83,6 +91,12 @@ class TaskType:
         if self.unknown_errors not in ("retry", "fail"):
             raise Invalid("unknown_errors is 'retry' or 'fail'")
         check_policy(self.on_child_failure)
+        _check_int("priority", self.priority, _INT64)
+        for label in KEYS:
+            if (template := getattr(self, label)) is not None:
+                check_name(label, template)
+                names_in(template)
+        check_json("defaults", json.dumps(self.defaults), MAX_DEFAULTS_BYTES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +225,27 @@ def check(new: NewTask) -> None:
     if new.on_child_failure is not None:
         check_policy(new.on_child_failure)
     check_json("ext", new.ext)
+
+
+def completed(new: NewTask, kind: TaskType) -> NewTask:
+    """The wish with the keys that its type makes of its arguments, where it says none itself; `Invalid` if they lack
+    what it takes. Its lane, category and priority are looked up as it is stored."""
+    if kind.mutex is None and kind.rate_key is None and kind.unique_key is None:
+        return new
+    missing = [label for label in KEYS if getattr(new, label) is None and getattr(kind, label) is not None]
+    if not missing:
+        return new
+    arguments = arguments_of(new.ext, kind)
+    keys: dict[str, Any] = {label: fill(getattr(kind, label), arguments) for label in missing}
+    for label, key in keys.items():
+        check_name(label, key)
+    return new._replace(**keys)
+
+
+def arguments_of(ext: str, kind: TaskType) -> dict[str, Any]:
+    """What a type's templates are filled with: the task's own data, over the type's defaults."""
+    said = _decoded(ext)
+    return kind.defaults | (said if isinstance(said, dict) else {})
 
 
 def _check_start_time(new: NewTask) -> None:

@@ -93,6 +93,12 @@ def _list(names: tuple[str, ...]) -> Statement:
     return Statement(sqlite=text.replace("{as_bytes}", ""), postgres=text.replace("{as_bytes}", ' COLLATE "C"'))
 
 
+def sought(text: str) -> str:
+    """A pattern that finds the text anywhere, for LIKE … ESCAPE '!' on what `lower` gave."""
+    escaped = "".join(f"!{letter}" if letter in "!%_" else letter for letter in text.translate(_LOWER))
+    return f"%{escaped}%"
+
+
 def find(db: Db, wanted: Filter, cursor: int | None, limit: int) -> Page:
     """A page of tasks, live ones and history alike."""
     if not 1 <= limit <= MOST_PER_PAGE:
@@ -104,8 +110,7 @@ def find(db: Db, wanted: Filter, cursor: int | None, limit: int) -> Page:
         if isinstance(value, str):
             check_name(name, value, empty=True)
     if "q" in values:
-        escaped = "".join(f"!{letter}" if letter in "!%_" else letter for letter in values["q"].translate(_LOWER))
-        values["q"] = f"%{escaped}%"
+        values["q"] = sought(values["q"])
     last = (1 << 63) - 1 if cursor is None else cursor
     rows = db.rows(_list(tuple(values)), cursor=last, limit=limit + 1, **values)
     items = [task_of(row) for row in rows[:limit]]
