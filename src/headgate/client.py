@@ -13,7 +13,7 @@ from headgate.core.states import FINAL, State
 from headgate.core.task import NewTask
 from headgate.core.task import Task as Record
 from headgate.core.unique import key_of
-from headgate.registry import Handler, fill
+from headgate.registry import Handler
 from headgate.service import Aside
 from headgate.store.base import Store
 from headgate.store.tasks import Submitted
@@ -80,23 +80,11 @@ class Call(Generic[R]):
 
 def call_of(handler: Handler, wish: NewTask, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call[Any]:
     """The wish with these arguments; `Invalid` if they are not what the handler takes."""
-    arguments = handler.arguments.bind(args, kwargs)
-    ext = handler.arguments.encode(arguments)
-    if handler.mutex is None and handler.rate_key is None and handler.unique_key is None:
-        if handler.unique is not None and wish.unique_key is None:
-            wish = wish._replace(unique_key=key_of(ext))
-        return Call(NewTask(wish.type, ext, *wish[2:]), handler)
-    full = handler.arguments.filled(arguments)
-    unique_key = fill(handler.unique_key, full) if handler.unique is None else key_of(ext)
-    return Call(
-        wish._replace(
-            ext=ext,
-            mutex=fill(handler.mutex, full) if wish.mutex is None else wish.mutex,
-            rate_key=fill(handler.rate_key, full) if wish.rate_key is None else wish.rate_key,
-            unique_key=unique_key if wish.unique_key is None else wish.unique_key,
-        ),
-        handler,
-    )
+    ext = handler.arguments.encode(handler.arguments.bind(args, kwargs))
+    new = NewTask(wish.type, ext, *wish[2:])
+    if handler.unique is not None and wish.unique_key is None:
+        new = new._replace(unique_key=key_of(ext))
+    return Call(new, handler)
 
 
 class Task(Generic[R]):

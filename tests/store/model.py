@@ -157,7 +157,8 @@ class Model:
         number = len(self.tasks) + 1
         lane = wish.lane or self.types[wish.type].lane
         path: list[tuple[str, State | None, State]] = [("submitted", None, status)]
-        self.tasks[number] = Item(number, wish, lane, start_time, wish.priority, root_id, status, path)
+        priority = self.types[wish.type].priority if wish.priority is None else wish.priority
+        self.tasks[number] = Item(number, wish, lane, start_time, priority, root_id, status, path)
         return number, True
 
     def _same_key(self, key: tuple[int, str, str | None]) -> Item | None:

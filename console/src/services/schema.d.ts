@@ -299,6 +299,74 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/dead-letters": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Dead letters, newest first */
+        get: operations["ApiDeadLettersListLetters"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/dead-letters/discard": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Give dead letters up */
+        post: operations["ApiDeadLettersDiscardDiscard"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/dead-letters/replay": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Run dead letters again, edited or as they are */
+        post: operations["ApiDeadLettersReplayReplay"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/dead-letters/resolve": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** A person dealt with dead letters */
+        post: operations["ApiDeadLettersResolveResolve"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/events": {
         parameters: {
             query?: never;
@@ -1385,6 +1453,14 @@ export interface components {
             id: number;
             status: string;
         };
+        /**
+         * Answered
+         * @description What became of each; with a filter, `next_cursor` leads to those behind them, and is null at the end.
+         */
+        Answered: {
+            items: components["schemas"]["Done"][];
+            next_cursor: number | null;
+        };
         /** Log */
         api_tasks_Log: {
             items: components["schemas"]["LogOut"][];
@@ -1672,15 +1748,51 @@ export interface components {
             webhook_id: string;
         };
         /**
+         * Discard
+         * @description Which dead letters a person gives up, and why.
+         */
+        Discard: {
+            /** @default null */
+            cursor?: number | null;
+            /** @default false */
+            dry_run?: boolean;
+            /** @default null */
+            filter?: components["schemas"]["LettersIn"] | null;
+            /** @default null */
+            ids?: number[] | null;
+            /** @default null */
+            remark?: string | null;
+        };
+        /**
          * Done
          * @description What became of one of them: its state, or why not. In a dry run: its state now, and why it would be refused.
+         *
+         *         `changes`: what an edit changes of it, each field with what it was (`old`) and what it is (`new`).
          */
         Done: {
+            changes?: Record<string, never>;
             id: number;
             /** @default null */
             problem?: string | null;
             /** @default null */
             status?: string | null;
+        };
+        /**
+         * EditIn
+         * @description What is changed before the replay. `ext` takes the place of a task's own and is for one task; `merge` sets some
+         *         of its arguments, and removes those set to null. What is left out stays.
+         */
+        EditIn: {
+            ext?: unknown;
+            /** @default null */
+            lane?: string | null;
+            /** @default null */
+            max_error_count?: number | null;
+            merge?: Record<string, never>;
+            /** @default null */
+            priority?: number | null;
+            /** @default null */
+            timeout_seconds?: number | null;
         };
         /**
          * EventOut
@@ -1892,6 +2004,28 @@ export interface components {
         LatestEvents: {
             items: components["schemas"]["LiveEvent"][];
         };
+        /**
+         * LettersIn
+         * @description Which dead letters. Ages are seconds; `error` is part of `error_info`, whatever its case.
+         */
+        LettersIn: {
+            /** @default null */
+            category?: string | null;
+            /** @default null */
+            creator?: number | null;
+            /** @default null */
+            error?: string | null;
+            /** @default null */
+            lane?: string | null;
+            /** @default null */
+            older_than?: number | null;
+            /** @default null */
+            tenant_id?: number | null;
+            /** @default null */
+            type?: string | null;
+            /** @default null */
+            younger_than?: number | null;
+        };
         /** Line */
         Line: {
             /** @default info */
@@ -2010,8 +2144,8 @@ export interface components {
             on_child_failure?: ("cancel" | "continue") | null;
             /** @default null */
             parent_id?: number | null;
-            /** @default 5 */
-            priority?: number;
+            /** @default null */
+            priority?: number | null;
             /** @default null */
             rate_key?: string | null;
             /** @default null */
@@ -2272,6 +2406,21 @@ export interface components {
             remark: string;
         };
         /**
+         * Replay
+         * @description Which dead letters to run again, and what to change about them before.
+         */
+        Replay: {
+            /** @default null */
+            cursor?: number | null;
+            /** @default false */
+            dry_run?: boolean;
+            edit?: components["schemas"]["EditIn"];
+            /** @default null */
+            filter?: components["schemas"]["LettersIn"] | null;
+            /** @default null */
+            ids?: number[] | null;
+        };
+        /**
          * Reported
          * @description What became of one report: the task's state, or a problem.
          */
@@ -2363,6 +2512,21 @@ export interface components {
             next_cursor: number | null;
             page: number;
             size: number;
+        };
+        /**
+         * Resolve
+         * @description Which dead letters a person dealt with, and how.
+         */
+        Resolve: {
+            /** @default null */
+            cursor?: number | null;
+            /** @default false */
+            dry_run?: boolean;
+            /** @default null */
+            filter?: components["schemas"]["LettersIn"] | null;
+            /** @default null */
+            ids?: number[] | null;
+            remark: string;
         };
         /** ResourceIn */
         ResourceIn: {
@@ -2549,8 +2713,8 @@ export interface components {
             mutex?: string | null;
             /** @default null */
             name?: string | null;
-            /** @default 5 */
-            priority?: number;
+            /** @default null */
+            priority?: number | null;
             /** @default null */
             rate_key?: string | null;
             /** @default null */
@@ -2598,15 +2762,27 @@ export interface components {
         /**
          * TypeIn
          * @description A task type; what is left out has its default.
+         *
+         *         `mutex`, `rate_key` and `unique_key` are made of a task's `ext`, or of `defaults` for what it leaves out.
          */
         TypeIn: {
             /** @default  */
             category?: string;
             config?: components["schemas"]["ConfigIn"];
+            /** @default {} */
+            defaults?: Record<string, never>;
             /** @default default */
             lane?: string;
+            /** @default null */
+            mutex?: string | null;
             /** @default  */
             name?: string;
+            /** @default 5 */
+            priority?: number;
+            /** @default null */
+            rate_key?: string | null;
+            /** @default null */
+            unique_key?: string | null;
             /** @default [] */
             uses?: string[];
         };
@@ -2618,8 +2794,13 @@ export interface components {
             category: string;
             code: string;
             config: components["schemas"]["ConfigOut"];
+            defaults: Record<string, never>;
             lane: string;
+            mutex: string | null;
             name: string;
+            priority: number;
+            rate_key: string | null;
+            unique_key: string | null;
             uses: string[];
         };
         /** Types */
@@ -2673,6 +2854,7 @@ export interface components {
 export type SchemaAction = components['schemas']['Action'];
 export type SchemaActions = components['schemas']['Actions'];
 export type SchemaAnswer = components['schemas']['Answer'];
+export type SchemaAnswered = components['schemas']['Answered'];
 export type SchemaApiTasksLog = components['schemas']['api_tasks_Log'];
 export type SchemaAttemptOut = components['schemas']['AttemptOut'];
 export type SchemaBulk = components['schemas']['Bulk'];
@@ -2696,7 +2878,9 @@ export type SchemaDeliveriesPage = components['schemas']['DeliveriesPage'];
 export type SchemaDelivery = components['schemas']['Delivery'];
 export type SchemaDeliveryOut = components['schemas']['DeliveryOut'];
 export type SchemaDeliveryTold = components['schemas']['DeliveryTold'];
+export type SchemaDiscard = components['schemas']['Discard'];
 export type SchemaDone = components['schemas']['Done'];
+export type SchemaEditIn = components['schemas']['EditIn'];
 export type SchemaEventOut = components['schemas']['EventOut'];
 export type SchemaEvents = components['schemas']['Events'];
 export type SchemaFailIn = components['schemas']['FailIn'];
@@ -2714,6 +2898,7 @@ export type SchemaLaneIn = components['schemas']['LaneIn'];
 export type SchemaLaneOut = components['schemas']['LaneOut'];
 export type SchemaLanes = components['schemas']['Lanes'];
 export type SchemaLatestEvents = components['schemas']['LatestEvents'];
+export type SchemaLettersIn = components['schemas']['LettersIn'];
 export type SchemaLine = components['schemas']['Line'];
 export type SchemaLiveEvent = components['schemas']['LiveEvent'];
 export type SchemaLogIn = components['schemas']['LogIn'];
@@ -2746,6 +2931,7 @@ export type SchemaRedelivered = components['schemas']['Redelivered'];
 export type SchemaRedeliveredMany = components['schemas']['RedeliveredMany'];
 export type SchemaRedeliverMany = components['schemas']['RedeliverMany'];
 export type SchemaRemark = components['schemas']['Remark'];
+export type SchemaReplay = components['schemas']['Replay'];
 export type SchemaReported = components['schemas']['Reported'];
 export type SchemaReportIn = components['schemas']['ReportIn'];
 export type SchemaReports = components['schemas']['Reports'];
@@ -2753,6 +2939,7 @@ export type SchemaReportsIn = components['schemas']['ReportsIn'];
 export type SchemaRequestIn = components['schemas']['RequestIn'];
 export type SchemaRequestJob = components['schemas']['RequestJob'];
 export type SchemaRequestPage = components['schemas']['RequestPage'];
+export type SchemaResolve = components['schemas']['Resolve'];
 export type SchemaResourceIn = components['schemas']['ResourceIn'];
 export type SchemaResourceOut = components['schemas']['ResourceOut'];
 export type SchemaResources = components['schemas']['Resources'];
@@ -3382,6 +3569,149 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["CountsOut"];
+                };
+            };
+            /** @description A problem */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    ApiDeadLettersListLetters: {
+        parameters: {
+            query?: {
+                category?: string;
+                creator?: number;
+                /** @description `next_cursor` of the page before. */
+                cursor?: number;
+                error?: string;
+                lane?: string;
+                /** @description How many at most. */
+                limit?: number;
+                /** @description Seconds. */
+                older_than?: number;
+                tenant_id?: number;
+                type?: string;
+                /** @description Seconds. */
+                younger_than?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskPage"];
+                };
+            };
+            /** @description A problem */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    ApiDeadLettersDiscardDiscard: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Discard"];
+            };
+        };
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Answered"];
+                };
+            };
+            /** @description A problem */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    ApiDeadLettersReplayReplay: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Replay"];
+            };
+        };
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Answered"];
+                };
+            };
+            /** @description A problem */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    ApiDeadLettersResolveResolve: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Resolve"];
+            };
+        };
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Answered"];
                 };
             };
             /** @description A problem */

@@ -1,9 +1,24 @@
+import { callbacksRoute } from "./callbacks/route";
+import { compensationRoute } from "./compensation/route";
 import { eventsRoute } from "./events/route";
 import { keysRoute } from "./keys/route";
 import { overviewRoute } from "./overview/route";
+import { periodicRoute } from "./periodic/route";
 import { queueRoute } from "./queue/route";
 import { taskRoute } from "./task/route";
 import { tasksRoute } from "./tasks/route";
+import { typesRoute } from "./types/route";
 
 /** Every page: a folder each, and one line here. */
-export const views = [overviewRoute, tasksRoute, taskRoute, eventsRoute, queueRoute, keysRoute] as const;
+export const views = [
+  overviewRoute,
+  tasksRoute,
+  taskRoute,
+  queueRoute,
+  eventsRoute,
+  keysRoute,
+  callbacksRoute,
+  compensationRoute,
+  periodicRoute,
+  typesRoute,
+] as const;

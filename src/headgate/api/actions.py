@@ -1,11 +1,12 @@
 """Actions upon tasks, on one or on many at a time, and what would become of them."""
 
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
 import msgspec
 from litestar import post
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from headgate.api.principal import Principal, Role
 from headgate.api.problems import documented
@@ -30,6 +31,8 @@ from headgate.store.base import Store
 from headgate.store.lists import Filter
 
 MOST_IN_ACTION = 200
+Ids = Annotated[list[Id], Meta(min_length=1, max_length=MOST_IN_ACTION)]
+RemarkText = Annotated[str, Meta(min_length=1, max_length=4000)]
 
 
 def acted(store: Store, who: Principal, action: str, task_id: int, **about: Any) -> Task:
@@ -62,23 +65,27 @@ class Action(msgspec.Struct, forbid_unknown_fields=True):
     """
 
     action: Literal["cancel", "pause", "resume", "retry", "resolve", "discard", "prioritize", "reschedule"]
-    ids: Annotated[list[Id], Meta(min_length=1, max_length=MOST_IN_ACTION)] | None = None
+    ids: Ids | None = None
     filter: FilterIn | None = None
     cursor: Id | None = None
     dry_run: bool = False
     reason: Words = ""
-    remark: Annotated[str, Meta(min_length=1, max_length=4000)] | None = None
+    remark: RemarkText | None = None
     priority: Whole | None = None
     start_time: datetime | None = None
     delay_seconds: Seconds | None = None
 
 
 class Done(msgspec.Struct):
-    """What became of one of them: its state, or why not. In a dry run: its state now, and why it would be refused."""
+    """What became of one of them: its state, or why not. In a dry run: its state now, and why it would be refused.
+
+    `changes`: what an edit changes of it, each field with what it was (`old`) and what it is (`new`).
+    """
 
     id: int
     status: str | None = None
     problem: str | None = None
+    changes: dict[str, Any] | UnsetType = UNSET
 
 
 class Actions(msgspec.Struct):
@@ -109,7 +116,7 @@ async def act_on_many(data: Action, server: Server, who: Principal) -> Actions:
 
     def work() -> Actions:
         ids, more = _meant(server.store, who, data)
-        return Actions([_done(server.store, who, data.action, each, about, data.dry_run) for each in ids], more)
+        return Actions(each(ids, done(server.store, who, data.action, about, dry_run=data.dry_run)), more)
 
     return await server.aside(work)
 
@@ -127,11 +134,21 @@ def _meant(store: Store, who: Principal, data: Action) -> tuple[list[int], int |
     return [task.id for task in page.items], page.next_cursor
 
 
-def _done(store: Store, who: Principal, action: str, task_id: int, about: dict[str, Any], dry_run: bool) -> Done:
+def done(store: Store, who: Principal, action: str, about: dict[str, Any], *, dry_run: bool) -> Callable[[int], Done]:
+    """What does one action, or foresees it, to a task."""
+    if dry_run:
+        return lambda task_id: foreseen(store, who, action, task_id)
+    return lambda task_id: Done(task_id, acted(store, who, action, task_id, **about).status.value)
+
+
+def each(ids: Iterable[int], do: Callable[[int], Done]) -> list[Done]:
+    """What became of each; one that is refused holds up none of the rest."""
+    return [_told(do, task_id) for task_id in ids]
+
+
+def _told(do: Callable[[int], Done], task_id: int) -> Done:
     try:
-        if dry_run:
-            return _foreseen(store, who, action, task_id)
-        return Done(task_id, acted(store, who, action, task_id, **about).status.value)
+        return do(task_id)
     except HeadgateError as error:
         return Done(task_id, problem=str(error))
 
@@ -142,7 +159,7 @@ ASKED: dict[str, Event] = {
 }  # fmt: skip
 
 
-def _foreseen(store: Store, who: Principal, action: str, task_id: int) -> Done:
+def foreseen(store: Store, who: Principal, action: str, task_id: int) -> Done:
     """The task as it is, and why the action would be refused, as the state machine says."""
     task = store.get(task_id, who.tenant_id)
     if not (action == "retry" and task.status in FINAL):  # that makes a copy

@@ -36,7 +36,7 @@ class NewTaskIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     name: Words | None = None
     lane: Name | None = None
     category: Words | None = None
-    priority: Whole = 5
+    priority: Whole | None = None
     mutex: Name | None = None
     rate_key: Name | None = None
     agent_id: Name | None = None

@@ -12,7 +12,7 @@ from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import PathParameter, QueryParameter
 from msgspec import Meta
 
-from headgate.api.actions import act_on_many, acted, aware
+from headgate.api.actions import RemarkText, act_on_many, acted, aware
 from headgate.api.principal import Principal, Role
 from headgate.api.problems import documented
 from headgate.api.server import Server
@@ -95,7 +95,7 @@ class Log(msgspec.Struct):
 
 
 class Remark(msgspec.Struct, forbid_unknown_fields=True):
-    remark: Annotated[str, Meta(min_length=1, max_length=4000)]
+    remark: RemarkText
 
 
 @post(

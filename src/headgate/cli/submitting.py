@@ -46,12 +46,14 @@ def submit(
             "--module",
             "-m",
             metavar="MODULE",
-            help="Where the task is declared: check the arguments against it, and use its mutex, priority and keys.",
+            help="Where the task is declared: check the arguments against it.",
         ),
     ] = None,
     name: Annotated[str | None, typer.Option(help="A name for people.")] = None,
     lane: Annotated[str | None, typer.Option(help="Another lane than the type's.")] = None,
-    priority: Annotated[int | None, typer.Option(help="Smaller runs first.  [default: 5]", show_default=False)] = None,
+    priority: Annotated[
+        int | None, typer.Option(help="Smaller runs first.  [default: the type's]", show_default=False)
+    ] = None,
     mutex: Annotated[str | None, typer.Option(help="Tasks of one mutex run one at a time.")] = None,
     delay: Annotated[float | None, typer.Option(metavar="SECONDS", help="Start no sooner than this.")] = None,
     unique_key: Annotated[str | None, typer.Option(help="If an open task has this key, make no second one.")] = None,

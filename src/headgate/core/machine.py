@@ -183,6 +183,8 @@ class Resolved:
 class Discarded:
     """A person gives it up."""
 
+    remark: str = ""
+
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
@@ -300,8 +302,8 @@ def decide(task: Subject, event: Event, rules: TaskType) -> Change:
             return Change(line(task), "retried", delay=0)
         case ((State.DEAD | State.NOTIFYING), Resolved(remark)):
             return Change(State.RESOLVED, "resolved", remark=clip(remark))
-        case State.DEAD, Discarded():
-            return Change(State.FAILED, "discarded")
+        case State.DEAD, Discarded(remark):
+            return Change(State.FAILED, "discarded", remark=clip(remark) or None)
         # callbacks and families
         case State.NOTIFYING, Delivered():
             return Change(State.SUCCEEDED, "notified")

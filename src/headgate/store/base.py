@@ -55,6 +55,7 @@ from headgate.store.claims import Claimed, ClaimRequest, Control, Outcome
 from headgate.store.compensation import Compensation
 from headgate.store.deferred import Deferred
 from headgate.store.deliveries import Deliveries
+from headgate.store.desk import Desk
 from headgate.store.families import Families
 from headgate.store.feed import Cursor
 from headgate.store.forecasts import Forecasts
@@ -103,6 +104,7 @@ class Store(Ground):
         self.forecasts = Forecasts(self)
         self.series = Series(self)
         self.sessions = Sessions(self)
+        self.desk = Desk(self, self.families)
         self._memory = Memory(monotonic)
         self._listeners = Listeners(self._memory)
         self._beat_seconds: dict[int, float] = {}
@@ -240,6 +242,7 @@ class Store(Ground):
             raise Invalid(f"{MOST_PER_TRANSACTION} tasks at most in one call")
         for new in wishes:
             check(new)
+        wishes = [self.completed(new) for new in wishes]
         self.make_streams(wishes)
         if once is not None:
             if len({new.tenant_id for new in wishes}) > 1:
@@ -412,9 +415,9 @@ class Store(Ground):
         """A person dealt with a dead task."""
         return self._act(task_id, lambda task: Resolved(remark), actor, tenant_id)
 
-    def discard(self, task_id: int, *, actor: str = PERSON, tenant_id: int | None = None) -> Task:
+    def discard(self, task_id: int, remark: str = "", *, actor: str = PERSON, tenant_id: int | None = None) -> Task:
         """A person gives a dead task up."""
-        return self._act(task_id, lambda task: Discarded(), actor, tenant_id)
+        return self._act(task_id, lambda task: Discarded(remark), actor, tenant_id)
 
     def delivered(self, task_id: int, *, actor: str = SYSTEM) -> Task:
         """A task's callback has arrived: `notifying` → `succeeded`."""

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import headgate.store.catalog as catalogs
 from headgate.core.errors import Invalid, Refused
-from headgate.core.task import NewTask, TaskType, check
+from headgate.core.task import NewTask, TaskType, check, completed
 from headgate.store.audit import PERSON, SYSTEM
 from headgate.store.base import Store
 from headgate.store.sql import Answer, Db, Known, Row, Statement, microseconds
@@ -132,6 +132,7 @@ class Joining:
         return {
             **new._asdict(),
             "start_time": start_time, "delay": new.delay_seconds, "lane": lane, "category": category,
+            "priority": self.kind.priority if new.priority is None else new.priority,
             "stream_id": stream_id, "now": self.now,
         }  # fmt: skip
 
@@ -163,6 +164,7 @@ def prepare(store: Store, new: NewTask, kind: TaskType, *, actor: str = PERSON) 
     until the commit. On SQLite nothing is written, for the caller may have the write lock already.
     """
     check(new)
+    new = completed(new, store.recent_catalog().types.get(new.type, kind))
     if new.parent_id is not None:
         raise Invalid(
             "a task in your own transaction has no parent_id: its parent would be held, and could not end, "

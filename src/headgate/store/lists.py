@@ -114,9 +114,14 @@ def _values(wanted: Filter) -> dict[str, Any]:
         if isinstance(value, str):
             check_name(name, value, empty=True)
     if "q" in values:
-        escaped = "".join(f"!{letter}" if letter in "!%_" else letter for letter in values["q"].translate(_LOWER))
-        values["q"] = f"%{escaped}%"
+        values["q"] = sought(values["q"])
     return values
+
+
+def sought(text: str) -> str:
+    """A pattern that finds the text anywhere, for LIKE … ESCAPE '!' on what `lower` gave."""
+    escaped = "".join(f"!{letter}" if letter in "!%_" else letter for letter in text.translate(_LOWER))
+    return f"%{escaped}%"
 
 
 def _left(db: Db, chosen: Sequence[Way], spans: dict[str, Span], limit: int) -> int | None:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from headgate.core.errors import Invalid, KeyReused, NotFound, Refused, StaleExecution
 from headgate.core.machine import Adopted, Event, decide
 from headgate.core.states import FINAL, HELD, State
-from headgate.core.task import Execution, NewTask, Task, check_name
+from headgate.core.task import Execution, NewTask, Task, check_name, completed
 from headgate.store.catalog import Catalog, stream_key
 from headgate.store.deferred import Deferred, settled
 from headgate.store.line import first_blocked, lock, settle_lines
@@ -112,6 +112,7 @@ def insert(
 
     Either all of them are made, or (`Invalid`, `NotFound`, `Refused`) none is.
     """
+    wishes = [completed(new, catalog.types[new.type]) for new in wishes]
     unique = any(new.unique_key is not None for new in wishes)
     if unique and any(asks_first(new) for new in wishes):
         return _insert_asking(db, catalog, wishes, actor)
@@ -121,7 +122,7 @@ def insert(
     rows = [_columns(db, catalog, new, roots) for new in wishes]
     answer = _insert_rows(db, INSERT_UNLESS_THERE if unique else INSERT, rows, actor)
     db.note(lambda: [(row[0], row[2], 1, "submitted", None, row[1], None, None) for row in answer.rows()], actor)
-    finish = partial(_made, db, wishes, [row[-1] for row in rows], answer)
+    finish = partial(_made, db, wishes, [(row[-1], row[9]) for row in rows], answer)
     if not keys and not unique:
         return Deferred(lambda: [made for made in finish() if made is not None])
     made = finish()
@@ -186,21 +187,26 @@ def _landed(row: Row, now: int) -> Row:
     return (*row[:3], start_time, *row[4:], status.value)
 
 
-def _made(db: Db, wishes: Sequence[NewTask], streams: Sequence[int], answer: Answer) -> list[Submitted | None]:
-    """Which wish became which task: ids rise in the order of the wishes; None where a unique key stood in the way."""
+def _made(
+    db: Db, wishes: Sequence[NewTask], places: Sequence[tuple[int, int]], answer: Answer
+) -> list[Submitted | None]:
+    """Which wish became which task: ids rise in the order of the wishes; None where a unique key stood in the way.
+
+    `places` are each one's stream and priority.
+    """
     rows = sorted(answer.rows())
     if len(rows) == len(wishes):
-        for row, new, stream_id in zip(rows, wishes, streams, strict=True):
+        for row, place in zip(rows, places, strict=True):
             if row[1] == "queued":
-                db.news.wake(stream_id, new.priority, row[0])
+                db.news.wake(*place, row[0])
         return [Submitted(row[0], True) for row in rows]
     left = deque(rows)
     made: list[Submitted | None] = []
-    for new, stream_id in zip(wishes, streams, strict=True):
+    for new, place in zip(wishes, places, strict=True):
         if left and left[0][2:] == (new.tenant_id, new.unique_key, new.type):
             task_id, status, *_ = left.popleft()
             if status == "queued":
-                db.news.wake(stream_id, new.priority, task_id)
+                db.news.wake(*place, task_id)
             made.append(Submitted(task_id, True))
         else:
             made.append(None)
@@ -208,12 +214,14 @@ def _made(db: Db, wishes: Sequence[NewTask], streams: Sequence[int], answer: Ans
 
 
 def _columns(db: Db, catalog: Catalog, new: NewTask, roots: dict[int, int]) -> Row:
-    key = stream_key(new, catalog.types[new.type])
+    kind = catalog.types[new.type]
+    key = stream_key(new, kind)
     _, lane, _, category, _, _ = key
     return (
         new.tenant_id, new.type, new.creator,
         new.start_time and db.time(new.start_time), new.delay_seconds, category, new.ext, new.name, lane,
-        new.priority, new.mutex, new.rate_key, new.agent_id, new.unique_key, new.parent_id,
+        kind.priority if new.priority is None else new.priority,
+        new.mutex, new.rate_key, new.agent_id, new.unique_key, new.parent_id,
         None if new.parent_id is None else roots[new.parent_id], new.retry_of, new.correlation_id,
         new.max_error_count, new.timeout_seconds, new.on_child_failure, catalog.ids[key],
     )  # fmt: skip
@@ -294,8 +302,8 @@ def act(
         raise Refused(f"task {task.id} is {task.status}, which is final")
     task = held[0]
     change = decide(task, event(task), catalog.type(task.type))
-    if change.status is State.PENDING or task.status is not change.status:
-        _refuse_second(db, task, change.status)
+    if task.status is State.DEAD and change.status not in FINAL and change.status is not State.DEAD:
+        refuse_second(db, task, task.unique_key)
     apply(db, [Write(task.id, task.status, change, task.seq, task.exec_id, detail)], actor)
     if task.has_children and change.has_children is False:
         db.send(NEW_LIFE, id=task.id)
@@ -319,11 +327,11 @@ NEW_LIFE = Statement(
 )
 
 
-def _refuse_second(db: Db, task: Task, after: State) -> None:
+def refuse_second(db: Db, task: Task, unique_key: str | None) -> None:
     """A task that comes back from `dead` may find its unique key taken by a newer one."""
-    if task.status is not State.DEAD or after in FINAL or task.unique_key is None:
+    if unique_key is None:
         return
-    if found := db.rows(SAME_KEY, tenant_id=task.tenant_id, type=task.type, unique_key=task.unique_key):
+    if found := db.rows(SAME_KEY, tenant_id=task.tenant_id, type=task.type, unique_key=unique_key):
         raise Refused(f"task {found[0][0]} has its unique key by now")
 
 
