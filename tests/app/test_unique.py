@@ -35,7 +35,7 @@ def test_unique_by_arguments_may_be_said_by_the_caller_and_a_key_goes_before_it(
     """Spec: X2"""
     save = declare(app, unique_key="document:{document}")
     assert save.using(unique="arguments").call(7, "a").new.unique_key == key_of('{"document":7,"text":"a"}')
-    assert save.call(7).new.unique_key == "document:7"
+    assert save.submit_sync(7).record().unique_key == "document:7"
     by_arguments = declare(Headgate("sqlite://"), unique="arguments", mutex="m:{document}")
     assert by_arguments.using(unique_key="mine").call(7).new.unique_key == "mine"
     assert by_arguments.call(7).new.unique_key == key_of('{"document":7}')
@@ -68,8 +68,8 @@ def test_a_debounced_task_is_declared_or_said(app):
     [
         ({"unique": "everything"}, "unique is 'arguments', not 'everything'"),
         ({"unique": "arguments", "unique_key": "k"}, "not both"),
-        ({"unique_seconds": 5}, "need a unique_key"),
-        ({"debounce_seconds": 5}, "need a unique_key"),
+        ({"unique_seconds": 5}, "need unique or unique_key"),
+        ({"debounce_seconds": 5}, "need unique or unique_key"),
         ({"unique_key": "k", "debounce_seconds": 5, "debounce_longest_seconds": 4}, "no less than"),
     ],
 )

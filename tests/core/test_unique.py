@@ -3,7 +3,7 @@
 import pytest
 
 from headgate.core.errors import Invalid
-from headgate.core.task import MAX_NAME, NewTask, check, longest_of
+from headgate.core.task import MAX_NAME, NewTask, TaskType, check, completed, longest_of
 from headgate.core.unique import key_of
 
 
@@ -46,8 +46,6 @@ def wish(**fields):
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"unique_key": None, "unique_seconds": 1}, "need a unique_key"),
-        ({"unique_key": None, "debounce_seconds": 1}, "need a unique_key"),
         ({"unique_seconds": 0}, "unique_seconds is out of range"),
         ({"unique_seconds": -1}, "unique_seconds is out of range"),
         ({"unique_seconds": True}, "a number of seconds"),
@@ -63,6 +61,15 @@ def test_a_wish_that_means_two_things_or_nothing_is_refused(fields, said):
     """Spec: X2"""
     with pytest.raises(Invalid, match=said):
         check(wish(**fields))
+
+
+@pytest.mark.parametrize("asked", ["unique_seconds", "debounce_seconds"])
+def test_what_is_unique_for_a_while_has_a_key_of_its_own_or_of_its_type(asked):
+    """Spec: X2"""
+    new = wish(unique_key=None, **{asked: 1})
+    with pytest.raises(Invalid, match="need a unique_key"):
+        completed(new, TaskType("plain"))
+    assert completed(new, TaskType("plain", unique_key="k")).unique_key == "k"
 
 
 def test_a_debounced_task_waits_for_ten_times_as_long_at_most_unless_it_says():
