@@ -176,7 +176,8 @@ async def enqueue(
     wait: Wait = None,
 ) -> Response[RequestJob]:
     wish = data.wish(who.tenant(None))
-    [(_, task)] = await server.submits.make([wish], who.actor, key)
+    [made] = await server.submits.make([wish], who.actor, key)
+    task = await server.submits.task(made)
     seconds = SYNC_SECONDS if sync and wait is None else wait
     if seconds is None:
         return Response(job(task, server.store), status_code=201)

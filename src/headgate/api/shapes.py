@@ -15,6 +15,8 @@ from headgate.core.gates import Gate
 from headgate.core.states import word
 from headgate.core.task import NewTask, Task
 from headgate.core.unique import key_of
+from headgate.store.sql import moment
+from headgate.store.tasks import Submitted
 
 INT64 = 2**63 - 1
 Id = Annotated[int, Meta(ge=1, le=INT64)]
@@ -160,6 +162,19 @@ def shown(task: Task, view: str | None = None, census: Census | None = None) -> 
             counted.total, counted.ended, counted.succeeded, counted.failed, states, census.exact
         )
     return out
+
+
+def shown_new(new: NewTask, made: Submitted) -> TaskOut:
+    """`shown`, of a task as it was made: nothing has to be read for that."""
+    assert made.landed is not None
+    status, start_time, create_date, lane, category, priority, rate_key = made.landed
+    created = moment(create_date)
+    return TaskOut(
+        made.id, new.tenant_id, new.type, new.creator, moment(start_time), status, None, None, 0, None, category, None,
+        msgspec.Raw(new.ext), None, None, created, created, new.name, lane, priority, new.mutex, rate_key, 0, 0,
+        new.agent_id, new.parent_id, new.retry_of, new.unique_key, None, new.correlation_id, None, None, None, None,
+        new.max_error_count, new.timeout_seconds, False, False, new.on_child_failure, False,
+    )  # fmt: skip
 
 
 class TaskPage(msgspec.Struct):

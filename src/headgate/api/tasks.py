@@ -38,9 +38,7 @@ from headgate.api.submits import Key, Made
 from headgate.api.waiting import LONGEST_WAIT, Wait, awaited, heard
 from headgate.core.errors import Invalid
 from headgate.core.states import FINAL, State, meaning
-from headgate.core.task import Task
 from headgate.store.lists import Filter
-from headgate.store.tasks import Submitted
 
 MOST_IN_BULK = 1000
 ENDED = FINAL | {State.DEAD}
@@ -112,11 +110,13 @@ class Remark(msgspec.Struct, forbid_unknown_fields=True):
 async def submit(
     data: NewTaskIn, server: Server, who: Principal, key: Key = None, wait: Wait = None
 ) -> Response[TaskOut]:
-    [(made, task)] = await _submitted(server, who, [data], key)
+    [made] = await _submitted(server, who, [data], key)
     if wait is None:
-        return Response(_told(made, task), status_code=201)
-    task = await awaited(server, task, wait, ENDED)
-    return Response(_told(made, task), status_code=201 if task.status in ENDED else 202)
+        return Response(made.shown(), status_code=201)
+    task = await awaited(server, await server.submits.task(made), wait, ENDED)
+    out = shown(task)
+    out.created = made.done.created
+    return Response(out, status_code=201 if task.status in ENDED else 202)
 
 
 @post(
@@ -124,18 +124,12 @@ async def submit(
     opt={"role": Role.SUBMIT},
 )  # fmt: skip
 async def submit_bulk(data: Bulk, server: Server, who: Principal, key: Key = None) -> BulkOut:
-    return BulkOut([_told(made, task) for made, task in await _submitted(server, who, data.tasks, key)])
+    return BulkOut([made.shown() for made in await _submitted(server, who, data.tasks, key)])
 
 
-async def _submitted(server: Server, who: Principal, asked: list[NewTaskIn], key: str | None) -> Made:
+async def _submitted(server: Server, who: Principal, asked: list[NewTaskIn], key: str | None) -> list[Made]:
     wishes = [new.wish(who.tenant(new.tenant_id)) for new in asked]
     return await server.submits.make(wishes, who.actor, key)
-
-
-def _told(made: Submitted, task: Task) -> TaskOut:
-    out = shown(task)
-    out.created = made.created
-    return out
 
 
 @get(
