@@ -29,11 +29,11 @@ class Chromium:
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
-        program, environment = _program()
+        chromium, environment = program()
         self._folder = Path(tempfile.mkdtemp(prefix="headgate-chromium-"))
         with (self._folder / "errors.log").open("wb") as errors:
             self._process = subprocess.Popen(
-                [program, f"--user-data-dir={self._folder}", "--remote-debugging-port=0", *self._words],
+                [chromium, f"--user-data-dir={self._folder}", "--remote-debugging-port=0", *self._words],
                 env=environment | {"HOME": str(self._folder)},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -62,7 +62,7 @@ class Chromium:
         return (self._folder / "errors.log").read_text(errors="replace")
 
 
-def _program() -> tuple[str, dict[str, str]]:
+def program() -> tuple[str, dict[str, str]]:
     """The browser, named, installed or unpacked; and the environment it runs in."""
     if found := os.environ.get("HEADGATE_TEST_CHROMIUM") or shutil.which("chromium"):
         return found, dict(os.environ)

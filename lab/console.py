@@ -7,6 +7,7 @@ test    the tests of its parts
 lock    the lock file anew, free of addresses
 """
 
+import fcntl
 import hashlib
 import json
 import os
@@ -28,13 +29,15 @@ MADE_OF = ("src", "public", "scripts", "index.html", "package-lock.json", "tscon
 
 
 def build() -> None:
-    """Make the pages, unless those that are there were made of the same."""
-    now = fingerprint()
-    if is_built() and (BUILT / STAMP).read_text() == now:
-        return
-    install()
-    npm("run", "--silent", "build")
-    (BUILT / STAMP).write_text(now)
+    """Make the pages, unless those that are there were made of the same. One process at a time."""
+    with (SOURCE / ".building").open("w") as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        now = fingerprint()
+        if is_built() and (BUILT / STAMP).read_text() == now:
+            return
+        install()
+        npm("run", "--silent", "build")
+        (BUILT / STAMP).write_text(now)
 
 
 def is_built() -> bool:

@@ -18,10 +18,8 @@ export function SessionGate({ children }: { children: ReactNode }) {
   useEffect(
     () =>
       onSignedOut(() => {
-        if (client.getQueryData(sessionQuery.queryKey)) {
-          client.clear();
-          client.setQueryData(sessionQuery.queryKey, null);
-        }
+        client.setQueryData(sessionQuery.queryKey, null);
+        client.removeQueries({ predicate: (query) => query.queryKey[0] !== sessionQuery.queryKey[0] });
       }),
     [client],
   );

@@ -1,5 +1,6 @@
 import type { Query, QueryClient } from "@tanstack/react-query";
 import type { Batch, Live, LiveEvent } from "./live";
+import { sessionQuery } from "./session";
 
 declare module "@tanstack/react-query" {
   interface Register {
@@ -31,7 +32,10 @@ export function keepFresh(client: QueryClient, live: Live): () => void {
   let poll: ReturnType<typeof setInterval> | undefined;
   const look = () => {
     clearInterval(poll);
-    poll = live.state === "lost" ? setInterval(() => refresher.everything(), POLL_MS) : undefined;
+    if (live.state !== "lost") return;
+    poll = setInterval(() => refresher.everything(), POLL_MS);
+    // It may be that we were sent away: the key was revoked, or the session is over.
+    void client.invalidateQueries({ queryKey: sessionQuery.queryKey });
   };
   const unwatch = live.watch(look);
   return () => {

@@ -1,0 +1,57 @@
+"""What somebody does is seen by everybody, at once; and after the server was away, nothing is missed."""
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.console.conftest import Served
+from tests.console.shop import MODULE
+
+
+@pytest.fixture
+def restarted(tmp_path):
+    """A server that the test may stop and start."""
+    (tmp_path / "shop.py").write_text(MODULE)
+    server = Served(tmp_path)
+    server.start()
+    yield server
+    server.stop()
+
+
+def test_two_browsers_see_each_others_actions(visit, served):
+    """Spec: X7"""
+    task_id = served.submit("held", {"name": "never"}, delay_seconds=3600)
+    ann, bob = visit(f"/tasks/{task_id}"), visit("/tasks")
+    row = bob.get_by_test_id("tasks").get_by_role("row").filter(has_text=str(task_id))
+    expect(row).to_contain_text("pending")
+    ann.get_by_role("button", name="Cancel").click()
+    ann.get_by_label("Reason").fill("nobody wants it")
+    ann.get_by_role("button", name="Cancel 1 task").click()
+    expect(row).to_contain_text("cancelled")
+    expect(ann.get_by_role("heading", level=1)).to_contain_text(str(task_id))
+    expect(ann.get_by_text("nobody wants it").first).to_be_visible()
+
+
+def test_nothing_is_asked_again_and_again_while_it_is_connected(visit, served):
+    """Spec: X7"""
+    page = visit("/tasks", clock=True)
+    expect(page.get_by_text("Live", exact=True)).to_be_visible()
+    task_id = served.submit("greet", {"name": "quiet"})
+    expect(page.get_by_role("row").filter(has_text=str(task_id))).to_contain_text("succeeded")
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.clock.run_for(120_000)  # anything that polls would
+    assert [url for url in asked if "/api/" in url] == []
+
+
+def test_after_the_server_was_away_the_page_goes_on_by_itself(visit, restarted):
+    """Spec: X7, C12"""
+    server = restarted
+    first = server.submit("greet", {"name": "before"})
+    page = visit("/tasks", server=server)
+    expect(page.get_by_role("row").filter(has_text=str(first))).to_contain_text("succeeded")
+    server.stop()
+    expect(page.get_by_text("Not live")).to_be_visible()
+    server.start()
+    second = server.submit("greet", {"name": "after"})
+    expect(page.get_by_text("Live", exact=True)).to_be_visible()
+    expect(page.get_by_role("row").filter(has_text=str(second))).to_contain_text("succeeded")

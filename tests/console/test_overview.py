@@ -1,0 +1,86 @@
+"""The overview: what runs, what waits, what needs a person, and the buttons that mend it."""
+
+from playwright.sync_api import expect
+
+from tests.console.conftest import until
+
+
+def lane_of(page, name):
+    return page.get_by_role("table", name="Lanes").get_by_role("row").filter(has_text=name)
+
+
+def test_a_lane_is_paused_resumed_and_resized_in_its_place(visit, served):
+    """Spec: X7, A9"""
+    served.ask("PUT", "/api/lanes/narrow", {"capacity": 2})
+    page = visit("/")
+    expect(lane_of(page, "narrow").get_by_role("meter")).to_have_attribute("aria-valuetext", "0 / 2")
+
+    page.get_by_role("button", name="Pause narrow").click()
+    expect(page.get_by_text("Lane narrow is paused")).to_be_visible()
+    assert lane(served, "narrow")["paused"]
+
+    page.get_by_label("Needs a person").get_by_role("button", name="Resume").click()
+    expect(page.get_by_text("Lane narrow is paused")).to_have_count(0)
+    assert not lane(served, "narrow")["paused"]
+
+    field = page.get_by_label("Capacity of narrow")
+    field.fill("7")
+    field.press("Enter")
+    expect(lane_of(page, "narrow").get_by_role("meter")).to_have_attribute("aria-valuetext", "0 / 7")
+    assert lane(served, "narrow")["capacity"] == 7
+
+
+def lane(served, name):
+    return next(each for each in served.ask("GET", "/api/lanes")["items"] if each["name"] == name)
+
+
+def test_gauges_and_workers_move_with_what_runs(visit, served):
+    """Spec: X7"""
+    served.ask("PUT", "/api/lanes/narrow", {"capacity": 1})
+    page = visit("/")
+    running, queued = (served.submit("held", {"name": "gauge"}) for _ in range(2))
+    expect(lane_of(page, "narrow").get_by_role("meter")).to_have_attribute("aria-valuetext", "1 / 1")
+    expect(lane_of(page, "narrow").get_by_role("cell").nth(1)).to_have_text("1")
+    workers = page.get_by_role("table", name="Workers and agents")
+    expect(workers.get_by_role("row").nth(1).get_by_role("cell").nth(1)).to_have_text("1")
+    served.let_go("gauge")
+    expect(lane_of(page, "narrow").get_by_role("meter")).to_have_attribute("aria-valuetext", "0 / 1")
+    served.reached(running, "succeeded")
+    served.reached(queued, "succeeded")
+
+
+def test_what_needs_a_person_leads_to_it(visit, served):
+    """Spec: X7, B7"""
+    page = visit("/")
+    expect(page.get_by_text("Nothing needs you.")).to_be_visible()
+    task_id = served.submit("invoice", {"number": 4711})
+    expect(page.get_by_text("1 task gave up")).to_be_visible()
+    page.get_by_role("link", name="Look at them").click()
+    expect(page.get_by_role("link", name=str(task_id), exact=True)).to_be_visible()
+    assert "status=" in page.url
+    served.ask("POST", f"/api/tasks/{task_id}/discard")
+
+
+def test_everything_is_paused_only_after_asking(visit, served):
+    """Spec: X7, A9"""
+    page = visit("/")
+    page.get_by_role("button", name="Pause everything").click()
+    page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
+    assert not served.ask("GET", "/api/lanes")["everything_paused"]
+    page.get_by_role("button", name="Pause everything").click()
+    page.get_by_role("dialog").get_by_role("button", name="Pause everything").click()
+    expect(page.get_by_text("Nothing starts in any lane.")).to_be_visible()
+    assert served.ask("GET", "/api/lanes")["everything_paused"]
+    page.get_by_role("button", name="Let everything go on").click()
+    until(lambda: served.ask("GET", "/api/lanes"), lambda lanes: not lanes["everything_paused"])
+
+
+def test_charts_grow_by_themselves(visit, served):
+    """Spec: X7"""
+    page = visit("/")
+    chart = page.locator("figure").filter(has_text="Throughput")
+    expect(chart.locator("canvas")).to_be_visible()
+    served.submit("greet")
+    points = served.ask("GET", "/api/series")["items"]
+    until(lambda: served.ask("GET", "/api/series")["items"], lambda found: len(found) > len(points) + 1)
+    expect(chart.get_by_text("/s").first).to_be_visible()

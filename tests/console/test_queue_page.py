@@ -1,0 +1,117 @@
+"""The request queue's page: its lanes, its requests, and what is refused while a subscription is busy."""
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+
+@pytest.fixture
+def request_of(served):
+    """A request for a subscription; nothing here executes it."""
+
+    def enqueue(subscription_id, type_code="parse", **fields):
+        body = {"type": type_code, "subscription_id": subscription_id, **fields}
+        return served.ask("POST", "/api/requests/enqueue", body)["id"]
+
+    return enqueue
+
+
+def row(page, request_id):
+    rows = page.get_by_role("table", name="Request queue").get_by_role("row")
+    return rows.filter(has=page.get_by_role("link", name=str(request_id), exact=True))
+
+
+def test_the_old_address_leads_to_the_page(visit):
+    """Spec: C11"""
+    page = visit("/static/queue_admin.html")
+    expect(page).to_have_url(re.compile("/queue$"))
+    expect(page.get_by_role("heading", level=1, name="Request queue")).to_be_visible()
+
+
+def test_lanes_are_paused_and_resized_and_their_counts_are_live(visit, served, request_of):
+    """Spec: C11, C13"""
+    page = visit("/queue")
+    lane = page.get_by_test_id("lane-no_cookie")
+    expect(lane).to_contain_text("queued")
+    before = served.ask("GET", "/api/queue/stats")["queued"]["no_cookie"]
+    request_of(1)
+    expect(lane).to_contain_text(f"{before + 1} queued")
+    page.get_by_role("button", name="Pause: Without cookie").click()
+    expect(lane).to_contain_text("paused")
+    assert served.ask("GET", "/api/queue/stats")["paused"] == {
+        "all": False, "default": False, "narrow": False, "no_cookie": True, "requires_cookie": False,
+    }  # fmt: skip
+    page.get_by_role("button", name="Resume: Without cookie").click()
+    field = page.get_by_label("Capacity: Without cookie")
+    field.fill("5")
+    field.press("Enter")
+    expect(lane.get_by_role("meter")).to_have_attribute("aria-valuetext", "0 / 5")
+    assert served.ask("GET", "/api/queue/stats")["capacity"]["no_cookie"] == 5
+
+
+def test_everything_is_paused_and_resumed(visit, served):
+    """Spec: C11"""
+    page = visit("/queue")
+    page.get_by_role("button", name="Pause all").click()
+    expect(page.get_by_role("button", name="Resume all")).to_be_visible()
+    assert served.ask("GET", "/api/queue/stats")["paused"]["all"]
+    page.get_by_role("button", name="Resume all").click()
+    expect(page.get_by_role("button", name="Pause all")).to_be_visible()
+
+
+def test_a_request_is_paused_resumed_put_first_and_cancelled(visit, served, request_of):
+    """Spec: C11, C10"""
+    first, second = request_of(21), request_of(22)
+    page = visit("/queue")
+    page.get_by_role("button", name=f"Pause: {second}").click()
+    expect(row(page, second)).to_contain_text("paused")
+    page.get_by_role("button", name=f"Resume: {second}").click()
+    expect(row(page, second)).to_contain_text("queued")
+    page.get_by_role("button", name=f"To the top: {second}").click()
+    expect(page.get_by_text(f"Request {second} is first now")).to_be_visible()
+    assert served.task(second)["priority"] < served.task(first)["priority"]
+    page.get_by_role("button", name=f"Priority of request {first}").click()
+    page.get_by_label(f"Priority of request {first}").last.fill("9")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text(f"Request {first} has priority 9")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name=f"Cancel: {first}").click()
+    expect(row(page, first)).to_contain_text("cancelled")
+    assert served.ask("GET", f"/api/requests/{first}")["status"] == "canceled"
+
+
+def test_buttons_of_a_busy_subscription_are_off_and_say_why(visit, served, request_of):
+    """Spec: C11"""
+    busy = request_of(31, "list_fetch")
+    page = visit("/queue")
+    page.get_by_label("Subscription").first.fill("31")
+    button = page.get_by_role("button", name="Download")
+    expect(button).to_have_attribute("aria-disabled", "true")
+    expect(page.get_by_role("status").filter(has_text="Subscription 31")).to_have_text(
+        f"Subscription 31 has work under way: Fetch list (request {busy}) is queued."
+    )
+    button.click(force=True)
+    expect(button).to_have_attribute("aria-disabled", "true")
+    assert len(served.ask("GET", "/api/requests?subscription_id=31")["items"]) == 1
+
+    served.ask("POST", f"/api/requests/{busy}/cancel")
+    expect(button).not_to_have_attribute("aria-disabled", "true")
+    button.click()
+    expect(page.get_by_text(re.compile(r"Request \d+ is queued"))).to_be_visible()
+    [made, _] = served.ask("GET", "/api/requests?subscription_id=31")["items"]
+    assert (made["type"], made["requires_cookie"]) == ("download", True)
+    expect(button).to_have_attribute("aria-disabled", "true")
+    expect(page.get_by_role("button", name=f"Again: {busy}")).to_have_attribute("aria-disabled", "true")
+
+
+def test_requests_are_filtered_by_what_stands_in_the_address(visit, request_of):
+    """Spec: C11"""
+    wanted, other = request_of(41), request_of(42)
+    page = visit("/queue?subscription_id=41")
+    expect(row(page, wanted)).to_be_visible()
+    expect(row(page, other)).to_have_count(0)
+    page.get_by_label("Status").first.click()
+    page.get_by_role("option", name="done").click()
+    expect(page.get_by_text("No request matches")).to_be_visible()
+    expect(page).to_have_url(re.compile("status=done"))

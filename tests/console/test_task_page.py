@@ -1,0 +1,101 @@
+"""One task: why it waits, what it says, what happened to it, and what can be done."""
+
+import re
+
+from playwright.sync_api import expect
+
+
+def test_it_says_gate_by_gate_what_it_waits_for_and_leads_to_who_holds_it_up(visit, served):
+    """Spec: X3, X7"""
+    served.ask("PUT", "/api/lanes/narrow", {"capacity": 1})
+    holder, waiter = (served.submit("held", {"name": "gate"}) for _ in range(2))
+    served.reached(holder, "running")
+    page = visit(f"/tasks/{waiter}")
+    gate = page.get_by_role("listitem").filter(has_text="Lane")
+    expect(gate).to_contain_text("shut")
+    expect(gate).to_contain_text("narrow: 1 of 1 running")
+    gate.get_by_role("link", name=f"#{holder}").click()
+    expect(page).to_have_url(re.compile(f"/tasks/{holder}$"))
+    page.go_back()
+    served.let_go("gate")
+    expect(page.get_by_text("Why it waits")).to_have_count(0)
+    expect(page.get_by_role("heading", level=1)).to_contain_text(f"#{waiter}")
+    served.reached(waiter, "succeeded")
+
+
+def test_a_mutex_names_the_task_that_goes_first(visit, served):
+    """Spec: X3, A10"""
+    holder, waiter = (served.submit("tidy", {"shelf": 9, "name": "shelf"}, mutex="shelf:9") for _ in range(2))
+    page = visit(f"/tasks/{waiter}")
+    expect(page.get_by_role("listitem").filter(has_text="Mutex").get_by_role("link")).to_have_text(f"#{holder}")
+    served.let_go("shelf")
+    served.reached(waiter, "succeeded")
+
+
+def test_progress_and_log_are_shown_as_they_come(visit, served):
+    """Spec: D3, X7"""
+    task_id = served.submit("teller", {"name": "story"})
+    page = visit(f"/tasks/{task_id}")
+    log = page.get_by_role("log")
+    expect(log).to_contain_text("first line")
+    served.let_go("story-1")
+    expect(log).to_contain_text("second line")
+    expect(page.get_by_text("2/4").first).to_be_visible()
+    served.let_go("story-2")
+    expect(page.get_by_text("succeeded").first).to_be_visible()
+
+
+def test_the_timeline_tells_who_did_what_and_why(visit, served):
+    """Spec: A12, X7"""
+    task_id = served.submit("greet", {"name": "later"}, delay_seconds=3600)
+    page = visit(f"/tasks/{task_id}")
+    page.get_by_role("button", name="Prioritize").click()
+    page.get_by_role("dialog").get_by_label("Priority").fill("1")
+    page.get_by_role("button", name="Prioritize 1 task").click()
+    expect(page.get_by_text("Priority changed")).to_be_visible()
+    page.get_by_role("button", name="Cancel").click()
+    page.get_by_label("Reason").fill("changed my mind")
+    page.get_by_role("button", name="Cancel 1 task").click()
+    expect(page.get_by_role("listitem").filter(has_text="Cancelled")).to_contain_text("by person")
+    expect(page.get_by_text("changed my mind").first).to_be_visible()
+    page.get_by_role("button", name="Retry").click()
+    page.get_by_role("button", name="Retry 1 task").click()
+    copy = served.ask("GET", "/api/tasks?type=greet&limit=1")["items"][0]
+    assert copy["retry_of"] == task_id
+
+
+def test_attempts_show_how_each_ended(visit, served):
+    """Spec: X7"""
+    task_id = served.submit("invoice", {"number": 7})
+    served.reached(task_id, "dead")
+    page = visit(f"/tasks/{task_id}")
+    attempts = page.get_by_role("table", name="Attempts")
+    expect(attempts.get_by_role("row").nth(1)).to_contain_text("dead")
+    expect(page.get_by_text("ValueError: invoice 7 has no address").first).to_be_visible()
+
+
+def test_a_family_is_a_tree_that_leads_both_ways(visit, served):
+    """Spec: D7, X7"""
+    task_id = served.submit("parent", {"children": 3})
+    served.reached(task_id, "succeeded")
+    page = visit(f"/tasks/{task_id}")
+    family = page.get_by_role("region", name="Family")
+    expect(family.get_by_role("link")).to_have_count(4)
+    family.get_by_role("link").nth(1).click()
+    expect(page.get_by_text("Hello, child").first).to_be_visible()
+    family.get_by_role("link", name=f"#{task_id}").click()
+    expect(page).to_have_url(re.compile(f"/tasks/{task_id}$"))
+
+
+def test_numbers_keep_all_their_digits(visit, served):
+    """Spec: X7"""
+    big = 12345678901234567890123
+    task_id = served.submit("greet", {"name": "exact", "order": big}, delay_seconds=3600)
+    page = visit(f"/tasks/{task_id}")
+    expect(page.get_by_text(str(big))).to_be_visible()
+
+
+def test_a_task_that_is_not_there_is_said_to_be_so(visit):
+    """Spec: X7"""
+    page = visit("/tasks/999999")
+    expect(page.get_by_text("There is no task 999999")).to_be_visible()
