@@ -1,5 +1,6 @@
 import { queryOptions } from "@tanstack/react-query";
 import { answered, api } from "./api";
+import { exactly } from "./exact";
 import { anyAct } from "./refresh";
 import type { SchemaStrategy, SchemaTypeIn, SchemaTypeOut } from "./schema";
 
@@ -16,7 +17,7 @@ export type Strategy = SchemaStrategy;
 
 /** Add or replace a type; it holds at once, for waiting tasks too. */
 export function saveType(code: string, said: TypeIn): Promise<TaskType> {
-  return answered(api.PUT("/api/task-types/{code}", { params: { path: { code } }, body: said }));
+  return answered(api.PUT("/api/task-types/{code}", { params: { path: { code } }, body: exactly(said) as TypeIn }));
 }
 
 export function removeType(code: string): Promise<unknown> {

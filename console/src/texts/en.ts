@@ -1,5 +1,6 @@
 import { callbacks } from "@/views/callbacks/texts.en";
 import { compensation } from "@/views/compensation/texts.en";
+import { desk } from "@/views/desk/texts.en";
 import { events } from "@/views/events/texts.en";
 import { keys } from "@/views/keys/texts.en";
 import { overview } from "@/views/overview/texts.en";
@@ -27,6 +28,7 @@ export const en = {
   compensation,
   periodic,
   types,
+  desk,
 };
 
 /** What every language has to say: a text that is missing in one does not compile. */

@@ -1,5 +1,6 @@
 import { callbacks } from "@/views/callbacks/texts.zh";
 import { compensation } from "@/views/compensation/texts.zh";
+import { desk } from "@/views/desk/texts.zh";
 import { events } from "@/views/events/texts.zh";
 import { keys } from "@/views/keys/texts.zh";
 import { overview } from "@/views/overview/texts.zh";
@@ -28,4 +29,5 @@ export const zh: Texts = {
   compensation,
   periodic,
   types,
+  desk,
 };

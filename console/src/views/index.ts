@@ -1,5 +1,6 @@
 import { callbacksRoute } from "./callbacks/route";
 import { compensationRoute } from "./compensation/route";
+import { deskRoute } from "./desk/route";
 import { eventsRoute } from "./events/route";
 import { keysRoute } from "./keys/route";
 import { overviewRoute } from "./overview/route";
@@ -21,4 +22,5 @@ export const views = [
   compensationRoute,
   periodicRoute,
   typesRoute,
+  deskRoute,
 ] as const;

@@ -8,6 +8,11 @@ const TYPE = {
   category: "money",
   lane: "bank",
   uses: ["db"],
+  priority: 5,
+  mutex: "card:{card}",
+  rate_key: null,
+  unique_key: null,
+  defaults: {},
   later: "what a newer server knows",
   config: {
     retry_strategy: "exponential",

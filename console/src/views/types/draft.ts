@@ -9,6 +9,10 @@ export interface Draft {
   category: string;
   lane: string;
   uses: string[];
+  priority: string;
+  mutex: string;
+  rate_key: string;
+  unique_key: string;
   strategy: Strategy;
   retries: string;
   interval: string;
@@ -29,7 +33,9 @@ export interface Draft {
   sk: string;
 }
 
-export type Numeric = "retries" | "interval" | "initial" | "factor" | "cap" | "jitter" | "timeout";
+export type Numeric = "priority" | "retries" | "interval" | "initial" | "factor" | "cap" | "jitter" | "timeout";
+/** What keys a task of this type has, made of its arguments. */
+export const KEYS = ["mutex", "rate_key", "unique_key"] as const;
 export type Wrong = Partial<Record<keyof Draft, "needed" | "number" | "url" | "ak" | "sk" | "skAgain">>;
 
 const MANY = 24;
@@ -47,6 +53,10 @@ export function draftOf(type: TaskType | null): Draft {
     category: type?.category ?? "",
     lane: type?.lane ?? "default",
     uses: type?.uses ?? [],
+    priority: String(type?.priority ?? 5),
+    mutex: type?.mutex ?? "",
+    rate_key: type?.rate_key ?? "",
+    unique_key: type?.unique_key ?? "",
     strategy: config?.retry_strategy ?? "exponential",
     retries: String(config?.max_error_count ?? 4),
     interval: String(config?.retry_interval ?? 60),
@@ -94,7 +104,7 @@ function asked(draft: Draft): Numeric[] {
     sequence: ["retries"],
     exponential: ["retries", "initial", "factor", "cap", "jitter"],
   };
-  return ["timeout", ...delays[draft.strategy]];
+  return ["priority", "timeout", ...delays[draft.strategy]];
 }
 
 function isAmount(text: string): boolean {
@@ -138,6 +148,10 @@ export function bodyOf(draft: Draft, before: TaskType | null): TypeIn {
     category: draft.category.trim(),
     lane: draft.lane.trim(),
     uses: draft.uses,
+    priority: number("priority", before?.priority, 5),
+    mutex: draft.mutex.trim() || null,
+    rate_key: draft.rate_key.trim() || null,
+    unique_key: draft.unique_key.trim() || null,
     config: {
       retry_strategy: draft.strategy,
       max_error_count: draft.strategy === "none" ? 0 : Number(draft.retries),

@@ -4,7 +4,7 @@ import { duration } from "@/parts/formats";
 import { lanesQuery } from "@/services/lanes";
 import type { Strategy } from "@/services/types";
 import { useTexts } from "@/texts";
-import { type Draft, delays, type Numeric, type Wrong } from "./draft";
+import { type Draft, delays, KEYS, type Numeric, type Wrong } from "./draft";
 import classes from "./page.module.css";
 
 export interface FieldsProps {
@@ -70,7 +70,21 @@ export function Basics({ draft, wrong, set, isNew }: FieldsProps & { isNew: bool
           maxTags={50}
           onChange={(uses) => set({ uses })}
         />
+        <Amount name="priority" about={t.priorityAbout} draft={draft} wrong={wrong} set={set} />
         <Amount name="timeout" about={t.timeoutAbout} draft={draft} wrong={wrong} set={set} />
+      </div>
+      <div className={classes.pair}>
+        {KEYS.map((name) => (
+          <TextInput
+            key={name}
+            label={t.keys[name]}
+            description={t.keysAbout[name]}
+            placeholder="card:{card_id}"
+            value={draft[name]}
+            maxLength={255}
+            onChange={(event) => set({ [name]: event.currentTarget.value })}
+          />
+        ))}
       </div>
     </fieldset>
   );
