@@ -125,7 +125,7 @@ def test_doctor_warns_of_what_may_stand_still_and_says_what_to_do(folder, run):
     assert "headgate up" in advice["workers"]
     assert "headgate duties" in advice["duties"]
     assert "headgate why" in advice["queue"]
-    assert "headgate list --status dead" in advice["dead"]
+    assert "headgate desk" in advice["dead"]
     assert "headgate duties" in advice["periodic"]
 
 

@@ -1,6 +1,6 @@
 """`headgate cancel`, `pause`, `resume`, `retry`, `resolve`, `discard`, `prioritize`, `reschedule`: steer tasks."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -167,7 +167,8 @@ def _timed(task: Task) -> str:
     return f"{task.id} {task.status}, not before {at(task.start_time)}"
 
 
-def _stands(task: Task) -> str:
+def stands(task: Task) -> str:
+    """What became of a task, on a line."""
     if task.cancel_requested or task.pause_requested:
         return f"{task.id} {task.status}, asked to {'stop' if task.cancel_requested else 'pause'}"
     return f"{task.id} {task.status}" + (f" (again: {task.retry_of})" if task.retry_of else "")
@@ -182,24 +183,35 @@ def _each(
     url: str | None,
     as_json: bool,
     act: Callable[[Store, int], Task],
-    told: Callable[[Task], str] = _stands,
+    told: Callable[[Task], str] = stands,
 ) -> None:
-    """Act on one task after the other. The first that refuses decides the exit code, and holds up none of the rest."""
-    code = DONE
     with ready(url) as store:
-        for task_id in task_ids:
-            try:
-                task = act(store, task_id)
-            except (Refused, NotFound) as error:
-                tell(error)
-                code = code or code_of(error)
-                continue
-            if as_json:
-                document(task_json(task))
-            else:
-                say(told(task))
+        code = act_on(store, task_ids, as_json, act, told)
     if code:
         raise typer.Exit(code)
+
+
+def act_on(
+    store: Store,
+    task_ids: Iterable[int],
+    as_json: bool,
+    act: Callable[[Store, int], Task],
+    told: Callable[[Task], str],
+) -> int:
+    """Act on one task after the other. The first that refuses decides the exit code, and holds up none of the rest."""
+    code = DONE
+    for task_id in task_ids:
+        try:
+            task = act(store, task_id)
+        except (Refused, NotFound, Invalid) as error:
+            tell(error)
+            code = code or code_of(error)
+            continue
+        if as_json:
+            document(task_json(task))
+        else:
+            say(told(task))
+    return code
 
 
 def _one_scope(task_ids: list[int] | None, lane: str | None, everything: bool) -> bool:

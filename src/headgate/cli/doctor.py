@@ -158,9 +158,7 @@ def _dead(store: Store) -> Check:
     dead = sum(count.count for count in store.counts() if count.status is State.DEAD)
     if not dead:
         return Check("dead", "ok", "no task waits for a person")
-    return Check(
-        "dead", "warn", f"{dead} wait for a person", "`headgate list --status dead`, then retry, resolve or discard"
-    )
+    return Check("dead", "warn", f"{dead} wait for a person", "`headgate desk`, then replay, resolve or discard")
 
 
 def _callbacks(store: Store, database: About) -> Check:

@@ -9,6 +9,7 @@ import headgate.cli.actions as actions
 import headgate.cli.agents as agents
 import headgate.cli.callbacks as callbacks
 import headgate.cli.compensation as compensation
+import headgate.cli.desk as desk
 import headgate.cli.history as history
 import headgate.cli.keys as keys
 import headgate.cli.lanes as lanes
@@ -268,6 +269,7 @@ for action in (
     app.command()(action)
 app.command()(callbacks.callbacks)
 app.command()(callbacks.redeliver)
+app.add_typer(desk.commands, name="desk")
 app.add_typer(lanes.commands, name="lanes")
 app.add_typer(periodic.commands, name="periodic")
 app.command("agents")(agents.show_agents)

@@ -10,6 +10,7 @@ from typing import Any
 from headgate.core.callbacks import Delivery
 from headgate.core.compensation import Figures
 from headgate.core.cron import Missed, Overlap
+from headgate.core.edit import Edit
 from headgate.core.errors import HeadgateError, Unavailable
 from headgate.core.limits import Rate
 from headgate.core.schedule import Endpoint, Log, NewSchedule, Status
@@ -161,6 +162,8 @@ class People:
             match task.status:
                 case State.PAUSED:
                     store.resume(task.id)
+                case State.DEAD if chance < 0.25:
+                    store.desk.replay(task.id, Edit(priority=1))
                 case State.DEAD if chance < 0.5:
                     store.discard(task.id)
                 case State.DEAD:
