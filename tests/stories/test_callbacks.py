@@ -21,7 +21,7 @@ from headgate.store.delivery_reports import Wanted
 from tests.stories.crew import PATIENCE, until
 from tests.stories.evidence import collected, rows
 
-ROUNDS = 8
+ROUNDS = 5
 PER_ROUND = 24
 SENDERS = 3
 LEASE_SECONDS = 1.0

@@ -245,8 +245,9 @@ RECORD = Statement(
       FROM unnest(:id::bigint[], :lease::text[], :status::text[], :delay::float8[], :host::text[],
                   :last_status::int[], :last_error::text[])
            AS o(id, lease, status, delay, host, last_status, last_error)
-     WHERE d.id = o.id AND CASE WHEN o.status = 'delivered' THEN d.status IN ('pending', 'undeliverable')
-                                ELSE d.status = 'pending' AND d.lease = o.lease END
+     WHERE d.id = ANY(:id::bigint[]) AND d.id = o.id
+       AND CASE WHEN o.status = 'delivered' THEN d.status IN ('pending', 'undeliverable')
+                ELSE d.status = 'pending' AND d.lease = o.lease END
     RETURNING d.id
     """,
 )
