@@ -47,6 +47,7 @@ bench: setup
 	$(BIN)/python -m bench.lists $(BENCH)
 	$(BIN)/python -m bench.callbacks $(BENCH)
 	$(BIN)/python -m bench.periodic $(BENCH)
+	$(BIN)/python -m bench.history $(BENCH)
 
 # The peers live in an environment of their own; `make bench-peers BENCH=--quick` tells whether they run at all.
 bench-peers: setup .venv-peers/.ready

@@ -14,13 +14,14 @@ from headgate.api.problems import documented
 from headgate.api.server import Server
 from headgate.core.errors import Unavailable
 from headgate.core.states import FINAL, State
+from headgate.duties.archive import retention_days
+from headgate.duties.purging import purge_now
 from headgate.outside import monotonic
 from headgate.store.reports import TypeStatistics
 from headgate.store.start_queues import StartQueue
 from headgate.store.workers import Worker
 
 DAY_SECONDS = 86400.0
-BATCH = 1000
 PURGE_SECONDS = 10.0  # then it answers, and says whether there is more
 Final = Literal["succeeded", "partial", "failed", "resolved", "cancelled"]
 READY_SECONDS = 1.0
@@ -177,27 +178,14 @@ async def purge(server: Server, who: Principal, data: PurgeIn | None = None) -> 
 
 
 def _purge(server: Server, who: Principal, asked: PurgeIn) -> Purged:
-    end = monotonic() + PURGE_SECONDS
-    purged: dict[str, int] = {}
-    more = False
-    for state in (state for state in State if state.value in (asked.status or FINAL)):
-        seconds = _days(server, state, asked) * DAY_SECONDS
-        while not more and server.store.archive(seconds=seconds, limit=BATCH):
-            more = monotonic() > end
-        purged[state.value] = 0
-        while not more and (count := server.store.purge([state], seconds=seconds, limit=BATCH)):
-            purged[state.value] += count
-            more = monotonic() > end
+    days = {
+        state: retention_days(server.settings, state) if asked.older_than_days is None else asked.older_than_days
+        for state in State
+        if state.value in (asked.status or FINAL)
+    }
+    purged, more = purge_now(server.store, days, at_most=PURGE_SECONDS)
     server.store.record_act("purged", msgspec.json.encode(purged).decode(), actor=who.actor)
     return Purged(purged, more)
-
-
-def _days(server: Server, state: State, asked: PurgeIn) -> float:
-    if asked.older_than_days is not None:
-        return asked.older_than_days
-    if state in (State.FAILED, State.CANCELLED):
-        return server.settings.retention_failed_days
-    return server.settings.retention_succeeded_days
 
 
 routes = Router(

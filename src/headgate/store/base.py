@@ -61,6 +61,7 @@ from headgate.store.feed import Cursor
 from headgate.store.forecasts import Forecasts
 from headgate.store.ground import Ground
 from headgate.store.group import Call, Group
+from headgate.store.history import History
 from headgate.store.line import Key
 from headgate.store.listeners import Listeners
 from headgate.store.lists import Filter, Page
@@ -102,6 +103,7 @@ class Store(Ground):
         self.compensation = Compensation(self)
         self.start_queues = StartQueues(self)
         self.forecasts = Forecasts(self)
+        self.history = History(self)
         self.series = Series(self)
         self.sessions = Sessions(self)
         self.desk = Desk(self, self.families)
@@ -657,11 +659,11 @@ class Store(Ground):
 
     def archive(self, *, seconds: float = 0.0, limit: int = 1000) -> int:
         """Move a batch of tasks finished more than `seconds` ago to history; how many."""
-        return self.write(lambda db: history.archive(db, seconds, limit))
+        return self.history.move_some(seconds, limit)
 
     def purge(self, states: Collection[State], *, seconds: float, limit: int = 1000) -> int:
         """Remove a batch of history in `states` that ended more than `seconds` ago; how many."""
-        return self.write(lambda db: history.purge(db, list(states), seconds, limit))
+        return self.history.remove_some(states, seconds, limit)
 
     def forget_outdated(self, *, seconds: float, limit: int = 1000) -> int:
         """Forget a batch of idempotency keys, answers to claims, last starts and gone workers, older than that."""
@@ -672,7 +674,7 @@ class Store(Ground):
         return self.write(lambda db: history.forget_acts(db, seconds, limit))
 
     def drop_partitions(self, before: datetime) -> list[str]:
-        """Drop the days of audit rows before `before` of which nothing is left (PostgreSQL)."""
+        """Drop a day of audit rows before `before` of which nothing is left, if there is one (PostgreSQL)."""
         return self.write(lambda db: partitions.drop_partitions(db, before))
 
     def record_act(self, kind: str, detail: str, *, actor: str = SYSTEM) -> None:
