@@ -50,26 +50,11 @@ class NewTaskIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
     def wish(self, tenant_id: int) -> NewTask:
         return NewTask(
-            type=self.type,
-            ext=text_of(self.ext),
-            tenant_id=tenant_id,
-            creator=self.creator,
-            name=self.name,
-            lane=self.lane,
-            category=self.category,
-            priority=self.priority,
-            mutex=self.mutex,
-            rate_key=self.rate_key,
-            agent_id=self.agent_id,
-            unique_key=self.unique_key,
-            start_time=self.start_time,
-            delay_seconds=self.delay_seconds,
-            max_error_count=self.max_error_count,
-            timeout_seconds=self.timeout_seconds,
-            parent_id=self.parent_id,
-            correlation_id=self.correlation_id,
-            on_child_failure=self.on_child_failure,
-        )
+            self.type, text_of(self.ext), tenant_id, self.creator, self.name, self.lane, self.category, self.priority,
+            self.mutex, self.rate_key, self.agent_id, self.unique_key, self.start_time, self.delay_seconds,
+            self.max_error_count, self.timeout_seconds, self.parent_id, None, self.correlation_id,
+            self.on_child_failure,
+        )  # fmt: skip
 
 
 class ChildrenOut(msgspec.Struct):
