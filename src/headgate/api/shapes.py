@@ -61,30 +61,12 @@ class NewTaskIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
         if self.unique is not None and self.unique_key is not None:
             raise Invalid("give unique or unique_key, not both")
         return NewTask(
-            type=self.type,
-            ext=ext,
-            tenant_id=tenant_id,
-            creator=self.creator,
-            name=self.name,
-            lane=self.lane,
-            category=self.category,
-            priority=self.priority,
-            mutex=self.mutex,
-            rate_key=self.rate_key,
-            agent_id=self.agent_id,
-            unique_key=self.unique_key if self.unique is None else key_of(ext),
-            start_time=self.start_time,
-            delay_seconds=self.delay_seconds,
-            max_error_count=self.max_error_count,
-            timeout_seconds=self.timeout_seconds,
-            parent_id=self.parent_id,
-            correlation_id=self.correlation_id,
-            on_child_failure=self.on_child_failure,
-            unique_seconds=self.unique_seconds,
-            debounce_seconds=self.debounce_seconds,
-            debounce_longest_seconds=self.debounce_longest_seconds,
-            debounce_replace=self.debounce_replace,
-        )
+            self.type, ext, tenant_id, self.creator, self.name, self.lane, self.category, self.priority,
+            self.mutex, self.rate_key, self.agent_id, self.unique_key if self.unique is None else key_of(ext),
+            self.start_time, self.delay_seconds, self.max_error_count, self.timeout_seconds, self.parent_id, None,
+            self.correlation_id, self.on_child_failure, self.unique_seconds, self.debounce_seconds,
+            self.debounce_longest_seconds, self.debounce_replace,
+        )  # fmt: skip
 
 
 class ChildrenOut(msgspec.Struct):
