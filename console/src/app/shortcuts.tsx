@@ -1,5 +1,6 @@
-import { Kbd, Modal } from "@mantine/core";
+import { Kbd } from "@mantine/core";
 import { createContext, type ReactNode, useContext, useEffect, useMemo, useRef, useState } from "react";
+import { Dialog } from "@/parts/Dialog";
 import { useTexts } from "@/texts";
 import classes from "./shortcuts.module.css";
 
@@ -57,20 +58,22 @@ export function ShortcutsProvider({ children }: { children: ReactNode }) {
   return (
     <Context value={keyboard}>
       {children}
-      <Modal opened={helping} onClose={() => setHelping(false)} title={t.shortcuts}>
-        <dl className={classes.list}>
-          {[...keyboard.shortcuts.values()].map((shortcut) => (
-            <div key={shortcut.keys}>
-              <dt>
-                {shortcut.keys.split(" ").map((key) => (
-                  <Kbd key={key}>{key}</Kbd>
-                ))}
-              </dt>
-              <dd>{shortcut.label}</dd>
-            </div>
-          ))}
-        </dl>
-      </Modal>
+      {helping ? (
+        <Dialog onClose={() => setHelping(false)} title={t.shortcuts}>
+          <dl className={classes.list}>
+            {[...keyboard.shortcuts.values()].map((shortcut) => (
+              <div key={shortcut.keys}>
+                <dt>
+                  {shortcut.keys.split(" ").map((key) => (
+                    <Kbd key={key}>{key}</Kbd>
+                  ))}
+                </dt>
+                <dd>{shortcut.label}</dd>
+              </div>
+            ))}
+          </dl>
+        </Dialog>
+      ) : null}
     </Context>
   );
 }

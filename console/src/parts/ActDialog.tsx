@@ -1,9 +1,10 @@
-import { Alert, Button, Group, List, Modal, NumberInput, Text, Textarea } from "@mantine/core";
+import { Alert, Button, Group, List, NumberInput, Text, Textarea } from "@mantine/core";
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { type Act, type Done, groupsOf } from "@/services/acts";
 import { actOnMany, type Verb, type Words } from "@/services/tasks";
 import { useTexts } from "@/texts";
+import { Dialog } from "./Dialog";
 import { ProblemNote } from "./ProblemNote";
 import { confirmDone } from "./problems";
 
@@ -38,7 +39,7 @@ export function ActDialog({ act: { verb, ids }, onClose }: Props) {
   const missing = verb === "resolve" && !said.remark?.trim();
 
   return (
-    <Modal opened onClose={onClose} title={words.verbs[verb]} size="lg">
+    <Dialog onClose={onClose} title={words.verbs[verb]} size="lg">
       <Text mb="sm">{words.about[verb]}</Text>
       {foreseen.error ? <ProblemNote error={foreseen.error} retry={() => foreseen.refetch()} /> : null}
       {foreseen.isPending ? <Text c="dimmed">{words.looking}</Text> : null}
@@ -61,7 +62,7 @@ export function ActDialog({ act: { verb, ids }, onClose }: Props) {
           </Button>
         )}
       </Group>
-    </Modal>
+    </Dialog>
   );
 }
 

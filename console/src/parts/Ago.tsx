@@ -1,6 +1,6 @@
 import { Tooltip } from "@mantine/core";
 import { useSpoken } from "@/texts";
-import { exactly, relatively } from "./formats";
+import { clock, exactly, relatively } from "./formats";
 import { useNow } from "./useNow";
 
 interface Props {
@@ -18,6 +18,17 @@ export function Ago({ at, none = "–" }: Props) {
   return (
     <Tooltip label={exactly(moment, language)}>
       <time dateTime={at}>{relatively(moment.getTime() - now, language)}</time>
+    </Tooltip>
+  );
+}
+
+/** The time of day; the whole time is shown on hover. For lists of what happened one after the other. */
+export function At({ at }: { at: string }) {
+  const { language } = useSpoken();
+  const moment = new Date(at);
+  return (
+    <Tooltip label={exactly(moment, language)}>
+      <time dateTime={at}>{clock(moment, language)}</time>
     </Tooltip>
   );
 }

@@ -1,6 +1,7 @@
-import { Button, Group, Modal, Text } from "@mantine/core";
+import { Button, Group, Text } from "@mantine/core";
 import { createContext, type ReactNode, useCallback, useContext, useState } from "react";
 import { useTexts } from "@/texts";
+import { Dialog } from "./Dialog";
 
 interface Question {
   title: string;
@@ -26,17 +27,19 @@ export function AskProvider({ children }: { children: ReactNode }) {
   return (
     <Context value={ask}>
       {children}
-      <Modal opened={asked !== null} onClose={() => answer(false)} title={asked?.question.title}>
-        <Text mb="md">{asked?.question.body}</Text>
-        <Group justify="flex-end" gap="xs">
-          <Button variant="default" onClick={() => answer(false)}>
-            {t.cancel}
-          </Button>
-          <Button color={asked?.question.danger ? "red" : "brand"} onClick={() => answer(true)} data-autofocus>
-            {asked?.question.yes}
-          </Button>
-        </Group>
-      </Modal>
+      {asked ? (
+        <Dialog onClose={() => answer(false)} title={asked.question.title}>
+          <Text mb="md">{asked.question.body}</Text>
+          <Group justify="flex-end" gap="xs">
+            <Button variant="default" onClick={() => answer(false)}>
+              {t.cancel}
+            </Button>
+            <Button color={asked.question.danger ? "red" : "brand"} onClick={() => answer(true)} data-autofocus>
+              {asked.question.yes}
+            </Button>
+          </Group>
+        </Dialog>
+      ) : null}
     </Context>
   );
 }

@@ -4,7 +4,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { useCallback, useState } from "react";
 import { useEvents } from "@/app/live";
-import { Ago } from "@/parts/Ago";
+import { At } from "@/parts/Ago";
 import { Empty } from "@/parts/Empty";
 import { Page } from "@/parts/Page";
 import { Panel } from "@/parts/Panel";
@@ -102,7 +102,7 @@ function EventRow({ event }: { event: LiveEvent }) {
   return (
     <tr>
       <td data-muted>
-        <Ago at={event.at} />
+        <At at={event.at} />
       </td>
       <td>{kind}</td>
       <td>

@@ -1,6 +1,7 @@
-import { Alert, Button, Group, Modal, Select, Stack, Text, TextInput } from "@mantine/core";
+import { Alert, Button, Group, Select, Stack, Text, TextInput } from "@mantine/core";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
+import { Dialog } from "@/parts/Dialog";
 import { Plain } from "@/parts/Json";
 import { ProblemNote } from "@/parts/ProblemNote";
 import { type MadeKey, makeFirstKey, makeKey } from "@/services/keys";
@@ -43,7 +44,7 @@ export function NewKeyDialog({ first, onClose }: Props) {
   if (making.data) return <Made made={making.data} onClose={onClose} />;
 
   return (
-    <Modal opened onClose={onClose} title={first ? words.firstTitle : words.make}>
+    <Dialog onClose={onClose} title={first ? words.firstTitle : words.make}>
       <form
         onSubmit={(event) => {
           event.preventDefault();
@@ -99,14 +100,14 @@ export function NewKeyDialog({ first, onClose }: Props) {
           </Group>
         </Stack>
       </form>
-    </Modal>
+    </Dialog>
   );
 }
 
 function Made({ made, onClose }: { made: MadeKey; onClose: () => void }) {
   const words = useTexts().keys;
   return (
-    <Modal opened onClose={onClose} title={words.madeTitle} closeOnClickOutside={false} closeOnEscape={false} size="lg">
+    <Dialog onClose={onClose} title={words.madeTitle} closeOnClickOutside={false} closeOnEscape={false} size="lg">
       <Stack gap="sm">
         <Alert color="yellow">{words.madeAbout}</Alert>
         <Plain text={made.key} />
@@ -122,6 +123,6 @@ function Made({ made, onClose }: { made: MadeKey; onClose: () => void }) {
           <Button onClick={onClose}>{words.done}</Button>
         </Group>
       </Stack>
-    </Modal>
+    </Dialog>
   );
 }
