@@ -67,6 +67,11 @@ class TaskFunction(Generic[P, Answer, R]):
         mutex: str | None = None,
         rate_key: str | None = None,
         unique_key: str | None = None,
+        unique: str | None = None,
+        unique_seconds: float | None = None,
+        debounce_seconds: float | None = None,
+        debounce_longest_seconds: float | None = None,
+        debounce_replace: bool | None = None,
         start_time: datetime | None = None,
         delay_seconds: float | None = None,
         max_error_count: int | None = None,
@@ -79,8 +84,9 @@ class TaskFunction(Generic[P, Answer, R]):
         on_child_failure: str | None = None,
     ) -> "TaskFunction[P, Answer, R]":
         """The same function, its tasks made with these options."""
-        said = {key: value for key, value in locals().items() if key != "self" and value is not None}
-        return TaskFunction(self.app, self.handler, self._wish._replace(**said))
+        said = {key: value for key, value in locals().items() if key not in ("self", "unique") and value is not None}
+        handler = self.handler if unique is None else replace(self.handler, unique=unique)
+        return TaskFunction(self.app, handler, self._wish._replace(**said))
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         """A call to be submitted: alone, with others (`submit_many`), or in a transaction of yours (`submit_in`)."""
@@ -140,6 +146,11 @@ class Headgate:
         mutex: str | None = None,
         rate_key: str | None = None,
         unique_key: str | None = None,
+        unique: str | None = None,
+        unique_seconds: float | None = None,
+        debounce_seconds: float | None = None,
+        debounce_longest_seconds: float | None = None,
+        debounce_replace: bool = True,
         uses: Sequence[str] = (),
         retry: RetryPolicy = never,
         timeout_seconds: float = 1800.0,
@@ -166,6 +177,11 @@ class Headgate:
         /,
         *,
         code: str | None = None,
+        unique: str | None = None,
+        unique_seconds: float | None = None,
+        debounce_seconds: float | None = None,
+        debounce_longest_seconds: float | None = None,
+        debounce_replace: bool = True,
         uses: Sequence[str] = (),
         callback: Callback | None = None,
         isolation: str | None = None,
@@ -174,6 +190,8 @@ class Headgate:
     ) -> TaskFunction[..., Any, Any]:
         name = name_of(function)
         _check_options(of_type)
+        if unique is not None and of_type.get("unique_key") is not None:
+            raise Invalid(f"{name}: give unique or unique_key, not both")
         code = name if code is None else code
         told = stored(callback or {}, code, Seals(self.settings.secrets))
         arguments = Arguments(function)
@@ -184,6 +202,11 @@ class Headgate:
             arguments=arguments,
             isolation=isolation_of(function, isolation),
             memory_megabytes=memory_megabytes,
+            unique=unique,
+            unique_seconds=unique_seconds,
+            debounce_seconds=debounce_seconds,
+            debounce_longest_seconds=debounce_longest_seconds,
+            debounce_replace=debounce_replace,
         )
         self.registry.add(handler)
         return TaskFunction(self, handler, handler.wish)
@@ -362,7 +385,10 @@ def _wish(call: Call[Any]) -> NewTask:
     return call.new
 
 
-_OF_TASK = ("code", "uses", "callback", "isolation", "memory_megabytes")
+_OF_TASK = (
+    "code", "unique", "unique_seconds", "debounce_seconds", "debounce_longest_seconds", "debounce_replace", "uses",
+    "callback", "isolation", "memory_megabytes",
+)  # fmt: skip
 _OF_TYPE = tuple(field.name for field in fields(TaskType) if field.name not in ("code", "uses", "callback", "defaults"))
 
 

@@ -19,6 +19,7 @@ from msgspec.inspect import CustomType, type_info
 from headgate.core.errors import Invalid
 from headgate.core.task import KEYS, NewTask, TaskType, check
 from headgate.core.template import names_in
+from headgate.core.unique import BY_ARGUMENTS
 
 MEMORY_MEGABYTES = 500
 _strict_encode = JSONEncoder(allow_nan=False).encode
@@ -168,6 +169,11 @@ class Handler:
     arguments: Arguments
     isolation: Isolation
     memory_megabytes: float = MEMORY_MEGABYTES
+    unique: str | None = None  # "arguments": the key is made of them
+    unique_seconds: float | None = None
+    debounce_seconds: float | None = None
+    debounce_longest_seconds: float | None = None
+    debounce_replace: bool = True
 
     @property
     def code(self) -> str:
@@ -176,7 +182,10 @@ class Handler:
     @property
     def wish(self) -> NewTask:
         """A task of this type, but for its arguments."""
-        return NewTask(self.code)
+        return NewTask(
+            self.code, unique_seconds=self.unique_seconds, debounce_seconds=self.debounce_seconds,
+            debounce_longest_seconds=self.debounce_longest_seconds, debounce_replace=self.debounce_replace,
+        )  # fmt: skip
 
     @property
     def place(self) -> str:
@@ -184,7 +193,12 @@ class Handler:
         return f"{self.function.__module__}:{self.function.__qualname__}"
 
     def __post_init__(self) -> None:
+        if self.unique not in (None, BY_ARGUMENTS):
+            raise Invalid(f"{self.code}: unique is {BY_ARGUMENTS!r}, not {self.unique!r}")
         check(self.wish)
+        for_a_while = self.unique_seconds is not None or self.debounce_seconds is not None
+        if for_a_while and self.unique is None and self.type.unique_key is None:
+            raise Invalid(f"{self.code}: unique_seconds and debounce_seconds need unique or unique_key")
         if not self.memory_megabytes > 0:
             raise Invalid(f"{self.code}: memory_megabytes is above 0")
         for label in KEYS:

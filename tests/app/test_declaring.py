@@ -34,6 +34,11 @@ def test_a_tasks_code_is_the_functions_name_unless_it_is_given(app):
     assert [handler.code for handler in app.registry] == ["count", "number"]
 
 
+def test_a_process_of_its_own_may_use_500_megabytes_unless_it_is_said_otherwise(app):
+    """Spec: A11"""
+    assert app.task(isolation="process")(elsewhere.count).handler.memory_megabytes == 500
+
+
 def test_what_is_declared_is_what_the_type_says(app):
     """Spec: D3, B5"""
     policy = exponential(60, cap=300, retries=3)

@@ -15,7 +15,7 @@ from headgate.duties.archive import latest
 from headgate.service import inline
 from headgate.settings import Settings
 from headgate.store.claims import ClaimRequest
-from headgate.store.reports import Filter
+from headgate.store.lists import Filter
 from headgate.store.tasks import Idempotency
 from tests.duties.turns import settle_down, turn
 from tests.factories import START, put, record, running, settle, sql, submit, worker

@@ -10,7 +10,10 @@ import headgate.store.desk as desk
 from headgate.store.sql import Statement
 
 # Lists and counts for people, and what runs once.
-_NOT_HOT = {"__main__", "audit", "base", "migrate", "open", "partitions", "postgres", "reports", "samples", "sqlite"}
+_NOT_HOT = {
+    "__main__", "audit", "base", "lists", "migrate", "open", "partitions", "postgres", "reports", "samples", "sqlite",
+    "ways",
+}  # fmt: skip
 
 
 def hot_statements(dialect: str) -> dict[str, Statement]:

@@ -22,6 +22,7 @@ from headgate.core.machine import (
     LeaseLost,
     Overdue,
     Prioritized,
+    Rescheduled,
     Resumed,
     RetryAsked,
     Scheduled,
@@ -168,6 +169,8 @@ class Model:
     def act(self, number: int, event: Event) -> None:
         """What a person asks for: any event but a cancel, a resume or a retry."""
         item = self.tasks[number]
+        if isinstance(event, Rescheduled) and event.start_time is not None:
+            event = Rescheduled(event.start_time, due=event.start_time <= self.clock())
         self._happen(item, event)
         self._settle_lines()
         self._ended(item)

@@ -319,6 +319,15 @@ def test_whoever_ends_notifying_calls_the_callback_off(store, act):
     assert store.get(task_id).status == end.status
 
 
+def test_a_person_who_dealt_with_an_undeliverable_callback_is_reminded_of_it_no_more(store):
+    """Spec: B6, B7"""
+    task_id = succeeded(store)
+    record(store, one(lease(store)), BAD, Delivery.UNDELIVERABLE)
+    store.resolve(task_id, "told by telephone")
+    assert store.deliveries.of_task(task_id)[0].status == "dropped"
+    assert store.deliveries.deliverables().undeliverable == 0
+
+
 # By hand
 
 

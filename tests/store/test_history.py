@@ -6,7 +6,7 @@ from headgate.core.errors import NotFound
 from headgate.core.machine import Returned
 from headgate.core.states import FINAL, State
 from headgate.core.task import NewTask
-from headgate.store.reports import Filter
+from headgate.store.lists import Filter
 from tests.factories import put, record, running, settle, sql, start, submit, together
 
 S = State

@@ -1039,12 +1039,15 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List tasks, live and in history, newest first */
+        /**
+         * List tasks, live and in history, newest first
+         * @description An answer is quick whatever is asked for: where much is to be looked through it has fewer tasks than `limit`, or none, and a `next_cursor` all the same. It is the end where there is none.
+         */
         get: operations["ApiTasksListTasks"];
         put?: never;
         /**
          * Submit a task
-         * @description On disk when this answers. An open task with the same unique key is given back instead of a new one. With `wait`, 201 comes when it has ended, 202 when the time is up before that.
+         * @description On disk when this answers. An open task with the same unique key, one made less than `unique_seconds` ago, or one that is debounced and has not started, is given back instead of a new one. With `wait`, 201 comes when it has ended, 202 when the time is up before that.
          */
         post: operations["ApiTasksSubmit"];
         delete?: never;
@@ -1220,6 +1223,23 @@ export interface paths {
          * @description Under the same id, and as often as a new one; one that is being sent just now goes on as it is.
          */
         post: operations["ApiTasksTaskIdRedeliverRedeliver"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/tasks/{task_id}/reschedule": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Let a task that has not started start later, or sooner */
+        post: operations["ApiTasksTaskIdRescheduleReschedule"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1408,13 +1428,17 @@ export interface components {
     schemas: {
         /**
          * Action
-         * @description One action on many tasks: those named, or the first 200 that a filter finds. A dry run changes nothing.
+         * @description One action on many tasks: those named, or a page of what a filter finds. A dry run changes nothing.
          *
-         *         `reason` goes with cancel, `remark` with resolve, `priority` with prioritize.
+         *         `reason` goes with cancel, `remark` with resolve, `priority` with prioritize, a time or a delay with reschedule.
          */
         Action: {
             /** @enum {unknown} */
-            action: "cancel" | "discard" | "pause" | "prioritize" | "resolve" | "resume" | "retry";
+            action: "cancel" | "discard" | "pause" | "prioritize" | "reschedule" | "resolve" | "resume" | "retry";
+            /** @default null */
+            cursor?: number | null;
+            /** @default null */
+            delay_seconds?: number | null;
             /** @default false */
             dry_run?: boolean;
             /** @default null */
@@ -1427,10 +1451,16 @@ export interface components {
             reason?: string;
             /** @default null */
             remark?: string | null;
+            /** @default null */
+            start_time?: string | null;
         };
-        /** Actions */
+        /**
+         * Actions
+         * @description What became of them; with `next_cursor` the same filter finds more, though this page may have found none.
+         */
         Actions: {
             items: components["schemas"]["Done"][];
+            next_cursor: number | null;
         };
         /**
          * Answer
@@ -2120,6 +2150,12 @@ export interface components {
             /** @default 0 */
             creator?: number;
             /** @default null */
+            debounce_longest_seconds?: number | null;
+            /** @default true */
+            debounce_replace?: boolean;
+            /** @default null */
+            debounce_seconds?: number | null;
+            /** @default null */
             delay_seconds?: number | null;
             /** @default {} */
             ext?: unknown;
@@ -2147,7 +2183,11 @@ export interface components {
             timeout_seconds?: number | null;
             type: string;
             /** @default null */
+            unique?: "arguments" | null;
+            /** @default null */
             unique_key?: string | null;
+            /** @default null */
+            unique_seconds?: number | null;
         };
         /**
          * Nothing
@@ -2585,6 +2625,16 @@ export interface components {
             tenant_id: number | null;
         };
         /**
+         * Start
+         * @description When: at that time, or in so many seconds.
+         */
+        Start: {
+            /** @default null */
+            delay_seconds?: number | null;
+            /** @default null */
+            start_time?: string | null;
+        };
+        /**
          * State
          * @description Where a task is on its way.
          * @enum {unknown}
@@ -2682,6 +2732,8 @@ export interface components {
         /**
          * TaskPage
          * @description Tasks, newest first; `next_cursor` is null at the end.
+         *
+         *         A page that has a cursor may have fewer tasks than were asked for, or none: it has looked at enough. Go on with it.
          */
         TaskPage: {
             items: components["schemas"]["TaskOut"][];
@@ -2812,7 +2864,8 @@ export interface components {
          * @description Somebody who executes tasks, under a lease, and how many it holds now; `types` null: whatever comes.
          *
          *         What it uses of its machine, and how many tasks it runs at once (`slots`), is as it said at its last beat; null for
-         *         agents, which say nothing of that.
+         *         agents, which say nothing of that. For an agent `start_queue` counts what is assigned to it and waits, `next_start`
+         *         is when the next of it may start; null: at its next claim.
          */
         WorkerOut: {
             agent_id: string | null;
@@ -2823,8 +2876,12 @@ export interface components {
             lost: boolean;
             memory_bytes: number | null;
             name: string;
+            /** @default null */
+            next_start?: string | null;
             running: number;
             slots: number | null;
+            /** @default null */
+            start_queue?: number | null;
             started_at: string;
             tenant_id: number | null;
             types: string[] | null;
@@ -2937,6 +2994,7 @@ export type SchemaSecurityIn = components['schemas']['SecurityIn'];
 export type SchemaSecurityOut = components['schemas']['SecurityOut'];
 export type SchemaSeriesOut = components['schemas']['SeriesOut'];
 export type SchemaSessionOut = components['schemas']['SessionOut'];
+export type SchemaStart = components['schemas']['Start'];
 export type SchemaState = components['schemas']['State'];
 export type SchemaStats = components['schemas']['Stats'];
 export type SchemaStatsOut = components['schemas']['StatsOut'];
@@ -5316,6 +5374,7 @@ export interface operations {
                 limit?: number;
                 mutex?: string;
                 parent_id?: number;
+                /** @description A part of the name, the type or the parameters, as they are written; A to Z in either case. */
                 q?: string;
                 /** @description In the words of the view. */
                 status?: string[];
@@ -5747,6 +5806,42 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["DeliveryTold"];
+                };
+            };
+            /** @description A problem */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    ApiTasksTaskIdRescheduleReschedule: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The task's id. */
+                task_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Start"];
+            };
+        };
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskOut"];
                 };
             };
             /** @description A problem */

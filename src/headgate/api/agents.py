@@ -85,10 +85,12 @@ def _set(said: list[str] | None) -> frozenset[str] | None:
 
 
 async def _look(server: Server, poll: Poll) -> Claimed:
-    """What there is for an agent now."""
+    """What there is for an agent now; if nothing but a token is missing, somebody looks again when it comes."""
     while True:
         claimed: Claimed = await server.aside(server.roster.claim, poll.who, poll.wanted, poll.lease)
         if claimed.executions or not claimed.busy or server.polls.closed:
+            if claimed.token_in is not None:
+                server.polls.wake_later(poll.line, claimed.token_in)
             return claimed
         await asyncio.sleep(BUSY_SECONDS * (0.5 + draw()))
 
@@ -108,7 +110,7 @@ async def _poll(server: Server, poll: Poll, seconds: float, request: Request[Any
                 if claimed.executions:
                     return await _kept(server, poll, claimed.executions, hung_up)
                 left = max(end - monotonic(), 0.0)
-                again_in = left if claimed.again_in is None else claimed.again_in  # nobody tells when a start may come
+                again_in = left if claimed.start_in is None else claimed.start_in  # nobody tells when a start may come
                 if not await wait(poll.woken, min(left, again_in)) and left <= again_in:
                     break
         return []

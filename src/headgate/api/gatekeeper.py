@@ -22,7 +22,7 @@ from headgate.core.errors import HeadgateError
 from headgate.core.keys import Key, matches, secret_key, understood
 from headgate.core.signing import SCHEME, SignedRequest
 from headgate.events.telemetry import SHOWABLE
-from headgate.outside import new_ids, utc_now
+from headgate.outside import rising_id, utc_now
 
 MOST_BODY_BYTES = 1024 * 1024
 ALWAYS_OPEN = frozenset({"/livez", "/readyz"})
@@ -73,7 +73,7 @@ class Gatekeeper:
             return
         headers, repeated = _headers(scope)
         said = headers.get(REQUEST_ID, b"").decode("latin-1")
-        request_id = said if SHOWABLE.fullmatch(said) else new_ids(1)[0]
+        request_id = said if SHOWABLE.fullmatch(said) else rising_id()
         scope["state"]["request_id"] = request_id
         line = Line(request_id, headers)
 

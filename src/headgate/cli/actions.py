@@ -1,6 +1,7 @@
-"""`headgate cancel`, `pause`, `resume`, `retry`, `resolve`, `discard`, `prioritize`: steer tasks."""
+"""`headgate cancel`, `pause`, `resume`, `retry`, `resolve`, `discard`, `prioritize`, `reschedule`: steer tasks."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
@@ -9,12 +10,14 @@ from headgate.cli.exits import DONE, code_of, tell
 from headgate.cli.options import Id, Ids, Json, Url
 from headgate.cli.output import document, say, task_json
 from headgate.cli.stores import ready
+from headgate.cli.words import at
 from headgate.core.errors import Invalid, NotFound, Refused
-from headgate.core.task import Task
+from headgate.core.task import Task, check_start
 from headgate.store import Store
 
 SomeIds = Annotated[list[int] | None, typer.Argument(metavar="ID", help="The tasks' numbers.", show_default=False)]
 Lane = Annotated[str | None, typer.Option(metavar="NAME", help="The whole lane instead of tasks.")]
+TIMES = ["%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S%z", "%Y-%m-%d %H:%M:%S"]
 All = Annotated[bool, typer.Option("--all", help="Everything instead of tasks.")]
 
 
@@ -129,6 +132,39 @@ def prioritize(
     headgate prioritize 4711 --priority 2
     """  # fmt: skip
     _each([task_id], url, as_json, lambda store, task_id: store.prioritize(task_id, priority), _ranked)
+
+
+def reschedule(
+    task_ids: Ids,
+    delay: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="Start in so many seconds.", show_default=False)
+    ] = None,
+    start_time: Annotated[
+        datetime | None,
+        typer.Option(
+            metavar="TIME", formats=TIMES, help="Start at this time (UTC, or with +hh:mm).", show_default=False
+        ),
+    ] = None,
+    url: Url = None,
+    as_json: Json = False,
+) -> None:
+    """Snooze tasks that have not started, or let them start sooner.
+
+    One that waits in line leaves it until then; one that waits for its time waits until then.
+
+    \b
+    headgate reschedule 4711 --delay 3600
+    headgate reschedule 4711 4712 --start-time 2026-12-24T18:00:00
+    """  # fmt: skip
+    at_time = start_time if start_time is None or start_time.tzinfo else start_time.replace(tzinfo=UTC)
+    check_start(at_time, delay)
+    _each(
+        task_ids, url, as_json, lambda store, task_id: store.reschedule(task_id, at_time, delay_seconds=delay), _timed
+    )
+
+
+def _timed(task: Task) -> str:
+    return f"{task.id} {task.status}, not before {at(task.start_time)}"
 
 
 def _stands(task: Task) -> str:

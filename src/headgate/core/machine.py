@@ -153,7 +153,16 @@ class Prioritized:
 
 @dataclass(frozen=True, slots=True)
 class Rescheduled:
-    """Its start_time is edited."""
+    """A person gives it another start_time, or so many seconds from now; `due` says whether that has come."""
+
+    start_time: datetime | None = None
+    delay: float | None = None
+    due: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Debounced:
+    """It was asked for again before its start: it waits for its time until then, with the newest arguments."""
 
     start_time: datetime
 
@@ -197,7 +206,7 @@ class ChildrenEnded:
 Event = (
     Due | CameForward | SentBack | Scheduled | Started | Returned | Raised | Snoozed | PauseReached | CancelReached
     | GivenBack | Unconfirmed | LeaseLost | Overdue | CancelRequested | PauseRequested | Resumed | Prioritized
-    | Rescheduled | RetryAsked | Resolved | Discarded | Delivered | Adopted | ChildrenEnded
+    | Rescheduled | Debounced | RetryAsked | Resolved | Discarded | Delivered | Adopted | ChildrenEnded
 )  # fmt: skip
 
 
@@ -278,8 +287,15 @@ def decide(task: Subject, event: Event, rules: TaskType) -> Change:
             return Change(State.RUNNING, "resumed", pause_requested=False)
         case status, Prioritized(priority) if status not in FINAL:
             return Change(status, "prioritized", priority=priority)
-        case ((State.PENDING | State.RETRYING), Rescheduled(start_time)):
-            return Change(task.status, "rescheduled", start_time=start_time)
+        case ((State.PENDING | State.RETRYING | State.PAUSED), Rescheduled(start_time, delay)):
+            return Change(task.status, "rescheduled", start_time=start_time, delay=delay)
+        case ((State.QUEUED | State.BLOCKED), Rescheduled(start_time, delay, due)):
+            after = task.status if due else State.PENDING
+            return Change(after, "rescheduled", start_time=start_time, delay=delay)
+        case ((State.PENDING | State.PAUSED), Debounced(start_time)):
+            return Change(task.status, "debounced", start_time=start_time)
+        case ((State.QUEUED | State.BLOCKED | State.RETRYING), Debounced()):
+            return Change(task.status, "debounced")
         case State.DEAD, RetryAsked():
             return _revived(task)
         case State.RETRYING, RetryAsked():
@@ -353,12 +369,14 @@ def _defeat(rules: TaskType) -> State:
 
 
 def _ended(end: State, rules: TaskType) -> Change:
-    """An end, with the callback it asks for."""
+    return Change(end, _ENDS[end], callback=_owed(end, rules))
+
+
+def _owed(end: State, rules: TaskType) -> Kind | None:
+    """Which callback an end asks for."""
     if end is State.NOTIFYING:
-        owed: Kind | None = Kind.SUCCESS
-    else:
-        owed = Kind.ERROR if end in (State.FAILED, State.DEAD) and Kind.ERROR in rules.callback else None
-    return Change(end, _ENDS[end], callback=owed)
+        return Kind.SUCCESS
+    return Kind.ERROR if end in (State.FAILED, State.DEAD) and Kind.ERROR in rules.callback else None
 
 
 def _revived(task: Subject) -> Change:

@@ -123,8 +123,9 @@ def _hand_over(db: Db, catalog: Catalog, request: ClaimRequest, claim: Claim) ->
     rest = settled(claim(db, replace(free, limit=left, claim_id=None))) if left else Claimed([])
     executions = [*mine.executions, *rest.executions]
     keep_answer(db, request, [(execution.id, execution.exec_id) for execution in executions])
-    again_in = next_start(db, request.agent_id or "", request.tenant_id) if not executions else None
-    return Claimed(executions, mine.busy or rest.busy, again_in)
+    start_in = next_start(db, request.agent_id or "", request.tenant_id) if not executions else None
+    tokens = [each.token_in for each in (mine, rest) if each.token_in is not None]
+    return Claimed(executions, mine.busy or rest.busy, min(tokens, default=None), start_in)
 
 
 def ready_streams(db: Db, catalog: Catalog) -> list[Stream]:

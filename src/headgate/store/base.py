@@ -19,6 +19,7 @@ import headgate.store.executing as executing
 import headgate.store.feed as feed
 import headgate.store.history as history
 import headgate.store.keys as keys
+import headgate.store.lists as lists
 import headgate.store.partitions as partitions
 import headgate.store.reports as reports
 import headgate.store.rescue as rescue
@@ -45,7 +46,7 @@ from headgate.core.machine import (
     RetryAsked,
 )
 from headgate.core.states import FINAL, State
-from headgate.core.task import Execution, NewTask, Task, TaskType, check
+from headgate.core.task import Execution, NewTask, Task, TaskType, check, check_start
 from headgate.outside import monotonic, noise
 from headgate.store.agents import Agent, Holding
 from headgate.store.audit import PERSON, SYSTEM
@@ -62,16 +63,18 @@ from headgate.store.ground import Ground
 from headgate.store.group import Call, Group
 from headgate.store.line import Key
 from headgate.store.listeners import Listeners
+from headgate.store.lists import Filter, Page
 from headgate.store.memory import Memory
 from headgate.store.migrate import Migration, migrate, plan
 from headgate.store.news import Wakes
-from headgate.store.reports import Count, Filter, LogLine, Page, TypeStatistics
+from headgate.store.reports import Count, LogLine, TypeStatistics
 from headgate.store.room import take_again
 from headgate.store.rows import read, read_many
 from headgate.store.schedules import Schedules
 from headgate.store.series import Series
 from headgate.store.sessions import Sessions
 from headgate.store.sql import Db, moment
+from headgate.store.start_queues import StartQueues
 from headgate.store.tasks import Idempotency, Submitted
 from headgate.store.workers import Asked, Worker
 
@@ -97,6 +100,7 @@ class Store(Ground):
         self.deliveries = Deliveries(self, self.families)
         self.schedules = Schedules(self)
         self.compensation = Compensation(self)
+        self.start_queues = StartQueues(self)
         self.forecasts = Forecasts(self)
         self.series = Series(self)
         self.sessions = Sessions(self)
@@ -290,8 +294,8 @@ class Store(Ground):
         return self.read(lambda db: read_many(db, list(ids), tenant_id))
 
     def find(self, wanted: Filter | None = None, *, cursor: int | None = None, limit: int = 50) -> Page:
-        """A page of tasks, live and in history, newest first."""
-        return self.read(lambda db: reports.find(db, wanted or Filter(), cursor, limit))
+        """A page of tasks, live and in history, newest first; it may have few, or none, and yet a `next_cursor`."""
+        return self.snapshot(lambda db: lists.find(db, self.fresh_catalog(db), wanted or Filter(), cursor, limit))
 
     def events(self, task_id: int, *, after: int = 0, limit: int = 200, progress: bool = True) -> list[Happening]:
         """What happened to a task, oldest first; with or without each time it said how far it was."""
@@ -379,12 +383,26 @@ class Store(Ground):
         )
 
     def reschedule(
-        self, task_id: int, start_time: datetime, *, actor: str = PERSON, tenant_id: int | None = None
+        self,
+        task_id: int,
+        start_time: datetime | None = None,
+        *,
+        delay_seconds: float | None = None,
+        actor: str = PERSON,
+        tenant_id: int | None = None,
     ) -> Task:
-        """Give a task that waits for its time another one."""
-        if start_time.tzinfo is None:
-            raise Invalid("start_time is a time with a time zone")
-        return self._act(task_id, lambda task: Rescheduled(start_time), actor, tenant_id)
+        """Let a task that has not started start then, or in so many seconds, and no sooner; one in line leaves it."""
+        check_start(start_time, delay_seconds)
+        return self.write(
+            lambda db: tasks.act(
+                db,
+                self.fresh_catalog(db),
+                task_id,
+                lambda task: Rescheduled(start_time, delay_seconds, tasks.is_over(db, start_time, delay_seconds)),
+                actor,
+                tenant_id,
+            )
+        )
 
     def retry(self, task_id: int, *, actor: str = PERSON, tenant_id: int | None = None) -> Task:
         """Run a task again: a dead or retrying one itself, at once; a final one as a linked copy."""

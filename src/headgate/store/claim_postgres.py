@@ -126,7 +126,7 @@ def claim(db: Db, catalog: Catalog, request: ClaimRequest, memory: Memory) -> Cl
     heads.remember(choice, streams)
     _lock_lines(db, choice, limits, memory)
     if not choice.chosen:
-        return Claimed([], limits.busy)
+        return Claimed([], limits.busy, memory.next_token_in(catalog, request))
     memory.last_tenant = choice.chosen[-1].tenant_id
     return _take_chosen(db, catalog, request, limits, choice, memory)
 
@@ -178,7 +178,10 @@ def _take_chosen(
             for candidate in choice.chosen:
                 if candidate.id not in found:
                     memory.woken({candidate.stream_id: (candidate.priority, candidate.id)})
-        return Claimed([execution_of(row[:-3], catalog) for row in rows], limits.busy or len(rows) < len(choice.chosen))
+        executions = [execution_of(row[:-3], catalog) for row in rows]
+        return Claimed(
+            executions, limits.busy or len(rows) < len(choice.chosen), memory.next_token_in(catalog, request)
+        )
 
     return Deferred(finish)
 

@@ -2,8 +2,8 @@
 
 from datetime import datetime
 
-from headgate.core.gates import Candidate, choose
-from headgate.core.limits import Rate, take, tokens
+from headgate.core.gates import Candidate, Choice, choose
+from headgate.core.limits import Rate, next_token_at, take, tokens
 from headgate.core.states import State
 from headgate.core.task import EVERYTHING, Execution
 from headgate.outside import new_ids
@@ -100,7 +100,22 @@ def claim(db: Db, catalog: Catalog, request: ClaimRequest, last_tenant: int, now
     note_starts(db, choice, taken, request.start_seconds)
     settle_lines(db, [(c.tenant_id, c.mutex) for c in choice.chosen if c.mutex is not None])
     keep_answer(db, request, taken)
-    return Claimed(executions)
+    return Claimed(executions, token_in=_next_token_in(catalog, streams, buckets, choice, now))
+
+
+def _next_token_in(
+    catalog: Catalog, streams: list[Stream], buckets: dict[str, tuple[Rate, float]], choice: Choice, now: float
+) -> float | None:
+    """Seconds until a stream that had something, and whose buckets are empty by now, has tokens again."""
+    if not buckets:
+        return None
+    empty = {}
+    for name, (limit, tat) in buckets.items():
+        after = take(limit, tat, now, choice.taken.get(f"rate {name}", 0))
+        if not tokens(limit, after, now):
+            empty[f"rate {name}"] = next_token_at(limit, after, now) - now
+    waits = [[empty[gate] for gate in catalog.gates(stream) if gate in empty] for stream in streams]
+    return min((max(each) for each in waits if each), default=None)
 
 
 def _start(db: Db, catalog: Catalog, request: ClaimRequest, heads: list[Row], now: float) -> list[Execution]:

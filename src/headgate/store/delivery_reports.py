@@ -9,7 +9,8 @@ from typing import NamedTuple
 from headgate.core.callbacks import Delivery, Kind
 from headgate.core.errors import Invalid
 from headgate.core.task import check_name
-from headgate.store.reports import EXACT_UP_TO, MOST_PER_PAGE
+from headgate.store.lists import MOST_PER_PAGE
+from headgate.store.reports import EXACT_UP_TO
 from headgate.store.sql import Db, Row, Statement, moment, moment_or_none
 
 MOST_ATTEMPTS_SHOWN = 100
@@ -39,6 +40,7 @@ class Sent:
     tenant_id: int
     type: str
     kind: Kind
+    seq: int  # of the transition that asked for it
     status: Delivery
     attempts: int
     due_at: datetime | None
@@ -87,7 +89,7 @@ class Pulse(NamedTuple):
 
 
 _COLUMNS = (
-    "id, webhook_id, task_id, tenant_id, type, kind, status, attempts, due_at, host, last_status, last_error,"
+    "id, webhook_id, task_id, tenant_id, type, kind, seq, status, attempts, due_at, host, last_status, last_error,"
     " created_at, update_date, delivered_at"
 )
 OF_TASK = Statement(
@@ -111,11 +113,11 @@ def of_task(db: Db, task_id: int, delivery_id: int | None = None) -> list[Sent]:
 
 
 def _sent(row: Row, tries: list[Try]) -> Sent:
-    number, webhook_id, task_id, tenant_id, type_code, kind, status, attempts, due_at, host, code, error, *times = row
-    created_at, update_date, delivered_at = times
+    number, webhook_id, task_id, tenant_id, type_code, kind, seq, status, attempts, due_at, host, code, error = row[:13]
+    created_at, update_date, delivered_at = row[13:]
     state = Delivery(status)
     return Sent(
-        number, webhook_id, task_id, tenant_id, type_code, Kind(kind), state, attempts,
+        number, webhook_id, task_id, tenant_id, type_code, Kind(kind), seq, state, attempts,
         moment(due_at) if state is Delivery.PENDING else None, host, code, error, moment(created_at),
         moment(update_date), moment_or_none(delivered_at), tries,
     )  # fmt: skip

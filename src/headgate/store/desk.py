@@ -15,7 +15,7 @@ from headgate.store.catalog import Catalog, StreamKey, stream_key
 from headgate.store.families import Families
 from headgate.store.ground import Ground
 from headgate.store.line import lock
-from headgate.store.reports import MOST_PER_PAGE, Page, sought
+from headgate.store.lists import MOST_PER_PAGE, Page, sought
 from headgate.store.rows import SELECTED, hold, read, task_of
 from headgate.store.sql import Db, Statement
 from headgate.store.tasks import act, refuse_second

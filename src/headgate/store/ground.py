@@ -41,6 +41,10 @@ class Ground:
         """A transaction that changes nothing."""
         return self._database.read(operation)
 
+    def snapshot(self, operation: Callable[[Any], T]) -> T:
+        """A transaction that changes nothing, all of whose statements see the same moment."""
+        return self._database.snapshot(operation)
+
     def fresh_catalog(self, db: Db) -> Catalog:
         """The catalog as it stands in this transaction."""
         with self._catalog_lock:

@@ -7,6 +7,7 @@ from headgate.store.keys import OUTDATED as OUTDATED_NONCES
 from headgate.store.rows import SELECTED
 from headgate.store.sql import Db, Statement, moment_or_none
 from headgate.store.tasks import _OPEN
+from headgate.store.uniques import OUTDATED_KEYS
 
 _ALL = f"{SELECTED}, stream_id, uses, claim_no"
 
@@ -115,9 +116,10 @@ def purge(db: Db, states: list[State], seconds: float, limit: int) -> int:
 def forget_outdated(db: Db, seconds: float, limit: int) -> int:
     """Forget a batch of idempotency keys, answers to claims, last starts and workers that have gone, older than that.
 
-    And of nonces that no request may carry any more; how many.
+    And of nonces that no request may carry any more, and keys under which nobody has asked for a task since; how many.
     """
-    return sum(len(db.rows(statement, seconds=seconds, limit=limit)) for statement in (*OUTDATED, OUTDATED_NONCES))
+    statements = (*OUTDATED, OUTDATED_NONCES, OUTDATED_KEYS)
+    return sum(len(db.rows(statement, seconds=seconds, limit=limit)) for statement in statements)
 
 
 def forget_acts(db: Db, seconds: float, limit: int) -> int:

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from headgate.core.callbacks import Kind
+from headgate.core.callbacks import Delivery, Kind
 from headgate.outside import new_ids
 from headgate.store.sql import Db, Statement
 
@@ -27,7 +27,7 @@ OWE = Statement(
 CALL_OFF = Statement(
     """
     UPDATE callback_delivery SET status = 'dropped', lease = NULL, update_date = {now}
-     WHERE task_id {in ids} AND kind = 'success' AND status = :pending
+     WHERE task_id {in ids} AND kind = 'success' AND status IN (:pending, :undeliverable)
     """
 )
 
@@ -42,5 +42,6 @@ def owe(db: Db, kind: Kind, ids: Collection[int]) -> None:
 
 
 def call_off(db: Db, ids: Collection[int]) -> None:
-    """These tasks wait for their success callback no longer: what was not delivered by now is not sent again."""
-    db.send(CALL_OFF, ids=sorted(ids), pending="pending")
+    """These tasks wait for their success callback no longer: what was not delivered by now is done with."""
+    pending, undeliverable = Delivery.PENDING.value, Delivery.UNDELIVERABLE.value
+    db.send(CALL_OFF, ids=sorted(ids), pending=pending, undeliverable=undeliverable)

@@ -1,0 +1,111 @@
+"""For everybody: those who do not see, who read Chinese, who like it dark, who hold a phone."""
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+AXE = Path(__file__).parents[2] / "console" / "node_modules" / "axe-core" / "axe.min.js"
+PAGES = ("/", "/tasks", "/events", "/queue", "/keys")
+CHECK = """async () => {
+  const { violations } = await axe.run(document, { resultTypes: ["violations"] });
+  return violations.filter(({ impact }) => impact === "serious" || impact === "critical")
+    .map(({ id, nodes }) => `${id}: ${nodes.map((node) => `${node.target} ${node.failureSummary}`).join("; ")}`);
+}"""
+
+
+@pytest.fixture(scope="module")
+def busy(served):
+    """Something on every page; a task that tells everything a task can."""
+    for number in range(3):
+        served.submit("invoice", {"number": number})
+        served.ask("POST", "/api/requests/enqueue", {"type": "parse", "subscription_id": number})
+    served.submit("held", {"name": "busy"}, delay_seconds=3600)
+    parent = served.submit("parent")
+    served.reached(parent, "succeeded")
+    return parent
+
+
+def findings(page):
+    page.evaluate(AXE.read_text())
+    return page.evaluate(CHECK)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_page_has_a_serious_barrier(visit, served, busy, scheme):
+    """Spec: X7"""
+    page = visit("/", color_scheme=scheme, reduced_motion="reduce")
+    found = {}
+    for path in (*PAGES, f"/tasks/{busy}"):
+        page.goto(served.address + path)
+        expect(page.get_by_role("heading", level=1)).to_be_visible()
+        expect(page.locator("main").get_by_role("table").or_(page.get_by_text("No keys")).first).to_be_visible()
+        if problems := findings(page):
+            found[path] = problems
+    assert found == {}
+
+
+def test_dialogs_have_no_serious_barrier(visit, served, busy):
+    """Spec: X7"""
+    page = visit(f"/tasks/{busy}", reduced_motion="reduce")
+    page.get_by_role("button", name="Retry").click()
+    expect(page.get_by_role("button", name="Retry 1 task")).to_be_visible()
+    assert findings(page) == []
+    page.keyboard.press("Escape")
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keyboard")).to_be_visible()
+    assert findings(page) == []
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_phone_shows_every_page_without_scrolling_sideways(visit, busy, path):
+    """Spec: X7"""
+    page = visit(path, viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.get_by_role("button", name="Menu").click()
+    page.get_by_role("link", name="Tasks").click()
+    expect(page.get_by_role("heading", level=1, name="Tasks")).to_be_visible()
+
+
+def test_a_task_fits_a_phone(visit, busy):
+    """Spec: X7"""
+    page = visit(f"/tasks/{busy}", viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    expect(page.get_by_text("Timeline")).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_every_text_is_there_in_chinese_and_the_choice_is_remembered(visit, served, busy):
+    """Spec: X7"""
+    page = visit("/")
+    page.get_by_text("中文").click()
+    expect(page.get_by_role("heading", level=1, name="总览")).to_be_visible()
+    page.reload()
+    for path in (*PAGES, f"/tasks/{busy}"):
+        page.goto(served.address + path)
+        expect(page.get_by_role("heading", level=1)).to_be_visible()
+        expect(page.get_by_text("实时", exact=True)).to_be_visible()
+        words = page.locator("main").get_by_role("button").all_text_contents()
+        assert [word for word in words if re.search("[A-Za-z]{3,}", word) and "CSV" not in word] == []
+    assert page.evaluate("document.documentElement.lang") == "zh"
+    page.get_by_text("English").click()
+    page.goto(served.address)
+    expect(page.get_by_role("heading", level=1, name="Overview")).to_be_visible()
+
+
+def test_somebody_who_reads_chinese_is_greeted_in_chinese(visit):
+    """Spec: X7"""
+    page = visit("/", locale="zh-CN")
+    expect(page.get_by_role("heading", level=1, name="总览")).to_be_visible()
+
+
+def test_dark_and_light_are_chosen_and_remembered(visit):
+    """Spec: X7"""
+    page = visit("/", color_scheme="light")
+    root = page.locator("html")
+    expect(root).to_have_attribute("data-mantine-color-scheme", "light")
+    page.get_by_role("button", name="Dark colours").click()
+    expect(root).to_have_attribute("data-mantine-color-scheme", "dark")
+    page.reload()
+    expect(root).to_have_attribute("data-mantine-color-scheme", "dark")
