@@ -13,6 +13,7 @@ from headgate.store.rescue import take_away
 from headgate.store.sql import Db, Row, Statement, moment, moment_or_none
 from headgate.store.start_queues import queue_size
 from headgate.store.starts import last_starts
+from headgate.store.tasks import NOW
 
 ACTOR = "system:compensation"
 PAGE = 500
@@ -114,7 +115,6 @@ LOST = Statement(
      ORDER BY scheduling_time, id LIMIT :limit
     """
 )
-NOW = Statement(sqlite="SELECT :now", postgres="SELECT {now}")
 
 
 def poll(db: Db, catalog: Catalog, figures: Figures) -> Poll | None:

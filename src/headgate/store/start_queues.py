@@ -9,7 +9,9 @@ from headgate.store.catalog import Catalog, Stream
 from headgate.store.claims import READY_STREAMS
 from headgate.store.ground import Ground
 from headgate.store.reports import DEPTH, EXACT_UP_TO
-from headgate.store.sql import Db, Statement, moment
+from headgate.store.sql import Db, moment
+from headgate.store.starts import ALL_LAST_STARTS
+from headgate.store.tasks import NOW
 from headgate.store.workers import Worker
 
 
@@ -38,9 +40,6 @@ class StartQueues:
         return self._ground.read(lambda db: find(db, self._ground.fresh_catalog(db), tenant_id))
 
 
-HELD_UP = Statement("SELECT agent_id, tenant_id, started_at, seconds, {now} FROM agent_start")
-
-
 def find(db: Db, catalog: Catalog, tenant_id: int | None) -> list[StartQueue]:
     waiting: dict[tuple[str, int], list[Stream]] = defaultdict(list)
     for (stream_id,) in db.rows(READY_STREAMS):
@@ -48,8 +47,9 @@ def find(db: Db, catalog: Catalog, tenant_id: int | None) -> list[StartQueue]:
         if stream is not None and stream.agent_id:
             waiting[stream.agent_id, stream.tenant_id].append(stream)
     until = {}
-    for agent_id, owner, started_at, seconds, now in db.rows(HELD_UP):
-        held_until = LastStart(moment(started_at), seconds).holds_until(moment(now))
+    now = moment(db.rows(NOW)[0][0])
+    for agent_id, owner, started_at, seconds in db.rows(ALL_LAST_STARTS):
+        held_until = LastStart(moment(started_at), seconds).holds_until(now)
         if held_until is not None:
             until[agent_id, owner] = held_until
     return [
