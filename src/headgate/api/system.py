@@ -52,8 +52,8 @@ class WorkerOut(msgspec.Struct):
     cpu_seconds: float | None
     memory_bytes: int | None
     slots: int | None
-    start_queue: int | None = None
-    next_start: datetime | None = None
+    start_queue: int | None
+    next_start: datetime | None
 
 
 class Workers(msgspec.Struct):

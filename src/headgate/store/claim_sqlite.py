@@ -88,7 +88,8 @@ def claim(db: Db, catalog: Catalog, request: ClaimRequest, last_tenant: int, now
     if lanes[EVERYTHING][1]:
         return Claimed([])
     room, buckets = _room(db, {stream.lane for stream in streams}, lanes, now)
-    room |= _room_of_starts(db, request, streams)
+    starts, waits = _starts(db, request, streams)
+    room |= starts
     open_streams = [stream.id for stream in streams if has_room(catalog.gates(stream), room)]
     heads, candidates = _heads(db, catalog, request, open_streams, room, last_tenant)
     choice = choose(candidates, room, request.limit, last_tenant)
@@ -100,7 +101,8 @@ def claim(db: Db, catalog: Catalog, request: ClaimRequest, last_tenant: int, now
     note_starts(db, choice, taken, request.start_seconds)
     settle_lines(db, [(c.tenant_id, c.mutex) for c in choice.chosen if c.mutex is not None])
     keep_answer(db, request, taken)
-    return Claimed(executions, token_in=_next_token_in(catalog, streams, buckets, choice, now))
+    start_in = None if executions else min(waits.values(), default=None)
+    return Claimed(executions, token_in=_next_token_in(catalog, streams, buckets, choice, now), start_in=start_in)
 
 
 def _next_token_in(
@@ -172,13 +174,13 @@ def _room(
     return room, buckets
 
 
-def _room_of_starts(db: Db, request: ClaimRequest, streams: list[Stream]) -> dict[str, int]:
-    """How many may leave the agent's start queue, where one stands before a stream."""
+def _starts(db: Db, request: ClaimRequest, streams: list[Stream]) -> tuple[dict[str, int], dict[str, float]]:
+    """How many may leave the agent's start queue, where one stands before a stream; and those it holds up, how long."""
     gates = {gate_of(stream.tenant_id, stream.agent_id) for stream in streams if stream.agent_id}
     if not gates or request.agent_id is None:
-        return {}
+        return {}, {}
     waits = waits_of(request.agent_id, db.rows(LAST_STARTS, agent_id=request.agent_id))
-    return room_of(gates, waits, request.start_seconds)
+    return room_of(gates, waits, request.start_seconds), {gate: waits[gate] for gate in gates & waits.keys()}
 
 
 def _heads(

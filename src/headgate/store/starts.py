@@ -72,9 +72,3 @@ def all_last_starts(db: Db) -> dict[str, LastStart]:
     """Everybody's, by the gate of their start queue."""
     rows = db.rows(ALL_LAST_STARTS)
     return {gate_of(tenant_id, agent_id): LastStart(moment(at), seconds) for agent_id, tenant_id, at, seconds in rows}
-
-
-def next_start(db: Db, agent_id: str, tenant_id: int | None) -> float | None:
-    """Seconds until a start of the agent that is held up now may come; None if none is."""
-    rows = [row for row in db.rows(LAST_STARTS, agent_id=agent_id) if tenant_id in (None, row[0])]
-    return min(waits_of(agent_id, rows).values(), default=None)
