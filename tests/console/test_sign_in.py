@@ -19,7 +19,7 @@ def locked(tmp_path):
     server.start()
     with open_store(f"sqlite:///{tmp_path}/headgate.db") as store:
         server.key = store.add_key("ann", Role.OPERATOR)[1]
-        server.tenants = store.add_key("tenant", Role.READ, tenant_id=7)[1]
+        server.tenants_key = store.add_key("tenant", Role.READ, tenant_id=7)[1]
     yield server
     server.stop()
 
@@ -73,7 +73,7 @@ def test_a_session_that_ends_leads_back_to_the_sign_in(visit, locked):
 def test_who_may_only_read_sees_no_button_that_acts(visit, locked):
     """Spec: X7, B11"""
     page = visit("/", server=locked)
-    sign_in(page, locked.tenants)
+    sign_in(page, locked.tenants_key)
     expect(page.get_by_role("table", name="Lanes")).to_be_visible()
     for name in ("Pause everything", "Pause default"):
         expect(page.get_by_role("button", name=name)).to_have_count(0)

@@ -2876,12 +2876,10 @@ export interface components {
             lost: boolean;
             memory_bytes: number | null;
             name: string;
-            /** @default null */
-            next_start?: string | null;
+            next_start: string | null;
             running: number;
             slots: number | null;
-            /** @default null */
-            start_queue?: number | null;
+            start_queue: number | null;
             started_at: string;
             tenant_id: number | null;
             types: string[] | null;
