@@ -307,6 +307,21 @@ def test_an_edit_of_the_type_holds_for_what_is_owed_already(store):
     asyncio.run(story())
 
 
+def test_an_address_that_cannot_be_read_is_shown_to_a_person_and_not_taken_for_none(store):
+    """Spec: B6"""
+
+    async def story():
+        store.put_type(TaskType("told", callback={"success": {"url": "http://127.1/", "method": "POST"}}))
+        [task_id] = succeed(store, "told")
+        await over(sender(store))
+        [sent] = store.deliveries.of_task(task_id)
+        assert (sent.status, store.get(task_id).status) == ("undeliverable", State.NOTIFYING)
+        assert "127.1 is no IPv4 address" in sent.last_error
+        assert "127.1 is no IPv4 address" in store.events(task_id)[-1].detail
+
+    asyncio.run(story())
+
+
 def test_a_secret_that_cannot_be_opened_is_told_and_the_receiver_gets_nothing_unsigned(store, caplog):
     """Spec: B6"""
 

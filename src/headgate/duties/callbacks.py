@@ -35,11 +35,18 @@ class Sender(Protocol):
     async def send(self, method: str, url: str, body: bytes, headers: Mapping[str, str]) -> Reply: ...
 
 
+class _Nowhere(NamedTuple):
+    """Why a line goes nowhere, and what its callbacks are then."""
+
+    reason: str
+    status: Delivery
+
+
 class _Choice(NamedTuple):
-    """Of which lines to take how many, and where they go; None: nowhere any more, for this reason."""
+    """Of which lines to take how many, and where they go."""
 
     wanted: list[Share]
-    places: dict[tuple[str, Kind], Destination | str]
+    places: dict[tuple[str, Kind], Destination | _Nowhere]
 
 
 class Callbacks(Service):
@@ -127,8 +134,8 @@ class Callbacks(Service):
     def _begin(self, leased: Sequence[Leased], choice: _Choice) -> None:
         for each in leased:
             place = choice.places[each.type, each.kind]
-            if isinstance(place, str):
-                self._ended.append(Outcome(each, None, Attempt(None, 0.0, place), Delivery.DROPPED))
+            if isinstance(place, _Nowhere):
+                self._ended.append(Outcome(each, None, Attempt(None, 0.0, place.reason), place.status))
             else:
                 self._hosts.begin(place.host)
                 sending = asyncio.create_task(self._send(each, place), name=f"headgate callback {each.id}")
@@ -144,7 +151,7 @@ class Callbacks(Service):
         for line in sorted((line for line in lines if line.due_in <= 0), key=lambda line: line.due_in):
             place = self._place(line)
             choice.places[line.type, line.kind] = place
-            if isinstance(place, str):
+            if isinstance(place, _Nowhere):
                 choice.wanted.append((line.type, line.kind, MOST_NOWHERE))
             else:
                 by_host[place.host].append(line)
@@ -159,12 +166,14 @@ class Callbacks(Service):
         self._next_at = min(moments, default=None)
         return choice
 
-    def _place(self, line: Line) -> Destination | str:
-        rules = self._store.type_of(line.type)
+    def _place(self, line: Line) -> Destination | _Nowhere:
+        """Where a line goes. A type without a callback owes none; one whose address cannot be read needs a person."""
         try:
-            return destination(rules, line.kind) or f"type {line.type} has no {line.kind} callback any more"
+            place = destination(self._store.type_of(line.type), line.kind)
         except Invalid as error:
-            return str(error)
+            return _Nowhere(str(error), Delivery.UNDELIVERABLE)
+        gone = f"type {line.type} has no {line.kind} callback any more"
+        return place or _Nowhere(gone, Delivery.DROPPED)
 
     async def _send(self, leased: Leased, place: Destination) -> None:
         began, troubled = self._monotonic(), False

@@ -315,7 +315,8 @@ def _what_came(attempt: Attempt) -> tuple[object, ...]:
 
 def _told(outcome: Outcome) -> str:
     came = outcome.attempt.error or f"status {outcome.attempt.status}"
-    return f"{outcome.leased.kind} callback to {outcome.host}, {outcome.leased.attempts} attempts: {came}"
+    where = outcome.host or "nowhere"
+    return f"{outcome.leased.kind} callback to {where}, {outcome.leased.attempts} attempts: {came}"
 
 
 GIVE_BACK = Statement(
