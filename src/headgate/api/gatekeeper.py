@@ -3,6 +3,7 @@
 import ipaddress
 import logging
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -201,6 +202,7 @@ def is_loopback(host: str) -> bool:
     return host.lower() in OURS or _is_loopback_address(host)
 
 
+@lru_cache(256)
 def _is_loopback_address(said: str) -> bool:
     try:
         return ipaddress.ip_address(said).is_loopback
