@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Dialog, Page, expect, sync_playwright
 
 from lab.chromium import QUIET, program
 from lab.console import build
@@ -42,7 +42,7 @@ class Served:
         self.folder = folder
         self.port = free_port()
         self.address = f"http://127.0.0.1:{self.port}"
-        self.key = ""
+        self.key = ""  # that programs come with, once it is needed
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -75,7 +75,7 @@ class Served:
                 return False
         try:
             with urllib.request.urlopen(self.address + "/readyz", timeout=PATIENCE) as answer:
-                return answer.status == 200
+                return bool(answer.status == 200)
         except OSError:
             return False
 
@@ -98,7 +98,7 @@ class Served:
 
     def reached(self, task_id: int, *states: str) -> dict[str, Any]:
         """The task, as soon as it is in one of these states."""
-        return until(lambda: self.task(task_id), lambda task: task["status"] in states)
+        return dict(until(lambda: self.task(task_id), lambda task: task["status"] in states))
 
     def let_go(self, name: str) -> None:
         """Let a `held` task of this name go on."""
@@ -134,7 +134,7 @@ def browser() -> Iterator[Browser]:
     chromium, environment = program()
     with sync_playwright() as playwright:
         opened = playwright.chromium.launch(
-            executable_path=chromium, env=environment, args=[word for word in QUIET if word != "--headless"]
+            executable_path=chromium, env={**environment}, args=[word for word in QUIET if word != "--headless"]
         )
         yield opened
         opened.close()
@@ -149,13 +149,17 @@ def visit(browser: Browser, served: Served) -> Iterator[Visit]:
     contexts: list[BrowserContext] = []
     errors: list[str] = []
 
+    def refuse(dialog: Dialog) -> None:
+        errors.append(f"a dialog: {dialog.message}")
+        dialog.dismiss()
+
     def opened(path: str = "/", *, server: Served = served, clock: bool = False, **about: Any) -> Page:
         context = browser.new_context(**{"locale": "en-GB", "viewport": {"width": 1440, "height": 900}} | about)
         context.add_init_script(WATCH)
         contexts.append(context)
         page = context.new_page()
         page.on("pageerror", lambda error: errors.append(f"{page.url}: {error}"))
-        page.on("dialog", lambda dialog: (errors.append(f"{page.url}: {dialog.message}"), dialog.dismiss()))
+        page.on("dialog", refuse)
         if clock:
             page.clock.install()
         page.goto(server.address + path)

@@ -2,6 +2,7 @@
 
 import json
 import re
+from typing import Any
 
 import pytest
 from playwright.sync_api import expect
@@ -41,7 +42,13 @@ def poisoned(served):
             name = text.translate({9: " ", 11: " ", 0x202E: ""})[:200]
             code = f"type-{number}-{name}"
             store.put_type(TaskType(code, need_manual=True, name=name, category=name))
-            about = {"name": name, "mutex": name, "correlation_id": name, "category": name, "lane": name}
+            about: dict[str, Any] = {
+                "name": name,
+                "mutex": name,
+                "correlation_id": name,
+                "category": name,
+                "lane": name,
+            }
             worker = store.register(name, types=[code])
             made = store.submit(NewTask(code, json.dumps({text: [text, {text: text}]}), unique_key=name, **about))
             [execution] = store.claim(ClaimRequest(worker, 1, types=frozenset({code}))).executions

@@ -2,22 +2,21 @@
 
 import csv
 import re
+from itertools import count
 
 import pytest
 from playwright.sync_api import expect
 
 FAR = 360_000
+CREATORS = count(100)
 
 
 @pytest.fixture
 def waiting(served):
     """Some tasks that wait, of a creator of their own."""
-    waiting.creator = getattr(waiting, "creator", 100) + 1
-    ids = [
-        served.submit("greet", {"name": f"n{number}"}, delay_seconds=FAR, creator=waiting.creator)
-        for number in range(3)
-    ]
-    return waiting.creator, ids
+    creator = next(CREATORS)
+    ids = [served.submit("greet", {"name": f"n{number}"}, delay_seconds=FAR, creator=creator) for number in range(3)]
+    return creator, ids
 
 
 def rows(page):
