@@ -34,15 +34,20 @@ check: setup
 	$(BIN)/python -m lab.console check
 	@! grep -nE 'https?://|index-url|find-links|file:' $(LOCKS) || { echo 'a lock holds names and hashes only'; exit 1; }
 
-# Twenty thousand histories with crashes, on both cores; `make crash CRASH="--store postgresql://…"` for PostgreSQL.
-# And a family of ten thousand, whose workers are killed.
+# Twenty thousand histories with crashes, on both cores; `make crash CRASH="--store postgresql://…"` for PostgreSQL. Then
+# a family of ten thousand whose workers are killed, and a whole minute of rate limits, shared by four processes.
 crash: setup
 	$(BIN)/headgate simulate --seeds 20000 --processes 2 $(CRASH)
 	HEADGATE_STORY_CHILDREN=10000 $(BIN)/pytest -n0 tests/stories/test_families.py
+	HEADGATE_STORY_SECONDS=60 $(BIN)/pytest -n0 tests/stories/test_rates.py
 
 bench: setup
 	$(BIN)/python -m bench $(BENCH)
 	$(BIN)/python -m bench.http $(BENCH)
+	$(BIN)/python -m bench.lists $(BENCH)
+	$(BIN)/python -m bench.callbacks $(BENCH)
+	$(BIN)/python -m bench.periodic $(BENCH)
+	$(BIN)/python -m bench.history $(BENCH)
 
 # The peers live in an environment of their own; `make bench-peers BENCH=--quick` tells whether they run at all.
 bench-peers: setup .venv-peers/.ready

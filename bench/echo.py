@@ -9,6 +9,7 @@ from litestar import Router, post
 
 import headgate.api.app as api
 from headgate.api.principal import Role
+from headgate.cli.running import spare_the_collector
 from headgate.cli.serving import Api, bound_to
 from headgate.settings import load
 from headgate.store import open_store
@@ -30,6 +31,7 @@ async def main(url: str) -> None:
         settings = load({"url": url})
         server = Api(store, settings, bound_to(settings.host, 0))
         await server.start(on_end=lambda: None)
+        spare_the_collector()
         print(server.address.rpartition(":")[2], flush=True)
         await asyncio.Event().wait()
 

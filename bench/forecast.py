@@ -20,7 +20,7 @@ from headgate.settings import load
 from headgate.store import open_store
 from headgate.store.base import Store
 from headgate.store.claims import ClaimRequest, Outcome
-from headgate.store.reports import Filter
+from headgate.store.lists import Filter
 
 COMMAND = str(Path(sys.executable).with_name("headgate"))
 LANE, CAPACITY = "press", 4

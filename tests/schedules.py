@@ -8,7 +8,7 @@ from headgate.core.schedule import Endpoint, Log, NewSchedule, Schedule, Status,
 from headgate.core.task import NewTask, Task
 from headgate.duties.periodic import fire_due
 from headgate.store import Store
-from headgate.store.reports import Filter
+from headgate.store.lists import Filter
 from tests.factories import START, Clock
 
 MINUTELY = "* * * * *"

@@ -5,13 +5,13 @@ import logging
 import threading
 import time
 import traceback
-import urllib.error
-import urllib.request
+from base64 import b64encode
 from collections.abc import Callable
 from datetime import datetime
-from http.client import HTTPException
+from http.client import HTTPConnection, HTTPException, HTTPSConnection, RemoteDisconnected
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote, urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from headgate.core.retry import ErrorClass, classify
 from headgate.core.task import clip
@@ -82,8 +82,9 @@ class Agent:
     """Serves the types that it has handlers for. `name` is its own on this server; a key comes from `headgate keys`."""
 
     def __init__(self, server: str, name: str, *, key: str | None = None, lease_seconds: float = 30.0) -> None:
-        self._address = f"{server.rstrip('/')}/api/agents/{quote(name, safe='')}/"
+        self._path = f"/api/agents/{quote(name, safe='')}/"
         self._headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
+        self._connections = Connections(server.rstrip("/"))
         self._lease = lease_seconds
         self._instance = new_ids(1)[0]
         self._handlers: dict[str, Handler] = {}
@@ -104,8 +105,15 @@ class Agent:
 
     def run(self, wait_seconds: float = 20.0) -> None:
         """Fetch and run tasks until `stop`."""
-        while not self._stopping.is_set():
-            self.turn(wait_seconds)
+        try:
+            while not self._stopping.is_set():
+                self.turn(wait_seconds)
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Let go of the connections; whoever goes on opens others."""
+        self._connections.close()
 
     def turn(self, wait_seconds: float = 20.0) -> int:
         """Wait for tasks once and run what came; how many that were."""
@@ -181,12 +189,77 @@ class Agent:
             pause = min(2 * pause, LONGEST_PAUSE)
 
     def _call(self, path: str, body: Any, timeout: float) -> Any:
-        request = urllib.request.Request(self._address + path, json.dumps(body).encode(), self._headers)
+        status, said = self._connections.post(self._path + path, json.dumps(body).encode(), self._headers, timeout)
+        if not 200 <= status < 300:
+            raise Problem(status, _detail(said))
+        return json.loads(said)
+
+
+class Connections:
+    """Connections to one server, kept open from one call to the next; through the environment's proxy, if it names one.
+
+    Whatever is asked must bear being asked twice: a connection that the server has closed meanwhile is noticed only
+    when it is used.
+    """
+
+    def __init__(self, server: str) -> None:
+        target = urlsplit(server)
+        secure, host = target.scheme == "https", target.hostname or ""
+        proxy = None if proxy_bypass(host) else getproxies().get(target.scheme)
+        self._kind = HTTPSConnection if secure else HTTPConnection
+        self._first = urlsplit(proxy) if proxy else target
+        self._tunnel = (host, target.port) if proxy and secure else None
+        self._prefix = server if proxy and not secure else target.path
+        self._given = _proof(self._first.username, self._first.password) if proxy else {}
+        self._idle: list[HTTPConnection] = []
+
+    def post(self, path: str, body: bytes, headers: dict[str, str], timeout: float) -> tuple[int, bytes]:
+        """The status and the body of the answer."""
+        while True:
+            kept = self._idle.pop() if self._idle else None
+            connection = kept or self._make()
+            try:
+                return self._post(connection, path, body, headers | ({} if self._tunnel else self._given), timeout)
+            except (RemoteDisconnected, ConnectionResetError, BrokenPipeError):
+                if kept is None:
+                    raise
+
+    def _post(
+        self, connection: HTTPConnection, path: str, body: bytes, headers: dict[str, str], timeout: float
+    ) -> tuple[int, bytes]:
+        connection.timeout = timeout
+        if connection.sock is not None:
+            connection.sock.settimeout(timeout)
         try:
-            with urllib.request.urlopen(request, timeout=timeout) as answer:
-                return json.load(answer)
-        except urllib.error.HTTPError as error:
-            raise Problem(error.code, _detail(error.read())) from None
+            connection.request("POST", self._prefix + path, body, headers)
+            answer = connection.getresponse()
+            said = answer.read()
+        except BaseException:
+            connection.close()
+            raise
+        if answer.will_close:
+            connection.close()
+        else:
+            self._idle.append(connection)
+        return answer.status, said
+
+    def close(self) -> None:
+        while self._idle:
+            self._idle.pop().close()
+
+    def _make(self) -> HTTPConnection:
+        connection = self._kind(self._first.hostname or "", self._first.port)
+        if self._tunnel is not None:
+            connection.set_tunnel(*self._tunnel, headers=self._given)
+        return connection
+
+
+def _proof(name: str | None, password: str | None) -> dict[str, str]:
+    """What a proxy wants to know of who uses it."""
+    if name is None:
+        return {}
+    said = b64encode(f"{unquote(name)}:{unquote(password or '')}".encode()).decode()
+    return {"Proxy-Authorization": f"Basic {said}"}
 
 
 def _detail(answer: bytes) -> str:

@@ -19,7 +19,8 @@ from headgate.core.callbacks import Callback
 from headgate.core.errors import Invalid, Unavailable
 from headgate.core.family import CONTINUE
 from headgate.core.retry import RetryPolicy, never
-from headgate.core.task import DEFAULT_LANE, DEFAULT_PRIORITY, NewTask, TaskType
+from headgate.core.task import DEFAULT_LANE, DEFAULT_PRIORITY, KEYS, NewTask, TaskType
+from headgate.core.template import names_in
 from headgate.events.telemetry import submitting
 from headgate.outward.callback import stored
 from headgate.outward.sealing import Seals
@@ -66,6 +67,11 @@ class TaskFunction(Generic[P, Answer, R]):
         mutex: str | None = None,
         rate_key: str | None = None,
         unique_key: str | None = None,
+        unique: str | None = None,
+        unique_seconds: float | None = None,
+        debounce_seconds: float | None = None,
+        debounce_longest_seconds: float | None = None,
+        debounce_replace: bool | None = None,
         start_time: datetime | None = None,
         delay_seconds: float | None = None,
         max_error_count: int | None = None,
@@ -78,8 +84,9 @@ class TaskFunction(Generic[P, Answer, R]):
         on_child_failure: str | None = None,
     ) -> "TaskFunction[P, Answer, R]":
         """The same function, its tasks made with these options."""
-        said = {key: value for key, value in locals().items() if key != "self" and value is not None}
-        return TaskFunction(self.app, self.handler, self._wish._replace(**said))
+        said = {key: value for key, value in locals().items() if key not in ("self", "unique") and value is not None}
+        handler = self.handler if unique is None else replace(self.handler, unique=unique)
+        return TaskFunction(self.app, handler, self._wish._replace(**said))
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         """A call to be submitted: alone, with others (`submit_many`), or in a transaction of yours (`submit_in`)."""
@@ -139,6 +146,11 @@ class Headgate:
         mutex: str | None = None,
         rate_key: str | None = None,
         unique_key: str | None = None,
+        unique: str | None = None,
+        unique_seconds: float | None = None,
+        debounce_seconds: float | None = None,
+        debounce_longest_seconds: float | None = None,
+        debounce_replace: bool = True,
         uses: Sequence[str] = (),
         retry: RetryPolicy = never,
         timeout_seconds: float = 1800.0,
@@ -165,10 +177,11 @@ class Headgate:
         /,
         *,
         code: str | None = None,
-        priority: int = DEFAULT_PRIORITY,
-        mutex: str | None = None,
-        rate_key: str | None = None,
-        unique_key: str | None = None,
+        unique: str | None = None,
+        unique_seconds: float | None = None,
+        debounce_seconds: float | None = None,
+        debounce_longest_seconds: float | None = None,
+        debounce_replace: bool = True,
         uses: Sequence[str] = (),
         callback: Callback | None = None,
         isolation: str | None = None,
@@ -177,18 +190,23 @@ class Headgate:
     ) -> TaskFunction[..., Any, Any]:
         name = name_of(function)
         _check_options(of_type)
+        if unique is not None and of_type.get("unique_key") is not None:
+            raise Invalid(f"{name}: give unique or unique_key, not both")
         code = name if code is None else code
         told = stored(callback or {}, code, Seals(self.settings.secrets))
+        arguments = Arguments(function)
+        named = [each for label in KEYS for each in names_in(of_type.get(label) or "")]
         handler = Handler(
             function=function,
-            type=TaskType(code, uses=tuple(uses), callback=told, **of_type),
-            arguments=Arguments(function),
+            type=TaskType(code, uses=tuple(uses), callback=told, defaults=arguments.defaults(named), **of_type),
+            arguments=arguments,
             isolation=isolation_of(function, isolation),
             memory_megabytes=memory_megabytes,
-            priority=priority,
-            mutex=mutex,
-            rate_key=rate_key,
-            unique_key=unique_key,
+            unique=unique,
+            unique_seconds=unique_seconds,
+            debounce_seconds=debounce_seconds,
+            debounce_longest_seconds=debounce_longest_seconds,
+            debounce_replace=debounce_replace,
         )
         self.registry.add(handler)
         return TaskFunction(self, handler, handler.wish)
@@ -368,9 +386,10 @@ def _wish(call: Call[Any]) -> NewTask:
 
 
 _OF_TASK = (
-    "code", "priority", "mutex", "rate_key", "unique_key", "uses", "callback", "isolation", "memory_megabytes",
+    "code", "unique", "unique_seconds", "debounce_seconds", "debounce_longest_seconds", "debounce_replace", "uses",
+    "callback", "isolation", "memory_megabytes",
 )  # fmt: skip
-_OF_TYPE = tuple(field.name for field in fields(TaskType) if field.name not in ("code", "uses", "callback"))
+_OF_TYPE = tuple(field.name for field in fields(TaskType) if field.name not in ("code", "uses", "callback", "defaults"))
 
 
 def _check_options(of_type: dict[str, Any]) -> None:

@@ -12,7 +12,8 @@ from headgate.core.errors import HeadgateError, Invalid
 from headgate.core.states import FINAL, State
 from headgate.core.task import NewTask
 from headgate.core.task import Task as Record
-from headgate.registry import Handler, fill
+from headgate.core.unique import key_of
+from headgate.registry import Handler
 from headgate.service import Aside
 from headgate.store.base import Store
 from headgate.store.tasks import Submitted
@@ -79,20 +80,11 @@ class Call(Generic[R]):
 
 def call_of(handler: Handler, wish: NewTask, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call[Any]:
     """The wish with these arguments; `Invalid` if they are not what the handler takes."""
-    arguments = handler.arguments.bind(args, kwargs)
-    ext = handler.arguments.encode(arguments)
-    if handler.mutex is None and handler.rate_key is None and handler.unique_key is None:
-        return Call(NewTask(wish.type, ext, *wish[2:]), handler)
-    full = handler.arguments.filled(arguments)
-    return Call(
-        wish._replace(
-            ext=ext,
-            mutex=fill(handler.mutex, full) if wish.mutex is None else wish.mutex,
-            rate_key=fill(handler.rate_key, full) if wish.rate_key is None else wish.rate_key,
-            unique_key=fill(handler.unique_key, full) if wish.unique_key is None else wish.unique_key,
-        ),
-        handler,
-    )
+    ext = handler.arguments.encode(handler.arguments.bind(args, kwargs))
+    new = NewTask(wish.type, ext, *wish[2:])
+    if handler.unique is not None and wish.unique_key is None:
+        new = new._replace(unique_key=key_of(ext))
+    return Call(new, handler)
 
 
 class Task(Generic[R]):
@@ -129,6 +121,14 @@ class Task(Generic[R]):
                 return ended
             time.sleep(pause)
         raise TimeoutError(f"task {self.id} has not ended after {timeout:g} s")
+
+    async def snooze(self, seconds: float) -> None:
+        """Let it start no sooner than in so many seconds; `Refused` if it has started."""
+        await self._aside(self.snooze_sync, seconds)
+
+    def snooze_sync(self, seconds: float) -> None:
+        """`snooze`, for callers that are not async."""
+        self._store.reschedule(self.id, delay_seconds=seconds)
 
     async def cancel(self, reason: str = "") -> None:
         """End it early: at once before its start, else by asking its execution to stop."""

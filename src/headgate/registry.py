@@ -2,9 +2,9 @@
 
 import importlib
 import inspect
-import string
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import reduce
@@ -17,7 +17,9 @@ import msgspec
 from msgspec.inspect import CustomType, type_info
 
 from headgate.core.errors import Invalid
-from headgate.core.task import DEFAULT_PRIORITY, NewTask, TaskType, check
+from headgate.core.task import KEYS, NewTask, TaskType, check
+from headgate.core.template import names_in
+from headgate.core.unique import BY_ARGUMENTS
 
 MEMORY_MEGABYTES = 500
 _strict_encode = JSONEncoder(allow_nan=False).encode
@@ -106,11 +108,15 @@ class Arguments:
         except TypeError as error:
             raise Invalid(f"{self._of}: {error}") from None
 
-    def filled(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments, and the defaults of those left out."""
-        bound = inspect.BoundArguments(self._signature, dict(arguments))
-        bound.apply_defaults()
-        return bound.arguments
+    def defaults(self, names: Iterable[str]) -> dict[str, Any]:
+        """The defaults of these parameters, as JSON has them; those that have none, or none that JSON knows, not."""
+        found = {}
+        for name in names:
+            parameter = self._signature.parameters.get(name)
+            if parameter is not None and parameter.default is not parameter.empty:
+                with suppress(TypeError, ValueError):
+                    found[name] = msgspec.to_builtins(parameter.default, str_keys=True)
+        return found
 
     def encode(self, arguments: Mapping[str, Any]) -> str:
         """Arguments as JSON text; `Invalid` if they are no JSON, or not what the annotations say."""
@@ -163,10 +169,11 @@ class Handler:
     arguments: Arguments
     isolation: Isolation
     memory_megabytes: float = MEMORY_MEGABYTES
-    priority: int = DEFAULT_PRIORITY
-    mutex: str | None = None  # these three are templates: `subscription:{subscription_id}`
-    rate_key: str | None = None
-    unique_key: str | None = None
+    unique: str | None = None  # "arguments": the key is made of them
+    unique_seconds: float | None = None
+    debounce_seconds: float | None = None
+    debounce_longest_seconds: float | None = None
+    debounce_replace: bool = True
 
     @property
     def code(self) -> str:
@@ -175,7 +182,10 @@ class Handler:
     @property
     def wish(self) -> NewTask:
         """A task of this type, but for its arguments."""
-        return NewTask(self.code, priority=self.priority)
+        return NewTask(
+            self.code, unique_seconds=self.unique_seconds, debounce_seconds=self.debounce_seconds,
+            debounce_longest_seconds=self.debounce_longest_seconds, debounce_replace=self.debounce_replace,
+        )  # fmt: skip
 
     @property
     def place(self) -> str:
@@ -183,33 +193,19 @@ class Handler:
         return f"{self.function.__module__}:{self.function.__qualname__}"
 
     def __post_init__(self) -> None:
+        if self.unique not in (None, BY_ARGUMENTS):
+            raise Invalid(f"{self.code}: unique is {BY_ARGUMENTS!r}, not {self.unique!r}")
         check(self.wish)
+        for_a_while = self.unique_seconds is not None or self.debounce_seconds is not None
+        if for_a_while and self.unique is None and self.type.unique_key is None:
+            raise Invalid(f"{self.code}: unique_seconds and debounce_seconds need unique or unique_key")
         if not self.memory_megabytes > 0:
             raise Invalid(f"{self.code}: memory_megabytes is above 0")
-        for template in (self.mutex, self.rate_key, self.unique_key):
-            for field in _fields(self.code, template):
-                if field.split(".")[0].split("[")[0] not in self.arguments.names:
-                    raise Invalid(f"{self.code}: {template!r} names {field!r}, which is none of its parameters")
-
-
-def _fields(code: str, template: str | None) -> list[str]:
-    """What a template names, in its formats too (`{page:{width}}`)."""
-    try:
-        parts = list(string.Formatter().parse(template or ""))
-    except ValueError as error:
-        raise Invalid(f"{code}: {template!r} is no template: {error}") from None
-    named = [(field, form) for _, field, form, _ in parts if field is not None]
-    return [name for field, form in named for name in (field, *_fields(code, form))]
-
-
-def fill(template: str | None, arguments: Mapping[str, Any]) -> str | None:
-    """A template with the arguments of one call in it."""
-    if template is None:
-        return None
-    try:
-        return template.format_map(arguments)
-    except (LookupError, AttributeError, TypeError, ValueError) as error:
-        raise Invalid(f"{template!r} cannot be filled in: {error}") from None
+        for label in KEYS:
+            template = getattr(self.type, label)
+            for name in names_in(template or ""):
+                if name not in self.arguments.names:
+                    raise Invalid(f"{self.code}: {template!r} names {name!r}, which is none of its parameters")
 
 
 class Registry:

@@ -21,7 +21,7 @@ from headgate.service import inline
 from headgate.store import open_store
 from headgate.store.base import Store
 from headgate.store.claims import ClaimRequest, Outcome
-from headgate.store.reports import Filter
+from headgate.store.lists import Filter
 from headgate.worker.context import Context, Interrupted, Paused, Reporter, current
 from headgate.worker.reports import LoopReporter, Reports, ThreadReporter
 from headgate.worker.run import Run, answered, raised

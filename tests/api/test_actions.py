@@ -108,10 +108,27 @@ def test_many_are_given_a_priority(client, store):
     assert [store.get(task_id).priority for task_id in ids] == [1, 1, 1]
 
 
+def test_an_action_by_a_filter_goes_on_where_it_has_stopped(client, store, monkeypatch):
+    """Spec: D12. Also over a page on which nothing was found."""
+    monkeypatch.setattr("headgate.store.lists.MOST_READ", 4)
+    wanted = [submit(store, name="wanted").id for _ in range(3)]
+    for _ in range(9):
+        submit(store)
+    body = {"action": "cancel", "filter": {"q": "wanted"}}
+    found, answer = [], client.post("/api/tasks/actions", json=body).json()
+    assert (answer["items"], answer["next_cursor"] is None) == ([], False)
+    while answer["next_cursor"] is not None:
+        answer = client.post("/api/tasks/actions", json=body | {"cursor": answer["next_cursor"]}).json()
+        found += [done["id"] for done in answer["items"]]
+    assert found == wanted[::-1]
+    assert {task.status for task in store.get_many(wanted).values()} == {State.CANCELLED}
+
+
 @pytest.mark.parametrize(
     "body",
     [
         {"action": "cancel"},
+        {"action": "cancel", "ids": [1], "cursor": 9},
         {"action": "cancel", "ids": []},
         {"action": "cancel", "ids": [1], "filter": {}},
         {"action": "cancel", "ids": list(range(1, 202))},

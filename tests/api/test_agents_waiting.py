@@ -11,6 +11,7 @@ from litestar.testing import TestClient
 
 from headgate.api import polls
 from headgate.api.app import create_app
+from headgate.core.limits import Rate
 from headgate.core.states import State
 from headgate.core.task import NewTask
 from headgate.settings import Settings
@@ -131,6 +132,16 @@ def test_room_in_a_lane_wakes_who_waits_for_it(store, office):
     execution = store.holdings([held.id])[held.id].execution
     store.give_back(held.id, execution.exec_id)
     assert waiting.result(PATIENCE)[0] in (held.id, next_one.id)
+
+
+def test_the_next_token_wakes_one_agent_of_those_who_wait_for_it(store, office):
+    """Spec: D8, B2"""
+    store.set_rate_limit("key:slow", Rate(2, 1))
+    ids = [submit(store, rate_key="slow").id for _ in range(3)]
+    first = office.claim("a0")
+    waiting = [office.wait(f"a{number}") for number in (1, 2)]
+    found = [each.result(PATIENCE) for each in waiting]
+    assert sorted([*first, *(task_id for claimed in found for task_id in claimed)]) == ids
 
 
 def test_what_nobody_was_told_of_is_found_by_the_safety_look(store, url, office, monkeypatch):

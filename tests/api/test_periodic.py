@@ -177,6 +177,8 @@ def test_the_preview_shows_ticks_by_both_clocks_over_a_change_of_the_clock(clien
         {"at": "2026-03-29T01:00:00Z", "local": "2026-03-29T03:00:00+02:00"},
         {"at": "2026-03-30T00:30:00Z", "local": "2026-03-30T02:30:00+02:00"},
     ]
+    for end_of_days in ("9999-12-31T23:59:59Z", "0001-01-01T00:00:00Z"):
+        assert client.get(f"{AT}/{made['id']}/preview", params={"after": end_of_days}).status_code == 200
     default = client.get(f"{AT}/{made['id']}/preview").json()["items"]
     assert len(default) == 10
     assert all(datetime.fromisoformat(tick["at"]) > datetime.now(UTC) for tick in default)

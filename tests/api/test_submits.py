@@ -31,7 +31,7 @@ def test_of_submits_that_go_together_one_that_breaks_a_rule_fails_alone(known):
     """Spec: A12"""
     answers = together(known, NewTask("plain"), NewTask("nobody-knows"), NewTask("plain"))
     assert isinstance(answers[1], UnknownType)
-    assert [made[0][1].type for made in (answers[0], answers[2])] == ["plain", "plain"]
+    assert [made[0].wish.type for made in (answers[0], answers[2])] == ["plain", "plain"]
     assert len(known.find().items) == 2
 
 
@@ -48,3 +48,29 @@ def test_submits_whose_answer_was_lost_are_told_so_and_not_made_again(known, mon
     answers = together(known, *[NewTask("plain")] * CALLERS)
     assert all(isinstance(answer, Unavailable) for answer in answers)
     assert len(known.find().items) == 1 + CALLERS
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {},
+        {"ext": {"a": [1, 2.5, None, "ä"]}, "name": "N", "priority": -3, "creator": 7, "correlation_id": "c"},
+        {"lane": "l", "category": "c", "rate_key": "k", "agent_id": "a", "on_child_failure": "cancel"},
+        {"delay_seconds": 60, "max_error_count": 2, "timeout_seconds": 30},
+        {"start_time": "2001-02-03T04:05:06.789+02:00"},
+        {"start_time": "2101-02-03T04:05:06Z"},
+        {"mutex": "m"},
+        {"unique_key": "u"},
+    ],
+    ids=lambda asked: ", ".join(asked) or "nothing",
+)
+def test_the_answer_to_a_submit_is_the_task_as_it_is_then_looked_up(client, store, asked):
+    """Spec: B1. Though it need not be read for that."""
+    store.put_type(TaskType("of a lane", category="of the type", lane="of the type"))
+    parent = store.submit(NewTask("plain", delay_seconds=10**6)).id
+    one = client.post("/api/tasks", json={"type": "of a lane", **asked}).json()
+    children = [{"type": type_code, "parent_id": parent, **asked} for type_code in ("plain", "manual")]
+    many = client.post("/api/tasks/bulk", json={"tasks": children}).json()["tasks"]
+    for made in (one, *many):
+        assert made.pop("created") is True
+        assert made == client.get(f"/api/tasks/{made['id']}").json()

@@ -3,12 +3,14 @@
 from litestar.testing import TestClient
 
 from headgate.api.app import create_app
+from headgate.core.keys import Role
 from headgate.core.machine import Raised, Returned
 from headgate.core.states import State
 from headgate.settings import Settings
 from headgate.store import open_store
+from headgate.store.claims import ClaimRequest
 from tests.api.conftest import HERE
-from tests.factories import put, running, settle, sql
+from tests.factories import put, running, settle, sql, submit
 
 
 def test_a_server_that_can_write_is_ready(client):
@@ -64,6 +66,24 @@ def test_workers_are_listed_and_those_that_left_if_asked(client, store):
         (stays, False, ["plain"]),
         (leaves, True, None),
     ]
+
+
+def test_an_agents_start_queue_is_shown_to_whom_it_concerns(app, client, store):
+    """Spec: B11, E3"""
+    for tenant_id in (1, 1, 2):
+        submit(store, agent_id="rig", tenant_id=tenant_id)
+    agent = store.sign_on("rig", tenant_id=None, types=None, lease_seconds=30)
+    store.register("a worker")
+    shown = [(each["start_queue"], each["next_start"]) for each in client.get("/api/workers").json()["items"]]
+    assert shown == [(3, None), (None, None)]
+    request = ClaimRequest(agent.worker_id, 1, agent_id="rig", tenant_id=1, start_seconds=600)
+    assert len(store.hand_over(request).executions) == 1
+    [rig, _] = client.get("/api/workers").json()["items"]
+    assert (rig["start_queue"], rig["next_start"] is None) == (2, False)
+    _, key = store.add_key("theirs", role=Role.READ, tenant_id=2)
+    app.server.keyring.forget()
+    [rig, _] = client.get("/api/workers", headers={"Authorization": f"Bearer {key}"}).json()["items"]
+    assert (rig["start_queue"], rig["next_start"]) == (1, None)
 
 
 def test_statistics_per_type(client, store):

@@ -289,6 +289,18 @@ def test_pages_have_neither_gap_nor_repeat_while_tasks_are_added_and_archived(cl
     assert seen == there
 
 
+def test_a_page_that_looked_at_enough_says_where_to_go_on_though_it_found_nothing(client, store, monkeypatch):
+    """Spec: A1"""
+    monkeypatch.setattr("headgate.store.lists.MOST_READ", 4)
+    wanted = submit(store, ext='"needle"')
+    for _ in range(5):
+        submit(store)
+    pages = [client.get("/api/tasks?q=needle").json()]
+    while cursor := pages[-1]["next_cursor"]:
+        pages.append(client.get("/api/tasks", params={"q": "needle", "cursor": cursor}).json())
+    assert [[task["id"] for task in page["items"]] for page in pages] == [[], [], [wanted.id]]
+
+
 def test_a_running_task_shows_who_holds_it_and_until_when(client, store):
     """Spec: B1"""
     submit(store)

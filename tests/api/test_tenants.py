@@ -54,6 +54,7 @@ OF_A_SCHEDULE = [route for route in GUARDED if "{periodic_id}" in route.path]
 # What a route needs to get as far as looking for its task.
 BODIES: dict[str, Any] = {
     "resolve": {"remark": "done"},
+    "reschedule": {"delay_seconds": 60},
     "progress": {"exec_id": EXEC, "done": 1},
     "log": {"exec_id": EXEC, "lines": [{"level": "info", "message": "x"}]},
     "complete": {"exec_id": EXEC, "status": "Success", "result": None},

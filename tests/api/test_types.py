@@ -19,6 +19,11 @@ WHOLE: dict[str, Any] = {
     "category": "mail",
     "lane": "post",
     "uses": ["stamp", "disk-writer"],
+    "priority": 2,
+    "mutex": "address:{address.street}",
+    "rate_key": "{carrier}",
+    "unique_key": "{number}",
+    "defaults": {"carrier": "post"},
     "config": {
         "retry_strategy": "sequence",
         "retry_interval": 3.0,
@@ -49,11 +54,15 @@ def client(store, url):
         yield opened
 
 
-def test_a_type_is_put_shown_listed_and_removed(client, store):
-    """Spec: B5, B6"""
+def put_whole(client):
     asked = copy.deepcopy(WHOLE)
     asked["config"]["callback"]["security"]["sk"] = "s" * 24
-    put = client.put("/api/task-types/letter", json=asked)
+    return client.put("/api/task-types/letter", json=asked)
+
+
+def test_a_type_is_put_shown_listed_and_removed(client, store):
+    """Spec: B5, B6"""
+    put = put_whole(client)
     assert (put.status_code, put.json()) == (200, {"code": "letter", **WHOLE})
     assert client.get("/api/task-types/letter").json() == put.json()
     listed = client.get("/api/task-types").json()["items"]
@@ -76,6 +85,36 @@ def test_a_new_type_is_taken_on_at_once_and_an_edit_holds_at_once(client):
     assert client.post("/api/tasks", json={"type": "letter"}).json()["lane"] == "slow"
     client.put("/api/task-types/letter", json={"lane": "fast"})
     assert client.post("/api/tasks", json={"type": "letter"}).json()["lane"] == "fast"
+
+
+def test_a_task_gets_the_priority_and_the_keys_of_its_type(client):
+    """Spec: B5, A10, X2"""
+    put_whole(client)
+    asked = {"type": "letter", "ext": {"address": {"street": "Elm"}, "number": 7}}
+    task = client.post("/api/tasks", json=asked).json()
+    assert (task["priority"], task["mutex"], task["rate_key"], task["unique_key"]) == (2, "address:Elm", "post", "7")
+    assert client.post("/api/tasks", json=asked).json()["created"] is False
+    own = client.post("/api/tasks", json={**asked, "priority": 9, "mutex": "mine", "unique_key": "other"}).json()
+    assert (own["priority"], own["mutex"], own["rate_key"], own["unique_key"]) == (9, "mine", "post", "other")
+
+
+def test_a_task_that_lacks_what_its_type_s_keys_are_made_of_is_refused(client, store):
+    """Spec: B5, A10"""
+    put_whole(client)
+    answer = client.post("/api/tasks", json={"type": "letter", "ext": {"number": 7}})
+    assert answer.status_code == 422
+    assert "'address:{address.street}' cannot be filled in: no 'address'" in answer.json()["detail"]
+    assert store.find().items == []
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"mutex": "{"}, {"mutex": ""}, {"rate_key": "{}"}, {"unique_key": "x" * 256}, {"defaults": []},
+              {"defaults": {"a": "x" * 20_000}}, {"priority": "high"}],
+)  # fmt: skip
+def test_a_type_whose_keys_cannot_be_is_refused(client, store, wrong):
+    """Spec: B5"""
+    assert client.put("/api/task-types/letter", json=wrong).status_code == 422
+    assert "letter" not in store.types()
 
 
 def test_no_program_overwrites_what_was_edited(client, store):

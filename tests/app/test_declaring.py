@@ -34,6 +34,11 @@ def test_a_tasks_code_is_the_functions_name_unless_it_is_given(app):
     assert [handler.code for handler in app.registry] == ["count", "number"]
 
 
+def test_a_process_of_its_own_may_use_500_megabytes_unless_it_is_said_otherwise(app):
+    """Spec: A11"""
+    assert app.task(isolation="process")(elsewhere.count).handler.memory_megabytes == 500
+
+
 def test_what_is_declared_is_what_the_type_says(app):
     """Spec: D3, B5"""
     policy = exponential(60, cap=300, retries=3)
@@ -44,8 +49,7 @@ def test_what_is_declared_is_what_the_type_says(app):
     kind = declared.handler.type
     assert (kind.name, kind.category, kind.lane, kind.uses, kind.retry) == ("Fetch", "web", "net", ("disk",), policy)
     assert (kind.timeout_seconds, kind.need_manual, kind.unknown_errors) == (9, True, "fail")
-    assert (declared.handler.priority, declared.handler.memory_megabytes) == (2, 64)
-    assert declared.call(1).new.priority == 2
+    assert (kind.priority, declared.handler.memory_megabytes) == (2, 64)
 
 
 @pytest.mark.parametrize(
@@ -150,7 +154,7 @@ def test_what_cannot_be_called_from_json_is_refused_when_it_is_declared(app, fun
         ({"priority": "high"}, "priority is a whole number"),
         ({"memory_megabytes": 0}, "memory_megabytes is above 0"),
         ({"mutex": "page:{page}:{chapter}"}, "names 'chapter', which is none of its parameters"),
-        ({"rate_key": "{}"}, "names '', which is none"),
+        ({"rate_key": "{}"}, "names '', which is no argument"),
         ({"unique_key": "{0}"}, "names '0', which is none"),
         ({"mutex": "{page:{width}}"}, "names 'width', which is none"),
         ({"mutex": "page:{page"}, "is no template"),

@@ -1,6 +1,8 @@
 """A task's mutex, rate key and unique key come from its arguments, its other options from the call."""
 
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from enum import Enum
 from typing import Any
 
 import pytest
@@ -8,6 +10,16 @@ import pytest
 from headgate import Headgate
 from headgate.core.errors import Invalid
 from headgate.core.task import NewTask
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+@dataclass
+class Item:
+    colour: Colour
+
 
 NOON = datetime(2199, 3, 1, 12, tzinfo=UTC)
 
@@ -40,8 +52,9 @@ def declare(app: Headgate, **templates: str) -> Any:
 )
 def test_a_template_is_filled_with_the_arguments_and_their_defaults(app, template, args, key):
     """Spec: D3, C7"""
-    new = declare(app, mutex=template, rate_key=template, unique_key=template).call(*args).new
-    assert (new.mutex, new.rate_key, new.unique_key) == (key, key, key)
+    task = declare(app, mutex=template, rate_key=template, unique_key=template).submit_sync(*args).record()
+    assert (task.mutex, task.rate_key, task.unique_key, task.priority) == (key, key, key, 7)
+    app.close()
 
 
 def test_a_template_that_cannot_be_filled_in_is_refused(app):
@@ -49,7 +62,9 @@ def test_a_template_that_cannot_be_filled_in_is_refused(app):
     download = declare(app, mutex="{tags[kind]}")
     for args in [(7,), (7, "a", {}), (7, "a", {"other": "x"})]:
         with pytest.raises(Invalid, match=r"'{tags\[kind\]}' cannot be filled in"):
-            download.call(*args)
+            download.submit_sync(*args)
+    assert app.store.find().items == []
+    app.close()
 
 
 @pytest.mark.parametrize(("url", "message"), [("", "mutex is empty"), ("\0", "NUL"), ("x" * 300, "longer than 255")])
@@ -64,8 +79,8 @@ def test_a_key_that_cannot_be_kept_is_refused(app, url, message):
 def test_what_using_says_goes_before_what_was_declared(app):
     """Spec: D3"""
     download = declare(app, mutex="m:{subscription_id}", rate_key="r", unique_key="u")
-    new = download.using(mutex="other", rate_key="fast", unique_key="mine", priority=0).call(7).new
-    assert (new.mutex, new.rate_key, new.unique_key, new.priority) == ("other", "fast", "mine", 0)
+    task = download.using(mutex="other", rate_key="fast", unique_key="mine", priority=0).submit_sync(7).record()
+    assert (task.mutex, task.rate_key, task.unique_key, task.priority) == ("other", "fast", "mine", 0)
     with pytest.raises(Invalid, match="mutex is empty"):
         download.using(mutex="").submit_sync(7)
     app.close()
@@ -107,3 +122,25 @@ def test_a_call_made_a_child_is_its_parents_in_every_way(app):
     for other in (download.using(parent_id=11), download.using(tenant_id=4)):
         with pytest.raises(Invalid, match="parent and the tenant"):
             other.call(7).under(12, 3, None)
+
+
+def test_what_a_person_edited_goes_before_what_was_declared(app):
+    """Spec: B5"""
+    download = declare(app, mutex="m:{subscription_id}")
+    kind = app.store.types()["download"]
+    app.store.put_type(replace(kind, mutex="edited:{url}", defaults={"url": "none"}, priority=3), edited=True)
+    tasks = [download.submit_sync(7).record(), download.submit_sync(7, "https://example.org").record()]
+    assert [(task.mutex, task.priority) for task in tasks] == [("edited:none", 3), ("edited:https://example.org", 3)]
+    app.close()
+
+
+def test_a_key_is_made_of_what_the_task_is_stored_with(app):
+    """Spec: D3, B2. The same, whichever door a task comes through."""
+
+    @app.task(mutex="{when}/{item.colour}")
+    def paint(when: datetime, item: Item) -> None: ...
+
+    by_program = paint.submit_sync(NOON, Item(Colour.RED)).record()
+    by_hand = app.store.get(app.store.submit(NewTask("paint", by_program.ext)).id)
+    assert by_program.mutex == by_hand.mutex == "2199-03-01T12:00:00Z/red"
+    app.close()

@@ -90,6 +90,16 @@ def test_the_cursor_leads_through_all_pages(here, run):
     assert [task["id"] for task in found] == ids[::-1]
 
 
+def test_a_list_goes_on_until_it_is_full_over_pages_that_found_little(here, run, monkeypatch):
+    """Spec: A1"""
+    ids = [submit(here, "manual" if number % 4 == 0 else "plain", mutex="m").id for number in range(12)]
+    monkeypatch.setattr("headgate.store.lists.MOST_READ", 2)
+    asked = ("list", "--mutex", "m", "--type", "manual", "--limit", "2")
+    assert [task["id"] for task in run(*asked, "--json").lines] == [ids[8], ids[4]]
+    assert run(*asked).err == f"more: --cursor {ids[4]}\n"
+    assert [task["id"] for task in run(*asked, "--cursor", ids[4], "--json").lines] == [ids[0]]
+
+
 def test_history_is_listed_and_shown_too(here, run):
     """Spec: B4"""
     task = put(here, State.SUCCEEDED)

@@ -9,8 +9,10 @@ from headgate.outside import utc_now
 from headgate.store import open_store
 from lab.postgres import Postgres
 from tests.factories import TYPES, lose, put, submit, worker
+from tests.schedules import online
 
-LOOKING = [["list"], ["show", "1"], ["why", "1"], ["cancel", "1"], ["lanes"], ["purge"], ["submit", "plain"]]
+LOOKING = [["list"], ["show", "1"], ["why", "1"], ["cancel", "1"], ["lanes"], ["purge"], ["submit", "plain"],
+           ["periodic"], ["periodic", "trigger", "1"]]  # fmt: skip
 
 
 @pytest.mark.parametrize("words", LOOKING)
@@ -95,7 +97,7 @@ def test_doctor_finds_nothing_wrong_where_nothing_is(anywhere, run):
     assert {name for name, (state, _) in checks.items() if state != "ok"} == set()
     assert set(checks) == {
         "settings", "store", "version", "clock", "disk", "schema", "workers", "lost", "duties", "queue", "dead",
-        "callbacks", "secrets",
+        "callbacks", "secrets", "periodic",
     }  # fmt: skip
     assert code == 0
     assert all(line.startswith("ok") for line in run("doctor").out.splitlines())
@@ -112,17 +114,19 @@ def test_doctor_warns_of_what_may_stand_still_and_says_what_to_do(folder, run):
         [holder] = [worker.id for worker in store.workers()][-1:]
         lose(store, holder)
         submit(store)
+        online(store)
         store.take_sample()
     code, checks = told(run)
     assert {name for name, (state, _) in checks.items() if state != "ok"} == {
-        "workers", "lost", "dead", "duties", "queue",
+        "workers", "lost", "dead", "duties", "queue", "periodic",
     }  # fmt: skip
     assert code == 0
     advice = {check["name"]: check["advice"] for check in run("doctor", "--json").json["checks"]}
     assert "headgate up" in advice["workers"]
     assert "headgate duties" in advice["duties"]
     assert "headgate why" in advice["queue"]
-    assert "headgate list --status dead" in advice["dead"]
+    assert "headgate desk" in advice["dead"]
+    assert "headgate duties" in advice["periodic"]
 
 
 def test_doctor_fails_where_there_is_no_store(folder, run):

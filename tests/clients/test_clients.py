@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
+from headgate.agent import Agent, Problem
 from headgate.core.retry import fixed
 from headgate.core.task import TaskType
 from headgate.store import open_store
@@ -165,11 +166,46 @@ def test_a_reference_agent_that_confirms_too_late_leaves_the_task_alone_and_gets
         assert kinds == ["submitted", "scheduled", "compensated", "scheduled", "started", "completed"]
 
 
+def test_the_library_keeps_its_connections_open_and_does_without_one_that_was_closed(store_url):
+    """Spec: A11, X6"""
+    made: list[socket.socket] = []
+    with serving(store_url) as server, losing_answers(server.address, (), made=made) as address:
+        agent = Agent(address, "agent-1")
+
+        @agent.handles("echo")
+        def echo(work):
+            work.progress(1)
+            return work.ext
+
+        ids = [server.submit("echo", {"n": number}) for number in range(8)]
+        for task_id in ids:
+            assert agent.turn(0) == 1
+            assert server.task(task_id)["status"] == "succeeded"
+        assert len(made) == 1
+        made[0].shutdown(socket.SHUT_RDWR)  # as a server does with a connection that was idle for long
+        last = server.submit("echo", {"n": 9})
+        assert agent.turn(0) == 1
+        assert (server.task(last)["attempt"], len(made)) == (1, 2)
+        agent.close()
+
+
+def test_the_library_goes_through_the_proxy_that_the_environment_names(store_url, monkeypatch):
+    """Spec: X6"""
+    with serving(store_url) as server:
+        for name in ("no_proxy", "NO_PROXY"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv("http_proxy", server.address.replace("://", "://ann:secret@"))
+        agent = Agent("http://nowhere.invalid", "agent-1")
+        with pytest.raises(Problem, match="answers only under this machine's own names"):  # it was asked by another
+            agent.turn(0)
+        agent.close()
+
+
 @contextmanager
-def losing_answers(address, words, before=None):
+def losing_answers(address, words, before=None, made=None):
     """A way to the server on which the first answer to a call of each kind gets lost.
 
-    `before` says what is to be done before the first call of a kind comes to the server.
+    `before` says what is to be done before the first call of a kind comes to the server; `made` gets the connections.
     """
     left, first = list(words), dict(before or {})
     listening = socket.create_server(("127.0.0.1", 0))
@@ -213,6 +249,8 @@ def losing_answers(address, words, before=None):
                 one, _ = listening.accept()
             except OSError:
                 return
+            if made is not None:
+                made.append(one)
             threading.Thread(target=carry, args=(one,), daemon=True).start()
 
     threading.Thread(target=accept, daemon=True).start()

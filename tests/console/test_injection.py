@@ -50,7 +50,8 @@ def poisoned(served):
                 "lane": name,
             }
             worker = store.register(name, types=[code])
-            made = store.submit(NewTask(code, json.dumps({text: [text, {text: text}]}), unique_key=name, **about))
+            new = NewTask(code, json.dumps({text: [text, {text: text}]}), unique_key=name)._replace(**about)
+            made = store.submit(new)
             [execution] = store.claim(ClaimRequest(worker, 1, types=frozenset({code}))).executions
             store.progress(execution.id, execution.exec_id, json.dumps({"done": 1, "total": 2, "note": text}))
             store.add_log(execution.id, execution.exec_id, [("info", text), ("error", text)])

@@ -171,9 +171,19 @@ def test_what_is_no_zone_is_refused(name):
         zone_of(name)
 
 
-def test_the_end_of_the_calendar_is_no_error():
+@pytest.mark.parametrize("expression", ["0 0 1 1 *", "*/5 * * * *", "* * * * * *", "59 23 31 12 *"])
+@pytest.mark.parametrize("zone", ["Asia/Shanghai", "America/New_York", "UTC"])
+@pytest.mark.parametrize("at", [datetime.max.replace(tzinfo=UTC), utc(9998, 12, 31, 23, 59), utc(9999, 12, 30)])
+def test_the_end_of_the_calendar_is_no_error(expression, zone, at):
     """Spec: B9"""
-    assert Cron("0 0 1 1 *", "Asia/Shanghai").following(utc(9999, 12, 30)) is None
+    cron = Cron(expression, zone)
+    for tick in preview(cron, at, 3):
+        assert cron.shown(tick).year in (9998, 9999)
+
+
+def test_the_beginning_of_the_calendar_is_no_error():
+    """Spec: B9"""
+    preview(Cron("0 0 * * *", "America/New_York"), datetime.min.replace(tzinfo=UTC), 1)
 
 
 # Missed ticks

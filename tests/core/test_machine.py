@@ -13,6 +13,7 @@ from headgate.core.machine import (
     CancelReached,
     CancelRequested,
     ChildrenEnded,
+    Debounced,
     Delivered,
     Discarded,
     Due,
@@ -45,6 +46,8 @@ NOT_FINAL = [
     "pending", "blocked", "queued", "scheduling", "running", "waiting", "paused", "retrying", "notifying", "dead",
 ]  # fmt: skip
 
+BEFORE = ["pending", "blocked", "queued", "paused", "retrying"]
+
 # For a plain task of a plain type: no mutex, no children, no callback, no retries, nobody needed, nothing asked.
 TABLE: dict[Event, dict[str, str]] = {
     # the way to the start: A2, A10, E1
@@ -71,7 +74,10 @@ TABLE: dict[Event, dict[str, str]] = {
     Resumed(due=True): {"paused": "queued"},
     Resumed(due=False): {"paused": "pending"},
     Prioritized(1): {state: state for state in NOT_FINAL},
-    Rescheduled(NOW): {"pending": "pending", "retrying": "retrying"},
+    Rescheduled(NOW): {state: state for state in ("pending", "retrying", "paused")}
+    | {"queued": "pending", "blocked": "pending"},
+    Rescheduled(delay=0.0, due=True): {state: state for state in BEFORE},
+    Debounced(NOW): {state: state for state in BEFORE},
     RetryAsked(): {"dead": "queued", "retrying": "queued"},
     Resolved("by hand"): {"dead": "resolved", "notifying": "resolved"},
     Discarded(): {"dead": "failed"},

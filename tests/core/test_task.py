@@ -51,7 +51,7 @@ def test_a_task_has_b_s_fields_by_their_names():
 def test_a_task_asks_for_nothing_but_its_type():
     """Spec: Conflicts, settled (Priority; Ids)"""
     check(NewTask("scan"))
-    assert (NewTask("scan").priority, NewTask("scan").tenant_id, NewTask("scan").creator) == (5, 0, 0)
+    assert (TaskType("scan").priority, NewTask("scan").tenant_id, NewTask("scan").creator) == (5, 0, 0)
     assert DEFAULT_PRIORITY == 5
 
 

@@ -8,6 +8,7 @@ from headgate.core.machine import (
     CancelReached,
     CancelRequested,
     Change,
+    Debounced,
     Discarded,
     PauseReached,
     PauseRequested,
@@ -123,9 +124,30 @@ def test_a_new_priority_moves_nothing_else(priority):
     )
 
 
-@pytest.mark.parametrize("state", [State.PENDING, State.RETRYING])
+@pytest.mark.parametrize("state", [State.PENDING, State.RETRYING, State.PAUSED])
 def test_the_start_time_of_a_task_that_waits_for_it_can_be_edited(state):
-    """Spec: Conflicts, settled (Delayed retry: visible, cancellable, editable)"""
+    """Spec: X2, Conflicts, settled (Delayed retry: visible, cancellable, editable)"""
     later = NOW + timedelta(days=1)
     change = decide(a_task(state), Rescheduled(later), RULES)
     assert (change.status, change.start_time, change.delay) == (state, later, None)
+
+
+@pytest.mark.parametrize("state", [State.QUEUED, State.BLOCKED])
+def test_a_task_in_line_leaves_it_when_it_is_snoozed_and_stays_when_its_time_has_come(state):
+    """Spec: X2"""
+    change = decide(a_task(state), Rescheduled(delay=60.0), RULES)
+    assert (change.status, change.start_time, change.delay) == (State.PENDING, None, 60.0)
+    assert decide(a_task(state), Rescheduled(NOW, due=True), RULES).status is state
+
+
+@pytest.mark.parametrize("state", [State.PENDING, State.PAUSED])
+def test_a_task_that_waits_for_its_time_is_pushed_out_when_it_is_asked_for_again(state):
+    """Spec: X2"""
+    later = NOW + timedelta(seconds=5)
+    assert decide(a_task(state), Debounced(later), RULES) == Change(state, "debounced", start_time=later)
+
+
+@pytest.mark.parametrize("state", [State.QUEUED, State.BLOCKED, State.RETRYING])
+def test_a_task_that_is_due_or_runs_again_keeps_its_time_when_it_is_asked_for_again(state):
+    """Spec: X2"""
+    assert decide(a_task(state), Debounced(NOW), RULES) == Change(state, "debounced")

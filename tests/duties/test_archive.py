@@ -12,13 +12,14 @@ from headgate.core.states import FINAL, State
 from headgate.core.task import NewTask
 from headgate.duties import Archive
 from headgate.duties.archive import latest
+from headgate.duties.portion import Portion
 from headgate.service import inline
 from headgate.settings import Settings
 from headgate.store.claims import ClaimRequest
-from headgate.store.reports import Filter
+from headgate.store.lists import Filter
 from headgate.store.tasks import Idempotency
 from tests.duties.turns import settle_down, turn
-from tests.factories import START, put, record, running, settle, sql, submit, worker
+from tests.factories import START, put, record, running, settle, sql, start, submit, worker
 
 S = State
 DAY = 24 * 3600
@@ -230,3 +231,33 @@ def test_a_time_zone_that_does_not_exist_is_refused(store):
     """Spec: A7"""
     with pytest.raises(Invalid, match="Europe/Atlantis"):
         Archive(store, Settings(timezone="Europe/Atlantis"), inline)
+
+
+def test_children_go_when_their_parent_has_ended_though_others_have_gone_before(store, clock, url, archive):
+    """Spec: B4, D7"""
+    parent = running(store)
+    submit(store, parent_id=parent.id)
+    settle(store, start(store)[0], Returned())
+    clock.advance(61)
+    put(store, S.CANCELLED)
+    clock.advance(61)
+    settle_down(archive)
+    assert tables(url) == (2, 1)
+    settle(store, parent, Returned())
+    clock.advance(61)
+    settle_down(archive)
+    assert tables(url) == (0, 3)
+
+
+def test_a_batch_that_takes_long_is_followed_by_smaller_ones():
+    """Spec: A7"""
+    portion = Portion(1000)
+    for expected in (500, 250, 125, 100, 100):
+        portion.took(0.15)
+        assert (portion.rows, portion.rest) == (expected, 0.05)
+    for _ in range(40):
+        portion.took(0.01)
+    assert (portion.rows, portion.rest) == (1000, 0.04)
+    small = Portion(3)
+    small.took(1.0)
+    assert small.rows == 3

@@ -367,7 +367,7 @@ def test_what_came_of_it_is_not_forgotten_while_the_store_is_away(store):
     away = False
 
     async def aside(work, *arguments):
-        if away and work == store.deliveries.record:
+        if away and work == store.deliveries.record_and_lease:
             raise Unavailable("away")
         return work(*arguments)
 

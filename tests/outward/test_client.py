@@ -229,14 +229,11 @@ def test_an_answer_that_drips_is_not_waited_for(drip):
         async def serve(reader, writer):
             await request_of(reader)
             writer.write(drip)
-            try:
-                while True:  # until the client hangs up, one byte at a time
-                    writer.write(b"H")
-                    await writer.drain()
-                    if await reader.read(1) == b"":
-                        break
-            finally:
-                gone.set()
+            hung_up = asyncio.ensure_future(reader.read(1))
+            while not hung_up.done():  # a byte now and then, so that nothing is ever silent for long
+                writer.write(b"H")
+                await asyncio.wait([hung_up], timeout=0.005)
+            gone.set()
 
         async with listening(serve) as port:
             with pytest.raises(Unsent, match=r"no whole answer within 0\.05 s"):

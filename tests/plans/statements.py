@@ -6,10 +6,14 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 import headgate.store
+import headgate.store.desk as desk
 from headgate.store.sql import Statement
 
 # Lists and counts for people, and what runs once.
-_NOT_HOT = {"__main__", "audit", "base", "migrate", "open", "partitions", "postgres", "reports", "samples", "sqlite"}
+_NOT_HOT = {
+    "__main__", "audit", "base", "lists", "migrate", "open", "partitions", "postgres", "reports", "samples", "sqlite",
+    "ways",
+}  # fmt: skip
 
 
 def hot_statements(dialect: str) -> dict[str, Statement]:
@@ -28,4 +32,5 @@ def hot_statements(dialect: str) -> dict[str, Statement]:
             for key, statement in values.items():
                 if isinstance(statement, Statement) and " task" in getattr(statement, dialect):
                     found.setdefault(getattr(statement, dialect), (f"{module.name}.{name}{key}", statement))
-    return dict(found.values())
+    letters = {"desk.letters": desk._letters(()), "desk.letters, filtered": desk._letters(tuple(desk._CONDITIONS))}
+    return dict(found.values()) | letters

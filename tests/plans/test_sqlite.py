@@ -25,6 +25,8 @@ MEANT = {
     "claims.READY_STREAMS": "task_ready",
     "claim_sqlite.HELD_IN_LANE": "task_held",
     "claim_sqlite.USING": "task_using",
+    "desk.letters": "task_stopped",
+    "desk.letters, filtered": "task_stopped",
     "due.DUE": "task_timed",
     "families.OPEN_CHILD": "task_child",
     "families.UNASKED": "task_child",

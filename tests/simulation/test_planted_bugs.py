@@ -2,11 +2,13 @@
 
 import pytest
 
+import tests.simulation.bugs_of_ticks  # noqa: F401 plants more
 from headgate.simulation.campaign import shortest
 from headgate.simulation.checker import Violation, check
 from headgate.simulation.world import History, run
 from headgate.store.scratch import Open, scratch
-from tests.simulation.bugs import BUGS, Bug
+from tests.simulation.bugs import Bug
+from tests.simulation.bugs_callbacks import ALL as BUGS
 
 HISTORIES = 2_000
 

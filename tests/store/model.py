@@ -22,6 +22,7 @@ from headgate.core.machine import (
     LeaseLost,
     Overdue,
     Prioritized,
+    Rescheduled,
     Resumed,
     RetryAsked,
     Scheduled,
@@ -156,7 +157,8 @@ class Model:
         number = len(self.tasks) + 1
         lane = wish.lane or self.types[wish.type].lane
         path: list[tuple[str, State | None, State]] = [("submitted", None, status)]
-        self.tasks[number] = Item(number, wish, lane, start_time, wish.priority, root_id, status, path)
+        priority = self.types[wish.type].priority if wish.priority is None else wish.priority
+        self.tasks[number] = Item(number, wish, lane, start_time, priority, root_id, status, path)
         return number, True
 
     def _same_key(self, key: tuple[int, str, str | None]) -> Item | None:
@@ -167,6 +169,8 @@ class Model:
     def act(self, number: int, event: Event) -> None:
         """What a person asks for: any event but a cancel, a resume or a retry."""
         item = self.tasks[number]
+        if isinstance(event, Rescheduled) and event.start_time is not None:
+            event = Rescheduled(event.start_time, due=event.start_time <= self.clock())
         self._happen(item, event)
         self._settle_lines()
         self._ended(item)

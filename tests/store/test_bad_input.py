@@ -9,7 +9,7 @@ from headgate.core.machine import Returned
 from headgate.core.states import State
 from headgate.core.task import NewTask, TaskType
 from headgate.store.claims import Outcome
-from headgate.store.reports import Filter
+from headgate.store.lists import Filter
 from headgate.store.tasks import Idempotency
 from tests.factories import record, running, settle, start, submit, together
 

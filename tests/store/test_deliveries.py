@@ -319,6 +319,15 @@ def test_whoever_ends_notifying_calls_the_callback_off(store, act):
     assert store.get(task_id).status == end.status
 
 
+def test_a_person_who_dealt_with_an_undeliverable_callback_is_reminded_of_it_no_more(store):
+    """Spec: B6, B7"""
+    task_id = succeeded(store)
+    record(store, one(lease(store)), BAD, Delivery.UNDELIVERABLE)
+    store.resolve(task_id, "told by telephone")
+    assert store.deliveries.of_task(task_id)[0].status == "dropped"
+    assert store.deliveries.deliverables().undeliverable == 0
+
+
 # By hand
 
 
@@ -415,6 +424,20 @@ def test_callbacks_are_listed_by_status_kind_type_host_and_tenant(store):
     page = store.deliveries.find(Wanted(), limit=2)
     assert [sent.task_id for sent in page.items] == [third, second]
     assert [sent.task_id for sent in store.deliveries.find(Wanted(), cursor=page.next_cursor).items] == [first]
+
+
+def test_a_page_looks_at_so_many_and_says_where_to_go_on(store, monkeypatch):
+    """Spec: B6, X4"""
+    monkeypatch.setattr("headgate.store.delivery_reports.MOST_READ", 2)
+    mine = succeeded(store, tenant_id=7)
+    others = [succeeded(store) for _ in range(4)]
+    first = store.deliveries.find(Wanted(tenant_id=7))
+    assert (first.items, first.next_cursor is not None) == ([], True)
+    second = store.deliveries.find(Wanted(tenant_id=7, status=Delivery.PENDING), cursor=first.next_cursor)
+    third = store.deliveries.find(Wanted(tenant_id=7), cursor=second.next_cursor)
+    assert [sent.task_id for sent in second.items + third.items] == [mine]
+    assert third.next_cursor is None
+    assert len(store.deliveries.find(Wanted()).items) == len(others) + 1
 
 
 def test_another_tenants_callbacks_are_as_absent_as_none(store):

@@ -11,7 +11,7 @@ from headgate.core.states import FINAL, State
 from headgate.core.task import NewTask, TaskType
 from headgate.store import open_store
 from headgate.store.claims import Outcome
-from headgate.store.reports import Filter
+from headgate.store.lists import Filter
 from tests.factories import kinds, lose, running, settle, sql, start, submit, together
 
 S = State

@@ -103,6 +103,19 @@ def test_workers_with_so_many_slots_are_waited_for(paced, clock):
     assert told.reason == "workers: next in line, 50 at a time"
 
 
+def test_an_agents_start_queue_is_waited_for_start_by_start(paced, clock):
+    """Spec: X3, E3"""
+    many = json.dumps({"pools": [{"types": ["plain"], "slots": 50}]})
+    agent = paced.register("rig", agent_id="rig", lease_seconds=10**6, detail=many)
+    tasks = [submit(paced, agent_id="rig") for _ in range(4)]
+    assert [seconds(paced, task) for task in tasks] == pytest.approx([0.0, 5.0, 10.0, 15.0])
+    paced.hand_over(ClaimRequest(agent, 1, agent_id="rig", start_seconds=8))
+    clock.advance(2)
+    assert [seconds(paced, task) for task in tasks[1:]] == pytest.approx([6.0, 14.0, 22.0])
+    assert forecast(paced, tasks[3]).reason == "start rig of tenant 0: 2 ahead, 0.125 a second"
+    assert seconds(paced, submit(paced)) == 0.0
+
+
 def test_the_slots_of_another_kind_of_handler_are_not_waited_for(paced):
     """Spec: X3"""
     paced.leave(paced.workers()[0].id)

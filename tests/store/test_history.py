@@ -6,7 +6,7 @@ from headgate.core.errors import NotFound
 from headgate.core.machine import Returned
 from headgate.core.states import FINAL, State
 from headgate.core.task import NewTask
-from headgate.store.reports import Filter
+from headgate.store.lists import Filter
 from tests.factories import put, record, running, settle, sql, start, submit, together
 
 S = State
@@ -105,3 +105,33 @@ def test_archivers_at_once_move_each_task_once(store, url):
         moved.append(count)
     assert sum(moved) == 40
     assert tables(url) == (0, 40)
+
+
+def test_children_that_wait_for_their_parent_hold_up_nobody_behind_them(store, clock, url):
+    """Spec: B4"""
+    parent = running(store)
+    store.submit_many([NewTask("plain", parent_id=parent.id)] * 7)
+    for execution in start(store, 7):
+        settle(store, execution, Returned())
+    clock.advance(1)
+    other = put(store, S.SUCCEEDED)
+    page = store.history.move(seconds=0, limit=3)
+    assert (page.count, page.more) == (0, True)
+    assert store.archive(limit=3) == 1
+    assert tables(url) == (8, 1)
+    assert store.get(other.id) == other
+
+
+def test_a_page_goes_on_behind_another(store, clock):
+    """Spec: B4, A7"""
+    for _ in range(5):
+        put(store, S.FAILED)
+        clock.advance(1)
+    first = store.history.move(seconds=0, limit=2)
+    second = store.history.move(seconds=0, limit=2, after=first.after)
+    third = store.history.move(seconds=0, limit=2, after=second.after)
+    assert [(page.count, page.more) for page in (first, second, third)] == [(2, True), (2, True), (1, False)]
+    assert store.history.move(seconds=0, after=third.after).after == third.after
+    gone = store.history.remove(S.FAILED, seconds=0, limit=4)
+    assert (gone.count, gone.more) == (4, True)
+    assert store.history.remove(S.FAILED, seconds=0, limit=4, after=gone.after).count == 1

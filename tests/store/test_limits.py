@@ -11,7 +11,7 @@ from headgate.core.machine import Raised, Returned
 from headgate.core.states import State
 from headgate.core.task import NewTask, TaskType
 from headgate.store import open_store
-from headgate.store.claims import ClaimRequest
+from headgate.store.claims import Claimed, ClaimRequest
 from tests.factories import running, settle, start, submit, together, worker
 
 
@@ -164,6 +164,31 @@ def test_a_rate_limit_lets_a_burst_through_and_then_one_per_token(store, clock, 
         clock.advance(seconds)
         counts.append(len(start(store, 9)))
     assert counts == [3, 0, 0, 1, 1, 2, 3]
+
+
+def test_a_claim_says_when_a_token_comes_for_what_waits(store, clock):
+    """Spec: D8"""
+    store.set_rate_limit("key:a", Rate(0.5, 1))
+    store.set_rate_limit("key:b", Rate(0.25, 1))
+    request = ClaimRequest(worker(store), 9)
+    assert store.claim(request).token_in is None
+    for key in "aabb":
+        submit(store, rate_key=key)
+    assert store.claim(request).token_in == pytest.approx(2.0, abs=0.1)
+    clock.advance(2)
+    assert len(store.claim(request).executions) == 1
+
+
+def test_a_claim_says_nothing_of_tokens_that_nobody_waits_for(store, clock):
+    """Spec: D8"""
+    store.set_rate_limit("key:a", Rate(0.5, 1))
+    submit(store, rate_key="a")
+    submit(store)
+    request = ClaimRequest(worker(store), 9)
+    assert len(store.claim(request).executions) == 2
+    clock.advance(2)
+    for _ in range(2):
+        assert store.claim(request) == Claimed([])
 
 
 def test_a_rate_limit_is_shared_by_all_processes(store, url, clock):

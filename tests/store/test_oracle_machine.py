@@ -17,6 +17,7 @@ from headgate.core.machine import (
     CancelRequested,
     Change,
     ChildrenEnded,
+    Debounced,
     Delivered,
     Discarded,
     Due,
@@ -43,7 +44,8 @@ from headgate.core.machine import (
 from headgate.core.states import HELD, OPEN, State
 from headgate.core.task import Execution, NewTask, Task
 from headgate.store import Store
-from headgate.store.reports import Filter
+from headgate.store.lists import Filter
+from headgate.store.uniques import SET_KEY, lock_key
 from tests.factories import START, TYPES, Clock, lose, put, record, running, settle, start, submit, worker
 from tests.store.driven import DATABASES, fresh
 
@@ -232,6 +234,17 @@ def act(name: str, *arguments: object) -> Callable[[Store, Clock, Task], bool]:
     return lambda store, clock, task: bool(getattr(store, name)(task.id, *arguments).id == task.id)
 
 
+def ask_again(store: Store, clock: Clock, task: Task) -> bool:
+    """Ask for it again, as if it had been made by such a wish."""
+    again = NewTask(
+        task.type, task.ext, unique_key="k", debounce_seconds=(TOMORROW - START).total_seconds(),
+        debounce_longest_seconds=10**6, mutex=task.mutex,
+    )  # fmt: skip
+    store.write(lambda db: lock_key(db, again))
+    store.write(lambda db: db.rows(SET_KEY, task_id=task.id, tenant_id=0, type=task.type, key="k"))
+    return store.submit(again).id == task.id
+
+
 @dataclass(frozen=True)
 class Way:
     event: Event
@@ -258,6 +271,8 @@ WAYS = {
     "resumed": Way(Resumed(), act("resume")),
     "prioritized": Way(Prioritized(3), act("prioritize", 3)),
     "rescheduled": Way(Rescheduled(TOMORROW), act("reschedule", TOMORROW)),
+    "rescheduled for now": Way(Rescheduled(START, due=True), act("reschedule", START)),
+    "debounced": Way(Debounced(TOMORROW), ask_again),
     "retried": Way(RetryAsked(), act("retry")),
     "resolved": Way(Resolved("by hand"), act("resolve", "by hand")),
     "discarded": Way(Discarded(), act("discard")),
@@ -304,7 +319,7 @@ def after(task: Task, change: Change) -> Task:
 
 def follows(task: Task, event: Event, children: list[Task]) -> Event | None:
     """What comes of it at once: its line is free, or its children could be cancelled."""
-    if isinstance(event, SentBack | Prioritized | Adopted):
+    if isinstance(event, SentBack | Prioritized | Adopted | Debounced) or event == Rescheduled(START, due=True):
         return None
     if task.status is State.BLOCKED:
         return CameForward()

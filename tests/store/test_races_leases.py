@@ -1,5 +1,7 @@
 """Whoever ends an execution first has ended it; whoever still lives is not robbed."""
 
+from datetime import timedelta
+
 import pytest
 
 from headgate.core.errors import StaleExecution, WorkerLost
@@ -172,3 +174,23 @@ def test_a_claim_in_flight_holds_off_the_declaration_and_what_it_took_is_then_re
     assert reaper.lost_holders() == []
     with pytest.raises(WorkerLost):
         claimer.claim()
+
+
+@pytest.mark.parametrize("why", ["its deadline", "its mutex"])
+def test_an_execution_that_took_over_while_the_reaper_looked_is_not_ended_for_the_one_before_it(stage, why):
+    """Spec: A6, A10, B3"""
+    claimer = Claimer(stage)
+    [task_id] = submit_many(claimer.store, 1, mutex=KEY, timeout_seconds=10 if why == "its deadline" else 10**6)
+    claimer.claim()
+    stage.clock.advance(11 if why == "its deadline" else 7201)
+    rival = stage.rival()
+    rival.run(
+        "UPDATE task SET exec_id = gen_random_uuid(), executing_deadline = %s, scheduling_time = %s, seq = seq + 2"
+        " WHERE id = %s",
+        stage.clock() + timedelta(hours=1), stage.clock(), task_id,
+    )  # fmt: skip
+    reaping = stage.beside(claimer.store.end_overdue)
+    stage.await_waiters(reaping)
+    rival.commit()
+    assert only(reaping) == []
+    assert claimer.store.get(task_id).status is State.RUNNING

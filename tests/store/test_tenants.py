@@ -7,7 +7,7 @@ import pytest
 from headgate.core.errors import NotFound, Refused
 from headgate.core.states import State
 from headgate.core.task import NewTask
-from headgate.store.reports import Filter
+from headgate.store.lists import Filter
 from tests.factories import START, put, record, running, start, submit
 
 ACTS = {

@@ -248,6 +248,20 @@ def test_a_type_that_is_gone_fails_its_tick_and_no_other_and_is_not_tried_again(
     assert fired(store, gone) == [2]
 
 
+def test_a_tick_s_task_gets_the_keys_that_its_type_makes_and_fails_alone_where_it_cannot(store, clock):
+    """Spec: B9, B5, A10"""
+    store.put_type(TaskType("keyed", mutex="film:{film}", rate_key="{film}", defaults={"film": 7}))
+    keyed = online(store, type_code="keyed")
+    assert tick(store, clock) == 1
+    [task_id] = fired(store, keyed)
+    assert (store.get(task_id).mutex, store.get(task_id).rate_key) == ("film:7", "7")
+    store.put_type(TaskType("keyed", mutex="film:{film}"))
+    well = online(store)
+    assert tick(store, clock) == 2
+    assert logged(store, keyed)[-1] == ("failure", "'film:{film}' cannot be filled in: no 'film'")
+    assert logged(store, well) == [("executing", None)]
+
+
 # The log
 
 

@@ -1,15 +1,18 @@
 """What is left of a story, for the checker: the store as its tables tell it, and the ledger."""
 
 import json
+import re
 import sqlite3
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import closing
+from datetime import UTC, datetime
 from typing import Any
 
 import psycopg
 
-from headgate.simulation.evidence import Entry, Evidence, Known, Row, Wish
+from headgate.core.schedule import told
+from headgate.simulation.evidence import Entry, Evidence, Known, Line, Row, Wish
 from headgate.store import open_store
 from headgate.store.feed import Cursor
 from tests.stories.ledger import Ledger
@@ -18,11 +21,15 @@ SKEW_SECONDS = 0.05  # the system's clocks drift apart a little while a story is
 PAGE = 1000
 _COLUMNS = (
     "id, tenant_id, type, status, lane, mutex, rate_key, parent_id, root_id, seq, attempt, exec_id, worker_id, "
-    "{finished_at}, {start_time}, retry_of"
+    "{finished_at}, {start_time}, retry_of, agent_id, correlation_id"
 )
 _TASKS = f"SELECT {_COLUMNS} FROM task UNION ALL SELECT {_COLUMNS} FROM task_his"
 # In the order of ids: who waited for another's commit has the higher one.
 _EVENTS = "SELECT id, task_id, seq, {at}, kind, before, after, actor, exec_id, detail FROM task_event ORDER BY id"
+_LINES = (
+    "SELECT {l.create_date}, l.periodic_task_id, {l.tick}, l.result, l.task_id, p.log = 'trans_log'"
+    " FROM periodic_task_log l JOIN periodic_task p ON p.id = l.periodic_task_id ORDER BY l.id"
+)
 _COUNTS = "SELECT status, count(*) FROM (SELECT status FROM task UNION ALL SELECT status FROM task_his) t GROUP BY 1"
 
 
@@ -53,13 +60,20 @@ def collected(url: str, ledger: Ledger | None = None, wishes: Iterable[Wish] = (
         counted=dict(rows(url, _COUNTS)),
         ended_at=time.time(),
         skew=SKEW_SECONDS,
+        lines=[_line(row, epoch) for row in rows(url, _in_seconds(url, _LINES))],
     )
+
+
+def _line(row: Any, epoch: float) -> Line:
+    at, schedule_id, tick, result, task_id, trans = row
+    text = None if tick is None else told(datetime.fromtimestamp(tick, UTC))
+    return Line(at - epoch, schedule_id, text, result, task_id, bool(trans))
 
 
 def _in_seconds(url: str, text: str) -> str:
     """The statement, with each time as seconds since the epoch."""
     form = "{} / 1e6" if url.startswith("sqlite") else "extract(epoch FROM {})::float8"
-    return text.format(**{name: form.format(name) for name in ("at", "finished_at", "start_time")})
+    return re.sub(r"\{([\w.]+)\}", lambda found: form.format(found[1]), text)
 
 
 def fenced(ledger: Ledger) -> list[Entry]:

@@ -14,7 +14,7 @@ from headgate.core.states import State
 from headgate.core.task import NewTask, TaskType
 from headgate.simulation.checker import check
 from headgate.store import Store, open_store
-from headgate.store.reports import Filter
+from headgate.store.lists import Filter
 from tests.stories.evidence import collected, made, rows
 from tests.stories.worker_process import LANES, Signals, run
 

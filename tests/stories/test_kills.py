@@ -9,7 +9,7 @@ from headgate.app import TaskFunction
 from headgate.client import Call, Task
 from headgate.core.states import State
 from headgate.simulation.checker import check
-from headgate.store.reports import Filter
+from headgate.store.lists import Filter
 from tests.stories import bodies
 from tests.stories.bodies import bound_to
 from tests.stories.crew import Crew, crew, until

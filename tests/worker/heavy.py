@@ -5,8 +5,11 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
+
+import psutil
 
 from headgate.app import Headgate
 from headgate.worker.context import context
@@ -70,6 +73,39 @@ def fork_and_hang(note: str) -> None:
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
     Path(note).write_text(f"{os.getpid()} {child.pid}")
     time.sleep(600)
+
+
+exited, looked = threading.Event(), threading.Event()
+
+
+@app.task
+def ask_later() -> int:
+    """In a thread: a program that has ended long before its exit code is asked for."""
+    child = subprocess.Popen([sys.executable, "-c", "raise SystemExit(7)"])
+    while psutil.Process(child.pid).status() != psutil.STATUS_ZOMBIE:
+        time.sleep(0.01)
+    exited.set()
+    looked.wait(60)
+    return child.wait()
+
+
+@app.task(isolation="process")
+def leave_behind(note: str, seconds: float) -> None:
+    """Starts two programs that outlive it for a while, one of them in a session of its own."""
+    wait = [sys.executable, "-c", f"import time; time.sleep({seconds})"]
+    both = [subprocess.Popen(wait), subprocess.Popen(wait, start_new_session=True)]
+    Path(note).write_text(" ".join(str(child.pid) for child in both))
+
+
+@app.task(isolation="process")
+def fork_twice() -> bool:
+    """Whether a program whose parent has ended is gone, and no zombie, when it has ended too."""
+    script = "sleep 0.2 > /dev/null & echo $!"
+    pid = int(subprocess.run(["/bin/sh", "-c", script], stdout=subprocess.PIPE, check=True).stdout)
+    end = time.monotonic() + 30
+    while psutil.pid_exists(pid) and time.monotonic() < end:
+        time.sleep(0.05)
+    return not psutil.pid_exists(pid)
 
 
 @app.task(isolation="process")

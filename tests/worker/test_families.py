@@ -6,7 +6,7 @@ from headgate.app import Headgate
 from headgate.core.errors import Invalid
 from headgate.core.retry import Fatal
 from headgate.core.states import State
-from headgate.store.reports import Filter
+from headgate.store.lists import Filter
 from headgate.worker.context import context
 from tests.worker.conftest import until, working
 

@@ -82,6 +82,48 @@ def test_a_process_that_will_not_stop_is_killed_with_everything_it_started(app: 
         until(lambda: not any(psutil.pid_exists(pid) for pid in pids))  # gone, and no zombie either
 
 
+def test_a_process_past_its_timeout_is_killed_with_everything_it_started(app: Headgate, tmp_path: Path):
+    """Spec: A6"""
+    heavy.bound_to(app)
+    note = tmp_path / "pids"
+    with working(heavy.app):
+        ended = heavy.fork_and_hang.using(timeout_seconds=3).submit_sync(str(note)).wait_sync(60)
+        assert ended.error == "TimeoutError: it ran for more than 3 s"
+        pids = [int(pid) for pid in note.read_text().split()]
+        assert len(pids) == 2
+        until(lambda: not any(psutil.pid_exists(pid) for pid in pids))
+
+
+def test_what_a_process_leaves_behind_is_no_zombie_when_it_ends_at_last(app: Headgate, tmp_path: Path):
+    """Spec: A6"""
+    heavy.bound_to(app)
+    note = tmp_path / "pids"
+    with working(heavy.app):
+        assert heavy.leave_behind.submit_sync(str(note), 0.5).wait_sync(60).status is State.SUCCEEDED
+        pids = [int(pid) for pid in note.read_text().split()]
+        until(lambda: not any(psutil.pid_exists(pid) for pid in pids))
+
+
+def test_no_zombie_stays_for_as_long_as_the_task_it_came_from(app: Headgate):
+    """Spec: A6"""
+    heavy.bound_to(app)
+    with working(heavy.app):
+        assert heavy.fork_twice.submit_sync().wait_sync(60).result is True
+
+
+def test_the_exit_code_of_a_handlers_own_program_is_left_to_the_handler(app: Headgate):
+    """Spec: A6"""
+    heavy.bound_to(app)
+    heavy.exited.clear()
+    heavy.looked.clear()
+    with working(heavy.app):
+        asking = heavy.ask_later.submit_sync()
+        assert heavy.exited.wait(60)
+        assert heavy.weigh.submit_sync(1).wait_sync(60).status is State.SUCCEEDED
+        heavy.looked.set()
+        assert asking.wait_sync(60).result == 7
+
+
 def test_cancelling_a_running_coroutine_stops_it_at_once(app: Headgate):
     """Spec: B8, C10"""
     begun = threading.Event()

@@ -299,6 +299,74 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/dead-letters": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Dead letters, newest first */
+        get: operations["ApiDeadLettersListLetters"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/dead-letters/discard": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Give dead letters up */
+        post: operations["ApiDeadLettersDiscardDiscard"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/dead-letters/replay": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Run dead letters again, edited or as they are */
+        post: operations["ApiDeadLettersReplayReplay"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/dead-letters/resolve": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** A person dealt with dead letters */
+        post: operations["ApiDeadLettersResolveResolve"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/events": {
         parameters: {
             query?: never;
@@ -971,12 +1039,15 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List tasks, live and in history, newest first */
+        /**
+         * List tasks, live and in history, newest first
+         * @description An answer is quick whatever is asked for: where much is to be looked through it has fewer tasks than `limit`, or none, and a `next_cursor` all the same. It is the end where there is none.
+         */
         get: operations["ApiTasksListTasks"];
         put?: never;
         /**
          * Submit a task
-         * @description On disk when this answers. An open task with the same unique key is given back instead of a new one. With `wait`, 201 comes when it has ended, 202 when the time is up before that.
+         * @description On disk when this answers. An open task with the same unique key, one made less than `unique_seconds` ago, or one that is debounced and has not started, is given back instead of a new one. With `wait`, 201 comes when it has ended, 202 when the time is up before that.
          */
         post: operations["ApiTasksSubmit"];
         delete?: never;
@@ -1152,6 +1223,23 @@ export interface paths {
          * @description Under the same id, and as often as a new one; one that is being sent just now goes on as it is.
          */
         post: operations["ApiTasksTaskIdRedeliverRedeliver"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/tasks/{task_id}/reschedule": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Let a task that has not started start later, or sooner */
+        post: operations["ApiTasksTaskIdRescheduleReschedule"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1340,13 +1428,17 @@ export interface components {
     schemas: {
         /**
          * Action
-         * @description One action on many tasks: those named, or the first 200 that a filter finds. A dry run changes nothing.
+         * @description One action on many tasks: those named, or a page of what a filter finds. A dry run changes nothing.
          *
-         *         `reason` goes with cancel, `remark` with resolve, `priority` with prioritize.
+         *         `reason` goes with cancel, `remark` with resolve, `priority` with prioritize, a time or a delay with reschedule.
          */
         Action: {
             /** @enum {unknown} */
-            action: "cancel" | "discard" | "pause" | "prioritize" | "resolve" | "resume" | "retry";
+            action: "cancel" | "discard" | "pause" | "prioritize" | "reschedule" | "resolve" | "resume" | "retry";
+            /** @default null */
+            cursor?: number | null;
+            /** @default null */
+            delay_seconds?: number | null;
             /** @default false */
             dry_run?: boolean;
             /** @default null */
@@ -1359,10 +1451,16 @@ export interface components {
             reason?: string;
             /** @default null */
             remark?: string | null;
+            /** @default null */
+            start_time?: string | null;
         };
-        /** Actions */
+        /**
+         * Actions
+         * @description What became of them; with `next_cursor` the same filter finds more, though this page may have found none.
+         */
         Actions: {
             items: components["schemas"]["Done"][];
+            next_cursor: number | null;
         };
         /**
          * Answer
@@ -1375,6 +1473,14 @@ export interface components {
             executing_deadline?: string | null;
             id: number;
             status: string;
+        };
+        /**
+         * Answered
+         * @description What became of each; with a filter, `next_cursor` leads to those behind them, and is null at the end.
+         */
+        Answered: {
+            items: components["schemas"]["Done"][];
+            next_cursor: number | null;
         };
         /** Log */
         api_tasks_Log: {
@@ -1663,15 +1769,51 @@ export interface components {
             webhook_id: string;
         };
         /**
+         * Discard
+         * @description Which dead letters a person gives up, and why.
+         */
+        Discard: {
+            /** @default null */
+            cursor?: number | null;
+            /** @default false */
+            dry_run?: boolean;
+            /** @default null */
+            filter?: components["schemas"]["LettersIn"] | null;
+            /** @default null */
+            ids?: number[] | null;
+            /** @default null */
+            remark?: string | null;
+        };
+        /**
          * Done
          * @description What became of one of them: its state, or why not. In a dry run: its state now, and why it would be refused.
+         *
+         *         `changes`: what an edit changes of it, each field with what it was (`old`) and what it is (`new`).
          */
         Done: {
+            changes?: Record<string, never>;
             id: number;
             /** @default null */
             problem?: string | null;
             /** @default null */
             status?: string | null;
+        };
+        /**
+         * EditIn
+         * @description What is changed before the replay. `ext` takes the place of a task's own and is for one task; `merge` sets some
+         *         of its arguments, and removes those set to null. What is left out stays.
+         */
+        EditIn: {
+            ext?: unknown;
+            /** @default null */
+            lane?: string | null;
+            /** @default null */
+            max_error_count?: number | null;
+            merge?: Record<string, never>;
+            /** @default null */
+            priority?: number | null;
+            /** @default null */
+            timeout_seconds?: number | null;
         };
         /**
          * EventOut
@@ -1883,6 +2025,28 @@ export interface components {
         LatestEvents: {
             items: components["schemas"]["LiveEvent"][];
         };
+        /**
+         * LettersIn
+         * @description Which dead letters. Ages are seconds; `error` is part of `error_info`, whatever its case.
+         */
+        LettersIn: {
+            /** @default null */
+            category?: string | null;
+            /** @default null */
+            creator?: number | null;
+            /** @default null */
+            error?: string | null;
+            /** @default null */
+            lane?: string | null;
+            /** @default null */
+            older_than?: number | null;
+            /** @default null */
+            tenant_id?: number | null;
+            /** @default null */
+            type?: string | null;
+            /** @default null */
+            younger_than?: number | null;
+        };
         /** Line */
         Line: {
             /** @default info */
@@ -1986,6 +2150,12 @@ export interface components {
             /** @default 0 */
             creator?: number;
             /** @default null */
+            debounce_longest_seconds?: number | null;
+            /** @default true */
+            debounce_replace?: boolean;
+            /** @default null */
+            debounce_seconds?: number | null;
+            /** @default null */
             delay_seconds?: number | null;
             /** @default {} */
             ext?: unknown;
@@ -2001,8 +2171,8 @@ export interface components {
             on_child_failure?: ("cancel" | "continue") | null;
             /** @default null */
             parent_id?: number | null;
-            /** @default 5 */
-            priority?: number;
+            /** @default null */
+            priority?: number | null;
             /** @default null */
             rate_key?: string | null;
             /** @default null */
@@ -2013,7 +2183,11 @@ export interface components {
             timeout_seconds?: number | null;
             type: string;
             /** @default null */
+            unique?: "arguments" | null;
+            /** @default null */
             unique_key?: string | null;
+            /** @default null */
+            unique_seconds?: number | null;
         };
         /**
          * Nothing
@@ -2263,6 +2437,21 @@ export interface components {
             remark: string;
         };
         /**
+         * Replay
+         * @description Which dead letters to run again, and what to change about them before.
+         */
+        Replay: {
+            /** @default null */
+            cursor?: number | null;
+            /** @default false */
+            dry_run?: boolean;
+            edit?: components["schemas"]["EditIn"];
+            /** @default null */
+            filter?: components["schemas"]["LettersIn"] | null;
+            /** @default null */
+            ids?: number[] | null;
+        };
+        /**
          * Reported
          * @description What became of one report: the task's state, or a problem.
          */
@@ -2355,6 +2544,21 @@ export interface components {
             page: number;
             size: number;
         };
+        /**
+         * Resolve
+         * @description Which dead letters a person dealt with, and how.
+         */
+        Resolve: {
+            /** @default null */
+            cursor?: number | null;
+            /** @default false */
+            dry_run?: boolean;
+            /** @default null */
+            filter?: components["schemas"]["LettersIn"] | null;
+            /** @default null */
+            ids?: number[] | null;
+            remark: string;
+        };
         /** ResourceIn */
         ResourceIn: {
             capacity: number;
@@ -2419,6 +2623,16 @@ export interface components {
             /** @enum {unknown} */
             role: "admin" | "agent" | "operator" | "read" | "submit";
             tenant_id: number | null;
+        };
+        /**
+         * Start
+         * @description When: at that time, or in so many seconds.
+         */
+        Start: {
+            /** @default null */
+            delay_seconds?: number | null;
+            /** @default null */
+            start_time?: string | null;
         };
         /**
          * State
@@ -2518,6 +2732,8 @@ export interface components {
         /**
          * TaskPage
          * @description Tasks, newest first; `next_cursor` is null at the end.
+         *
+         *         A page that has a cursor may have fewer tasks than were asked for, or none: it has looked at enough. Go on with it.
          */
         TaskPage: {
             items: components["schemas"]["TaskOut"][];
@@ -2538,8 +2754,8 @@ export interface components {
             mutex?: string | null;
             /** @default null */
             name?: string | null;
-            /** @default 5 */
-            priority?: number;
+            /** @default null */
+            priority?: number | null;
             /** @default null */
             rate_key?: string | null;
             /** @default null */
@@ -2587,15 +2803,27 @@ export interface components {
         /**
          * TypeIn
          * @description A task type; what is left out has its default.
+         *
+         *         `mutex`, `rate_key` and `unique_key` are made of a task's `ext`, or of `defaults` for what it leaves out.
          */
         TypeIn: {
             /** @default  */
             category?: string;
             config?: components["schemas"]["ConfigIn"];
+            /** @default {} */
+            defaults?: Record<string, never>;
             /** @default default */
             lane?: string;
+            /** @default null */
+            mutex?: string | null;
             /** @default  */
             name?: string;
+            /** @default 5 */
+            priority?: number;
+            /** @default null */
+            rate_key?: string | null;
+            /** @default null */
+            unique_key?: string | null;
             /** @default [] */
             uses?: string[];
         };
@@ -2607,8 +2835,13 @@ export interface components {
             category: string;
             code: string;
             config: components["schemas"]["ConfigOut"];
+            defaults: Record<string, never>;
             lane: string;
+            mutex: string | null;
             name: string;
+            priority: number;
+            rate_key: string | null;
+            unique_key: string | null;
             uses: string[];
         };
         /** Types */
@@ -2631,7 +2864,8 @@ export interface components {
          * @description Somebody who executes tasks, under a lease, and how many it holds now; `types` null: whatever comes.
          *
          *         What it uses of its machine, and how many tasks it runs at once (`slots`), is as it said at its last beat; null for
-         *         agents, which say nothing of that.
+         *         agents, which say nothing of that. For an agent `start_queue` counts what is assigned to it and waits, `next_start`
+         *         is when the next of it may start; null: at its next claim.
          */
         WorkerOut: {
             agent_id: string | null;
@@ -2642,8 +2876,10 @@ export interface components {
             lost: boolean;
             memory_bytes: number | null;
             name: string;
+            next_start: string | null;
             running: number;
             slots: number | null;
+            start_queue: number | null;
             started_at: string;
             tenant_id: number | null;
             types: string[] | null;
@@ -2662,6 +2898,7 @@ export interface components {
 export type SchemaAction = components['schemas']['Action'];
 export type SchemaActions = components['schemas']['Actions'];
 export type SchemaAnswer = components['schemas']['Answer'];
+export type SchemaAnswered = components['schemas']['Answered'];
 export type SchemaApiTasksLog = components['schemas']['api_tasks_Log'];
 export type SchemaAttemptOut = components['schemas']['AttemptOut'];
 export type SchemaBulk = components['schemas']['Bulk'];
@@ -2685,7 +2922,9 @@ export type SchemaDeliveriesPage = components['schemas']['DeliveriesPage'];
 export type SchemaDelivery = components['schemas']['Delivery'];
 export type SchemaDeliveryOut = components['schemas']['DeliveryOut'];
 export type SchemaDeliveryTold = components['schemas']['DeliveryTold'];
+export type SchemaDiscard = components['schemas']['Discard'];
 export type SchemaDone = components['schemas']['Done'];
+export type SchemaEditIn = components['schemas']['EditIn'];
 export type SchemaEventOut = components['schemas']['EventOut'];
 export type SchemaEvents = components['schemas']['Events'];
 export type SchemaFailIn = components['schemas']['FailIn'];
@@ -2703,6 +2942,7 @@ export type SchemaLaneIn = components['schemas']['LaneIn'];
 export type SchemaLaneOut = components['schemas']['LaneOut'];
 export type SchemaLanes = components['schemas']['Lanes'];
 export type SchemaLatestEvents = components['schemas']['LatestEvents'];
+export type SchemaLettersIn = components['schemas']['LettersIn'];
 export type SchemaLine = components['schemas']['Line'];
 export type SchemaLiveEvent = components['schemas']['LiveEvent'];
 export type SchemaLogIn = components['schemas']['LogIn'];
@@ -2735,6 +2975,7 @@ export type SchemaRedelivered = components['schemas']['Redelivered'];
 export type SchemaRedeliveredMany = components['schemas']['RedeliveredMany'];
 export type SchemaRedeliverMany = components['schemas']['RedeliverMany'];
 export type SchemaRemark = components['schemas']['Remark'];
+export type SchemaReplay = components['schemas']['Replay'];
 export type SchemaReported = components['schemas']['Reported'];
 export type SchemaReportIn = components['schemas']['ReportIn'];
 export type SchemaReports = components['schemas']['Reports'];
@@ -2742,6 +2983,7 @@ export type SchemaReportsIn = components['schemas']['ReportsIn'];
 export type SchemaRequestIn = components['schemas']['RequestIn'];
 export type SchemaRequestJob = components['schemas']['RequestJob'];
 export type SchemaRequestPage = components['schemas']['RequestPage'];
+export type SchemaResolve = components['schemas']['Resolve'];
 export type SchemaResourceIn = components['schemas']['ResourceIn'];
 export type SchemaResourceOut = components['schemas']['ResourceOut'];
 export type SchemaResources = components['schemas']['Resources'];
@@ -2750,6 +2992,7 @@ export type SchemaSecurityIn = components['schemas']['SecurityIn'];
 export type SchemaSecurityOut = components['schemas']['SecurityOut'];
 export type SchemaSeriesOut = components['schemas']['SeriesOut'];
 export type SchemaSessionOut = components['schemas']['SessionOut'];
+export type SchemaStart = components['schemas']['Start'];
 export type SchemaState = components['schemas']['State'];
 export type SchemaStats = components['schemas']['Stats'];
 export type SchemaStatsOut = components['schemas']['StatsOut'];
@@ -3371,6 +3614,149 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["CountsOut"];
+                };
+            };
+            /** @description A problem */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    ApiDeadLettersListLetters: {
+        parameters: {
+            query?: {
+                category?: string;
+                creator?: number;
+                /** @description `next_cursor` of the page before. */
+                cursor?: number;
+                error?: string;
+                lane?: string;
+                /** @description How many at most. */
+                limit?: number;
+                /** @description Seconds. */
+                older_than?: number;
+                tenant_id?: number;
+                type?: string;
+                /** @description Seconds. */
+                younger_than?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskPage"];
+                };
+            };
+            /** @description A problem */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    ApiDeadLettersDiscardDiscard: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Discard"];
+            };
+        };
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Answered"];
+                };
+            };
+            /** @description A problem */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    ApiDeadLettersReplayReplay: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Replay"];
+            };
+        };
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Answered"];
+                };
+            };
+            /** @description A problem */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    ApiDeadLettersResolveResolve: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Resolve"];
+            };
+        };
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Answered"];
                 };
             };
             /** @description A problem */
@@ -4986,6 +5372,7 @@ export interface operations {
                 limit?: number;
                 mutex?: string;
                 parent_id?: number;
+                /** @description A part of the name, the type or the parameters, as they are written; A to Z in either case. */
                 q?: string;
                 /** @description In the words of the view. */
                 status?: string[];
@@ -5417,6 +5804,42 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["DeliveryTold"];
+                };
+            };
+            /** @description A problem */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    ApiTasksTaskIdRescheduleReschedule: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The task's id. */
+                task_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Start"];
+            };
+        };
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskOut"];
                 };
             };
             /** @description A problem */

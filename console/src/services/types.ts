@@ -1,7 +1,8 @@
 import { queryOptions } from "@tanstack/react-query";
 import { answered, api } from "./api";
+import { exactly } from "./exact";
 import { anyAct } from "./refresh";
-import type { SchemaTypeOut } from "./schema";
+import type { SchemaStrategy, SchemaTypeIn, SchemaTypeOut } from "./schema";
 
 export type TaskType = SchemaTypeOut;
 
@@ -10,3 +11,15 @@ export const typesQuery = queryOptions({
   queryFn: async ({ signal }) => (await answered(api.GET("/api/task-types", { signal }))).items,
   meta: { hears: anyAct },
 });
+
+export type TypeIn = SchemaTypeIn;
+export type Strategy = SchemaStrategy;
+
+/** Add or replace a type; it holds at once, for waiting tasks too. */
+export function saveType(code: string, said: TypeIn): Promise<TaskType> {
+  return answered(api.PUT("/api/task-types/{code}", { params: { path: { code } }, body: exactly(said) as TypeIn }));
+}
+
+export function removeType(code: string): Promise<unknown> {
+  return answered(api.DELETE("/api/task-types/{code}", { params: { path: { code } } }));
+}

@@ -1,11 +1,33 @@
+import { callbacks } from "@/views/callbacks/texts.zh";
+import { compensation } from "@/views/compensation/texts.zh";
+import { desk } from "@/views/desk/texts.zh";
 import { events } from "@/views/events/texts.zh";
 import { keys } from "@/views/keys/texts.zh";
 import { overview } from "@/views/overview/texts.zh";
+import { periodic } from "@/views/periodic/texts.zh";
 import { queue } from "@/views/queue/texts.zh";
 import { task } from "@/views/task/texts.zh";
 import { tasks } from "@/views/tasks/texts.zh";
+import { types } from "@/views/types/texts.zh";
 import type { Texts } from "./en";
 import { acts, app, common, login, states } from "./shared.zh";
 
 /** 全部中文文本。 */
-export const zh: Texts = { acts, app, common, login, states, events, keys, overview, queue, task, tasks };
+export const zh: Texts = {
+  acts,
+  app,
+  common,
+  login,
+  states,
+  events,
+  keys,
+  overview,
+  queue,
+  task,
+  tasks,
+  callbacks,
+  compensation,
+  periodic,
+  types,
+  desk,
+};

@@ -1,9 +1,26 @@
+import { callbacksRoute } from "./callbacks/route";
+import { compensationRoute } from "./compensation/route";
+import { deskRoute } from "./desk/route";
 import { eventsRoute } from "./events/route";
 import { keysRoute } from "./keys/route";
 import { overviewRoute } from "./overview/route";
+import { periodicRoute } from "./periodic/route";
 import { queueRoute } from "./queue/route";
 import { taskRoute } from "./task/route";
 import { tasksRoute } from "./tasks/route";
+import { typesRoute } from "./types/route";
 
 /** Every page: a folder each, and one line here. */
-export const views = [overviewRoute, tasksRoute, taskRoute, eventsRoute, queueRoute, keysRoute] as const;
+export const views = [
+  overviewRoute,
+  tasksRoute,
+  taskRoute,
+  queueRoute,
+  eventsRoute,
+  keysRoute,
+  callbacksRoute,
+  compensationRoute,
+  periodicRoute,
+  typesRoute,
+  deskRoute,
+] as const;

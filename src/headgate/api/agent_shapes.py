@@ -1,12 +1,15 @@
 """What agents say and are told: claims, tasks handed over, reports, answers."""
 
+from collections.abc import Mapping
 from datetime import datetime
+from operator import attrgetter
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
 
 from headgate.api.shapes import Id, Name, Seconds, Whole, Words
+from headgate.core.task import Execution
 
 MOST_TASKS = 100
 MOST_REPORTS = 1000
@@ -45,7 +48,7 @@ class ClaimIn(msgspec.Struct, forbid_unknown_fields=True):
     ] | None = None  # fmt: skip
 
 
-class Handed(msgspec.Struct, kw_only=True):
+class Handed(msgspec.Struct):
     """A task to be executed. `running` it is under way at once; `scheduling` it waits for its start to be confirmed."""
 
     id: int
@@ -67,6 +70,17 @@ class Handed(msgspec.Struct, kw_only=True):
     correlation_id: str | None
     timeout_seconds: float
     checkpoints: dict[str, Any]
+
+
+_fields_of = attrgetter(*(name for name in Handed.__struct_fields__ if name != "checkpoints"))
+
+
+def handed(execution: Execution, saved: Mapping[str, str]) -> Handed:
+    """An execution for the outside, with the states that were saved for it, as JSON by name."""
+    checkpoints = {name: msgspec.Raw(state) for name, state in saved.items()}
+    out = Handed(*(*_fields_of(execution), checkpoints))
+    out.status, out.ext = execution.status.value, msgspec.Raw(execution.ext)
+    return out
 
 
 class HandedOver(msgspec.Struct):

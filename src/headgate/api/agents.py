@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import json
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal
 
@@ -26,22 +25,21 @@ from headgate.api.agent_shapes import (
     Reports,
     ReportsIn,
     Trouble,
+    handed,
 )
 from headgate.api.polls import Poll
 from headgate.api.principal import Principal, Role
 from headgate.api.problems import TYPE, documented
+from headgate.api.reporting import lost, settle
 from headgate.api.server import Server
 from headgate.api.shapes import INT64, text_of
-from headgate.core.errors import HeadgateError, Refused, StaleExecution
-from headgate.core.machine import CancelReached, Event, GivenBack, PauseReached, Raised, Returned
-from headgate.core.retry import next_delay
+from headgate.core.errors import HeadgateError, StaleExecution
 from headgate.core.states import State
-from headgate.core.task import Execution, TaskType, check_json, check_name
+from headgate.core.task import Execution, check_name
 from headgate.outside import draw, monotonic
 from headgate.service import wait
-from headgate.store.agents import Holding, stale
-from headgate.store.base import Store
-from headgate.store.claims import Claimed, ClaimRequest, Control, Outcome
+from headgate.store.agents import Holding
+from headgate.store.claims import Claimed, ClaimRequest, Control
 
 BUSY_SECONDS = 0.005  # somebody else was claiming: ask again in so long, give or take half of it
 
@@ -85,10 +83,12 @@ def _set(said: list[str] | None) -> frozenset[str] | None:
 
 
 async def _look(server: Server, poll: Poll) -> Claimed:
-    """What there is for an agent now."""
+    """What there is for an agent now; if nothing but a token is missing, somebody looks again when it comes."""
     while True:
         claimed: Claimed = await server.aside(server.roster.claim, poll.who, poll.wanted, poll.lease)
         if claimed.executions or not claimed.busy or server.polls.closed:
+            if claimed.token_in is not None:
+                server.polls.wake_later(poll.line, claimed.token_in)
             return claimed
         await asyncio.sleep(BUSY_SECONDS * (0.5 + draw()))
 
@@ -108,7 +108,7 @@ async def _poll(server: Server, poll: Poll, seconds: float, request: Request[Any
                 if claimed.executions:
                     return await _kept(server, poll, claimed.executions, hung_up)
                 left = max(end - monotonic(), 0.0)
-                again_in = left if claimed.again_in is None else claimed.again_in  # nobody tells when a start may come
+                again_in = left if claimed.start_in is None else claimed.start_in  # nobody tells when a start may come
                 if not await wait(poll.woken, min(left, again_in)) and left <= again_in:
                     break
         return []
@@ -140,18 +140,7 @@ async def _kept(
 async def _handed(server: Server, executions: Sequence[Execution]) -> list[Handed]:
     again = [execution.id for execution in executions if execution.attempt > 1]
     saved = await server.aside(server.store.checkpoints_of, again) if again else {}
-    return [
-        Handed(
-            **{name: getattr(execution, name) for name in _SAME},
-            status=execution.status.value,
-            ext=json.loads(execution.ext),
-            checkpoints={name: json.loads(state) for name, state in saved.get(execution.id, {}).items()},
-        )
-        for execution in executions
-    ]
-
-
-_SAME = tuple(name for name in Handed.__struct_fields__ if name not in ("status", "ext", "checkpoints"))
+    return [handed(execution, saved.get(execution.id, {})) for execution in executions]
 
 
 @post("/{agent_id:str}/tasks/{task_id:int}/start", summary="Confirm the start of a task", status_code=200,
@@ -164,7 +153,7 @@ async def start(
         if holding.execution.status is State.SCHEDULING:
             execution = server.store.try_start(task_id, data.exec_id, actor=f"agent:{agent_id}")
         if execution is None:
-            raise StaleExecution(_lost(server.store, task_id, data.exec_id, who))
+            raise StaleExecution(lost(server.store, task_id, data.exec_id, who))
         return _answer(execution, Control(holding.cancel, holding.pause))
 
     return await _under(server, who, agent_id, task_id, data.exec_id, begin)
@@ -237,7 +226,7 @@ async def _under(
         check_name("agent_id", agent_id)
         holding = server.store.holdings([task_id], who.tenant_id).get(task_id)
         if not _owns(holding, agent_id, exec_id) or holding is None or holding.worker_id is None:
-            raise StaleExecution(_lost(server.store, task_id, exec_id, who))
+            raise StaleExecution(lost(server.store, task_id, exec_id, who))
         server.roster.renew(holding.worker_id, holding.lease_seconds)
         return act(holding)
 
@@ -251,24 +240,6 @@ def _owns(holding: Holding | None, agent_id: str, exec_id: str) -> bool:
 def _answer(execution: Execution, control: Control) -> Answer:
     asked: Literal["none", "cancel", "pause"] = "cancel" if control.cancel else "pause" if control.pause else "none"
     return Answer(execution.id, execution.status.value, asked, execution.executing_deadline)
-
-
-_ENDED = {
-    "overdue": "its deadline had passed",
-    "lease_lost": "its agent's lease was over",
-    "given_back": "it was given back",
-    "compensated": "its start was not confirmed in time",
-    "started": "it is another agent's",
-    "scheduled": "it is another agent's",
-}
-
-
-def _lost(store: Store, task_id: int, exec_id: str, who: Principal) -> str:
-    """Why an exec_id does not own a task; `NotFound` if there is no such task, for this one at least."""
-    task = store.get(task_id, who.tenant_id)
-    last = store.last_of(task_id, exec_id)
-    reason = "it never did" if last is None else _ENDED.get(last, f"its end is on record: {last}")
-    return f"exec_id {exec_id} does not own task {task_id}, which is {task.status}: {reason}"
 
 
 @post("/{agent_id:str}/tasks/{task_id:int}/complete", summary="A task is done", status_code=200,
@@ -325,7 +296,7 @@ async def release(
 async def report(
     agent_id: AgentId, data: ReportsIn, server: NamedDependency[Server], who: NamedDependency[Principal]
 ) -> Reports:
-    ends = await server.aside(_settle, server, who, agent_id, data.reports)
+    ends = await server.aside(settle, server, who, agent_id, data.reports)
     items = []
     for told, end in zip(data.reports, ends, strict=True):
         if isinstance(end, HeadgateError):
@@ -337,94 +308,10 @@ async def report(
 
 
 async def _end(server: Server, who: Principal, agent_id: str, told: ReportIn) -> Answer:
-    [end] = await server.aside(_settle, server, who, agent_id, [told])
+    [end] = await server.aside(settle, server, who, agent_id, [told])
     if isinstance(end, HeadgateError):
         raise end
     return Answer(told.id, end.value, "none")
-
-
-End = State | HeadgateError
-
-
-def _settle(server: Server, who: Principal, agent_id: str, reports: Sequence[ReportIn]) -> list[End]:
-    """Record how executions ended, in one transaction; what each task is now, or why the report was not taken."""
-    check_name("agent_id", agent_id)
-    held = server.store.holdings(sorted({told.id for told in reports}), who.tenant_id)
-    ends: list[End | None] = []
-    outcomes: dict[int, Outcome] = {}
-    for place, told in enumerate(reports):
-        try:
-            outcomes[place] = _outcome(server.store, who, agent_id, told, held.get(told.id))
-            ends.append(None)
-        except HeadgateError as error:
-            ends.append(error)
-    for place, state in zip(
-        outcomes, _settled(server.store, list(outcomes.values()), f"agent:{agent_id}"), strict=True
-    ):
-        if state is None:
-            told = reports[place]
-            ends[place] = _problem(lambda told=told: _lost(server.store, told.id, told.exec_id, who))  # type: ignore[misc]
-        else:
-            ends[place] = state
-    for holding in {h.worker_id: h for h in held.values() if h.agent_id == agent_id}.values():
-        server.roster.heard(holding)
-    return [end for end in ends if end is not None]
-
-
-def _settled(store: Store, outcomes: list[Outcome], actor: str) -> list[End | None]:
-    """All together; one by one if that is refused, so that nobody suffers for another's report."""
-    try:
-        return [*store.settle(outcomes, actor=actor)]
-    except Refused as error:
-        if len(outcomes) <= 1:
-            return [error]
-        return [end for outcome in outcomes for end in _settled(store, [outcome], actor)]
-
-
-def _problem(reason: Callable[[], str]) -> HeadgateError:
-    try:
-        return StaleExecution(reason())
-    except HeadgateError as error:
-        return error
-
-
-def _outcome(store: Store, who: Principal, agent_id: str, told: ReportIn, holding: Holding | None) -> Outcome:
-    """A report as the store takes it; what is stale already goes on record there as well."""
-    if holding is None or holding.execution.exec_id != told.exec_id:
-        task = store.get(told.id, who.tenant_id)
-        return Outcome(stale(task, told.exec_id), Raised("stale"))
-    if holding.agent_id != agent_id:
-        raise StaleExecution(f"task {told.id} is not agent {agent_id}'s")
-    execution = holding.execution
-    if execution.status is State.SCHEDULING and told.status != "Released":
-        raise Refused(f"task {told.id} is scheduling: its start has not been confirmed")
-    return Outcome(execution, _event(told, holding, store.type_of(execution.type)))
-
-
-def _event(told: ReportIn, holding: Holding, rules: TaskType) -> Event:
-    match told.status:
-        case "Success" | "Completed":
-            result = text_of(told.result)
-            check_json("result", result)
-            return Returned(result, completed=told.status == "Completed")
-        case "Error":
-            return Raised(told.error_info, _delay(told, holding.execution, rules))
-        case "Cancelled" if not holding.cancel:
-            raise Refused(f"nobody asked for task {told.id} to be cancelled")
-        case "Cancelled":
-            return CancelReached()
-        case "Paused" if not holding.pause:
-            raise Refused(f"nobody asked for task {told.id} to be paused")
-        case "Paused":
-            return PauseReached()
-        case "Released":
-            return GivenBack()
-
-
-def _delay(told: ReportIn, execution: Execution, rules: TaskType) -> float | None:
-    if told.retryable is False or (told.retryable is None and rules.unknown_errors == "fail"):
-        return None
-    return next_delay(rules.retry, execution.error_count, draw(), told.retry_after, execution.max_error_count)
 
 
 routes = Router(

@@ -16,6 +16,7 @@ from headgate.api import (
     agents,
     callbacks,
     compensation,
+    desk,
     figures,
     keys,
     lanes,
@@ -40,7 +41,7 @@ from headgate.core.errors import HeadgateError
 from headgate.settings import Settings
 from headgate.store.base import Store
 
-ROOMS = (tasks, callbacks, agents, requests, stream, keys, periodic, session)
+ROOMS = (tasks, desk, callbacks, agents, requests, stream, keys, periodic, session)
 # What all tenants have in common: none of them may change it.
 SHARED_ROOMS = (types, lanes, queue, compensation, system, figures, metrics)
 HARMLESS = frozenset({"GET", "HEAD", "OPTIONS"})

@@ -16,7 +16,7 @@ from headgate.events.bus import PAGE, Bus, Ear, Told
 from headgate.packs.media.lanes import NAMES as REQUEST_LANES
 from headgate.store.base import Store
 from headgate.store.feed import Cursor, Gap
-from headgate.store.reports import MOST_PER_PAGE
+from headgate.store.lists import MOST_PER_PAGE
 
 INT64 = 2**63 - 1
 MOST_KNOWN = 20_000

@@ -3,6 +3,7 @@
 import ipaddress
 import logging
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -22,7 +23,7 @@ from headgate.core.errors import HeadgateError
 from headgate.core.keys import Key, matches, secret_key, understood
 from headgate.core.signing import SCHEME, SignedRequest
 from headgate.events.telemetry import SHOWABLE
-from headgate.outside import new_ids, utc_now
+from headgate.outside import rising_id, utc_now
 
 MOST_BODY_BYTES = 1024 * 1024
 ALWAYS_OPEN = frozenset({"/livez", "/readyz"})
@@ -73,7 +74,7 @@ class Gatekeeper:
             return
         headers, repeated = _headers(scope)
         said = headers.get(REQUEST_ID, b"").decode("latin-1")
-        request_id = said if SHOWABLE.fullmatch(said) else new_ids(1)[0]
+        request_id = said if SHOWABLE.fullmatch(said) else rising_id()
         scope["state"]["request_id"] = request_id
         line = Line(request_id, headers)
 
@@ -201,6 +202,7 @@ def is_loopback(host: str) -> bool:
     return host.lower() in OURS or _is_loopback_address(host)
 
 
+@lru_cache(256)
 def _is_loopback_address(said: str) -> bool:
     try:
         return ipaddress.ip_address(said).is_loopback

@@ -18,7 +18,7 @@ from headgate.api.submits import Key
 from headgate.core.cron import Missed, Overlap, preview
 from headgate.core.errors import Invalid
 from headgate.core.schedule import MAX_URL, OPTIONS, Endpoint, Log, NewSchedule, Result, Schedule, Status, TickLog
-from headgate.core.task import DEFAULT_PRIORITY, NewTask
+from headgate.core.task import NewTask
 from headgate.outside import utc_now
 from headgate.store.tasks import Idempotency
 
@@ -40,7 +40,7 @@ class TaskShape(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, 
 
     name: Words | None = None
     lane: Name | None = None
-    priority: Whole = DEFAULT_PRIORITY
+    priority: Whole | None = None
     mutex: Name | None = None
     rate_key: Name | None = None
     agent_id: Name | None = None

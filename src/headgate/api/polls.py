@@ -21,6 +21,7 @@ from headgate.store.news import Wakes
 
 SAFETY_SECONDS = 5.0  # news are hints: what was missed is found at the next look
 TICK_SECONDS = 1.0
+SOONEST_SECONDS = 0.005  # tokens that come faster than that come together
 Line = tuple[frozenset[str] | None, frozenset[str] | None, int | None, int | None]
 
 
@@ -54,6 +55,7 @@ class Polls:
         self._news: set[int] = set()
         self._told = False  # the loop will take the news
         self._closing: asyncio.Task[None] | None = None
+        self._later: dict[Line, asyncio.TimerHandle] = {}
 
     def __len__(self) -> int:
         return sum(map(len, list(self._lines.values())))
@@ -79,6 +81,15 @@ class Polls:
             if not poll.woken.is_set():
                 poll.woken.set()
                 break
+
+    def wake_later(self, line: Line, seconds: float) -> None:
+        """Let one look when so much time has gone by: a token comes then, and nobody else says so."""
+        if self._loop is not None and line not in self._later:
+            self._later[line] = self._loop.call_later(max(seconds, SOONEST_SECONDS), self._wake_now, line)
+
+    def _wake_now(self, line: Line) -> None:
+        del self._later[line]
+        self.wake_next(line)
 
     @property
     def closed(self) -> bool:

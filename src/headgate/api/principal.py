@@ -31,6 +31,10 @@ class Principal:
             raise PermissionDeniedException("the key is another tenant's")
         return self.tenant_id
 
+    def sees(self, tenant_id: int) -> bool:
+        """Whether a tenant's things are there for them at all."""
+        return self.tenant_id in (None, tenant_id)
+
     def looks_at(self, asked: int | None) -> int | None:
         """The tenant whose things are looked at: the one that was asked for, or all that may be seen (None: all)."""
         return self.tenant_id if asked is None else self.tenant(asked)

@@ -32,7 +32,7 @@ from headgate.events.bus import Told
 from headgate.packs.media.lanes import COOKIE, NAMES, lane_for
 from headgate.store.base import Store
 from headgate.store.feed import Cursor
-from headgate.store.reports import MOST_PER_PAGE, Filter
+from headgate.store.lists import MOST_PER_PAGE, Filter
 
 SYNC_SECONDS = 30.0
 FARTHEST = 10_000
@@ -176,7 +176,8 @@ async def enqueue(
     wait: Wait = None,
 ) -> Response[RequestJob]:
     wish = data.wish(who.tenant(None))
-    [(_, task)] = await server.submits.make([wish], who.actor, key)
+    [made] = await server.submits.make([wish], who.actor, key)
+    task = await server.submits.task(made)
     seconds = SYNC_SECONDS if sync and wait is None else wait
     if seconds is None:
         return Response(job(task, server.store), status_code=201)

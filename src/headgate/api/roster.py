@@ -2,10 +2,13 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from headgate.core.errors import WorkerLost
+from headgate.core.states import State
+from headgate.core.task import Execution
 from headgate.outside import monotonic
 from headgate.settings import Settings
 from headgate.store.agents import Agent, Holding
@@ -28,6 +31,7 @@ class Roster:
         self._lock = threading.Lock()
         self._known: OrderedDict[Who, Agent] = OrderedDict()
         self._renewed: OrderedDict[int, float] = OrderedDict()
+        self._handed_out: OrderedDict[str, Holding] = OrderedDict()  # by exec_id
 
     def claim(self, who: Who, request: ClaimRequest, lease: float | None) -> Claimed:
         """Hand tasks over to an agent, whose lease is renewed; one whose lease was over begins anew."""
@@ -40,7 +44,31 @@ class Roster:
     def _claim(self, agent: Agent, request: ClaimRequest, lease: float | None) -> Claimed:
         beyond = BEYOND_THE_DEADLINE if lease is None else None
         request = replace(request, worker_id=agent.worker_id, start_seconds=self._start_seconds)
-        return self._store.hand_over(request, beyond_the_deadline=beyond)
+        claimed = self._store.hand_over(request, beyond_the_deadline=beyond)
+        self._keep(agent, request.agent_id, claimed.executions)
+        return claimed
+
+    def _keep(self, agent: Agent, agent_id: str | None, executions: Sequence[Execution]) -> None:
+        with self._lock:
+            for execution in executions:
+                if execution.status is State.RUNNING:  # a start that is confirmed changes the others
+                    kept = execution._replace(ext="{}")
+                    self._handed_out[execution.exec_id] = Holding(
+                        kept, False, False, agent.worker_id, agent_id, agent.lease_seconds
+                    )
+            _bound(self._handed_out)
+
+    def handed_out(self, agent_id: str, exec_id: str) -> Holding | None:
+        """What this agent was handed out here, as it was then; whether it still has it only the store knows."""
+        with self._lock:
+            holding = self._handed_out.get(exec_id)
+        return holding if holding is not None and holding.agent_id == agent_id else None
+
+    def forget(self, exec_ids: Iterable[str]) -> None:
+        """Nobody will report on these any more."""
+        with self._lock:
+            for exec_id in exec_ids:
+                self._handed_out.pop(exec_id, None)
 
     def signed_on(self, who: Who, types: Collection[str] | None, lease: float | None) -> Agent:
         """An agent's row, its lease fresh enough."""
@@ -100,6 +128,6 @@ class Roster:
             self._known.pop(who, None)
 
 
-def _bound(known: "OrderedDict[Who, Agent] | OrderedDict[int, float]") -> None:
+def _bound(known: "OrderedDict[Any, Any]") -> None:
     while len(known) > MOST_KNOWN:
         known.popitem(last=False)

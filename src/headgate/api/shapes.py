@@ -7,12 +7,16 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from headgate.core.errors import Invalid
 from headgate.core.events import Happening
 from headgate.core.family import Census, progress_of
 from headgate.core.forecast import Forecast
 from headgate.core.gates import Gate
 from headgate.core.states import word
 from headgate.core.task import NewTask, Task
+from headgate.core.unique import key_of
+from headgate.store.sql import moment
+from headgate.store.tasks import Submitted
 
 INT64 = 2**63 - 1
 Id = Annotated[int, Meta(ge=1, le=INT64)]
@@ -21,6 +25,7 @@ Name = Annotated[str, Meta(min_length=1, max_length=255)]
 Words = Annotated[str, Meta(max_length=255)]
 OnChildFailure = Literal["continue", "cancel"]
 Seconds = Annotated[float, Meta(ge=0, le=3_162_240_000)]
+Above = Annotated[float, Meta(gt=0, le=3_162_240_000)]
 
 
 class NewTaskIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -33,41 +38,35 @@ class NewTaskIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     name: Words | None = None
     lane: Name | None = None
     category: Words | None = None
-    priority: Whole = 5
+    priority: Whole | None = None
     mutex: Name | None = None
     rate_key: Name | None = None
     agent_id: Name | None = None
     unique_key: Name | None = None
+    unique: Literal["arguments"] | None = None
+    unique_seconds: Above | None = None
+    debounce_seconds: Above | None = None
+    debounce_longest_seconds: Above | None = None
+    debounce_replace: bool = True
     start_time: datetime | None = None
     delay_seconds: Seconds | None = None
     max_error_count: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
-    timeout_seconds: Annotated[float, Meta(gt=0, le=3_162_240_000)] | None = None
+    timeout_seconds: Above | None = None
     parent_id: Id | None = None
     correlation_id: Name | None = None
     on_child_failure: OnChildFailure | None = None
 
     def wish(self, tenant_id: int) -> NewTask:
+        ext = text_of(self.ext)
+        if self.unique is not None and self.unique_key is not None:
+            raise Invalid("give unique or unique_key, not both")
         return NewTask(
-            type=self.type,
-            ext=text_of(self.ext),
-            tenant_id=tenant_id,
-            creator=self.creator,
-            name=self.name,
-            lane=self.lane,
-            category=self.category,
-            priority=self.priority,
-            mutex=self.mutex,
-            rate_key=self.rate_key,
-            agent_id=self.agent_id,
-            unique_key=self.unique_key,
-            start_time=self.start_time,
-            delay_seconds=self.delay_seconds,
-            max_error_count=self.max_error_count,
-            timeout_seconds=self.timeout_seconds,
-            parent_id=self.parent_id,
-            correlation_id=self.correlation_id,
-            on_child_failure=self.on_child_failure,
-        )
+            self.type, ext, tenant_id, self.creator, self.name, self.lane, self.category, self.priority,
+            self.mutex, self.rate_key, self.agent_id, self.unique_key if self.unique is None else key_of(ext),
+            self.start_time, self.delay_seconds, self.max_error_count, self.timeout_seconds, self.parent_id, None,
+            self.correlation_id, self.on_child_failure, self.unique_seconds, self.debounce_seconds,
+            self.debounce_longest_seconds, self.debounce_replace,
+        )  # fmt: skip
 
 
 class ChildrenOut(msgspec.Struct):
@@ -147,8 +146,24 @@ def shown(task: Task, view: str | None = None, census: Census | None = None) -> 
     return out
 
 
+def shown_new(new: NewTask, made: Submitted) -> TaskOut:
+    """`shown`, of a task as it was made: nothing has to be read for that."""
+    assert made.landed is not None
+    status, start_time, create_date, lane, category, priority, rate_key = made.landed
+    created = moment(create_date)
+    return TaskOut(
+        made.id, new.tenant_id, new.type, new.creator, moment(start_time), status, None, None, 0, None, category, None,
+        msgspec.Raw(new.ext), None, None, created, created, new.name, lane, priority, new.mutex, rate_key, 0, 0,
+        new.agent_id, new.parent_id, new.retry_of, new.unique_key, None, new.correlation_id, None, None, None, None,
+        new.max_error_count, new.timeout_seconds, False, False, new.on_child_failure, False,
+    )  # fmt: skip
+
+
 class TaskPage(msgspec.Struct):
-    """Tasks, newest first; `next_cursor` is null at the end."""
+    """Tasks, newest first; `next_cursor` is null at the end.
+
+    A page that has a cursor may have fewer tasks than were asked for, or none: it has looked at enough. Go on with it.
+    """
 
     items: list[TaskOut]
     next_cursor: int | None
@@ -166,6 +181,13 @@ class Priority(msgspec.Struct, forbid_unknown_fields=True):
     """Without a number: to the head of its lane."""
 
     priority: Whole | None = None
+
+
+class Start(msgspec.Struct, forbid_unknown_fields=True):
+    """When: at that time, or in so many seconds."""
+
+    start_time: datetime | None = None
+    delay_seconds: Seconds | None = None
 
 
 class EventOut(msgspec.Struct, rename={"before": "from", "after": "to"}):

@@ -10,6 +10,7 @@ from typing import Annotated
 import msgspec
 from litestar.params import HeaderParameter
 
+from headgate.api.shapes import TaskOut, shown, shown_new
 from headgate.core.errors import HeadgateError, Invalid, NotFound, Refused
 from headgate.core.task import NewTask, Task
 from headgate.events.telemetry import submitting
@@ -23,8 +24,22 @@ Key = Annotated[
         name="Idempotency-Key", description="The same key makes nothing twice.", min_length=1, max_length=255
     ),
 ]
-Made = list[tuple[Submitted, Task]]
 MOST_TOGETHER = 500  # tasks
+
+
+@dataclass(slots=True)
+class Made:
+    """What became of a wish; the task as it was read, where the wish does not tell how it stands."""
+
+    wish: NewTask
+    done: Submitted
+    task: Task | None
+
+    def shown(self) -> TaskOut:
+        """The task as it was made."""
+        out = shown_new(self.wish, self.done) if self.task is None else shown(self.task)
+        out.created = self.done.created
+        return out
 
 
 @dataclass(slots=True)
@@ -32,7 +47,7 @@ class _Asked:
     wishes: Sequence[NewTask]
     actor: str
     once: Idempotency | None
-    answer: "asyncio.Future[Made]" = field(repr=False)
+    answer: "asyncio.Future[list[Made]]" = field(repr=False)
 
 
 class Submits:
@@ -44,8 +59,8 @@ class Submits:
         self._waiting: deque[_Asked] = deque()
         self._going: asyncio.Task[None] | None = None
 
-    async def make(self, wishes: Sequence[NewTask], actor: str, key: str | None) -> Made:
-        """Make the tasks, all or none, and look each up as it was then. The same key makes nothing twice."""
+    async def make(self, wishes: Sequence[NewTask], actor: str, key: str | None) -> list[Made]:
+        """Make the tasks, all or none. The same key makes nothing twice."""
         once = None
         if key is not None:
             once = Idempotency(key, hashlib.sha256(msgspec.json.encode(wishes)).hexdigest())
@@ -55,6 +70,10 @@ class Submits:
             if self._going is None:
                 self._going = asyncio.create_task(self._go())
             return await asked.answer
+
+    async def task(self, made: Made) -> Task:
+        """The task that was made."""
+        return made.task or await self._aside(self._store.get, made.done.id)
 
     async def _go(self) -> None:
         try:
@@ -83,7 +102,7 @@ class Submits:
             together.append(self._waiting.popleft())
         return together
 
-    def _make_together(self, together: list[_Asked]) -> list["Made | Exception"]:
+    def _make_together(self, together: list[_Asked]) -> list["list[Made] | Exception"]:
         wishes = [wish for asked in together for wish in asked.wishes]
         try:
             made = iter(self._make(wishes, together[0].actor, together[0].once))
@@ -95,15 +114,16 @@ class Submits:
         except HeadgateError as error:  # they may have been made: what is not known is not tried again
             return [error] * len(together)
 
-    def _make(self, wishes: Sequence[NewTask], actor: str, once: Idempotency | None) -> Made:
+    def _make(self, wishes: Sequence[NewTask], actor: str, once: Idempotency | None) -> list[Made]:
         made = self._store.submit_many(wishes, actor=actor, once=once)
-        found = self._store.get_many([done.id for done in made])
-        if once is not None and (gone := [done.id for done in made if done.id not in found]):
+        unknown = [done.id for done in made if done.landed is None]
+        found = self._store.get_many(unknown) if unknown else {}
+        if once is not None and (gone := [task_id for task_id in unknown if task_id not in found]):
             raise NotFound(f"task {gone[0]}, which this key made, has been purged since")
-        return [(done, found[done.id]) for done in made]
+        return [Made(wish, done, found.get(done.id)) for wish, done in zip(wishes, made, strict=True)]
 
 
-def _tell(together: Sequence[_Asked], answers: Sequence["Made | BaseException"]) -> None:
+def _tell(together: Sequence[_Asked], answers: Sequence["list[Made] | BaseException"]) -> None:
     for asked, answer in zip(together, answers, strict=True):
         if asked.answer.done():  # who asked is gone
             continue

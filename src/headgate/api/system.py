@@ -14,12 +14,14 @@ from headgate.api.problems import documented
 from headgate.api.server import Server
 from headgate.core.errors import Unavailable
 from headgate.core.states import FINAL, State
+from headgate.duties.archive import retention_days
+from headgate.duties.purging import purge_now
 from headgate.outside import monotonic
 from headgate.store.reports import TypeStatistics
+from headgate.store.start_queues import StartQueue
 from headgate.store.workers import Worker
 
 DAY_SECONDS = 86400.0
-BATCH = 1000
 PURGE_SECONDS = 10.0  # then it answers, and says whether there is more
 Final = Literal["succeeded", "partial", "failed", "resolved", "cancelled"]
 READY_SECONDS = 1.0
@@ -33,7 +35,8 @@ class WorkerOut(msgspec.Struct):
     """Somebody who executes tasks, under a lease, and how many it holds now; `types` null: whatever comes.
 
     What it uses of its machine, and how many tasks it runs at once (`slots`), is as it said at its last beat; null for
-    agents, which say nothing of that.
+    agents, which say nothing of that. For an agent `start_queue` counts what is assigned to it and waits, `next_start`
+    is when the next of it may start; null: at its next claim.
     """
 
     id: int
@@ -49,6 +52,8 @@ class WorkerOut(msgspec.Struct):
     cpu_seconds: float | None
     memory_bytes: int | None
     slots: int | None
+    start_queue: int | None
+    next_start: datetime | None
 
 
 class Workers(msgspec.Struct):
@@ -126,17 +131,24 @@ async def workers(
     who: Principal,
     lost: Annotated[bool, QueryParameter(description="Those that have gone, too.")] = False,
 ) -> Workers:
-    found = await server.aside(lambda: server.store.workers(lost_too=lost))
-    return Workers(
-        [_worker(each) for each in found if who.tenant_id is None or each.tenant_id in (None, who.tenant_id)]
+    def work() -> Workers:
+        found = server.store.workers(lost_too=lost)
+        queues = server.store.start_queues.find(who.tenant_id)
+        seen = [each for each in found if who.tenant_id is None or each.tenant_id in (None, who.tenant_id)]
+        return Workers([_worker(each, [queue for queue in queues if queue.serves(each)]) for each in seen])
+
+    return await server.aside(work)
+
+
+def _worker(worker: Worker, queues: list[StartQueue]) -> WorkerOut:
+    said = {"cpu_seconds": None, "memory_bytes": None} | msgspec.json.decode(worker.detail or "{}")
+    said["slots"] = sum(pool["slots"] for pool in said["pools"]) if "pools" in said else None
+    said |= {"types": None if worker.types is None else list(worker.types)}
+    said["start_queue"] = None if worker.agent_id is None else sum(queue.size for queue in queues)
+    said["next_start"] = min((queue.next_start for queue in queues if queue.next_start), default=None)
+    return WorkerOut(
+        **{name: said[name] if name in said else getattr(worker, name) for name in WorkerOut.__struct_fields__}
     )
-
-
-def _worker(worker: Worker) -> WorkerOut:
-    used = {"cpu_seconds": None, "memory_bytes": None} | msgspec.json.decode(worker.detail or "{}")
-    used["slots"] = sum(pool["slots"] for pool in used["pools"]) if "pools" in used else None
-    shown = {name: used[name] if name in used else getattr(worker, name) for name in WorkerOut.__struct_fields__}
-    return WorkerOut(**shown | {"types": None if worker.types is None else list(worker.types)})
 
 
 @get("/api/stats", summary="How each type's tasks did", responses=documented(), opt={"role": Role.READ})
@@ -166,27 +178,14 @@ async def purge(server: Server, who: Principal, data: PurgeIn | None = None) -> 
 
 
 def _purge(server: Server, who: Principal, asked: PurgeIn) -> Purged:
-    end = monotonic() + PURGE_SECONDS
-    purged: dict[str, int] = {}
-    more = False
-    for state in (state for state in State if state.value in (asked.status or FINAL)):
-        seconds = _days(server, state, asked) * DAY_SECONDS
-        while not more and server.store.archive(seconds=seconds, limit=BATCH):
-            more = monotonic() > end
-        purged[state.value] = 0
-        while not more and (count := server.store.purge([state], seconds=seconds, limit=BATCH)):
-            purged[state.value] += count
-            more = monotonic() > end
+    days = {
+        state: retention_days(server.settings, state) if asked.older_than_days is None else asked.older_than_days
+        for state in State
+        if state.value in (asked.status or FINAL)
+    }
+    purged, more = purge_now(server.store, days, at_most=PURGE_SECONDS)
     server.store.record_act("purged", msgspec.json.encode(purged).decode(), actor=who.actor)
     return Purged(purged, more)
-
-
-def _days(server: Server, state: State, asked: PurgeIn) -> float:
-    if asked.older_than_days is not None:
-        return asked.older_than_days
-    if state in (State.FAILED, State.CANCELLED):
-        return server.settings.retention_failed_days
-    return server.settings.retention_succeeded_days
 
 
 routes = Router(

@@ -12,6 +12,7 @@ from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import PathParameter, QueryParameter
 from msgspec import Meta
 
+from headgate.api.actions import RemarkText, act_on_many, acted, aware
 from headgate.api.principal import Principal, Role
 from headgate.api.problems import documented
 from headgate.api.server import Server
@@ -20,17 +21,14 @@ from headgate.api.shapes import (
     EventOut,
     ForecastOut,
     GateOut,
-    Id,
     LogOut,
-    Name,
     NewTaskIn,
     Nothing,
     Priority,
     Reason,
+    Start,
     TaskOut,
     TaskPage,
-    Whole,
-    Words,
     event_shown,
     forecast_shown,
     gate_shown,
@@ -38,26 +36,11 @@ from headgate.api.shapes import (
 )
 from headgate.api.submits import Key, Made
 from headgate.api.waiting import LONGEST_WAIT, Wait, awaited, heard
-from headgate.core.errors import HeadgateError, Invalid, Refused
-from headgate.core.machine import (
-    CancelRequested,
-    Discarded,
-    Event,
-    PauseRequested,
-    Prioritized,
-    Resolved,
-    Resumed,
-    RetryAsked,
-    decide,
-)
+from headgate.core.errors import Invalid
 from headgate.core.states import FINAL, State, meaning
-from headgate.core.task import Task
-from headgate.store.base import Store
-from headgate.store.reports import Filter
-from headgate.store.tasks import Submitted
+from headgate.store.lists import Filter
 
 MOST_IN_BULK = 1000
-MOST_IN_ACTION = 200
 ENDED = FINAL | {State.DEAD}
 
 View = Literal["A", "B", "C", "D"]
@@ -68,6 +51,13 @@ After = Annotated[int, QueryParameter(description="The last id that is known.", 
 Said = Annotated[str | None, QueryParameter(max_length=255)]
 Number = Annotated[int | None, QueryParameter(ge=-INT64, le=INT64)]
 When = Annotated[datetime | None, QueryParameter(description="RFC 3339.")]
+Part = Annotated[
+    str | None,
+    QueryParameter(
+        description="A part of the name, the type or the parameters, as they are written; A to Z in either case.",
+        max_length=255,
+    ),
+]
 
 
 STILL_GOING = ResponseSpec(
@@ -103,52 +93,7 @@ class Log(msgspec.Struct):
 
 
 class Remark(msgspec.Struct, forbid_unknown_fields=True):
-    remark: Annotated[str, Meta(min_length=1, max_length=4000)]
-
-
-class FilterIn(msgspec.Struct, forbid_unknown_fields=True):
-    """Which tasks an action is for."""
-
-    status: list[State] | None = None
-    type: Name | None = None
-    lane: Name | None = None
-    category: Words | None = None
-    tenant_id: Whole | None = None
-    creator: Whole | None = None
-    mutex: Name | None = None
-    parent_id: Id | None = None
-    agent_id: Name | None = None
-    correlation_id: Name | None = None
-    created_after: datetime | None = None
-    created_before: datetime | None = None
-    q: Words | None = None
-
-
-class Action(msgspec.Struct, forbid_unknown_fields=True):
-    """One action on many tasks: those named, or the first 200 that a filter finds. A dry run changes nothing.
-
-    `reason` goes with cancel, `remark` with resolve, `priority` with prioritize.
-    """
-
-    action: Literal["cancel", "pause", "resume", "retry", "resolve", "discard", "prioritize"]
-    ids: Annotated[list[Id], Meta(min_length=1, max_length=MOST_IN_ACTION)] | None = None
-    filter: FilterIn | None = None
-    dry_run: bool = False
-    reason: Words = ""
-    remark: Annotated[str, Meta(min_length=1, max_length=4000)] | None = None
-    priority: Whole | None = None
-
-
-class Done(msgspec.Struct):
-    """What became of one of them: its state, or why not. In a dry run: its state now, and why it would be refused."""
-
-    id: int
-    status: str | None = None
-    problem: str | None = None
-
-
-class Actions(msgspec.Struct):
-    items: list[Done]
+    remark: RemarkText
 
 
 @post(
@@ -157,18 +102,21 @@ class Actions(msgspec.Struct):
     responses=documented(404, 409, 413, 415, 507) | {202: STILL_GOING},
     opt={"role": Role.SUBMIT},
     description=(
-        "On disk when this answers. An open task with the same unique key is given back instead of a new one. "
+        "On disk when this answers. An open task with the same unique key, one made less than `unique_seconds` ago, or "
+        "one that is debounced and has not started, is given back instead of a new one. "
         "With `wait`, 201 comes when it has ended, 202 when the time is up before that."
     ),
 )
 async def submit(
     data: NewTaskIn, server: Server, who: Principal, key: Key = None, wait: Wait = None
 ) -> Response[TaskOut]:
-    [(made, task)] = await _submitted(server, who, [data], key)
+    [made] = await _submitted(server, who, [data], key)
     if wait is None:
-        return Response(_told(made, task), status_code=201)
-    task = await awaited(server, task, wait, ENDED)
-    return Response(_told(made, task), status_code=201 if task.status in ENDED else 202)
+        return Response(made.shown(), status_code=201)
+    task = await awaited(server, await server.submits.task(made), wait, ENDED)
+    out = shown(task)
+    out.created = made.done.created
+    return Response(out, status_code=201 if task.status in ENDED else 202)
 
 
 @post(
@@ -176,21 +124,24 @@ async def submit(
     opt={"role": Role.SUBMIT},
 )  # fmt: skip
 async def submit_bulk(data: Bulk, server: Server, who: Principal, key: Key = None) -> BulkOut:
-    return BulkOut([_told(made, task) for made, task in await _submitted(server, who, data.tasks, key)])
+    return BulkOut([made.shown() for made in await _submitted(server, who, data.tasks, key)])
 
 
-async def _submitted(server: Server, who: Principal, asked: list[NewTaskIn], key: str | None) -> Made:
+async def _submitted(server: Server, who: Principal, asked: list[NewTaskIn], key: str | None) -> list[Made]:
     wishes = [new.wish(who.tenant(new.tenant_id)) for new in asked]
     return await server.submits.make(wishes, who.actor, key)
 
 
-def _told(made: Submitted, task: Task) -> TaskOut:
-    out = shown(task)
-    out.created = made.created
-    return out
-
-
-@get("/", summary="List tasks, live and in history, newest first", responses=documented(), opt={"role": Role.READ})
+@get(
+    "/",
+    summary="List tasks, live and in history, newest first",
+    responses=documented(),
+    opt={"role": Role.READ},
+    description=(
+        "An answer is quick whatever is asked for: where much is to be looked through it has fewer tasks than `limit`, "
+        "or none, and a `next_cursor` all the same. It is the end where there is none."
+    ),
+)
 async def list_tasks(
     server: Server,
     who: Principal,
@@ -206,15 +157,15 @@ async def list_tasks(
     correlation_id: Said = None,
     created_after: When = None,
     created_before: When = None,
-    q: Said = None,
+    q: Part = None,
     view: Annotated[View | None, QueryParameter(description="Whose words the states are in.")] = None,
     cursor: Cursor = None,
     limit: Limit = 50,
 ) -> TaskPage:
     wanted = Filter(
         tenant_id=who.looks_at(tenant_id), type=type, lane=lane, category=category, creator=creator, mutex=mutex,
-        parent_id=parent_id, agent_id=agent_id, correlation_id=correlation_id, created_after=_aware(created_after),
-        created_before=_aware(created_before), q=q,
+        parent_id=parent_id, agent_id=agent_id, correlation_id=correlation_id, created_after=aware(created_after),
+        created_before=aware(created_before), q=q,
     )  # fmt: skip
     wanted = in_words(wanted, view, status)
     page = await server.aside(partial(server.store.find, wanted, cursor=cursor, limit=limit))
@@ -242,12 +193,6 @@ def in_words(wanted: Filter, view: str | None, status: list[str] | None) -> Filt
         fresh=tuple(state for state, errored in needs.items() if errored == {False}),
         failed=tuple(state for state, errored in needs.items() if errored == {True}),
     )
-
-
-def _aware(moment: datetime | None) -> datetime | None:
-    if moment is not None and moment.tzinfo is None:
-        raise Invalid("a time has a time zone")
-    return moment
 
 
 @get("/{task_id:int}", summary="Look a task up", responses=documented(404), opt={"role": Role.READ})
@@ -363,76 +308,22 @@ async def prioritize(task_id: TaskId, server: Server, who: Principal, data: Prio
     return await _act(server, who, "prioritize", task_id, priority=data.priority if data else None)
 
 
+@post("/{task_id:int}/reschedule", summary="Let a task that has not started start later, or sooner", status_code=200,
+      responses=documented(404, 409, 413, 415), opt={"role": Role.OPERATOR})  # fmt: skip
+async def reschedule(task_id: TaskId, server: Server, who: Principal, data: Start) -> TaskOut:
+    about = {"start_time": data.start_time, "delay_seconds": data.delay_seconds}
+    return await _act(server, who, "reschedule", task_id, **about)
+
+
 async def _act(server: Server, who: Principal, action: str, task_id: int, **about: Any) -> TaskOut:
     return shown(await server.aside(partial(acted, server.store, who, action, task_id, **about)))
-
-
-def acted(store: Store, who: Principal, action: str, task_id: int, **about: Any) -> Task:
-    task: Task = getattr(store, action)(task_id, actor=who.actor, tenant_id=who.tenant_id, **about)
-    return task
-
-
-@post("/actions", summary="One action on many tasks", status_code=200, responses=documented(413, 415),
-      opt={"role": Role.OPERATOR})  # fmt: skip
-async def act_on_many(data: Action, server: Server, who: Principal) -> Actions:
-    if (data.ids is None) == (data.filter is None):
-        raise Invalid("say which tasks: by ids, or by a filter")
-    if data.action == "resolve" and data.remark is None and not data.dry_run:
-        raise Invalid("resolve needs a remark")
-    said: dict[str, dict[str, Any]] = {
-        "cancel": {"reason": data.reason},
-        "resolve": {"remark": data.remark},
-        "prioritize": {"priority": data.priority},
-    }
-    about = said.get(data.action, {})
-
-    def work() -> list[Done]:
-        ids = data.ids
-        if ids is None:
-            assert data.filter is not None
-            wanted = {name: getattr(data.filter, name) for name in FilterIn.__struct_fields__}
-            wanted["status"] = None if data.filter.status is None else tuple(data.filter.status)
-            for name in ("created_after", "created_before"):
-                _aware(wanted[name])
-            wanted["tenant_id"] = who.looks_at(data.filter.tenant_id)
-            page = server.store.find(Filter(**wanted), limit=MOST_IN_ACTION)
-            ids = [task.id for task in page.items]
-        return [_done(server.store, who, data.action, task_id, about, data.dry_run) for task_id in ids]
-
-    return Actions(await server.aside(work))
-
-
-def _done(store: Store, who: Principal, action: str, task_id: int, about: dict[str, Any], dry_run: bool) -> Done:
-    try:
-        if dry_run:
-            return _foreseen(store, who, action, task_id)
-        return Done(task_id, acted(store, who, action, task_id, **about).status.value)
-    except HeadgateError as error:
-        return Done(task_id, problem=str(error))
-
-
-ASKED: dict[str, Event] = {
-    "cancel": CancelRequested(), "pause": PauseRequested(), "resume": Resumed(), "retry": RetryAsked(),
-    "resolve": Resolved(""), "discard": Discarded(), "prioritize": Prioritized(0),
-}  # fmt: skip
-
-
-def _foreseen(store: Store, who: Principal, action: str, task_id: int) -> Done:
-    """The task as it is, and why the action would be refused, as the state machine says."""
-    task = store.get(task_id, who.tenant_id)
-    if not (action == "retry" and task.status in FINAL):  # that makes a copy
-        try:
-            decide(task, ASKED[action], store.type_of(task.type))
-        except Refused as error:
-            return Done(task_id, task.status.value, str(error))
-    return Done(task_id, task.status.value)
 
 
 routes = Router(
     "/api/tasks",
     route_handlers=[
         submit, submit_bulk, act_on_many, list_tasks, get_task, why, events, log_lines, children, cancel, pause,
-        resume, retry, resolve, discard, prioritize,
+        resume, retry, resolve, discard, prioritize, reschedule,
     ],
     tags=["tasks"],
 )  # fmt: skip

@@ -1,6 +1,6 @@
 """`/api/task-types`: types as data."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from litestar import Router, delete, get, put
@@ -10,16 +10,17 @@ from msgspec import UNSET, Meta, UnsetType
 from headgate.api.principal import Principal, Role
 from headgate.api.problems import documented
 from headgate.api.server import Server
-from headgate.api.shapes import Name, OnChildFailure, Words
+from headgate.api.shapes import Name, OnChildFailure, Whole, Words
 from headgate.core.errors import NotFound
 from headgate.core.retry import MAX_DELAY_SECONDS, RetryPolicy, Strategy
-from headgate.core.task import DEFAULT_LANE, MAX_SECONDS, TaskType
+from headgate.core.task import DEFAULT_LANE, DEFAULT_PRIORITY, MAX_SECONDS, TaskType
 from headgate.outward.address import MAX_URL
 from headgate.outward.callback import LONGEST_SK, SHORTEST_SK, stored
 from headgate.store.base import Store
 
 Code = Annotated[str, PathParameter(description="The type's code.", min_length=1, max_length=255)]
 Delay = Annotated[float, Meta(ge=0, le=MAX_DELAY_SECONDS)]
+Template = Annotated[str, Meta(min_length=1, max_length=255, description="`subscription:{subscription_id}`")]
 Url = Annotated[str, Meta(min_length=1, max_length=MAX_URL, pattern="^https?://[^/]")]
 AccessKey = Annotated[str, Meta(min_length=1, max_length=128, pattern="^[A-Za-z0-9._~-]+$")]
 SecretKey = Annotated[str, Meta(min_length=SHORTEST_SK, max_length=LONGEST_SK, pattern="^[!-~]+$")]
@@ -100,12 +101,20 @@ class ConfigOut(msgspec.Struct, kw_only=True):
 
 
 class TypeIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """A task type; what is left out has its default."""
+    """A task type; what is left out has its default.
+
+    `mutex`, `rate_key` and `unique_key` are made of a task's `ext`, or of `defaults` for what it leaves out.
+    """
 
     name: Words = ""
     category: Words = ""
     lane: Name = DEFAULT_LANE
     uses: Annotated[list[Name], Meta(max_length=50)] = []
+    priority: Whole = DEFAULT_PRIORITY
+    mutex: Template | None = None
+    rate_key: Template | None = None
+    unique_key: Template | None = None
+    defaults: dict[Name, Any] = {}
     config: ConfigIn = msgspec.field(default_factory=ConfigIn)
 
 
@@ -117,6 +126,11 @@ class TypeOut(msgspec.Struct):
     category: str
     lane: str
     uses: list[str]
+    priority: int
+    mutex: str | None
+    rate_key: str | None
+    unique_key: str | None
+    defaults: dict[str, Any]
     config: ConfigOut
 
 
@@ -206,6 +220,11 @@ def _kind(code: str, data: TypeIn, before: TaskType | None, server: Server) -> T
             server.allowed,
         ),
         config.on_child_failure,
+        data.priority,
+        data.mutex,
+        data.rate_key,
+        data.unique_key,
+        data.defaults,
     )
 
 
@@ -227,7 +246,10 @@ def type_shown(kind: TaskType) -> TypeOut:
         on_child_failure=kind.on_child_failure,
         callback=msgspec.convert(kind.callback, CallbackOut),
     )
-    return TypeOut(kind.code, kind.name, kind.category, kind.lane, list(kind.uses), config)
+    return TypeOut(
+        kind.code, kind.name, kind.category, kind.lane, list(kind.uses), kind.priority, kind.mutex, kind.rate_key,
+        kind.unique_key, kind.defaults, config,
+    )  # fmt: skip
 
 
 routes = Router(

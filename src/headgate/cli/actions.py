@@ -1,6 +1,7 @@
-"""`headgate cancel`, `pause`, `resume`, `retry`, `resolve`, `discard`, `prioritize`: steer tasks."""
+"""`headgate cancel`, `pause`, `resume`, `retry`, `resolve`, `discard`, `prioritize`, `reschedule`: steer tasks."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
@@ -9,12 +10,14 @@ from headgate.cli.exits import DONE, code_of, tell
 from headgate.cli.options import Id, Ids, Json, Url
 from headgate.cli.output import document, say, task_json
 from headgate.cli.stores import ready
+from headgate.cli.words import at
 from headgate.core.errors import Invalid, NotFound, Refused
-from headgate.core.task import Task
+from headgate.core.task import Task, check_start
 from headgate.store import Store
 
 SomeIds = Annotated[list[int] | None, typer.Argument(metavar="ID", help="The tasks' numbers.", show_default=False)]
 Lane = Annotated[str | None, typer.Option(metavar="NAME", help="The whole lane instead of tasks.")]
+TIMES = ["%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S%z", "%Y-%m-%d %H:%M:%S"]
 All = Annotated[bool, typer.Option("--all", help="Everything instead of tasks.")]
 
 
@@ -131,7 +134,41 @@ def prioritize(
     _each([task_id], url, as_json, lambda store, task_id: store.prioritize(task_id, priority), _ranked)
 
 
-def _stands(task: Task) -> str:
+def reschedule(
+    task_ids: Ids,
+    delay: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="Start in so many seconds.", show_default=False)
+    ] = None,
+    start_time: Annotated[
+        datetime | None,
+        typer.Option(
+            metavar="TIME", formats=TIMES, help="Start at this time (UTC, or with +hh:mm).", show_default=False
+        ),
+    ] = None,
+    url: Url = None,
+    as_json: Json = False,
+) -> None:
+    """Snooze tasks that have not started, or let them start sooner.
+
+    One that waits in line leaves it until then; one that waits for its time waits until then.
+
+    \b
+    headgate reschedule 4711 --delay 3600
+    headgate reschedule 4711 4712 --start-time 2026-12-24T18:00:00
+    """  # fmt: skip
+    at_time = start_time if start_time is None or start_time.tzinfo else start_time.replace(tzinfo=UTC)
+    check_start(at_time, delay)
+    _each(
+        task_ids, url, as_json, lambda store, task_id: store.reschedule(task_id, at_time, delay_seconds=delay), _timed
+    )
+
+
+def _timed(task: Task) -> str:
+    return f"{task.id} {task.status}, not before {at(task.start_time)}"
+
+
+def stands(task: Task) -> str:
+    """What became of a task, on a line."""
     if task.cancel_requested or task.pause_requested:
         return f"{task.id} {task.status}, asked to {'stop' if task.cancel_requested else 'pause'}"
     return f"{task.id} {task.status}" + (f" (again: {task.retry_of})" if task.retry_of else "")
@@ -146,24 +183,35 @@ def _each(
     url: str | None,
     as_json: bool,
     act: Callable[[Store, int], Task],
-    told: Callable[[Task], str] = _stands,
+    told: Callable[[Task], str] = stands,
 ) -> None:
-    """Act on one task after the other. The first that refuses decides the exit code, and holds up none of the rest."""
-    code = DONE
     with ready(url) as store:
-        for task_id in task_ids:
-            try:
-                task = act(store, task_id)
-            except (Refused, NotFound) as error:
-                tell(error)
-                code = code or code_of(error)
-                continue
-            if as_json:
-                document(task_json(task))
-            else:
-                say(told(task))
+        code = act_on(store, task_ids, as_json, act, told)
     if code:
         raise typer.Exit(code)
+
+
+def act_on(
+    store: Store,
+    task_ids: Iterable[int],
+    as_json: bool,
+    act: Callable[[Store, int], Task],
+    told: Callable[[Task], str],
+) -> int:
+    """Act on one task after the other. The first that refuses decides the exit code, and holds up none of the rest."""
+    code = DONE
+    for task_id in task_ids:
+        try:
+            task = act(store, task_id)
+        except (Refused, NotFound, Invalid) as error:
+            tell(error)
+            code = code or code_of(error)
+            continue
+        if as_json:
+            document(task_json(task))
+        else:
+            say(told(task))
+    return code
 
 
 def _one_scope(task_ids: list[int] | None, lane: str | None, everything: bool) -> bool:

@@ -20,6 +20,7 @@ from headgate.store.about import OLDEST, About, about
 OLD_TASK = timedelta(hours=1)
 OLD_SAMPLE = timedelta(minutes=1)
 OLD_CALLBACK = timedelta(hours=1)
+LATE_TICK_SECONDS = 10.0
 CLOCK_OFF = timedelta(seconds=2)
 LITTLE_DISK_BYTES = 1 << 30
 NO_DISK_BYTES = 100 << 20
@@ -69,6 +70,7 @@ def _of_store(store: Store, file: Path | None, seals: Seals) -> Iterator[Check]:
     yield _workers(store, database)
     yield _lost(store)
     yield _duties(store, database)
+    yield _periodic(store)
     yield _oldest(store, database)
     yield _dead(store)
     yield _callbacks(store, database)
@@ -127,6 +129,16 @@ def _duties(store: Store, database: About) -> Check:
     return Check("duties", "warn", f"counted what waits {span(age)} ago", "run `headgate up` or `headgate duties`")
 
 
+def _periodic(store: Store) -> Check:
+    ahead = store.schedules.next_due()
+    if ahead is None:
+        return Check("periodic", "ok", "no schedule is online")
+    if -ahead <= LATE_TICK_SECONDS:
+        told = f"the next tick comes in {span(ahead)}" if ahead > 0 else "a tick is just due"
+        return Check("periodic", "ok", told)
+    return Check("periodic", "warn", f"a tick is late by {span(-ahead)}", "run `headgate up` or `headgate duties`")
+
+
 def _oldest(store: Store, database: About) -> Check:
     queued = [count.oldest for count in store.counts() if count.status is State.QUEUED and count.oldest]
     if not queued:
@@ -146,9 +158,7 @@ def _dead(store: Store) -> Check:
     dead = sum(count.count for count in store.counts() if count.status is State.DEAD)
     if not dead:
         return Check("dead", "ok", "no task waits for a person")
-    return Check(
-        "dead", "warn", f"{dead} wait for a person", "`headgate list --status dead`, then retry, resolve or discard"
-    )
+    return Check("dead", "warn", f"{dead} wait for a person", "`headgate desk`, then replay, resolve or discard")
 
 
 def _callbacks(store: Store, database: About) -> Check:

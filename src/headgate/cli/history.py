@@ -9,11 +9,9 @@ from headgate.cli.output import document, say
 from headgate.cli.stores import ready
 from headgate.core.errors import Invalid
 from headgate.core.states import FINAL, State
-from headgate.settings import Settings, load
-from headgate.store import Store
-
-DAY_SECONDS = 86400.0
-BATCH = 1000
+from headgate.duties.archive import retention_days
+from headgate.duties.purging import purge_now
+from headgate.settings import load
 
 
 def purge(
@@ -41,26 +39,14 @@ def purge(
         raise Invalid(f"only what has ended can be purged: {', '.join(sorted(FINAL))}")
     settings = load({"url": url})
     with ready(url) as store:
-        purged = {state.value: _purge(store, state, settings, older_than) for state in State if state in states}
+        days = {
+            state: retention_days(settings, state) if older_than is None else older_than
+            for state in State
+            if state in states
+        }
+        purged, _ = purge_now(store, days)
     if as_json:
         document({"purged": purged})
     else:
         told = ", ".join(f"{count} {state}" for state, count in purged.items() if count)
         say(f"purged {told or 'nothing'}")
-
-
-def retention_days(settings: Settings, state: State) -> float:
-    """How long a task that ended like this is kept."""
-    if state in (State.FAILED, State.CANCELLED):
-        return settings.retention_failed_days
-    return settings.retention_succeeded_days
-
-
-def _purge(store: Store, state: State, settings: Settings, older_than: float | None) -> int:
-    days = retention_days(settings, state) if older_than is None else older_than
-    while store.archive(seconds=days * DAY_SECONDS, limit=BATCH):
-        pass
-    total = 0
-    while count := store.purge([state], seconds=days * DAY_SECONDS, limit=BATCH):
-        total += count
-    return total

@@ -6,11 +6,15 @@ import typer
 from typer.core import TyperGroup
 
 import headgate.cli.actions as actions
+import headgate.cli.agents as agents
 import headgate.cli.callbacks as callbacks
 import headgate.cli.compensation as compensation
+import headgate.cli.desk as desk
 import headgate.cli.history as history
 import headgate.cli.keys as keys
 import headgate.cli.lanes as lanes
+import headgate.cli.limits as limits
+import headgate.cli.periodic as periodic
 import headgate.cli.simulating as simulating
 import headgate.cli.submitting as submitting
 import headgate.cli.tasks as tasks
@@ -260,11 +264,16 @@ for action in (
     actions.resolve,
     actions.discard,
     actions.prioritize,
+    actions.reschedule,
 ):
     app.command()(action)
 app.command()(callbacks.callbacks)
 app.command()(callbacks.redeliver)
+app.add_typer(desk.commands, name="desk")
 app.add_typer(lanes.commands, name="lanes")
+app.add_typer(periodic.commands, name="periodic")
+app.command("agents")(agents.show_agents)
+app.add_typer(limits.commands, name="limits")
 app.add_typer(keys.commands, name="keys")
 app.add_typer(compensation.commands, name="compensation")
 app.command()(history.purge)

@@ -22,6 +22,7 @@ from headgate.core.errors import Invalid, UnknownType
 from headgate.core.family import Census
 from headgate.core.states import FINAL, State
 from headgate.core.task import NewTask, Task
+from headgate.core.unique import key_of
 from headgate.store import Store
 
 ENDED = FINAL | {State.DEAD, State.NOTIFYING}
@@ -45,15 +46,29 @@ def submit(
             "--module",
             "-m",
             metavar="MODULE",
-            help="Where the task is declared: check the arguments against it, and use its mutex, priority and keys.",
+            help="Where the task is declared: check the arguments against it.",
         ),
     ] = None,
     name: Annotated[str | None, typer.Option(help="A name for people.")] = None,
     lane: Annotated[str | None, typer.Option(help="Another lane than the type's.")] = None,
-    priority: Annotated[int | None, typer.Option(help="Smaller runs first.  [default: 5]", show_default=False)] = None,
+    priority: Annotated[
+        int | None, typer.Option(help="Smaller runs first.  [default: the type's]", show_default=False)
+    ] = None,
     mutex: Annotated[str | None, typer.Option(help="Tasks of one mutex run one at a time.")] = None,
     delay: Annotated[float | None, typer.Option(metavar="SECONDS", help="Start no sooner than this.")] = None,
     unique_key: Annotated[str | None, typer.Option(help="If an open task has this key, make no second one.")] = None,
+    unique: Annotated[bool, typer.Option("--unique", help="A unique key made of the arguments.")] = False,
+    unique_seconds: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="Unique for so long, even when the first one has ended.")
+    ] = None,
+    debounce: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", help="Start when nobody has asked again for so long; needs a unique key."),
+    ] = None,
+    debounce_longest: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", help="But no later than this after it was first asked for."),
+    ] = None,
     creator: Annotated[int, typer.Option(help="Whose task it is.")] = 0,
     wait: Annotated[
         float | None, typer.Option(metavar="SECONDS", help="Wait for its end, no longer than this.")
@@ -72,16 +87,21 @@ def submit(
     """  # fmt: skip
     options: dict[str, Any] = {
         "name": name, "lane": lane, "priority": priority, "mutex": mutex, "delay_seconds": delay,
-        "unique_key": unique_key, "creator": creator,
+        "unique_key": unique_key, "creator": creator, "unique_seconds": unique_seconds, "debounce_seconds": debounce,
+        "debounce_longest_seconds": debounce_longest,
     }  # fmt: skip
+    if unique and unique_key is not None:
+        raise Invalid("say --unique or --unique-key, not both")
     told = {option: value for option, value in options.items() if value is not None}
     said = arguments_of(arguments or [], ext)
     with ExitStack() as stack:
         if module is None:
             store = stack.enter_context(ready(url))
-            new = NewTask(type_code, json.dumps(said, ensure_ascii=False), **told)
+            text = json.dumps(said, ensure_ascii=False)
+            new = NewTask(type_code, text, **told | ({"unique_key": key_of(text)} if unique else {}))
         else:
             store, new = _as_declared(stack, module, url, type_code, said, told)
+            new = new._replace(unique_key=key_of(new.ext)) if unique else new
         made = store.submit(new)
         if wait is None:
             task = store.get(made.id)

@@ -18,8 +18,10 @@ from headgate.core.gates import Gate
 from headgate.core.states import State
 from headgate.core.task import Task
 from headgate.outside import utc_now
+from headgate.store import Store
 from headgate.store.families import EXACT_UP_TO
-from headgate.store.reports import Filter, LogLine
+from headgate.store.lists import Filter
+from headgate.store.reports import LogLine
 
 ANY = ", ".join(State)
 LATEST = 20
@@ -62,21 +64,31 @@ def list_tasks(
         parent_id=parent,
     )  # fmt: skip
     with ready(url) as store:
-        page = store.find(wanted, cursor=cursor, limit=limit)
+        tasks, more = _found(store, wanted, cursor, limit)
     if as_json:
-        for task in page.items:
+        for task in tasks:
             document(task_json(task))
         return
     table(
         ("ID", "STATUS", "TYPE", "LANE", "PRIORITY", "ATTEMPT", "CREATED", "WHAT"),
         [
             (task.id, task.status, task.type, task.lane, task.priority, task.attempt, at(task.create_date), _what(task))
-            for task in page.items
+            for task in tasks
         ],
         right=("ID", "PRIORITY", "ATTEMPT"),
     )
-    if page.next_cursor is not None:
-        note(f"more: --cursor {page.next_cursor}")
+    if more is not None:
+        note(f"more: --cursor {more}")
+
+
+def _found(store: Store, wanted: Filter, cursor: int | None, limit: int) -> tuple[list[Task], int | None]:
+    """So many tasks, or all there are, and where to go on: a page that found few is not the end."""
+    page = store.find(wanted, cursor=cursor, limit=limit)
+    tasks = page.items
+    while page.next_cursor is not None and len(tasks) < limit:
+        page = store.find(wanted, cursor=page.next_cursor, limit=limit - len(tasks))
+        tasks += page.items
+    return tasks, page.next_cursor
 
 
 def _what(task: Task) -> str:

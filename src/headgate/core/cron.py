@@ -26,6 +26,7 @@ from headgate.core.errors import Invalid
 from headgate.core.task import check_name
 
 GRACE = timedelta(seconds=60)  # a tick that is dealt with later than this was missed
+LAST_YEAR = 9999  # of the calendar, and of no tick: it may be the next year elsewhere
 MOST_MISSED = 1000  # ticks that are made good at once, the latest ones
 NICKNAMES = {
     "@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *", "@monthly": "0 0 1 * *", "@weekly": "0 0 * * 0",
@@ -71,8 +72,12 @@ class Cron:
             raise Invalid(f"{expression!r} never fires: there is no such day")
 
     def following(self, after: datetime) -> datetime | None:
-        """The first tick behind `after`, in UTC; None if there is none for fifty years."""
-        return self._next_time_of_day(after) if self._times_of_day else self._next_beat(after)
+        """The first tick behind `after`, in UTC; None if there is none for fifty years, or the calendar ends before."""
+        try:
+            tick = self._next_time_of_day(after) if self._times_of_day else self._next_beat(after)
+        except OverflowError:
+            return None
+        return tick if tick is not None and tick.year < LAST_YEAR else None
 
     def ticks(self, after: datetime) -> Iterator[datetime]:
         """All of them behind `after`, one after the other."""
@@ -89,8 +94,8 @@ class Cron:
         """The next time that fits, on a clock that is never set."""
         try:
             return next(CronSim(self._text, wall), None)
-        except (OverflowError, ValueError):  # the calendar ends with the year 9999
-            return None
+        except ValueError as error:  # how a calendar of ours may end, too
+            raise OverflowError from error
 
     def _next_time_of_day(self, after: datetime) -> datetime | None:
         wall: datetime | None = after.astimezone(self._zone).replace(tzinfo=None)
@@ -188,17 +193,18 @@ class Reckoning(NamedTuple):
 
 
 def reckon(cron: Cron, due: datetime, now: datetime, missed: Missed) -> Reckoning:
-    """What is to be done at `now` about a schedule whose ticks up to `due`, and not further, were dealt with.
+    """What is to be done at `now` about a schedule of whose ticks `due` is the first that was not dealt with.
 
     A tick that is late by GRACE at most is fired, whatever the policy; of older ones `missed` decides. Where something
     fires anyhow, that is the `once` that stands for them.
     """
     if due > now:
         return Reckoning((), due)
-    bound, after = now - GRACE, cron.following(now)
+    bound = now - GRACE
     if due > bound:
-        return Reckoning([due, *_between(cron, due, now)], after)
-    late = list(_between(cron, bound, now))
+        late, after = _up_to(cron, due, now)
+        return Reckoning([due, *late], after)
+    late, after = _up_to(cron, bound, now)
     if missed is Missed.ALL:
         late = _latest(cron, due, bound, MOST_MISSED) + late
     elif missed is Missed.ONCE and not late:
@@ -213,8 +219,14 @@ def admitted(overlap: Overlap, ticks: Sequence[datetime], *, busy: bool) -> Sequ
     return ticks
 
 
-def _between(cron: Cron, after: datetime, until: datetime) -> Iterator[datetime]:
-    return takewhile(lambda tick: tick <= until, cron.ticks(after))
+def _up_to(cron: Cron, after: datetime, until: datetime) -> tuple[list[datetime], datetime | None]:
+    """The ticks between the two, `until` included, and the one behind them."""
+    found: list[datetime] = []
+    for tick in cron.ticks(after):
+        if tick > until:
+            return found, tick
+        found.append(tick)
+    return found, None
 
 
 def _latest(cron: Cron, first: datetime, until: datetime, most: int) -> list[datetime]:
@@ -222,7 +234,7 @@ def _latest(cron: Cron, first: datetime, until: datetime, most: int) -> list[dat
     span = most * _SECOND
     while True:
         after = max(first - _SECOND, until - span)
-        found = deque(_between(cron, after, until), most)
+        found = deque(takewhile(lambda tick: tick <= until, cron.ticks(after)), most)
         if len(found) == most or after < first:
             return list(found)
         span *= 4

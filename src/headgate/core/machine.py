@@ -153,7 +153,16 @@ class Prioritized:
 
 @dataclass(frozen=True, slots=True)
 class Rescheduled:
-    """Its start_time is edited."""
+    """A person gives it another start_time, or so many seconds from now; `due` says whether that has come."""
+
+    start_time: datetime | None = None
+    delay: float | None = None
+    due: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Debounced:
+    """It was asked for again before its start: it waits for its time until then, with the newest arguments."""
 
     start_time: datetime
 
@@ -173,6 +182,8 @@ class Resolved:
 @dataclass(frozen=True, slots=True)
 class Discarded:
     """A person gives it up."""
+
+    remark: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +206,7 @@ class ChildrenEnded:
 Event = (
     Due | CameForward | SentBack | Scheduled | Started | Returned | Raised | Snoozed | PauseReached | CancelReached
     | GivenBack | Unconfirmed | LeaseLost | Overdue | CancelRequested | PauseRequested | Resumed | Prioritized
-    | Rescheduled | RetryAsked | Resolved | Discarded | Delivered | Adopted | ChildrenEnded
+    | Rescheduled | Debounced | RetryAsked | Resolved | Discarded | Delivered | Adopted | ChildrenEnded
 )  # fmt: skip
 
 
@@ -276,16 +287,23 @@ def decide(task: Subject, event: Event, rules: TaskType) -> Change:
             return Change(State.RUNNING, "resumed", pause_requested=False)
         case status, Prioritized(priority) if status not in FINAL:
             return Change(status, "prioritized", priority=priority)
-        case ((State.PENDING | State.RETRYING), Rescheduled(start_time)):
-            return Change(task.status, "rescheduled", start_time=start_time)
+        case ((State.PENDING | State.RETRYING | State.PAUSED), Rescheduled(start_time, delay)):
+            return Change(task.status, "rescheduled", start_time=start_time, delay=delay)
+        case ((State.QUEUED | State.BLOCKED), Rescheduled(start_time, delay, due)):
+            after = task.status if due else State.PENDING
+            return Change(after, "rescheduled", start_time=start_time, delay=delay)
+        case ((State.PENDING | State.PAUSED), Debounced(start_time)):
+            return Change(task.status, "debounced", start_time=start_time)
+        case ((State.QUEUED | State.BLOCKED | State.RETRYING), Debounced()):
+            return Change(task.status, "debounced")
         case State.DEAD, RetryAsked():
             return _revived(task)
         case State.RETRYING, RetryAsked():
             return Change(line(task), "retried", delay=0)
         case ((State.DEAD | State.NOTIFYING), Resolved(remark)):
             return Change(State.RESOLVED, "resolved", remark=clip(remark))
-        case State.DEAD, Discarded():
-            return Change(State.FAILED, "discarded")
+        case State.DEAD, Discarded(remark):
+            return Change(State.FAILED, "discarded", remark=clip(remark) or None)
         # callbacks and families
         case State.NOTIFYING, Delivered():
             return Change(State.SUCCEEDED, "notified")
@@ -351,12 +369,14 @@ def _defeat(rules: TaskType) -> State:
 
 
 def _ended(end: State, rules: TaskType) -> Change:
-    """An end, with the callback it asks for."""
+    return Change(end, _ENDS[end], callback=_owed(end, rules))
+
+
+def _owed(end: State, rules: TaskType) -> Kind | None:
+    """Which callback an end asks for."""
     if end is State.NOTIFYING:
-        owed: Kind | None = Kind.SUCCESS
-    else:
-        owed = Kind.ERROR if end in (State.FAILED, State.DEAD) and Kind.ERROR in rules.callback else None
-    return Change(end, _ENDS[end], callback=owed)
+        return Kind.SUCCESS
+    return Kind.ERROR if end in (State.FAILED, State.DEAD) and Kind.ERROR in rules.callback else None
 
 
 def _revived(task: Subject) -> Change:

@@ -11,16 +11,19 @@ from headgate.core.errors import Invalid
 from headgate.core.family import CONTINUE, check_policy
 from headgate.core.retry import RetryPolicy, never
 from headgate.core.states import State
+from headgate.core.template import fill, names_in
 
 MAX_JSON_BYTES = 256 * 1024
 MAX_JSON_DEPTH = 64
 MAX_ERROR_BYTES = 16 * 1024
 MAX_NAME = 255
 MAX_SECONDS = 100 * 366 * 24 * 3600.0
+MAX_DEFAULTS_BYTES = 16 * 1024
 MAX_LOST = 3  # lost leases after which a task is taken for poison
 DEFAULT_LANE = "default"
 EVERYTHING = "*"  # the name of the pause that holds every lane
 DEFAULT_PRIORITY = 5
+KEYS = ("mutex", "rate_key", "unique_key")  # what a type can make of its tasks' arguments
 _INT64 = 1 << 63
 _INT32 = 1 << 31
 
@@ -35,7 +38,7 @@ class NewTask(NamedTuple):
     name: str | None = None
     lane: str | None = None
     category: str | None = None
-    priority: int = DEFAULT_PRIORITY
+    priority: int | None = None
     mutex: str | None = None
     rate_key: str | None = None
     agent_id: str | None = None
@@ -48,6 +51,10 @@ class NewTask(NamedTuple):
     retry_of: int | None = None
     correlation_id: str | None = None
     on_child_failure: str | None = None
+    unique_seconds: float | None = None  # unique for so long after it was made, even when it has ended by then
+    debounce_seconds: float | None = None  # starts when nobody has asked again for so long
+    debounce_longest_seconds: float | None = None  # or that long after it was first asked for
+    debounce_replace: bool = True  # whoever asks again replaces ext
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +72,11 @@ class TaskType:
     unknown_errors: str = "retry"
     callback: dict[str, Any] = field(default_factory=dict)
     on_child_failure: str = CONTINUE
+    priority: int = DEFAULT_PRIORITY
+    mutex: str | None = None  # these three are templates: `subscription:{subscription_id}`
+    rate_key: str | None = None
+    unique_key: str | None = None
+    defaults: dict[str, Any] = field(default_factory=dict)  # of arguments that a template names
 
     def __post_init__(self) -> None:
         check_name("type", self.code)
@@ -83,6 +95,12 @@ class TaskType:
         if self.unknown_errors not in ("retry", "fail"):
             raise Invalid("unknown_errors is 'retry' or 'fail'")
         check_policy(self.on_child_failure)
+        _check_int("priority", self.priority, _INT64)
+        for label in KEYS:
+            if (template := getattr(self, label)) is not None:
+                check_name(label, template)
+                names_in(template)
+        check_json("defaults", json.dumps(self.defaults), MAX_DEFAULTS_BYTES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,19 +225,78 @@ def check(new: NewTask) -> None:
     if new.delay_seconds is not None:
         _check_seconds("delay_seconds", new.delay_seconds)
     if new.start_time is not None:
-        _check_start_time(new)
+        check_start(new.start_time, new.delay_seconds)
+    if new.unique_seconds is not None or new.debounce_seconds is not None or new.debounce_longest_seconds is not None:
+        _check_unique(new)
     if new.on_child_failure is not None:
         check_policy(new.on_child_failure)
     check_json("ext", new.ext)
 
 
-def _check_start_time(new: NewTask) -> None:
-    if not isinstance(new.start_time, datetime) or new.start_time.tzinfo is None:
+def completed(new: NewTask, kind: TaskType) -> NewTask:
+    """The wish with the keys that its type makes of its arguments, where it says none itself; `Invalid` if they lack
+    what it takes. Its lane, category and priority are looked up as it is stored."""
+    if kind.mutex is not None or kind.rate_key is not None or kind.unique_key is not None:
+        new = _with_keys(new, kind)
+    if new.unique_key is None and (new.unique_seconds is not None or new.debounce_seconds is not None):
+        raise Invalid("unique_seconds and debounce_seconds need a unique_key: it says which tasks are meant")
+    return new
+
+
+def _with_keys(new: NewTask, kind: TaskType) -> NewTask:
+    missing = [label for label in KEYS if getattr(new, label) is None and getattr(kind, label) is not None]
+    if not missing:
+        return new
+    arguments = arguments_of(new.ext, kind)
+    keys: dict[str, Any] = {label: fill(getattr(kind, label), arguments) for label in missing}
+    for label, key in keys.items():
+        check_name(label, key)
+    return new._replace(**keys)
+
+
+def arguments_of(ext: str, kind: TaskType) -> dict[str, Any]:
+    """What a type's templates are filled with: the task's own data, over the type's defaults."""
+    said = _decoded(ext)
+    return kind.defaults | (said if isinstance(said, dict) else {})
+
+
+def check_start(start_time: datetime | None, delay_seconds: float | None) -> None:
+    """Raise `Invalid` unless one of them says when something starts."""
+    if (start_time is None) == (delay_seconds is None):
+        raise Invalid(
+            "give start_time or delay_seconds, not both" if start_time else "give start_time or delay_seconds"
+        )
+    if delay_seconds is not None:
+        _check_seconds("delay_seconds", delay_seconds)
+    elif not isinstance(start_time, datetime) or start_time.tzinfo is None:
         raise Invalid("start_time is a time with a time zone")
-    if not 1970 < new.start_time.year < 9999:
+    elif not 1970 < start_time.year < 9999:
         raise Invalid("start_time is out of range")
-    if new.delay_seconds is not None:
-        raise Invalid("give start_time or delay_seconds, not both")
+
+
+def _check_unique(new: NewTask) -> None:
+    for label in ("unique_seconds", "debounce_seconds", "debounce_longest_seconds"):
+        if (seconds := getattr(new, label)) is not None:
+            _check_seconds(label, seconds, above_zero=True)
+    if new.debounce_seconds is None:
+        if new.debounce_longest_seconds is not None:
+            raise Invalid("debounce_longest_seconds needs debounce_seconds")
+        return
+    if new.unique_seconds is not None:
+        raise Invalid("give unique_seconds or debounce_seconds, not both")
+    if new.start_time is not None or new.delay_seconds is not None:
+        raise Invalid("debounce_seconds says when it starts; give no start_time and no delay_seconds")
+    if new.parent_id is not None:
+        raise Invalid("a child is not debounced: it would be another parent's")
+    if longest_of(new) < new.debounce_seconds:
+        raise Invalid("debounce_longest_seconds is no less than debounce_seconds")
+
+
+def longest_of(new: NewTask) -> float:
+    """How long a debounced task may be pushed out, from when it was first asked for: ten times, unless it says."""
+    if new.debounce_longest_seconds is not None:
+        return new.debounce_longest_seconds
+    return 10 * (new.debounce_seconds or 0.0)
 
 
 def _check_seconds(label: str, value: float, *, above_zero: bool = False) -> None:

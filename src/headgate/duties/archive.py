@@ -6,15 +6,18 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from functools import partial
 
 from headgate.core.cron import zone_of
-from headgate.core.states import State
-from headgate.outside import utc_now
+from headgate.core.states import FINAL, State
+from headgate.duties.portion import Portion
+from headgate.outside import monotonic, utc_now
 from headgate.service import Aside, Service
 from headgate.settings import Settings
 from headgate.store.base import Store
+from headgate.store.history import Page, Place
 
 BATCH = 1000
 PERIOD_SECONDS = 5.0
 KEEP_SECONDS = 60.0
+FROM_THE_START = timedelta(minutes=1)
 DAY_SECONDS = 24 * 3600.0
 RETENTION = "retention"  # the kind of audit row that says it was done
 ACTOR = "system:archive"
@@ -23,11 +26,11 @@ ACTOR = "system:archive"
 class Archive(Service):
     """Moves finished tasks to history when they are `keep_seconds` old, and once a day removes what is old enough.
 
-    A batch a turn. A day whose hour nobody was there for is made up for when somebody is.
+    A batch a turn, smaller ones where they take long. A day whose hour nobody was there for is made up for when
+    somebody is.
     """
 
     name = "archive"
-    breath = 0.05
 
     def __init__(
         self,
@@ -44,20 +47,39 @@ class Archive(Service):
         self._aside = aside
         self._keep = keep_seconds
         self._batch = batch
+        self._portion = Portion(batch)
         self._clock = clock
         self._hour = settings.retention_hour
         self._zone = zone_of(settings.timezone)
-        self._longest = max(settings.retention_succeeded_days, settings.retention_failed_days) * DAY_SECONDS
-        self._kept = (
-            ((State.SUCCEEDED, State.PARTIAL, State.RESOLVED), settings.retention_succeeded_days * DAY_SECONDS),
-            ((State.FAILED, State.CANCELLED), settings.retention_failed_days * DAY_SECONDS),
-        )
-        self._done_at: datetime | None = None
+        self._kept = {state: retention_days(settings, state) * DAY_SECONDS for state in State if state in FINAL}
+        self._moved_to: Place | None = None
+        self._began_at: datetime | None = None
+        self._removed_to: dict[State, Place | None] = {}
         self._removed = 0
+        self._done_at: datetime | None = None
 
     async def turn(self) -> int:
-        moved: int = await self._aside(partial(self._store.archive, seconds=self._keep, limit=self._batch))
-        return moved + await self._daily()
+        return await self._move() + await self._daily()
+
+    async def _move(self) -> int:
+        """A batch to history, from where the last one ended, and once a minute from the start.
+
+        From the start, for children whose parents have ended since; and no more often, because what is gone leaves its
+        entry in the index for a while, which is not to be walked over each time.
+        """
+        now = self._clock()
+        if self._began_at is None or not timedelta() <= now - self._began_at < FROM_THE_START:
+            self._began_at, self._moved_to = now, None
+        page = await self._page(partial(self._store.history.move, seconds=self._keep, after=self._moved_to))
+        self._moved_to = page.after
+        return max(page.count, page.more)
+
+    async def _page(self, work: Callable[..., Page]) -> Page:
+        begun = monotonic()
+        page: Page = await self._aside(partial(work, limit=self._portion.rows))
+        self._portion.took(monotonic() - begun)
+        self.breath = self._portion.rest
+        return page
 
     async def _daily(self) -> int:
         """A batch of the day's work; 0 when it is done, here or elsewhere."""
@@ -69,22 +91,33 @@ class Archive(Service):
         if removed := await self._remove():
             return removed
         await self._aside(self._store.make_partitions)
-        await self._aside(self._store.drop_partitions, due - timedelta(seconds=self._longest))
-        told, self._removed = json.dumps({"removed": self._removed}), 0
+        if dropped := await self._aside(self._store.drop_partitions, due - timedelta(seconds=max(self._kept.values()))):
+            return len(dropped)
+        told, self._removed, self._removed_to = json.dumps({"removed": self._removed}), 0, {}
         await self._aside(partial(self._store.record_act, RETENTION, told, actor=ACTOR))
         self._done_at = due  # whatever the store's clock says
         return 0
 
     async def _remove(self) -> int:
-        for states, seconds in self._kept:
-            purge = partial(self._store.purge, states, seconds=seconds, limit=self._batch)
-            if removed := await self._aside(purge):
-                self._removed += removed
-                return int(removed)
+        for state, seconds in self._kept.items():
+            after = self._removed_to.get(state)
+            page = await self._page(partial(self._store.history.remove, state, seconds=seconds, after=after))
+            self._removed_to[state] = page.after
+            if page.count:
+                self._removed += page.count
+                return page.count
         forget = partial(self._store.forget_outdated, seconds=DAY_SECONDS, limit=self._batch)
-        acts = partial(self._store.forget_acts, seconds=self._longest, limit=self._batch)
-        logs = partial(self._store.schedules.forget_logs, seconds=self._longest, limit=self._batch)
+        longest = max(self._kept.values())
+        acts = partial(self._store.forget_acts, seconds=longest, limit=self._batch)
+        logs = partial(self._store.schedules.forget_logs, seconds=longest, limit=self._batch)
         return int(await self._aside(forget) or await self._aside(acts) or await self._aside(logs))
+
+
+def retention_days(settings: Settings, state: State) -> float:
+    """How long a task that ended like this is kept."""
+    if state in (State.FAILED, State.CANCELLED):
+        return settings.retention_failed_days
+    return settings.retention_succeeded_days
 
 
 def latest(hour: int, zone: tzinfo, now: datetime) -> datetime:

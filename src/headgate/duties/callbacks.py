@@ -18,7 +18,7 @@ from headgate.outward.sealing import Seals, Unopened
 from headgate.service import Aside, Service
 from headgate.settings import Settings
 from headgate.store.base import Store
-from headgate.store.deliveries import Leased, Line, Outcome
+from headgate.store.deliveries import Leased, Line, Outcome, Share
 
 MOST_AT_ONCE = 256
 MOST_NOWHERE = 100
@@ -38,7 +38,7 @@ class Sender(Protocol):
 class _Choice(NamedTuple):
     """Of which lines to take how many, and where they go; None: nowhere any more, for this reason."""
 
-    wanted: list[tuple[str, Kind, int]]
+    wanted: list[Share]
     places: dict[tuple[str, Kind], Destination | str]
 
 
@@ -55,6 +55,7 @@ class Callbacks(Service):
         aside: Aside,
         *,
         sender: Sender | None = None,
+        lease_seconds: float = LEASE_SECONDS,
         monotonic: Callable[[], float] = monotonic,
     ) -> None:
         super().__init__(settings.poll_seconds)
@@ -62,6 +63,7 @@ class Callbacks(Service):
         self._aside = aside
         self._sender = sender or Outward(settings.callback_allow)
         self._seals = Seals(settings.secrets)
+        self._lease_seconds = lease_seconds
         self._monotonic = monotonic
         self._hosts = Hosts(settings.callback_concurrency, MOST_AT_ONCE)
         self._sending: dict[asyncio.Task[None], Leased] = {}
@@ -89,7 +91,8 @@ class Callbacks(Service):
         for sending in list(self._sending):
             sending.cancel()
         with suppress(HeadgateError):  # what was not put on record is sent again when its lease is over
-            await self._record()
+            if self._ended:
+                await self._aside(self._store.deliveries.record, self._ended)
             if left:
                 await self._aside(self._store.deliveries.give_back, left)
 
@@ -98,7 +101,19 @@ class Callbacks(Service):
         if not self._has_resealed:
             await self._aside(self._reseal)
             self._has_resealed = True
-        return await self._record() + await self._begin()
+        ended, self._ended = self._ended, []
+        try:
+            lines = await self._aside(self._store.deliveries.lines) if self._hosts.free > 0 else []
+            choice = self._choose(lines)
+            if not ended and not choice.wanted:
+                return 0
+            exchange = self._store.deliveries.record_and_lease
+            leased = await self._aside(exchange, ended, choice.wanted, self._lease_seconds)
+        except BaseException:
+            self._ended = ended + self._ended
+            raise
+        self._begin(leased, choice)
+        return len(ended) + len(leased)
 
     def _next_pause(self) -> float:
         """Until something is due, or a receiver that was left alone is tried again."""
@@ -109,13 +124,7 @@ class Callbacks(Service):
 
     # sending
 
-    async def _begin(self) -> int:
-        if self._hosts.free <= 0:
-            return 0
-        choice = self._choose(await self._aside(self._store.deliveries.lines))
-        if not choice.wanted:
-            return 0
-        leased: list[Leased] = await self._aside(self._store.deliveries.lease, choice.wanted, LEASE_SECONDS)
+    def _begin(self, leased: Sequence[Leased], choice: _Choice) -> None:
         for each in leased:
             place = choice.places[each.type, each.kind]
             if isinstance(place, str):
@@ -125,7 +134,6 @@ class Callbacks(Service):
                 sending = asyncio.create_task(self._send(each, place), name=f"headgate callback {each.id}")
                 self._sending[sending] = each
                 sending.add_done_callback(self._over)
-        return len(leased)
 
     def _choose(self, lines: Sequence[Line]) -> _Choice:
         """What to take: as much of each line as its receiver has room for, which its lines share."""
@@ -190,17 +198,6 @@ class Callbacks(Service):
         if not sending.cancelled() and (error := sending.exception()) is not None:
             log.error("a callback was not sent; it will be when its lease is over", exc_info=error)
         self.wake()
-
-    async def _record(self) -> int:
-        ended, self._ended = self._ended, []
-        if not ended:
-            return 0
-        try:
-            await self._aside(self._store.deliveries.record, ended)
-        except BaseException:
-            self._ended = ended + self._ended
-            raise
-        return len(ended)
 
     # secrets
 

@@ -34,7 +34,7 @@ class Calls(Service):
 
     A call is its caller's from the transaction that takes it. If the caller dies, its log ends as a failure, since
     nobody knows whether it arrived; it is not made again. That a caller is gone is known by this process's own clock:
-    the call stood for LEASE_SECONDS, over several looks.
+    the call stood for `lease_seconds`, over several looks.
     """
 
     name = "calls"
@@ -46,6 +46,8 @@ class Calls(Service):
         aside: Aside,
         *,
         at_once: int = AT_ONCE,
+        lease_seconds: float = LEASE_SECONDS,
+        watch_seconds: float = WATCH_SECONDS,
         monotonic: Callable[[], float] = monotonic,
     ) -> None:
         super().__init__(PERIOD_SECONDS)
@@ -53,6 +55,8 @@ class Calls(Service):
         self._client = client
         self._aside = aside
         self._at_once = at_once
+        self._lease = lease_seconds
+        self._watch_seconds = watch_seconds
         self._monotonic = monotonic
         self._caller = new_ids(1)[0]
         self._under_way: dict[asyncio.Task[None], int] = {}
@@ -82,11 +86,11 @@ class Calls(Service):
             await asyncio.wait(list(self._under_way), timeout=STOP_SECONDS)
 
     async def _make(self, call: Call, taken_at: float) -> None:
-        if self._monotonic() - taken_at > LEASE_SECONDS / 2:
+        if self._monotonic() - taken_at > self._lease / 2:
             error: str | None = "not made: the process stood still when it had taken the call"
         else:
             error = await self._send(call)
-        until = taken_at + LEASE_SECONDS  # by then somebody else has given it up
+        until = taken_at + self._lease  # by then somebody else has given it up
         while True:
             try:
                 if not await self._aside(self._schedules.end_call, call, error):
@@ -117,14 +121,14 @@ class Calls(Service):
     async def _watch(self) -> int:
         """Give up calls that stand for too long. One look counts for two periods at most, lest a frozen one blames."""
         now = self._monotonic()
-        if self._looked_at is not None and now - self._looked_at < WATCH_SECONDS:
+        if self._looked_at is not None and now - self._looked_at < self._watch_seconds:
             return 0
-        passed = 0.0 if self._looked_at is None else min(now - self._looked_at, 2 * WATCH_SECONDS)
+        passed = 0.0 if self._looked_at is None else min(now - self._looked_at, 2 * self._watch_seconds)
         self._looked_at = now
         mine = set(self._under_way.values())
         seen = [found for found in await self._aside(self._schedules.calls_under_way) if found[0] not in mine]
         self._still = {found: self._still.get(found, -passed) + passed for found in seen}
-        lost = [found for found, still in self._still.items() if still >= LEASE_SECONDS]
+        lost = [found for found, still in self._still.items() if still >= self._lease]
         if not lost:
             return 0
         given_up: int = await self._aside(self._schedules.give_up_calls, lost)

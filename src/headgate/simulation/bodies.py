@@ -5,10 +5,12 @@ from typing import Any
 
 from headgate.app import Headgate, TaskFunction
 from headgate.client import Call
+from headgate.core.callbacks import Callback
 from headgate.core.limits import Rate
 from headgate.core.retry import fixed
 from headgate.settings import Settings
 from headgate.simulation.process import here
+from headgate.simulation.receiver import URL
 from headgate.worker.context import Context, context
 from headgate.worker.run import Snooze
 
@@ -62,6 +64,7 @@ def program(settings: Settings) -> dict[str, Function]:
 
 # Longer than a history: no deadline is to make up for what is forgotten.
 _ALL: dict[str, Any] = {"retry": fixed(0.5, retries=2), "timeout_seconds": 3600.0}
+_TOLD: Callback = {"success": {"url": f"{URL}/good"}, "error": {"url": f"{URL}/bad", "method": "PUT"}}
 _TYPES: dict[str, dict[str, Any]] = {
     "plain": {},
     "narrow": {"lane": "narrow"},
@@ -76,6 +79,8 @@ _TYPES: dict[str, dict[str, Any]] = {
     "overseer": {"need_manual": True},
     "brief": {"timeout_seconds": 1.0},
     ERRAND: {},
+    "told": {"callback": _TOLD},
+    "told-manual": {"callback": _TOLD, "need_manual": True},
 }
 
 

@@ -1,4 +1,4 @@
-"""The judge of a run: reads what is left of it and says which of the promises I1 to I8 were broken. Pure, offline.
+"""The judge of a run: reads what is left of it and says which of the promises I1 to I9 were broken. Pure, offline.
 
 What it cannot tell it lets pass. A task that retention removed takes its lane and its mutex with it; a limit and a
 pause that no audit row speaks of are as `Evidence` says they began; of tasks that no wish is known for, none is
@@ -8,11 +8,13 @@ missed.
 from collections import Counter
 from collections.abc import Iterator
 
+from headgate.simulation.checker_callbacks import judge_callbacks
 from headgate.simulation.checker_case import Case, Violation
 from headgate.simulation.checker_ledger import judge_ledger
 from headgate.simulation.checker_limits import judge_limits
 from headgate.simulation.checker_orphans import judge_orphans, judge_retention
 from headgate.simulation.checker_paths import judge_paths, judge_tenures
+from headgate.simulation.checker_ticks import judge_ticks
 from headgate.simulation.checker_wishes import judge_wishes
 from headgate.simulation.evidence import Evidence
 
@@ -30,8 +32,10 @@ def check(evidence: Evidence) -> list[Violation]:
         *against_limits,
         *judge_ledger(case, allowed),
         *_judge_feed(case),
+        *judge_callbacks(case),
         *judge_retention(case),
         *judge_orphans(case),
+        *judge_ticks(case),
     ]
 
 

@@ -15,6 +15,7 @@ from headgate.core.machine import (
     CancelReached,
     CancelRequested,
     ChildrenEnded,
+    Debounced,
     Delivered,
     Discarded,
     Due,
@@ -50,7 +51,8 @@ EVENTS: tuple[Event, ...] = (
     Due(), CameForward(), SentBack(), Scheduled(), Started(), Returned(), Returned(completed=False), Raised("", 1.0),
     Raised(""), Snoozed(1.0), PauseReached(), CancelReached(), GivenBack(), Unconfirmed(), LeaseLost(), Overdue(),
     CancelRequested(), PauseRequested(), Resumed(), Resumed(due=False), Prioritized(1),
-    Rescheduled(datetime.max.replace(tzinfo=UTC)), RetryAsked(), Resolved(""), Discarded(), Delivered(), Adopted(),
+    Rescheduled(datetime.max.replace(tzinfo=UTC)), Rescheduled(due=True), Debounced(datetime.max.replace(tzinfo=UTC)),
+    RetryAsked(), Resolved(""), Discarded(), Delivered(), Adopted(),
     ChildrenEnded(Children()), ChildrenEnded(Children(1, 1)), ChildrenEnded(Children(0, 1)),
 )  # fmt: skip
 _RULES = (  # and how often a task of it was lost before

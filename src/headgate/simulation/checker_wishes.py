@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from headgate.core.states import FINAL, State
 from headgate.simulation.checker_case import Case, Violation
+from headgate.simulation.checker_ticks import is_of_a_tick
 from headgate.simulation.evidence import Wish
 
 MADE, REFUSED, UNKNOWN = "made", "refused", "unknown"
@@ -56,7 +57,10 @@ def _judge_keys(case: Case) -> Iterator[Violation]:
 
 
 def _judge_unasked(case: Case) -> Iterator[Violation]:
-    """No task that nobody asked for; whoever got no answer and had no key may have asked for any."""
+    """No task that nobody asked for; whoever got no answer and had no key may have asked for any.
+
+    Tasks of schedules are judged with their ticks.
+    """
     wishes = case.evidence.wishes
     if not wishes or any(wish.key is None and wish.answer == UNKNOWN for wish in wishes):
         return
@@ -65,7 +69,7 @@ def _judge_unasked(case: Case) -> Iterator[Violation]:
         if wish.key is not None:
             asked.update(case.evidence.keys.get(wish.key, ()))
     for known in case.evidence.tasks:
-        if known.id not in asked and known.parent_id is None and known.retry_of is None:
+        if known.id not in asked and known.parent_id is None and known.retry_of is None and not is_of_a_tick(known):
             yield Violation("I1", f"nobody asked for task {known.id}, which is {known.status}", known.id)
 
 

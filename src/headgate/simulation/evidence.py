@@ -43,6 +43,7 @@ class Known(NamedTuple):
     start_time: float | None = None  # by the store's clock, as it was set last
     retry_of: int | None = None
     agent_id: str | None = None
+    correlation_id: str | None = None
 
 
 class Entry(NamedTuple):
@@ -56,6 +57,31 @@ class Entry(NamedTuple):
     accepted: bool = True
 
 
+class Owed(NamedTuple):
+    """One callback as it stands at the end; `seq` is that of the transition that asked for it."""
+
+    id: int
+    webhook_id: str
+    task_id: int
+    kind: str
+    seq: int
+    status: str
+    attempts: int
+
+
+class Receipt(NamedTuple):
+    """One callback as it was received, and the status it was answered with; None: with nothing."""
+
+    row: int  # the last audit row that there was by then: no clock tells as surely what came first
+    webhook_id: str
+    body: str
+    status: int | None
+
+    @property
+    def arrived(self) -> bool:
+        return self.status is not None and 200 <= self.status < 300
+
+
 class Wish(NamedTuple):
     """One call of a client, with its idempotency key if it had one: made, refused, or unknown (no answer came)."""
 
@@ -63,6 +89,25 @@ class Wish(NamedTuple):
     answer: str
     task_ids: tuple[int, ...] = ()
     size: int = 1  # how many tasks it asked for
+
+
+class Line(NamedTuple):
+    """One line of a schedule's log, as it stands at the end."""
+
+    at: float  # seconds, by the ledger's clock: when it was begun
+    schedule_id: int
+    tick: str | None  # None: a person triggered it
+    result: str
+    task_id: int | None
+    trans: bool  # it ends with its task or call
+
+
+class Arrival(NamedTuple):
+    """A call of a schedule that arrived at its endpoint, and whether it was answered well."""
+
+    schedule_id: int
+    tick: str | None
+    well: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +123,15 @@ class Evidence:
     uses: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # resources by type
     capacities: Mapping[str, int] = field(default_factory=dict)  # "lane NAME", "resource NAME": as the run began
     rates: Mapping[str, Rate] = field(default_factory=dict)  # "lane:NAME", "type:CODE", "key:NAME": as it began
+    owed: Sequence[Owed] | None = None  # callbacks; None: nobody looked
+    received: Sequence[Receipt] = ()
+    callbacks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by type: the kinds it has
     counted: Mapping[str, int] | None = None  # the store's own count of tasks, by state
     keep: float | None = None  # seconds that finished tasks may be kept for, at most
     ended_at: float = 0.0  # by the store's clock
     at_rest: bool = True  # the run was left alone until nothing more could happen
     start_seconds: float | None = None  # between two starts of one agent at least
     skew: float = 0.0  # seconds by which a row's `at` and the ledger's clock may differ
+    lines: Sequence[Line] = ()  # of all schedules' logs
+    arrivals: Sequence[Arrival] = ()  # at the endpoints that schedules call
+    ticks_until: float | None = None  # by the store's clock: up to here every tick must have been dealt with

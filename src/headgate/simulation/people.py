@@ -3,18 +3,23 @@
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from headgate.core.callbacks import Delivery
 from headgate.core.compensation import Figures
+from headgate.core.cron import Missed, Overlap
+from headgate.core.edit import Edit
 from headgate.core.errors import HeadgateError, Unavailable
 from headgate.core.limits import Rate
+from headgate.core.schedule import Endpoint, Log, NewSchedule, Status
 from headgate.core.states import State
 from headgate.core.task import Task
 from headgate.simulation.bodies import Function
 from headgate.simulation.evidence import Wish
 from headgate.simulation.late import LateSubmit
-from headgate.simulation.plan import Move
+from headgate.simulation.plan import CALL, Move
 from headgate.simulation.process import Process
 from headgate.store.base import Store
 from headgate.store.tasks import Idempotency
@@ -35,6 +40,7 @@ class People:
         self._process = process
         self._wishes: dict[str, Wish] = {}
         self._known: list[int] = []
+        self._schedules: list[int] = []
 
     @property
     def wishes(self) -> Sequence[Wish]:
@@ -45,7 +51,13 @@ class People:
         process = self._process(about.pop("client"))
         if process is None:  # there is nobody at that place just now
             return
-        work = self._submit(process, **about) if move.what == "submit" else self._steer(process, move.what, **about)
+        match move.what:
+            case "submit":
+                work = self._submit(process, **about)
+            case "add_schedule":
+                work = self._add_schedule(process, **about)
+            case _:
+                work = self._steer(process, move.what, **about)
         process.run(lambda: asyncio.ensure_future(work))
 
     async def _submit(
@@ -82,6 +94,23 @@ class People:
 
         return commit
 
+    async def _add_schedule(
+        self, process: Process, key: str, type: str, cron: str, missed: str, overlap: str, log: str, seconds: float,
+        ends: list[str],
+    ) -> None:  # fmt: skip
+        """Ask until there is an answer, with the same key each time."""
+        wish = self._tasks["plain" if type == CALL else type].call(seconds, ends).new
+        http = Endpoint("https://example.org/") if type == CALL else None
+        new = NewSchedule(wish, cron, "UTC", Log(log), Missed(missed), Overlap(overlap), http)
+        for _ in range(TRIES):
+            try:
+                add = partial(process.store.schedules.add, new, status=Status.ONLINE, once=Idempotency(key, key))
+                self._schedules.append((await process.aside(add)).id)
+            except Unavailable:
+                await asyncio.sleep(AGAIN_SECONDS)
+            else:
+                return
+
     async def _steer(self, process: Process, what: str, pick: float = 0.0, **about: Any) -> None:
         with suppress(HeadgateError):
             await process.aside(self._order(process.store, what, pick, about))
@@ -100,15 +129,32 @@ class People:
                 return partial(store.resume_lane, about["lane"])
             case "trigger":
                 return partial(store.compensation.trigger, self._figures)
+        if what.startswith("schedule_"):
+            return partial(self._act_on_schedule, store, what.removeprefix("schedule_"), pick, about)
         if not self._known:
             return lambda: None
         task_id = self._known[int(pick * len(self._known))]
         match what:
+            case "redeliver":
+                return partial(store.deliveries.redeliver, task_id)
             case "prioritize":
                 return partial(store.prioritize, task_id, 1)
             case "resolve":
                 return partial(store.resolve, task_id, "by hand")
         return partial(getattr(store, what), task_id)
+
+    def _act_on_schedule(self, store: Store, what: str, pick: float, about: dict[str, Any]) -> None:
+        if not self._schedules:
+            return
+        schedule_id = self._schedules[int(pick * len(self._schedules))]
+        if what != "edit":
+            getattr(store.schedules, what)(schedule_id)
+            return
+        said = store.schedules.get(schedule_id).said
+        wish = said.wish._replace(creator=said.wish.creator + 1)
+        store.schedules.put(
+            schedule_id, replace(said, wish=wish, cron_expressions=about["cron"] or said.cron_expressions)
+        )
 
     def deal_with(self, store: Store, task: Task, chance: float) -> None:
         """What a person does about a task that will not go on by itself."""
@@ -116,9 +162,19 @@ class People:
             match task.status:
                 case State.PAUSED:
                     store.resume(task.id)
+                case State.DEAD if chance < 0.25:
+                    store.desk.replay(task.id, Edit(priority=1))
                 case State.DEAD if chance < 0.5:
                     store.discard(task.id)
                 case State.DEAD:
                     store.resolve(task.id, "by hand")
+                case State.NOTIFYING if not _is_stuck(store, task):
+                    return
+                case State.NOTIFYING if chance < 0.5:
+                    store.resolve(task.id, "told by telephone")
                 case State.NOTIFYING:
-                    store.delivered(task.id)
+                    store.deliveries.redeliver(task.id)
+
+
+def _is_stuck(store: Store, task: Task) -> bool:
+    return any(sent.status is Delivery.UNDELIVERABLE for sent in store.deliveries.of_task(task.id))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from headgate.simulation.bodies import ERRAND, KEYED, LANES, PARENTS, RATES, RESOURCES
+from headgate.simulation.receiver import ILLS
 
 WORKERS = ("worker 1", "worker 2", "worker 3")
 DUTIES = "duties"
@@ -40,10 +41,21 @@ WITHIN: tuple[tuple[str, str], ...] = tuple(
         "sign_on": AGENTS,
         "begin": (WORKERS[0], DUTIES),
         "poll": (WORKERS[0], DUTIES),
+        "record_and_lease": (WORKERS[0], DUTIES),
+        "redeliver": CLIENTS,
+        "fire": (WORKERS[0], DUTIES),
+        "end_runs": (WORKERS[0], DUTIES),
+        "take_calls": (WORKERS[0], DUTIES),
+        "end_call": (WORKERS[0], DUTIES),
+        "add": CLIENTS,
+        "put": CLIENTS,
+        "set_status": CLIENTS,
         "trigger": CLIENTS,
     }.items()
     for process in processes
 )
+CALL = "call"  # a schedule that calls an endpoint
+OFTEN, RARE = ["*/2 * * * * *", "*/5 * * * * *"], ["*/20 * * * * *", "* * * * *"]
 WHICHEVER = 10  # and as often as for ten of these one waits for whatever is next
 
 Draw = random.Random
@@ -79,6 +91,9 @@ def plan(seed: int) -> Plan:
         *(_late(draw, number) for number in range(draw.randint(0, 3))),
         *(_errand(draw, number) for number in range(draw.randint(0, 9))),
         *(_mishap(draw) for _ in range(draw.randint(0, 3))),
+        *(_illness(draw) for _ in range(draw.randint(0, 3))),
+        *(_schedule(draw, number) for number in range(draw.randint(0, 2))),
+        *(_steer_schedule(draw) for _ in range(draw.randint(0, 5))),
     ]
     return Plan(seed, sorted(moves, key=lambda move: move.at))
 
@@ -86,7 +101,7 @@ def plan(seed: int) -> Plan:
 def _submit(draw: Draw, number: int) -> Move:
     kind = draw.choice(
         ["plain", "plain", "narrow", "narrow", "single", "tooled", "pressed", "limited", KEYED, KEYED, KEYED, "manual",
-         "parent", "parent", "strict", "overseer", "brief"]
+         "parent", "parent", "strict", "overseer", "brief", "told", "told", "told-manual"]
     )  # fmt: skip
     about: dict[str, Any] = {"client": draw.choice(CLIENTS), "key": f"wish {number}", "type": kind}
     about["seconds"] = draw.choice([0.0, 0.05, 0.3, 0.3, 1.0, 1.5, 4.0])
@@ -140,10 +155,37 @@ def _late(draw: Draw, number: int) -> Move:
     return Move(draw.uniform(0.1, CHAOS_SECONDS - 4), "submit_late", about)
 
 
+def _illness(draw: Draw) -> Move:
+    about = {"how": draw.choice(ILLS[1:]), "seconds": draw.choice([0.5, 3.0, 10.0])}
+    return Move(draw.uniform(0.1, CHAOS_SECONDS), "fall_ill", about)
+
+
+def _schedule(draw: Draw, number: int) -> Move:
+    about: dict[str, Any] = {"client": draw.choice(CLIENTS), "key": f"schedule {number}"}
+    about["type"] = draw.choice(["plain", "plain", "narrow", "manual", CALL])
+    about["missed"] = draw.choice(["skip", "once", "all"])
+    about["cron"] = draw.choice(RARE if about["missed"] == "all" else [*RARE, *OFTEN])
+    about["overlap"] = draw.choice(["allow", "skip", "queue"])
+    # What makes no task is known by its log alone.
+    quiet = about["overlap"] != "skip" and about["type"] != CALL
+    about["log"] = draw.choice(["none", "trigger_log", "trans_log"]) if quiet else "trans_log"
+    about["seconds"] = draw.choice([0.05, 0.3] if about["overlap"] == "queue" else [0.05, 0.3, 3.0])
+    about["ends"] = draw.choice([["ok"], ["ok"], ["fail"], ["fail", "ok"]])
+    return Move(draw.uniform(0.0, CHAOS_SECONDS / 2), "add_schedule", about)
+
+
+def _steer_schedule(draw: Draw) -> Move:
+    what = draw.choice(["schedule_offline", "schedule_online", "schedule_online", "schedule_trigger", "schedule_edit"])
+    about: dict[str, Any] = {"client": draw.choice(CLIENTS), "pick": draw.random()}
+    if what == "schedule_edit":
+        about["cron"] = draw.choice([None, *RARE])
+    return Move(draw.uniform(0.5, CHAOS_SECONDS), what, about)
+
+
 def _ends(draw: Draw, kind: str) -> list[str]:
     if kind in PARENTS:
         return draw.choice([["children"], ["children"], ["give up"], ["give up", "children"], ["crash", "children"]])
-    if kind == "manual":
+    if kind in ("manual", "told-manual"):
         return draw.choice([["fail"], ["ok"], ["fail", "fail", "fail", "ok"]])
     if draw.random() < 0.02:
         return ["crash"]
@@ -154,7 +196,9 @@ def _ends(draw: Draw, kind: str) -> list[str]:
 
 
 def _act(draw: Draw) -> Move:
-    what = draw.choice(["cancel", "cancel", "cancel", "pause", "pause", "resume", "prioritize", "retry", "resolve"])
+    what = draw.choice(
+        ["cancel", "cancel", "cancel", "pause", "pause", "resume", "prioritize", "retry", "resolve", "redeliver"]
+    )
     recent = max(draw.random(), draw.random())  # people steer what they asked for last
     return Move(draw.uniform(0.1, CHAOS_SECONDS), what, {"client": draw.choice(CLIENTS), "pick": recent})
 

@@ -109,6 +109,8 @@ class Line:
     def read(self, operation: Callable[[Any], T]) -> T:
         return self._database.transact(self._process, operation, writes=False)
 
+    snapshot = read  # simulated processes take turns
+
     def listen(self) -> None:
         self.listening = True
         self.on_news(News(missed=True))

@@ -11,9 +11,10 @@ from functools import partial
 from typing import Any
 
 from headgate.core.errors import HeadgateError
+from headgate.core.schedule import Log, Result, Status, TickLog, told
 from headgate.core.states import FINAL, State
 from headgate.core.task import Task
-from headgate.duties import Archive, Compensate, Sampler, light_duties
+from headgate.duties import Archive, Callbacks, Calls, Compensate, Periodic, Sampler, light_duties
 from headgate.outside import Outside, replaced
 from headgate.registry import Registry
 from headgate.service import Service
@@ -21,16 +22,19 @@ from headgate.settings import Settings
 from headgate.simulation.agent import LoopAgent
 from headgate.simulation.bodies import LANES, RATES, RESOURCES, program
 from headgate.simulation.database import Database, Fault, Transaction, WallClock
-from headgate.simulation.evidence import Evidence, Known, Row
+from headgate.simulation.endpoints import Endpoints
+from headgate.simulation.evidence import Evidence, Known, Line, Owed, Row
 from headgate.simulation.ledger import Ledger
 from headgate.simulation.loop import VirtualLoop
 from headgate.simulation.people import People
 from headgate.simulation.plan import AGENTS, CHAOS_SECONDS, CLIENTS, DUTIES, WORKERS, Move, Plan
 from headgate.simulation.process import Killed, Process, here
+from headgate.simulation.receiver import Receiver
 from headgate.simulation.worker import LoopBeat, LoopWorker
 from headgate.store.base import Store
+from headgate.store.delivery_reports import Wanted
 from headgate.store.feed import Cursor
-from headgate.store.reports import Filter
+from headgate.store.lists import Filter
 from headgate.store.scratch import Open
 
 BEGIN = datetime(2030, 1, 1, tzinfo=UTC)
@@ -41,6 +45,8 @@ SETTINGS = Settings(
 )  # fmt: skip
 KEEP_SECONDS = 5.0
 RESTART_SECONDS = (0.2, 4.0)
+CATCH_UP_SECONDS = 20.0  # longer than anybody is frozen: by then every tick that came before has been dealt with
+CALL_LEASE_SECONDS, CALL_WATCH_SECONDS = 10.0, 2.0
 LONGEST_REST_SECONDS = 400.0
 LOOK_SECONDS = 2.0
 READ_SECONDS = 0.7
@@ -92,10 +98,13 @@ class _World:
         self._chance = chance
         self._ledger = Ledger(loop.time)
         self._database = Database(real, loop.time, loop.call_later)
+        self._receiver = Receiver(loop.time, chance, lambda: self._quiet_store().last_event().high)
         self._tasks = program(SETTINGS)
         self._processes: dict[str, Process] = {}
         self._heard: list[int] = []
         self._cursor = Cursor()
+        self._endpoints = Endpoints(chance)
+        self._ticks_until: float | None = None
         self._over = False
         self._people = People(self._tasks, self._process, SETTINGS.compensation)
 
@@ -107,6 +116,7 @@ class _World:
             self._loop.call_at(move.at, self._do, move)
         await asyncio.sleep(CHAOS_SECONDS + LAST_ORDERS_SECONDS)
         self._heal()
+        await self._stop_schedules()
         await self._rest()
         history = History(self._plan, self._evidence(), self._database.trace, self._database.faults)
         await self._end()
@@ -142,8 +152,17 @@ class _World:
             self._loop.create_task(self._read(process))
 
     def _serve(self, process: Process) -> None:
-        duties: list[Service] = light_duties(process.store, SETTINGS, process.aside)
-        duties.append(Compensate(process.store, SETTINGS, process.aside))
+        calls = Calls(
+            process.store, self._endpoints, process.aside, lease_seconds=CALL_LEASE_SECONDS,
+            watch_seconds=CALL_WATCH_SECONDS,
+        )  # fmt: skip
+        duties: list[Service] = [
+            *light_duties(process.store, SETTINGS, process.aside),
+            Compensate(process.store, SETTINGS, process.aside),
+            Callbacks(process.store, SETTINGS, process.aside, sender=self._receiver),
+            Periodic(process.store, process.aside, calls.wake),
+            calls,
+        ]
         if process.name == DUTIES:
             duties.append(Archive(process.store, SETTINGS, process.aside, keep_seconds=KEEP_SECONDS))
             duties.append(Sampler(process.store, process.aside))
@@ -182,6 +201,9 @@ class _World:
                 self._database.away_until = self._loop.time() + about["seconds"]
             case "lose_news":
                 self._database.deaf_until = self._loop.time() + about["seconds"]
+            case "fall_ill":
+                self._database.faults[f"receiver {about['how']}"] += 1
+                self._receiver.fall_ill(about["how"], about["seconds"])
             case "step_clock":
                 self._database.faults["clock set"] += 1
                 self._wall.step(about["seconds"])
@@ -214,11 +236,22 @@ class _World:
         self._database.disarm()
         self._database.away_until = self._database.deaf_until = 0.0
         self._wall.step_to_latest()
+        self._receiver.heal()
         store = self._quiet_store()
         for lane in (None, "default", *LANES):
             store.resume_lane(lane)
         for lane in LANES:
             store.set_capacity(lane, 2)
+
+    async def _stop_schedules(self) -> None:
+        """Nothing would ever come to rest: give them the time to make up for what they missed, and end them."""
+        room, healed = self._quiet_store().schedules, self._wall().timestamp()
+        if not room.find(limit=1):
+            return
+        await asyncio.sleep(CATCH_UP_SECONDS)
+        self._ticks_until = healed
+        for schedule in room.find(status=Status.ONLINE, limit=PAGE):
+            room.offline(schedule.id)
 
     async def _rest(self) -> None:
         """Wait until everything has ended; a person at the desk deals with what needs one."""
@@ -226,7 +259,8 @@ class _World:
         while self._loop.time() < end:
             await asyncio.sleep(LOOK_SECONDS)
             waiting = list(_every(store, Filter(status=tuple(OPEN))))
-            if not waiting:
+            open_calls = any(line.result is Result.EXECUTING for line, _ in _logs(store))
+            if not waiting and not open_calls and not store.deliveries.deliverables().pending:
                 break
             for task in waiting:
                 self._people.deal_with(store, task, self._chance.random())
@@ -258,11 +292,32 @@ class _World:
             wishes=self._people.wishes,
             keys=_by_name(tasks),
             heard=self._heard,
+            owed=list(_every_debt(store)),
+            received=self._receiver.receipts,
+            callbacks={code: tuple(task.handler.type.callback) for code, task in self._tasks.items()},
+            lines=self._lines(store),
+            arrivals=self._endpoints.arrivals,
+            ticks_until=self._ticks_until,
             uses={code: task.handler.type.uses for code, task in self._tasks.items()},
             ended_at=self._wall().timestamp(),
             skew=SKEW,
             start_seconds=SETTINGS.compensation_start_interval,
         )
+
+    def _lines(self, store: Store) -> list[Line]:
+        found = sorted(_logs(store), key=lambda pair: pair[0].id)
+        times = self._wall.virtual(line.create_date for line, _ in found)
+        return [
+            Line(
+                at,
+                line.periodic_task_id,
+                None if line.tick is None else told(line.tick),
+                line.result,
+                line.task_id,
+                trans,
+            )
+            for at, (line, trans) in zip(times, found, strict=True)
+        ]
 
     def _rows(self, store: Store) -> list[Row]:
         rows, cursor = [], Cursor()
@@ -292,12 +347,32 @@ def _every(store: Store, wanted: Filter) -> Iterator[Task]:
         cursor = page.next_cursor
 
 
+def _every_debt(store: Store) -> Iterator[Owed]:
+    cursor = None
+    while True:
+        page = store.deliveries.find(Wanted(), cursor=cursor, limit=PAGE)
+        for each in page.items:
+            yield Owed(each.id, each.webhook_id, each.task_id, each.kind, each.seq, each.status, each.attempts)
+        if page.next_cursor is None:
+            return
+        cursor = page.next_cursor
+
+
+def _logs(store: Store) -> Iterator[tuple[TickLog, bool]]:
+    """Every line of every schedule's log, and whether it ends with what its tick began."""
+    for schedule in store.schedules.find(limit=PAGE):
+        cursor = None
+        while page := store.schedules.logs(schedule.id, cursor=cursor, limit=PAGE):
+            yield from ((line, schedule.said.log is Log.TRANS) for line in page)
+            cursor = page[-1].id
+
+
 def _known(task: Task) -> Known:
     finished = None if task.finished_at is None else task.finished_at.timestamp()
     return Known(
         task.id, task.tenant_id, task.type, task.status, task.lane, task.mutex, task.rate_key, task.parent_id,
         task.root_id, task.seq, task.attempt, task.exec_id, task.worker_id, finished, task.start_time.timestamp(),
-        task.retry_of, task.agent_id,
+        task.retry_of, task.agent_id, task.correlation_id,
     )  # fmt: skip
 
 

@@ -18,7 +18,6 @@ from headgate.store.claims import (
 )
 from headgate.store.deferred import Deferred, settled
 from headgate.store.sql import SPACE, Db, Statement
-from headgate.store.starts import next_start
 from headgate.store.workers import register
 
 Claim = Callable[[Db, ClaimRequest], Claimed | Deferred[Claimed]]
@@ -123,8 +122,8 @@ def _hand_over(db: Db, catalog: Catalog, request: ClaimRequest, claim: Claim) ->
     rest = settled(claim(db, replace(free, limit=left, claim_id=None))) if left else Claimed([])
     executions = [*mine.executions, *rest.executions]
     keep_answer(db, request, [(execution.id, execution.exec_id) for execution in executions])
-    again_in = next_start(db, request.agent_id or "", request.tenant_id) if not executions else None
-    return Claimed(executions, mine.busy or rest.busy, again_in)
+    tokens = [each.token_in for each in (mine, rest) if each.token_in is not None]
+    return Claimed(executions, mine.busy or rest.busy, min(tokens, default=None), mine.start_in)
 
 
 def ready_streams(db: Db, catalog: Catalog) -> list[Stream]:

@@ -19,6 +19,7 @@ import headgate.store.executing as executing
 import headgate.store.feed as feed
 import headgate.store.history as history
 import headgate.store.keys as keys
+import headgate.store.lists as lists
 import headgate.store.partitions as partitions
 import headgate.store.reports as reports
 import headgate.store.rescue as rescue
@@ -45,7 +46,7 @@ from headgate.core.machine import (
     RetryAsked,
 )
 from headgate.core.states import FINAL, State
-from headgate.core.task import Execution, NewTask, Task, TaskType, check
+from headgate.core.task import Execution, NewTask, Task, TaskType, check, check_start
 from headgate.outside import monotonic, noise
 from headgate.store.agents import Agent, Holding
 from headgate.store.audit import PERSON, SYSTEM
@@ -54,23 +55,27 @@ from headgate.store.claims import Claimed, ClaimRequest, Control, Outcome
 from headgate.store.compensation import Compensation
 from headgate.store.deferred import Deferred
 from headgate.store.deliveries import Deliveries
+from headgate.store.desk import Desk
 from headgate.store.families import Families
 from headgate.store.feed import Cursor
 from headgate.store.forecasts import Forecasts
 from headgate.store.ground import Ground
 from headgate.store.group import Call, Group
+from headgate.store.history import History
 from headgate.store.line import Key
 from headgate.store.listeners import Listeners
+from headgate.store.lists import Filter, Page
 from headgate.store.memory import Memory
 from headgate.store.migrate import Migration, migrate, plan
 from headgate.store.news import Wakes
-from headgate.store.reports import Count, Filter, LogLine, Page, TypeStatistics
+from headgate.store.reports import Count, LogLine, TypeStatistics
 from headgate.store.room import take_again
 from headgate.store.rows import read, read_many
 from headgate.store.schedules import Schedules
 from headgate.store.series import Series
 from headgate.store.sessions import Sessions
 from headgate.store.sql import Db, moment
+from headgate.store.start_queues import StartQueues
 from headgate.store.tasks import Idempotency, Submitted
 from headgate.store.workers import Asked, Worker
 
@@ -96,9 +101,12 @@ class Store(Ground):
         self.deliveries = Deliveries(self, self.families)
         self.schedules = Schedules(self)
         self.compensation = Compensation(self)
+        self.start_queues = StartQueues(self)
         self.forecasts = Forecasts(self)
+        self.history = History(self)
         self.series = Series(self)
         self.sessions = Sessions(self)
+        self.desk = Desk(self, self.families)
         self._memory = Memory(monotonic)
         self._listeners = Listeners(self._memory)
         self._beat_seconds: dict[int, float] = {}
@@ -236,6 +244,7 @@ class Store(Ground):
             raise Invalid(f"{MOST_PER_TRANSACTION} tasks at most in one call")
         for new in wishes:
             check(new)
+        wishes = [self.completed(new) for new in wishes]
         self.make_streams(wishes)
         if once is not None:
             if len({new.tenant_id for new in wishes}) > 1:
@@ -287,8 +296,8 @@ class Store(Ground):
         return self.read(lambda db: read_many(db, list(ids), tenant_id))
 
     def find(self, wanted: Filter | None = None, *, cursor: int | None = None, limit: int = 50) -> Page:
-        """A page of tasks, live and in history, newest first."""
-        return self.read(lambda db: reports.find(db, wanted or Filter(), cursor, limit))
+        """A page of tasks, live and in history, newest first; it may have few, or none, and yet a `next_cursor`."""
+        return self.snapshot(lambda db: lists.find(db, self.fresh_catalog(db), wanted or Filter(), cursor, limit))
 
     def events(self, task_id: int, *, after: int = 0, limit: int = 200, progress: bool = True) -> list[Happening]:
         """What happened to a task, oldest first; with or without each time it said how far it was."""
@@ -376,12 +385,26 @@ class Store(Ground):
         )
 
     def reschedule(
-        self, task_id: int, start_time: datetime, *, actor: str = PERSON, tenant_id: int | None = None
+        self,
+        task_id: int,
+        start_time: datetime | None = None,
+        *,
+        delay_seconds: float | None = None,
+        actor: str = PERSON,
+        tenant_id: int | None = None,
     ) -> Task:
-        """Give a task that waits for its time another one."""
-        if start_time.tzinfo is None:
-            raise Invalid("start_time is a time with a time zone")
-        return self._act(task_id, lambda task: Rescheduled(start_time), actor, tenant_id)
+        """Let a task that has not started start then, or in so many seconds, and no sooner; one in line leaves it."""
+        check_start(start_time, delay_seconds)
+        return self.write(
+            lambda db: tasks.act(
+                db,
+                self.fresh_catalog(db),
+                task_id,
+                lambda task: Rescheduled(start_time, delay_seconds, tasks.is_over(db, start_time, delay_seconds)),
+                actor,
+                tenant_id,
+            )
+        )
 
     def retry(self, task_id: int, *, actor: str = PERSON, tenant_id: int | None = None) -> Task:
         """Run a task again: a dead or retrying one itself, at once; a final one as a linked copy."""
@@ -394,9 +417,9 @@ class Store(Ground):
         """A person dealt with a dead task."""
         return self._act(task_id, lambda task: Resolved(remark), actor, tenant_id)
 
-    def discard(self, task_id: int, *, actor: str = PERSON, tenant_id: int | None = None) -> Task:
+    def discard(self, task_id: int, remark: str = "", *, actor: str = PERSON, tenant_id: int | None = None) -> Task:
         """A person gives a dead task up."""
-        return self._act(task_id, lambda task: Discarded(), actor, tenant_id)
+        return self._act(task_id, lambda task: Discarded(remark), actor, tenant_id)
 
     def delivered(self, task_id: int, *, actor: str = SYSTEM) -> Task:
         """A task's callback has arrived: `notifying` → `succeeded`."""
@@ -636,11 +659,11 @@ class Store(Ground):
 
     def archive(self, *, seconds: float = 0.0, limit: int = 1000) -> int:
         """Move a batch of tasks finished more than `seconds` ago to history; how many."""
-        return self.write(lambda db: history.archive(db, seconds, limit))
+        return self.history.move_some(seconds, limit)
 
     def purge(self, states: Collection[State], *, seconds: float, limit: int = 1000) -> int:
         """Remove a batch of history in `states` that ended more than `seconds` ago; how many."""
-        return self.write(lambda db: history.purge(db, list(states), seconds, limit))
+        return self.history.remove_some(states, seconds, limit)
 
     def forget_outdated(self, *, seconds: float, limit: int = 1000) -> int:
         """Forget a batch of idempotency keys, answers to claims, last starts and gone workers, older than that."""
@@ -651,7 +674,7 @@ class Store(Ground):
         return self.write(lambda db: history.forget_acts(db, seconds, limit))
 
     def drop_partitions(self, before: datetime) -> list[str]:
-        """Drop the days of audit rows before `before` of which nothing is left (PostgreSQL)."""
+        """Drop a day of audit rows before `before` of which nothing is left, if there is one (PostgreSQL)."""
         return self.write(lambda db: partitions.drop_partitions(db, before))
 
     def record_act(self, kind: str, detail: str, *, actor: str = SYSTEM) -> None:

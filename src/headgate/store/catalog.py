@@ -12,7 +12,7 @@ from headgate.core.family import CONTINUE
 from headgate.core.gates import Bucket, Room
 from headgate.core.limits import Rate
 from headgate.core.retry import RetryPolicy, Strategy
-from headgate.core.task import EVERYTHING, NewTask, TaskType, check_lane, check_name
+from headgate.core.task import DEFAULT_PRIORITY, EVERYTHING, NewTask, TaskType, check_lane, check_name
 from headgate.store.audit import record_system
 from headgate.store.sql import SPACE, Db, Statement
 from headgate.store.starts import gate_of
@@ -189,6 +189,11 @@ def _config_of(kind: TaskType) -> dict[str, Any]:
         "unknown_errors": kind.unknown_errors,
         "callback": kind.callback,
         "on_child_failure": kind.on_child_failure,
+        "priority": kind.priority,
+        "mutex": kind.mutex,
+        "rate_key": kind.rate_key,
+        "unique_key": kind.unique_key,
+        "defaults": kind.defaults,
     }
 
 
@@ -216,6 +221,11 @@ def _type_of(code: str, name: str, category: str, config: str) -> TaskType:
         said["unknown_errors"],
         said["callback"],
         said.get("on_child_failure", CONTINUE),
+        said.get("priority", DEFAULT_PRIORITY),
+        said.get("mutex"),
+        said.get("rate_key"),
+        said.get("unique_key"),
+        said.get("defaults", {}),
     )
 
 

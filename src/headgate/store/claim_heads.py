@@ -60,6 +60,14 @@ def worth_a_visit(catalog: Catalog, request: ClaimRequest, memory: Memory) -> li
     return streams if len(streams) <= MOST_STREAMS else _rotate(streams, memory.last_tenant)
 
 
+def held_up(catalog: Catalog, request: ClaimRequest, memory: Memory) -> list[float]:
+    """For how many seconds the agent's streams are not visited because its start queue lets nothing out."""
+    now = memory.monotonic()
+    with memory.lock:
+        trails = [memory.trails.get(stream.id) for stream in memory.served(catalog, request) if stream.agent_id]
+    return [trail.shut_until - now for trail in trails if trail is not None and trail.shut_until > now]
+
+
 def _rotate(streams: list[Stream], last_tenant: int) -> list[Stream]:
     """Too many for one visit: one after the other of each tenant, beginning after the last one served."""
     turns: dict[int, int] = {}

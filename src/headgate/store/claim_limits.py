@@ -49,7 +49,13 @@ USING = Statement(
 )
 
 
-SET_TAT = Statement("UPDATE rate_limit SET tat = :tat WHERE name = :name")
+# From now on, not from when it was asked how many there are: the starts are on record as of a moment later, and in no
+# window of the record may there be more than the limit allows.
+TAKE_TOKENS = Statement(
+    postgres="""
+    UPDATE rate_limit SET tat = greatest(tat, extract(epoch FROM {now})::float8) + :count::int / rate WHERE name = :name
+    """
+)
 
 
 @dataclass(slots=True)
@@ -161,9 +167,9 @@ class Limits:
         return min([most, *(self.room[gate] for gate in catalog.gates(stream) if gate in self.room)])
 
     def take_tokens(self, db: Db, choice: Choice) -> None:
-        for name, (limit, tat) in self.buckets.items():
+        for name in self.buckets:
             if count := choice.taken.get(f"rate {name}"):
-                db.send(SET_TAT, name=name, tat=take(limit, tat, self.now, count))
+                db.send(TAKE_TOKENS, name=name, count=count)
 
     def shut_for(self, choice: Choice) -> dict[str, float]:
         """The buckets that are empty now and the starts that have to wait, by gate, and for how many seconds."""

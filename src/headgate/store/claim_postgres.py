@@ -8,7 +8,7 @@ waits for nobody and closes no circle: what somebody else holds is `busy`, not e
 from headgate.core.gates import Choice, choose
 from headgate.outside import new_ids
 from headgate.store.catalog import VERSION, Catalog, refresh
-from headgate.store.claim_heads import Heads, worth_a_visit
+from headgate.store.claim_heads import Heads, held_up, worth_a_visit
 from headgate.store.claim_limits import Limits
 from headgate.store.claims import (
     LIVE_WORKER,
@@ -126,7 +126,8 @@ def claim(db: Db, catalog: Catalog, request: ClaimRequest, memory: Memory) -> Cl
     heads.remember(choice, streams)
     _lock_lines(db, choice, limits, memory)
     if not choice.chosen:
-        return Claimed([], limits.busy)
+        start_in = min([*limits.waits.values(), *held_up(catalog, request, memory)], default=None)
+        return Claimed([], limits.busy, memory.next_token_in(catalog, request), start_in)
     memory.last_tenant = choice.chosen[-1].tenant_id
     return _take_chosen(db, catalog, request, limits, choice, memory)
 
@@ -178,7 +179,10 @@ def _take_chosen(
             for candidate in choice.chosen:
                 if candidate.id not in found:
                     memory.woken({candidate.stream_id: (candidate.priority, candidate.id)})
-        return Claimed([execution_of(row[:-3], catalog) for row in rows], limits.busy or len(rows) < len(choice.chosen))
+        executions = [execution_of(row[:-3], catalog) for row in rows]
+        return Claimed(
+            executions, limits.busy or len(rows) < len(choice.chosen), memory.next_token_in(catalog, request)
+        )
 
     return Deferred(finish)
 

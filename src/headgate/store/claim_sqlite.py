@@ -2,8 +2,8 @@
 
 from datetime import datetime
 
-from headgate.core.gates import Candidate, choose
-from headgate.core.limits import Rate, take, tokens
+from headgate.core.gates import Candidate, Choice, choose
+from headgate.core.limits import Rate, next_token_at, take, tokens
 from headgate.core.states import State
 from headgate.core.task import EVERYTHING, Execution
 from headgate.outside import new_ids
@@ -88,7 +88,8 @@ def claim(db: Db, catalog: Catalog, request: ClaimRequest, last_tenant: int, now
     if lanes[EVERYTHING][1]:
         return Claimed([])
     room, buckets = _room(db, {stream.lane for stream in streams}, lanes, now)
-    room |= _room_of_starts(db, request, streams)
+    starts, waits = _starts(db, request, streams)
+    room |= starts
     open_streams = [stream.id for stream in streams if has_room(catalog.gates(stream), room)]
     heads, candidates = _heads(db, catalog, request, open_streams, room, last_tenant)
     choice = choose(candidates, room, request.limit, last_tenant)
@@ -100,7 +101,23 @@ def claim(db: Db, catalog: Catalog, request: ClaimRequest, last_tenant: int, now
     note_starts(db, choice, taken, request.start_seconds)
     settle_lines(db, [(c.tenant_id, c.mutex) for c in choice.chosen if c.mutex is not None])
     keep_answer(db, request, taken)
-    return Claimed(executions)
+    start_in = None if executions else min(waits.values(), default=None)
+    return Claimed(executions, token_in=_next_token_in(catalog, streams, buckets, choice, now), start_in=start_in)
+
+
+def _next_token_in(
+    catalog: Catalog, streams: list[Stream], buckets: dict[str, tuple[Rate, float]], choice: Choice, now: float
+) -> float | None:
+    """Seconds until a stream that had something, and whose buckets are empty by now, has tokens again."""
+    if not buckets:
+        return None
+    empty = {}
+    for name, (limit, tat) in buckets.items():
+        after = take(limit, tat, now, choice.taken.get(f"rate {name}", 0))
+        if not tokens(limit, after, now):
+            empty[f"rate {name}"] = next_token_at(limit, after, now) - now
+    waits = [[empty[gate] for gate in catalog.gates(stream) if gate in empty] for stream in streams]
+    return min((max(each) for each in waits if each), default=None)
 
 
 def _start(db: Db, catalog: Catalog, request: ClaimRequest, heads: list[Row], now: float) -> list[Execution]:
@@ -157,13 +174,13 @@ def _room(
     return room, buckets
 
 
-def _room_of_starts(db: Db, request: ClaimRequest, streams: list[Stream]) -> dict[str, int]:
-    """How many may leave the agent's start queue, where one stands before a stream."""
+def _starts(db: Db, request: ClaimRequest, streams: list[Stream]) -> tuple[dict[str, int], dict[str, float]]:
+    """How many may leave the agent's start queue, where one stands before a stream; and those it holds up, how long."""
     gates = {gate_of(stream.tenant_id, stream.agent_id) for stream in streams if stream.agent_id}
     if not gates or request.agent_id is None:
-        return {}
+        return {}, {}
     waits = waits_of(request.agent_id, db.rows(LAST_STARTS, agent_id=request.agent_id))
-    return room_of(gates, waits, request.start_seconds)
+    return room_of(gates, waits, request.start_seconds), {gate: waits[gate] for gate in gates & waits.keys()}
 
 
 def _heads(

@@ -51,12 +51,14 @@ class ClaimRequest:
 class Claimed:
     """What was claimed; `busy` says that somebody else was claiming where there may be more: ask again at once.
 
-    `again_in` are the seconds after which an agent's start queue lets out the next task, if it holds one up.
+    `token_in` is after how many seconds a token comes for something that may wait, `start_in` after how many an agent's
+    start queue lets out the next task; None: for nothing known.
     """
 
     executions: list[Execution]
     busy: bool = False
-    again_in: float | None = None
+    token_in: float | None = None
+    start_in: float | None = None
 
 
 class Outcome(NamedTuple):

@@ -9,10 +9,11 @@ from headgate.core.states import State
 from headgate.store.audit import PERSON, record_system
 from headgate.store.catalog import Catalog
 from headgate.store.ground import Ground
-from headgate.store.reports import DEPTH, EXACT_UP_TO
 from headgate.store.rescue import take_away
 from headgate.store.sql import Db, Row, Statement, moment, moment_or_none
+from headgate.store.start_queues import queue_size
 from headgate.store.starts import last_starts
+from headgate.store.tasks import NOW
 
 ACTOR = "system:compensation"
 PAGE = 500
@@ -114,7 +115,6 @@ LOST = Statement(
      ORDER BY scheduling_time, id LIMIT :limit
     """
 )
-NOW = Statement(sqlite="SELECT :now", postgres="SELECT {now}")
 
 
 def poll(db: Db, catalog: Catalog, figures: Figures) -> Poll | None:
@@ -149,9 +149,7 @@ def look(db: Db, catalog: Catalog, figures: Figures) -> Poll:
     now = moment(db.rows(NOW)[0][0])
     agents = {(tenant_id, agent_id) for _, _, tenant_id, agent_id in lost}
     passes = {agent for agent in agents if _lets_through(db, catalog, *agent, now)}
-    exec_ids = {str(exec_id) for _, exec_id, _, _ in lost}
-    ids = [row[0] for row in lost]
-    taken = take_away(db, catalog, ids, Unconfirmed(), ACTOR, of=exec_ids, status=State.SCHEDULING)
+    taken = take_away(db, catalog, [row[:2] for row in lost], Unconfirmed(), ACTOR, status=State.SCHEDULING)
     found = []
     for task in sorted(taken, key=lambda task: (task.priority, task.id)):
         agent = (task.tenant_id, task.agent_id or "")
@@ -177,16 +175,6 @@ def status(db: Db, catalog: Catalog, figures: Figures, tenant_id: int | None) ->
         polling.interval(figures), polling.multiplier, waiting, polling.skips, moment_or_none(last_poll),
         moment(now) + timedelta(seconds=left), left,
     )  # fmt: skip
-
-
-def queue_size(db: Db, catalog: Catalog, tenant_id: int | None = None, agent_id: str | None = None) -> int:
-    """How many tasks wait in the start queues of agents, or of one; 10,001 stands for anything above 10,000."""
-    streams = [
-        stream.id
-        for stream in catalog.streams.values()
-        if stream.agent_id and tenant_id in (None, stream.tenant_id) and agent_id in (None, stream.agent_id)
-    ]
-    return int(db.rows(DEPTH, streams=streams, most=EXACT_UP_TO + 1)[0][0]) if streams else 0
 
 
 def _polling(row: Row) -> Polling:

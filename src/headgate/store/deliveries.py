@@ -34,6 +34,9 @@ class Line(NamedTuple):
     due_in: float
 
 
+Share = tuple[str, Kind, int]  # of a line: its type, its kind, and how many of it
+
+
 class Leased(NamedTuple):
     """A callback that is this process's to send; `attempts` counts this attempt too."""
 
@@ -76,20 +79,31 @@ class Deliveries:
 
         return self._ground.read(look)
 
-    def lease(self, wanted: Sequence[tuple[str, Kind, int]], seconds: float) -> list[Leased]:
+    def lease(self, wanted: Sequence[Share], seconds: float) -> list[Leased]:
         """Take so many due callbacks of each line, the oldest first; no two processes get the same.
 
         What is not put on record within `seconds` is somebody else's to take.
         """
-        return self._ground.write(lambda db: _lease(db, wanted, seconds))
+        return self.record_and_lease([], wanted, seconds)
 
     def record(self, outcomes: Sequence[Outcome]) -> None:
         """Put on record what came of sending. A success that was delivered ends its task's `notifying`.
 
-        A failure counts only under its lease; what was delivered was delivered, however late that is told.
+        A failure counts only under its lease; what was delivered was delivered, however late that is told. Told twice,
+        it changes nothing.
         """
-        ended = self._ground.write(lambda db: _record(db, self._ground.fresh_catalog(db), outcomes))
+        self.record_and_lease(outcomes, [], 0.0)
+
+    def record_and_lease(self, outcomes: Sequence[Outcome], wanted: Sequence[Share], seconds: float) -> list[Leased]:
+        """Both, in one transaction. Closes families afterwards."""
+
+        def exchange(db: Db) -> tuple[list[Task], list[Leased]]:
+            ended = _record(db, self._ground.fresh_catalog(db), outcomes) if outcomes else []
+            return ended, _lease(db, wanted, seconds) if wanted else []
+
+        ended, leased = self._ground.write(exchange)
         self._families.look_after(task.parent_id for task in ended)
+        return leased
 
     def give_back(self, leased: Sequence[Leased]) -> None:
         """Let go of callbacks that were not sent: due at once, nothing counted."""
@@ -192,7 +206,7 @@ LEASE = Statement(
 )
 
 
-def _lease(db: Db, wanted: Sequence[tuple[str, Kind, int]], seconds: float) -> list[Leased]:
+def _lease(db: Db, wanted: Sequence[Share], seconds: float) -> list[Leased]:
     [lease] = new_ids(1)
     answers = [
         db.send(LEASE, type=type_code, kind=kind.value, count=count, lease=lease, seconds=seconds)
@@ -231,8 +245,9 @@ RECORD = Statement(
       FROM unnest(:id::bigint[], :lease::text[], :status::text[], :delay::float8[], :host::text[],
                   :last_status::int[], :last_error::text[])
            AS o(id, lease, status, delay, host, last_status, last_error)
-     WHERE d.id = o.id AND CASE WHEN o.status = 'delivered' THEN d.status IN ('pending', 'undeliverable')
-                                ELSE d.status = 'pending' AND d.lease = o.lease END
+     WHERE d.id = ANY(:id::bigint[]) AND d.id = o.id
+       AND CASE WHEN o.status = 'delivered' THEN d.status IN ('pending', 'undeliverable')
+                ELSE d.status = 'pending' AND d.lease = o.lease END
     RETURNING d.id
     """,
 )

@@ -9,11 +9,13 @@ from typing import NamedTuple
 from headgate.core.callbacks import Delivery, Kind
 from headgate.core.errors import Invalid
 from headgate.core.task import check_name
-from headgate.store.reports import EXACT_UP_TO, MOST_PER_PAGE
+from headgate.store.lists import MOST_PER_PAGE
+from headgate.store.reports import EXACT_UP_TO
 from headgate.store.sql import Db, Row, Statement, moment, moment_or_none
 
 MOST_ATTEMPTS_SHOWN = 100
 SETTLED_SECONDS = 5.0
+MOST_READ = 5000  # rows, to see whether they are as they are asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,7 @@ class Sent:
     tenant_id: int
     type: str
     kind: Kind
+    seq: int  # of the transition that asked for it
     status: Delivery
     attempts: int
     due_at: datetime | None
@@ -65,6 +68,8 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryPage:
+    """Callbacks, newest first. With a cursor it may have fewer than were asked for, or none: it looked at enough."""
+
     items: list[Sent]
     next_cursor: int | None
 
@@ -87,7 +92,7 @@ class Pulse(NamedTuple):
 
 
 _COLUMNS = (
-    "id, webhook_id, task_id, tenant_id, type, kind, status, attempts, due_at, host, last_status, last_error,"
+    "id, webhook_id, task_id, tenant_id, type, kind, seq, status, attempts, due_at, host, last_status, last_error,"
     " created_at, update_date, delivered_at"
 )
 OF_TASK = Statement(
@@ -111,11 +116,11 @@ def of_task(db: Db, task_id: int, delivery_id: int | None = None) -> list[Sent]:
 
 
 def _sent(row: Row, tries: list[Try]) -> Sent:
-    number, webhook_id, task_id, tenant_id, type_code, kind, status, attempts, due_at, host, code, error, *times = row
-    created_at, update_date, delivered_at = times
+    number, webhook_id, task_id, tenant_id, type_code, kind, seq, status, attempts, due_at, host, code, error = row[:13]
+    created_at, update_date, delivered_at = row[13:]
     state = Delivery(status)
     return Sent(
-        number, webhook_id, task_id, tenant_id, type_code, Kind(kind), state, attempts,
+        number, webhook_id, task_id, tenant_id, type_code, Kind(kind), seq, state, attempts,
         moment(due_at) if state is Delivery.PENDING else None, host, code, error, moment(created_at),
         moment(update_date), moment_or_none(delivered_at), tries,
     )  # fmt: skip
@@ -124,21 +129,37 @@ def _sent(row: Row, tries: list[Try]) -> Sent:
 # A callback that was never sent has no host yet: it belongs to where its type says it is to go.
 _CONDITIONS = {
     "tenant_id": "tenant_id = :tenant_id",
-    "status": "status = :status",
+    "status": "",  # which the span says
     "kind": "kind = :kind",
     "type": "type = :type",
     "host": "(host = :host OR (host IS NULL AND kind || ' ' || type {in lines text}))",
 }
 
 
+# What a page looks at, and in which order. One status is asked for as a span of its index: as an equality the planner
+# would rather walk the primary key past everything that has another.
+_SPANS = {
+    False: ("id < :cursor AND id > :floor", "id DESC"),
+    True: ("(status, id) < (:status, :cursor) AND (status, id) > (:status, :floor)", "status DESC, id DESC"),
+}
+
+
 @cache
 def _list(names: tuple[str, ...]) -> Statement:
-    where = " AND ".join(["id < :cursor", *(_CONDITIONS[name] for name in names)])
-    return Statement(f"SELECT {_COLUMNS} FROM callback_delivery WHERE {where} ORDER BY id DESC LIMIT :limit")
+    span, order = _SPANS["status" in names]
+    where = " AND ".join([span, *(_CONDITIONS[name] for name in names if name != "status")])
+    return Statement(f"SELECT {_COLUMNS} FROM callback_delivery WHERE {where} ORDER BY {order} LIMIT :limit")
+
+
+# What a page does not look at any more.
+FLOOR, FLOOR_OF_STATUS = (
+    Statement(f"SELECT id FROM callback_delivery WHERE {span} ORDER BY {order} LIMIT 1 OFFSET :reach")
+    for span, order in _SPANS.values()
+)
 
 
 def find(db: Db, wanted: Wanted, cursor: int | None, limit: int) -> DeliveryPage:
-    """A page of callbacks, newest first."""
+    """A page of callbacks, newest first; it reads a bounded number of rows, whatever is asked for."""
     if not 1 <= limit <= MOST_PER_PAGE:
         raise Invalid(f"a page holds 1 to {MOST_PER_PAGE} callbacks")
     values: dict[str, object] = {name: value for name in _CONDITIONS if (value := getattr(wanted, name)) is not None}
@@ -149,9 +170,20 @@ def find(db: Db, wanted: Wanted, cursor: int | None, limit: int) -> DeliveryPage
     if "host" in values:
         values["lines"] = [f"{kind} {type_code}" for type_code, kind in wanted.lines]
     last = (1 << 63) - 1 if cursor is None else cursor
-    rows = db.rows(_list(names), cursor=last, limit=limit + 1, **values)
+    floor = 0 if set(names) <= {"status"} else _floor(db, last, wanted.status)
+    rows = db.rows(_list(names), cursor=last, floor=floor, limit=limit + 1, **values)
     items = [_sent(row, []) for row in rows[:limit]]
-    return DeliveryPage(items, items[-1].id if len(rows) > limit else None)
+    if len(rows) > limit:
+        return DeliveryPage(items, items[-1].id)
+    return DeliveryPage(items, floor + 1 if floor else None)
+
+
+def _floor(db: Db, cursor: int, status: Delivery | None) -> int:
+    if status is None:
+        found = db.rows(FLOOR, cursor=cursor, floor=0, reach=MOST_READ)
+    else:
+        found = db.rows(FLOOR_OF_STATUS, cursor=cursor, floor=0, reach=MOST_READ, status=status.value)
+    return int(found[0][0]) if found else 0
 
 
 COUNT = Statement("SELECT count(*) FROM (SELECT 1 FROM callback_delivery WHERE status = :status LIMIT :most) found")

@@ -25,6 +25,8 @@ from headgate.core.forecast import (
     start_of,
 )
 from headgate.core.gates import Bucket, Gate, evaluate
+from headgate.core.limits import MAX_RATE, Rate
+from headgate.core.starts import START_SECONDS, LastStart
 from headgate.core.task import Task
 from headgate.store import catalog as catalogs
 from headgate.store import reports, samples
@@ -32,6 +34,7 @@ from headgate.store.catalog import Catalog, Stream
 from headgate.store.ground import Ground
 from headgate.store.rows import read
 from headgate.store.sql import Db, Row, Statement, moment
+from headgate.store.starts import all_last_starts, gate_of
 from headgate.store.tasks import NOW
 from headgate.store.workers import Worker, workers
 
@@ -199,6 +202,16 @@ class _View:
         return {bucket.name: bucket for bucket in catalogs.rate_limits(self.db)}
 
     @cached_property
+    def starts(self) -> dict[str, Tokens]:
+        """The start queues of agents; one that nothing has left yet is taken to be as they are by default."""
+        found = {
+            gate_of(stream.tenant_id, stream.agent_id): Tokens(Rate(1 / START_SECONDS, 1))
+            for stream in self.catalog.streams.values()
+            if stream.agent_id
+        }
+        return found | {name: _queue(last, self.now) for name, last in all_last_starts(self.db).items()}
+
+    @cached_property
     def running(self) -> dict[int, _Running]:
         return {row[0]: self._running(row) for row in self.db.rows(RUNNING, limit=MOST_RUNNING)}
 
@@ -247,6 +260,8 @@ class _View:
             return Tokens(bucket.limit, max(bucket.tat - self.now.timestamp(), 0.0))
         if kind == "resource":
             return Slots(self.resources.get(what, 0), self._left(lambda running: what in running.uses))
+        if kind == "start":
+            return self.starts[name]
         capacity, paused = self.lanes.get(what, (None, False))
         shut = paused or self.everything_paused
         return Slots(0 if shut else capacity or 0, self._left(lambda running: running.lane == what))
@@ -322,6 +337,13 @@ class _View:
         )  # fmt: skip
         found = {self.catalog.streams[stream_id]: count for stream_id, count in rows if count}
         return [Line(count, self.paces.each(of.lane, of.type), (name,)) for of, count in found.items()]
+
+
+def _queue(last: LastStart, now: datetime) -> Tokens:
+    """An agent's start queue: a token for each start, the next when its last start holds it up no more."""
+    until = last.holds_until(now)
+    rate = Rate(min(1 / last.seconds, MAX_RATE) if last.seconds else MAX_RATE, 1)
+    return Tokens(rate, 0.0 if until is None else (until - now).total_seconds())
 
 
 def _hands_of(worker: Worker) -> list[_Hands]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import headgate.store.catalog as catalogs
-from headgate.core.task import NewTask, TaskType
+from headgate.core.task import NewTask, TaskType, completed
 from headgate.store.catalog import Catalog
 from headgate.store.deferred import Deferred
 from headgate.store.sql import Db
@@ -41,6 +41,10 @@ class Ground:
         """A transaction that changes nothing."""
         return self._database.read(operation)
 
+    def snapshot(self, operation: Callable[[Any], T]) -> T:
+        """A transaction that changes nothing, all of whose statements see the same moment."""
+        return self._database.snapshot(operation)
+
     def fresh_catalog(self, db: Db) -> Catalog:
         """The catalog as it stands in this transaction."""
         with self._catalog_lock:
@@ -59,13 +63,17 @@ class Ground:
         catalog = self.recent_catalog()
         missing = {
             key
-            for new in wishes
+            for new in map(self.completed, wishes)
             if (key := catalogs.stream_key(new, catalog.types.get(new.type) or self.known_type(new.type)))
             not in catalog.ids
         }
         if missing:
             self.write(lambda db: catalogs.add_streams(db, sorted(missing)))
             self.read(self.fresh_catalog)
+
+    def completed(self, new: NewTask) -> NewTask:
+        """The wish with the keys that its type makes of its arguments."""
+        return completed(new, self.recent_catalog().types.get(new.type) or self.known_type(new.type))
 
     def known_type(self, code: str) -> TaskType:
         """The type named; `UnknownType` if there is none."""

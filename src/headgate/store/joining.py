@@ -8,19 +8,20 @@ import hashlib
 import json
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import headgate.store.catalog as catalogs
 from headgate.core.errors import Invalid, Refused
-from headgate.core.task import NewTask, TaskType, check
+from headgate.core.task import NewTask, TaskType, check, completed
 from headgate.store.audit import PERSON, SYSTEM
 from headgate.store.base import Store
 from headgate.store.sql import Answer, Db, Known, Row, Statement, microseconds
 from headgate.store.tasks import SAME_KEY, Submitted
+from headgate.store.uniques import Asked, Step, asked, asks_first, plain_wish
 
+T = TypeVar("T")
 TRIES = 3
-Step = tuple[Statement, dict[str, Any]]
-Steps = Generator[Step, list[Row], Submitted]  # gives out statements, and is sent the rows of each
+Steps = Asked[Submitted]
 
 # Which database this is: the file, or the very tables that unqualified names mean.
 PLACE = Statement(
@@ -71,15 +72,30 @@ class Joining:
         stream_id = self.stream_id
         if stream_id is None:
             stream_id = yield from self._find_stream()
+        if not asks_first(self.new):
+            return (yield from self._make(self.new, stream_id))
+        done = yield from self._now_known(asked(self.new, self._make(plain_wish(self.new), stream_id), self.actor))
+        return Submitted(done, False) if isinstance(done, int) else done
+
+    def _make(self, new: NewTask, stream_id: int) -> Steps:
         for _ in range(TRIES):
-            made = yield JOIN, self._columns(stream_id)
+            made = yield JOIN, self._columns(new, stream_id)
             if made:
                 yield NOTE, {"id": made[0][0], "status": made[0][1], **self._given("tenant_id"), **self._by()}
                 return Submitted(made[0][0], True)
             there = yield SAME_KEY, self._given("tenant_id", "type", "unique_key")
             if there:
                 return Submitted(there[0][0], False)
-        raise Refused(f"the unique key {self.new.unique_key!r} changes hands too fast")
+        raise Refused(f"the unique key {new.unique_key!r} changes hands too fast")
+
+    def _now_known(self, steps: Asked[T]) -> Asked[T]:
+        """The steps, with the time for databases that do not know it."""
+        try:
+            statement, parameters = next(steps)
+            while True:
+                statement, parameters = steps.send((yield statement, parameters | {"now": self.now}))
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
 
     def _look_where_we_are(self) -> Generator[Step, list[Row], None]:
         [[place]] = yield PLACE, {}
@@ -108,14 +124,15 @@ class Joining:
         for statement, parameters in notes.steps:
             yield statement, parameters | {"now": self.now}
 
-    def _columns(self, stream_id: int) -> dict[str, Any]:
-        _, lane, _, category, _, _ = catalogs.stream_key(self.new, self.kind)
-        start_time: Any = self.new.start_time
+    def _columns(self, new: NewTask, stream_id: int) -> dict[str, Any]:
+        _, lane, _, category, _, _ = catalogs.stream_key(new, self.kind)
+        start_time: Any = new.start_time
         if start_time is not None and isinstance(self.now, int):  # as SQLite keeps a time
             start_time = microseconds(start_time)
         return {
-            **self.new._asdict(),
-            "start_time": start_time, "delay": self.new.delay_seconds, "lane": lane, "category": category,
+            **new._asdict(),
+            "start_time": start_time, "delay": new.delay_seconds, "lane": lane, "category": category,
+            "priority": self.kind.priority if new.priority is None else new.priority,
             "stream_id": stream_id, "now": self.now,
         }  # fmt: skip
 
@@ -147,6 +164,7 @@ def prepare(store: Store, new: NewTask, kind: TaskType, *, actor: str = PERSON) 
     until the commit. On SQLite nothing is written, for the caller may have the write lock already.
     """
     check(new)
+    new = completed(new, store.recent_catalog().types.get(new.type, kind))
     if new.parent_id is not None:
         raise Invalid(
             "a task in your own transaction has no parent_id: its parent would be held, and could not end, "

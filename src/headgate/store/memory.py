@@ -69,6 +69,16 @@ class Memory:
             self._served[key] = catalog.version, streams
         return streams
 
+    def next_token_in(self, catalog: Catalog, request: ClaimRequest) -> float | None:
+        """Seconds until a stream that a request is for, and that may have something, has a token again."""
+        if not catalog.rates:
+            return None
+        now = self.monotonic()
+        with self.lock:
+            trails = [self.trails.get(stream.id) for stream in self.served(catalog, request)]
+        waits = [trail.shut_until - now for trail in trails if trail is not None and not trail.empty]
+        return min((wait for wait in waits if wait > 0), default=None)
+
     def holders(self, gate: str) -> Holders:
         """Whom to look at first when counting; nobody, once a second, which makes the count start afresh."""
         now = self.monotonic()

@@ -32,15 +32,19 @@ def make_partitions(db: Db) -> list[str]:
 
 
 def drop_partitions(db: Db, before: datetime) -> list[str]:
-    """Drop every day that ended before `before` and of which nothing is left; those dropped."""
+    """Drop a day that ended before `before` and of which nothing is left, the first one; those dropped.
+
+    One at a time: as long as it takes, nobody writes an audit row.
+    """
     if db.dialect == "sqlite":
         return []
     db.send(_PATIENCE)
-    old = [row[0] for row in db.rows(_NAMES) if row[0] != "task_event_default" and row[0] < _name(before)]
-    empty = [name for name in old if not db.rows(Statement(postgres=f"SELECT 1 FROM {name} LIMIT 1"))]
-    for name in empty:
-        db.send(Statement(postgres=f"DROP TABLE {name}"))
-    return empty
+    old = sorted(row[0] for row in db.rows(_NAMES) if row[0] != "task_event_default" and row[0] < _name(before))
+    for name in old:
+        if not db.rows(Statement(postgres=f"SELECT 1 FROM {name} LIMIT 1")):
+            db.send(Statement(postgres=f"DROP TABLE {name}"))
+            return [name]
+    return []
 
 
 def _name(day: datetime) -> str:

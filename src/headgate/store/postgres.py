@@ -154,6 +154,15 @@ class Postgres:
         except (DeadlockDetected, SerializationFailure, LockNotAvailable) as error:
             raise Unavailable(f"the store is too busy: {error}") from error
 
+    def snapshot(self, operation: Callable[[PostgresDb], T]) -> T:
+        """`read`, but all of it sees what was committed before its first statement."""
+        with self._wire() as wire:
+            wire.open()
+            wire.send("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            result = operation(self._begin(wire))
+            wire.commit()
+            return result
+
     def _begin(self, wire: Wire) -> PostgresDb:
         if self._pooled:  # the next transaction may be on another server connection
             wire.send(_SET_LOCAL)

@@ -1,116 +1,24 @@
-"""What people look at: lists over live tasks and history, counts, statistics, and the facts behind `why`."""
+"""What people look at: what a task has said, counts, statistics, and the facts behind `why`."""
 
 import json
 from collections import defaultdict
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
 from statistics import fmean, quantiles
-from string import ascii_lowercase, ascii_uppercase
 
-from headgate.core.errors import Invalid
 from headgate.core.gates import Bucket, Facts, Room
 from headgate.core.limits import Rate
 from headgate.core.states import State
-from headgate.core.task import EVERYTHING, Task, check_name
+from headgate.core.task import EVERYTHING, Task
 from headgate.store.catalog import Catalog
-from headgate.store.rows import SELECTED, task_of
 from headgate.store.sql import Db, Row, Statement, moment
 from headgate.store.starts import last_start
 
-MOST_PER_PAGE = 200
 MOST_HOLDERS = 50
 EXACT_UP_TO = 10_000
 MOST_MEASURED = 100_000
 
-# Lists
-
-
-@dataclass(frozen=True, slots=True)
-class Filter:
-    """Which tasks to list; None is any. `errored` asks for tasks that have (or have not) failed before.
-
-    Of the states in `fresh` it means only tasks that have not failed before, of those in `failed` only those that have.
-    """
-
-    tenant_id: int | None = None
-    status: tuple[State, ...] | None = None
-    errored: bool | None = None
-    fresh: tuple[State, ...] | None = None
-    failed: tuple[State, ...] | None = None
-    type: str | None = None
-    lane: str | None = None
-    category: str | None = None
-    creator: int | None = None
-    mutex: str | None = None
-    parent_id: int | None = None
-    agent_id: str | None = None
-    correlation_id: str | None = None
-    created_after: datetime | None = None
-    created_before: datetime | None = None
-    q: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """Tasks, newest first, and the cursor of the next page (None at the end)."""
-
-    items: list[Task]
-    next_cursor: int | None
-
-
-_CONDITIONS = {
-    "tenant_id": "tenant_id = :tenant_id",
-    "status": "status {in status text}",
-    "errored": "(error_count > 0) = :errored",
-    "fresh": "NOT (error_count > 0 AND status {in fresh text})",
-    "failed": "NOT (error_count = 0 AND status {in failed text})",
-    "type": "type = :type",
-    "lane": "lane = :lane",
-    "category": "category = :category",
-    "creator": "creator = :creator",
-    "mutex": "mutex = :mutex",
-    "parent_id": "parent_id = :parent_id",
-    "agent_id": "agent_id = :agent_id",
-    "correlation_id": "correlation_id = :correlation_id",
-    "created_after": "create_date >= :created_after",
-    "created_before": "create_date < :created_before",
-    "q": "lower((coalesce(name, '') || ' ' || type || ' ' || ext){as_bytes}) LIKE :q ESCAPE '!'",
-}
-# Both databases ignore the case of these letters and no others, whatever the locale.
-_LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
-
-
-@cache
-def _list(names: tuple[str, ...]) -> Statement:
-    where = " AND ".join(["id < :cursor", *(_CONDITIONS[name] for name in names)])
-    text = f"""
-        SELECT {SELECTED} FROM (SELECT {SELECTED} FROM task WHERE {where} ORDER BY id DESC LIMIT :limit) live
-        UNION ALL
-        SELECT {SELECTED} FROM (SELECT {SELECTED} FROM task_his WHERE {where} ORDER BY id DESC LIMIT :limit) past
-         ORDER BY id DESC LIMIT :limit
-        """
-    return Statement(sqlite=text.replace("{as_bytes}", ""), postgres=text.replace("{as_bytes}", ' COLLATE "C"'))
-
-
-def find(db: Db, wanted: Filter, cursor: int | None, limit: int) -> Page:
-    """A page of tasks, live ones and history alike."""
-    if not 1 <= limit <= MOST_PER_PAGE:
-        raise Invalid(f"a page holds 1 to {MOST_PER_PAGE} tasks")
-    values = {name: value for name in _CONDITIONS if (value := getattr(wanted, name)) is not None}
-    for name in {"status", "fresh", "failed"} & values.keys():
-        values[name] = [state.value for state in values[name]]
-    for name, value in values.items():
-        if isinstance(value, str):
-            check_name(name, value, empty=True)
-    if "q" in values:
-        escaped = "".join(f"!{letter}" if letter in "!%_" else letter for letter in values["q"].translate(_LOWER))
-        values["q"] = f"%{escaped}%"
-    last = (1 << 63) - 1 if cursor is None else cursor
-    rows = db.rows(_list(tuple(values)), cursor=last, limit=limit + 1, **values)
-    items = [task_of(row) for row in rows[:limit]]
-    return Page(items, items[-1].id if len(rows) > limit else None)
-
+# A task's own
 
 LOG = Statement(
     """

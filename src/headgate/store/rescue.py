@@ -16,21 +16,23 @@ from headgate.store.catalog import Catalog
 from headgate.store.line import lock, settle_lines
 from headgate.store.room import give_up
 from headgate.store.rows import MUTEXES, hold
-from headgate.store.sql import Db, Statement
+from headgate.store.sql import Db, Row, Statement
 from headgate.store.transitions import Write, apply
 
+ACTOR = "system:reaper"
 OVERDUE = Statement(
     """
-    SELECT id FROM task WHERE status IN ('scheduling', 'running') AND status = 'running' AND executing_deadline < {now}
+    SELECT id, exec_id FROM task
+     WHERE status IN ('scheduling', 'running') AND status = 'running' AND executing_deadline < {now}
      LIMIT :limit
     """
 )
 MUTEX_OVERDUE = Statement(
     """
-    SELECT id FROM task WHERE mutex IS NOT NULL AND exec_id IS NOT NULL
+    SELECT id, exec_id FROM task WHERE mutex IS NOT NULL AND exec_id IS NOT NULL
        AND scheduling_time < {now - :seconds}
     UNION ALL
-    SELECT id FROM task WHERE has_children AND status = 'waiting' AND coalesce(mutex, '') <> ''
+    SELECT id, exec_id FROM task WHERE has_children AND status = 'waiting' AND coalesce(mutex, '') <> ''
        AND scheduling_time < {now - :seconds} AND NOT cancel_requested AND NOT gave_up
      LIMIT :limit
     """
@@ -49,33 +51,28 @@ ANY_OVERDUE = Statement(
 )
 HELD_BY = Statement(
     """
-    SELECT id FROM task WHERE status IN ('scheduling', 'running') AND worker_id = :worker_id LIMIT :limit
+    SELECT id, exec_id FROM task WHERE status IN ('scheduling', 'running') AND worker_id = :worker_id LIMIT :limit
     """
 )
 
 
-def take_away(
-    db: Db,
-    catalog: Catalog,
-    ids: Sequence[int],
-    event: Event,
-    actor: str,
-    *,
-    of: Collection[str] | None = None,
-    **guard: object,
-) -> list[Task]:
-    """End executions from outside, each only if it is still as `guard` (column: value) says; the tasks as they were.
+def take_away(db: Db, catalog: Catalog, seen: Sequence[Row], event: Event, actor: str, **guard: object) -> list[Task]:
+    """End executions (id, exec_id) from outside, those that still own their task; the tasks as they were.
 
-    With `of`, only these exec_ids. Fences the holder first: its exec_id is gone with this commit, whatever it reports
-    later changes nothing.
+    Of an execution that ended since it was seen nothing is left, whoever runs the task by now. `guard` (column: value)
+    is what a task must still be besides. Fences the holder first: its exec_id is gone with this commit, whatever it
+    reports later changes nothing.
     """
-    keys = [(tenant, mutex) for tenant, mutex in db.rows(MUTEXES, ids=list(ids))]
+    if not seen:
+        return []
+    owners = {task_id: None if exec_id is None else str(exec_id) for task_id, exec_id in seen}
+    keys = [(tenant, mutex) for tenant, mutex in db.rows(MUTEXES, ids=list(owners))]
     lock(db, keys)
     tasks = [
         task
-        for task in hold(db, list(ids))
+        for task in hold(db, list(owners))
         if (task.status in HELD or (task.status is State.WAITING and not task.gave_up))
-        and (of is None or task.exec_id in of)
+        and task.exec_id == owners[task.id]
         and all(getattr(task, name) == value for name, value in guard.items())
     ]
     writes = [
@@ -95,19 +92,15 @@ def any_overdue(db: Db, mutex_seconds: float) -> bool:
 
 def end_overdue(db: Db, catalog: Catalog, limit: int, mutex_seconds: float) -> list[Task]:
     """End what is past its deadline, or has held its mutex too long; the tasks as they were."""
-    late = [row[0] for row in db.rows(OVERDUE, limit=limit)]
-    ended = take_away(db, catalog, late, Overdue(), "system:reaper") if late else []
-    hogs = [row[0] for row in db.rows(MUTEX_OVERDUE, limit=limit, seconds=mutex_seconds)]
-    if hogs:
-        reason = Overdue(f"it held its mutex for more than {mutex_seconds:g} s")
-        ended += take_away(db, catalog, hogs, reason, "system:reaper")
-    return ended
+    ended = take_away(db, catalog, db.rows(OVERDUE, limit=limit), Overdue(), ACTOR)
+    reason = Overdue(f"it held its mutex for more than {mutex_seconds:g} s")
+    return ended + take_away(db, catalog, db.rows(MUTEX_OVERDUE, limit=limit, seconds=mutex_seconds), reason, ACTOR)
 
 
 def rescue(db: Db, catalog: Catalog, worker_id: int, limit: int) -> list[Task]:
     """Give back a page of what a lost worker held; the tasks as they were."""
-    ids = [row[0] for row in db.rows(HELD_BY, worker_id=worker_id, limit=limit)]
-    return take_away(db, catalog, ids, LeaseLost(), "system:reaper", worker_id=worker_id) if ids else []
+    held = db.rows(HELD_BY, worker_id=worker_id, limit=limit)
+    return take_away(db, catalog, held, LeaseLost(), ACTOR)
 
 
 STRAYS = Statement(
@@ -129,13 +122,13 @@ def give_back_strays(
     """Give back what a worker holds without knowing it: claims whose answer was lost on its way."""
     db.rows(HOLD_WORKER, worker_id=worker_id)
     held = db.rows(STRAYS, worker_id=worker_id, types=sorted(types))
-    ids = sorted(task_id for task_id, exec_id in held if str(exec_id) not in known)
-    return take_away(db, catalog, ids, GivenBack(), f"worker:{worker_id}", worker_id=worker_id) if ids else []
+    strays = sorted((task_id, exec_id) for task_id, exec_id in held if str(exec_id) not in known)
+    return take_away(db, catalog, strays, GivenBack(), f"worker:{worker_id}")
 
 
 def give_back(db: Db, catalog: Catalog, task_id: int, exec_id: str, actor: str) -> list[Task]:
     """Let go of a task without having failed it; it, as it was. What was asked of it meanwhile comes first."""
-    given = take_away(db, catalog, [task_id], GivenBack(), actor, exec_id=exec_id)
+    given = take_away(db, catalog, [(task_id, exec_id)], GivenBack(), actor)
     if not given:
         raise StaleExecution(f"exec_id {exec_id} does not own task {task_id}")
     return given
@@ -152,6 +145,5 @@ STUCK = Statement(
 
 def return_unstarted(db: Db, catalog: Catalog, seconds: float, limit: int, actor: str) -> list[Task]:
     """Put back in line what was handed over more than `seconds` ago, to nobody by name, and never confirmed."""
-    stuck = {task_id: str(exec_id) for task_id, exec_id in db.rows(STUCK, seconds=seconds, limit=limit)}
-    of = set(stuck.values())
-    return take_away(db, catalog, list(stuck), GivenBack(), actor, of=of, status=State.SCHEDULING) if stuck else []
+    stuck = db.rows(STUCK, seconds=seconds, limit=limit)
+    return take_away(db, catalog, stuck, GivenBack(), actor, status=State.SCHEDULING)

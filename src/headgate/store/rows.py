@@ -51,12 +51,18 @@ READ = Statement(
     SELECT {SELECTED} FROM task_his WHERE id = :id AND NOT EXISTS (SELECT 1 FROM task WHERE id = :id)
     """
 )
-READ_MANY = Statement(
-    f"""
+_WANTED = "(SELECT value AS wanted FROM json_each(:ids))"
+READ_MANY = Statement(  # SQLite would go through a table that was small when somebody counted
+    sqlite=f"""
+    SELECT {SELECTED} FROM {_WANTED} CROSS JOIN task_his WHERE id = wanted
+    UNION ALL
+    SELECT {SELECTED} FROM {_WANTED} CROSS JOIN task WHERE id = wanted
+    """,
+    postgres=f"""
     SELECT {SELECTED} FROM task_his WHERE id {{in ids}}
     UNION ALL
     SELECT {SELECTED} FROM task WHERE id {{in ids}}
-    """
+    """,
 )
 HOLD = Statement(
     sqlite=f"SELECT {SELECTED} FROM task WHERE id {{in ids}} ORDER BY id",

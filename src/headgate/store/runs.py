@@ -110,28 +110,22 @@ def _end(db: Db, gone: Sequence[Row], errors: dict[int, str | None]) -> int:
 
 ANY_WAITING = Statement("SELECT 1 FROM periodic_run WHERE task_id IS NULL AND caller IS NULL LIMIT 1")
 # A schedule whose calls are to queue has one at a time, the oldest first. A tick's call is made while it is online.
+_TO_BE_MADE = """
+    SELECT r.id FROM periodic_run r JOIN periodic_task p ON p.id = r.periodic_task_id
+     WHERE r.task_id IS NULL AND r.caller IS NULL AND p.http IS NOT NULL AND (r.tick IS NULL OR p.status = 'online')
+       AND (p.overlap <> 'queue' OR NOT EXISTS (
+            SELECT 1 FROM periodic_run o
+             WHERE o.periodic_task_id = r.periodic_task_id AND o.id < r.id AND o.task_id IS NULL))
+     ORDER BY r.id LIMIT :limit
+"""
 TAKE = Statement(
-    sqlite="""
-    UPDATE periodic_run SET caller = :caller WHERE id IN (
-           SELECT r.id FROM periodic_run r JOIN periodic_task p ON p.id = r.periodic_task_id
-            WHERE r.task_id IS NULL AND r.caller IS NULL AND p.http IS NOT NULL
-              AND (r.tick IS NULL OR p.status = 'online')
-              AND (p.overlap <> 'queue' OR NOT EXISTS (
-                   SELECT 1 FROM periodic_run o
-                    WHERE o.periodic_task_id = r.periodic_task_id AND o.id < r.id AND o.task_id IS NULL))
-            ORDER BY r.id LIMIT :limit)
-    RETURNING id, periodic_task_id, tick
+    sqlite=f"""
+    UPDATE periodic_run SET caller = :caller WHERE id IN ({_TO_BE_MADE}) RETURNING id, periodic_task_id, tick
     """,
-    postgres="""
-    UPDATE periodic_run SET caller = :caller::uuid WHERE id IN (
-           SELECT r.id FROM periodic_run r JOIN periodic_task p ON p.id = r.periodic_task_id
-            WHERE r.task_id IS NULL AND r.caller IS NULL AND p.http IS NOT NULL
-              AND (r.tick IS NULL OR p.status = 'online')
-              AND (p.overlap <> 'queue' OR NOT EXISTS (
-                   SELECT 1 FROM periodic_run o
-                    WHERE o.periodic_task_id = r.periodic_task_id AND o.id < r.id AND o.task_id IS NULL))
-            ORDER BY r.id LIMIT :limit FOR UPDATE OF r SKIP LOCKED)
-    RETURNING id, periodic_task_id, tick
+    postgres=f"""
+    WITH found AS MATERIALIZED ({_TO_BE_MADE} FOR UPDATE OF r SKIP LOCKED)
+    UPDATE periodic_run r SET caller = :caller::uuid FROM found WHERE r.id = found.id
+    RETURNING r.id, r.periodic_task_id, r.tick
     """,
 )
 ENDPOINTS = Statement("SELECT id, type, ext, http FROM periodic_task WHERE id {in ids}")

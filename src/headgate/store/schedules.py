@@ -147,9 +147,9 @@ class Schedules:
 
     def fire(self, firings: Sequence[Firing]) -> Fired:
         """Do what was reckoned of each, if it still stands: tick, task, audit row and log in one transaction."""
-        types = self._ground.recent_catalog().types
+        catalog = self._ground.recent_catalog()
         tasks = [firing.schedule for firing in firings if firing.schedule.said.http is None]
-        self._ground.make_streams(wish_of(each, None) for each in tasks if each.said.wish.type in types)
+        self._ground.make_streams(wish_of(each, None) for each in tasks if ticks.problem_of(each, catalog) is None)
         return self._ground.write(lambda db: ticks.fire(db, self._ground.fresh_catalog(db), firings))
 
     def end_runs(self, after: int = 0, limit: int = 1000) -> tuple[int, int | None]:

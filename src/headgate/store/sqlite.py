@@ -182,6 +182,8 @@ class Sqlite:
             finally:
                 connection.execute("COMMIT")
 
+    snapshot = read
+
     @contextmanager
     def _reader(self) -> Iterator[sqlite3.Connection]:
         """The reader that was used last, for it knows most; a new one if all are in use."""

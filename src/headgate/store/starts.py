@@ -11,6 +11,7 @@ from headgate.store.sql import SPACE, Db, Row, Statement, moment
 # Of an agent's claims one at a time looks at its last start and writes it; whoever comes meanwhile is told it is busy.
 TRY_AGENT = Statement(postgres=f"SELECT pg_try_advisory_xact_lock({SPACE}, :number::int)")
 LAST_STARTS = Statement("SELECT tenant_id, started_at, seconds, {now} FROM agent_start WHERE agent_id = :agent_id")
+ALL_LAST_STARTS = Statement("SELECT agent_id, tenant_id, started_at, seconds FROM agent_start")
 # From the rows as they are by now: what somebody else took was not started, and holds up nothing.
 NOTE_STARTS = Statement(
     """
@@ -29,7 +30,7 @@ def number_of(agent_id: str) -> int:
 
 def gate_of(tenant_id: int, agent_id: str) -> str:
     """The gate of an agent's start queue. Another tenant's agent of the same name has its own."""
-    return f"start {tenant_id} {agent_id}"
+    return f"start {agent_id} of tenant {tenant_id}"
 
 
 def waits_of(agent_id: str, rows: Iterable[Row]) -> dict[str, float]:
@@ -67,7 +68,7 @@ def last_starts(db: Db, agent_id: str) -> dict[int, LastStart]:
     return {tenant_id: LastStart(moment(started_at), seconds) for tenant_id, started_at, seconds, _ in rows}
 
 
-def next_start(db: Db, agent_id: str, tenant_id: int | None) -> float | None:
-    """Seconds until a start of the agent that is held up now may come; None if none is."""
-    rows = [row for row in db.rows(LAST_STARTS, agent_id=agent_id) if tenant_id in (None, row[0])]
-    return min(waits_of(agent_id, rows).values(), default=None)
+def all_last_starts(db: Db) -> dict[str, LastStart]:
+    """Everybody's, by the gate of their start queue."""
+    rows = db.rows(ALL_LAST_STARTS)
+    return {gate_of(tenant_id, agent_id): LastStart(moment(at), seconds) for agent_id, tenant_id, at, seconds in rows}

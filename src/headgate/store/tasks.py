@@ -4,13 +4,13 @@ import json
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import NamedTuple
+from datetime import datetime
+from typing import Any, NamedTuple
 
 from headgate.core.errors import Invalid, KeyReused, NotFound, Refused, StaleExecution
 from headgate.core.machine import Adopted, Event, decide
 from headgate.core.states import FINAL, HELD, State
-from headgate.core.task import Execution, NewTask, Task, check_name
+from headgate.core.task import Execution, NewTask, Task, check_name, completed
 from headgate.store.catalog import Catalog, stream_key
 from headgate.store.deferred import Deferred, settled
 from headgate.store.line import first_blocked, lock, settle_lines
@@ -18,13 +18,30 @@ from headgate.store.room import give_up
 from headgate.store.rows import MUTEXES, hold, read
 from headgate.store.sql import Answer, Db, Known, Row, Statement, moment
 from headgate.store.transitions import Write, apply
+from headgate.store.uniques import Asked, asked, asks_first, lock_key, plain_wish, run
+
+
+class Landed(NamedTuple):
+    """How a new task stands, where its wish leaves that open; times as the database keeps them."""
+
+    status: str
+    start_time: Any
+    create_date: Any
+    lane: str
+    category: str
+    priority: int
+    rate_key: str | None
 
 
 class Submitted(NamedTuple):
-    """What became of a wish: a new task, or (`created` False) the open one that has its unique key."""
+    """What became of a wish: a new task, or (`created` False) the open one that has its unique key.
+
+    `landed` is there where the commit alone says how the task stands: where no line of a mutex was settled.
+    """
 
     id: int
     created: bool
+    landed: Landed | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +97,12 @@ def _insert(wishes: str, on_conflict: str = "") -> Statement:
                    stream_id
               FROM {wishes}
             {on_conflict}
-            RETURNING id, status, tenant_id, unique_key, type
+            RETURNING id, status, tenant_id, unique_key, type, start_time, create_date
         ), noted AS (
             INSERT INTO task_event (task_id, tenant_id, seq, at, kind, after, actor)
             SELECT id, tenant_id, 1, {{now}}, 'submitted', status, :actor FROM inserted
         )
-        SELECT id, status, tenant_id, unique_key, type FROM inserted
+        SELECT id, status, tenant_id, unique_key, type, start_time, create_date FROM inserted
         """,
     )
 
@@ -110,19 +127,38 @@ def insert(
 
     Either all of them are made, or (`Invalid`, `NotFound`, `Refused`) none is.
     """
+    wishes = [completed(new, catalog.types[new.type]) for new in wishes]
+    unique = any(new.unique_key is not None for new in wishes)
+    if unique and any(asks_first(new) for new in wishes):
+        return _insert_asking(db, catalog, wishes, actor)
     keys = {(new.tenant_id, new.mutex) for new in wishes if new.mutex is not None}
     lock(db, keys)
     roots = _adopt(db, catalog, wishes, actor)
     rows = [_columns(db, catalog, new, roots) for new in wishes]
-    unique = any(new.unique_key is not None for new in wishes)
     answer = _insert_rows(db, INSERT_UNLESS_THERE if unique else INSERT, rows, actor)
     db.note(lambda: [(row[0], row[2], 1, "submitted", None, row[1], None, None) for row in answer.rows()], actor)
-    finish = partial(_made, db, wishes, [row[-1] for row in rows], answer)
     if not keys and not unique:
-        return Deferred(lambda: [made for made in finish() if made is not None])
-    made = finish()
+        return Deferred(lambda: _all_made(db, rows, answer))
+    made = _made(db, wishes, [(row[-1], row[9]) for row in rows], answer)
     settle_lines(db, keys)
     return [done or _existing(db, catalog, new, actor) for done, new in zip(made, wishes, strict=True)]
+
+
+def _insert_asking(db: Db, catalog: Catalog, wishes: Sequence[NewTask], actor: str) -> list[Submitted]:
+    """`insert`, one by one, where some ask for the last task of their key: those are locked first, in order."""
+    lock(db, {(new.tenant_id, new.mutex) for new in wishes if new.mutex is not None})
+    for new in sorted(filter(asks_first, wishes), key=lambda new: (new.tenant_id, new.type, new.unique_key)):
+        lock_key(db, new)
+
+    def make(new: NewTask) -> Asked[Submitted]:
+        return settled(insert(db, catalog, [new], actor))[0]
+        yield  # a generator, though it gives out nothing
+
+    made = []
+    for new in wishes:
+        done = run(db, asked(new, make(plain_wish(new)), actor)) if asks_first(new) else run(db, make(new))
+        made.append(Submitted(done, False) if isinstance(done, int) else done)
+    return made
 
 
 def insert_under(
@@ -138,7 +174,7 @@ def insert_under(
 
 
 def _insert_rows(db: Db, statement: Statement, rows: Sequence[Row], actor: str) -> Answer:
-    """(id, status, tenant_id, unique_key, type) of the tasks made, in the order of `rows`."""
+    """(id, status, tenant_id, unique_key, type, start_time, create_date) of the tasks made, in the order of `rows`."""
     if db.dialect == "postgres":
         if statement is INSERT and len(rows) == 1:
             return db.send(INSERT_ONE, **dict(zip(_INSERT_NAMES, rows[0], strict=True)), actor=actor)
@@ -147,13 +183,15 @@ def _insert_rows(db: Db, statement: Statement, rows: Sequence[Row], actor: str) 
     if statement is INSERT:  # one writer: ids follow each other
         last = db.many(statement, _SQLITE_NAMES, landed)
         ids = range(last - len(rows) + 1, last + 1)
-        return Known([(task_id, row[-1], row[0], row[13], row[1]) for task_id, row in zip(ids, landed, strict=True)])
+        return Known([_answered(task_id, row, db.now) for task_id, row in zip(ids, landed, strict=True)])
     made = []
     for row in landed:
-        made += [
-            (found[0], row[-1], row[0], row[13], row[1]) for found in db.each(statement, _SQLITE_NAMES, [row]).rows()
-        ]
+        made += [_answered(found[0], row, db.now) for found in db.each(statement, _SQLITE_NAMES, [row]).rows()]
     return Known(made)
+
+
+def _answered(task_id: int, row: Row, now: int) -> Row:
+    return task_id, row[-1], row[0], row[13], row[1], row[3], now
 
 
 def _landed(row: Row, now: int) -> Row:
@@ -165,21 +203,31 @@ def _landed(row: Row, now: int) -> Row:
     return (*row[:3], start_time, *row[4:], status.value)
 
 
-def _made(db: Db, wishes: Sequence[NewTask], streams: Sequence[int], answer: Answer) -> list[Submitted | None]:
-    """Which wish became which task: ids rise in the order of the wishes; None where a unique key stood in the way."""
-    rows = sorted(answer.rows())
-    if len(rows) == len(wishes):
-        for row, new, stream_id in zip(rows, wishes, streams, strict=True):
-            if row[1] == "queued":
-                db.news.wake(stream_id, new.priority, row[0])
-        return [Submitted(row[0], True) for row in rows]
-    left = deque(rows)
+def _all_made(db: Db, wishes: Sequence[Row], answer: Answer) -> list[Submitted]:
+    """What became of wishes none of which had anything in its way: ids rise in their order."""
+    made = []
+    for (task_id, status, _, _, _, start_time, now), wish in zip(sorted(answer.rows()), wishes, strict=True):
+        if status == "queued":
+            db.news.wake(wish[-1], wish[9], task_id)
+        landed = Landed(status, start_time, now, wish[8], wish[5], wish[9], wish[11])
+        made.append(Submitted(task_id, True, landed))
+    return made
+
+
+def _made(
+    db: Db, wishes: Sequence[NewTask], places: Sequence[tuple[int, int]], answer: Answer
+) -> list[Submitted | None]:
+    """Which wish became which task: ids rise in the order of the wishes; None where a unique key stood in the way.
+
+    `places` are each one's stream and priority.
+    """
+    left = deque(sorted(answer.rows()))
     made: list[Submitted | None] = []
-    for new, stream_id in zip(wishes, streams, strict=True):
-        if left and left[0][2:] == (new.tenant_id, new.unique_key, new.type):
+    for new, place in zip(wishes, places, strict=True):
+        if left and left[0][2:5] == (new.tenant_id, new.unique_key, new.type):
             task_id, status, *_ = left.popleft()
             if status == "queued":
-                db.news.wake(stream_id, new.priority, task_id)
+                db.news.wake(*place, task_id)
             made.append(Submitted(task_id, True))
         else:
             made.append(None)
@@ -187,12 +235,14 @@ def _made(db: Db, wishes: Sequence[NewTask], streams: Sequence[int], answer: Ans
 
 
 def _columns(db: Db, catalog: Catalog, new: NewTask, roots: dict[int, int]) -> Row:
-    key = stream_key(new, catalog.types[new.type])
+    kind = catalog.types[new.type]
+    key = stream_key(new, kind)
     _, lane, _, category, _, _ = key
     return (
         new.tenant_id, new.type, new.creator,
         new.start_time and db.time(new.start_time), new.delay_seconds, category, new.ext, new.name, lane,
-        new.priority, new.mutex, new.rate_key, new.agent_id, new.unique_key, new.parent_id,
+        kind.priority if new.priority is None else new.priority,
+        new.mutex, new.rate_key, new.agent_id, new.unique_key, new.parent_id,
         None if new.parent_id is None else roots[new.parent_id], new.retry_of, new.correlation_id,
         new.max_error_count, new.timeout_seconds, new.on_child_failure, catalog.ids[key],
     )  # fmt: skip
@@ -273,8 +323,8 @@ def act(
         raise Refused(f"task {task.id} is {task.status}, which is final")
     task = held[0]
     change = decide(task, event(task), catalog.type(task.type))
-    if change.status is State.PENDING or task.status is not change.status:
-        _refuse_second(db, task, change.status)
+    if task.status is State.DEAD and change.status not in FINAL and change.status is not State.DEAD:
+        refuse_second(db, task, task.unique_key)
     apply(db, [Write(task.id, task.status, change, task.seq, task.exec_id, detail)], actor)
     if task.has_children and change.has_children is False:
         db.send(NEW_LIFE, id=task.id)
@@ -298,17 +348,25 @@ NEW_LIFE = Statement(
 )
 
 
-def _refuse_second(db: Db, task: Task, after: State) -> None:
+def refuse_second(db: Db, task: Task, unique_key: str | None) -> None:
     """A task that comes back from `dead` may find its unique key taken by a newer one."""
-    if task.status is not State.DEAD or after in FINAL or task.unique_key is None:
+    if unique_key is None:
         return
-    if found := db.rows(SAME_KEY, tenant_id=task.tenant_id, type=task.type, unique_key=task.unique_key):
+    if found := db.rows(SAME_KEY, tenant_id=task.tenant_id, type=task.type, unique_key=unique_key):
         raise Refused(f"task {found[0][0]} has its unique key by now")
 
 
 def is_due(db: Db, task: Task) -> bool:
     [[now]] = db.rows(NOW)
     return task.start_time <= moment(now)
+
+
+def is_over(db: Db, start_time: datetime | None, delay: float | None) -> bool:
+    """Whether a start that a person asks for is no longer ahead."""
+    if start_time is None:
+        return not delay
+    [[now]] = db.rows(NOW)
+    return start_time <= moment(now)
 
 
 FIRST_IN_LANE = Statement(

@@ -11,8 +11,9 @@ from datetime import datetime
 from typing import NamedTuple
 
 from headgate.core.cron import Overlap, Reckoning, admitted
-from headgate.core.errors import Refused
+from headgate.core.errors import Invalid, Refused
 from headgate.core.schedule import Log, Result, Schedule, Status, told, wish_of
+from headgate.core.task import completed
 from headgate.store.audit import record_system
 from headgate.store.catalog import Catalog, stream_key
 from headgate.store.deferred import settled
@@ -146,8 +147,10 @@ def _stands(firing: Firing, row: Row | None) -> bool:
 
 def _has_stream(schedule: Schedule, catalog: Catalog) -> bool:
     """False for a moment after its type was edited: the next turn makes the stream."""
-    kind = catalog.types.get(schedule.said.wish.type)
-    return schedule.said.http is not None or kind is None or stream_key(schedule.said.wish, kind) in catalog.ids
+    if schedule.said.http is not None or problem_of(schedule, catalog) is not None:
+        return True
+    kind = catalog.types[schedule.said.wish.type]
+    return stream_key(completed(schedule.said.wish, kind), kind) in catalog.ids
 
 
 def _busy(db: Db, ids: list[int]) -> dict[int, str]:
@@ -161,17 +164,26 @@ def _busy(db: Db, ids: list[int]) -> dict[int, str]:
 
 def _ticks(firing: Firing, catalog: Catalog, busy: str | None) -> list[Tick]:
     schedule, fire = firing.schedule, firing.reckoning.fire
-    unknown = _unknown(schedule, catalog)
-    if unknown is not None:
-        return [Tick(schedule, tick, unknown) for tick in fire]
+    problem = problem_of(schedule, catalog)
+    if problem is not None:
+        return [Tick(schedule, tick, problem) for tick in fire]
     may = len(admitted(schedule.said.overlap, fire, busy=busy is not None))
     skipped = f"skipped: {busy or 'the tick before it is still going on'}"
     return [Tick(schedule, tick, None if number < may else skipped) for number, tick in enumerate(fire)]
 
 
-def _unknown(schedule: Schedule, catalog: Catalog) -> str | None:
+def problem_of(schedule: Schedule, catalog: Catalog) -> str | None:
+    """Why a tick of it can make no task; None if it can, or makes none."""
     code = schedule.said.wish.type
-    return None if schedule.said.http is not None or code in catalog.types else f"no task type {code!r}"
+    if schedule.said.http is not None:
+        return None
+    if code not in catalog.types:
+        return f"no task type {code!r}"
+    try:
+        completed(schedule.said.wish, catalog.types[code])
+    except Invalid as error:
+        return str(error)
+    return None
 
 
 def _note_dropped(db: Db, firing: Firing) -> None:

@@ -1,52 +1,77 @@
-"""Processes whose parent has ended: this process takes them in, and reaps them when they end."""
+"""What the processes of tasks leave behind: this process takes it in, and reaps it when it ends."""
 
+import asyncio
 import contextlib
 import ctypes
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import psutil
 
+AGAIN_SECONDS = 1.0
 _SET_CHILD_SUBREAPER = 36
 
 
 class Orphans:
-    """What the children of this process leave behind becomes its own (Linux), and must not stay as zombies."""
+    """Descendants of tasks' processes that have outlived them: children of this process (Linux), and no zombies.
+
+    Known by the session of the process they come from, or by having been seen in its tree. The exit code of any other
+    child belongs to whoever started it: a handler in a thread may ask for it long after its program has ended.
+    """
 
     def __init__(self) -> None:
-        self._starting = 0
+        self._sessions: set[int] = set()
+        self._seen: set[psutil.Process] = set()
         self._awaited: set[int] = set()
+        self._again: asyncio.TimerHandle | None = None
         if sys.platform == "linux":
             with contextlib.suppress(OSError, AttributeError):
                 ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
     @contextlib.contextmanager
-    def starting(self) -> Iterator[None]:
-        """A child is being started whose pid is not known yet: nobody is reaped meanwhile."""
-        self._starting += 1
-        try:
-            yield
-        finally:
-            self._starting -= 1
-
-    @contextlib.contextmanager
     def awaited(self, pid: int) -> Iterator[None]:
-        """The event loop itself waits for this child."""
+        """The process of a task, with a session of its own; the event loop itself waits for it."""
         self._awaited.add(pid)
+        self._sessions.add(pid)
+        self._look_again()
         try:
             yield
         finally:
             self._awaited.discard(pid)
 
-    def reap(self) -> None:
-        """Let no zombie remain but those that somebody waits for."""
-        if self._starting:
-            return
-        for left in psutil.Process().children():
+    def left(self, tree: Iterable[psutil.Process]) -> None:
+        """These were seen in the tree of a task's process, which has ended: reap each, now or when it ends."""
+        self._seen.update(tree)
+        self._reap()
+
+    def _reap(self) -> None:
+        """Let no zombie remain that is ours, and look again while one may come."""
+        ours = [child for child in psutil.Process().children() if child.pid not in self._awaited and self._own(child)]
+        for child in ours:
             with contextlib.suppress(ChildProcessError, psutil.Error):
-                if left.pid not in self._awaited and left.status() == psutil.STATUS_ZOMBIE:
-                    os.waitpid(left.pid, os.WNOHANG)
+                if child.status() == psutil.STATUS_ZOMBIE:
+                    os.waitpid(child.pid, os.WNOHANG)
+        remain = [child for child in ours if child.is_running()]
+        self._seen = {process for process in self._seen if process.is_running()}  # some may come to us later
+        self._sessions = {session for child in remain if (session := _session(child))} & self._sessions | self._awaited
+        if remain or self._seen or self._awaited:
+            self._look_again()
+
+    def _look_again(self) -> None:
+        if self._again is not None:
+            self._again.cancel()
+        self._again = asyncio.get_running_loop().call_later(AGAIN_SECONDS, self._reap)
+
+    def _own(self, child: psutil.Process) -> bool:
+        return child in self._seen or _session(child) in self._sessions
+
+
+def _session(process: psutil.Process) -> int | None:
+    try:
+        return os.getsid(process.pid)
+    except OSError:
+        return None
 
 
 ORPHANS = Orphans()

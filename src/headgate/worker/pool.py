@@ -18,6 +18,7 @@ log = logging.getLogger("headgate.worker")
 FEEDERS = 2  # one is with the database while the other's tasks run
 GATHER_SECONDS = 0.001
 BUSY_SECONDS = 0.005
+SOONEST_SECONDS = 0.005  # tokens that come faster than that come together
 LONGEST_BACKOFF_SECONDS = 5.0
 
 
@@ -204,7 +205,10 @@ class Pool:
         if claimed.busy:
             self._claim_at = monotonic() + BUSY_SECONDS * (0.4 + 1.6 * draw())
         elif want and len(claimed.executions) < want and self._wakes == wakes:
-            self._claim_at = monotonic() + self._poll * (0.9 + 0.2 * draw())
+            pause = self._poll * (0.9 + 0.2 * draw())
+            if claimed.token_in is not None:  # a token comes sooner; nobody else says so
+                pause = min(pause, max(claimed.token_in, SOONEST_SECONDS))
+            self._claim_at = monotonic() + pause
 
     def _forget(self, execution: Execution) -> None:
         run = self.held.get(execution.id)

@@ -31,7 +31,7 @@ async def execute(run: Run, rules: TaskType, store: Store, url: str, aside: Asid
     """Run the handler in a new process, on the store at `url`; what happened."""
     saved = await aside(store.checkpoints, run.execution.id) if run.execution.attempt > 1 else {}
     ours, theirs = socket.socketpair()
-    with theirs, ORPHANS.starting():
+    with theirs:
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "headgate.worker.child", str(theirs.fileno()), str(os.getpid()),
             stdin=asyncio.subprocess.DEVNULL, pass_fds=[theirs.fileno()], start_new_session=True,
@@ -40,7 +40,7 @@ async def execute(run: Run, rules: TaskType, store: Store, url: str, aside: Asid
         child = Child(run, process, Reports(store, aside, run), aside)
         event = await _attend(child, ours, Order.of(run, rules, saved, url))
         await process.wait()
-    ORPHANS.reap()
+    ORPHANS.left(child.tree)
     if run.stopped is not None and (event is None or isinstance(event, GivenBack)):
         return raised(run, RuntimeError("its process was ended"), rules)
     return event or child.loss()
@@ -76,6 +76,11 @@ class Child:
         self._most = run.handler.memory_megabytes if limited else float("inf")
         with contextlib.suppress(psutil.Error):
             self._seen[process.pid] = psutil.Process(process.pid)
+
+    @property
+    def tree(self) -> list[psutil.Process]:
+        """Every process that was seen below it."""
+        return [process for pid, process in self._seen.items() if pid != self._process.pid]
 
     def interrupt(self) -> None:
         """Ask it to stop; it is killed if it does not do so soon."""

@@ -18,3 +18,18 @@ CREATE TABLE sample_line (
     last_id   bigint NOT NULL,
     PRIMARY KEY (stream_id, priority)
 );
+
+-- The last task made under a key by a submit that is unique for a while, or debounced. Its row is what such submits lock.
+CREATE TABLE submit_key (
+    tenant_id bigint NOT NULL,
+    type      text NOT NULL,
+    key       text NOT NULL,
+    task_id   bigint,
+    at        timestamptz NOT NULL,
+    until     timestamptz NOT NULL, -- then nobody asks for it any more
+    PRIMARY KEY (tenant_id, type, key)
+);
+CREATE INDEX submit_key_until ON submit_key (until);
+
+-- What is removed goes by how it ended: those that are kept longer are not walked each time.
+CREATE INDEX task_his_ended ON task_his (status, finished_at, id);

@@ -1,0 +1,203 @@
+import type { Strategy, TaskType, TypeIn } from "@/services/types";
+
+export type Method = "POST" | "PUT";
+
+/** A form as it is being filled in: numbers are text until they are sent. */
+export interface Draft {
+  code: string;
+  name: string;
+  category: string;
+  lane: string;
+  uses: string[];
+  priority: string;
+  mutex: string;
+  rate_key: string;
+  unique_key: string;
+  strategy: Strategy;
+  retries: string;
+  interval: string;
+  sequence: string;
+  initial: string;
+  factor: string;
+  cap: string;
+  jitter: string;
+  timeout: string;
+  needManual: boolean;
+  unknownErrors: "retry" | "fail";
+  onChildFailure: "continue" | "cancel";
+  success: { url: string; method: Method };
+  error: { url: string; method: Method };
+  signed: boolean;
+  ak: string;
+  /** Empty: the secret that is there stays. */
+  sk: string;
+}
+
+export type Numeric = "priority" | "retries" | "interval" | "initial" | "factor" | "cap" | "jitter" | "timeout";
+/** What keys a task of this type has, made of its arguments. */
+export const KEYS = ["mutex", "rate_key", "unique_key"] as const;
+export type Wrong = Partial<Record<keyof Draft, "needed" | "number" | "url" | "ak" | "sk" | "skAgain">>;
+
+const MANY = 24;
+
+/** The form of a type; without one, the defaults. */
+export function draftOf(type: TaskType | null): Draft {
+  const config = type?.config;
+  const target = (kind: "success" | "error") => ({
+    url: config?.callback[kind]?.url ?? "",
+    method: config?.callback[kind]?.method ?? ("POST" as const),
+  });
+  return {
+    code: type?.code ?? "",
+    name: type?.name ?? "",
+    category: type?.category ?? "",
+    lane: type?.lane ?? "default",
+    uses: type?.uses ?? [],
+    priority: String(type?.priority ?? 5),
+    mutex: type?.mutex ?? "",
+    rate_key: type?.rate_key ?? "",
+    unique_key: type?.unique_key ?? "",
+    strategy: config?.retry_strategy ?? "exponential",
+    retries: String(config?.max_error_count ?? 4),
+    interval: String(config?.retry_interval ?? 60),
+    sequence: (config?.retry_sequence ?? []).join(", "),
+    initial: String(config?.initial_delay ?? 5),
+    factor: String(config?.factor ?? 2),
+    cap: String(config?.cap ?? 3600),
+    jitter: String(config?.jitter ?? 0.1),
+    timeout: String(config?.timeout ?? 30),
+    needManual: config?.need_manual ?? false,
+    unknownErrors: config?.unknown_errors === "fail" ? "fail" : "retry",
+    onChildFailure: config?.on_child_failure === "cancel" ? "cancel" : "continue",
+    success: target("success"),
+    error: target("error"),
+    signed: config?.callback.security?.type === "aksk",
+    ak: config?.callback.security?.ak ?? "",
+    sk: "",
+  };
+}
+
+/** What is wrong with a draft; an empty object if it can be sent. */
+export function wrongWith(draft: Draft, before: TaskType | null): Wrong {
+  const wrong: Wrong = {};
+  if (!draft.code.trim()) wrong.code = "needed";
+  if (!draft.lane.trim()) wrong.lane = "needed";
+  for (const name of asked(draft)) if (!isAmount(draft[name])) wrong[name] = "number";
+  if (draft.strategy === "sequence" && (delaysOf(draft.sequence)?.length ?? 0) === 0) wrong.sequence = "number";
+  for (const kind of ["success", "error"] as const) {
+    if (draft[kind].url.trim() && !/^https?:\/\/[^/]/.test(draft[kind].url.trim())) wrong[kind] = "url";
+  }
+  if (draft.signed) {
+    const known = before?.config.callback.security;
+    if (!/^[A-Za-z0-9._~-]{1,128}$/.test(draft.ak.trim())) wrong.ak = "ak";
+    if (draft.sk && !/^[!-~]{24,255}$/.test(draft.sk)) wrong.sk = "sk";
+    if (!draft.sk && known?.ak !== draft.ak.trim()) wrong.sk = known?.ak ? "skAgain" : "needed";
+  }
+  return wrong;
+}
+
+/** The numbers that matter for its strategy. */
+function asked(draft: Draft): Numeric[] {
+  const delays: Record<Strategy, Numeric[]> = {
+    none: [],
+    fixed_period: ["retries", "interval"],
+    sequence: ["retries"],
+    exponential: ["retries", "initial", "factor", "cap", "jitter"],
+  };
+  return ["priority", "timeout", ...delays[draft.strategy]];
+}
+
+function isAmount(text: string): boolean {
+  return text.trim() !== "" && Number(text) >= 0;
+}
+
+/** "5, 30, 120" as seconds; null if it is none. */
+function delaysOf(text: string): number[] | null {
+  const parts = text.split(/[\s,;，；]+/).filter(Boolean);
+  return parts.every(isAmount) ? parts.map(Number) : null;
+}
+
+/** After how many seconds each further try would come, without the jitter; the first few of them. */
+export function delays(draft: Draft): number[] {
+  const count = Math.min(Number(draft.retries) || 0, MANY);
+  const each = Array.from({ length: count }, (_, at) => at);
+  switch (draft.strategy) {
+    case "none":
+      return [];
+    case "fixed_period":
+      return each.map(() => Number(draft.interval));
+    case "sequence": {
+      const sequence = delaysOf(draft.sequence) ?? [];
+      return each.flatMap((at) => sequence[Math.min(at, sequence.length - 1)] ?? []);
+    }
+    case "exponential":
+      return each.map((at) => Math.min(Number(draft.initial) * Number(draft.factor) ** at, Number(draft.cap)));
+  }
+}
+
+/** What is sent. What the form does not know of the type stays as it was; a secret goes along only if one was typed. */
+export function bodyOf(draft: Draft, before: TaskType | null): TypeIn {
+  const { code: _, config, ...rest } = before ?? { code: "", config: undefined };
+  const target = (kind: "success" | "error") =>
+    draft[kind].url.trim() ? { [kind]: { url: draft[kind].url.trim(), method: draft[kind].method } } : {};
+  const number = (name: Numeric, kept: number | undefined, otherwise: number) =>
+    isAmount(draft[name]) ? Number(draft[name]) : (kept ?? otherwise);
+  return {
+    ...rest,
+    name: draft.name.trim(),
+    category: draft.category.trim(),
+    lane: draft.lane.trim(),
+    uses: draft.uses,
+    priority: number("priority", before?.priority, 5),
+    mutex: draft.mutex.trim() || null,
+    rate_key: draft.rate_key.trim() || null,
+    unique_key: draft.unique_key.trim() || null,
+    config: {
+      retry_strategy: draft.strategy,
+      max_error_count: draft.strategy === "none" ? 0 : Number(draft.retries),
+      retry_interval: number("interval", config?.retry_interval, 0),
+      retry_sequence: delaysOf(draft.sequence) ?? config?.retry_sequence ?? [],
+      initial_delay: number("initial", config?.initial_delay, 5),
+      factor: number("factor", config?.factor, 2),
+      cap: number("cap", config?.cap, 3600),
+      jitter: number("jitter", config?.jitter, 0.1),
+      timeout: number("timeout", config?.timeout, 30),
+      need_manual: draft.needManual,
+      unknown_errors: draft.unknownErrors,
+      on_child_failure: draft.onChildFailure,
+      callback: {
+        ...target("success"),
+        ...target("error"),
+        ...(draft.signed
+          ? { security: { type: "aksk", ak: draft.ak.trim(), ...(draft.sk ? { sk: draft.sk } : {}) } }
+          : {}),
+      },
+    },
+  };
+}
+
+/** One thing that saving would change, in the API's own words; `secret` has no words. */
+export interface Change {
+  path: string;
+  before: unknown;
+  after: unknown;
+}
+
+export const SECRET = "config.callback.security.sk";
+
+/** What saving would change, field by field. A secret is never shown: only that there is a new one. */
+export function changesOf(before: TaskType | null, body: TypeIn): Change[] {
+  const { code: _, ...known } = before ?? { code: "" };
+  const [old, now] = [flat(known), flat(body)];
+  return [...new Set([...old.keys(), ...now.keys()])].sort().flatMap((path) => {
+    const change = { path, before: old.get(path), after: path === SECRET ? true : now.get(path) };
+    return JSON.stringify(change.before) === JSON.stringify(change.after) ? [] : [change];
+  });
+}
+
+function flat(value: unknown, path = "", found = new Map<string, unknown>()): Map<string, unknown> {
+  if (typeof value === "object" && value !== null && !Array.isArray(value)) {
+    for (const [name, inner] of Object.entries(value)) flat(inner, path ? `${path}.${name}` : name, found);
+  } else found.set(path, value);
+  return found;
+}

@@ -1,0 +1,176 @@
+"""Actions upon tasks, on one or on many at a time, and what would become of them."""
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+import msgspec
+from litestar import post
+from msgspec import UNSET, Meta, UnsetType
+
+from headgate.api.principal import Principal, Role
+from headgate.api.problems import documented
+from headgate.api.server import Server
+from headgate.api.shapes import Id, Name, Seconds, Whole, Words
+from headgate.core.errors import HeadgateError, Invalid, Refused
+from headgate.core.machine import (
+    CancelRequested,
+    Discarded,
+    Event,
+    PauseRequested,
+    Prioritized,
+    Rescheduled,
+    Resolved,
+    Resumed,
+    RetryAsked,
+    decide,
+)
+from headgate.core.states import FINAL, State
+from headgate.core.task import Task, check_start
+from headgate.store.base import Store
+from headgate.store.lists import Filter
+
+MOST_IN_ACTION = 200
+Ids = Annotated[list[Id], Meta(min_length=1, max_length=MOST_IN_ACTION)]
+RemarkText = Annotated[str, Meta(min_length=1, max_length=4000)]
+
+
+def acted(store: Store, who: Principal, action: str, task_id: int, **about: Any) -> Task:
+    task: Task = getattr(store, action)(task_id, actor=who.actor, tenant_id=who.tenant_id, **about)
+    return task
+
+
+class FilterIn(msgspec.Struct, forbid_unknown_fields=True):
+    """Which tasks an action is for."""
+
+    status: list[State] | None = None
+    type: Name | None = None
+    lane: Name | None = None
+    category: Words | None = None
+    tenant_id: Whole | None = None
+    creator: Whole | None = None
+    mutex: Name | None = None
+    parent_id: Id | None = None
+    agent_id: Name | None = None
+    correlation_id: Name | None = None
+    created_after: datetime | None = None
+    created_before: datetime | None = None
+    q: Words | None = None
+
+
+class Action(msgspec.Struct, forbid_unknown_fields=True):
+    """One action on many tasks: those named, or a page of what a filter finds. A dry run changes nothing.
+
+    `reason` goes with cancel, `remark` with resolve, `priority` with prioritize, a time or a delay with reschedule.
+    """
+
+    action: Literal["cancel", "pause", "resume", "retry", "resolve", "discard", "prioritize", "reschedule"]
+    ids: Ids | None = None
+    filter: FilterIn | None = None
+    cursor: Id | None = None
+    dry_run: bool = False
+    reason: Words = ""
+    remark: RemarkText | None = None
+    priority: Whole | None = None
+    start_time: datetime | None = None
+    delay_seconds: Seconds | None = None
+
+
+class Done(msgspec.Struct):
+    """What became of one of them: its state, or why not. In a dry run: its state now, and why it would be refused.
+
+    `changes`: what an edit changes of it, each field with what it was (`old`) and what it is (`new`).
+    """
+
+    id: int
+    status: str | None = None
+    problem: str | None = None
+    changes: dict[str, Any] | UnsetType = UNSET
+
+
+class Actions(msgspec.Struct):
+    """What became of them; with `next_cursor` the same filter finds more, though this page may have found none."""
+
+    items: list[Done]
+    next_cursor: int | None
+
+
+@post("/actions", summary="One action on many tasks", status_code=200, responses=documented(413, 415),
+      opt={"role": Role.OPERATOR})  # fmt: skip
+async def act_on_many(data: Action, server: Server, who: Principal) -> Actions:
+    if (data.ids is None) == (data.filter is None):
+        raise Invalid("say which tasks: by ids, or by a filter")
+    if data.filter is None and data.cursor is not None:
+        raise Invalid("a cursor goes on with a filter")
+    if data.action == "resolve" and data.remark is None and not data.dry_run:
+        raise Invalid("resolve needs a remark")
+    if data.action == "reschedule":
+        check_start(data.start_time, data.delay_seconds)
+    said: dict[str, dict[str, Any]] = {
+        "cancel": {"reason": data.reason},
+        "resolve": {"remark": data.remark},
+        "prioritize": {"priority": data.priority},
+        "reschedule": {"start_time": data.start_time, "delay_seconds": data.delay_seconds},
+    }
+    about = said.get(data.action, {})
+
+    def work() -> Actions:
+        ids, more = _meant(server.store, who, data)
+        return Actions(each(ids, done(server.store, who, data.action, about, dry_run=data.dry_run)), more)
+
+    return await server.aside(work)
+
+
+def _meant(store: Store, who: Principal, data: Action) -> tuple[list[int], int | None]:
+    """The ids of the tasks an action is for, and where to go on."""
+    if data.filter is None:
+        return data.ids or [], None
+    wanted = {name: getattr(data.filter, name) for name in FilterIn.__struct_fields__}
+    wanted["status"] = None if data.filter.status is None else tuple(data.filter.status)
+    for name in ("created_after", "created_before"):
+        aware(wanted[name])
+    wanted["tenant_id"] = who.looks_at(data.filter.tenant_id)
+    page = store.find(Filter(**wanted), cursor=data.cursor, limit=MOST_IN_ACTION)
+    return [task.id for task in page.items], page.next_cursor
+
+
+def done(store: Store, who: Principal, action: str, about: dict[str, Any], *, dry_run: bool) -> Callable[[int], Done]:
+    """What does one action, or foresees it, to a task."""
+    if dry_run:
+        return lambda task_id: foreseen(store, who, action, task_id)
+    return lambda task_id: Done(task_id, acted(store, who, action, task_id, **about).status.value)
+
+
+def each(ids: Iterable[int], do: Callable[[int], Done]) -> list[Done]:
+    """What became of each; one that is refused holds up none of the rest."""
+    return [_told(do, task_id) for task_id in ids]
+
+
+def _told(do: Callable[[int], Done], task_id: int) -> Done:
+    try:
+        return do(task_id)
+    except HeadgateError as error:
+        return Done(task_id, problem=str(error))
+
+
+ASKED: dict[str, Event] = {
+    "cancel": CancelRequested(), "pause": PauseRequested(), "resume": Resumed(), "retry": RetryAsked(),
+    "resolve": Resolved(""), "discard": Discarded(), "prioritize": Prioritized(0), "reschedule": Rescheduled(delay=0),
+}  # fmt: skip
+
+
+def foreseen(store: Store, who: Principal, action: str, task_id: int) -> Done:
+    """The task as it is, and why the action would be refused, as the state machine says."""
+    task = store.get(task_id, who.tenant_id)
+    if not (action == "retry" and task.status in FINAL):  # that makes a copy
+        try:
+            decide(task, ASKED[action], store.type_of(task.type))
+        except Refused as error:
+            return Done(task_id, task.status.value, str(error))
+    return Done(task_id, task.status.value)
+
+
+def aware(moment: datetime | None) -> datetime | None:
+    if moment is not None and moment.tzinfo is None:
+        raise Invalid("a time has a time zone")
+    return moment

@@ -1,0 +1,86 @@
+"""What a person may change about a dead task before it runs again."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from headgate.core.errors import Invalid
+from headgate.core.task import KEYS, NewTask, Task, TaskType, arguments_of, check
+from headgate.core.template import fill
+
+PLAIN = ("priority", "lane", "timeout_seconds", "max_error_count")
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """None leaves a field as it is. `ext` takes the place of the task's own; `merge` sets some of its arguments, and
+    removes those it sets to null."""
+
+    ext: str | None = None
+    merge: dict[str, Any] | None = None
+    priority: int | None = None
+    lane: str | None = None
+    timeout_seconds: float | None = None
+    max_error_count: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.ext is not None and self.merge is not None:
+            raise Invalid("say the whole ext, or what to merge into it, not both")
+
+
+Changes = dict[str, tuple[Any, Any]]  # by column: what it was, and what it is to be
+
+
+def changes_of(task: Task, edit: Edit, kind: TaskType) -> Changes:
+    """What an edit changes of a task; `Invalid`, naming the field, if it may not be stored so.
+
+    A mutex, rate key or unique key that its type made of the old arguments is made anew of the new ones.
+    """
+    wanted: dict[str, Any] = {name: getattr(edit, name) for name in PLAIN if getattr(edit, name) is not None}
+    ext = _ext(task, edit)
+    check(NewTask(task.type, ext, **wanted))
+    wanted["ext"] = ext
+    for label in KEYS:
+        template, key = getattr(kind, label), getattr(task, label)
+        if template is not None and key is not None and key == _made(template, task.ext, kind):
+            wanted[label] = fill(template, arguments_of(ext, kind))
+    check(NewTask(task.type, **{label: wanted[label] for label in KEYS if label in wanted}))
+    return {name: (getattr(task, name), value) for name, value in wanted.items() if value != getattr(task, name)}
+
+
+def _ext(task: Task, edit: Edit) -> str:
+    if edit.merge is None:
+        return task.ext if edit.ext is None else edit.ext
+    own = json.loads(task.ext)
+    if not isinstance(own, dict):
+        raise Invalid(f"the ext of task {task.id} is no object: nothing can be merged into it")
+    merged = {name: value for name, value in (own | edit.merge).items() if value is not None or name not in edit.merge}
+    return task.ext if merged == own else json.dumps(merged, ensure_ascii=False)
+
+
+def _made(template: str, ext: str, kind: TaskType) -> str | None:
+    try:
+        return fill(template, arguments_of(ext, kind))
+    except Invalid:
+        return None
+
+
+def told(changes: Changes) -> dict[str, Any]:
+    """The changes for the audit: what each field was, and what it is. Of ext, the arguments that differ."""
+    said: dict[str, Any] = {}
+    for name, (old, new) in sorted(changes.items()):
+        if name == "ext":
+            said |= _arguments_told(json.loads(old), json.loads(new))
+        else:
+            said[name] = {"old": old, "new": new}
+    return said
+
+
+def _arguments_told(old: Any, new: Any) -> dict[str, Any]:
+    if not isinstance(old, dict) or not isinstance(new, dict):
+        return {"ext": {"old": old, "new": new}}
+    return {
+        f"ext.{name}": {side: value[name] for side, value in (("old", old), ("new", new)) if name in value}
+        for name in sorted({*old, *new})
+        if (name in old, old.get(name)) != (name in new, new.get(name))
+    }

@@ -1,0 +1,45 @@
+"""`headgate limits`: rate limits and resources, seen and changed."""
+
+import pytest
+
+from headgate.core.limits import Rate
+
+
+def test_a_rate_limit_is_set_shown_and_lifted(anywhere, run):
+    """Spec: D8"""
+    assert run("limits", "set", "key:openai", "--rate", "5", "--burst", "10").out == (
+        "key:openai: 5 a second, 10 at once\n"
+    )
+    assert [(bucket.name, bucket.limit) for bucket in anywhere.rate_limits()] == [("key:openai", Rate(5, 10))]
+    assert run("limits", "--json").lines[0] == {"name": "key:openai", "rate": 5.0, "burst": 10}
+    assert run("limits").out.splitlines()[1].split("  ")[0] == "key:openai"
+    assert run("limits", "lift", "key:openai").out == "key:openai: no limit\n"
+    assert anywhere.rate_limits() == []
+    assert run("limits", "lift", "key:openai").code == 3
+
+
+def test_a_resource_is_set_and_shown(here, run):
+    """Spec: A11"""
+    assert run("limits", "set", "disk-writer", "--capacity", "3").out == "disk-writer: 3 at a time\n"
+    assert run("limits", "--json").lines == [{"name": "disk-writer", "capacity": 3}]
+    told = run("limits", "set", "press", "--capacity", "2", "--json").json
+    assert told == {"name": "press", "capacity": 2}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["key:a"],
+        ["key:a", "--rate", "5"],
+        ["key:a", "--burst", "5"],
+        ["key:a", "--rate", "5", "--burst", "5", "--capacity", "1"],
+        ["key:a", "--rate", "0", "--burst", "5"],
+        ["key:a", "--rate", "5", "--burst", "0"],
+        ["a", "--rate", "5", "--burst", "5"],
+        ["a", "--capacity", "-1"],
+    ],
+)
+def test_what_is_no_limit_is_refused_and_changes_nothing(here, run, words):
+    """Spec: D8"""
+    assert run("limits", "set", *words).code == 2
+    assert here.rate_limits() == []

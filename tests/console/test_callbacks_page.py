@@ -1,0 +1,83 @@
+"""Callbacks: what could not be delivered stands out, and is sent again by hand."""
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.console.conftest import Served
+from tests.console.receiver import let_it_call, receiving
+from tests.console.shop import MODULE
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    """A server that may call this machine."""
+    folder = tmp_path_factory.mktemp("served")
+    (folder / "shop.py").write_text(MODULE)
+    let_it_call(folder)
+    server = Served(folder)
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def receiver():
+    with receiving() as receiver:
+        yield receiver
+
+
+def tell(served, type_code, address):
+    kind = served.ask("GET", f"/api/task-types/{type_code}")
+    del kind["code"]
+    kind["config"]["callback"] = {"success": {"url": address}}
+    served.ask("PUT", f"/api/task-types/{type_code}", kind)
+
+
+def test_an_empty_page_says_where_callbacks_are_set(visit):
+    """Spec: B6, X7"""
+    page = visit("/callbacks")
+    expect(page.get_by_role("heading", name="No callback yet")).to_be_visible()
+    page.get_by_role("main").get_by_role("link", name="Task types").click()
+    expect(page).to_have_url(re.compile("/types$"))
+
+
+def test_what_could_not_be_delivered_stands_out_and_is_sent_again(visit, served, receiver):
+    """Spec: B6, X7"""
+    tell(served, "greet", receiver.address)
+    page = visit("/callbacks")
+    receiver.status = 410
+    task_id = served.submit("greet", {"name": "Ada"})
+    row = page.get_by_role("table", name="Callbacks").get_by_role("row").filter(has_text=str(task_id))
+    expect(row).to_contain_text("undeliverable")
+    expect(row).to_contain_text("410")
+    expect(page.get_by_role("region", name="undeliverable")).to_contain_text("1 callback could not be delivered")
+
+    row.get_by_role("button", name=re.compile("Attempts of")).click()
+    attempts = page.get_by_role("dialog")
+    expect(attempts.get_by_role("listitem")).to_have_count(1)
+    expect(attempts.get_by_role("listitem").first).to_contain_text("410")
+    receiver.status = 204
+    attempts.get_by_role("button", name="Send again").click()
+    expect(attempts.get_by_role("listitem").first).to_contain_text("204")
+    expect(attempts).to_contain_text("delivered")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("region", name="undeliverable")).to_have_count(0)
+
+
+def test_all_that_could_not_be_delivered_go_at_once_after_a_question(visit, served, receiver):
+    """Spec: B6, X7"""
+    tell(served, "greet", receiver.address)
+    receiver.status = 410
+    tasks = [served.submit("greet", {"name": name}) for name in ("Grace", "Joan")]
+    page = visit("/callbacks?status=undeliverable")
+    rows = page.get_by_role("table", name="Callbacks").locator("tbody tr")
+    expect(rows).to_have_count(2)
+    receiver.status = 204
+    page.get_by_role("button", name="Send all again").click()
+    expect(page.get_by_role("dialog")).to_contain_text("2 undeliverable callbacks")
+    page.get_by_role("dialog").get_by_role("button", name="Send all again").click()
+    expect(page.get_by_role("heading", name="No callback is like this")).to_be_visible()
+    for task_id in tasks:
+        served.reached(task_id, "succeeded")

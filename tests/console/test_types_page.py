@@ -1,0 +1,65 @@
+"""Task types: edited with what would change shown first; a secret goes in and never comes out."""
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.console.conftest import Served
+from tests.console.receiver import let_it_call
+from tests.console.shop import MODULE
+
+KEPT = "between-you-and-me-only-0123456789"
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    """A server that can keep a secret."""
+    folder = tmp_path_factory.mktemp("served")
+    (folder / "shop.py").write_text(MODULE)
+    let_it_call(folder)
+    server = Served(folder)
+    server.start()
+    yield server
+    server.stop()
+
+
+def test_a_type_is_edited_and_what_would_change_is_shown_first(visit, served):
+    """Spec: B5, X7"""
+    page = visit("/types")
+    page.get_by_role("button", name="Edit greet").click()
+    form = page.get_by_role("dialog")
+    form.get_by_label("Timeout (min)").fill("45")
+    form.get_by_role("combobox", name="It is tried again").click()
+    page.get_by_role("option", name="After the same time").click()
+    form.get_by_label("Times at most").fill("3")
+    form.get_by_label("After (s)").fill("20")
+    expect(form).to_contain_text("20 s → 20 s → 20 s")
+    form.get_by_role("button", name="Review").click()
+    expect(form).to_contain_text("config.timeout")
+    expect(form).to_contain_text("30 → 45")
+    assert served.ask("GET", "/api/task-types/greet")["config"]["timeout"] == 30
+    form.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("row").filter(has_text="greet")).to_contain_text("45 min")
+    config = served.ask("GET", "/api/task-types/greet")["config"]
+    assert (config["retry_strategy"], config["max_error_count"], config["retry_interval"]) == ("fixed_period", 3, 20)
+
+
+def test_a_callbacks_secret_goes_in_and_never_comes_out(visit, served):
+    """Spec: B6, X7"""
+    page = visit("/types?code=held")
+    form = page.get_by_role("dialog")
+    form.get_by_label("When it succeeded").fill("http://127.0.0.1:9/hook")
+    form.get_by_role("switch", name="Sign them").click()
+    form.get_by_label("Key id").fill("shop-1")
+    form.get_by_role("button", name="Review").click()
+    expect(form).to_contain_text("Needed")
+    form.get_by_label("Secret", exact=True).fill(KEPT)
+    form.get_by_role("button", name="Review").click()
+    expect(form).to_contain_text("a new secret")
+    assert KEPT not in page.content()
+    form.get_by_role("button", name="Save").click()
+    row = page.get_by_role("row").filter(has_text="held")
+    expect(row).to_contain_text("signed")
+    page.get_by_role("button", name="Edit held").click()
+    expect(form.get_by_label("Secret", exact=True)).to_have_value("")
+    expect(form).to_contain_text("A secret is stored and never shown")
+    assert KEPT not in page.content()

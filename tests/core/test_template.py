@@ -1,0 +1,71 @@
+"""Keys out of a task's arguments: filled with JSON, and with nothing else."""
+
+import pytest
+
+from headgate.core.errors import Invalid
+from headgate.core.task import NewTask, TaskType, completed
+from headgate.core.template import fill, names_in
+
+
+@pytest.mark.parametrize(
+    ("template", "key"),
+    [
+        ("plain", "plain"),
+        ("a:{number}", "a:7"),
+        ("{number:03}", "007"),
+        ("{number:{width}}", "   7"),
+        ("{item.tags[1]}", "b"),
+        ("{item[name]!r}", "'x'"),
+        ("{nothing}/{yes}/{half}", "None/True/0.5"),
+        ("{{{number}}}", "{7}"),
+    ],
+)
+def test_a_template_is_filled_with_json(template, key):
+    """Spec: D3"""
+    arguments = {
+        "number": 7, "width": 4, "item": {"tags": ["a", "b"], "name": "x"}, "nothing": None, "yes": True, "half": 0.5,
+    }  # fmt: skip
+    assert fill(template, arguments) == key
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{text.__class__}", "{text.upper}", "{text[0]}", "{item.__class__.__init__.__globals__}", "{item.missing}",
+        "{list[9]}", "{list.append}", "{other}", "{text:d}", "{number:999999999}", "{number:{huge}}",
+        "{number:.999999}",
+    ],
+)  # fmt: skip
+def test_what_is_not_in_the_json_cannot_be_reached_and_costs_nothing(template):
+    """Spec: D3, B11"""
+    with pytest.raises(Invalid, match="cannot be filled in"):
+        fill(template, {"text": "x", "item": {}, "list": [1], "number": 7, "huge": 10**9})
+
+
+@pytest.mark.parametrize("template", ["{", "}", "{}", "{:>3}", "{a!}", "{.a}", "{a[}"])
+def test_what_is_no_template_is_refused_where_it_is_declared(template):
+    """Spec: B5"""
+    with pytest.raises(Invalid):
+        TaskType("scan", mutex=template)
+
+
+def test_a_template_names_its_arguments_and_those_of_its_formats():
+    """Spec: D3"""
+    assert names_in("a{page:{width}}b{item.tags[0]}{{no}}") == ["page", "width", "item"]
+
+
+def test_a_wish_s_own_word_goes_over_its_type_s():
+    """Spec: D3, B5"""
+    kind = TaskType("scan", mutex="m:{n}", rate_key="r:{n}", unique_key="u:{n}", defaults={"n": 1})
+    assert completed(NewTask("scan"), kind)[8:10] == ("m:1", "r:1")
+    filled = completed(NewTask("scan", '{"n": 2}', mutex="mine"), kind)
+    assert (filled.mutex, filled.rate_key, filled.unique_key) == ("mine", "r:2", "u:2")
+    plain = NewTask("scan", "[1]")
+    assert completed(plain, TaskType("scan")) is plain
+
+
+def test_arguments_that_lack_what_a_template_names_are_refused():
+    """Spec: B5"""
+    for ext in ("{}", "[]", "null", '{"m": 1}'):
+        with pytest.raises(Invalid, match="no 'n'"):
+            completed(NewTask("scan", ext), TaskType("scan", mutex="m:{n}"))

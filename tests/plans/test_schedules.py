@@ -1,0 +1,104 @@
+"""Looking for what is due, and for what goes on, reads by an index, however many schedules there are."""
+
+import sqlite3
+from contextlib import closing
+
+import psycopg
+import pytest
+
+import headgate.store.periodic as periodic
+import headgate.store.runs as runs
+import headgate.store.ticks as ticks
+from headgate.store import open_store
+from headgate.store.postgres import _SET_ONCE
+from headgate.store.sql import Statement
+from tests.factories import TYPES
+from tests.plans.test_plans import nodes
+from tests.plans.test_plans import plan_of as plan_of_postgres
+from tests.plans.test_sqlite import plan_of as plan_of_sqlite
+from tests.plans.test_sqlite import steps_of
+from tests.schedules import online, tick
+
+MANY = 20_000
+# The index each statement is to go by, and the column it is to be asked for.
+MEANT: dict[str, tuple[Statement, str, str]] = {
+    "due": (periodic.DUE, "periodic_task_due", "next_tick"),
+    "next due": (periodic.NEXT_DUE, "periodic_task_due", "next_tick"),
+    "hold": (ticks.HOLD, "periodic_task_pkey", "id"),
+    "busy": (ticks.BUSY, "periodic_run_of", "periodic_task_id"),
+    "what goes on": (runs.TASK_RUNS, "periodic_run_pkey", "id"),
+    "the end": (runs.END, "periodic_run_pkey", "id"),
+    "log": (periodic.LOGS, "periodic_task_log_of", "periodic_task_id"),
+    "list of a tenant": (periodic.LIST_OF_TENANT, "periodic_task_tenant", "tenant_id"),
+    "calls that wait": (runs.ANY_WAITING, "periodic_run_call", ""),
+    "calls under way": (runs.UNDER_WAY, "periodic_run_call", ""),
+}
+_FILL = (
+    "INSERT INTO periodic_task (tenant_id, type, creator, cron_expressions, timezone, status, log, ext, missed,"
+    " overlap, options, next_tick, create_date, update_date) SELECT n, 'plain', 0, '* * * * *', 'UTC', 'online',"
+    " 'none', '{{}}', 'skip', 'allow', '{{}}', {later}, {later}, {later} FROM {numbers}",
+    "INSERT INTO periodic_run (periodic_task_id, tick, task_id) SELECT n, {later}, n FROM {numbers}",
+    "INSERT INTO periodic_task_log (periodic_task_id, tenant_id, result, tick, create_date, update_date)"
+    " SELECT n % 100, 0, 'success', {later}, {later}, {later} FROM {numbers}",
+)
+
+
+@pytest.fixture
+def store_on_file(tmp_path, clock):
+    with open_store(f"sqlite:///{tmp_path}/store.db", clock) as opened:
+        opened.migrate()
+        for kind in TYPES:
+            opened.put_type(kind)
+        yield opened
+
+
+def fill(tmp_path, count):
+    numbers = f"(WITH RECURSIVE s(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < {count}) SELECT n FROM s)"
+    with closing(sqlite3.connect(tmp_path / "store.db", isolation_level=None)) as connection:
+        for text in _FILL:
+            connection.execute(text.format(later="4000000000000000 + n", numbers=numbers))
+
+
+@pytest.mark.parametrize("analyzed", [False, True], ids=["not counted", "counted"])
+@pytest.mark.parametrize("count", [0, 10, MANY])
+def test_on_postgres_schedules_are_read_by_their_indexes(postgres, count, analyzed):
+    """Spec: B9, X4"""
+    numbers = f"generate_series(1, {count}) AS numbers(n)"
+    wrong = []
+    with psycopg.connect(postgres, autocommit=True, prepare_threshold=None) as connection:
+        for text in _FILL:
+            connection.execute(text.format(later="now() + n * interval '1 hour'", numbers=numbers))
+        if analyzed:
+            connection.execute("ANALYZE")
+        connection.execute(_SET_ONCE)
+        for name, (statement, index, column) in MEANT.items():
+            found = [node for node in nodes(plan_of_postgres(connection, statement)) if "Scan" in node["Node Type"]]
+            wrong += [f"{name}: {node}" for node in found if node["Node Type"] == "Seq Scan"]
+            asked = [node.get("Index Cond", "") for node in found if node.get("Index Name") == index]
+            if not any(column in condition for condition in asked):
+                wrong.append(f"{name} does not go by {column} of {index}: {found}")
+    assert wrong == []
+
+
+@pytest.mark.parametrize("analyzed", [False, True], ids=["not counted", "counted"])
+@pytest.mark.parametrize("name", MEANT)
+def test_on_sqlite_schedules_are_read_by_their_indexes(tmp_path, store_on_file, name, analyzed):
+    """Spec: B9, X4"""
+    fill(tmp_path, 500)
+    statement, index, _ = MEANT[name]
+    with closing(sqlite3.connect(tmp_path / "store.db")) as connection:
+        if analyzed:
+            connection.execute("ANALYZE")
+        told = "\n".join(plan_of_sqlite(connection, statement.sqlite))
+    key = index.endswith("_pkey")
+    assert ("INTEGER PRIMARY KEY" if key else f"INDEX {index}") in told, told
+    assert key or "SCAN periodic_task\n" not in f"{told}\n"
+
+
+def test_on_sqlite_a_tick_takes_no_more_steps_among_many_schedules_than_among_few(tmp_path, store_on_file, clock):
+    """Spec: B9, X4"""
+    online(store_on_file, log="none")
+    tick(store_on_file, clock)
+    few = steps_of(store_on_file, lambda: tick(store_on_file, clock))
+    fill(tmp_path, MANY)
+    assert steps_of(store_on_file, lambda: tick(store_on_file, clock)) <= 2 * few + 1000
