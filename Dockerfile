@@ -1,7 +1,9 @@
 # One image for every role: `headgate serve`, `headgate work MODULE`, `headgate up`.
 FROM python:3.11-slim AS build
 WORKDIR /src
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml hatch_build.py README.md LICENSE ./
+COPY lab lab
+COPY console console
 COPY src src
 RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels .
 COPY requirements.txt ./

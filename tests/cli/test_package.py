@@ -5,6 +5,7 @@ import subprocess
 import sys
 import tarfile
 import venv
+import zipfile
 from pathlib import Path
 
 from tests.cli.conftest import PATIENCE
@@ -24,7 +25,9 @@ def test_the_wheel_in_an_empty_environment_reaches_a_first_finished_task(tmp_pat
     [wheel] = (tmp_path / "dist").glob("*.whl")
     [source] = (tmp_path / "dist").glob("*.tar.gz")
     with tarfile.open(source) as archive:
-        assert not [name for name in archive.getnames() if ".venv" in name]
+        assert not [name for name in archive.getnames() if ".venv" in name or "node_modules" in name]
+    with zipfile.ZipFile(wheel) as archive:
+        assert "headgate/console/index.html" in archive.namelist()  # Spec: X7
 
     venv.create(tmp_path / "empty")
     python = tmp_path / "empty" / "bin" / "python"

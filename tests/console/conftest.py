@@ -42,8 +42,7 @@ class Served:
         self.folder = folder
         self.port = free_port()
         self.address = f"http://127.0.0.1:{self.port}"
-        self.key = ""
-        self.tenants_key = ""
+        self.key = ""  # that programs come with, once it is needed
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -150,18 +149,17 @@ def visit(browser: Browser, served: Served) -> Iterator[Visit]:
     contexts: list[BrowserContext] = []
     errors: list[str] = []
 
+    def refuse(dialog: Dialog) -> None:
+        errors.append(f"a dialog: {dialog.message}")
+        dialog.dismiss()
+
     def opened(path: str = "/", *, server: Served = served, clock: bool = False, **about: Any) -> Page:
         context = browser.new_context(**{"locale": "en-GB", "viewport": {"width": 1440, "height": 900}} | about)
         context.add_init_script(WATCH)
         contexts.append(context)
         page = context.new_page()
-
-        def asked(dialog: Dialog) -> None:
-            errors.append(f"{page.url}: {dialog.message}")
-            dialog.dismiss()
-
         page.on("pageerror", lambda error: errors.append(f"{page.url}: {error}"))
-        page.on("dialog", asked)
+        page.on("dialog", refuse)
         if clock:
             page.clock.install()
         page.goto(server.address + path)

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 FAR = 360_000
-CREATORS = count(101)
+CREATORS = count(100)
 
 
 @pytest.fixture

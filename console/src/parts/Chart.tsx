@@ -32,7 +32,7 @@ interface Props {
 }
 
 /** A chart over time. All charts on a page share the place of the pointer. */
-export function Chart({ title, at, lines, from, to, format, axis = format, height = 104 }: Props) {
+export function Chart({ title, at, lines, from, to, format, axis = format, height = 96 }: Props) {
   const { language } = useSpoken();
   const scheme = useComputedColorScheme("light");
   const frame = useRef<HTMLDivElement>(null);
@@ -63,8 +63,8 @@ export function Chart({ title, at, lines, from, to, format, axis = format, heigh
 
   return (
     <figure className={classes.chart}>
+      <h2 className={classes.title}>{title}</h2>
       <figcaption className={classes.legend}>
-        <h2>{title}</h2>
         {lines.map((line) => (
           <span key={line.label} data-tone={line.tone} data-dashed={line.dashed || undefined}>
             {line.label} <b>{shown(line, under, format)}</b>

@@ -3,6 +3,7 @@ import { IconPlayerPause, IconPlayerPlay } from "@tabler/icons-react";
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useSession } from "@/app/session";
+import { Ago } from "@/parts/Ago";
 import { CapacityField } from "@/parts/CapacityField";
 import { amount } from "@/parts/formats";
 import { Gauge } from "@/parts/Gauge";
@@ -62,12 +63,34 @@ function LaneRow({ lane, steer }: { lane: Lane; steer: boolean }) {
           note={lane.paused ? words.paused : undefined}
         />
       </td>
-      <td data-number>{lane.queued_exact ? queued : words.atLeast(queued)}</td>
+      <td data-number>
+        <Tooltip label={<Drains lane={lane} />} disabled={lane.queued === 0 || !lane.drained}>
+          <span>{lane.queued_exact ? queued : words.atLeast(queued)}</span>
+        </Tooltip>
+      </td>
       <td data-number>{amount(lane.blocked, language)}</td>
       <td data-number>{amount(lane.later, language)}</td>
       <td data-number>{steer ? <Capacity lane={lane} /> : (lane.capacity ?? t.common.unlimited)}</td>
       <td data-number>{steer ? <Pause lane={lane} /> : null}</td>
     </tr>
+  );
+}
+
+/** When a lane will be empty, if nothing more comes. */
+function Drains({ lane }: { lane: Lane }) {
+  const words = useTexts().overview.lanes;
+  if (!lane.drained) return null;
+  return (
+    <>
+      {lane.drained.at ? (
+        <>
+          {words.drained} <Ago at={lane.drained.at} />
+        </>
+      ) : (
+        words.neverDrained
+      )}
+      : {lane.drained.reason}
+    </>
   );
 }
 

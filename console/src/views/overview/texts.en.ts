@@ -62,6 +62,8 @@ export const overview = {
     setCapacity: (lane: string) => `Capacity of ${lane}`,
     capacityAbout: "How many of this lane may run at once. Empty: no limit. 0: none.",
     changed: (lane: string, capacity: string) => `${lane}: ${capacity} at once`,
+    drained: "Empty",
+    neverDrained: "Nobody can say when it is empty",
     asOf: "Blocked and later tasks are counted every five seconds.",
   },
   workers: {

@@ -64,6 +64,8 @@ export const overview: Texts["overview"] = {
     setCapacity: (lane: string) => `${lane} 的容量`,
     capacityAbout: "此通道同时可运行的任务数。留空：不限。0：都不运行。",
     changed: (lane: string, capacity: string) => `${lane}：同时 ${capacity} 个`,
+    drained: "预计清空",
+    neverDrained: "无法预计何时清空",
     asOf: "互斥等待与未到时间的任务每五秒统计一次。",
   },
   workers: {

@@ -73,7 +73,7 @@ export function Table({ list, shown, columns, selected, onSelect, states }: Prop
   );
 
   const all = rows.length > 0 && rows.every((row) => selected.has(row.id));
-  const grid = `2.25rem ${columns.map((column) => `minmax(${column.width}px, ${column.width}fr)`).join(" ")}`;
+  const grid = `2.25rem ${columns.map((column) => `minmax(${column.width}px, ${column.grow ?? column.width}fr)`).join(" ")}`;
   return (
     <div className={classes.frame} ref={frame} data-testid="tasks">
       {scrolled && shown.fresh > 0 ? (

@@ -10,7 +10,10 @@ import type { Texts } from "@/texts";
 
 export interface Column {
   id: ColumnId;
+  /** As narrow as it may be, in pixels. */
   width: number;
+  /** Its share of what is left; as much as it is wide, if it does not say. */
+  grow?: number;
   number?: boolean;
   /** As it is shown; `now` for what goes on. */
   cell: (task: Task, now: number) => ReactNode;
@@ -27,7 +30,7 @@ const json = (value: unknown): string => (value === null || value === undefined 
 export const COLUMNS: Column[] = [
   {
     id: "id",
-    width: 92,
+    width: 72,
     cell: (task) => (
       <Link to="/tasks/$taskId" params={{ taskId: String(task.id) }} data-id>
         {task.id}
@@ -37,7 +40,7 @@ export const COLUMNS: Column[] = [
   },
   {
     id: "status",
-    width: 132,
+    width: 116,
     cell: (task) => (
       <StateBadge
         status={task.status}
@@ -48,7 +51,8 @@ export const COLUMNS: Column[] = [
   },
   {
     id: "type",
-    width: 190,
+    width: 130,
+    grow: 180,
     cell: (task) => (
       <>
         <b>{task.type}</b> {task.name ? <span data-muted>{task.name}</span> : null}
@@ -57,19 +61,19 @@ export const COLUMNS: Column[] = [
     text: (task) => task.type,
   },
   { id: "name", width: 150, cell: (task) => task.name, text: (task) => said(task.name) },
-  { id: "ext", width: 260, cell: (task) => <Preview value={task.ext} />, text: (task) => json(task.ext) },
+  { id: "ext", width: 160, grow: 280, cell: (task) => <Preview value={task.ext} />, text: (task) => json(task.ext) },
   {
     id: "progress",
     width: 130,
     cell: (task) => <Progress progress={task.progress} />,
     text: (task) => json(task.progress),
   },
-  { id: "lane", width: 140, cell: (task) => task.lane, text: (task) => task.lane },
-  { id: "priority", width: 76, number: true, cell: (task) => task.priority, text: (task) => said(task.priority) },
-  { id: "attempt", width: 80, number: true, cell: (task) => task.attempt, text: (task) => said(task.attempt) },
+  { id: "lane", width: 116, grow: 130, cell: (task) => task.lane, text: (task) => task.lane },
+  { id: "priority", width: 58, number: true, cell: (task) => task.priority, text: (task) => said(task.priority) },
+  { id: "attempt", width: 60, number: true, cell: (task) => task.attempt, text: (task) => said(task.attempt) },
   {
     id: "errors",
-    width: 70,
+    width: 58,
     number: true,
     cell: (task) => (task.error_count > 0 ? <span data-tone="warn">{task.error_count}</span> : task.error_count),
     text: (task) => said(task.error_count),
@@ -81,28 +85,29 @@ export const COLUMNS: Column[] = [
   { id: "agent", width: 130, cell: (task) => task.agent_id, text: (task) => said(task.agent_id) },
   {
     id: "created",
-    width: 118,
+    width: 96,
     cell: (task) => <Ago at={task.create_date} />,
     text: (task) => task.create_date,
   },
-  { id: "starts", width: 118, cell: (task) => <Ago at={task.start_time} />, text: (task) => task.start_time },
-  { id: "started", width: 118, cell: (task) => <Ago at={task.started_at} />, text: (task) => said(task.started_at) },
+  { id: "starts", width: 96, cell: (task) => <Ago at={task.start_time} />, text: (task) => task.start_time },
+  { id: "started", width: 96, cell: (task) => <Ago at={task.started_at} />, text: (task) => said(task.started_at) },
   {
     id: "finished",
-    width: 118,
+    width: 96,
     cell: (task) => <Ago at={task.finished_at} />,
     text: (task) => said(task.finished_at),
   },
   {
     id: "took",
-    width: 84,
+    width: 64,
     number: true,
     cell: (task, now) => duration(elapsed(task, now)),
     text: (task) => said(task.exec_time),
   },
   {
     id: "error",
-    width: 320,
+    width: 120,
+    grow: 320,
     cell: (task) => (task.error_info ? <span data-muted>{lastLine(task.error_info)}</span> : null),
     text: (task) => said(task.error_info),
   },

@@ -102,6 +102,18 @@ describe("a list of tasks", () => {
     expect(ids(list)).toHaveLength(299);
   });
 
+  it("reads on through pages that hold nothing, until there is something to show", async () => {
+    const pages = [
+      { items: [], next_cursor: 900 },
+      { items: [task(850)], next_cursor: 800 },
+      { items: [], next_cursor: null },
+    ];
+    const list = new TaskList(async () => pages.shift() ?? { items: [], next_cursor: null }, 0);
+    await list.more();
+    expect(ids(list)).toEqual([850]);
+    expect(list.snapshot().more).toBe(false);
+  });
+
   it("says what went wrong and goes on afterwards", async () => {
     const { fetch } = server(3);
     fetch.mockRejectedValueOnce(new Error("away"));

@@ -20,6 +20,7 @@ export interface Shown {
 }
 
 const PAGE = 100;
+const ENOUGH = 50; // a page may hold few rows, or none: the server looks at so many tasks and no more at a time
 const MOST_PAGES_ABOVE = 5;
 const EVERY_MS = 1_000;
 
@@ -67,10 +68,14 @@ export class TaskList {
     this.timer = undefined;
   }
 
-  /** Read on behind the last row, or begin. */
+  /** Read on behind the last row, or begin: until there is something new to show, or the end. */
   async more(): Promise<void> {
     if (this.busy || this.end === null) return;
-    await this.work(() => this.read(this.end ?? null, PAGE));
+    await this.work(async () => {
+      const before = this.rows.length;
+      do await this.read(this.end ?? null, PAGE);
+      while (this.end !== null && this.rows.length < before + ENOUGH && !this.ended);
+    });
   }
 
   /** Look again from the newest on. */
@@ -153,7 +158,7 @@ export class TaskList {
   private async read(cursor: number | null, limit: number): Promise<number | null> {
     const heard = this.heard;
     const page = await this.fetch(cursor, limit);
-    const lowest = page.next_cursor === null ? Number.NEGATIVE_INFINITY : (page.items.at(-1)?.id ?? 0);
+    const lowest = page.next_cursor ?? Number.NEGATIVE_INFINITY;
     const highest = cursor ?? Number.POSITIVE_INFINITY;
     const above = this.rows.filter((row) => row.id >= highest);
     const below = this.rows.filter((row) => row.id < lowest);
