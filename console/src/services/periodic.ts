@@ -78,7 +78,7 @@ export const ticksQuery = (schedule: Schedule, count: number) =>
     },
   });
 
-/** What became of its ticks, newest first. */
+/** What became of its ticks, newest first. How one ended is written behind the event: those not ended are asked again. */
 export const tickLogQuery = (id: number) =>
   infiniteQueryOptions({
     queryKey: ["periodic", id, "log"],
@@ -88,6 +88,8 @@ export const tickLogQuery = (id: number) =>
     },
     initialPageParam: null as number | null,
     getNextPageParam: (last) => last.next_cursor,
+    refetchInterval: ({ state }) =>
+      state.data?.pages.some((page) => page.items.some((line) => line.result === "executing")) ? SOONEST_MS : false,
     meta: { hears: anything, everyMs: 1_500 },
   });
 
