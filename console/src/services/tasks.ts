@@ -21,7 +21,8 @@ export type TaskFilter = Omit<
   NonNullable<paths["/api/tasks"]["get"]["parameters"]["query"]>,
   "cursor" | "limit" | "view"
 >;
-export type Verb = SchemaAction["action"];
+/** Another time needs more than a click: that is for the API and the command line. */
+export type Verb = Exclude<SchemaAction["action"], "reschedule">;
 
 /** What can be done to a task, in the order it is offered. */
 export const VERBS: Verb[] = ["cancel", "pause", "resume", "retry", "resolve", "discard", "prioritize"];
@@ -160,8 +161,9 @@ export function verbsFor(status: State): Verb[] {
       return ["retry", "prioritize", "pause", "cancel"];
     case "scheduling":
     case "waiting":
-    case "notifying":
       return ["cancel"];
+    case "notifying":
+      return ["resolve", "cancel"];
     case "running":
       return ["pause", "cancel"];
     case "paused":
