@@ -209,6 +209,19 @@ def test_a_process_that_begins_brings_the_interval_back_but_never_puts_a_poll_of
     assert room.poll(FIGURES) is not None
 
 
+def test_processes_that_are_started_again_and_again_do_not_keep_lost_starts_from_being_found(
+    store, server, room, clock
+):
+    """Spec: E2"""
+    lost, *_ = assigned(store, 3)
+    server.ids()
+    done = []
+    for _ in range(14):
+        room.begin()
+        done += polls(room, clock, 5)
+    assert [one.task_id for _, poll in done for one in poll.found] == [lost]
+
+
 def test_more_lost_starts_than_fit_into_one_page_are_all_put_in_line(store, server, clock):
     """Spec: E2"""
     count = PAGE + 20

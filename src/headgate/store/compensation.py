@@ -95,7 +95,7 @@ HOLD = Statement(sqlite=READ.common, postgres=f"{READ.common} FOR NO KEY UPDATE 
 BEGIN = Statement(
     """
     INSERT INTO compensation (one, multiplier, skips, since) VALUES (1, 1, 0, {now})
-    ON CONFLICT (one) DO UPDATE SET multiplier = 1, skips = 0
+    ON CONFLICT (one) DO UPDATE SET multiplier = 1
     """
 )
 WRITE = Statement(
