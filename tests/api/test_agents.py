@@ -341,6 +341,26 @@ def test_names_that_cannot_be_kept_are_refused(store, client):
     client.post("/api/agents/one/tasks/1/beat", {"exec_id": NEVER}, expect=404)
 
 
+def test_a_report_is_taken_by_any_server_and_by_each_only_once(store, url, client):
+    """Spec: B3. Also by the one that handed the task out, and remembers it."""
+    submit(store), submit(store)
+    first, second = client.claim(limit=2)
+    with open_store(url) as other, TestClient(create_app(other, SETTINGS), base_url=HERE) as http:
+        assert Client(http).tell("complete", first, status="Success", result=1)["status"] == "succeeded"
+        assert "its end is on record" in client.tell("complete", first, expect=409, result=2)["detail"]
+        assert client.tell("complete", second, status="Success", result=3)["status"] == "succeeded"
+        assert "its end is on record" in Client(http).tell("complete", second, expect=409, result=4)["detail"]
+    assert [store.get(task["id"]).result for task in (first, second)] == ["1", "3"]
+
+
+def test_a_success_that_is_reported_for_another_task_changes_neither(store, client):
+    """Spec: B3"""
+    submit(store), submit(store)
+    first, second = client.claim(limit=2)
+    client.tell("complete", {"id": first["id"], "exec_id": second["exec_id"]}, expect=409)
+    assert {store.get(task["id"]).status for task in (first, second)} == {State.RUNNING}
+
+
 def test_a_key_of_one_tenant_learns_nothing_of_anothers_tasks(store):
     """Spec: B11"""
     store.submit(NewTask("plain", tenant_id=2))

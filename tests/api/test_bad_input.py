@@ -50,6 +50,8 @@ def nested(depth):
         (b'{"type": "plain", "name": "a\\u0000b"}', 422, "NUL"),
         (b'{"type": "plain", "type": "plain"}', 422, "'type' twice"),
         (b'{"type": "plain", "ext": [{"a": {"b:": 1, "b:": 2}}]}', 422, "'b:' twice"),
+        (b'{"type": "plain", "ext": {"a": 1, "a": "\\u003a"}}', 422, "'a' twice"),
+        (b'{"type": "plain", "ext": {"a": 1, "a": "\\u003A"}}', 422, "'a' twice"),
         (b'{"type": "plain", "status": "succeeded"}', 422, "status"),
         (b'{"type": "plain", "exec_id": null}', 422, "exec_id"),
         (b'{"ext": {}}', 422, "type"),
