@@ -161,8 +161,9 @@ def test_a_level_that_is_none_is_said_and_not_taken():
     assert "HEADGATE_LOG_LEVEL is one of debug, info, warning, error, not 'loud'" in done.stderr
 
 
-def test_a_worker_says_what_it_uses(spawn, anywhere):
+def test_a_worker_says_what_it_uses(spawn, anywhere, monkeypatch):
     """Spec: A8"""
+    monkeypatch.setenv("HEADGATE_BEAT_SECONDS", "0.5")  # which is when it says so
     address = address_of(spawn("up", "shop", "--port", "0"))
 
     def used():
