@@ -150,7 +150,12 @@ def test_a_path_takes_an_id_that_is_one(client, task_id):
 
 @pytest.mark.parametrize(
     ("method", "path", "status"),
-    [("GET", "/nowhere", 404), ("GET", "/api/nowhere", 404), ("DELETE", "/api/tasks", 405), ("GET", "/api/purge", 405)],
+    [
+        ("POST", "/nowhere", 404),
+        ("GET", "/api/nowhere", 404),
+        ("DELETE", "/api/tasks", 405),
+        ("GET", "/api/purge", 405),
+    ],
 )
 def test_where_there_is_nothing_the_answer_is_a_problem_too(client, method, path, status):
     """Spec: X6"""
@@ -164,8 +169,8 @@ def test_a_method_that_is_not_there_names_those_that_are(client):
 
 def test_a_request_may_bring_its_own_id_if_it_can_be_shown(client):
     """Spec: D10"""
-    assert client.get("/nowhere", headers={"x-request-id": "mine-1"}).json()["request_id"] == "mine-1"
-    strange = client.get("/nowhere", headers={"x-request-id": "a b\tc"}).json()["request_id"]
+    assert client.get("/api/nowhere", headers={"x-request-id": "mine-1"}).json()["request_id"] == "mine-1"
+    strange = client.get("/api/nowhere", headers={"x-request-id": "a b\tc"}).json()["request_id"]
     assert strange
     assert strange != "a b\tc"
 

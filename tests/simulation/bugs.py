@@ -108,7 +108,7 @@ class Through:
 # Who owns a task
 
 
-@bug("I2", "I3")
+@bug("I2", "I3", "I1", "I6")  # and whom it robs is told nothing
 def the_fence_is_dropped(patch: Patch) -> None:
     """A report of an end is taken by the task's id, whichever execution it comes from."""
     finish_by_id = reworded(transitions.FINISH, "AND exec_id = :exec_id ", "")
