@@ -7,7 +7,9 @@ import pytest
 from playwright.sync_api import expect
 
 AXE = Path(__file__).parents[2] / "console" / "node_modules" / "axe-core" / "axe.min.js"
-PAGES = ("/", "/tasks", "/events", "/queue", "/keys")
+PAGES = (
+    "/", "/tasks", "/events", "/queue", "/keys", "/desk", "/periodic", "/types", "/callbacks", "/compensation",
+)  # fmt: skip
 CHECK = """async () => {
   const { violations } = await axe.run(document, { resultTypes: ["violations"] });
   return violations.filter(({ impact }) => impact === "serious" || impact === "critical")

@@ -36,7 +36,8 @@ export function ActDialog({ act: { verb, ids }, onClose }: Props) {
     },
   });
   const would = possible(foreseen.data ?? []).length;
-  const missing = verb === "resolve" && !said.remark?.trim();
+  const missing =
+    (verb === "resolve" && !said.remark?.trim()) || (verb === "reschedule" && said.delaySeconds === undefined);
 
   return (
     <Dialog onClose={onClose} title={words.verbs[verb]} size="lg">
@@ -136,6 +137,21 @@ function Fields({ verb, said, onChange }: FieldsProps) {
         value={said.priority ?? ""}
         allowDecimal={false}
         onChange={(value) => onChange({ priority: value === "" ? null : Number(value) })}
+        data-autofocus
+      />
+    );
+  }
+  if (verb === "reschedule") {
+    return (
+      <NumberInput
+        mt="sm"
+        required
+        label={words.delay}
+        description={words.delayAbout}
+        value={said.delaySeconds === undefined ? "" : said.delaySeconds / 60}
+        min={0}
+        max={52_704_000}
+        onChange={(value) => onChange(value === "" ? {} : { delaySeconds: Math.round(Number(value) * 60) })}
         data-autofocus
       />
     );

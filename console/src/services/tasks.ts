@@ -24,7 +24,7 @@ export type TaskFilter = Omit<
 export type Verb = SchemaAction["action"];
 
 /** What can be done to a task, in the order it is offered. */
-export const VERBS: Verb[] = ["cancel", "pause", "resume", "retry", "resolve", "discard", "prioritize"];
+export const VERBS: Verb[] = ["cancel", "pause", "resume", "retry", "resolve", "discard", "prioritize", "reschedule"];
 export const PAGE = 100;
 /** How many tasks one action may be for. */
 export const MOST_AT_ONCE = 200;
@@ -96,34 +96,16 @@ export async function logLines(id: string, after: number, wait: number, signal: 
   return (await answered(api.GET("/api/tasks/{task_id}/log", { params, signal }))).items;
 }
 
-/** What goes with an action: a reason for `cancel`, a remark for `resolve`, a number for `prioritize` (none: to the head). */
+/** What goes with an action. */
 export interface Words {
+  /** Of a cancel. */
   reason?: string;
+  /** Of a resolve; it must be there. */
   remark?: string;
+  /** Of a prioritize; none: to the head of its lane. */
   priority?: number | null;
-}
-
-/** Do something to one task. */
-export function act(id: string, verb: Verb, words: Words = {}): Promise<Task> {
-  const params = path(id);
-  switch (verb) {
-    case "cancel":
-      return answered(api.POST("/api/tasks/{task_id}/cancel", { params, body: { reason: words.reason ?? "" } }));
-    case "pause":
-      return answered(api.POST("/api/tasks/{task_id}/pause", { params }));
-    case "resume":
-      return answered(api.POST("/api/tasks/{task_id}/resume", { params }));
-    case "retry":
-      return answered(api.POST("/api/tasks/{task_id}/retry", { params }));
-    case "resolve":
-      return answered(api.POST("/api/tasks/{task_id}/resolve", { params, body: { remark: words.remark ?? "" } }));
-    case "discard":
-      return answered(api.POST("/api/tasks/{task_id}/discard", { params }));
-    case "prioritize":
-      return answered(
-        api.POST("/api/tasks/{task_id}/prioritize", { params, body: { priority: words.priority ?? null } }),
-      );
-  }
+  /** Of a reschedule, from now on; it must be there. */
+  delaySeconds?: number;
 }
 
 /** Do something to many tasks; with `dryRun` nothing changes, and each says whether it would be refused. */
@@ -137,6 +119,7 @@ export async function actOnMany(ids: number[], verb: Verb, words: Words, dryRun:
       ...(verb === "cancel" ? { reason: words.reason ?? "" } : {}),
       ...(verb === "resolve" && words.remark ? { remark: words.remark } : {}),
       ...(verb === "prioritize" ? { priority: words.priority ?? null } : {}),
+      ...(verb === "reschedule" ? { delay_seconds: words.delaySeconds ?? 0 } : {}),
     };
     done.push(...(await answered(api.POST("/api/tasks/actions", { body }))).items);
   }
@@ -155,9 +138,9 @@ export function verbsFor(status: State): Verb[] {
     case "pending":
     case "queued":
     case "blocked":
-      return ["prioritize", "pause", "cancel"];
+      return ["prioritize", "reschedule", "pause", "cancel"];
     case "retrying":
-      return ["retry", "prioritize", "pause", "cancel"];
+      return ["retry", "prioritize", "reschedule", "pause", "cancel"];
     case "scheduling":
     case "waiting":
     case "notifying":

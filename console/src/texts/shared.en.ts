@@ -1,4 +1,5 @@
 import type { State } from "@/services/states";
+import type { Verb } from "@/services/tasks";
 
 export const app = {
   sections: { watch: "Watch", steer: "Steer", manage: "Manage" },
@@ -98,7 +99,6 @@ export const states = {
   pausing: "pausing",
 };
 
-type Verb = "cancel" | "pause" | "resume" | "retry" | "resolve" | "discard" | "prioritize";
 const many = (count: number, one: string) => (count === 1 ? `1 ${one}` : `${count} ${one}s`);
 
 export const acts = {
@@ -110,6 +110,7 @@ export const acts = {
     resolve: "Resolve",
     discard: "Discard",
     prioritize: "Prioritize",
+    reschedule: "Put off",
   } as Record<Verb, string>,
   about: {
     cancel: "What waits ends at once. What runs is asked to end, and keeps its room until it has.",
@@ -120,6 +121,7 @@ export const acts = {
     resolve: "You dealt with it yourself: it ends as resolved, with your remark.",
     discard: "It is given up: it ends as failed.",
     prioritize: "A smaller number runs first.",
+    reschedule: "It starts then, and not before; what has started already cannot be put off.",
   } as Record<Verb, string>,
   doIt: {
     cancel: (count: number) => `Cancel ${many(count, "task")}`,
@@ -129,6 +131,7 @@ export const acts = {
     resolve: (count: number) => `Resolve ${many(count, "task")}`,
     discard: (count: number) => `Discard ${many(count, "task")}`,
     prioritize: (count: number) => `Prioritize ${many(count, "task")}`,
+    reschedule: (count: number) => `Put ${many(count, "task")} off`,
   } as Record<Verb, (count: number) => string>,
   done: {
     cancel: (count: number) => `${many(count, "task")} cancelled, or asked to end`,
@@ -138,6 +141,7 @@ export const acts = {
     resolve: (count: number) => `${many(count, "task")} resolved`,
     discard: (count: number) => `${many(count, "task")} discarded`,
     prioritize: (count: number) => `${many(count, "task")} prioritized`,
+    reschedule: (count: number) => `${many(count, "task")} put off`,
   } as Record<Verb, (count: number) => string>,
   more: "More",
   looking: "Looking what this would do …",
@@ -150,4 +154,6 @@ export const acts = {
   remarkAbout: "What was done, for whoever looks at this task later.",
   priority: "Priority",
   priorityAbout: "Empty: to the head of its lane.",
+  delay: "Minutes from now",
+  delayAbout: "0: as soon as its gates are open.",
 };

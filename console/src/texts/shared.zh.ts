@@ -107,6 +107,7 @@ export const acts: Texts["acts"] = {
     resolve: "标记已处理",
     discard: "丢弃",
     prioritize: "调整优先级",
+    reschedule: "推迟",
   },
   about: {
     cancel: "等待中的任务立即结束。运行中的任务会被要求结束，结束前仍占用容量。",
@@ -116,6 +117,7 @@ export const acts: Texts["acts"] = {
     resolve: "你已自行处理：任务以“人工已处理”结束，并保留备注。",
     discard: "放弃该任务：以失败结束。",
     prioritize: "数字越小越先运行。",
+    reschedule: "到时才开始；已经开始的任务不能推迟。",
   },
   doIt: {
     cancel: (count: number) => `取消 ${count} 个任务`,
@@ -125,6 +127,7 @@ export const acts: Texts["acts"] = {
     resolve: (count: number) => `标记 ${count} 个任务已处理`,
     discard: (count: number) => `丢弃 ${count} 个任务`,
     prioritize: (count: number) => `调整 ${count} 个任务`,
+    reschedule: (count: number) => `推迟 ${count} 个任务`,
   },
   done: {
     cancel: (count: number) => `${count} 个任务已取消或正在结束`,
@@ -134,6 +137,7 @@ export const acts: Texts["acts"] = {
     resolve: (count: number) => `${count} 个任务已标记处理`,
     discard: (count: number) => `${count} 个任务已丢弃`,
     prioritize: (count: number) => `${count} 个任务已调整优先级`,
+    reschedule: (count: number) => `${count} 个任务已推迟`,
   },
   more: "更多",
   looking: "正在预演…",
@@ -146,4 +150,6 @@ export const acts: Texts["acts"] = {
   remarkAbout: "写明做了什么，供以后查看此任务的人参考。",
   priority: "优先级",
   priorityAbout: "留空：置顶到通道最前。",
+  delay: "多少分钟后",
+  delayAbout: "0：闸门一开即可开始。",
 };
