@@ -110,7 +110,10 @@ def hurry(case):
     """Wait for nothing that will not come."""
     for where in (case.body, case.query):
         for name, most in (("wait_seconds", 60), ("wait", 300), ("sync", True)):
-            if isinstance(where, dict) and isinstance(where.get(name), int | float) and 0 <= where[name] <= most:
+            said = where.get(name) if isinstance(where, dict) else None
+            if str(said).lower() in ("true", "1"):  # as it is, or as it is written in an address
+                where[name] = type(most)(0)
+            elif isinstance(said, int | float) and 0 <= said <= most:
                 where[name] = type(most)(0)
 
 

@@ -380,7 +380,7 @@ def a_key_is_remembered_after_its_task(patch: Patch) -> None:
     patch.setattr(Store, "submit_many", Apart.submit_many)
 
 
-@bug("I2", "I4")  # what was put back seems to take up room still
+@bug("I2", "I3", "I4")  # what was put back seems to take up room still
 def a_rescue_leaves_no_trace(patch: Patch) -> None:
     """The reaper puts tasks back without an audit row: nobody did anything to them."""
 
