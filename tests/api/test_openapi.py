@@ -111,7 +111,8 @@ def hurry(case):
     for where in (case.body, case.query):
         for name, most in (("wait_seconds", 60), ("wait", 300), ("sync", True)):
             said = where.get(name) if isinstance(where, dict) else None
-            if str(said).lower() in ("true", "1") or (isinstance(said, int | float) and 0 <= said <= most):  # as it is, or as it is written in an address
+            written = str(said).lower() in ("true", "1")  # in an address
+            if written or (isinstance(said, int | float) and 0 <= said <= most):
                 where[name] = type(most)(0)
 
 

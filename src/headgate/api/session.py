@@ -4,6 +4,7 @@ from datetime import datetime
 
 import msgspec
 from litestar import Response, Router, delete, get, post
+from litestar.openapi.datastructures import ResponseSpec
 
 from headgate.api.keys import RoleWord
 from headgate.api.principal import Principal, Role
@@ -47,13 +48,15 @@ async def who_asks(server: Server, who: Principal) -> SessionOut:
     return _shown(who, None if session is None else session.expires_at)
 
 
-@delete("/", summary="Sign out", responses=documented(), opt={"role": Role.READ})
+SIGNED_OUT = ResponseSpec(data_container=None, description="Signed out", generate_examples=False)
+
+
+@delete("/", summary="Sign out", responses=documented() | {204: SIGNED_OUT}, opt={"role": Role.READ})
 async def sign_out(server: Server, who: Principal) -> Response[None]:
-    if who.session is None:  # a key needs no session
-        return Response(None, status_code=204)
-    return Response(
-        None, status_code=204, headers={"Set-Cookie": await server.visits.end(who.session, who.actor)}
-    )  # fmt: skip
+    headers = {}
+    if who.session is not None:  # a key needs no session
+        headers["Set-Cookie"] = await server.visits.end(who.session, who.actor)
+    return Response(None, status_code=204, headers=headers)
 
 
 def _shown(who: Principal, expires_at: datetime | None) -> SessionOut:
