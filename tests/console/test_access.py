@@ -67,7 +67,7 @@ def test_a_phone_shows_every_page_without_scrolling_sideways(visit, busy, path):
     expect(page.get_by_role("heading", level=1)).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     page.get_by_role("button", name="Menu").click()
-    page.get_by_role("link", name="Tasks").click()
+    page.get_by_role("link", name="Tasks", exact=True).click()
     expect(page.get_by_role("heading", level=1, name="Tasks")).to_be_visible()
 
 

@@ -78,7 +78,7 @@ _TYPES: dict[str, dict[str, Any]] = {
     "strict": {"on_child_failure": "cancel"},
     "overseer": {"need_manual": True},
     "brief": {"timeout_seconds": 1.0},
-    ERRAND: {},
+    ERRAND: {"timeout_seconds": 60.0},  # what an agent forgets while it lives is ended by its deadline
     "told": {"callback": _TOLD},
     "told-manual": {"callback": _TOLD, "need_manual": True},
 }
