@@ -132,13 +132,14 @@ def mark_lost(db: Db, worker_id: int, lease_until: datetime) -> bool:
 
 
 def workers(db: Db, *, lost_too: bool = False) -> list[Worker]:
-    loads: dict[int, int] = dict(db.rows(LOADS))
+    rows = db.rows(WORKERS, all=lost_too)
+    loads: dict[int, int] = dict(db.rows(LOADS)) if rows else {}
     return [
         Worker(
             row[0], row[1], row[2], row[3], None if (types := json.loads(row[4])) is None else tuple(types), row[5],
             moment(row[6]), bool(row[7]), moment(row[8]), row[9], loads.get(row[0], 0),
         )
-        for row in db.rows(WORKERS, all=lost_too)
+        for row in rows
     ]  # fmt: skip
 
 
