@@ -5175,14 +5175,12 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Request fulfilled, nothing follows */
+            /** @description Signed out */
             204: {
                 headers: {
                     [name: string]: unknown;
                 };
-                content: {
-                    "application/json": null;
-                };
+                content?: never;
             };
             /** @description A problem */
             default: {
