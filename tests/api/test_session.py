@@ -112,11 +112,12 @@ def test_a_session_ends_with_its_key(client, cookie, store, app):
     assert client.get("/api/tasks", headers={"Cookie": cookie}).status_code == 401
 
 
-def test_signing_in_again_gives_another_session_and_ends_the_first(client, key, cookie, url):
+def test_signing_in_again_gives_another_session_and_ends_the_first(client, key, cookie):
     """Spec: X7"""
     second = signed_in(client, key, Cookie=cookie)
     assert second != cookie
     assert client.get("/api/tasks", headers={"Cookie": second}).status_code == 200
+    assert client.get("/api/tasks", headers={"Cookie": cookie}).status_code == 401
 
 
 def test_a_session_is_good_at_every_server_and_after_a_restart(client, cookie, store, url):

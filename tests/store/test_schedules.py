@@ -45,6 +45,7 @@ def test_one_that_is_made_online_waits_for_its_next_tick(store):
     [
         {"cron": "61 * * * *"}, {"cron": "0 0 30 2 *"}, {"timezone": "Mars/Olympus"}, {"ext": "{"}, {"mutex": ""},
         {"priority": 2**63}, {"start_time": START}, {"delay_seconds": 1}, {"parent_id": 1}, {"correlation_id": "x"},
+        {"unique_key": "u", "unique_seconds": 5}, {"unique_key": "u", "debounce_seconds": 5},
         {"http": Endpoint("ftp://example.org")}, {"http": Endpoint("https://")}, {"http": Endpoint("https://a b/")},
         {"http": Endpoint("https://me:pw@example.org/")}, {"http": Endpoint("https://example.org", "BREW")},
         {"http": Endpoint("https://example.org:0/")}, {"http": Endpoint("https://[x/")},

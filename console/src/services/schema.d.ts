@@ -2755,6 +2755,8 @@ export interface components {
             /** @default null */
             name?: string | null;
             /** @default null */
+            on_child_failure?: ("cancel" | "continue") | null;
+            /** @default null */
             priority?: number | null;
             /** @default null */
             rate_key?: string | null;
@@ -5142,7 +5144,10 @@ export interface operations {
             query?: never;
             header?: never;
             path?: never;
-            cookie?: never;
+            cookie?: {
+                /** @description The session that was: it ends. */
+                "__Host-headgate"?: string;
+            };
         };
         requestBody?: never;
         responses: {

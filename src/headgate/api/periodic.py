@@ -13,7 +13,7 @@ from msgspec import Meta
 from headgate.api.principal import Principal, Role
 from headgate.api.problems import documented
 from headgate.api.server import Server
-from headgate.api.shapes import INT64, Name, Nothing, Whole, Words, text_of
+from headgate.api.shapes import INT64, Name, Nothing, OnChildFailure, Whole, Words, text_of
 from headgate.api.submits import Key
 from headgate.core.cron import Missed, Overlap, preview
 from headgate.core.errors import Invalid
@@ -47,6 +47,7 @@ class TaskShape(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, 
     unique_key: Name | None = None
     max_error_count: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
     timeout_seconds: Annotated[float, Meta(gt=0, le=3_162_240_000)] | None = None
+    on_child_failure: OnChildFailure | None = None
 
 
 class PeriodicIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):

@@ -1,16 +1,21 @@
 """`/api/session`: sign in at the console with a key, see who one is, sign out."""
 
 from datetime import datetime
+from typing import Annotated
 
 import msgspec
 from litestar import Response, Router, delete, get, post
 from litestar.openapi.datastructures import ResponseSpec
+from litestar.params import CookieParameter
 
 from headgate.api.keys import RoleWord
 from headgate.api.principal import Principal, Role
 from headgate.api.problems import documented
 from headgate.api.server import Server
+from headgate.api.visits import COOKIE, digest_of_token
 from headgate.core.errors import Refused
+
+Held = Annotated[str | None, CookieParameter(name=COOKIE, description="The session that was: it ends.")]
 
 
 class SessionOut(msgspec.Struct, kw_only=True):
@@ -34,11 +39,11 @@ class SessionOut(msgspec.Struct, kw_only=True):
         "`X-Headgate-Console` too, which no page of another site can send."
     ),
 )
-async def sign_in(server: Server, who: Principal) -> Response[SessionOut]:
+async def sign_in(server: Server, who: Principal, before: Held = None) -> Response[SessionOut]:
     key = None if who.key_id is None else await server.keyring.get(who.key_id)
     if key is None:
         raise Refused("this server has no keys: there is nothing to sign in with")
-    session, cookie = await server.visits.begin(key, who.actor, who.session)
+    session, cookie = await server.visits.begin(key, who.actor, digest_of_token(before or ""))
     return Response(_shown(who, session.expires_at), status_code=201, headers={"Set-Cookie": cookie})
 
 

@@ -81,7 +81,15 @@ def digest_in(header: bytes) -> str | None:
     """The session that a Cookie header names; None if it names none as we write them."""
     try:
         said = SimpleCookie(header.decode("latin-1")).get(COOKIE)
-        token = b"" if said is None else bytes.fromhex(said.value)
-    except (CookieError, ValueError):
+    except CookieError:
         return None
-    return digest_of(token) if len(token) == SECRET_BYTES else None
+    return None if said is None else digest_of_token(said.value)
+
+
+def digest_of_token(token: str) -> str | None:
+    """Under what a session is kept; None if that is not how tokens are written."""
+    try:
+        secret = bytes.fromhex(token)
+    except ValueError:
+        return None
+    return digest_of(secret) if len(secret) == SECRET_BYTES else None

@@ -16,7 +16,7 @@ from headgate.cli.words import at, line
 from headgate.core.cron import Cron, Missed, Overlap, preview
 from headgate.core.errors import Invalid, NotFound
 from headgate.core.schedule import Endpoint, Log, NewSchedule, Schedule, Status, TickLog
-from headgate.core.task import DEFAULT_PRIORITY, NewTask
+from headgate.core.task import NewTask
 from headgate.outside import utc_now
 from headgate.store import Store
 
@@ -111,7 +111,9 @@ def add_schedule(
     http: HttpUrl = None,
     method: Method = "POST",
     lane: Annotated[str | None, typer.Option(help="Another lane than the type's.")] = None,
-    priority: Annotated[int, typer.Option(help="Smaller runs first.")] = DEFAULT_PRIORITY,
+    priority: Annotated[
+        int | None, typer.Option(help="Smaller runs first.  [default: the type's]", show_default=False)
+    ] = None,
     mutex: Annotated[str | None, typer.Option(help="Tasks of one mutex run one at a time.")] = None,
     tenant: Annotated[int, typer.Option(metavar="ID", help="Whose tenant's it is.")] = 0,
     creator: Annotated[int, typer.Option(help="Whose it is.")] = 0,

@@ -14,11 +14,17 @@ from headgate.core.task import NewTask, check, check_name
 
 METHODS = ("POST", "PUT", "PATCH", "GET", "DELETE")
 MAX_URL = 2000
-# What a schedule may say about its tasks besides B's columns; the rest is of one task alone, like its start_time.
+# Every field of a task is one of these: B's columns, what else a schedule may say, and what it may not, since it is of
+# one task alone, or would keep a tick from making its own.
+COLUMNS = ("type", "ext", "tenant_id", "creator", "category")
 OPTIONS = (
     "name", "lane", "priority", "mutex", "rate_key", "agent_id", "unique_key", "max_error_count", "timeout_seconds",
+    "on_child_failure",
 )  # fmt: skip
-_ALONE = ("start_time", "delay_seconds", "parent_id", "retry_of", "correlation_id")
+REFUSED = (
+    "start_time", "delay_seconds", "parent_id", "retry_of", "correlation_id", "unique_seconds", "debounce_seconds",
+    "debounce_longest_seconds", "debounce_replace",
+)  # fmt: skip
 _BLANK = NewTask("")
 ENDED = FINAL | {State.DEAD, State.NOTIFYING}  # what a tick began goes on no more
 GOOD_ENDS = frozenset({State.SUCCEEDED, State.NOTIFYING, State.PARTIAL, State.RESOLVED})
@@ -119,9 +125,9 @@ def check_schedule(new: NewSchedule) -> None:
     """Raise `Invalid`, naming the field, unless `new` may be stored as it is."""
     check(new.wish)
     cron_of(new.cron_expressions, new.timezone)
-    for field in _ALONE:
-        if getattr(new.wish, field) is not None:
-            raise Invalid(f"{field} is of one task; a schedule makes many")
+    for field in REFUSED:
+        if getattr(new.wish, field) != getattr(_BLANK, field):
+            raise Invalid(f"{field} is not for the tasks of a schedule: each tick makes its own")
     if new.code is not None:
         check_name("code", new.code)
     if new.http is not None:

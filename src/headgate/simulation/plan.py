@@ -23,7 +23,7 @@ WITHIN: tuple[tuple[str, str], ...] = tuple(
         "end_overdue": (WORKERS[0], DUTIES),
         "bring_due": (WORKERS[0], DUTIES),
         "repair_lines": (WORKERS[0], DUTIES),
-        "archive": (DUTIES,),
+        "move": (DUTIES,),  # to history
         "close": (*WORKERS, DUTIES),  # a family
         "cancel": (*CLIENTS, *WORKERS, DUTIES),
         "act": CLIENTS,
