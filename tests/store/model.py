@@ -31,6 +31,7 @@ from headgate.core.machine import (
     decide,
 )
 from headgate.core.mutex import Place, rearrange
+from headgate.core.starts import START_SECONDS, LastStart
 from headgate.core.states import FINAL, HELD, OPEN, TIMED, State
 from headgate.core.task import NewTask, TaskType
 
@@ -108,6 +109,7 @@ class Model:
     resources: dict[str, int] = field(default_factory=dict)
     rates: dict[str, Rate] = field(default_factory=dict)
     tats: dict[str, float] = field(default_factory=dict)
+    starts: dict[str, LastStart] = field(default_factory=dict)  # of what is assigned, by agent and tenant
     lost: list[bool] = field(default_factory=list)  # by worker
     last_tenant: int = -1
 
@@ -268,6 +270,8 @@ class Model:
             item.attempt += 1
             item.worker, item.held_since, item.deadline = worker, self.clock(), self._deadline(item)
             self.last_tenant = item.wish.tenant_id
+            if item.wish.agent_id is not None:
+                self.starts[_start_queue(item)] = LastStart(self.clock(), START_SECONDS)
         for name, rate in self.rates.items():
             if count := choice.taken.get(f"rate {name}"):
                 self.tats[name] = take(rate, self.tats.get(name, 0.0), self.clock().timestamp(), count)
@@ -278,6 +282,7 @@ class Model:
         rates = (f"lane:{item.lane}", f"type:{item.wish.type}", f"key:{item.wish.rate_key}")
         uses = self.types[item.wish.type].uses
         gates = (f"lane {item.lane}", *(f"resource {n}" for n in uses), *(f"rate {n}" for n in rates))
+        gates += () if item.wish.agent_id is None else (_start_queue(item),)
         return Candidate(item.priority, item.id, hash(item.stream), item.wish.tenant_id, gates, item.mutex)
 
     def _room(self) -> dict[str, int]:
@@ -289,6 +294,10 @@ class Model:
                 if gate in room:
                     room[gate] -= 1
         room |= {f"lane {name}": 0 for name in self.paused}
+        for item in self._in(State.QUEUED):
+            if item.wish.agent_id is not None:
+                last = self.starts.get(_start_queue(item))
+                room[_start_queue(item)] = 1 if last is None or last.holds_until(self.clock()) is None else 0
         now = self.clock().timestamp()
         room |= {f"rate {name}": tokens(rate, self.tats.get(name, 0.0), now) for name, rate in self.rates.items()}
         return room
@@ -460,3 +469,7 @@ class Model:
                 self._happen(self.tasks[place.id], SentBack())
             for place in forward:
                 self._happen(self.tasks[place.id], CameForward())
+
+
+def _start_queue(item: Item) -> str:
+    return f"start {item.wish.agent_id} of tenant {item.wish.tenant_id}"

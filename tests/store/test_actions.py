@@ -29,7 +29,8 @@ ALLOWED = {
     | {S.RUNNING: S.RUNNING},
     "resume": {S.PAUSED: S.QUEUED},
     "prioritize": {state: state for state in _OPEN},
-    "reschedule": {S.PENDING: S.PENDING, S.RETRYING: S.RETRYING},
+    "reschedule": {state: state for state in (S.PENDING, S.RETRYING, S.PAUSED)}
+    | dict.fromkeys([S.QUEUED, S.BLOCKED], S.PENDING),
     "retry": {S.DEAD: S.QUEUED, S.RETRYING: S.QUEUED},
     "resolve": {S.DEAD: S.RESOLVED, S.NOTIFYING: S.RESOLVED},
     "discard": {S.DEAD: S.FAILED},
