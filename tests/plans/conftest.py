@@ -83,6 +83,12 @@ class Deep:
         )
         self._flush()
 
+    def empty(self) -> None:
+        """Take everything out and let that be known; its pages stay, as they do when somebody looks on."""
+        self.connection.execute("DELETE FROM task")
+        self.connection.execute("VACUUM (TRUNCATE off) task")
+        self._flush()
+
     def know_nothing(self) -> None:
         """As on a database where nobody has ever counted."""
         self.connection.execute("DELETE FROM pg_statistic WHERE starelid = 'task'::regclass")
@@ -114,6 +120,14 @@ class Deep:
     def _read(self) -> Cost:
         self.store.write(lambda db: db.rows(_FLUSH))
         return Cost(*(int(value) for value in self.connection.execute(_READ).fetchone() or ()))
+
+
+@pytest.fixture
+def postgres(postgres: str) -> str:
+    """As on its first day: no pages and no sizes are left of what other tests have put in and taken out."""
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute("TRUNCATE task, task_his, task_event CASCADE")
+    return postgres
 
 
 @pytest.fixture

@@ -91,7 +91,7 @@ def test_an_empty_table_is_read_by_its_indexes(deep):
     assert Planner(deep).complaints() == []
 
 
-@pytest.mark.parametrize("known", ["nothing", "its size", "its rows", "what was there before"])
+@pytest.mark.parametrize("known", ["nothing", "its size", "its rows", "what was there before", "that it was empty"])
 @pytest.mark.parametrize("place", PLACES, ids=lambda place: place.__name__)
 def test_a_small_table_is_read_by_its_indexes(deep, place, known):
     """Spec: X4. A plan made now is kept when a million have come."""
@@ -101,6 +101,9 @@ def test_a_small_table_is_read_by_its_indexes(deep, place, known):
         deep.load(MANY)
         deep.analyze()
         deep.drain(MANY)
+    elif known == "that it was empty":
+        deep.load(MANY)
+        deep.empty()
     deep.load(10)
     if known in ("its size", "what was there before"):
         deep.vacuum()

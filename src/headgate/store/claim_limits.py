@@ -30,21 +30,22 @@ RATES = Statement(
     SELECT name, rate, burst, tat, extract(epoch FROM {now})::float8 FROM rate_limit WHERE name {in names text}
     """
 )
-# Those remembered, by primary key, and those claimed since: dead entries are not walked.
+# Those remembered, by primary key, and those claimed since: dead entries are not walked. In the order of their index,
+# or a plan from when the table was empty walks over the primary key.
 HELD_IN_LANE = Statement(
     postgres="""
     SELECT id, NULL, claim_no FROM task WHERE id {in ids} AND lane = :lane AND exec_id IS NOT NULL
     UNION
-    SELECT id, NULL, claim_no FROM task
-     WHERE lane = :lane AND claim_no > :newest AND status IN ('scheduling', 'running')
+    (SELECT id, NULL, claim_no FROM task
+      WHERE lane = :lane AND claim_no > :newest AND status IN ('scheduling', 'running') ORDER BY claim_no)
     """
 )
 USING = Statement(
     postgres="""
     SELECT id, uses, claim_no FROM task WHERE id {in ids} AND uses IS NOT NULL AND exec_id IS NOT NULL
     UNION
-    SELECT id, uses, claim_no FROM task
-     WHERE claim_no > :newest AND uses IS NOT NULL AND status IN ('scheduling', 'running')
+    (SELECT id, uses, claim_no FROM task
+      WHERE claim_no > :newest AND uses IS NOT NULL AND status IN ('scheduling', 'running') ORDER BY claim_no)
     """
 )
 

@@ -109,8 +109,7 @@ _MEMBER = (
     """t.root_id = :root_id AND t.root_id IS NOT NULL AND t.status = 'blocked' AND coalesce(t.mutex, '') = :mutex"""
 )
 # The same for one family: however many of its members wait, the first of each stream is read.
-FAMILY_BLOCKED = Statement(
-    f"""
+_HOPS = f"""
     WITH RECURSIVE hop(stream_id) AS (
         SELECT (SELECT t.stream_id FROM task t WHERE {_MEMBER} ORDER BY t.stream_id LIMIT 1)
         UNION ALL
@@ -119,12 +118,21 @@ FAMILY_BLOCKED = Statement(
           FROM hop h WHERE h.stream_id IS NOT NULL
     )
     SELECT m.tenant_id, m.mutex, m.priority, m.id, m.stream_id, m.root_id, m.seq
+"""
+FAMILY_BLOCKED = Statement(
+    sqlite=f"""{_HOPS}
       FROM hop h
       CROSS JOIN task m
      WHERE h.stream_id IS NOT NULL
        AND m.id = (SELECT t.id FROM task t WHERE {_MEMBER} AND t.stream_id = h.stream_id
                     ORDER BY t.priority, t.id LIMIT 1)
-    """
+    """,
+    postgres=f"""{_HOPS}
+      FROM hop h
+     CROSS JOIN LATERAL (SELECT t.* FROM task t WHERE {_MEMBER} AND t.stream_id = h.stream_id
+                          ORDER BY t.priority, t.id LIMIT 1) m
+     WHERE h.stream_id IS NOT NULL
+    """,
 )
 # Under the stripes' locks what was read still stands, so there is no answer to wait for.
 MOVE = Statement(

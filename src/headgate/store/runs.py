@@ -32,13 +32,14 @@ class Call(NamedTuple):
 
 # Tasks
 
+# Looked up one by one: a join may be planned, while the table is empty, as a walk over all of it.
 TASK_RUNS = Statement(
     """
-    SELECT r.id, r.task_id, coalesce(t.status, h.status), coalesce(t.error_info, h.error_info)
-      FROM (SELECT id, task_id FROM periodic_run WHERE task_id IS NOT NULL AND id > :after ORDER BY id LIMIT :limit) r
-      LEFT JOIN task t ON t.id = r.task_id
-      LEFT JOIN task_his h ON h.id = r.task_id
-     ORDER BY r.id
+    SELECT r.id, r.task_id,
+           coalesce((SELECT status FROM task WHERE id = r.task_id), (SELECT status FROM task_his WHERE id = r.task_id)),
+           coalesce((SELECT error_info FROM task WHERE id = r.task_id),
+                    (SELECT error_info FROM task_his WHERE id = r.task_id))
+      FROM periodic_run r WHERE r.task_id IS NOT NULL AND r.id > :after ORDER BY r.id LIMIT :limit
     """
 )
 _END_NAMES = ("id", "result", "error_info")

@@ -74,10 +74,11 @@ MOVE = Statement(
 # A task that has left for history has ended.
 BUSY = Statement(
     """
-    SELECT r.periodic_task_id, min(r.task_id) FROM periodic_run r LEFT JOIN task t ON t.id = r.task_id
+    SELECT r.periodic_task_id, min(r.task_id) FROM periodic_run r
      WHERE r.periodic_task_id {in ids}
-       AND (r.task_id IS NULL OR t.status IN ('pending', 'blocked', 'queued', 'scheduling', 'running', 'waiting',
-                                              'paused', 'retrying'))
+       AND (r.task_id IS NULL OR (SELECT status FROM task WHERE id = r.task_id)
+                              IN ('pending', 'blocked', 'queued', 'scheduling', 'running', 'waiting', 'paused',
+                                  'retrying'))
      GROUP BY r.periodic_task_id
     """
 )
