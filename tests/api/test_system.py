@@ -119,6 +119,17 @@ def test_purge_removes_what_ended_so_long_ago_and_says_how_many(client, store):
         assert client.get(f"/api/tasks/{task.id}").status_code == 200
 
 
+def test_a_purge_whose_time_is_up_says_that_there_is_more_and_the_next_one_goes_on(client, store, monkeypatch):
+    """Spec: A7"""
+    done = put(store, State.SUCCEEDED)
+    asked = {"older_than_days": 0, "status": ["succeeded"]}
+    with monkeypatch.context() as hurried:
+        hurried.setattr("headgate.api.system.PURGE_SECONDS", -1.0)
+        assert client.post("/api/purge", json=asked).json() == {"purged": {"succeeded": 0}, "more": True}
+    assert client.get(f"/api/tasks/{done.id}").status_code == 200
+    assert client.post("/api/purge", json=asked).json() == {"purged": {"succeeded": 1}, "more": False}
+
+
 def test_a_purge_is_in_the_audit_with_who_asked(client, store):
     """Spec: A12"""
     cursor = store.last_event()

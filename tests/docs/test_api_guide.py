@@ -3,20 +3,10 @@
 import os
 import re
 import subprocess
-from collections.abc import Iterator
 
 from headgate.store import open_store
-from tests.api.serving import PATIENCE, ROOT, serving
-
-GUIDE = (ROOT / "docs" / "api.md").read_text()
-
-
-def sessions() -> Iterator[tuple[str, str]]:
-    """Every command of the guide, with the one line it shows of the answer."""
-    for block in re.findall(r"```console\n(.*?)```", GUIDE, re.DOTALL):
-        for said in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-            command, _, shown = said.partition("\n")
-            yield command, shown.strip()
+from tests.api.serving import PATIENCE, serving
+from tests.docs.guides import Guide
 
 
 def test_the_guide_to_the_api_shows_what_its_commands_answer(tmp_path):
@@ -28,12 +18,12 @@ def test_the_guide_to_the_api_shows_what_its_commands_answer(tmp_path):
         port = server.address.rpartition(":")[2]
         (tmp_path / ".curlrc").write_text(f"connect-to = localhost:8000:127.0.0.1:{port}\n")
         ran = 0
-        for command, shown in sessions():
+        for command, shown in Guide("api.md").sessions:
             run = subprocess.run(
                 ["bash", "-c", command], env=os.environ | {"CURL_HOME": str(tmp_path)}, capture_output=True, text=True,
                 timeout=PATIENCE, check=True,
             )  # fmt: skip
-            pattern = ".*".join(re.escape(part) for part in shown.split("…"))
+            pattern = ".*".join(re.escape(part) for part in shown.strip().split("…"))
             assert re.match(pattern, run.stdout, re.DOTALL), (command, run.stdout[:400])
             ran += 1
     assert ran > 15

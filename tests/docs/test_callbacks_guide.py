@@ -11,22 +11,13 @@ from typing import Any
 
 import pytest
 
+from tests.docs.guides import Guide
 from tests.docs.test_readme import environment
 
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs" / "callbacks.md").read_text()
 PATIENCE = 60.0
 TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ")
-
-
-def sessions() -> list[tuple[str, str]]:
-    """Every command of the guide whose answer is shown, with that answer."""
-    found = []
-    for block in re.findall(r"```console\n(.*?)```", GUIDE, re.DOTALL):
-        for said in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-            command, _, shown = said.partition("\n")
-            found.append((command, shown.strip()))
-    return found
 
 
 def same(shown: str, said: str, port: int) -> bool:
@@ -54,7 +45,7 @@ def test_the_guide_to_callbacks_shows_what_happens(tmp_path, program):
         assert any("serves" in line for line in lines)
         here = address.rpartition(":")[2]
         (tmp_path / ".curlrc").write_text(f"connect-to = localhost:8000:127.0.0.1:{here}\n")
-        for command, shown in sessions():
+        for command, shown in Guide("callbacks.md").sessions:
             words = command.replace(":9000", f":{port}")
             run = subprocess.run(["bash", "-c", words], capture_output=True, timeout=PATIENCE, check=False, **given)
             assert same(shown, run.stdout + run.stderr, port), (command, run.stdout, run.stderr)

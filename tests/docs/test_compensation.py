@@ -4,22 +4,14 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 from headgate.core.compensation import Figures
 from headgate.store import open_store
 from tests.api.serving import PATIENCE, ROOT, serving
+from tests.docs.guides import Guide
 
 GUIDE = (ROOT / "docs" / "compensation.md").read_text()
-
-
-def sessions() -> Iterator[tuple[str, str]]:
-    """Every command of the guide, with what it prints."""
-    for block in re.findall(r"```console\n(.*?)```", GUIDE, re.DOTALL):
-        for said in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-            command, _, shown = said.partition("\n")
-            yield command, shown
 
 
 def test_the_guide_to_compensation_shows_what_its_commands_answer(tmp_path):
@@ -35,7 +27,7 @@ def test_the_guide_to_compensation_shows_what_its_commands_answer(tmp_path):
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", "COLUMNS": "200",
         }  # fmt: skip
         ran = 0
-        for command, shown in sessions():
+        for command, shown in Guide("compensation.md").sessions:
             run = subprocess.run(
                 ["bash", "-c", command], cwd=tmp_path, env=environment, capture_output=True, text=True,
                 timeout=PATIENCE, check=False,
