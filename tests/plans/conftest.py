@@ -11,6 +11,8 @@ from headgate.core.task import Execution
 from headgate.store import open_store
 from headgate.store.claims import ClaimRequest
 from headgate.store.sql import Statement
+from lab.postgres import Postgres
+from tests.conftest import empty
 from tests.factories import TYPES, Clock
 from tests.store.conftest import clock  # noqa: F401
 
@@ -122,12 +124,23 @@ class Deep:
         return Cost(*(int(value) for value in self.connection.execute(_READ).fetchone() or ()))
 
 
+@pytest.fixture(scope="session")
+def quiet_url() -> Iterator[str]:
+    """A server of its own: where others define tables, everybody plans anew now and then, and that reads pages."""
+    server = Postgres().start()
+    try:
+        with open_store(server.url) as store:
+            store.migrate()
+        yield server.url
+    finally:
+        server.stop()
+
+
 @pytest.fixture
-def postgres(postgres: str) -> str:
-    """As on its first day: no pages and no sizes are left of what other tests have put in and taken out."""
-    with psycopg.connect(postgres, autocommit=True) as connection:
-        connection.execute("TRUNCATE task, task_his, task_event CASCADE")
-    return postgres
+def postgres(quiet_url: str) -> str:
+    """As on its first day: no pages and no sizes are left of what was put in and taken out."""
+    empty(quiet_url, anew=True)
+    return quiet_url
 
 
 @pytest.fixture

@@ -41,6 +41,7 @@ _SETTINGS = {
     "enable_hashjoin": "off",
     "enable_mergejoin": "off",
     "enable_bitmapscan": "off",
+    "enable_incremental_sort": "off",
     "plan_cache_mode": "force_generic_plan",
 }
 _SET = "SELECT " + ", ".join(f"set_config('{name}', '{value}', {{local}})" for name, value in _SETTINGS.items())

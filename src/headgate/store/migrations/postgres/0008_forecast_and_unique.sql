@@ -31,5 +31,6 @@ CREATE TABLE submit_key (
 );
 CREATE INDEX submit_key_until ON submit_key (until);
 
--- What is removed goes by how it ended: those that are kept longer are not walked each time.
-CREATE INDEX task_his_ended ON task_his (status, finished_at, id);
+-- What is removed goes by how it ended: those that are kept longer are not walked each time. Lists, which ask for no
+-- time, are not to take it for a way by status.
+CREATE INDEX task_his_ended ON task_his (status, finished_at, id) WHERE finished_at IS NOT NULL;
