@@ -22,8 +22,10 @@ run: console
 	$(BIN)/headgate submit -m headgate.demo demo
 	$(BIN)/headgate up headgate.demo
 
+# Compiled first: the tests start hundreds of processes.
 test: console
 	$(BIN)/python -m lab.console test
+	$(BIN)/python -m compileall -q src lab tests
 	$(BIN)/pytest
 
 check: setup

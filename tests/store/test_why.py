@@ -94,6 +94,7 @@ def test_the_mutex_gate_names_the_holder_then_who_goes_first(store):
     """Spec: X3, A10"""
     holder = running(store, mutex="m")
     first, second = submit(store, mutex="m"), submit(store, mutex="m")
+    assert gates(store, holder)["mutex"].reason == "m: held by this task"
     assert gates(store, second)["mutex"].holders == (holder.id,)
     settle(store, holder, Returned())
     assert shut(store, first) == []

@@ -122,6 +122,8 @@ def _room_gate(kind: str, room: Room) -> Gate:
 
 
 def _mutex_gate(task: Task, facts: Facts) -> Gate:
+    if task.status in HELD:
+        return Gate("mutex", True, f"{task.mutex}: held by this task", holders=(task.id,))
     if facts.mutex_holder is not None:
         return Gate("mutex", False, f"{task.mutex}: held by {facts.mutex_holder}", holders=(facts.mutex_holder,))
     if facts.mutex_ahead is not None:
