@@ -3,6 +3,7 @@
 import asyncio
 import atexit
 import difflib
+import logging
 import os
 import threading
 import weakref
@@ -24,7 +25,7 @@ from headgate.core.template import names_in
 from headgate.events.telemetry import submitting
 from headgate.outward.callback import stored
 from headgate.outward.sealing import Seals
-from headgate.registry import MEMORY_MEGABYTES, Arguments, Handler, Registry, isolation_of, name_of
+from headgate.registry import MEMORY_MEGABYTES, Arguments, Handler, Registry, isolation_of, name_of, place_of
 from headgate.settings import Settings, load
 from headgate.store import drivers, open_store
 from headgate.store.base import Store
@@ -38,6 +39,7 @@ R = TypeVar("R")
 Answer = TypeVar("Answer")
 T = TypeVar("T")
 CALLERS = 16
+log = logging.getLogger("headgate")
 
 
 class TaskFunction(Generic[P, Answer, R]):
@@ -198,7 +200,14 @@ class Headgate:
         named = [each for label in KEYS for each in names_in(of_type.get(label) or "")]
         handler = Handler(
             function=function,
-            type=TaskType(code, uses=tuple(uses), callback=told, defaults=arguments.defaults(named), **of_type),
+            type=TaskType(
+                code,
+                uses=tuple(uses),
+                callback=told,
+                defaults=arguments.defaults(named),
+                declared_by=place_of(function),
+                **of_type,
+            ),
             arguments=arguments,
             isolation=isolation_of(function, isolation),
             memory_megabytes=memory_megabytes,
@@ -307,10 +316,21 @@ class Headgate:
         known = store.types() if edition else {}
         for handler in self.registry:
             if known.get(handler.code) != handler.type:
-                store.put_type(handler.type)
+                self._put_type(store, handler, known.get(handler.code))
         if schedules:
             store.schedules.register(schedules)
         self._put = edition
+
+    def _put_type(self, store: Store, handler: Handler, before: TaskType | None) -> None:
+        """Say what holds for the type from now on, unless a person did; whoever else said otherwise is told of."""
+        store.put_type(handler.type)
+        if store.type_of(handler.code) != handler.type:
+            log.info("type %s was edited by hand: what %s declares does not hold", handler.code, handler.place)
+        elif before is not None and not _same_function(before.declared_by, handler.place):
+            log.warning(
+                "type %s was declared by %s, with other rules; those of %s hold now. If both are in use, they take "
+                "each other's tasks: give one another code", handler.code, before.declared_by, handler.place,
+            )  # fmt: skip
 
     def _opened(self) -> Store:
         """The store; of a file with its schema up to date nothing but that is asked, so it can be opened any time."""
@@ -389,7 +409,14 @@ _OF_TASK = (
     "code", "unique", "unique_seconds", "debounce_seconds", "debounce_longest_seconds", "debounce_replace", "uses",
     "callback", "isolation", "memory_megabytes",
 )  # fmt: skip
-_OF_TYPE = tuple(field.name for field in fields(TaskType) if field.name not in ("code", "uses", "callback", "defaults"))
+_SAID_OTHERWISE = ("code", "uses", "callback", "defaults", "declared_by")
+_OF_TYPE = tuple(field.name for field in fields(TaskType) if field.name not in _SAID_OTHERWISE)
+
+
+def _same_function(before: str, now: str) -> bool:
+    """Whether two places may be one: of types stored long ago none is known, and a script's module has two names."""
+    (module, _, name), (new_module, _, new_name) = before.partition(":"), now.partition(":")
+    return not before or (name == new_name and (module == new_module or "__main__" in (module, new_module)))
 
 
 def _check_options(of_type: dict[str, Any]) -> None:

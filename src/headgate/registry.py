@@ -33,6 +33,11 @@ class Isolation(StrEnum):
     PROCESS = "process"  # either, in a process of its own: it can be killed, and its memory is limited
 
 
+def place_of(function: Callable[..., Any]) -> str:
+    """`module:name` of a function."""
+    return f"{function.__module__}:{function.__qualname__}"
+
+
 def name_of(function: Callable[..., Any]) -> str:
     """What a function is called; `Invalid` unless it is one that can be a task."""
     if not inspect.isfunction(function) and not inspect.ismethod(function):
@@ -190,7 +195,7 @@ class Handler:
     @property
     def place(self) -> str:
         """`module:name`, from where another process can import the function."""
-        return f"{self.function.__module__}:{self.function.__qualname__}"
+        return place_of(self.function)
 
     def __post_init__(self) -> None:
         if self.unique not in (None, BY_ARGUMENTS):

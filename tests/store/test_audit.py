@@ -57,7 +57,7 @@ def test_each_event_carries_the_correlation_id_of_its_task_also_from_history(sto
         (lambda s: s.set_rate_limit("key:a", Rate(5, 10), actor="user:1"), "rate_changed", "key:a"),
         (lambda s: s.pause_lane("fast", actor="user:1"), "paused", "fast"),
         (lambda s: s.pause_lane(actor="user:1"), "paused", "*"),
-        (lambda s: s.put_type(TaskType("fresh"), actor="user:1"), "type_changed", "fresh"),
+        (lambda s: s.put_type(TaskType("fresh"), actor="user:1"), "type_changed", '{"type": "fresh", "changes": {}}'),
         (lambda s: s.remove_type("plain", actor="user:1"), "type_removed", "plain"),
     ],
 )

@@ -77,6 +77,7 @@ class TaskType:
     rate_key: str | None = None
     unique_key: str | None = None
     defaults: dict[str, Any] = field(default_factory=dict)  # of arguments that a template names
+    declared_by: str = field(default="", compare=False)  # module:function of the program's that declared it last
 
     def __post_init__(self) -> None:
         check_name("type", self.code)

@@ -62,6 +62,7 @@ from headgate.store.forecasts import Forecasts
 from headgate.store.ground import Ground
 from headgate.store.group import Call, Group
 from headgate.store.history import History
+from headgate.store.kinds import Kinds
 from headgate.store.line import Key
 from headgate.store.listeners import Listeners
 from headgate.store.lists import Filter, Page
@@ -107,6 +108,7 @@ class Store(Ground):
         self.series = Series(self)
         self.sessions = Sessions(self)
         self.desk = Desk(self, self.families)
+        self.kinds = Kinds(self)
         self._memory = Memory(monotonic)
         self._listeners = Listeners(self._memory)
         self._beat_seconds: dict[int, float] = {}
@@ -170,7 +172,9 @@ class Store(Ground):
 
     def put_type(self, kind: TaskType, *, edited: bool = False, actor: str = SYSTEM) -> None:
         """Add or replace a task type. A program's registration never overwrites what a person `edited`."""
-        self.write(lambda db: catalogs.put_type(db, kind, edited=edited, actor=actor))
+        self.write(
+            lambda db: catalogs.put_type(db, kind, before=catalogs.hold_type(db, kind.code), edited=edited, actor=actor)
+        )
         self.read(self.fresh_catalog)
 
     def remove_type(self, code: str, *, actor: str = PERSON) -> None:

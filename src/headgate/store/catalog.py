@@ -10,6 +10,7 @@ from typing import Any
 from headgate.core.errors import Invalid, NotFound, UnknownType
 from headgate.core.family import CONTINUE
 from headgate.core.gates import Bucket, Room
+from headgate.core.kinds import changes_of
 from headgate.core.limits import Rate
 from headgate.core.retry import RetryPolicy, Strategy
 from headgate.core.task import DEFAULT_PRIORITY, EVERYTHING, NewTask, TaskType, check_lane, check_name
@@ -88,7 +89,7 @@ def refresh(db: Db, catalog: Catalog) -> None:
         return
     types, rates, limited = db.send(TYPES), db.send(RATE_NAMES), db.send(LIMITED)
     streams = db.send(STREAMS, after=max(catalog.streams, default=0))
-    catalog.types = {code: _type_of(code, name, category, config) for code, name, category, config in types.rows()}
+    catalog.types = {code: type_of(code, name, category, config) for code, name, category, config in types.rows()}
     catalog.rates = frozenset(name for (name,) in rates.rows())
     catalog.limited = frozenset(name for name, has_capacity, _ in limited.rows() if has_capacity)
     catalog.paused = frozenset(name for name, _, paused in limited.rows() if paused)
@@ -128,18 +129,39 @@ ADD_RATE = Statement(
 )
 
 
-def put_type(db: Db, kind: TaskType, *, edited: bool, actor: str) -> None:
-    """Add or replace a type. A program's registration (`edited` False) never overwrites what a person edited."""
+# There may be no row to lock yet: whoever else would add it waits here.
+ONE_EDIT_AT_A_TIME = Statement(sqlite="SELECT 1", postgres=f"SELECT pg_advisory_xact_lock({SPACE}, -3)")
+HOLD_TYPE = Statement(
+    sqlite="SELECT code, name, category, config FROM task_metadata WHERE code = :code",
+    postgres="SELECT code, name, category, config FROM task_metadata WHERE code = :code FOR NO KEY UPDATE",
+)
+
+
+def hold_type(db: Db, code: str) -> TaskType | None:
+    """The type as it stands, nobody else's to edit until the commit; None if there is none."""
+    db.send(ONE_EDIT_AT_A_TIME)
+    rows = db.rows(HOLD_TYPE, code=code)
+    return type_of(*rows[0]) if rows else None
+
+
+def put_type(db: Db, kind: TaskType, *, before: TaskType | None, edited: bool, actor: str) -> None:
+    """Add a type, or replace what it was `before`. A program's registration (`edited` False) never overwrites what a
+    person edited."""
     sealed = kind.callback.get("security", {}).get("sk")
     if sealed is not None and not sealed.startswith(SEALED):
         raise Invalid("the sk of a callback is stored sealed")  # whoever gets here with an open one has made a mistake
     config = json.dumps(_config_of(kind))
     if db.rows(PUT_TYPE, code=kind.code, name=kind.name, category=kind.category, config=config, edited=edited):
-        record_system(db, "type_changed", actor, kind.code)
+        _record(db, "type_changed", actor, kind.code, changes_of(before, kind), by=kind.declared_by)
         db.send(BUMP)
     db.send(ADD_LANE, name=kind.lane)
     for name in kind.uses:
         db.send(ADD_RESOURCE, name=name)
+
+
+def _record(db: Db, kind: str, actor: str, code: str, changes: dict[str, Any], by: str) -> None:
+    told = {"type": code, "changes": changes} | ({"declared_by": by} if by else {})
+    record_system(db, kind, actor, json.dumps(told, ensure_ascii=False))
 
 
 SWAP = Statement("UPDATE task_metadata SET config = :after WHERE code = :code AND config = :before RETURNING code")
@@ -155,9 +177,10 @@ def swap_callback(db: Db, kind: TaskType, callback: dict[str, Any]) -> bool:
 
 
 def remove_type(db: Db, code: str, actor: str) -> None:
-    if not db.rows(REMOVE_TYPE, code=code):
+    before = hold_type(db, code)
+    if before is None or not db.rows(REMOVE_TYPE, code=code):
         raise NotFound(f"no task type {code}")
-    record_system(db, "type_removed", actor, code)
+    _record(db, "type_removed", actor, code, changes_of(before, None), by=before.declared_by)
     db.send(BUMP)
 
 
@@ -194,10 +217,12 @@ def _config_of(kind: TaskType) -> dict[str, Any]:
         "rate_key": kind.rate_key,
         "unique_key": kind.unique_key,
         "defaults": kind.defaults,
+        "declared_by": kind.declared_by,
     }
 
 
-def _type_of(code: str, name: str, category: str, config: str) -> TaskType:
+def type_of(code: str, name: str, category: str, config: str) -> TaskType:
+    """A type as it is stored."""
     said = json.loads(config)
     retry = RetryPolicy(
         Strategy(said["retry_strategy"]),
@@ -226,6 +251,7 @@ def _type_of(code: str, name: str, category: str, config: str) -> TaskType:
         said.get("rate_key"),
         said.get("unique_key"),
         said.get("defaults", {}),
+        said.get("declared_by", ""),
     )
 
 

@@ -107,7 +107,7 @@ class Joining:
 
     def _add_type(self) -> Generator[Step, list[Row], None]:
         if not (yield IS_TYPE, {"code": self.kind.code}):
-            yield from self._run(lambda db: catalogs.put_type(db, self.kind, edited=False, actor=SYSTEM))
+            yield from self._run(lambda db: catalogs.put_type(db, self.kind, before=None, edited=False, actor=SYSTEM))
 
     def _find_stream(self) -> Generator[Step, list[Row], int]:
         key = catalogs.stream_key(self.new, self.kind)
