@@ -1,6 +1,7 @@
 """Task types over HTTP: B's words, edited by a person, without their secrets."""
 
 import copy
+import json
 from typing import Any
 
 import pytest
@@ -8,11 +9,14 @@ from litestar.testing import TestClient
 
 from headgate.api.app import create_app
 from headgate.core.errors import Invalid
-from headgate.core.task import TaskType
+from headgate.core.kinds import VEIL
+from headgate.core.machine import Raised
+from headgate.core.retry import fixed
+from headgate.core.task import NewTask, TaskType
 from headgate.outward.sealing import Seals
 from headgate.settings import Settings
 from tests.api.conftest import HERE
-from tests.factories import sql
+from tests.factories import running, settle, sql, submit
 
 WHOLE: dict[str, Any] = {
     "name": "Send a letter",
@@ -63,7 +67,7 @@ def put_whole(client):
 def test_a_type_is_put_shown_listed_and_removed(client, store):
     """Spec: B5, B6"""
     put = put_whole(client)
-    assert (put.status_code, put.json()) == (200, {"code": "letter", **WHOLE})
+    assert (put.status_code, put.json()) == (200, {"code": "letter", **WHOLE, "edited": True, "declared_by": ""})
     assert client.get("/api/task-types/letter").json() == put.json()
     listed = client.get("/api/task-types").json()["items"]
     assert {"called-back", "letter", "manual", "plain"} <= {kind["code"] for kind in listed}
@@ -122,6 +126,110 @@ def test_no_program_overwrites_what_was_edited(client, store):
     client.put("/api/task-types/plain", json={"name": "edited"})
     store.put_type(TaskType("plain", name="registered"))
     assert client.get("/api/task-types/plain").json()["name"] == "edited"
+
+
+def test_who_said_what_holds_is_shown(client, store):
+    """Spec: B5"""
+    store.put_type(TaskType("scan", declared_by="shop:scan"))
+    shown = client.get("/api/task-types/scan").json()
+    assert (shown["edited"], shown["declared_by"]) == (False, "shop:scan")
+    edit = client.put("/api/task-types/scan", json={"name": "Scan"}).json()
+    assert (edit["edited"], edit["declared_by"]) == (True, "shop:scan")
+
+
+# A dry run
+
+
+def dry_run(client, code, **said):
+    return client.put(f"/api/task-types/{code}?dry_run=true", json=said)
+
+
+def test_a_dry_run_says_what_would_change_and_changes_nothing(client, store):
+    """Spec: B5"""
+    store.put_type(TaskType("scan", retry=fixed(5, retries=3), declared_by="shop:scan"))
+    failed = running(store, "scan")
+    settle(store, failed, Raised("again", 60.0))
+    own = submit(store, "scan", max_error_count=9, timeout_seconds=7, lane="own")
+    before, last = store.types(), store.last_event()
+    answer = dry_run(client, "scan", lane="fast", config={"timeout": 1})
+    foreseen = answer.json().pop("foreseen")
+    assert (answer.status_code, answer.json()["lane"], answer.json()["declared_by"]) == (200, "fast", "shop:scan")
+    assert foreseen.pop("as_of").endswith("Z")
+    assert foreseen.pop("changes") == {
+        "lane": {"old": "default", "new": "fast"},
+        "retry_strategy": {"old": "fixed_period", "new": "none"},
+        "retry_interval": {"old": 5.0, "new": 0.0},
+        "max_error_count": {"old": 3, "new": 0},
+        "timeout": {"old": 30.0, "new": 1.0},
+    }
+    assert foreseen == {
+        "states": {"queued": 1, "retrying": 1}, "given_up": 1, "given_up_ids": [failed.id], "spared": 0,
+        "spared_ids": [], "retimed": 1, "stay": 1, "exact": True,
+    }  # fmt: skip
+    assert own.id not in foreseen["given_up_ids"]
+    assert (store.types(), store.last_event()) == (before, last)
+
+
+def test_a_dry_run_names_twenty_and_counts_all(client, store):
+    """Spec: B5"""
+    many = [made.id for made in store.submit_many([NewTask("plain", delay_seconds=60)] * 21)]
+    config = {"retry_strategy": "fixed_period", "retry_interval": 5, "max_error_count": 2}
+    foreseen = dry_run(client, "plain", config=config).json()["foreseen"]
+    assert (foreseen["spared"], foreseen["spared_ids"], foreseen["given_up"]) == (21, many[:20], 0)
+
+
+def test_a_dry_run_of_a_new_type_adds_none(client, store):
+    """Spec: B5"""
+    foreseen = dry_run(client, "fresh", lane="fast").json()["foreseen"]
+    assert (foreseen["changes"], foreseen["states"]) == ({"lane": {"new": "fast"}}, {})
+    assert client.get("/api/task-types/fresh").status_code == 404
+    assert "fast" not in {room.name for room in store.lanes()}
+
+
+def test_what_an_edit_does_is_what_its_dry_run_said(client, store):
+    """Spec: B5, A12"""
+    foreseen = dry_run(client, "plain", name="Plain", config={"need_manual": True}).json()["foreseen"]
+    last = store.last_event()
+    done = client.put("/api/task-types/plain", json={"name": "Plain", "config": {"need_manual": True}}).json()
+    assert "foreseen" not in done
+    [event], _ = store.feed(last)
+    assert (event.kind, json.loads(event.detail)) == ("type_changed", {"type": "plain", "changes": foreseen["changes"]})
+
+
+def test_a_dry_run_refuses_what_an_edit_would(client, store):
+    """Spec: B5"""
+    for wrong in ({"config": {"max_error_count": 1}}, {"lane": "*"}, {"mutex": "{"}, {"colour": "red"}):
+        answers = [client.put(f"/api/task-types/plain{query}", json=wrong) for query in ("", "?dry_run=true")]
+        assert [answer.status_code for answer in answers] == [422, 422]
+        assert answers[0].json()["detail"] == answers[1].json()["detail"]
+    assert client.put("/api/task-types/plain?dry_run=perhaps", json={}).status_code == 422
+
+
+def test_a_dry_run_is_for_those_who_may_edit(client):
+    """Spec: B5, B11"""
+    answers = {}
+    headers: dict[str, str] = {}  # the first key is made without one
+    for name, said in {"admin": {}, "operator": {}, "of a tenant": {"role": "admin", "tenant_id": 1}}.items():
+        made = client.post("/api/keys", json={"name": name, "role": name, **said}, headers=headers).json()
+        own = {"authorization": f"Bearer {made['key']}"}
+        headers = own if name == "admin" else headers
+        answers[name] = client.put("/api/task-types/plain?dry_run=true", json={}, headers=own).status_code
+    assert answers == {"admin": 200, "operator": 403, "of a tenant": 403}
+    assert client.put("/api/task-types/plain?dry_run=true", json={}).status_code == 401
+
+
+def test_no_dry_run_and_no_audit_row_tells_a_secret(client, store, url):
+    """Spec: B6, A12"""
+    secret = "-".join(["canary"] * 4)
+    with_security(client, type="aksk", ak="us", sk="s" * 24)
+    callback = {"security": {"type": "aksk", "ak": "us", "sk": secret}}
+    told = dry_run(client, "letter", config={"callback": callback})
+    assert told.json()["foreseen"]["changes"]["callback.security.sk"] == {"old": VEIL, "new": VEIL}
+    with_security(client, type="aksk", ak="us", sk=secret)
+    sealed = store.types()["letter"].callback["security"]["sk"]
+    audit = repr(sql(url, "SELECT detail FROM task_event"))
+    assert VEIL in audit
+    assert [text for text in (told.text, audit) if "canary" in text or sealed in text or "sealed:" in text] == []
 
 
 def with_security(client, **security):

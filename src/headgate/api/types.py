@@ -1,24 +1,30 @@
 """`/api/task-types`: types as data."""
 
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import msgspec
 from litestar import Router, delete, get, put
-from litestar.params import PathParameter
+from litestar.params import PathParameter, QueryParameter
 from msgspec import UNSET, Meta, UnsetType
 
 from headgate.api.principal import Principal, Role
 from headgate.api.problems import documented
 from headgate.api.server import Server
 from headgate.api.shapes import Name, OnChildFailure, Whole, Words
-from headgate.core.errors import NotFound
+from headgate.core.kinds import changes_of
 from headgate.core.retry import MAX_DELAY_SECONDS, RetryPolicy, Strategy
 from headgate.core.task import DEFAULT_LANE, DEFAULT_PRIORITY, MAX_SECONDS, TaskType
 from headgate.outward.address import MAX_URL
 from headgate.outward.callback import LONGEST_SK, SHORTEST_SK, stored
 from headgate.store.base import Store
+from headgate.store.kinds import Kept
 
 Code = Annotated[str, PathParameter(description="The type's code.", min_length=1, max_length=255)]
+SHOWN = 20  # of the ids that a dry run tells of
 Delay = Annotated[float, Meta(ge=0, le=MAX_DELAY_SECONDS)]
 Template = Annotated[str, Meta(min_length=1, max_length=255, description="`subscription:{subscription_id}`")]
 Url = Annotated[str, Meta(min_length=1, max_length=MAX_URL, pattern="^https?://[^/]")]
@@ -118,6 +124,26 @@ class TypeIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     config: ConfigIn = msgspec.field(default_factory=ConfigIn)
 
 
+class ForeseenOut(msgspec.Struct):
+    """What an edit would change, and what it would mean for the tasks of the type that have not ended.
+
+    `given_up`: how many would end with their next failure that would not now; `spared`: the other way round; the first
+    20 of each. `retimed`: how many get the new timeout with their next execution. `stay`: how many wait in another lane
+    or category than new tasks will, and stay there. `exact` is false where there were too many tasks to look at.
+    """
+
+    changes: dict[str, dict[str, Any]]
+    states: dict[str, int]
+    given_up: int
+    given_up_ids: list[int]
+    spared: int
+    spared_ids: list[int]
+    retimed: int
+    stay: int
+    as_of: datetime
+    exact: bool
+
+
 class TypeOut(msgspec.Struct):
     """What holds for every task of a type, now."""
 
@@ -132,6 +158,9 @@ class TypeOut(msgspec.Struct):
     unique_key: str | None
     defaults: dict[str, Any]
     config: ConfigOut
+    edited: bool  # by a person: no program's registration overwrites it
+    declared_by: str  # module:function of the program that declared it last
+    foreseen: ForeseenOut | UnsetType = UNSET  # in the answer to a dry run
 
 
 class Types(msgspec.Struct):
@@ -140,32 +169,57 @@ class Types(msgspec.Struct):
 
 @get("/", summary="Every task type", responses=documented(), opt={"role": Role.READ})
 async def list_types(server: Server, who: Principal) -> Types:
-    found = await server.aside(server.store.types)
-    return Types([type_shown(found[code]) for code in sorted(found)])
+    return Types([type_shown(kept) for kept in await server.aside(server.store.kinds.all)])
 
 
 @get("/{code:str}", summary="Look a task type up", responses=documented(404), opt={"role": Role.READ})
 async def get_type(code: Code, server: Server, who: Principal) -> TypeOut:
-    return type_shown(await server.aside(_found, server.store, code))
+    return type_shown(await server.aside(server.store.kinds.get, code))
 
 
 @put(
     "/{code:str}",
     summary="Add or replace a task type",
     description=(
-        "Holds at once, for waiting tasks too. No program's registration overwrites it afterwards. A callback's `sk` "
-        "is stored sealed under HEADGATE_SECRET, and needs one."
+        "Holds at once, for waiting tasks too; the lane, category, priority and keys of those stay. No program's "
+        "registration overwrites it afterwards. A callback's `sk` is stored sealed under HEADGATE_SECRET, and needs "
+        "one. A dry run changes nothing and says, under `foreseen`, what would change for the tasks there are."
     ),
     responses=documented(413, 415, 507),
     opt={"role": Role.ADMIN},
 )
-async def put_type(code: Code, data: TypeIn, server: Server, who: Principal) -> TypeOut:
+async def put_type(
+    code: Code,
+    data: TypeIn,
+    server: Server,
+    who: Principal,
+    dry_run: Annotated[bool, QueryParameter(description="Say what would change, and change nothing.")] = False,
+) -> TypeOut:
+    def change(before: TaskType | None) -> TaskType:
+        return _kind(code, data, before, server)
+
     def work() -> TypeOut:
-        kind = _kind(code, data, server.store.types().get(code), server)
-        server.store.put_type(kind, edited=True, actor=who.actor)
-        return type_shown(kind)
+        if dry_run:
+            return _foreseen(server.store, code, change)
+        return type_shown(server.store.kinds.edit(code, change, actor=who.actor))
 
     return await server.aside(work)
+
+
+def _foreseen(store: Store, code: str, change: Callable[[TaskType | None], TaskType]) -> TypeOut:
+    """The type as it would be, and what that would mean."""
+    before = store.types().get(code)
+    after = change(before)
+    rehearsal = store.kinds.rehearse(before, after)
+    seen = rehearsal.foreseen
+    declared_by = "" if before is None else before.declared_by
+    out = type_shown(Kept(replace(after, declared_by=declared_by), True, rehearsal.as_of))
+    out.foreseen = ForeseenOut(
+        changes_of(before, after), {state.value: count for state, count in sorted(seen.states.items())},
+        len(seen.given_up), list(seen.given_up[:SHOWN]), len(seen.spared), list(seen.spared[:SHOWN]), seen.retimed,
+        seen.stay, rehearsal.as_of, rehearsal.exact,
+    )  # fmt: skip
+    return out
 
 
 @delete(
@@ -176,18 +230,7 @@ async def put_type(code: Code, data: TypeIn, server: Server, who: Principal) -> 
     opt={"role": Role.ADMIN},
 )
 async def remove_type(code: Code, server: Server, who: Principal) -> None:
-    def work() -> None:
-        _found(server.store, code)
-        server.store.remove_type(code, actor=who.actor)
-
-    await server.aside(work)
-
-
-def _found(store: Store, code: str) -> TaskType:
-    kind = store.types().get(code)
-    if kind is None:
-        raise NotFound(f"no task type {code}")
-    return kind
+    await server.aside(partial(server.store.remove_type, code, actor=who.actor))
 
 
 def _kind(code: str, data: TypeIn, before: TaskType | None, server: Server) -> TaskType:
@@ -228,9 +271,9 @@ def _kind(code: str, data: TypeIn, before: TaskType | None, server: Server) -> T
     )
 
 
-def type_shown(kind: TaskType) -> TypeOut:
+def type_shown(kept: Kept) -> TypeOut:
     """A type for the outside, without its secrets."""
-    retry = kind.retry
+    kind, retry = kept.kind, kept.kind.retry
     config = ConfigOut(
         retry_strategy=retry.strategy,
         retry_interval=retry.interval,
@@ -248,7 +291,7 @@ def type_shown(kind: TaskType) -> TypeOut:
     )
     return TypeOut(
         kind.code, kind.name, kind.category, kind.lane, list(kind.uses), kind.priority, kind.mutex, kind.rate_key,
-        kind.unique_key, kind.defaults, config,
+        kind.unique_key, kind.defaults, config, kept.edited, kind.declared_by,
     )  # fmt: skip
 
 

@@ -18,6 +18,7 @@ import headgate.cli.periodic as periodic
 import headgate.cli.simulating as simulating
 import headgate.cli.submitting as submitting
 import headgate.cli.tasks as tasks
+import headgate.cli.types as types
 from headgate import __version__
 from headgate.cli.doctor import examine
 from headgate.cli.exits import FAILED, MEANING, code_of, tell
@@ -274,6 +275,7 @@ app.add_typer(lanes.commands, name="lanes")
 app.add_typer(periodic.commands, name="periodic")
 app.command("agents")(agents.show_agents)
 app.add_typer(limits.commands, name="limits")
+app.add_typer(types.commands, name="types")
 app.add_typer(keys.commands, name="keys")
 app.add_typer(compensation.commands, name="compensation")
 app.command()(history.purge)

@@ -31,7 +31,7 @@ _TAKES: dict[str, tuple[tuple[type, ...], str]] = {
     "need_manual": ((bool,), "true or false"),
 }
 _TEXT = ((str,), "text")
-_MOST = {  # as over HTTP
+_MOST: dict[str, float] = {  # as over HTTP
     **dict.fromkeys(("retry_interval", "retry_sequence", "initial_delay", "cap"), MAX_DELAY_SECONDS),
     "timeout": MAX_SECONDS / 61,
     "factor": 1e6,
@@ -73,7 +73,7 @@ def _check(word: str, value: Any) -> None:
     types, told = _TAKES.get(word, _TEXT)
     if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
         raise Invalid(f"{word} is {told}")
-    items = value if isinstance(value, list | tuple) else [value]
+    items: Sequence[Any] = value if isinstance(value, list | tuple) else [value]
     if word in _LONGEST:
         _check_list(word, items)
     if word in _MOST and any(item > _MOST[word] for item in items):

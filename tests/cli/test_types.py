@@ -1,0 +1,146 @@
+"""`headgate types`: what holds for a type's tasks, seen, edited, and an edit foreseen."""
+
+import json
+
+import pytest
+
+from headgate.core.kinds import WORDS
+from headgate.core.machine import Raised
+from headgate.core.retry import exponential, fixed, sequence
+from headgate.core.task import NewTask, TaskType
+from tests.factories import running, settle, sql, submit
+
+
+def test_types_are_listed_with_what_holds_and_who_said_so(anywhere, run):
+    """Spec: B5"""
+    anywhere.put_type(TaskType("scan", lane="slow", retry=fixed(30, retries=2), declared_by="shop:scan"))
+    anywhere.put_type(TaskType("send", retry=sequence([10, 60]), timeout_seconds=300, need_manual=True))
+    anywhere.put_type(TaskType("ship", retry=exponential(5, cap=60, retries=4)), edited=True)
+    head, *rows = run("types").out.splitlines()
+    assert head.split("  ")[0] == "CODE"
+    told = {row.split()[0]: " ".join(row.split()) for row in rows}
+    assert list(told) == sorted(told)
+    assert told["plain"] == "plain default none 30 min failed"
+    assert told["scan"] == "scan slow 2 every 30 s 30 min failed shop:scan"
+    assert told["send"] == "send default 2 after 10 s, 60 s 5.0 min dead"
+    assert told["ship"] == "ship default 4 from 5.0 s × 2 to 60 s 30 min failed a person"
+    assert run("types", "list").out == run("types").out
+
+
+def test_types_are_json_for_programs_without_their_secrets(anywhere, run):
+    """Spec: B5, B6"""
+    security = {"type": "aksk", "ak": "us", "sk": "sealed:canary"}
+    callback = {"success": {"url": "https://example.org/x", "method": "POST"}, "security": security}
+    anywhere.put_type(TaskType("told", callback=callback))
+    [told] = [kind for kind in run("types", "--json").lines if kind["code"] == "told"]
+    assert told == run("types", "show", "told", "--json").json
+    assert {"code", *WORDS, "callback", "declared_by", "edited", "update_date"} == set(told)
+    assert told["callback"]["security"] == {"type": "aksk", "ak": "us"}
+    shown = run("types", "show", "told").out
+    assert "callback.success.url     https://example.org/x" in shown
+    assert [out for out in (shown, run("types").out, json.dumps(told)) if "canary" in out] == []
+
+
+def test_a_type_is_shown_in_the_words_that_set_takes(here, run):
+    """Spec: B5"""
+    here.put_type(TaskType("scan", retry=sequence([10, 60]), uses=("disk",), mutex="m:{a}", declared_by="shop:scan"))
+    rows = dict(row.split(maxsplit=1) for row in run("types", "show", "scan").out.splitlines())
+    assert rows.pop("since").endswith("Z")
+    assert (rows["code"], rows["declared_by"], rows["said_by"]) == ("scan", "shop:scan", "shop:scan")
+    again = [f"{word}={rows[word]}" for word in WORDS if word in rows]
+    assert run("types", "set", "copy", *again).code == 0
+    assert here.types()["copy"].retry == here.types()["scan"].retry
+    assert (here.types()["copy"].uses, here.types()["copy"].mutex) == (("disk",), "m:{a}")
+
+
+def test_a_type_is_edited_and_the_rest_of_it_stays(anywhere, run, url):
+    """Spec: B5, A12"""
+    anywhere.put_type(TaskType("scan", lane="slow", retry=fixed(30, retries=2)))
+    answer = run("types", "set", "scan", "timeout=45", "max_error_count=5", "need_manual=true")
+    assert answer.out.splitlines() == [
+        "max_error_count: 2 → 5", "timeout: 30.0 → 45.0", "need_manual: false → true",
+    ]  # fmt: skip
+    kept = anywhere.kinds.get("scan")
+    assert (kept.edited, kept.kind) == (
+        True, TaskType("scan", lane="slow", retry=fixed(30, retries=5), timeout_seconds=2700, need_manual=True),
+    )  # fmt: skip
+    [*_, (actor, detail)] = sql(url, "SELECT actor, detail FROM task_event WHERE kind = 'type_changed' ORDER BY id")
+    assert (actor, json.loads(detail)["changes"]["need_manual"]) == ("person", {"old": False, "new": True})
+    assert run("types", "set", "scan", "timeout=45").out == "type scan: nothing changes\n"
+
+
+def test_a_type_is_added_also_from_a_file(here, run, folder):
+    """Spec: B5"""
+    (folder / "scan.json").write_text('{"lane": "slow", "retry_strategy": "fixed_period", "retry_interval": 5}')
+    told = run("types", "set", "scan", "--file", "scan.json", "max_error_count=3", "--json").json
+    assert (told["code"], told["changes"]["lane"]) == ("scan", {"new": "slow"})
+    assert here.types()["scan"] == TaskType("scan", lane="slow", retry=fixed(5, retries=3))
+
+
+def test_a_dry_run_says_what_it_would_mean_for_what_waits_and_changes_nothing(anywhere, run):
+    """Spec: B5"""
+    anywhere.put_type(TaskType("scan", retry=fixed(30, retries=3)))
+    failed = running(anywhere, "scan")
+    settle(anywhere, failed, Raised("again", 600.0))
+    submit(anywhere, "scan")
+    before, last = anywhere.types(), anywhere.last_event()
+    said = ("types", "set", "scan", "timeout=1", "max_error_count=1", "lane=fast", "--dry-run")
+    assert run(*said).out.splitlines() == [
+        'lane: "default" → "fast"',
+        "max_error_count: 3 → 1",
+        "timeout: 30.0 → 1.0",
+        "",
+        "tasks that have not ended: 1 queued, 1 retrying",
+        f"  1 would end with their next failure, and would not now: {failed.id}",
+        "  2 get the new timeout with their next execution",
+        "  2 stay in the lane and category they have",
+        "nothing was changed",
+    ]
+    told = run(*said, "--json").json
+    assert told["changes"]["timeout"] == {"old": 30.0, "new": 1}
+    assert (told["foreseen"]["states"], told["foreseen"]["given_up"]) == ({"queued": 1, "retrying": 1}, [failed.id])
+    assert (anywhere.types(), anywhere.last_event()) == (before, last)
+
+
+def test_a_dry_run_names_some_of_many(here, run):
+    """Spec: B5"""
+    ids = [made.id for made in here.submit_many([NewTask("plain", delay_seconds=60)] * 25)]
+    out = run(
+        "types", "set", "plain", "retry_strategy=fixed_period", "retry_interval=5", "max_error_count=1", "--dry-run"
+    )
+    assert f"  25 would be tried again after it, and would not now: {', '.join(map(str, ids[:20]))}, …" in out.out
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ([], "say what to change"),
+        (["timeout"], "say key=value"),
+        (["timout=1"], "did you mean timeout"),
+        (["timeout=1e999"], "timeout is"),
+        (["timeout=long"], "timeout is a number"),
+        (["max_error_count=1"], "max_error_count 0"),
+        (["--file", "none.json"], "none.json cannot be read"),
+        (["--file", "wrong.json"], "wrong.json cannot be read"),
+        (["--file", "list.json"], "list.json is not one JSON object"),
+    ],
+)
+@pytest.mark.parametrize("dry_run", [[], ["--dry-run"]], ids=["", "dry run"])
+def test_what_cannot_be_is_refused_and_changes_nothing(here, run, folder, words, told, dry_run):
+    """Spec: B5"""
+    (folder / "wrong.json").write_text("{")
+    (folder / "list.json").write_text("[]")
+    before = here.types()
+    answer = run("types", "set", "plain", *words, *dry_run)
+    assert (answer.code, told in answer.err) == (2, True), answer.err
+    assert here.types() == before
+
+
+def test_a_type_is_forgotten(here, run):
+    """Spec: B5"""
+    assert run("types", "remove", "plain").out == "type plain is forgotten\n"
+    assert "plain" not in here.types()
+    assert run("types", "remove", "manual", "--json").json == {"code": "manual", "removed": True}
+    for command in ("remove", "show"):
+        answer = run("types", command, "plain")
+        assert (answer.code, "no task type plain" in answer.err) == (3, True)
