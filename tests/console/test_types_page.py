@@ -24,9 +24,11 @@ def served(tmp_path_factory):
 
 def test_a_type_is_edited_and_what_would_change_is_shown_first(visit, served):
     """Spec: B5, X7"""
+    waits = served.submit("greet", delay_seconds=3600)
     page = visit("/types")
     page.get_by_role("button", name="Edit greet").click()
     form = page.get_by_role("dialog")
+    expect(form).to_contain_text("Declared by shop:greet")
     form.get_by_label("Timeout (min)").fill("45")
     form.get_by_role("combobox", name="It is tried again").click()
     page.get_by_role("option", name="After the same time").click()
@@ -34,13 +36,39 @@ def test_a_type_is_edited_and_what_would_change_is_shown_first(visit, served):
     form.get_by_label("After (s)").fill("20")
     expect(form).to_contain_text("20 s → 20 s → 20 s")
     form.get_by_role("button", name="Review").click()
-    expect(form).to_contain_text("config.timeout")
+    expect(form.get_by_role("term").filter(has_text="timeout")).to_be_visible()
     expect(form).to_contain_text("30 → 45")
+    meaning = form.get_by_role("region", name="Tasks that have not ended")
+    expect(meaning).to_contain_text("1 would be tried again after the next failure")
+    expect(meaning).to_contain_text("1 gets the new timeout")
+    expect(meaning.get_by_role("link", name=f"#{waits}")).to_be_visible()
     assert served.ask("GET", "/api/task-types/greet")["config"]["timeout"] == 30
     form.get_by_role("button", name="Save").click()
     expect(page.get_by_role("row").filter(has_text="greet")).to_contain_text("45 min")
     config = served.ask("GET", "/api/task-types/greet")["config"]
     assert (config["retry_strategy"], config["max_error_count"], config["retry_interval"]) == ("fixed_period", 3, 20)
+
+
+def test_what_an_edit_means_is_said_in_chinese_too(visit, served):
+    """Spec: B5, X7"""
+    served.submit("invoice", {"number": 1}, delay_seconds=3600)
+    page = visit("/types?code=invoice", locale="zh-CN")
+    form = page.get_by_role("dialog")
+    form.get_by_label("超时（分钟）").fill("45")
+    form.get_by_role("button", name="预览更改").click()
+    expect(form.get_by_role("region", name="尚未结束的任务")).to_contain_text("1 个任务从下次执行起使用新的超时")
+
+
+def test_what_the_server_refuses_is_said_before_it_is_saved(visit, served):
+    """Spec: B5, X7"""
+    page = visit("/types?code=parent")
+    form = page.get_by_role("dialog")
+    form.get_by_label("Mutex").fill("{")
+    form.get_by_role("button", name="Review").click()
+    expect(form).to_contain_text("is no template")
+    expect(form.get_by_role("button", name="Save")).to_be_disabled()
+    form.get_by_role("button", name="Back").click()
+    expect(form.get_by_label("Mutex")).to_have_value("{")
 
 
 def test_a_callbacks_secret_goes_in_and_never_comes_out(visit, served):

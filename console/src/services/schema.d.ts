@@ -1018,7 +1018,7 @@ export interface paths {
         get: operations["ApiTaskTypesCodeGetType"];
         /**
          * Add or replace a task type
-         * @description Holds at once, for waiting tasks too. No program's registration overwrites it afterwards. A callback's `sk` is stored sealed under HEADGATE_SECRET, and needs one.
+         * @description Holds at once, for waiting tasks too; the lane, category, priority and keys of those stay. No program's registration overwrites it afterwards. A callback's `sk` is stored sealed under HEADGATE_SECRET, and needs one. A dry run changes nothing and says, under `foreseen`, what would change for the tasks there are.
          */
         put: operations["ApiTaskTypesCodePutType"];
         post?: never;
@@ -1893,6 +1893,30 @@ export interface components {
             at: string | null;
             in_seconds: number | null;
             reason: string;
+        };
+        /**
+         * ForeseenOut
+         * @description What an edit would change, and what it would mean for the tasks of the type that have not ended.
+         *
+         *         `given_up`: how many would end with their next failure that would not now; `spared`: the other way round; the first
+         *         20 of each. `retimed`: how many get the new timeout with their next execution. `stay`: how many wait in another lane
+         *         or category than new tasks will, and stay there. `exact` is false where there were too many tasks to look at.
+         */
+        ForeseenOut: {
+            as_of: string;
+            changes: {
+                [key: string]: Record<string, never>;
+            };
+            exact: boolean;
+            given_up: number;
+            given_up_ids: number[];
+            retimed: number;
+            spared: number;
+            spared_ids: number[];
+            states: {
+                [key: string]: number;
+            };
+            stay: number;
         };
         /**
          * GateOut
@@ -2837,7 +2861,10 @@ export interface components {
             category: string;
             code: string;
             config: components["schemas"]["ConfigOut"];
+            declared_by: string;
             defaults: Record<string, never>;
+            edited: boolean;
+            foreseen?: components["schemas"]["ForeseenOut"];
             lane: string;
             mutex: string | null;
             name: string;
@@ -2932,6 +2959,7 @@ export type SchemaEvents = components['schemas']['Events'];
 export type SchemaFailIn = components['schemas']['FailIn'];
 export type SchemaFilterIn = components['schemas']['FilterIn'];
 export type SchemaForecastOut = components['schemas']['ForecastOut'];
+export type SchemaForeseenOut = components['schemas']['ForeseenOut'];
 export type SchemaGateOut = components['schemas']['GateOut'];
 export type SchemaHanded = components['schemas']['Handed'];
 export type SchemaHandedOver = components['schemas']['HandedOver'];
@@ -5293,7 +5321,10 @@ export interface operations {
     };
     ApiTaskTypesCodePutType: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Say what would change, and change nothing. */
+                dry_run?: boolean;
+            };
             header?: never;
             path: {
                 /** @description The type's code. */

@@ -2,7 +2,7 @@ import { queryOptions } from "@tanstack/react-query";
 import { answered, api } from "./api";
 import { exactly } from "./exact";
 import { anyAct } from "./refresh";
-import type { SchemaStrategy, SchemaTypeIn, SchemaTypeOut } from "./schema";
+import type { SchemaForeseenOut, SchemaStrategy, SchemaTypeIn, SchemaTypeOut } from "./schema";
 
 export type TaskType = SchemaTypeOut;
 
@@ -18,6 +18,18 @@ export type Strategy = SchemaStrategy;
 /** Add or replace a type; it holds at once, for waiting tasks too. */
 export function saveType(code: string, said: TypeIn): Promise<TaskType> {
   return answered(api.PUT("/api/task-types/{code}", { params: { path: { code } }, body: exactly(said) as TypeIn }));
+}
+
+/** What an edit would mean for the tasks there are. `changes`: word by word, without secrets. */
+export type Foreseen = Omit<SchemaForeseenOut, "changes"> & {
+  changes: Record<string, { old?: unknown; new?: unknown }>;
+};
+
+/** What saving would mean. Nothing is changed. */
+export async function rehearseType(code: string, said: TypeIn): Promise<Foreseen> {
+  const params = { path: { code }, query: { dry_run: true } };
+  const { foreseen } = await answered(api.PUT("/api/task-types/{code}", { params, body: exactly(said) as TypeIn }));
+  return foreseen as unknown as Foreseen;
 }
 
 export function removeType(code: string): Promise<unknown> {

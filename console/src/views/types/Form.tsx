@@ -1,4 +1,4 @@
-import { Alert, Button, Drawer } from "@mantine/core";
+import { Alert, Button, Drawer, Loader, Text } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
 import { useSession } from "@/app/session";
@@ -6,7 +6,7 @@ import { useAsk } from "@/parts/Ask";
 import { ProblemNote } from "@/parts/ProblemNote";
 import { complain, confirmDone } from "@/parts/problems";
 import { may } from "@/services/session";
-import { removeType, saveType, type TaskType } from "@/services/types";
+import { rehearseType, removeType, saveType, type TaskType } from "@/services/types";
 import { useTexts } from "@/texts";
 import { bodyOf, type Draft, draftOf, wrongWith } from "./draft";
 import { Basics, Failing } from "./fields";
@@ -20,7 +20,7 @@ interface Props {
   onClose: () => void;
 }
 
-/** A type's form: filled in, then reviewed as what would change, then saved. */
+/** A type's form: filled in, then reviewed as what the server says it would mean, then saved. */
 export function Form({ type, onClose }: Props) {
   const t = useTexts();
   const words = t.types.form;
@@ -40,9 +40,16 @@ export function Form({ type, onClose }: Props) {
       onClose();
     },
   });
+  const rehearsing = useMutation({ mutationFn: () => rehearseType(code, body) });
   const review = () => {
     setTried(true);
-    if (Object.keys(wrong).length === 0) setReviewing(true);
+    if (Object.keys(wrong).length > 0) return;
+    setReviewing(true);
+    rehearsing.mutate();
+  };
+  const back = () => {
+    setReviewing(false);
+    saving.reset();
   };
   const fields = { draft, set, wrong: tried ? wrong : {} };
 
@@ -59,12 +66,16 @@ export function Form({ type, onClose }: Props) {
         noValidate
         onSubmit={(event) => {
           event.preventDefault();
-          if (reviewing) saving.mutate();
-          else review();
+          if (!reviewing) review();
+          else if (rehearsing.isSuccess) saving.mutate();
         }}
       >
         {reviewing ? (
-          <Review before={known} body={body} />
+          <>
+            {rehearsing.isPending ? <Loader size="sm" mb="md" aria-label={t.common.loading} /> : null}
+            {rehearsing.error ? <ProblemNote error={rehearsing.error} /> : null}
+            {rehearsing.data ? <Review foreseen={rehearsing.data} isNew={known === null} /> : null}
+          </>
         ) : (
           <>
             {admin ? null : (
@@ -72,6 +83,7 @@ export function Form({ type, onClose }: Props) {
                 {words.readOnly}
               </Alert>
             )}
+            {known ? <SaidBy type={known} /> : null}
             <Basics {...fields} isNew={known === null} />
             <Failing {...fields} />
             <Receivers {...fields} before={known} />
@@ -80,17 +92,28 @@ export function Form({ type, onClose }: Props) {
         {saving.error ? <ProblemNote error={saving.error} /> : null}
         <div className={classes.foot}>
           {known && admin && !reviewing ? <Remove code={known.code} onRemoved={onClose} /> : <span />}
-          <Button variant="default" onClick={() => (reviewing ? setReviewing(false) : onClose())}>
+          <Button variant="default" onClick={reviewing ? back : onClose}>
             {reviewing ? words.back : t.common.cancel}
           </Button>
           {admin ? (
-            <Button type="submit" loading={saving.isPending}>
+            <Button type="submit" loading={saving.isPending} disabled={reviewing && !rehearsing.isSuccess}>
               {reviewing ? words.save : words.review}
             </Button>
           ) : null}
         </div>
       </form>
     </Drawer>
+  );
+}
+
+/** Whose word holds: a person's, or that of the program that declared it. */
+function SaidBy({ type }: { type: TaskType }) {
+  const words = useTexts().types.form;
+  if (!type.edited && !type.declared_by) return null;
+  return (
+    <Text size="sm" c="dimmed" mb="md">
+      {type.edited ? words.edited : null} {type.declared_by ? words.declaredBy(type.declared_by) : null}
+    </Text>
   );
 }
 

@@ -1,15 +1,15 @@
 import { Alert, Text, Title } from "@mantine/core";
+import { Link } from "@tanstack/react-router";
 import { written } from "@/parts/Json";
-import type { TaskType, TypeIn } from "@/services/types";
+import { StateBadge } from "@/parts/StateBadge";
+import type { Foreseen } from "@/services/types";
 import { useTexts } from "@/texts";
-import { changesOf, SECRET } from "./draft";
 import classes from "./page.module.css";
 
-/** What saving would change, before it is done. */
-export function Review({ before, body }: { before: TaskType | null; body: TypeIn }) {
+/** What saving would change, before it is done, and what that would mean for the tasks there are. */
+export function Review({ foreseen, isNew }: { foreseen: Foreseen; isNew: boolean }) {
   const t = useTexts().types.form;
-  const changes = changesOf(before, body);
-  const said = (value: unknown) => (value === undefined ? t.nothingBefore : written(value));
+  const changes = Object.entries(foreseen.changes);
   return (
     <>
       <Title order={3} mb="xs">
@@ -18,20 +18,74 @@ export function Review({ before, body }: { before: TaskType | null; body: TypeIn
       <Alert color="gray" mb="md">
         {t.note}
       </Alert>
-      {before === null ? <Text mb="sm">{t.reviewNew}</Text> : null}
-      {changes.length === 0 ? <Text mb="md">{t.nothing}</Text> : null}
+      {isNew ? <Text mb="sm">{t.reviewNew}</Text> : null}
+      {changes.length === 0 && !isNew ? <Text mb="md">{t.nothing}</Text> : null}
       <dl className={classes.changes}>
-        {changes.map((change) => (
-          <div key={change.path}>
-            <dt>{change.path}</dt>
+        {changes.map(([word, change]) => (
+          <div key={word}>
+            <dt>{word}</dt>
             <dd>
-              {before === null ? null : <del>{change.path === SECRET ? "•••" : said(change.before)}</del>}
-              {before === null ? null : " → "}
-              <ins>{change.path === SECRET ? t.secretNew : said(change.after)}</ins>
+              {isNew ? null : <del>{said(word, change.old, "•••", t.nothingBefore)}</del>}
+              {isNew ? null : " → "}
+              <ins>{said(word, change.new, t.secretNew, t.nothingBefore)}</ins>
             </dd>
           </div>
         ))}
       </dl>
+      <Meaning foreseen={foreseen} />
     </>
+  );
+}
+
+function said(word: string, value: unknown, secret: string, nothing: string): string {
+  if (value === undefined || value === null) return nothing;
+  return word.endsWith(".sk") ? secret : written(value);
+}
+
+function Meaning({ foreseen }: { foreseen: Foreseen }) {
+  const t = useTexts().types.form;
+  const states = Object.entries(foreseen.states);
+  return (
+    <section aria-label={t.tasks}>
+      <Title order={3} mb="xs">
+        {t.tasks}
+      </Title>
+      {states.length === 0 ? <Text mb="md">{t.noTasks}</Text> : null}
+      <div className={classes.counts}>
+        {states.map(([state, count]) => (
+          <span key={state}>
+            {count} <StateBadge status={state} />
+          </span>
+        ))}
+      </div>
+      <ul className={classes.meaning}>
+        {foreseen.given_up > 0 ? (
+          <li data-loud>
+            {t.givenUp(foreseen.given_up)} <Some ids={foreseen.given_up_ids} of={foreseen.given_up} />
+          </li>
+        ) : null}
+        {foreseen.spared > 0 ? (
+          <li>
+            {t.spared(foreseen.spared)} <Some ids={foreseen.spared_ids} of={foreseen.spared} />
+          </li>
+        ) : null}
+        {foreseen.retimed > 0 ? <li>{t.retimed(foreseen.retimed)}</li> : null}
+        {foreseen.stay > 0 ? <li>{t.stay(foreseen.stay)}</li> : null}
+        {foreseen.exact ? null : <li>{t.notAll}</li>}
+      </ul>
+    </section>
+  );
+}
+
+function Some({ ids, of }: { ids: number[]; of: number }) {
+  return (
+    <span className={classes.ids}>
+      {ids.map((id) => (
+        <Link key={id} to="/tasks/$taskId" params={{ taskId: String(id) }}>
+          #{id}
+        </Link>
+      ))}
+      {of > ids.length ? "…" : null}
+    </span>
   );
 }

@@ -39,6 +39,7 @@ export const KEYS = ["mutex", "rate_key", "unique_key"] as const;
 export type Wrong = Partial<Record<keyof Draft, "needed" | "number" | "url" | "ak" | "sk" | "skAgain">>;
 
 const MANY = 24;
+const NEW: Partial<TaskType> = {};
 
 /** The form of a type; without one, the defaults. */
 export function draftOf(type: TaskType | null): Draft {
@@ -137,7 +138,7 @@ export function delays(draft: Draft): number[] {
 
 /** What is sent. What the form does not know of the type stays as it was; a secret goes along only if one was typed. */
 export function bodyOf(draft: Draft, before: TaskType | null): TypeIn {
-  const { code: _, config, ...rest } = before ?? { code: "", config: undefined };
+  const { code: _code, edited: _edited, declared_by: _place, foreseen: _foreseen, config, ...rest } = before ?? NEW;
   const target = (kind: "success" | "error") =>
     draft[kind].url.trim() ? { [kind]: { url: draft[kind].url.trim(), method: draft[kind].method } } : {};
   const number = (name: Numeric, kept: number | undefined, otherwise: number) =>
@@ -174,30 +175,4 @@ export function bodyOf(draft: Draft, before: TaskType | null): TypeIn {
       },
     },
   };
-}
-
-/** One thing that saving would change, in the API's own words; `secret` has no words. */
-export interface Change {
-  path: string;
-  before: unknown;
-  after: unknown;
-}
-
-export const SECRET = "config.callback.security.sk";
-
-/** What saving would change, field by field. A secret is never shown: only that there is a new one. */
-export function changesOf(before: TaskType | null, body: TypeIn): Change[] {
-  const { code: _, ...known } = before ?? { code: "" };
-  const [old, now] = [flat(known), flat(body)];
-  return [...new Set([...old.keys(), ...now.keys()])].sort().flatMap((path) => {
-    const change = { path, before: old.get(path), after: path === SECRET ? true : now.get(path) };
-    return JSON.stringify(change.before) === JSON.stringify(change.after) ? [] : [change];
-  });
-}
-
-function flat(value: unknown, path = "", found = new Map<string, unknown>()): Map<string, unknown> {
-  if (typeof value === "object" && value !== null && !Array.isArray(value)) {
-    for (const [name, inner] of Object.entries(value)) flat(inner, path ? `${path}.${name}` : name, found);
-  } else found.set(path, value);
-  return found;
 }

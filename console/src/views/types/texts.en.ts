@@ -93,6 +93,22 @@ export const types = {
     reviewTitle: "What will change",
     reviewNew: "This type is new.",
     nothing: "Nothing would change.",
+    tasks: "Tasks that have not ended",
+    noTasks: "There are none.",
+    givenUp: (count: number) =>
+      count === 1
+        ? "1 would end with its next failure, and would not now:"
+        : `${count} would end with their next failure, and would not now:`,
+    spared: (count: number) => `${count} would be tried again after the next failure, and would not now:`,
+    retimed: (count: number) =>
+      count === 1
+        ? "1 gets the new timeout with its next execution."
+        : `${count} get the new timeout with their next execution.`,
+    stay: (count: number) =>
+      count === 1 ? "1 stays in the lane and category it has." : `${count} stay in the lane and category they have.`,
+    notAll: "There are more tasks than were looked at.",
+    edited: "Edited by a person: no program's word holds.",
+    declaredBy: (place: string) => `Declared by ${place}.`,
     secretNew: "a new secret",
     nothingBefore: "–",
     back: "Back",
