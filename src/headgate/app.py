@@ -25,7 +25,16 @@ from headgate.core.template import names_in
 from headgate.events.telemetry import submitting
 from headgate.outward.callback import stored
 from headgate.outward.sealing import Seals
-from headgate.registry import MEMORY_MEGABYTES, Arguments, Handler, Registry, isolation_of, name_of, place_of
+from headgate.registry import (
+    MEMORY_MEGABYTES,
+    Arguments,
+    Handler,
+    Registry,
+    isolation_of,
+    name_of,
+    place_of,
+    same_function,
+)
 from headgate.settings import Settings, load
 from headgate.store import drivers, open_store
 from headgate.store.base import Store
@@ -326,7 +335,7 @@ class Headgate:
         store.put_type(handler.type)
         if store.type_of(handler.code) != handler.type:
             log.info("type %s was edited by hand: what %s declares does not hold", handler.code, handler.place)
-        elif before is not None and not _same_function(before.declared_by, handler.place):
+        elif before is not None and not same_function(before.declared_by, handler.place):
             log.warning(
                 "type %s was declared by %s, with other rules; those of %s hold now. If both are in use, they take "
                 "each other's tasks: give one another code", handler.code, before.declared_by, handler.place,
@@ -411,12 +420,6 @@ _OF_TASK = (
 )  # fmt: skip
 _SAID_OTHERWISE = ("code", "uses", "callback", "defaults", "declared_by")
 _OF_TYPE = tuple(field.name for field in fields(TaskType) if field.name not in _SAID_OTHERWISE)
-
-
-def _same_function(before: str, now: str) -> bool:
-    """Whether two places may be one: of types stored long ago none is known, and a script's module has two names."""
-    (module, _, name), (new_module, _, new_name) = before.partition(":"), now.partition(":")
-    return not before or (name == new_name and (module == new_module or "__main__" in (module, new_module)))
 
 
 def _check_options(of_type: dict[str, Any]) -> None:

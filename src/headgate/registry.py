@@ -38,6 +38,12 @@ def place_of(function: Callable[..., Any]) -> str:
     return f"{function.__module__}:{function.__qualname__}"
 
 
+def same_function(before: str, now: str) -> bool:
+    """Whether two places may be one: of types stored long ago none is known, and a script's module has two names."""
+    (module, _, name), (new_module, _, new_name) = before.partition(":"), now.partition(":")
+    return not before or (name == new_name and (module == new_module or "__main__" in (module, new_module)))
+
+
 def name_of(function: Callable[..., Any]) -> str:
     """What a function is called; `Invalid` unless it is one that can be a task."""
     if not inspect.isfunction(function) and not inspect.ismethod(function):

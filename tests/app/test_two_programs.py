@@ -58,6 +58,14 @@ def test_a_program_that_has_changed_its_mind_is_no_second_one(declare, caplog):
     assert warnings(caplog) == []
 
 
+def test_a_program_that_says_the_same_again_says_nothing(declare, caplog):
+    """Spec: B5"""
+    with caplog.at_level(logging.INFO, logger="headgate"):
+        declare(elsewhere.fetch, timeout_seconds=31)
+        declare(elsewhere.fetch, timeout_seconds=31)
+    assert "type fetch" not in caplog.text
+
+
 def test_programs_that_declare_the_same_are_at_peace(declare, caplog):
     """Spec: B5"""
     declare(elsewhere.fetch)

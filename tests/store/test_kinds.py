@@ -84,6 +84,18 @@ def test_types_are_listed_with_who_said_what_holds(store):
         store.kinds.get("nothing")
 
 
+@pytest.mark.parametrize("seconds", [31, 62, 1.9, 0.06, 1e6 + 0.1])
+def test_a_timeout_is_the_same_after_it_was_kept_in_minutes(store, url, seconds):
+    """Spec: B5"""
+    kind = TaskType("scan", timeout_seconds=seconds)
+    store.put_type(kind)
+    assert store.types()["scan"] == kind
+    told = len(acts(url))
+    change(store, "scan", timeout=seconds / 60)
+    [(_, detail)] = acts(url)[told:]
+    assert detail["changes"] == {}
+
+
 # At once, for what waits
 
 

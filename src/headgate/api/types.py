@@ -15,7 +15,7 @@ from headgate.api.principal import Principal, Role
 from headgate.api.problems import documented
 from headgate.api.server import Server
 from headgate.api.shapes import Name, OnChildFailure, Whole, Words
-from headgate.core.kinds import changes_of
+from headgate.core.kinds import changes_of, seconds_of
 from headgate.core.retry import MAX_DELAY_SECONDS, RetryPolicy, Strategy
 from headgate.core.task import DEFAULT_LANE, DEFAULT_PRIORITY, MAX_SECONDS, TaskType
 from headgate.outward.address import MAX_URL
@@ -252,7 +252,7 @@ def _kind(code: str, data: TypeIn, before: TaskType | None, server: Server) -> T
         data.lane,
         tuple(data.uses),
         retry,
-        config.timeout * 60,
+        seconds_of(config.timeout),
         config.need_manual,
         config.unknown_errors,
         stored(

@@ -10,7 +10,7 @@ from typing import Any
 from headgate.core.errors import Invalid, NotFound, UnknownType
 from headgate.core.family import CONTINUE
 from headgate.core.gates import Bucket, Room
-from headgate.core.kinds import changes_of
+from headgate.core.kinds import changes_of, seconds_of
 from headgate.core.limits import Rate
 from headgate.core.retry import RetryPolicy, Strategy
 from headgate.core.task import DEFAULT_PRIORITY, EVERYTHING, NewTask, TaskType, check_lane, check_name
@@ -217,7 +217,7 @@ def _config_of(kind: TaskType) -> dict[str, Any]:
         "rate_key": kind.rate_key,
         "unique_key": kind.unique_key,
         "defaults": kind.defaults,
-        "declared_by": kind.declared_by,
+        **({"declared_by": kind.declared_by} if kind.declared_by else {}),
     }
 
 
@@ -241,7 +241,7 @@ def type_of(code: str, name: str, category: str, config: str) -> TaskType:
         said["lane"],
         tuple(said["uses"]),
         retry,
-        said["timeout"] * 60,
+        seconds_of(said["timeout"]),
         said["need_manual"],
         said["unknown_errors"],
         said["callback"],

@@ -1,6 +1,6 @@
 import { Alert, Text, Title } from "@mantine/core";
-import { Link } from "@tanstack/react-router";
 import { written } from "@/parts/Json";
+import { LinkText } from "@/parts/links";
 import { StateBadge } from "@/parts/StateBadge";
 import type { Foreseen } from "@/services/types";
 import { useTexts } from "@/texts";
@@ -77,13 +77,14 @@ function Meaning({ foreseen }: { foreseen: Foreseen }) {
   );
 }
 
+/** In a tab of their own: what was filled in stays. */
 function Some({ ids, of }: { ids: number[]; of: number }) {
   return (
     <span className={classes.ids}>
       {ids.map((id) => (
-        <Link key={id} to="/tasks/$taskId" params={{ taskId: String(id) }}>
+        <LinkText key={id} underline="always" to="/tasks/$taskId" params={{ taskId: String(id) }} target="_blank">
           #{id}
-        </Link>
+        </LinkText>
       ))}
       {of > ids.length ? "…" : null}
     </span>
