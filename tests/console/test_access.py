@@ -84,11 +84,12 @@ def test_every_text_is_there_in_chinese_and_the_choice_is_remembered(visit, serv
     page.get_by_text("中文").click()
     expect(page.get_by_role("heading", level=1, name="总览")).to_be_visible()
     page.reload()
+    same_in_any_language = {kind["code"] for kind in served.ask("GET", "/api/task-types")["items"]}
     for path in (*PAGES, f"/tasks/{busy}"):
         page.goto(served.address + path)
         expect(page.get_by_role("heading", level=1)).to_be_visible()
         expect(page.get_by_text("实时", exact=True)).to_be_visible()
-        words = page.locator("main").get_by_role("button").all_text_contents()
+        words = set(page.locator("main").get_by_role("button").all_text_contents()) - same_in_any_language
         assert [word for word in words if re.search("[A-Za-z]{3,}", word) and "CSV" not in word] == []
     assert page.evaluate("document.documentElement.lang") == "zh"
     page.get_by_text("English").click()
