@@ -11,6 +11,7 @@ from headgate.app import Headgate
 from headgate.core.keys import Role
 from headgate.core.machine import Raised, Returned
 from headgate.core.states import State, word
+from headgate.core.usage import Usage
 from headgate.settings import Settings
 from headgate.store.claims import ClaimRequest, Outcome
 from tests.factories import put, running, settle, start, submit
@@ -215,6 +216,20 @@ def test_a_tasks_own_log_lines(client, store):
         ("error", "two", 1),
     ]
     assert client.get(f"/api/tasks/{execution.id}/log?after={lines[0]['id']}").json()["items"] == lines[1:]
+
+
+def test_what_an_execution_used_is_told_where_it_was_measured(client, store):
+    """Spec: A8"""
+    process, thread, coroutine = running(store), running(store), running(store)
+    ends = [Outcome(process, Returned(), Usage(1.5, 60_000_000, 4096, 8192)), Outcome(thread, Returned(), Usage(0.25))]
+    store.settle([*ends, Outcome(coroutine, Returned())])
+    told = [client.get(f"/api/tasks/{each.id}").json().get("usage") for each in (process, thread, coroutine)]
+    sizes = ("memory_bytes", "read_bytes", "written_bytes")
+    assert told == [
+        {"attempt": 1, "cpu_seconds": 1.5, "memory_bytes": 60_000_000, "read_bytes": 4096, "written_bytes": 8192},
+        {"attempt": 1, "cpu_seconds": 0.25} | dict.fromkeys(sizes),
+        None,
+    ]
 
 
 def test_what_a_program_stored_is_shown_as_it_is(client, store):

@@ -173,3 +173,5 @@ def test_a_worker_says_what_it_uses(spawn, anywhere, monkeypatch):
     [worker] = used()
     assert 0 < worker["cpu_seconds"] < 60
     assert 10e6 < worker["memory_bytes"] < 1e9
+    assert worker["read_bytes"] >= 0
+    assert worker["written_bytes"] >= 0

@@ -1,6 +1,7 @@
 """`headgate list`, `show` and `why` say what the store knows."""
 
 import re
+from dataclasses import asdict
 
 import pytest
 
@@ -8,6 +9,8 @@ from headgate.cli.output import FIELDS
 from headgate.core.machine import Raised, Returned
 from headgate.core.states import State
 from headgate.core.task import NewTask
+from headgate.core.usage import Usage
+from headgate.store.claims import Outcome
 from tests.factories import put, running, settle, start, submit, worker
 
 B1 = (
@@ -143,6 +146,16 @@ def test_show_tells_the_record_what_happened_and_the_log(anywhere, run):
     }  # fmt: skip
     assert [(line["level"], line["message"]) for line in told["log"]] == [("info", "on my way")]
     assert told["progress"] == {"done": 1}
+
+
+def test_show_tells_what_an_execution_used_as_far_as_it_is_known(anywhere, run):
+    """Spec: A8"""
+    process, thread = running(anywhere), running(anywhere)
+    used = Usage(1.5, 60_000_000, 0, 8_200_000)
+    anywhere.settle([Outcome(process, Returned(), used), Outcome(thread, Returned(), Usage(0.25))])
+    assert "1.50 s of CPU, 60.0 MB of memory, 0.0 MB read, 8.2 MB written (attempt 1)" in run("show", process.id).out
+    assert "0.25 s of CPU (attempt 1)" in run("show", thread.id).out
+    assert run("show", process.id, "--json").json["usage"] == {"attempt": 1} | asdict(used)
 
 
 def test_show_leaves_nothing_out_for_programs_and_the_latest_in_for_people(here, run):

@@ -79,7 +79,7 @@ def test_a_purge_removes_the_states_it_names_and_all_that_was_kept_about_them(st
     with pytest.raises(NotFound):
         store.get(task.id)
     assert store.events(task.id) == []
-    for table in ("task_log", "checkpoint", "task_event"):
+    for table in ("task_log", "checkpoint", "task_event", "task_usage"):
         assert sql(url, f"SELECT count(*) FROM {table} WHERE task_id = {task.id}") == [(0,)]
 
 

@@ -2751,6 +2751,7 @@ export interface components {
             type: string;
             unique_key: string | null;
             update_date: string;
+            usage?: components["schemas"]["UsageOut"];
             worker_id: number | null;
         };
         /**
@@ -2878,6 +2879,17 @@ export interface components {
             items: components["schemas"]["TypeOut"][];
         };
         /**
+         * UsageOut
+         * @description What an execution used of its machine; null: it cannot be told of that execution alone.
+         */
+        UsageOut: {
+            attempt: number;
+            cpu_seconds: number;
+            memory_bytes: number | null;
+            read_bytes: number | null;
+            written_bytes: number | null;
+        };
+        /**
          * WhyOut
          * @description What a task waits for, gate by gate, and when it will likely start; no forecast if it has started or ended.
          */
@@ -2906,12 +2918,14 @@ export interface components {
             memory_bytes: number | null;
             name: string;
             next_start: string | null;
+            read_bytes: number | null;
             running: number;
             slots: number | null;
             start_queue: number | null;
             started_at: string;
             tenant_id: number | null;
             types: string[] | null;
+            written_bytes: number | null;
         };
         /** Workers */
         Workers: {
@@ -3039,6 +3053,7 @@ export type SchemaTrouble = components['schemas']['Trouble'];
 export type SchemaTypeIn = components['schemas']['TypeIn'];
 export type SchemaTypeOut = components['schemas']['TypeOut'];
 export type SchemaTypes = components['schemas']['Types'];
+export type SchemaUsageOut = components['schemas']['UsageOut'];
 export type SchemaWhyOut = components['schemas']['WhyOut'];
 export type SchemaWorkerOut = components['schemas']['WorkerOut'];
 export type SchemaWorkers = components['schemas']['Workers'];

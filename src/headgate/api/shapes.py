@@ -17,6 +17,7 @@ from headgate.core.task import NewTask, Task
 from headgate.core.unique import key_of
 from headgate.store.sql import moment
 from headgate.store.tasks import Submitted
+from headgate.store.usages import Measured
 
 INT64 = 2**63 - 1
 Id = Annotated[int, Meta(ge=1, le=INT64)]
@@ -80,6 +81,21 @@ class ChildrenOut(msgspec.Struct):
     exact: bool
 
 
+class UsageOut(msgspec.Struct):
+    """What an execution used of its machine; null: it cannot be told of that execution alone."""
+
+    attempt: int
+    cpu_seconds: float
+    memory_bytes: int | None
+    read_bytes: int | None
+    written_bytes: int | None
+
+
+def usage_shown(measured: Measured) -> UsageOut:
+    used = measured.usage
+    return UsageOut(measured.attempt, used.cpu_seconds, used.memory_bytes, used.read_bytes, used.written_bytes)
+
+
 class TaskOut(msgspec.Struct):
     """A task as it stands: B's names first."""
 
@@ -125,9 +141,10 @@ class TaskOut(msgspec.Struct):
     gave_up: bool  # a parent whose own code failed for good: it ends so when its children have been cancelled
     created: bool | UnsetType = UNSET  # in the answer to a submit: False if an open task had its unique key
     children: ChildrenOut | UnsetType = UNSET  # of a parent that is looked up
+    usage: UsageOut | UnsetType = UNSET  # of a task that is looked up, by its last execution that was measured
 
 
-_fields_of = attrgetter(*(name for name in TaskOut.__struct_fields__ if name not in ("created", "children")))
+_fields_of = attrgetter(*(name for name in TaskOut.__struct_fields__ if name not in ("created", "children", "usage")))
 
 
 def shown(task: Task, view: str | None = None, census: Census | None = None) -> TaskOut:

@@ -51,6 +51,8 @@ class WorkerOut(msgspec.Struct):
     running: int
     cpu_seconds: float | None
     memory_bytes: int | None
+    read_bytes: int | None
+    written_bytes: int | None
     slots: int | None
     start_queue: int | None
     next_start: datetime | None
@@ -141,7 +143,8 @@ async def workers(
 
 
 def _worker(worker: Worker, queues: list[StartQueue]) -> WorkerOut:
-    said = {"cpu_seconds": None, "memory_bytes": None} | msgspec.json.decode(worker.detail or "{}")
+    figures = ("cpu_seconds", "memory_bytes", "read_bytes", "written_bytes")
+    said = dict.fromkeys(figures) | msgspec.json.decode(worker.detail or "{}")
     said["slots"] = sum(pool["slots"] for pool in said["pools"]) if "pools" in said else None
     said |= {"types": None if worker.types is None else list(worker.types)}
     said["start_queue"] = None if worker.agent_id is None else sum(queue.size for queue in queues)

@@ -33,6 +33,7 @@ from headgate.api.shapes import (
     forecast_shown,
     gate_shown,
     shown,
+    usage_shown,
 )
 from headgate.api.submits import Key, Made
 from headgate.api.waiting import LONGEST_WAIT, Wait, awaited, heard
@@ -204,7 +205,10 @@ async def get_task(
 ) -> TaskOut:
     def work() -> TaskOut:
         task = server.store.get(task_id, who.tenant_id)
-        return shown(task, view, server.store.families.census(task) if task.has_children else None)
+        out = shown(task, view, server.store.families.census(task) if task.has_children else None)
+        if task.attempt and (measured := server.store.usages.of(task_id)) is not None:
+            out.usage = usage_shown(measured)
+        return out
 
     return await server.aside(work)
 

@@ -22,6 +22,7 @@ from headgate.store import Store
 from headgate.store.families import EXACT_UP_TO
 from headgate.store.lists import Filter
 from headgate.store.reports import LogLine
+from headgate.store.usages import Measured
 
 ANY = ", ".join(State)
 LATEST = 20
@@ -112,11 +113,13 @@ def show(task_id: Id, url: Url = None, as_json: Json = False) -> None:
         events = _all(lambda after: store.events(task_id, after=after, limit=PAGE))
         log = _all(lambda after: store.log(task_id, after=after, limit=PAGE))
         checkpoints = store.checkpoints(task_id)
+        measured = store.usages.of(task_id)
     if as_json:
         more = {"events": [_event_json(event) for event in events], "log": [_log_json(entry) for entry in log]}
-        document(task_json(task) | _children_json(task, census) | more | {"checkpoints": sorted(checkpoints)})
+        kept = {"checkpoints": sorted(checkpoints), "usage": _usage_json(measured)}
+        document(task_json(task) | _children_json(task, census) | more | kept)
         return
-    _show_record(task, census)
+    _show_record(task, census, measured)
     _show_latest("WHAT HAPPENED", events, lambda event: (at(event.at), _step(event), event.actor, line(event.detail)))
     _show_latest("LOG", log, lambda entry: (at(entry.at), entry.level, f"attempt {entry.attempt}", entry.message))
 
@@ -135,10 +138,21 @@ def _children_json(task: Task, census: Census | None) -> dict[str, Any]:
     return {"progress": said_progress(task, census), "children": told}
 
 
-def _show_record(task: Task, census: Census | None) -> None:
+def _usage_json(measured: Measured | None) -> dict[str, Any] | None:
+    return None if measured is None else {"attempt": measured.attempt} | asdict(measured.usage)
+
+
+def _used(measured: Measured) -> str:
+    used = measured.usage
+    sizes = {"of memory": used.memory_bytes, "read": used.read_bytes, "written": used.written_bytes}
+    told = [f"{size / 1e6:.1f} MB {what}" for what, size in sizes.items() if size is not None]
+    return ", ".join([f"{used.cpu_seconds:.2f} s of CPU", *told]) + f" (attempt {measured.attempt})"
+
+
+def _show_record(task: Task, census: Census | None, measured: Measured | None) -> None:
     said = {name: at(value) if isinstance(value, datetime) else value for name, value in task_json(task).items()}
     said |= {"ext": task.ext, "result": task.result, "progress": progress_of(task, census)}
-    said |= {"gave_up": "yes" if task.gave_up else ""}
+    said |= {"gave_up": "yes" if task.gave_up else "", "used": "" if measured is None else _used(measured)}
     if census is not None:
         counts = ", ".join(f"{count} {state}" for state, count in sorted(census.states.items()))
         said["children"] = counts if census.exact else f"more than {EXACT_UP_TO}: {counts}"

@@ -78,6 +78,7 @@ from headgate.store.sessions import Sessions
 from headgate.store.sql import Db, moment
 from headgate.store.start_queues import StartQueues
 from headgate.store.tasks import Idempotency, Submitted
+from headgate.store.usages import Usages
 from headgate.store.workers import Asked, Worker
 
 if TYPE_CHECKING:  # a process loads the one it uses: a driver takes 13 MB
@@ -105,6 +106,7 @@ class Store(Ground):
         self.start_queues = StartQueues(self)
         self.forecasts = Forecasts(self)
         self.history = History(self)
+        self.usages = Usages(self)
         self.series = Series(self)
         self.sessions = Sessions(self)
         self.desk = Desk(self, self.families)
@@ -501,7 +503,7 @@ class Store(Ground):
         done, claimed = self.write(lambda db: self._settle_and_claim(db, outcomes, request, actor))
         self.families.look_after(
             execution.id if after is State.WAITING else execution.parent_id
-            for (execution, _), after in zip(outcomes, done, strict=True)
+            for (execution, _, _), after in zip(outcomes, done, strict=True)
             if after is State.WAITING or after in FINAL or after is State.DEAD
         )
         return done, claimed

@@ -14,6 +14,7 @@ from headgate.core.machine import (
 from headgate.core.starts import START_SECONDS
 from headgate.core.states import State
 from headgate.core.task import Execution
+from headgate.core.usage import Usage
 from headgate.store.catalog import Catalog, Stream
 from headgate.store.sql import SPACE, Db, Row, Statement, moment
 
@@ -62,10 +63,11 @@ class Claimed:
 
 
 class Outcome(NamedTuple):
-    """How an execution ended."""
+    """How an execution ended, and what it used of its machine, where that was measured."""
 
     execution: Execution
     event: Event
+    usage: Usage | None = None
 
 
 @dataclass(frozen=True, slots=True)

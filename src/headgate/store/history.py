@@ -43,6 +43,7 @@ FORGET = (
     Statement("DELETE FROM task_event WHERE task_id {in ids}"),
     Statement("DELETE FROM task_log WHERE task_id {in ids}"),
     Statement("DELETE FROM checkpoint WHERE task_id {in ids}"),
+    Statement("DELETE FROM task_usage WHERE task_id {in ids}"),
     Statement("DELETE FROM callback_attempt WHERE task_id {in ids}"),
     Statement("DELETE FROM callback_delivery WHERE task_id {in ids}"),
     Statement("DELETE FROM task_his WHERE id {in ids}"),

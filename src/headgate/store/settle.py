@@ -26,6 +26,7 @@ from headgate.store.room import give_up
 from headgate.store.rows import hold
 from headgate.store.sql import Db, Statement
 from headgate.store.transitions import Write, apply, finish
+from headgate.store.usages import Measured, keep
 
 _ENDS = Raised | Snoozed | PauseReached | CancelReached | GivenBack | LeaseLost
 _A_RUNNING_TASK = Execution(
@@ -61,6 +62,8 @@ def settle(db: Db, catalog: Catalog, outcomes: Sequence[Outcome], actor: str) ->
     missed = {report: told for report, told in reports.items() if report not in done}
     if missed:
         done |= _settle_again(db, catalog, missed, actor)
+    if measured := _measured(outcomes, done):
+        keep(db, measured)
     give_up(db, catalog, [reports[report][0] for report in done])
     settle_lines(db, keys)
     return [done.get((outcome.execution.id, outcome.execution.exec_id)) for outcome in outcomes]
@@ -68,6 +71,15 @@ def settle(db: Db, catalog: Catalog, outcomes: Sequence[Outcome], actor: str) ->
 
 Report = tuple[int, str]  # a task and the exec_id that reports on it
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+def _measured(outcomes: Sequence[Outcome], done: dict[Report, State]) -> list[tuple[int, Measured]]:
+    """What those executions used that were measured and whose reports were accepted; the first report counts."""
+    found: dict[int, Measured] = {}
+    for execution, _, usage in outcomes:
+        if usage is not None and (execution.id, execution.exec_id) in done:
+            found.setdefault(execution.id, Measured(execution.attempt, usage))
+    return list(found.items())
 
 
 def _first_reports(outcomes: Sequence[Outcome]) -> dict[Report, tuple[Execution, Event]]:

@@ -31,6 +31,7 @@ from headgate.events import lines, telemetry
 from headgate.store.tasks import Submitted
 from headgate.worker.context import Answer, Context, Done, Interrupted, Paused, current
 from headgate.worker.run import Run, Stop, answered, raised
+from headgate.worker.usage import at_most
 
 EVENTS: dict[str, type[Event]] = {
     kind.__name__: kind for kind in (Returned, Raised, Snoozed, PauseReached, CancelReached, GivenBack)
@@ -89,6 +90,7 @@ class Line:
 
     def end(self, event: Event | None) -> None:
         if event is not None:
+            self._say("usage", at_most())
             self._say(type(event).__name__, event)
 
     def progress(self, progress: str) -> Answer[None]:

@@ -18,6 +18,7 @@ from headgate.worker.context import Context, Reporter, current
 from headgate.worker.reports import LoopReporter, Reports, ThreadReporter
 from headgate.worker.run import Run, Stop, answered, nothing, raised
 from headgate.worker.threads import Threads
+from headgate.worker.usage import of_thread, thread_seconds
 
 log = logging.getLogger("headgate.worker")
 Ended = Callable[[Run, Event | None], None]
@@ -84,7 +85,11 @@ class Executor:
         finish(event)
 
     def _in_thread(self, run: Run, finish: Callable[[Event | None], None]) -> None:
+        begun: float | None = None
+
         def body() -> Any:
+            nonlocal begun
+            begun = thread_seconds()
             saved = self._store.checkpoints(run.execution.id) if run.execution.attempt > 1 else {}
             context = _enter(run, ThreadReporter(Reports(self._store, self._aside, run)), saved)
             answer = run.handler.function(**run.handler.arguments.decode(run.execution.ext))
@@ -94,6 +99,7 @@ class Executor:
         def then(answer: Any, error: BaseException | None) -> None:
             rules = self._store.type_of(run.execution.type)
             event = answered(run, answer, rules) if error is None else raised(run, error, rules)
+            run.usage = None if begun is None else of_thread(begun)  # this is that very thread
             self._later(finish, event)
 
         run.interrupt = self._threads.start(body, then).interrupt

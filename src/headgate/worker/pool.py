@@ -81,7 +81,7 @@ class Pool:
         if event is None:
             self._forget(run.execution)
         else:
-            self._ended.append(Outcome(run.execution, event))
+            self._ended.append(Outcome(run.execution, event, run.usage))
         self._woken.set()
         self._changed.set()
 

@@ -14,6 +14,7 @@ import psutil
 from headgate.core.errors import HeadgateError, StaleExecution
 from headgate.core.machine import Event, GivenBack, LeaseLost
 from headgate.core.task import NewTask, TaskType
+from headgate.core.usage import Usage, greater, together
 from headgate.registry import Isolation
 from headgate.service import Aside
 from headgate.store.base import Store
@@ -40,6 +41,7 @@ async def execute(run: Run, rules: TaskType, store: Store, url: str, aside: Asid
         child = Child(run, process, Reports(store, aside, run), aside)
         event = await _attend(child, ours, Order.of(run, rules, saved, url))
         await process.wait()
+    run.usage = child.usage
     ORPHANS.left(child.tree)
     if run.stopped is not None and (event is None or isinstance(event, GivenBack)):
         return raised(run, RuntimeError("its process was ended"), rules)
@@ -72,6 +74,7 @@ class Child:
         self._aside = aside
         self._seen: dict[int, psutil.Process] = {}
         self._too_much = 0.0
+        self.usage: Usage | None = None  # its tree's: as it said at its end or as was seen, whichever is more
         limited = run.handler.isolation is Isolation.PROCESS  # else it is here on suspicion only
         self._most = run.handler.memory_megabytes if limited else float("inf")
         with contextlib.suppress(psutil.Error):
@@ -119,21 +122,25 @@ class Child:
                 return
 
     def _look(self) -> int:
-        """Note every process of the tree; the memory they hold."""
+        """Note every process of the tree and what they have used; the memory they hold."""
         root = self._seen.get(self._process.pid)
         with contextlib.suppress(psutil.Error):
             self._seen |= {found.pid: found for found in (root.children(recursive=True) if root else ())}
-        held = 0
-        for process in self._seen.values():
-            with contextlib.suppress(psutil.Error):
-                held += process.memory_info().rss
-        return held
+        alive = [used for used in map(_used_by, self._seen.values()) if used is not None]
+        if not alive:
+            return 0
+        now = together(alive)
+        self.usage = greater(self.usage, now)
+        return now.memory_bytes or 0
 
     async def listen(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Event | None:
         """Do what the child asks for until it says what happened; None if it ends without that."""
         with contextlib.suppress(ConnectionError):
             while line := await reader.readline():
                 kind, said = msgspec.json.decode(line)
+                if kind == "usage":
+                    self.usage = greater(self.usage, msgspec.convert(said, Usage))
+                    continue
                 if kind in EVENTS:
                     return msgspec.convert(said, EVENTS[kind])
                 writer.write(msgspec.json.encode(await self._serve(kind, said)) + b"\n")
@@ -151,3 +158,17 @@ class Child:
         except HeadgateError as error:
             return {"error": str(error), "code": error.code}
         return {"pausing": self.run.pausing}
+
+
+def _used_by(process: psutil.Process) -> Usage | None:
+    """What a process has used, its ended children's with it, and the memory it holds; None if it is gone."""
+    try:
+        times, held = process.cpu_times(), process.memory_info().rss
+    except psutil.Error:
+        return None
+    cpu = times.user + times.system + times.children_user + times.children_system
+    try:
+        disk = process.io_counters()
+    except (psutil.Error, AttributeError):  # not everywhere, and not of everybody's processes
+        return Usage(cpu, held)
+    return Usage(cpu, held, disk.read_bytes, disk.write_bytes)

@@ -13,6 +13,7 @@ from headgate.core.errors import HeadgateError, Invalid, Unavailable
 from headgate.core.machine import CancelReached, Event, GivenBack, PauseReached, Raised, Returned, Snoozed
 from headgate.core.retry import MAX_DELAY_SECONDS, Retry, delay_after
 from headgate.core.task import Execution, TaskType, check_json, clip
+from headgate.core.usage import Usage
 from headgate.outside import draw, utc_now
 from headgate.registry import Handler
 from headgate.store.claims import Control
@@ -43,7 +44,7 @@ def nothing() -> None: ...
 class Run:
     """An execution, its handler and its context; `interrupt` ends the handler, however it runs."""
 
-    __slots__ = ("context", "execution", "handler", "interrupt", "pausing", "span", "stopped", "task")
+    __slots__ = ("context", "execution", "handler", "interrupt", "pausing", "span", "stopped", "task", "usage")
 
     def __init__(self, execution: Execution, handler: Handler) -> None:
         self.execution = execution
@@ -54,6 +55,7 @@ class Run:
         self.task: asyncio.Task[None] | None = None  # kept, or nobody else might keep it alive
         self.interrupt: Callable[[], object] = nothing
         self.span: Any = None  # where executions are traced
+        self.usage: Usage | None = None  # of its machine, where that can be told of it alone
 
     def stop(self, reason: Stop) -> None:
         """End the handler. The first reason counts, but that the task was lost overrules every other."""

@@ -6,6 +6,7 @@ import os
 import socket
 from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from typing import Any
 
 import msgspec
@@ -162,7 +163,7 @@ class Worker:
     def _detail(self) -> str:
         """What it says of itself: what it uses of its machine, and how many tasks of which types it runs at once."""
         pools = [{"types": sorted(pool.types), "slots": pool.slots} for pool in self.pools]
-        return msgspec.json.encode(msgspec.structs.asdict(usage()) | {"pools": pools}).decode()
+        return msgspec.json.encode(asdict(usage()) | {"pools": pools}).decode()
 
     async def _drain(self) -> None:
         if await self._emptied(self.settings.shutdown_seconds, unless=self._hurry):

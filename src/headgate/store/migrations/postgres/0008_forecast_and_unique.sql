@@ -34,3 +34,13 @@ CREATE INDEX submit_key_until ON submit_key (until);
 -- What is removed goes by how it ended: those that are kept longer are not walked each time. Lists, which ask for no
 -- time, are not to take it for a way by status.
 CREATE INDEX task_his_ended ON task_his (status, finished_at, id) WHERE finished_at IS NOT NULL;
+
+-- What a task's last execution used of its machine, where that can be told of it alone.
+CREATE TABLE task_usage (
+    task_id       bigint PRIMARY KEY,
+    attempt       integer NOT NULL,
+    cpu_seconds   double precision NOT NULL,
+    memory_bytes  bigint,
+    read_bytes    bigint,
+    written_bytes bigint
+);
