@@ -166,3 +166,12 @@ def test_of_many_that_ask_at_once_one_makes_it_and_the_others_push_it(store):
     made = together(*[lambda number=number: store.submit(save(str(number))) for number in range(8)])
     assert sorted(one.created for one in made) == [False] * 7 + [True]
     assert kinds(store, made[0].id) == ["submitted"] + ["debounced"] * 7
+
+
+def test_whatever_was_asked_for_is_kept_in_the_audit(store):
+    """Spec: A12, X2"""
+    first = store.submit(save("a"))
+    store.submit(save("b"))
+    store.submit(save("c", debounce_replace=False))
+    assert store.get(first.id).ext == '{"text": "b"}'
+    assert [event.detail for event in store.events(first.id)] == [None, '{"text": "a"}', None]

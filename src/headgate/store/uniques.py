@@ -7,7 +7,7 @@ Said as steps, since they may be the caller's own transaction's.
 from collections.abc import Generator
 from typing import Any, Protocol, TypeVar
 
-from headgate.core.task import NewTask, longest_of
+from headgate.core.task import NewTask, clip, longest_of
 from headgate.store.sql import Db, Row, Statement
 
 
@@ -61,10 +61,12 @@ PUSH = Statement(
     RETURNING status, seq
     """,
 )
+ARGUMENTS = Statement("SELECT ext FROM task WHERE id = :id")
+# The detail is what was asked for before: the task itself has only what was asked for last.
 NOTE_PUSH = Statement(
     """
-    INSERT INTO task_event (task_id, tenant_id, seq, at, kind, before, after, actor)
-    VALUES (:id, :tenant_id, :seq, {now}, 'debounced', :status, :status, :actor)
+    INSERT INTO task_event (task_id, tenant_id, seq, at, kind, before, after, actor, detail)
+    VALUES (:id, :tenant_id, :seq, {now}, 'debounced', :status, :status, :actor, :detail)
     """
 )
 OUTDATED_KEYS = Statement(
@@ -123,6 +125,8 @@ def asked(new: NewTask, make: Asked[M], actor: str) -> Asked[int | M]:
 
 
 def _pushed(new: NewTask, task_id: int, actor: str) -> Asked[bool]:
+    # Nobody else who debounces replaces them while the key is ours.
+    replaced = (yield ARGUMENTS, {"id": task_id}) if new.debounce_replace else []
     rows = yield (
         PUSH,
         {
@@ -135,7 +139,7 @@ def _pushed(new: NewTask, task_id: int, actor: str) -> Asked[bool]:
     )
     for status, seq in rows:
         about = {"id": task_id, "tenant_id": new.tenant_id, "seq": seq, "status": status, "actor": actor}
-        yield NOTE_PUSH, about
+        yield NOTE_PUSH, about | {"detail": clip(replaced[0][0]) if replaced else None}
     return bool(rows)
 
 
