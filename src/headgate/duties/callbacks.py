@@ -14,6 +14,7 @@ from headgate.duties.hosts import Hosts
 from headgate.outside import draw, monotonic, noise
 from headgate.outward.callback import Destination, destination, resealed
 from headgate.outward.client import Outward, Reply, Unsent
+from headgate.outward.kept import Kept
 from headgate.outward.sealing import Seals, Unopened
 from headgate.service import Aside, Service
 from headgate.settings import Settings
@@ -68,7 +69,8 @@ class Callbacks(Service):
         super().__init__(settings.poll_seconds)
         self._store = store
         self._aside = aside
-        self._sender = sender or Outward(settings.callback_allow)
+        self._kept = Kept()
+        self._sender = sender or Outward(settings.callback_allow, kept=self._kept)
         self._seals = Seals(settings.secrets)
         self._lease_seconds = lease_seconds
         self._monotonic = monotonic
@@ -97,6 +99,7 @@ class Callbacks(Service):
         left = list(self._sending.values())
         for sending in list(self._sending):
             sending.cancel()
+        self._kept.close()
         with suppress(HeadgateError):  # what was not put on record is sent again when its lease is over
             if self._ended:
                 await self._aside(self._store.deliveries.record, self._ended)

@@ -1,7 +1,7 @@
 """A client for addresses that users name: one request, one answer, and no surprise on the way.
 
-The host is resolved once; every address it has is judged, and the connection goes to one of those very addresses. No
-redirect is followed, nothing is decompressed, no cookie, proxy or password of this machine is used.
+The host is resolved once for each connection; every address it has is judged, and the connection goes to one of those
+very addresses. No redirect is followed, nothing is decompressed, no cookie, proxy or password of this machine is used.
 """
 
 import asyncio
@@ -19,6 +19,7 @@ import h11
 
 from headgate.core.errors import HeadgateError, Invalid
 from headgate.outward.address import Address, Allowed, Target, read
+from headgate.outward.kept import Connection, Kept, Place
 
 CONNECT_SECONDS = 5.0
 SECONDS = 15.0
@@ -50,18 +51,24 @@ class Reply:
 
 
 class Outward:
-    """Sends requests to public addresses, and to what `allow` lists (see `Allowed`)."""
+    """Sends requests to public addresses, and to what `allow` lists (see `Allowed`).
+
+    With `kept`, connections are used again. One that its server closes just then costs a repetition by a new one: that
+    is for requests that may arrive twice.
+    """
 
     def __init__(
         self,
         allow: str = "",
         *,
+        kept: Kept | None = None,
         resolve: Resolve | None = None,
         trust: ssl.SSLContext | None = None,
         connect_seconds: float = CONNECT_SECONDS,
         seconds: float = SECONDS,
     ) -> None:
         self._allowed = Allowed.read(allow)
+        self._kept = kept
         self._resolve = resolve or Lookups()
         self._given_trust = trust
         self._connect_seconds = connect_seconds
@@ -73,20 +80,39 @@ class Outward:
             target = read(url)
         except Invalid as error:
             raise Unsent(str(error)) from None
-        request = _request(method, target, body, headers)
+        request = _request(method, target, body, headers, lasting=self._kept is not None)
         try:
             async with asyncio.timeout(self._seconds):
-                reader, writer = await self._connect(target)
-                try:
-                    return await _exchange(reader, writer, request, body)
-                finally:
-                    writer.transport.abort()  # the answer is here, or nobody waits for it any more
+                return await self._exchange(target, request, body)
         except TimeoutError:
             raise Unsent(f"no whole answer within {self._seconds:g} s") from None
         except h11.RemoteProtocolError as error:
             raise Unsent(f"the answer is no HTTP/1.1: {error}") from None
         except OSError as error:
             raise Unsent(f"the connection broke: {error.strerror or error}") from None
+
+    async def _exchange(self, target: Target, request: h11.Request, body: bytes) -> Reply:
+        place = Place(target.scheme, target.host, target.port)
+        connection = await self._kept.take(place) if self._kept is not None else None
+        if connection is not None:
+            try:
+                return await self._over(connection, request, body)
+            except (OSError, h11.RemoteProtocolError):
+                if not connection.silent:
+                    raise
+        return await self._over(Connection(place, *await self._connect(target)), request, body)
+
+    async def _over(self, connection: Connection, request: h11.Request, body: bytes) -> Reply:
+        try:
+            reply = await _exchange(connection, request, body)
+        except BaseException:
+            connection.close()  # nobody waits for the answer any more
+            raise
+        if self._kept is None:
+            connection.close()
+        else:
+            self._kept.keep(connection)
+        return reply
 
     async def judged(self, target: Target) -> list[Address]:
         """Every address of a target's host; `Unsent` if nothing may be sent to one of them."""
@@ -127,7 +153,7 @@ class Outward:
         return self._given_trust or ssl.create_default_context()
 
 
-def _request(method: str, target: Target, body: bytes, headers: Mapping[str, str]) -> h11.Request:
+def _request(method: str, target: Target, body: bytes, headers: Mapping[str, str], *, lasting: bool) -> h11.Request:
     if method not in METHODS:
         raise Unsent(f"the method is one of {', '.join(sorted(METHODS))}")
     for name, value in headers.items():
@@ -137,16 +163,17 @@ def _request(method: str, target: Target, body: bytes, headers: Mapping[str, str
             raise Unsent(f"the header {name!r} is not the caller's to set")
     said = {"host": target.authority, "user-agent": "headgate", "accept": "*/*"}
     said |= {name.lower(): value for name, value in headers.items()}
-    said |= {"accept-encoding": "identity", "connection": "close", "content-length": str(len(body))}
+    said |= {"accept-encoding": "identity", "connection": "keep-alive" if lasting else "close"}
+    said |= {"content-length": str(len(body))}
     return h11.Request(method=method, target=target.path, headers=list(said.items()))
 
 
-async def _exchange(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: h11.Request, body: bytes
-) -> Reply:
-    talk = h11.Connection(h11.CLIENT)
+async def _exchange(connection: Connection, request: h11.Request, body: bytes) -> Reply:
+    talk = connection.talk
     sent = [talk.send(request), talk.send(h11.Data(data=body)), talk.send(h11.EndOfMessage())]
-    writer.write(b"".join(part for part in sent if part))  # all of it is here: reading at once cannot lock up
+    connection.writer.write(
+        b"".join(part for part in sent if part)
+    )  # all of it is here: reading at once cannot lock up
     answer: h11.Response | None = None
     got, left = bytearray(), MOST_READ
     while True:
@@ -154,8 +181,9 @@ async def _exchange(
         if event is h11.NEED_DATA:
             if not left:
                 break
-            data = await reader.read(left)
+            data = await connection.reader.read(left)
             left -= len(data)
+            connection.silent = connection.silent and not data
             talk.receive_data(data)
         elif isinstance(event, h11.Response):
             answer = event

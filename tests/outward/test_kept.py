@@ -1,0 +1,222 @@
+"""A connection that was made is used again, for as long as that is safe and no longer."""
+
+import asyncio
+
+import pytest
+
+from headgate.outward.client import MOST_READ, Outward, Unsent
+from headgate.outward.kept import Kept
+from tests.outward.receiver import connections, listening, request_of
+
+HERE = "127.0.0.0/8"
+OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
+
+
+class Server:
+    """Answers one request after the other on each connection: with `answers` in turn, None ends it without a word."""
+
+    def __init__(self, *answers: bytes | None) -> None:
+        self.answers = list(answers)
+        self.got: list[bytes] = []
+        self.left = asyncio.Event()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while True:
+                _, _, body = await request_of(reader)
+                self.got.append(body)
+                answer = self.answers.pop(0) if self.answers else OK
+                if answer is None:
+                    return
+                writer.write(answer)
+                await writer.drain()
+        finally:
+            self.left.set()
+
+
+async def sent(outward: Outward, port: int, body: bytes = b"{}", host: str = "127.0.0.1") -> int:
+    return (await outward.send("POST", f"http://{host}:{port}/told", body, {})).status
+
+
+def test_requests_to_one_place_share_a_connection_and_those_to_another_do_not():
+    """Spec: A11"""
+
+    async def story():
+        server, kept = Server(), Kept()
+        outward = Outward(HERE, kept=kept)
+        async with listening(server.serve, "0.0.0.0") as port:
+            with connections() as made:
+                assert [await sent(outward, port, body) for body in (b"1", b"2", b"3")] == [200] * 3
+                assert await sent(outward, port, b"4", "127.0.0.2") == 200
+            assert made == [("127.0.0.1", port), ("127.0.0.2", port)]
+            assert server.got == [b"1", b"2", b"3", b"4"]
+            assert len(kept) == 2
+            kept.close()
+
+    asyncio.run(story())
+
+
+def test_requests_at_once_have_a_connection_each():
+    """Spec: A11"""
+
+    async def story():
+        kept = Kept()
+        async with listening(Server().serve) as port:
+            with connections() as made:
+                outward = Outward(HERE, kept=kept)
+                for _ in range(2):
+                    assert await asyncio.gather(*(sent(outward, port) for _ in range(3))) == [200] * 3
+            assert len(made) == 3
+            kept.close()
+
+    asyncio.run(story())
+
+
+def test_a_request_that_met_a_closed_connection_goes_by_a_new_one():
+    """Spec: A11. The server lets go of the connection when the second request is on its way."""
+
+    async def story():
+        server, kept = Server(OK, None), Kept()
+        async with listening(server.serve) as port:
+            outward = Outward(HERE, kept=kept)
+            with connections() as made:
+                assert [await sent(outward, port, body) for body in (b"1", b"2")] == [200, 200]
+            assert len(made) == 2
+            assert server.got == [b"1", b"2", b"2"]
+            kept.close()
+
+    asyncio.run(story())
+
+
+def test_a_request_on_a_new_connection_is_not_repeated():
+    """Spec: A11, B6"""
+
+    async def story():
+        server = Server(None)
+        async with listening(server.serve) as port:
+            with pytest.raises(Unsent):
+                await sent(Outward(HERE, kept=Kept()), port, b"1")
+            assert server.got == [b"1"]
+
+    asyncio.run(story())
+
+
+def test_a_request_that_was_half_answered_is_not_repeated():
+    """Spec: A11, B6"""
+
+    async def story():
+        got, kept = [], Kept()
+
+        async def serve(reader, writer):
+            for answer in (OK, b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nab"):
+                got.append((await request_of(reader))[2])
+                writer.write(answer)
+
+        async with listening(serve) as port:
+            outward = Outward(HERE, kept=kept)
+            assert await sent(outward, port, b"1") == 200
+            with pytest.raises(Unsent):
+                await sent(outward, port, b"2")
+            assert (got, len(kept)) == ([b"1", b"2"], 0)
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok",
+        b"HTTP/1.0 200 OK\r\ncontent-length: 2\r\n\r\nok",
+        OK + b"HTTP/1.1 200 OK\r\n",
+        b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % MOST_READ + b"x" * MOST_READ,
+    ],
+    ids=["its last", "old", "and more", "endless"],
+)
+def test_a_connection_that_is_not_fit_for_another_request_is_closed(answer):
+    """Spec: A11"""
+
+    async def story():
+        server, kept = Server(answer), Kept()
+        async with listening(server.serve) as port:
+            assert await sent(Outward(HERE, kept=kept), port) == 200
+            assert len(kept) == 0
+            await server.left.wait()
+
+    asyncio.run(story())
+
+
+def test_a_connection_that_nobody_needs_is_closed_soon():
+    """Spec: A11"""
+
+    async def story():
+        server, kept = Server(), Kept(idle_seconds=0.01)
+        async with listening(server.serve) as port:
+            assert await sent(Outward(HERE, kept=kept), port) == 200
+            await server.left.wait()
+            assert len(kept) == 0
+
+    asyncio.run(story())
+
+
+def test_a_connection_on_which_something_is_said_unasked_is_closed():
+    """Spec: A11. It would be taken for the answer to the next request."""
+
+    async def story():
+        kept, heard, left = Kept(), asyncio.Event(), asyncio.Event()
+
+        async def serve(reader, writer):
+            await request_of(reader)
+            writer.write(OK)
+            await heard.wait()
+            writer.write(OK)
+            await reader.read()
+            left.set()
+
+        async with listening(serve) as port:
+            assert await sent(Outward(HERE, kept=kept), port) == 200
+            assert len(kept) == 1
+            heard.set()
+            await left.wait()
+            assert len(kept) == 0
+
+    asyncio.run(story())
+
+
+def test_so_many_are_kept_and_no_more():
+    """Spec: A11"""
+
+    async def story():
+        first, second, kept = Server(), Server(), Kept(most=1)
+        outward = Outward(HERE, kept=kept)
+        async with listening(first.serve) as one, listening(second.serve) as other:
+            assert [await sent(outward, port) for port in (one, other)] == [200, 200]
+            await first.left.wait()
+            assert len(kept) == 1
+            kept.close()
+            await second.left.wait()
+
+    asyncio.run(story())
+
+
+def test_a_kept_connection_stays_with_the_address_that_was_judged_and_does_not_last():
+    """Spec: A11, B6, RELIABILITY T23"""
+
+    async def story():
+        answers = [["127.0.0.2"], ["127.0.0.1"], ["127.0.0.1"]]
+        kept = Kept()
+
+        async def rebinding(host, port):
+            return answers.pop(0)
+
+        async with listening(Server().serve, "0.0.0.0") as port:
+            outward = Outward("127.0.0.2/32", kept=kept, resolve=rebinding)  # which stands in for a public address
+            with connections() as made:
+                assert [await sent(outward, port, host="example.org") for _ in range(2)] == [200, 200]
+            assert made == [("127.0.0.2", port)]
+            [connection] = kept._idle
+            connection._until = 0.0  # it has lasted for long enough
+            with connections() as made, pytest.raises(Unsent, match=r"127\.0\.0\.1 is this machine"):
+                await sent(outward, port, host="example.org")
+            assert made == []
+
+    asyncio.run(story())
