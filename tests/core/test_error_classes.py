@@ -1,11 +1,13 @@
 """Whether running again may help: error classes one by one, and what they lead to."""
 
 import errno
+import subprocess
 from datetime import timedelta
 from email.utils import format_datetime
 from types import SimpleNamespace
 from typing import Any
 
+import httpx
 import pytest
 
 from headgate.core.errors import Invalid, NotFound, Unavailable
@@ -37,6 +39,9 @@ class ValidationError(Exception):
     """As jsonschema, marshmallow, Django and msgspec have it: no ValueError."""
 
 
+NamedLikeOurs = type("TimeoutError", (Exception,), {})  # as urllib3 and redis have it: no OSError
+
+
 def refused(status: int) -> ApiError:
     return ApiError(status_code=status)
 
@@ -50,6 +55,8 @@ RETRYABLE = [
     TimeoutError("slow"), ConnectionError("gone"), ConnectionResetError("gone"), BrokenPipeError("gone"),
     OSError("somehow"), OSError(errno.EIO, "bad sector"), OSError(errno.ENETUNREACH, "no route"),
     refused(503), refused(429), answered(503), answered(429), ApiError(status=503), ApiError(code=429),
+    httpx.ConnectTimeout("slow"), httpx.ReadTimeout("slow"), httpx.ConnectError("gone"), NamedLikeOurs("slow"),
+    subprocess.TimeoutExpired("yt-dlp", 30),
     ApiError(retryable=True), ApiError(retryable=True, status_code=404), Retry(), Retry(delay=5), Unavailable("store"),
 ]  # fmt: skip
 FATAL = [

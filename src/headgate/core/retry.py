@@ -125,6 +125,15 @@ class DiskSpaceError(OSError):
 _DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _RETRYABLE_STATUS = frozenset({429, 503})
 _FATAL_STATUS = frozenset({400, 401, 403, 404})
+_NOT_VALID = frozenset({"ValidationError"})
+_NO_CONNECTION = frozenset(
+    {
+        "TimeoutError", "ConnectionError",  # urllib3, redis
+        "TimeoutException", "NetworkError",  # httpx
+        "ClientConnectionError",  # aiohttp
+        "TimeoutExpired",  # subprocess
+    }
+)  # fmt: skip
 
 
 def classify(error: BaseException) -> ErrorClass:
@@ -143,14 +152,16 @@ def classify(error: BaseException) -> ErrorClass:
         return ErrorClass.FATAL
     if isinstance(error, OSError):  # TimeoutError and ConnectionError are OSErrors
         return ErrorClass.FATAL if error.errno in _DISK_FULL else ErrorClass.RETRYABLE
-    if isinstance(error, ValueError | Invalid) or _is_validation_error(error):
+    if _is_called(error, _NO_CONNECTION):
+        return ErrorClass.RETRYABLE
+    if isinstance(error, ValueError | Invalid) or _is_called(error, _NOT_VALID):
         return ErrorClass.FATAL
     return ErrorClass.UNKNOWN
 
 
-def _is_validation_error(error: BaseException) -> bool:
-    """The usual libraries call it so, and only some of them make it a ValueError."""
-    return any(base.__name__ == "ValidationError" for base in type(error).__mro__)
+def _is_called(error: BaseException, names: frozenset[str]) -> bool:
+    """Whether it is of a kind that the usual libraries call so, where only some have it inherit from Python's own."""
+    return any(base.__name__ in names for base in type(error).__mro__)
 
 
 def http_status(error: BaseException) -> int | None:
