@@ -1,5 +1,6 @@
 """Executions taken away: from lost workers, past a deadline, never confirmed, holding a mutex too long."""
 
+import json
 from datetime import timedelta
 
 import pytest
@@ -29,6 +30,16 @@ def test_a_worker_is_lost_only_if_its_lease_still_is_the_one_that_was_seen(store
     assert store.mark_lost(worker_id, seen + timedelta(seconds=10))
     assert not store.mark_lost(worker_id, seen + timedelta(seconds=10))
     assert not store.mark_lost(4711, seen)
+
+
+def test_that_a_worker_was_declared_lost_is_on_record_once(store):
+    """Spec: A12"""
+    worker_id = worker(store)
+    before, seen = store.last_event(), store.workers()[0]
+    assert [store.mark_lost(worker_id, seen.lease_until) for _ in range(2)] == [True, False]
+    [event], _ = store.feed(before)
+    assert (event.kind, event.actor, event.task_id) == ("worker_lost", "system:reaper", None)
+    assert json.loads(event.detail) == {"worker": worker_id, "name": seen.name}
 
 
 def test_declaring_a_worker_lost_touches_none_of_its_tasks(store):

@@ -640,7 +640,7 @@ class Store(Ground):
 
     def mark_lost(self, worker_id: int, lease_until: datetime) -> bool:
         """Declare a worker lost whose lease still is `lease_until`; False if it has beaten since."""
-        return self.write(lambda db: workers.mark_lost(db, worker_id, lease_until))
+        return self.write(lambda db: workers.mark_lost(db, worker_id, lease_until, rescue.ACTOR))
 
     def lost_holders(self) -> list[int]:
         """Lost workers that still hold tasks."""

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from headgate.core.errors import WorkerLost
 from headgate.core.task import check_name
+from headgate.store.audit import record_system
 from headgate.store.sql import Db, Statement, moment
 
 
@@ -50,7 +51,7 @@ OWNED = Statement("SELECT exec_id FROM task WHERE id {in held} AND worker_id = :
 LEAVE = Statement("UPDATE worker SET lost = true, lease_until = {now} WHERE id = :worker_id")
 MARK_LOST = Statement(
     """
-    UPDATE worker SET lost = true WHERE id = :worker_id AND NOT lost AND lease_until = :lease_until RETURNING id
+    UPDATE worker SET lost = true WHERE id = :worker_id AND NOT lost AND lease_until = :lease_until RETURNING name
     """
 )
 WORKERS = Statement(
@@ -122,13 +123,16 @@ def leave(db: Db, worker_id: int) -> None:
     db.send(LEAVE, worker_id=worker_id)
 
 
-def mark_lost(db: Db, worker_id: int, lease_until: datetime) -> bool:
+def mark_lost(db: Db, worker_id: int, lease_until: datetime, actor: str) -> bool:
     """Declare a worker lost whose lease still is the one that was seen; False if it has beaten since.
 
     In a transaction of its own, before any of its tasks is touched: a beat that commits in between would otherwise
     leave a live worker robbed.
     """
-    return bool(db.rows(MARK_LOST, worker_id=worker_id, lease_until=lease_until))
+    marked = db.rows(MARK_LOST, worker_id=worker_id, lease_until=lease_until)
+    for (name,) in marked:
+        record_system(db, "worker_lost", actor, json.dumps({"worker": worker_id, "name": name}))
+    return bool(marked)
 
 
 def workers(db: Db, *, lost_too: bool = False) -> list[Worker]:
