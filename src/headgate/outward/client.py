@@ -171,9 +171,8 @@ def _request(method: str, target: Target, body: bytes, headers: Mapping[str, str
 async def _exchange(connection: Connection, request: h11.Request, body: bytes) -> Reply:
     talk = connection.talk
     sent = [talk.send(request), talk.send(h11.Data(data=body)), talk.send(h11.EndOfMessage())]
-    connection.writer.write(
-        b"".join(part for part in sent if part)
-    )  # all of it is here: reading at once cannot lock up
+    # All of it is here: reading at once cannot lock up.
+    connection.writer.write(b"".join(part for part in sent if part))
     answer: h11.Response | None = None
     got, left = bytearray(), MOST_READ
     while True:

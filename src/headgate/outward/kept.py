@@ -8,7 +8,7 @@ import h11
 from headgate.outside import monotonic
 
 MOST_KEPT = 64
-IDLE_SECONDS = 4.0  # the usual servers close after 5, or later
+IDLE_SECONDS = 4.0  # most servers wait for 5, or longer
 LIFE_SECONDS = 60.0  # then the name is looked up anew, and its addresses are judged anew
 
 
