@@ -186,6 +186,37 @@ def test_the_preview_shows_ticks_by_both_clocks_over_a_change_of_the_clock(clien
         assert client.get(f"{AT}/{made['id']}/preview", params=wrong).status_code == 422
 
 
+def test_ticks_are_foretold_before_there_is_a_schedule_as_they_are_for_one(client):
+    """Spec: B9"""
+    for expression, zone in (("30 2 * * *", "Europe/Berlin"), ("*/20 * * * * *", "UTC"), ("@daily", "Asia/Shanghai")):
+        asked = {"count": 3, "after": "2026-03-28T12:00:00Z"}
+        said = {"cron_expressions": expression, "timezone": zone}
+        foretold = client.get(f"{AT}/preview", params=said | asked)
+        made = make(client, **said)
+        assert foretold.json() == client.get(f"{AT}/{made['id']}/preview", params=asked).json()
+        assert len(foretold.json()["items"]) == 3
+    default = client.get(f"{AT}/preview", params={"cron_expressions": "0 * * * *"}).json()["items"]
+    assert [tick["at"] for tick in default] == [tick["local"] for tick in default]
+    assert len(default) == 10
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"cron_expressions": "30 2 * * MOON"}, {"cron_expressions": "* * *"}, {"cron_expressions": "0 0 31 2 *"},
+        {"cron_expressions": ""}, {"cron_expressions": "\0"}, {"cron_expressions": "*" * 256},
+        {"cron_expressions": None}, {"timezone": "Mars/Olympus"}, {"timezone": ""}, {"count": 0}, {"count": 101},
+        {"after": "2026-03-28T12:00:00"},
+    ],
+)  # fmt: skip
+def test_a_schedule_that_could_not_be_made_has_no_preview(client, wrong):
+    """Spec: B9"""
+    asked = {"cron_expressions": "0 * * * *"} | wrong
+    answer = client.get(f"{AT}/preview", params={name: value for name, value in asked.items() if value is not None})
+    assert answer.status_code == 422, answer.text
+    assert answer.json()["detail"]
+
+
 def test_a_programs_schedule_is_shown_with_its_code_and_edited_by_a_person(client, store):
     """Spec: B9"""
     store.schedules.register([new("0 0 * * *", code="nightly")])

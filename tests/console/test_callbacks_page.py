@@ -1,11 +1,13 @@
 """Callbacks: what could not be delivered stands out, and is sent again by hand."""
 
 import re
+import sqlite3
+from contextlib import closing
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.console.conftest import Served
+from tests.console.conftest import Served, until
 from tests.console.receiver import let_it_call, receiving
 from tests.console.shop import MODULE
 
@@ -81,3 +83,32 @@ def test_all_that_could_not_be_delivered_go_at_once_after_a_question(visit, serv
     expect(page.get_by_role("heading", name="No callback is like this")).to_be_visible()
     for task_id in tasks:
         served.reached(task_id, "succeeded")
+
+
+def test_one_that_lies_far_back_is_found_behind_pages_with_nothing_on_them(visit, served, receiver):
+    """Spec: B6, X7"""
+    for type_code in ("parent", "greet"):
+        tell(served, type_code, receiver.address)
+        receiver.status = 204
+        served.submit(type_code)
+        found = until(lambda of=type_code: served.ask("GET", f"/api/callbacks?type={of}"), lambda page: page["items"])
+    crowd(served, found["items"][0]["id"], 6_000)
+    first = served.ask("GET", "/api/callbacks?type=parent")
+    assert (first["items"], first["next_cursor"] is None) == ([], False)
+    page = visit("/callbacks?type=parent")
+    row = page.get_by_role("table", name="Callbacks").get_by_role("row").filter(has_text="parent")
+    expect(row).to_have_count(1)
+
+
+def crowd(served, pattern, count):
+    """So many copies of a callback, behind it."""
+    with closing(sqlite3.connect(served.folder / "headgate.db", timeout=60, isolation_level=None)) as connection:
+        described = connection.execute("SELECT * FROM callback_delivery LIMIT 0").description
+        columns = ", ".join(column[0] for column in described if column[0] not in ("id", "webhook_id"))
+        connection.execute(
+            f"""
+            WITH RECURSIVE round(number) AS (SELECT 1 UNION ALL SELECT number + 1 FROM round WHERE number < {count})
+            INSERT INTO callback_delivery (webhook_id, {columns})
+            SELECT webhook_id || number, {columns} FROM round CROSS JOIN callback_delivery WHERE id = {pattern}
+            """
+        )

@@ -1,5 +1,6 @@
 import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
 import { answered, api } from "./api";
+import { nextFilled } from "./pages";
 import { anyTask } from "./refresh";
 import type {
   paths,
@@ -49,10 +50,11 @@ export function nextLook(deliveries: Delivery[], now: number): number | false {
 export const callbacksQuery = (filter: CallbackFilter) =>
   infiniteQueryOptions({
     queryKey: ["callbacks", filter],
-    queryFn: ({ signal, pageParam }) => {
-      const query = { ...filter, limit: PAGE, ...(pageParam === null ? {} : { cursor: pageParam }) };
-      return answered(api.GET("/api/callbacks", { params: { query }, signal }));
-    },
+    queryFn: ({ signal, pageParam }) =>
+      nextFilled(pageParam, (cursor) => {
+        const query = { ...filter, limit: PAGE, ...(cursor === null ? {} : { cursor }) };
+        return answered(api.GET("/api/callbacks", { params: { query }, signal }));
+      }),
     initialPageParam: null as number | null,
     getNextPageParam: (last) => last.next_cursor,
     refetchInterval: ({ state }) =>

@@ -78,6 +78,20 @@ export const ticksQuery = (schedule: Schedule, count: number) =>
     },
   });
 
+/** When a schedule would fire that nobody has saved yet. */
+export const previewQuery = (expression: string, timezone: string, count: number) =>
+  queryOptions({
+    queryKey: ["periodic", "preview", expression, timezone, count],
+    queryFn: async ({ signal }): Promise<Tick[]> => {
+      const query = { cron_expressions: expression, timezone, count };
+      return (await answered(api.GET("/api/periodic-tasks/preview", { params: { query }, signal }))).items;
+    },
+    refetchInterval: ({ state }) => {
+      const [next] = state.data ?? [];
+      return next ? Math.max(Date.parse(next.at) - Date.now() + 500, SOONEST_MS) : false;
+    },
+  });
+
 /** What became of its ticks, newest first. How one ended is written behind the event: those not ended are asked again. */
 export const tickLogQuery = (id: number) =>
   infiniteQueryOptions({

@@ -77,7 +77,7 @@ class Refresher {
     for (const timer of this.due.values()) clearTimeout(timer);
   }
 
-  /** At once, if it was not asked lately; else as soon as it may be. */
+  /** At once, if it was not asked lately; else as soon as it may be, and is not being asked any more. */
   private ask(query: Query): void {
     const key = query.queryHash;
     if (this.due.has(key)) return;
@@ -88,7 +88,8 @@ class Refresher {
       setTimeout(() => {
         this.due.delete(key);
         this.askedAt.set(key, Date.now());
-        void this.client.invalidateQueries({ queryKey: query.queryKey, exact: true });
+        if (query.state.fetchStatus === "fetching") this.ask(query);
+        else void this.client.invalidateQueries({ queryKey: query.queryKey, exact: true });
       }, wait),
     );
   }

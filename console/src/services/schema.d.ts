@@ -613,6 +613,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/periodic-tasks/preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** When a schedule would fire, before there is one */
+        get: operations["ApiPeriodicTasksPreviewPreviewUnsaved"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/purge": {
         parameters: {
             query?: never;
@@ -4392,6 +4409,44 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["periodic_Triggered"];
+                };
+            };
+            /** @description A problem */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    ApiPeriodicTasksPreviewPreviewUnsaved: {
+        parameters: {
+            query: {
+                /** @description RFC 3339; now, if it is left out. */
+                after?: string;
+                /** @description How many. */
+                count?: number;
+                /** @description As a schedule has it. */
+                cron_expressions: string;
+                /** @description The IANA name of the clock's zone. */
+                timezone?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Preview"];
                 };
             };
             /** @description A problem */

@@ -1,5 +1,6 @@
 import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
 import { answered, api } from "./api";
+import { nextFilled } from "./pages";
 import { anyTask } from "./refresh";
 import type {
   paths,
@@ -43,7 +44,7 @@ export const tasksQuery = (filter: TaskFilter) =>
 export const fewTasksQuery = (filter: TaskFilter, limit: number) =>
   queryOptions({
     queryKey: ["tasks", "few", filter, limit],
-    queryFn: ({ signal }) => page(filter, null, limit, signal),
+    queryFn: ({ signal }) => nextFilled(null, (cursor) => page(filter, cursor, limit, signal)),
     meta: { hears: anyTask, everyMs: 1_500 },
   });
 

@@ -15,7 +15,7 @@ from headgate.api.problems import documented
 from headgate.api.server import Server
 from headgate.api.shapes import INT64, Name, Nothing, OnChildFailure, Whole, Words, text_of
 from headgate.api.submits import Key
-from headgate.core.cron import Missed, Overlap, preview
+from headgate.core.cron import Cron, Missed, Overlap, preview
 from headgate.core.errors import Invalid
 from headgate.core.schedule import MAX_URL, OPTIONS, Endpoint, Log, NewSchedule, Result, Schedule, Status, TickLog
 from headgate.core.task import NewTask
@@ -26,6 +26,10 @@ MOST_PREVIEWED = 100
 ScheduleId = Annotated[int, PathParameter(description="The periodic task's id.", ge=1, le=INT64)]
 Cursor = Annotated[int | None, QueryParameter(description="`next_cursor` of the page before.", ge=1, le=INT64)]
 Limit = Annotated[int, QueryParameter(description="How many at most.", ge=1, le=200)]
+Count = Annotated[int, QueryParameter(description="How many.", ge=1, le=MOST_PREVIEWED)]
+After = Annotated[datetime | None, QueryParameter(description="RFC 3339; now, if it is left out.")]
+Expression = Annotated[str, QueryParameter(description="As a schedule has it.", min_length=1, max_length=255)]
+Zone = Annotated[str, QueryParameter(description="The IANA name of the clock's zone.", min_length=1, max_length=255)]
 
 
 class HttpShape(msgspec.Struct, forbid_unknown_fields=True):
@@ -238,23 +242,29 @@ async def logs(
     return TickLogPage([log_shown(line) for line in found], found[-1].id if len(found) == limit else None)
 
 
+@get("/preview", summary="When a schedule would fire, before there is one", responses=documented(),
+     opt={"role": Role.READ})  # fmt: skip
+async def preview_unsaved(
+    server: Server, cron_expressions: Expression, timezone: Zone = "UTC", count: Count = 10, after: After = None
+) -> Preview:
+    return await server.aside(lambda: _foretold(Cron(cron_expressions, timezone), count, after))
+
+
 @get("/{periodic_id:int}/preview", summary="When its next ticks come, or would", responses=documented(404),
      opt={"role": Role.READ})  # fmt: skip
 async def preview_ticks(
-    periodic_id: ScheduleId,
-    server: Server,
-    who: Principal,
-    count: Annotated[int, QueryParameter(description="How many.", ge=1, le=MOST_PREVIEWED)] = 10,
-    after: Annotated[datetime | None, QueryParameter(description="RFC 3339; now, if it is left out.")] = None,
+    periodic_id: ScheduleId, server: Server, who: Principal, count: Count = 10, after: After = None
 ) -> Preview:
-    if after is not None and after.tzinfo is None:
-        raise Invalid("a time has a time zone")
-
     def work() -> Preview:
-        cron = server.store.schedules.get(periodic_id, who.tenant_id).said.cron
-        return Preview([TickOut(tick, cron.shown(tick)) for tick in preview(cron, after or utc_now(), count)])
+        return _foretold(server.store.schedules.get(periodic_id, who.tenant_id).said.cron, count, after)
 
     return await server.aside(work)
+
+
+def _foretold(cron: Cron, count: int, after: datetime | None) -> Preview:
+    if after is not None and after.tzinfo is None:
+        raise Invalid("a time has a time zone")
+    return Preview([TickOut(tick, cron.shown(tick)) for tick in preview(cron, after or utc_now(), count)])
 
 
 def _once(key: str | None, what: str, data: Any) -> Idempotency | None:
@@ -297,7 +307,7 @@ routes = Router(
     "/api/periodic-tasks",
     route_handlers=[
         list_schedules, make_schedule, get_schedule, put_schedule, remove_schedule, online, offline, trigger, logs,
-        preview_ticks,
+        preview_unsaved, preview_ticks,
     ],
     tags=["periodic tasks"],
 )  # fmt: skip

@@ -1,10 +1,11 @@
 import { Button } from "@mantine/core";
-import { IconAlertOctagon, IconCircleCheck, IconPlayerPause, IconUserOff } from "@tabler/icons-react";
+import { IconAlertOctagon, IconCircleCheck, IconPlayerPause, IconUserOff, IconWebhook } from "@tabler/icons-react";
 import { useMutation, useQuery } from "@tanstack/react-query";
 import type { ComponentType, ReactNode } from "react";
 import { useSession } from "@/app/session";
 import { LinkButton } from "@/parts/links";
 import { complain } from "@/parts/problems";
+import { undeliverableQuery } from "@/services/callbacks";
 import { type Lane, lanesQuery, pauseEverything, setPaused } from "@/services/lanes";
 import { maySteer } from "@/services/session";
 import type { Tone } from "@/services/states";
@@ -23,11 +24,12 @@ export function Needs() {
   const dead = useQuery(fewTasksQuery({ status: ["dead"] }, MOST_COUNTED)).data;
   const lanes = useQuery(lanesQuery).data;
   const workers = useQuery(workersQuery).data;
+  const lost = useQuery(undeliverableQuery).data;
   const resume = useMutation({
     mutationFn: (lane: string | null) => (lane === null ? pauseEverything(false) : setPaused(lane, false)),
     onError: (error) => complain(error, t),
   });
-  if (!dead || !lanes || !workers) return <div className={classes.needs} />;
+  if (!dead || !lanes || !workers || !lost) return <div className={classes.needs} />;
 
   const waiting = (lane: Lane) => lane.queued + lane.blocked;
   const resumed = (lane: string | null) =>
@@ -48,7 +50,23 @@ export function Needs() {
         title={dead.next_cursor === null ? words.dead(gaveUp) : words.deadMany(gaveUp)}
         about={words.deadAbout}
         action={
-          <LinkButton to="/tasks" search={{ status: ["dead"] }} variant="default">
+          <LinkButton to="/desk" variant="default">
+            {words.look}
+          </LinkButton>
+        }
+      />,
+    );
+  }
+  if (lost.items.length > 0) {
+    found.push(
+      <Need
+        key="callbacks"
+        tone="alarm"
+        icon={IconWebhook}
+        title={words.untold(lost.items.length, lost.next_cursor !== null)}
+        about={words.untoldAbout}
+        action={
+          <LinkButton to="/callbacks" search={{ status: "undeliverable" }} variant="default">
             {words.look}
           </LinkButton>
         }

@@ -37,6 +37,11 @@ export const overview = {
     deadMany: (count: number) => `${count}+ tasks gave up`,
     deadAbout: "They wait for somebody to retry, resolve or discard them.",
     look: "Look at them",
+    untold: (count: number, more: boolean) =>
+      count === 1 && !more
+        ? "1 callback was never delivered"
+        : `${count}${more ? "+" : ""} callbacks were never delivered`,
+    untoldAbout: "Their receivers did not take them; nobody tries again by itself.",
     allPaused: "Everything is paused",
     allPausedAbout: "Nothing starts in any lane.",
     lanePaused: (lane: string) => `Lane ${lane} is paused`,

@@ -39,6 +39,8 @@ export const overview: Texts["overview"] = {
     deadMany: (count: number) => `${count} 个以上的任务已放弃`,
     deadAbout: "等待人工重试、处理或丢弃。",
     look: "查看",
+    untold: (count: number, more: boolean) => `${count} 个${more ? "以上的" : ""}回调未能送达`,
+    untoldAbout: "接收方没有接受，系统不会再自动尝试。",
     allPaused: "全部已暂停",
     allPausedAbout: "任何通道都不会开始新任务。",
     lanePaused: (lane: string) => `通道 ${lane} 已暂停`,

@@ -1,38 +1,33 @@
 import { Text } from "@mantine/core";
+import { useDebouncedValue } from "@mantine/hooks";
+import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { Ago } from "@/parts/Ago";
-import { useNow } from "@/parts/useNow";
+import { told } from "@/parts/problems";
+import { previewQuery } from "@/services/periodic";
 import { useSpoken } from "@/texts";
-import { readCron } from "./cron";
+import { onTheClock } from "./clock";
 import classes from "./page.module.css";
-import { isZone, nextTicks, onTheClock } from "./ticks";
 
 const SHOWN = 5;
-const EVERY_MS = 10_000;
+const PAUSE_MS = 200; // of whoever types
 
-/** When an expression would fire, while it is being typed; what is wrong with it, if it is none. */
+/** When an expression would fire, while it is being typed; what the server has against it, if it is none. */
 export function NextTicks({ expression, zone }: { expression: string; zone: string }) {
   const { t, language } = useSpoken();
   const words = t.periodic.form;
-  const now = Math.floor(useNow() / EVERY_MS) * EVERY_MS;
-  if (!isZone(zone)) return <Text className={classes.wrong}>{words.badZone}</Text>;
-  const cron = readCron(expression);
-  if ("problem" in cron) {
-    if (!expression.trim()) return <Text c="dimmed">{words.legend}</Text>;
-    const { problem } = cron;
-    return (
-      <Text className={classes.wrong}>
-        {"field" in problem ? words.badField(problem.field) : words.badFields(problem.fields)}
-      </Text>
-    );
-  }
-  const ticks = nextTicks(cron, zone, now, SHOWN);
-  if (ticks.length === 0) return <Text className={classes.wrong}>{words.ticksNone}</Text>;
+  const said = expression.trim();
+  const [settled] = useDebouncedValue(said, PAUSE_MS);
+  const asked = { ...previewQuery(settled, zone, SHOWN), enabled: settled !== "" };
+  const ticks = useQuery({ ...asked, placeholderData: keepPreviousData });
+  if (said === "") return <Text c="dimmed">{words.legend}</Text>;
+  if (ticks.error) return <Text className={classes.wrong}>{words.badCron(told(ticks.error, t).detail)}</Text>;
+  const stale = ticks.isPlaceholderData || settled !== said;
   return (
-    <ol className={classes.ticks} aria-label={words.ticks}>
-      {ticks.map((tick) => (
-        <li key={tick}>
-          <span>{onTheClock(tick, zone, language)}</span>
-          <Ago at={new Date(tick).toISOString()} />
+    <ol className={classes.ticks} aria-label={words.ticks} aria-busy={stale}>
+      {ticks.data?.map((tick) => (
+        <li key={tick.at}>
+          <span>{onTheClock(tick.local, language)}</span>
+          <Ago at={tick.at} />
         </li>
       ))}
     </ol>

@@ -19,9 +19,9 @@ import {
 import { isGone } from "@/services/problem";
 import { may } from "@/services/session";
 import { useSpoken, useTexts } from "@/texts";
+import { onTheClock } from "./clock";
 import classes from "./page.module.css";
 import { StatusBadge } from "./StatusBadge";
-import { onTheClock } from "./ticks";
 import { useActs } from "./useActs";
 
 interface Props {
@@ -134,7 +134,7 @@ function Ticks({ schedule }: { schedule: Schedule }) {
     <ol className={classes.ticks} aria-label={t.periodic.one.ticks}>
       {ticks.data?.map((tick) => (
         <li key={tick.at}>
-          <span>{onTheClock(Date.parse(tick.at), schedule.timezone, language)}</span>
+          <span>{onTheClock(tick.local, language)}</span>
           <Ago at={tick.at} />
         </li>
       ))}

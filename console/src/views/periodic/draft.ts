@@ -1,8 +1,6 @@
 import { written } from "@/parts/Json";
 import { readJson } from "@/services/exact";
 import type { LogPolicy, Missed, Overlap, Schedule, ScheduleIn } from "@/services/periodic";
-import { type CronProblem, readCron } from "./cron";
-import { isZone } from "./ticks";
 
 export const TASK_FIELDS = [
   "name",
@@ -40,10 +38,9 @@ export interface Draft {
   online: boolean;
 }
 
-/** What is wrong with a draft, field by field. */
+/** What is wrong with a draft, field by field. Whether an expression can be read is for the server to say. */
 export interface Wrong {
-  cron?: CronProblem;
-  zone?: true;
+  cron?: true;
   type?: true;
   url?: "needed" | "bad";
   ext?: string;
@@ -75,9 +72,7 @@ export function draftOf(schedule: Schedule | null, zone: string): Draft {
 /** What is wrong with it; an empty object if it can be sent. */
 export function wrongWith(draft: Draft): Wrong {
   const wrong: Wrong = {};
-  const cron = readCron(draft.cron);
-  if ("problem" in cron) wrong.cron = cron.problem;
-  if (!isZone(draft.zone)) wrong.zone = true;
+  if (!draft.cron.trim()) wrong.cron = true;
   if (!draft.type.trim()) wrong.type = true;
   if (draft.calls && !draft.url.trim()) wrong.url = "needed";
   else if (draft.calls && !/^https?:\/\/[^/]/.test(draft.url.trim())) wrong.url = "bad";

@@ -4,10 +4,10 @@ import { useMemo } from "react";
 import { useSession } from "@/app/session";
 import { typesQuery } from "@/services/types";
 import { useTexts } from "@/texts";
+import { zones } from "./clock";
 import { type Draft, METHODS, type Method, TASK_FIELDS, type Wrong } from "./draft";
 import { NextTicks } from "./NextTicks";
 import classes from "./page.module.css";
-import { zones } from "./ticks";
 
 interface Props {
   draft: Draft;
@@ -28,7 +28,7 @@ const PRESETS = {
 /** The cron helper: an expression, a zone, and when that would fire. */
 export function When({ draft, wrong, set }: Props) {
   const t = useTexts().periodic.form;
-  const known = useMemo(zones, []);
+  const known = useMemo(() => zones(draft.zone), [draft.zone]);
   return (
     <fieldset className={classes.group}>
       <legend>{t.when}</legend>
@@ -41,16 +41,15 @@ export function When({ draft, wrong, set }: Props) {
           maxLength={255}
           spellCheck={false}
           autoComplete="off"
-          error={Boolean(wrong.cron)}
+          error={wrong.cron ? t.needed : null}
           onChange={(event) => set({ cron: event.currentTarget.value })}
           data-autofocus
         />
         <Select
           label={t.zone}
           description={t.ticksAbout}
-          data={known.includes(draft.zone) ? known : [draft.zone, ...known]}
+          data={known}
           value={draft.zone}
-          error={Boolean(wrong.zone)}
           onChange={(zone) => set({ zone: zone ?? "UTC" })}
           searchable
           allowDeselect={false}

@@ -1,5 +1,4 @@
 import type { LogPolicy, Missed, Overlap, ScheduleStatus, TickResult } from "@/services/periodic";
-import type { Field } from "./cron";
 
 export const periodic = {
   title: "Periodic tasks",
@@ -83,10 +82,7 @@ export const periodic = {
     },
     ticks: "Next ticks",
     ticksAbout: "As the clock of the time zone shows them.",
-    ticksNone: "This day never comes: it would never fire.",
-    badZone: "There is no such time zone",
-    badField: (field: Field) => `The field for the ${FIELDS[field]} cannot be read`,
-    badFields: (count: number) => `An expression has five fields, or six with seconds; this has ${count}`,
+    badCron: (why: string) => `The server cannot take this: ${why}`,
     what: "What",
     does: "At each tick",
     makesTask: "make a task",
@@ -152,13 +148,4 @@ export const periodic = {
     trigger_log: "One line for each tick.",
     trans_log: "One line for each tick, which also says how its task or call ended.",
   } satisfies Record<LogPolicy, string> as Record<LogPolicy, string>,
-};
-
-const FIELDS: Record<Field, string> = {
-  second: "seconds",
-  minute: "minutes",
-  hour: "hours",
-  day: "days of the month",
-  month: "months",
-  weekday: "days of the week",
 };

@@ -1,5 +1,4 @@
 import type { Texts } from "@/texts";
-import type { Field } from "./cron";
 
 export const periodic: Texts["periodic"] = {
   title: "周期任务",
@@ -73,10 +72,7 @@ export const periodic: Texts["periodic"] = {
     },
     ticks: "接下来的触发时刻",
     ticksAbout: "按所选时区的时钟显示。",
-    ticksNone: "不存在这样的日期：永远不会触发。",
-    badZone: "没有这个时区",
-    badField: (field: Field) => `“${FIELDS[field]}”字段无法识别`,
-    badFields: (count: number) => `表达式应有五个字段，带秒为六个；现在有 ${count} 个`,
+    badCron: (why: string) => `服务器不接受：${why}`,
     what: "内容",
     does: "每次触发时",
     makesTask: "创建任务",
@@ -136,13 +132,4 @@ export const periodic: Texts["periodic"] = {
     trigger_log: "每次触发一行。",
     trans_log: "每次触发一行，并记录任务或调用的结果。",
   },
-};
-
-const FIELDS: Record<Field, string> = {
-  second: "秒",
-  minute: "分",
-  hour: "时",
-  day: "日",
-  month: "月",
-  weekday: "星期",
 };
