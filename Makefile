@@ -47,6 +47,7 @@ bench: setup
 	$(BIN)/python -m bench $(BENCH)
 	$(BIN)/python -m bench.http $(BENCH)
 	$(BIN)/python -m bench.lists $(BENCH)
+	$(BIN)/python -m bench.console $(BENCH)
 	$(BIN)/python -m bench.callbacks $(BENCH)
 	$(BIN)/python -m bench.periodic $(BENCH)
 	$(BIN)/python -m bench.history $(BENCH)

@@ -3,6 +3,7 @@
 import re
 import sqlite3
 from contextlib import closing
+from functools import partial
 
 import pytest
 from playwright.sync_api import expect
@@ -91,8 +92,8 @@ def test_one_that_lies_far_back_is_found_behind_pages_with_nothing_on_them(visit
         tell(served, type_code, receiver.address)
         receiver.status = 204
         served.submit(type_code)
-        found = until(lambda of=type_code: served.ask("GET", f"/api/callbacks?type={of}"), lambda page: page["items"])
-    crowd(served, found["items"][0]["id"], 6_000)
+        told = until(partial(served.ask, "GET", f"/api/callbacks?type={type_code}"), lambda page: page["items"])
+    crowd(served, told["items"][0]["id"], 6_000)
     first = served.ask("GET", "/api/callbacks?type=parent")
     assert (first["items"], first["next_cursor"] is None) == ([], False)
     page = visit("/callbacks?type=parent")

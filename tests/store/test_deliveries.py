@@ -250,7 +250,7 @@ def test_an_undeliverable_success_stays_notifying_for_a_person_to_see(store):
     record(store, leased, Attempt(410, 0.1), Delivery.UNDELIVERABLE)
     assert store.get(task_id).status is State.NOTIFYING
     assert kinds(store, task_id)[-1] == "undeliverable"
-    assert store.events(task_id)[-1].detail == "success callback to example.org, 1 attempts: status 410"
+    assert store.events(task_id)[-1].detail == "success callback to example.org, 1 attempt: status 410"
     assert [sent.task_id for sent in store.deliveries.find(Wanted(status=Delivery.UNDELIVERABLE)).items] == [task_id]
     assert store.deliveries.deliverables().undeliverable == 1
     assert store.deliveries.lines() == []

@@ -17,6 +17,8 @@ export interface Line {
   dashed?: boolean;
 }
 
+const MINUTES = [1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440].map((minutes) => minutes * 60);
+
 interface Props {
   title: string;
   /** Seconds since 1970. */
@@ -104,7 +106,7 @@ function options(lines: Line[], { width, height, latest, setUnder, hour }: Look)
   return {
     width,
     height,
-    padding: [6, 4, 0, 0],
+    padding: [6, 16, 0, 0],
     legend: { show: false },
     cursor: { sync: { key: "headgate" }, y: false, points: { size: 5 }, drag: { x: false, y: false } },
     scales: {
@@ -118,7 +120,8 @@ function options(lines: Line[], { width, height, latest, setUnder, hour }: Look)
         ticks: { show: false },
         font,
         size: 20,
-        space: 90,
+        space: 70,
+        incrs: MINUTES,
         values: (_plot, splits) => splits.map((seconds) => hour(seconds).slice(0, 5)),
       },
       {
@@ -128,7 +131,7 @@ function options(lines: Line[], { width, height, latest, setUnder, hour }: Look)
         font,
         size: 40,
         space: 30,
-        values: (_plot, splits) => splits.map((value) => latest.current.axis(value)),
+        values: (_plot, splits) => splits.map((value) => (value === 0 ? "0" : latest.current.axis(value))),
       },
     ],
     series: [{}, ...lines.map(series)],

@@ -150,7 +150,7 @@ def _start_gate(agent_id: str, last: LastStart | None, now: datetime) -> Gate:
 
 def _server_gate(task: Task, facts: Facts) -> Gate:
     if facts.servers:
-        return Gate("worker", True, f"{facts.servers} serve {task.type}")
+        return Gate("worker", True, f"{facts.servers} serve{'s' if facts.servers == 1 else ''} {task.type}")
     who = f"agent {task.agent_id} is" if task.agent_id else f"no worker or agent for {task.type} is"
     return Gate("worker", False, f"{who} {'not ' if task.agent_id else ''}alive")
 

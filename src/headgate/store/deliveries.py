@@ -316,7 +316,8 @@ def _what_came(attempt: Attempt) -> tuple[object, ...]:
 def _told(outcome: Outcome) -> str:
     came = outcome.attempt.error or f"status {outcome.attempt.status}"
     where = outcome.host or "nowhere"
-    return f"{outcome.leased.kind} callback to {where}, {outcome.leased.attempts} attempts: {came}"
+    attempts = f"{outcome.leased.attempts} attempt{'' if outcome.leased.attempts == 1 else 's'}"
+    return f"{outcome.leased.kind} callback to {where}, {attempts}: {came}"
 
 
 GIVE_BACK = Statement(

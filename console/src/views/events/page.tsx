@@ -8,10 +8,12 @@ import { At } from "@/parts/Ago";
 import { Empty } from "@/parts/Empty";
 import { Page } from "@/parts/Page";
 import { Panel } from "@/parts/Panel";
+import { Preview } from "@/parts/Preview";
 import { ProblemNote } from "@/parts/ProblemNote";
 import { Rows } from "@/parts/Rows";
 import { StateBadge } from "@/parts/StateBadge";
 import { latestEventsQuery } from "@/services/events";
+import { readJson } from "@/services/exact";
 import type { Batch, LiveEvent } from "@/services/live";
 import { useTexts } from "@/texts";
 import { matches, withMore } from "./feed";
@@ -46,6 +48,7 @@ export function EventsPage() {
             leftSection={<IconSearch size={13} />}
             defaultValue={q}
             w={300}
+            maw="100%"
             onChange={(event) =>
               void navigate({
                 to: "/events",
@@ -96,6 +99,13 @@ export function EventsPage() {
   );
 }
 
+/** A progress is told as JSON, everything else in words. */
+function Detail({ text }: { text: string | null }) {
+  if (!text?.startsWith("{")) return text;
+  const read = readJson(text);
+  return "value" in read ? <Preview value={read.value} /> : text;
+}
+
 function EventRow({ event }: { event: LiveEvent }) {
   const t = useTexts();
   const kind = (event.task_id === null ? t.events.acts : t.task.timeline.kinds)[event.kind] ?? event.kind;
@@ -114,7 +124,9 @@ function EventRow({ event }: { event: LiveEvent }) {
       </td>
       <td>{event.to && event.to !== event.from ? <StateBadge status={event.to} /> : null}</td>
       <td data-muted>{event.actor}</td>
-      <td className={classes.detail}>{event.detail}</td>
+      <td className={classes.detail}>
+        <Detail text={event.detail} />
+      </td>
     </tr>
   );
 }

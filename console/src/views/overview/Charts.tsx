@@ -10,6 +10,7 @@ import { useSpoken } from "@/texts";
 import classes from "./Charts.module.css";
 
 const COARSE_SECONDS = 300;
+const LEAST_SECONDS = 180;
 
 /** How it goes: six charts that move as points come in. */
 export function Charts({ seconds }: { seconds: number }) {
@@ -21,7 +22,7 @@ export function Charts({ seconds }: { seconds: number }) {
 
   const step = series.data?.step ?? 10;
   const to = drawn?.at.at(-1) ?? Date.now() / 1000;
-  const common = { at: drawn?.at ?? [], from: to - seconds, to };
+  const common = { at: drawn?.at ?? [], from: Math.max(to - seconds, began(drawn, to)), to };
   const per = (values: (number | null)[] | undefined, of: number) =>
     (values ?? []).map((value) => (value === null ? null : (value * of) / step));
   const rate = (value: number) => charts.perSecond(figure(value));
@@ -91,6 +92,12 @@ export function Charts({ seconds }: { seconds: number }) {
   );
 }
 
+/** Where a server that is younger than the range begins: its first points are not squeezed into a corner. */
+function began(drawn: Columns | undefined, to: number): number {
+  const first = drawn?.running.findIndex((value) => value !== null) ?? -1;
+  return Math.min(drawn?.at[first] ?? to, to - LEAST_SECONDS);
+}
+
 function useSeries(seconds: number) {
   const client = useQueryClient();
   const query = seriesQuery(seconds);
@@ -138,7 +145,6 @@ function columns({ items }: Series): Columns {
 
 /** Three digits are enough. */
 function figure(value: number): string {
-  if (value === 0) return "0";
-  if (value < 10) return value.toFixed(value < 1 ? 2 : 1);
+  if (value < 10 && !Number.isInteger(value)) return value.toFixed(value < 1 ? 2 : 1);
   return value < 10_000 ? String(Math.round(value)) : `${Math.round(value / 1000)}k`;
 }

@@ -39,9 +39,9 @@ export const overview = {
     look: "Look at them",
     untold: (count: number, more: boolean) =>
       count === 1 && !more
-        ? "1 callback was never delivered"
-        : `${count}${more ? "+" : ""} callbacks were never delivered`,
-    untoldAbout: "Their receivers did not take them; nobody tries again by itself.",
+        ? "1 callback could not be delivered"
+        : `${count}${more ? "+" : ""} callbacks could not be delivered`,
+    untoldAbout: "Mend their receivers, then send them again.",
     allPaused: "Everything is paused",
     allPausedAbout: "Nothing starts in any lane.",
     lanePaused: (lane: string) => `Lane ${lane} is paused`,

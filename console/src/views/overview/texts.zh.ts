@@ -40,7 +40,7 @@ export const overview: Texts["overview"] = {
     deadAbout: "等待人工重试、处理或丢弃。",
     look: "查看",
     untold: (count: number, more: boolean) => `${count} 个${more ? "以上的" : ""}回调未能送达`,
-    untoldAbout: "接收方没有接受，系统不会再自动尝试。",
+    untoldAbout: "请先修复接收方，再重新发送。",
     allPaused: "全部已暂停",
     allPausedAbout: "任何通道都不会开始新任务。",
     lanePaused: (lane: string) => `通道 ${lane} 已暂停`,

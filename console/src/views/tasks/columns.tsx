@@ -51,7 +51,7 @@ export const COLUMNS: Column[] = [
   },
   {
     id: "type",
-    width: 130,
+    width: 112,
     grow: 180,
     cell: (task) => (
       <>
@@ -68,7 +68,7 @@ export const COLUMNS: Column[] = [
     cell: (task) => <Progress progress={task.progress} />,
     text: (task) => json(task.progress),
   },
-  { id: "lane", width: 116, grow: 130, cell: (task) => task.lane, text: (task) => task.lane },
+  { id: "lane", width: 134, grow: 140, cell: (task) => task.lane, text: (task) => task.lane },
   { id: "priority", width: 58, number: true, cell: (task) => task.priority, text: (task) => said(task.priority) },
   { id: "attempt", width: 60, number: true, cell: (task) => task.attempt, text: (task) => said(task.attempt) },
   {
