@@ -1,4 +1,4 @@
-import { Tooltip } from "@mantine/core";
+import { useMemo } from "react";
 import { useSpoken } from "@/texts";
 import { clock, exactly, relatively } from "./formats";
 import { useNow } from "./useNow";
@@ -9,16 +9,16 @@ interface Props {
   none?: string;
 }
 
-/** How long ago, or how soon; the exact time is shown on hover. */
+/** How long ago, or how soon; the exact time is shown on hover, by the browser itself: there is one in every row. */
 export function Ago({ at, none = "–" }: Props) {
   const { language } = useSpoken();
   const now = useNow();
+  const exact = useMemo(() => (at ? exactly(new Date(at), language) : ""), [at, language]);
   if (!at) return <span>{none}</span>;
-  const moment = new Date(at);
   return (
-    <Tooltip label={exactly(moment, language)}>
-      <time dateTime={at}>{relatively(moment.getTime() - now, language)}</time>
-    </Tooltip>
+    <time dateTime={at} title={exact}>
+      {relatively(Date.parse(at) - now, language)}
+    </time>
   );
 }
 
@@ -27,8 +27,8 @@ export function At({ at }: { at: string }) {
   const { language } = useSpoken();
   const moment = new Date(at);
   return (
-    <Tooltip label={exactly(moment, language)}>
-      <time dateTime={at}>{clock(moment, language)}</time>
-    </Tooltip>
+    <time dateTime={at} title={exactly(moment, language)}>
+      {clock(moment, language)}
+    </time>
   );
 }

@@ -34,13 +34,18 @@ export function Table({ list, shown, columns, selected, onSelect, states }: Prop
     count: rows.length,
     getScrollElement: () => frame.current,
     estimateSize: () => ROW,
-    overscan: 12,
+    overscan: 8,
   });
   const items = virtual.getVirtualItems();
   const first = items[0]?.index ?? 0;
   const last = items.at(-1)?.index ?? 0;
   const scrolled = (virtual.scrollOffset ?? 0) > ROW;
 
+  // biome-ignore lint/correctness/useExhaustiveDependencies: another list is read from its top
+  useEffect(() => {
+    if (frame.current) frame.current.scrollTop = 0;
+    setAt(-1);
+  }, [list]);
   useEffect(() => list.look(first, last, !scrolled), [list, first, last, scrolled]);
   useEffect(() => {
     if (more && last >= rows.length - 40) void list.more();
@@ -165,7 +170,13 @@ const Row = memo(function Row({
       style={{ transform: `translateY(${top}px)`, gridTemplateColumns: grid }}
     >
       <td>
-        <Checkbox aria-label={label} checked={chosen} onChange={() => onSelect([task.id], !chosen)} />
+        <input
+          type="checkbox"
+          className={classes.box}
+          aria-label={label}
+          checked={chosen}
+          onChange={() => onSelect([task.id], !chosen)}
+        />
       </td>
       {columns.map((column) => (
         <td key={column.id} data-number={column.number || undefined}>
