@@ -31,7 +31,7 @@ def test_a_type_is_edited_and_what_would_change_is_shown_first(visit, served):
     expect(form).to_contain_text("Declared by shop:greet")
     form.get_by_label("Timeout (min)").fill("45")
     form.get_by_role("combobox", name="It is tried again").click()
-    page.get_by_role("option", name="After the same time").click()
+    page.get_by_role("option", name="At even intervals").click()
     form.get_by_label("Times at most").fill("3")
     form.get_by_label("After (s)").fill("20")
     expect(form).to_contain_text("20 s → 20 s → 20 s")

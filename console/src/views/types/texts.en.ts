@@ -26,7 +26,7 @@ export const types = {
   noneMatch: "No type is like this",
   strategies: {
     none: "Never",
-    fixed_period: "After the same time",
+    fixed_period: "At even intervals",
     sequence: "By a list",
     exponential: "Longer each time",
   } satisfies Record<Strategy, string> as Record<Strategy, string>,
