@@ -92,6 +92,7 @@ class Kept:
                 await connection.reader.read(1)
         except OSError:  # a TimeoutError is one
             pass
-        if connection in self._idle:
-            del self._idle[connection]
-            connection.close()
+        finally:
+            if connection in self._idle:  # also when the loop ends, and with it everything
+                del self._idle[connection]
+                connection.close()
