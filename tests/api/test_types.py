@@ -121,6 +121,15 @@ def test_a_type_whose_keys_cannot_be_is_refused(client, store, wrong):
     assert "letter" not in store.types()
 
 
+def test_a_type_can_be_sent_back_as_it_was_read(client, store):
+    """Spec: B5"""
+    store.put_type(TaskType("scan", declared_by="shop:scan"))
+    read = client.get("/api/task-types/scan").json()
+    assert client.put("/api/task-types/scan", json=read).json() == read | {"edited": True}
+    other = client.put("/api/task-types/plain", json=read)
+    assert (other.status_code, "scan" in other.json()["detail"]) == (422, True)
+
+
 def test_no_program_overwrites_what_was_edited(client, store):
     """Spec: B5"""
     client.put("/api/task-types/plain", json={"name": "edited"})

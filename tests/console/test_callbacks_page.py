@@ -33,7 +33,6 @@ def receiver():
 
 def tell(served, type_code, address):
     kind = served.ask("GET", f"/api/task-types/{type_code}")
-    del kind["code"]
     kind["config"]["callback"] = {"success": {"url": address}}
     served.ask("PUT", f"/api/task-types/{type_code}", kind)
 

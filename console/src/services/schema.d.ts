@@ -2848,14 +2848,18 @@ export interface components {
          * TypeIn
          * @description A task type; what is left out has its default.
          *
-         *         `mutex`, `rate_key` and `unique_key` are made of a task's `ext`, or of `defaults` for what it leaves out.
+         *         `mutex`, `rate_key` and `unique_key` are made of a task's `ext`, or of `defaults` for what it leaves out. A type may
+         *         be sent back as it was read: `code` is the one in the address, and `edited` and `declared_by` change nothing.
          */
         TypeIn: {
             /** @default  */
             category?: string;
+            code?: string;
             config?: components["schemas"]["ConfigIn"];
+            declared_by?: string;
             /** @default {} */
             defaults?: Record<string, never>;
+            edited?: boolean;
             /** @default default */
             lane?: string;
             /** @default null */

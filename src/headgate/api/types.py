@@ -15,6 +15,7 @@ from headgate.api.principal import Principal, Role
 from headgate.api.problems import documented
 from headgate.api.server import Server
 from headgate.api.shapes import Name, OnChildFailure, Whole, Words
+from headgate.core.errors import Invalid
 from headgate.core.kinds import changes_of, seconds_of
 from headgate.core.retry import MAX_DELAY_SECONDS, RetryPolicy, Strategy
 from headgate.core.task import DEFAULT_LANE, DEFAULT_PRIORITY, MAX_SECONDS, TaskType
@@ -109,9 +110,13 @@ class ConfigOut(msgspec.Struct, kw_only=True):
 class TypeIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """A task type; what is left out has its default.
 
-    `mutex`, `rate_key` and `unique_key` are made of a task's `ext`, or of `defaults` for what it leaves out.
+    `mutex`, `rate_key` and `unique_key` are made of a task's `ext`, or of `defaults` for what it leaves out. A type may
+    be sent back as it was read: `code` is the one in the address, and `edited` and `declared_by` change nothing.
     """
 
+    code: Name | UnsetType = UNSET
+    edited: bool | UnsetType = UNSET
+    declared_by: Words | UnsetType = UNSET
     name: Words = ""
     category: Words = ""
     lane: Name = DEFAULT_LANE
@@ -234,6 +239,8 @@ async def remove_type(code: Code, server: Server, who: Principal) -> None:
 
 
 def _kind(code: str, data: TypeIn, before: TaskType | None, server: Server) -> TaskType:
+    if data.code not in (UNSET, code):
+        raise Invalid(f"this is the address of {code}, not of {data.code}: a code stays what it is")
     config = data.config
     retry = RetryPolicy(
         config.retry_strategy,
