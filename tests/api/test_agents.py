@@ -353,6 +353,23 @@ def test_a_report_is_taken_by_any_server_and_by_each_only_once(store, url, clien
     assert [store.get(task["id"]).result for task in (first, second)] == ["1", "3"]
 
 
+@pytest.mark.parametrize("late_first", [False, True])
+def test_a_late_report_beside_the_right_one_does_it_no_harm(store, client, late_first):
+    """Spec: B3"""
+    submit(store, "again", timeout_seconds=0.001)
+    [late] = client.claim()
+    while not store.end_overdue():
+        pass
+    [right] = client.claim()
+    told = [(late, {"late": 1}), (right, {"right": 1})] if late_first else [(right, {"right": 1}), (late, {"late": 1})]
+    reports = [
+        {"id": task["id"], "exec_id": task["exec_id"], "status": "Success", "result": result} for task, result in told
+    ]
+    client.post("/api/agents/one/report", {"reports": reports})
+    task = store.get(right["id"])
+    assert (task.status, task.result) == (State.SUCCEEDED, '{"right":1}')
+
+
 def test_a_success_that_is_reported_for_another_task_changes_neither(store, client):
     """Spec: B3"""
     submit(store), submit(store)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from litestar.testing import TestClient
@@ -97,6 +98,43 @@ def test_a_cookie_that_is_no_session_is_nobody(client, key, said):
     assert (answer.status_code, answer.json()["type"]) == (401, "urn:headgate:problem:unauthorized")
 
 
+def test_a_cookie_of_backslashes_takes_no_time_and_one_of_megabytes_is_not_read(client, key):
+    """Spec: X7"""
+    quoted = client.get("/api/tasks", headers={"Cookie": f'{COOKIE}="' + "\\" * 30_000 + '"'})
+    assert quoted.status_code == 401
+    large = client.get("/api/tasks", headers={"Cookie": f"{COOKIE}=" + "0" * 1_000_000})
+    assert (large.status_code, large.json()["type"]) == (431, "urn:headgate:problem:headers-too-large")
+
+
+def test_the_session_is_found_among_other_cookies(client, cookie):
+    """Spec: X7"""
+    for said in (f"a=1; {cookie}", f"{cookie}; b=2", f"a=1;{cookie};b=2"):
+        assert client.get("/api/tasks", headers={"Cookie": said}).status_code == 200
+    assert client.get("/api/tasks", headers={"Cookie": f"not{cookie}"}).status_code == 401
+
+
+def test_a_session_makes_no_other_session(client, cookie):
+    """Spec: X7"""
+    again = client.post("/api/session", headers={"Cookie": cookie} | OURS)
+    assert (again.status_code, "with a key" in again.json()["detail"]) == (409, True)
+
+
+def test_whoever_guesses_sessions_is_soon_not_looked_up_any_more(client, cookie, store, monkeypatch):
+    """Spec: X7"""
+    assert client.get("/api/tasks", headers={"Cookie": cookie}).status_code == 200
+    asked, get = [], store.sessions.get
+
+    def look_up(digest: str, idle: float) -> Any:
+        asked.append(digest)
+        return get(digest, idle)
+
+    monkeypatch.setattr(store.sessions, "get", look_up)
+    answers = [client.get("/api/tasks", headers={"Cookie": f"{COOKIE}={number:048x}"}) for number in range(120)]
+    assert {answer.status_code for answer in answers} == {401, 429}
+    assert len(asked) < 110
+    assert client.get("/api/tasks", headers={"Cookie": cookie}).status_code == 200
+
+
 def test_whoever_signs_out_is_out_at_once_and_the_browser_forgets(client, cookie):
     """Spec: X7"""
     answer = client.delete("/api/session", headers={"Cookie": cookie} | OURS)
@@ -172,7 +210,7 @@ def test_who_signed_out_no_longer_hears_what_happens(store, url, key):
         server = app.server
         session, cookie = await server.visits.begin(store.key(1), "ann", None)
         headers = {b"cookie": cookie.partition(";")[0].encode(), b"host": HOST.encode()}
-        who = await Gatekeeper(app, server)._visitor({"method": "GET", "path": "/api/events"}, headers, set())
+        who = await Gatekeeper(app, server)._visitor({"method": "GET", "path": "/api/events"}, headers, set(), False)
         assert who is not None
         assert await still_welcome(server, who)
         await server.visits.end(session.digest, "ann")

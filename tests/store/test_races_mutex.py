@@ -174,3 +174,17 @@ def test_a_cancelled_head_and_a_claim_of_it_leave_the_line_with_a_head_or_a_hold
         only(call)
     standing = {status(claimer, first), status(claimer, second)}
     assert standing in ({State.CANCELLED, State.QUEUED}, {State.RUNNING, State.BLOCKED})
+
+
+def test_whoever_is_next_comes_forward_though_it_is_given_a_child_at_that_moment(stage, claimer):
+    """Spec: A10, D7"""
+    holder, following = submit(claimer.store, mutex=KEY), submit(claimer.store, mutex=KEY)
+    [execution] = claimer.claim().executions
+    assert execution.id == holder.id
+    mother = stage.rival()
+    mother.run("UPDATE task SET has_children = true, seq = seq + 1 WHERE id = %s", following.id)
+    settling = stage.beside(claimer.store.settle, [Outcome(execution, Returned())])
+    stage.await_waiters(settling)
+    mother.commit()
+    assert settling.result(20) == [State.SUCCEEDED]
+    assert status(claimer, following.id) is State.QUEUED

@@ -18,8 +18,8 @@ class Failures:
     def too_many(self, address: str) -> bool:
         return self._count(address) >= ALLOWED
 
-    def add(self, address: str) -> None:
-        self._counts[address] = min(self._count(address) + 1, ALLOWED + 1), monotonic()
+    def add(self, address: str, weight: float = 1.0) -> None:
+        self._counts[address] = min(self._count(address) + weight, ALLOWED + 1), monotonic()
         self._counts.move_to_end(address)
         if len(self._counts) > MOST_ADDRESSES:
             self._counts.popitem(last=False)

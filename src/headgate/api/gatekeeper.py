@@ -26,6 +26,8 @@ from headgate.events.telemetry import SHOWABLE
 from headgate.outside import rising_id, utc_now
 
 MOST_BODY_BYTES = 1024 * 1024
+MOST_HEADER_BYTES = 32 * 1024
+SESSION_WEIGHT = 0.25  # of a session that is over, as a wrong key: its pages may ask a few times more
 ALWAYS_OPEN = frozenset({"/livez", "/readyz"})
 REQUEST_ID = b"x-request-id"
 CONSOLE = b"x-headgate-console"  # no page of another site can send it
@@ -99,6 +101,8 @@ class Gatekeeper:
     async def _let_in(
         self, scope: Any, headers: Headers, repeated: set[bytes], receive: Receive
     ) -> tuple[Principal, Receive]:
+        if sum(len(name) + len(value) for name, value in scope["headers"]) > MOST_HEADER_BYTES:
+            raise Turned(431, f"the headers of a request hold at most {MOST_HEADER_BYTES // 1024} KiB")
         if scope["path"] in ALWAYS_OPEN:
             return NOBODY, receive
         if self._loopback and not await self._keyring.exist():
@@ -106,10 +110,10 @@ class Gatekeeper:
             return ANYBODY, receive
         if is_page(scope):  # there is nothing in it that anybody may not see
             return NOBODY, receive
-        if b"authorization" not in headers and (visitor := await self._visitor(scope, headers, repeated)):
-            return visitor, receive
         address = address_of(scope)
         limited = self._failures.too_many(address)
+        if b"authorization" not in headers and (visitor := await self._visitor(scope, headers, repeated, limited)):
+            return visitor, receive
         key = None
         if not repeated & {b"authorization", b"host"}:
             key, receive = await self._key(scope, headers, receive, limited)
@@ -148,14 +152,15 @@ class Gatekeeper:
             return await self._signed(said, scope, headers, receive, limited)
         return None, receive
 
-    async def _visitor(self, scope: Any, headers: Headers, repeated: set[bytes]) -> Principal | None:
+    async def _visitor(self, scope: Any, headers: Headers, repeated: set[bytes], limited: bool) -> Principal | None:
         """Who is signed in at the console; `Turned` if another site's page asks in their name."""
         digest = digest_in(headers.get(b"cookie", b""))
         if digest is None or repeated & {b"cookie", b"host", b"origin"}:
             return None
-        session = await self._server.visits.get(digest)
+        session = await self._server.visits.get(digest, only_known=limited)
         key = None if session is None else await self._keyring.get(session.key_id)
         if session is None or key is None or not key.lives(utc_now()):
+            self._failures.add(address_of(scope), SESSION_WEIGHT)
             return None
         host = headers.get(b"host", b"").decode("latin-1").lower()
         asked = scope["method"] in HARMLESS or (CONSOLE in headers and b"origin" in headers)

@@ -16,13 +16,13 @@ TYPE = "urn:headgate:problem:"
 TITLES = {
     400: "The request cannot be read", 401: "A key is needed", 403: "Not allowed", 404: "Not found",
     405: "No such method here", 409: "Not possible now", 413: "Too large", 415: "Only JSON is read here",
-    422: "The request breaks a rule", 429: "Too many requests", 500: "Something went wrong",
-    503: "The store did not answer", 507: "The store's disk is full",
+    422: "The request breaks a rule", 429: "Too many requests", 431: "Too much in the headers",
+    500: "Something went wrong", 503: "The store did not answer", 507: "The store's disk is full",
 }  # fmt: skip
 CODES = {
     400: "bad-request", 401: "unauthorized", 403: "forbidden", 404: "not-found", 405: "method-not-allowed",
     409: "refused", 413: "too-large", 415: "unsupported-media-type", 422: "invalid", 429: "too-many-requests",
-    500: "error", 503: "unavailable", 507: "store-full",
+    431: "headers-too-large", 500: "error", 503: "unavailable", 507: "store-full",
 }  # fmt: skip
 
 

@@ -29,7 +29,7 @@ def settle(server: Server, who: Principal, agent_id: str, reports: Sequence[Repo
     outcomes: dict[int, Outcome] = {}
     for place, told in enumerate(reports):
         try:
-            outcomes[place] = _outcome(server.store, who, agent_id, told, held.get(told.id))
+            outcomes[place] = _outcome(server.store, who, agent_id, told, held.get(told.exec_id))
             ends.append(None)
         except HeadgateError as error:
             ends.append(error)
@@ -47,17 +47,18 @@ def settle(server: Server, who: Principal, agent_id: str, reports: Sequence[Repo
     return [end for end in ends if end is not None]
 
 
-def _held(server: Server, who: Principal, agent_id: str, reports: Sequence[ReportIn]) -> dict[int, Holding]:
-    """What the reports are about, by task: as this server handed it out, or as it is read."""
+def _held(server: Server, who: Principal, agent_id: str, reports: Sequence[ReportIn]) -> dict[str, Holding]:
+    """What the reports are about, by execution: as this server handed it out, or as it is read."""
     held, unknown = {}, []
     for told in reports:
         holding = server.roster.handed_out(agent_id, told.exec_id) if told.status in AS_HANDED_OUT else None
         if holding is None or told.id != holding.execution.id or not who.sees(holding.execution.tenant_id):
             unknown.append(told.id)
         else:
-            held[told.id] = holding
+            held[told.exec_id] = holding
     if unknown:
-        held |= server.store.holdings(sorted(set(unknown)), who.tenant_id)
+        found = server.store.holdings(sorted(set(unknown)), who.tenant_id).values()
+        held |= {holding.execution.exec_id: holding for holding in found}
     return held
 
 
@@ -80,7 +81,7 @@ def _problem(reason: Callable[[], str]) -> HeadgateError:
 
 def _outcome(store: Store, who: Principal, agent_id: str, told: ReportIn, holding: Holding | None) -> Outcome:
     """A report as the store takes it; what is stale already goes on record there as well."""
-    if holding is None or holding.execution.exec_id != told.exec_id:
+    if holding is None or holding.execution.id != told.id:
         task = store.get(told.id, who.tenant_id)
         return Outcome(stale(task, told.exec_id), Raised("stale"))
     if holding.agent_id != agent_id:

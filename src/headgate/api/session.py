@@ -43,6 +43,8 @@ async def sign_in(server: Server, who: Principal, before: Held = None) -> Respon
     key = None if who.key_id is None else await server.keyring.get(who.key_id)
     if key is None:
         raise Refused("this server has no keys: there is nothing to sign in with")
+    if who.session is not None:
+        raise Refused("a session does not make another: sign in with a key")
     session, cookie = await server.visits.begin(key, who.actor, digest_of_token(before or ""))
     return Response(_shown(who, session.expires_at), status_code=201, headers={"Set-Cookie": cookie})
 

@@ -1,8 +1,8 @@
 """Who is signed in at the console, as this process knows it: two seconds old at most."""
 
 import logging
+import re
 from collections.abc import Awaitable, Callable
-from http.cookies import CookieError, SimpleCookie
 from typing import Any
 
 from headgate.core.errors import HeadgateError
@@ -14,6 +14,7 @@ from headgate.store.sessions import Session
 
 # A browser keeps a cookie of this name only if it came from this very server, over TLS or on this machine.
 COOKIE = "__Host-headgate"
+_OURS = re.compile(rb"(?:^|;\s*)" + COOKIE.encode() + rb"=([0-9a-f]+)(?:;|$)")
 FRESH_SECONDS = 2.0
 NOTE_SECONDS = 60.0
 MOST_KNOWN = 10_000
@@ -42,11 +43,11 @@ class Visits:
         self._known.pop(instead_of or "", None)
         return session, cookie(token, self._seconds)
 
-    async def get(self, digest: str) -> Session | None:
-        """A session that is not over."""
+    async def get(self, digest: str, only_known: bool = False) -> Session | None:
+        """A session that is not over; `only_known`: the store is not asked for it."""
         now = monotonic()
         session, until = self._known.get(digest, (None, -1e18))
-        if now < until:
+        if now < until or (only_known and session is None):
             return session
         found: Session | None = await self._aside(self._sessions.get, digest, self._idle)
         if len(self._known) >= MOST_KNOWN:
@@ -79,11 +80,8 @@ def cookie(token: str, seconds: float) -> str:
 
 def digest_in(header: bytes) -> str | None:
     """The session that a Cookie header names; None if it names none as we write them."""
-    try:
-        said = SimpleCookie(header.decode("latin-1")).get(COOKIE)
-    except CookieError:
-        return None
-    return None if said is None else digest_of_token(said.value)
+    said = _OURS.search(header)
+    return None if said is None else digest_of_token(said[1].decode())
 
 
 def digest_of_token(token: str) -> str | None:

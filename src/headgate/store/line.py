@@ -134,14 +134,14 @@ FAMILY_BLOCKED = Statement(
      WHERE h.stream_id IS NOT NULL
     """,
 )
-# Under the stripes' locks what was read still stands, so there is no answer to wait for.
+# Under the stripes' locks nobody else moves in these lines, so there is no answer to wait for; but a parent's `seq` may
+# have been raised by who gave it a child, so that on PostgreSQL only the state says whether what was read still stands.
 MOVE = Statement(
     sqlite="UPDATE task SET status = :after, update_date = :now, seq = seq + 1 WHERE id = :id AND seq = :seq",
     postgres="""
     WITH moved AS (
         UPDATE task t SET status = :after, update_date = {now}, seq = t.seq + 1
          WHERE t.id = ANY(:id::bigint[]) AND t.status = :before
-           AND t.seq = (:seq::int[])[width_bucket(t.id, :id::bigint[])]
         RETURNING t.id, t.tenant_id, t.seq
     )
     INSERT INTO task_event (task_id, tenant_id, seq, at, kind, before, after, actor)
