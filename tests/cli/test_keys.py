@@ -66,3 +66,9 @@ def test_what_cannot_be_meant_is_refused_and_no_key_is_made(run, anywhere, words
     answer = run("keys", *words)
     assert answer.code == code
     assert anywhere.keys() == []
+
+
+def test_with_the_first_key_one_is_told_that_everybody_needs_one_now(here, run):
+    """Spec: B11"""
+    assert "every request needs a key" in run("keys", "create", "one", "--role", "read").err
+    assert "every request needs a key" not in run("keys", "create", "two", "--role", "read").err

@@ -230,3 +230,9 @@ def test_a_task_that_is_not_there_is_not_found(here, run, command):
     """Spec: A12"""
     answer = run(command, 4711)
     assert (answer.code, answer.out, answer.err) == (3, "", "error: no task 4711\n")
+
+
+def test_why_says_of_what_has_ended_that_it_has(here, run):
+    """Spec: X3"""
+    here.cancel(submit(here).id)
+    assert run("why", 1).out == "task 1 has ended: it is cancelled\n"

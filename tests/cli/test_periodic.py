@@ -97,8 +97,9 @@ def test_an_expression_is_previewed_without_a_store(run):
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (["add", "plain", "* *"], "no cron expression"), (["add", "plane", "* * * * *"], "did you mean plain"),
-        (["add", "plain", "* * * * *", "--timezone", "Mars"], "no time zone"), (["edit", "1"], "say what is to change"),
+        (["add", "plain", "* *"], "minute, hour, day"), (["add", "plane", "* * * * *"], "did you mean plain"),
+        (["add", "plain", "* * * * *", "--timezone", "Asia/Shangai"], "did you mean 'Asia/Shanghai'"),
+        (["edit", "1"], "say what is to change"),
         (["add", "plain", "* * * * *", "--http", "x"], "http.url"), (["preview", "* *"], "no cron expression"),
     ],
 )  # fmt: skip

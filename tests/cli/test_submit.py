@@ -103,3 +103,13 @@ def test_a_module_checks_the_arguments_and_fills_in_the_mutex(here, run):
     assert (refused.code, "shelf" in refused.err) == (2, True)
     absent = run("submit", "-m", "shop", "nothing")
     assert (absent.code, absent.err) == (2, "error: module shop declares no task nothing\n")
+
+
+def test_whoever_waits_no_longer_is_told_which_task_goes_on(here, run, monkeypatch):
+    """Spec: X6"""
+
+    def interrupted(seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("headgate.cli.submitting.time.sleep", interrupted)
+    assert "task 1 goes on; `headgate show 1`" in run("submit", "plain", "--wait", "600").err

@@ -144,3 +144,10 @@ def test_a_type_is_forgotten(here, run):
     for command in ("remove", "show"):
         answer = run("types", command, "plain")
         assert (answer.code, "no task type plain" in answer.err) == (3, True)
+
+
+def test_a_type_that_was_not_there_is_called_new(here, run):
+    """Spec: B5"""
+    assert run("types", "set", "fecth", "timeout=5", "--dry-run").out.splitlines()[0] == "type fecth would be new"
+    assert run("types", "set", "fecth", "timeout=5").out.splitlines()[0] == "type fecth is new"
+    assert "new" not in run("types", "set", "fecth", "timeout=6").out

@@ -101,6 +101,7 @@ def create_key(
         raise Invalid("--tenant is out of range")
     secrets = load({"url": url}).secrets
     with ready(url) as store:
+        is_first = not store.has_keys()
         key, text = store.add_key(name, ROLES[role], tenant_id=tenant, expires_at=_end(days))
     signing = secret_key(secrets[0], key.id, key.digest) if secrets else None
     if as_json:
@@ -110,6 +111,8 @@ def create_key(
     if signing:
         say(f"access key  {key.access_key}\nsecret key  {signing}")
     note("keep it well: it is not shown again")
+    if is_first:
+        note("it is the first one: from now on every request needs a key, and the console asks for it")
 
 
 def _end(days: float | None) -> datetime | None:

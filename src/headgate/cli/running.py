@@ -86,7 +86,7 @@ async def _serve(
             worker.stop()
         ended.set()
 
-    _stop_on_signals(stop, plan.supervised)
+    _stop_on_signals(stop, settings.shutdown_seconds, plan.supervised)
     with ThreadPoolExecutor(DUTY_THREADS, thread_name_prefix="headgate duty") as threads:
 
         async def aside(work: Callable[..., Any], *arguments: Any) -> Any:
@@ -110,14 +110,15 @@ async def _serve(
     log.info("stopped")
 
 
-def _stop_on_signals(stop: Callable[[], None], supervised: bool) -> None:
+def _stop_on_signals(stop: Callable[[], None], seconds: float, supervised: bool) -> None:
     loop = asyncio.get_running_loop()
 
     times = count(1)
 
     def asked(name: str) -> None:
         first = next(times) == 1
-        log.info("%s: %s", name, "finishing what runs; once more to stop at once" if first else "stopping at once")
+        told = f"finishing what runs, for {seconds:g} s at most; once more to stop at once"
+        log.info("%s: %s", name, told if first else "stopping at once")
         stop()
 
     def unattended() -> None:

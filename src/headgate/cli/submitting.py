@@ -14,7 +14,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from headgate.cli.apps import apps_in, bound, settings_of
 from headgate.cli.exits import DONE, FAILED, tell
 from headgate.cli.options import Json, Url
-from headgate.cli.output import document, progress_of, said_progress, say, task_json
+from headgate.cli.output import document, note, progress_of, said_progress, say, task_json
 from headgate.cli.stores import bring_up_to_date, opened, ready
 from headgate.cli.words import line
 from headgate.client import call_of
@@ -106,7 +106,11 @@ def submit(
         if wait is None:
             task = store.get(made.id)
         else:
-            task = _wait(store, made.id, wait, watched=not as_json)
+            try:
+                task = _wait(store, made.id, wait, watched=not as_json)
+            except KeyboardInterrupt:
+                note(f"task {made.id} goes on; `headgate show {made.id}` says how it is")
+                raise
     if as_json:
         document(task_json(task) | {"created": made.created})
     else:

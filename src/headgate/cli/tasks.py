@@ -15,7 +15,7 @@ from headgate.core.events import Happening
 from headgate.core.family import Census
 from headgate.core.forecast import Forecast
 from headgate.core.gates import Gate
-from headgate.core.states import State
+from headgate.core.states import FINAL, State
 from headgate.core.task import Task
 from headgate.outside import utc_now
 from headgate.store import Store
@@ -209,6 +209,9 @@ def why(task_id: Id, url: Url = None, as_json: Json = False) -> None:
             "gates": [_gate_json(gate) for gate in gates],
         }
         document(said | ({"forecast": forecast_json(forecast)} if forecast else {}))
+        return
+    if task.status in FINAL:
+        say(f"task {task.id} has ended: it is {task.status}")
         return
     now = utc_now()
     table(("", "", ""), [(gate.name, "open" if gate.open else "shut", _reason(gate, now)) for gate in gates])

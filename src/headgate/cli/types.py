@@ -176,7 +176,9 @@ def _tell(
     if as_json:
         document({"code": code, "changes": changes} | _rehearsal_json(rehearsal))
         return
-    if not changes:
+    if before is None:
+        say(f"type {code} {'would be' if rehearsal else 'is'} new")
+    elif not changes:
         say(f"type {code}: nothing changes")
     for word, sides in changes.items():
         told = [json.dumps(sides[side], ensure_ascii=False) for side in ("old", "new") if side in sides]

@@ -14,17 +14,23 @@ import re
 from collections import deque
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
+from difflib import get_close_matches
 from enum import StrEnum
 from functools import lru_cache
 from itertools import islice, takewhile
 from typing import NamedTuple
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from cronsim import CronSim, CronSimError
 
 from headgate.core.errors import Invalid
 from headgate.core.task import check_name
 
+HINTS = {
+    "wrong number of fields": ": minute, hour, day, month and weekday, or a second before them",
+    "bad second": ": 0-59", "bad minute": ": 0-59", "bad hour": ": 0-23", "bad month": ": 1-12 or JAN-DEC",
+    "bad day-of-month": ": 1-31 or L, and one that its months have", "bad day-of-week": ": 0-7 or SUN-SAT",
+}  # fmt: skip
 GRACE = timedelta(seconds=60)  # a tick that is dealt with later than this was missed
 LAST_YEAR = 9999  # of the calendar, and of no tick: it may be the next year elsewhere
 MOST_MISSED = 1000  # ticks that are made good at once, the latest ones
@@ -66,7 +72,8 @@ class Cron:
         try:
             CronSim(self._text, _ANY_TIME)
         except CronSimError as error:
-            raise Invalid(f"{expression!r} is no cron expression: {str(error).lower()}") from None
+            said = str(error).lower()
+            raise Invalid(f"{expression!r} is no cron expression: {said}{HINTS.get(said, '')}") from None
         self._times_of_day = len(fields) == 5 and not fields[0].startswith("*") and not fields[1].startswith("*")
         if self._next_wall(_ANY_TIME) is None:
             raise Invalid(f"{expression!r} never fires: there is no such day")
@@ -145,7 +152,8 @@ def zone_of(name: str) -> tzinfo:
             raise ValueError
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise Invalid(f"no time zone {name!r}") from None
+        near = get_close_matches(name, available_timezones(), 1)
+        raise Invalid(f"no time zone {name!r}" + (f"; did you mean {near[0]!r}?" if near else "")) from None
 
 
 def _offset(zone: tzinfo, moment: datetime) -> timedelta:
