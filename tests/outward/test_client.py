@@ -1,7 +1,9 @@
 """One request, one answer, no surprise on the way. Servers are real, on loopback."""
 
 import asyncio
+import errno
 import gzip
+import os
 import ssl
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -24,13 +26,14 @@ NAMES = {
     "intranet.example": ["10.0.0.7"],
     "public-and-private.example": ["127.0.0.9", "192.168.1.1"],
     "private-in-six.example": ["127.0.0.9", "::ffff:10.0.0.1"],
+    "private.example": ["10.0.3.7"],
     "nat.example": ["64:ff9b::7f00:1"],
     "nothing.example": [],
 }
 
 
 async def resolve(host, port):
-    return NAMES[host]
+    return (NAMES | {"public.example": ["8.8.8.8"]})[host]
 
 
 def refused(url, allow=""):
@@ -58,6 +61,34 @@ def test_no_packet_goes_where_a_url_is_unclear(url):
 def test_a_name_is_refused_when_one_of_its_addresses_is(host):
     """Spec: B6, RELIABILITY T23"""
     assert refused(f"http://{host}/", allow="127.0.0.9/32")
+
+
+def test_where_a_name_leads_is_for_the_operators_log_alone(caplog):
+    """Spec: B6, RELIABILITY T23"""
+    told = refused("http://private.example/")
+    assert told == "private.example leads to an address that is not allowed (HEADGATE_CALLBACK_ALLOW)"
+    assert "private.example: 10.0.3.7 is a private network" in caplog.text
+
+
+def test_a_port_that_nobody_allowed_is_told_for_a_name_too():
+    """Spec: B6"""
+    assert "port 6379" in refused("http://public.example:6379/")
+
+
+def test_a_name_that_cannot_be_reached_does_not_say_where_it_leads():
+    """Spec: B6, RELIABILITY T23"""
+
+    async def story():
+        async def here(host, port):
+            return ["127.0.0.1"]
+
+        async with listening(answering(OK)) as port:
+            pass
+        with pytest.raises(Unsent) as caught:
+            await Outward(HERE, resolve=here).send("POST", f"http://inside.example:{port}/", b"", {})
+        assert str(caught.value) == f"inside.example:{port}: {os.strerror(errno.ECONNREFUSED)}"
+
+    asyncio.run(story())
 
 
 def test_a_port_that_nobody_allowed_is_refused():
@@ -129,7 +160,10 @@ def test_a_name_is_asked_for_once_and_the_connection_goes_to_what_was_judged():
             with connections() as made:
                 assert (await outward.send("POST", f"http://example.org:{port}/", b"", {})).status == 200
             assert (asked, made) == (["example.org"], [("127.0.0.2", port)])
-            with connections() as made, pytest.raises(Unsent, match=r"127\.0\.0\.1 is this machine"):
+            with (
+                connections() as made,
+                pytest.raises(Unsent, match=r"example\.org leads to an address"),
+            ):
                 await outward.send("POST", f"http://example.org:{port}/", b"", {})
             assert (len(asked), made) == (2, [])
 

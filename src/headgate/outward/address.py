@@ -140,12 +140,18 @@ class Allowed:
                 ) from None
         return cls(tuple(networks), frozenset(ports))
 
-    def refusal(self, address: Address, port: int) -> str | None:
-        """Why nothing may be sent to this port of this address; None if it may."""
+    def refusal(self, address: Address, port: int, name: str | None = None) -> str | None:
+        """Why nothing may be sent to this port of this address; None if it may.
+
+        With the `name` that led to the address, for whoever said the name: which addresses names have in this network
+        is the operator's to know.
+        """
         plain = _plain(address)
         if any(plain in network and said in (None, port) for network, said in self.networks):
             return None
         if reason := _forbidden(plain):
+            if name is not None:
+                return f"{name} leads to an address that is not allowed (HEADGATE_CALLBACK_ALLOW)"
             return f"{address} is {reason}, which HEADGATE_CALLBACK_ALLOW does not list"
         if port not in self.ports:
             return f"port {port} is none of {', '.join(map(str, sorted(self.ports)))} (HEADGATE_CALLBACK_ALLOW)"

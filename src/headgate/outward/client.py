@@ -5,6 +5,8 @@ very addresses. No redirect is followed, nothing is decompressed, no cookie, pro
 """
 
 import asyncio
+import logging
+import os
 import re
 import socket
 import ssl
@@ -25,6 +27,7 @@ CONNECT_SECONDS = 5.0
 SECONDS = 15.0
 MOST_READ = 64 * 1024
 MOST_LOOKUPS = 32
+log = logging.getLogger("headgate.outward")
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"})
 _OURS = frozenset({"host", "content-length", "transfer-encoding", "connection", "accept-encoding", "te", "upgrade",
                    "trailer", "keep-alive", "expect", "proxy-authorization", "proxy-connection"})  # fmt: skip
@@ -126,7 +129,8 @@ class Outward:
         if not addresses:
             raise Unsent(f"{target.host} has no address")
         for address in addresses:
-            if refusal := self._allowed.refusal(address, target.port):
+            if refusal := self._allowed.refusal(address, target.port, None if target.address else target.host):
+                log.warning("%s: %s", target.host, self._allowed.refusal(address, target.port))
                 raise Unsent(refusal)
         return addresses
 
@@ -143,7 +147,7 @@ class Outward:
                     except ssl.SSLCertVerificationError as error:
                         failure = f"its certificate is not trusted: {error.verify_message}"
                     except OSError as error:
-                        failure = error.strerror or str(error)
+                        failure = _failure(error, named=target.address is None)
         except TimeoutError:
             failure = f"no connection within {self._connect_seconds:g} s"
         raise Unsent(f"{target.host}:{target.port}: {failure}")
@@ -151,6 +155,13 @@ class Outward:
     @cached_property
     def _trust(self) -> ssl.SSLContext:
         return self._given_trust or ssl.create_default_context()
+
+
+def _failure(error: OSError, *, named: bool) -> str:
+    """Why there is no connection; asyncio's own words have the address in them."""
+    if named and not isinstance(error, ssl.SSLError):
+        return os.strerror(error.errno) if error.errno else "no connection"
+    return error.strerror or str(error)
 
 
 def _request(method: str, target: Target, body: bytes, headers: Mapping[str, str], *, lasting: bool) -> h11.Request:
