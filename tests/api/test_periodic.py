@@ -3,11 +3,16 @@
 from datetime import UTC, datetime
 
 import pytest
+from litestar.testing import TestClient
 
+from headgate.api.app import create_app
 from headgate.core.machine import Raised
 from headgate.core.schedule import Status
 from headgate.core.task import TaskType
-from tests.factories import settle, sql, start
+from headgate.settings import Settings
+from headgate.store import open_store
+from tests.api.conftest import HERE
+from tests.factories import PLAIN, Clock, settle, sql, start
 from tests.schedules import new
 
 WHOLE = {
@@ -184,6 +189,17 @@ def test_the_preview_shows_ticks_by_both_clocks_over_a_change_of_the_clock(clien
     assert all(datetime.fromisoformat(tick["at"]) > datetime.now(UTC) for tick in default)
     for wrong in ({"count": 0}, {"count": 101}, {"after": "2026-03-28T12:00:00"}, {"after": "soon"}):
         assert client.get(f"{AT}/{made['id']}/preview", params=wrong).status_code == 422
+
+
+def test_ticks_are_foretold_by_the_clock_that_they_are_fired_by(url):
+    """Spec: B9"""
+    clock = Clock()
+    clock.advance(4000 * 86_400)
+    with open_store(url, clock) as store, TestClient(create_app(store, Settings(url=url)), base_url=HERE) as client:
+        store.put_type(PLAIN)
+        made = make(client, status="online")
+        for path, asked in ((f"{made['id']}/preview", {}), ("preview", {"cron_expressions": "*/5 * * * *"})):
+            assert client.get(f"{AT}/{path}", params=asked).json()["items"][0]["at"] == made["next_tick"]
 
 
 def test_ticks_are_foretold_before_there_is_a_schedule_as_they_are_for_one(client):

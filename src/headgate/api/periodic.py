@@ -19,7 +19,7 @@ from headgate.core.cron import Cron, Missed, Overlap, preview
 from headgate.core.errors import Invalid
 from headgate.core.schedule import MAX_URL, OPTIONS, Endpoint, Log, NewSchedule, Result, Schedule, Status, TickLog
 from headgate.core.task import NewTask
-from headgate.outside import utc_now
+from headgate.store import Store
 from headgate.store.tasks import Idempotency
 
 MOST_PREVIEWED = 100
@@ -247,7 +247,7 @@ async def logs(
 async def preview_unsaved(
     server: Server, cron_expressions: Expression, timezone: Zone = "UTC", count: Count = 10, after: After = None
 ) -> Preview:
-    return await server.aside(lambda: _foretold(Cron(cron_expressions, timezone), count, after))
+    return await server.aside(lambda: _foretold(server.store, Cron(cron_expressions, timezone), count, after))
 
 
 @get("/{periodic_id:int}/preview", summary="When its next ticks come, or would", responses=documented(404),
@@ -256,15 +256,17 @@ async def preview_ticks(
     periodic_id: ScheduleId, server: Server, who: Principal, count: Count = 10, after: After = None
 ) -> Preview:
     def work() -> Preview:
-        return _foretold(server.store.schedules.get(periodic_id, who.tenant_id).said.cron, count, after)
+        cron = server.store.schedules.get(periodic_id, who.tenant_id).said.cron
+        return _foretold(server.store, cron, count, after)
 
     return await server.aside(work)
 
 
-def _foretold(cron: Cron, count: int, after: datetime | None) -> Preview:
+def _foretold(store: Store, cron: Cron, count: int, after: datetime | None) -> Preview:
     if after is not None and after.tzinfo is None:
         raise Invalid("a time has a time zone")
-    return Preview([TickOut(tick, cron.shown(tick)) for tick in preview(cron, after or utc_now(), count)])
+    ticks = preview(cron, after or store.schedules.now(), count)
+    return Preview([TickOut(tick, cron.shown(tick)) for tick in ticks])
 
 
 def _once(key: str | None, what: str, data: Any) -> Idempotency | None:

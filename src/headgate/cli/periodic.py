@@ -287,10 +287,10 @@ def preview_ticks(
     """  # fmt: skip
     if what.isascii() and what.isdigit():
         with ready(url) as store:
-            cron = store.schedules.get(int(what)).said.cron
+            cron, now = store.schedules.get(int(what)).said.cron, store.schedules.now()
     else:
-        cron = Cron(what, timezone)
-    ticks = preview(cron, utc_now(), count)
+        cron, now = Cron(what, timezone), utc_now()
+    ticks = preview(cron, now, count)
     if as_json:
         document({"items": [{"at": tick, "local": cron.shown(tick).isoformat()} for tick in ticks]})
         return

@@ -89,7 +89,7 @@ def find(
 def due(db: Db, limit: int) -> tuple[list[Schedule], datetime]:
     """Schedules whose tick has come, the earliest first; and what time it is."""
     rows = db.rows(DUE, limit=limit)
-    return [schedule_of(row[:-1]) for row in rows], moment(rows[0][-1]) if rows else _now(db)
+    return [schedule_of(row[:-1]) for row in rows], moment(rows[0][-1]) if rows else now(db)
 
 
 def next_due(db: Db) -> float | None:
@@ -138,7 +138,7 @@ OLD_LOGS = Statement(
 
 
 def add(db: Db, new: NewSchedule, status: Status, actor: str, *, edited: bool) -> Schedule:
-    next_tick = first_tick(new, _now(db), None) if status is Status.ONLINE else None
+    next_tick = first_tick(new, now(db), None) if status is Status.ONLINE else None
     said = {"status": status.value, "edited": edited, "next_tick": next_tick}
     rows = db.rows(ADD, **_columns(new), **said)
     if not rows:  # somebody was quicker with this code
@@ -154,7 +154,7 @@ def change(db: Db, before: Schedule, said: NewSchedule, status: Status, actor: s
     if status is not Status.ONLINE:
         next_tick = None
     elif before.status is not Status.ONLINE or _clock(said) != _clock(before.said):
-        next_tick = first_tick(said, _now(db), before.done_until)
+        next_tick = first_tick(said, now(db), before.done_until)
     about = {"status": status.value, "edited": edited, "next_tick": next_tick}
     [row] = db.rows(SAVE, id=before.id, **_columns(said), **about)
     if said.http is None:
@@ -191,7 +191,7 @@ def _clock(said: NewSchedule) -> tuple[str, str]:
     return said.cron_expressions, said.timezone
 
 
-def _now(db: Db) -> datetime:
+def now(db: Db) -> datetime:
     return moment(db.rows(NOW)[0][0])
 
 

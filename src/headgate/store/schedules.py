@@ -135,6 +135,10 @@ class Schedules:
         """A page of a schedule's log, newest first."""
         return self._ground.read(lambda db: periodic.logs(db, schedule_id, tenant_id, cursor, limit))
 
+    def now(self) -> datetime:
+        """What time it is by the clock that ticks are reckoned by."""
+        return self._ground.read(periodic.now)
+
     # what duties do
 
     def next_due(self) -> float | None:
