@@ -97,7 +97,7 @@ def test_a_schedule_that_cannot_be_fired_is_told_about_and_the_others_fire(store
     )
     with caplog.at_level(logging.ERROR):
         turn(periodic)
-    assert f"a tick of periodic task {bad.id} cannot be fired" in caplog.text
+    assert f"periodic task {bad.id} cannot be fired" in caplog.text
     assert (fired(store, bad), fired(store, well)) == ([], [1])
 
 
@@ -111,6 +111,99 @@ def test_a_zone_that_this_machine_does_not_know_is_left_to_others(store, clock, 
     assert "no time zone 'Moon/Tranquility'" in caplog.text
     assert (fired(store, odd), fired(store, well)) == ([], [1])
     assert store.schedules.get(odd.id).next_tick == odd.next_tick
+
+
+def lost_on_the_moon(url, *schedules):
+    ids = ", ".join(str(schedule.id) for schedule in schedules)
+    sql(url, f"UPDATE periodic_task SET timezone = 'Moon/Tranquility' WHERE id IN ({ids})")
+
+
+def cannot_fire(monkeypatch, schedule):
+    fire = Schedules.fire
+
+    def failing(self, firings):
+        if schedule.id in {firing.schedule.id for firing in firings}:
+            raise RuntimeError("its row is broken at 10.0.0.1")
+        return fire(self, firings)
+
+    monkeypatch.setattr(Schedules, "fire", failing)
+
+
+def test_one_that_stays_due_is_said_once_and_looked_at_a_pause_apart(store, clock, periodic, url, caplog, monkeypatch):
+    """Spec: B9"""
+    odd, broken = online(store), online(store)
+    lost_on_the_moon(url, odd)
+    cannot_fire(monkeypatch, broken)
+    clock.advance(60)
+    with caplog.at_level(logging.ERROR):
+        for _ in range(3):
+            assert turn(periodic) == 0
+            assert periodic._next_pause() >= 0.9
+    assert len(caplog.records) == 2
+    store.schedules.put(broken.id, new("*/2 * * * *"))
+    clock.advance(90)
+    turn(periodic)
+    assert len(caplog.records) == 3  # it was changed, and ails still
+    monkeypatch.undo()
+    turn(periodic)
+    assert fired(store, broken) == [2]
+    assert turn(periodic) == 0
+    cannot_fire(monkeypatch, broken)
+    clock.advance(120)
+    turn(periodic)
+    assert len(caplog.records) == 4  # it had been well
+
+
+def test_many_that_stay_due_hold_up_nobody(store, clock, periodic, url, monkeypatch):
+    """Spec: B9"""
+    monkeypatch.setattr(headgate.duties.periodic, "BATCH", 2)
+    odd = [online(store) for _ in range(5)]
+    lost_on_the_moon(url, *odd)
+    well = [online(store) for _ in range(3)]
+    clock.advance(60)
+    settle_down(periodic)
+    assert [fired(store, each) for each in well] == [[1]] * 3
+    clock.advance(60)
+    settle_down(periodic)
+    assert [fired(store, each) for each in well] == [[1, 2]] * 3
+
+
+def test_its_log_says_once_why_a_tick_waits_and_then_what_became_of_it(store, clock, periodic, url, monkeypatch):
+    """Spec: B10"""
+    odd, broken = online(store, missed="all"), online(store, missed="all")
+    quiet, brief = online(store, log="none"), online(store, log="trigger_log")
+    lost_on_the_moon(url, odd, quiet, brief)
+    cannot_fire(monkeypatch, broken)
+    clock.advance(60)
+    turn(periodic)
+    assert logged(store, odd) == []  # others may know its zone
+    clock.advance(61)
+    for duty in (periodic, periodic, Periodic(store, inline)):
+        turn(duty)
+    assert logged(store, odd) == [("failure", "not fired yet: no time zone 'Moon/Tranquility'")]
+    assert logged(store, broken) == [("failure", "not fired yet: RuntimeError, of which the scheduler's log says more")]
+    assert lines(store, odd)[0].tick == odd.next_tick
+    assert logged(store, quiet) == logged(store, brief) == []
+    sql(url, f"UPDATE periodic_task SET timezone = 'UTC' WHERE id = {odd.id}")
+    monkeypatch.undo()
+    settle_down(periodic)
+    for schedule in (odd, broken):
+        assert fired(store, schedule) == [1, 2]
+        assert logged(store, schedule) == [("executing", None)] * 2
+
+
+def test_a_log_that_cannot_be_written_holds_up_nobody(store, clock, periodic, url, monkeypatch):
+    """Spec: B9"""
+    odd, well = online(store), online(store)
+    lost_on_the_moon(url, odd)
+
+    def fail(*_):
+        raise RuntimeError("no log")
+
+    monkeypatch.setattr(Schedules, "say_unfired", fail)
+    clock.advance(120)
+    turn(periodic)
+    assert fired(store, well) == [2]
 
 
 def test_who_makes_calls_is_told_of_them(store, clock):

@@ -28,6 +28,7 @@ MEANT: dict[str, tuple[Statement, str, str]] = {
     "busy": (ticks.BUSY, "periodic_run_of", "periodic_task_id"),
     "what goes on": (runs.TASK_RUNS, "periodic_run_pkey", "id"),
     "the end": (runs.END, "periodic_run_pkey", "id"),
+    "a line of a tick": (ticks.UNSAY, "periodic_task_log_tick", "tick"),
     "log": (periodic.LOGS, "periodic_task_log_of", "periodic_task_id"),
     "list of a tenant": (periodic.LIST_OF_TENANT, "periodic_task_tenant", "tenant_id"),
     "calls that wait": (runs.ANY_WAITING, "periodic_run_call", ""),

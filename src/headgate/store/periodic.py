@@ -43,7 +43,8 @@ LIST = Statement(f"SELECT {_COLUMNS} FROM periodic_task WHERE id > 0 {_WANTED}")
 LIST_OF_TENANT = Statement(f"SELECT {_COLUMNS} FROM periodic_task WHERE tenant_id = :tenant_id {_WANTED}")
 DUE = Statement(
     f"""
-    SELECT {_COLUMNS}, {{now}} FROM periodic_task WHERE status = 'online' AND next_tick <= {{now}}
+    SELECT {_COLUMNS}, {{now}} FROM periodic_task
+     WHERE status = 'online' AND next_tick <= {{now}} AND (next_tick, id) > (:tick, :id)
      ORDER BY next_tick, id LIMIT :limit
     """
 )
@@ -86,9 +87,10 @@ def find(
     return [schedule_of(row) for row in rows]
 
 
-def due(db: Db, limit: int) -> tuple[list[Schedule], datetime]:
-    """Schedules whose tick has come, the earliest first; and what time it is."""
-    rows = db.rows(DUE, limit=limit)
+def due(db: Db, limit: int, after: tuple[datetime, int]) -> tuple[list[Schedule], datetime]:
+    """Schedules whose tick has come, the earliest first, behind this tick and id; and what time it is."""
+    tick, schedule_id = after
+    rows = db.rows(DUE, limit=limit, tick=tick, id=schedule_id)
     return [schedule_of(row[:-1]) for row in rows], moment(rows[0][-1]) if rows else now(db)
 
 

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 
 import headgate.store.periodic as periodic
 import headgate.store.runs as runs
@@ -18,6 +18,8 @@ from headgate.store.runs import Call, Ended
 from headgate.store.sql import Db
 from headgate.store.tasks import ANSWER, REMEMBER, REMEMBERED, Idempotency
 from headgate.store.ticks import Begun, Fired, Firing
+
+FIRST = (datetime(1970, 1, 1, tzinfo=UTC), 0)
 
 
 class Schedules:
@@ -145,9 +147,9 @@ class Schedules:
         """Seconds until the next tick, 0 or less if it has come; None if nothing is online."""
         return self._ground.read(periodic.next_due)
 
-    def due(self, limit: int = 500) -> tuple[list[Schedule], datetime]:
-        """Schedules whose tick has come, the earliest first; and what time it is."""
-        return self._ground.read(lambda db: periodic.due(db, limit))
+    def due(self, limit: int = 500, after: tuple[datetime, int] = FIRST) -> tuple[list[Schedule], datetime]:
+        """Schedules whose tick has come, the earliest first, behind the tick and id of one; and what time it is."""
+        return self._ground.read(lambda db: periodic.due(db, limit, after))
 
     def fire(self, firings: Sequence[Firing]) -> Fired:
         """Do what was reckoned of each, if it still stands: tick, task, audit row and log in one transaction."""
@@ -155,6 +157,10 @@ class Schedules:
         tasks = [firing.schedule for firing in firings if firing.schedule.said.http is None]
         self._ground.make_streams(wish_of(each, None) for each in tasks if ticks.problem_of(each, catalog) is None)
         return self._ground.write(lambda db: ticks.fire(db, self._ground.fresh_catalog(db), firings))
+
+    def say_unfired(self, schedule: Schedule, error: str) -> None:
+        """Let its log say why its tick is still due, if that was missed; once, and until the tick is fired."""
+        self._ground.write(lambda db: ticks.say_unfired(db, schedule, error))
 
     def end_runs(self, after: int = 0, limit: int = 1000) -> tuple[int, int | None]:
         """Write the end of those of a page of runs whose task has ended; how many, and where to go on.

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from headgate.core.cron import Overlap, Reckoning, admitted
+from headgate.core.cron import GRACE, Overlap, Reckoning, admitted
 from headgate.core.errors import Invalid, Refused
 from headgate.core.schedule import Log, Result, Schedule, Status, told, wish_of
-from headgate.core.task import completed
+from headgate.core.task import clip, completed
 from headgate.store.audit import record_system
 from headgate.store.catalog import Catalog, stream_key
 from headgate.store.deferred import settled
@@ -21,6 +21,7 @@ from headgate.store.sql import Db, Row, Statement, moment, moment_or_none
 from headgate.store.tasks import insert
 
 ACTOR = "system:periodic"
+UNFIRED = "not fired yet: "
 
 
 class Firing(NamedTuple):
@@ -98,6 +99,22 @@ ADD_LOG = Statement(
     RETURNING id
     """,
 )
+# Of a tick that waits, and only while it does: whoever fires it holds the row.
+_UNFIRED = """
+    INSERT INTO periodic_task_log (periodic_task_id, tenant_id, result, error_info, tick, create_date, update_date)
+    SELECT id, tenant_id, 'failure', :error, next_tick, {now}, {now} FROM periodic_task
+     WHERE id = :id AND version = :version AND status = 'online' AND log = 'trans_log' AND next_tick = :tick
+       AND next_tick < {now - :seconds}
+"""
+_SAID_ALREADY = "ON CONFLICT (periodic_task_id, tick) WHERE tick IS NOT NULL DO NOTHING"
+SAY_UNFIRED = Statement(sqlite=f"{_UNFIRED} {_SAID_ALREADY}", postgres=f"{_UNFIRED} FOR NO KEY UPDATE {_SAID_ALREADY}")
+UNSAY = Statement(
+    f"""
+    DELETE FROM periodic_task_log
+     WHERE periodic_task_id = :id AND tick = :tick AND result = 'failure'
+       AND substr(error_info, 1, {len(UNFIRED)}) = '{UNFIRED}'
+    """
+)
 _RUN_NAMES = ("periodic_task_id", "tick", "task_id", "log_id")
 ADD_RUN = Statement(
     sqlite="""
@@ -127,6 +144,7 @@ def fire(db: Db, catalog: Catalog, firings: Sequence[Firing]) -> Fired:
     db.many(MOVE, _MOVE_NAMES, sorted(moved))
     for firing in standing:
         _note_dropped(db, firing)
+        _unsay(db, firing, moment(held[firing.schedule.id][-1]))
     ticks = [tick for firing in standing for tick in _ticks(firing, catalog, busy.get(firing.schedule.id))]
     begin(db, catalog, ticks, ACTOR)
     fired = [tick for tick in ticks if tick.refused is None]
@@ -193,6 +211,19 @@ def _note_dropped(db: Db, firing: Firing) -> None:
     if until is not None:
         missed = {"periodic_task": schedule.id, "missed": schedule.said.missed, "first": told(schedule.next_tick)}
         record_system(db, "ticks_missed", ACTOR, json.dumps(missed | {"until": told(until)}))
+
+
+def say_unfired(db: Db, schedule: Schedule, error: str) -> None:
+    """Write why a tick is still due that was missed by now, unless somebody has written it."""
+    about = {"id": schedule.id, "version": schedule.version, "tick": schedule.next_tick, "error": clip(UNFIRED + error)}
+    db.send(SAY_UNFIRED, **about, seconds=GRACE.total_seconds())
+
+
+def _unsay(db: Db, firing: Firing, now: datetime) -> None:
+    """A tick that was said to wait has a line already, and is about to have its own."""
+    tick = firing.schedule.next_tick
+    if tick is not None and tick in firing.reckoning.fire[:1] and now - tick > GRACE:
+        db.send(UNSAY, id=firing.schedule.id, tick=tick)
 
 
 def by_hand(db: Db, catalog: Catalog, schedule: Schedule, actor: str) -> Begun:
