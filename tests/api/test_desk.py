@@ -41,6 +41,21 @@ def test_dead_letters_are_listed_newest_first_in_pages(client, store):
     assert client.get("/api/dead-letters").json()["items"][0]["error_info"] == "no"
 
 
+def test_a_page_that_found_nothing_says_where_to_go_on(client, store, monkeypatch):
+    """Spec: D12, X4"""
+    monkeypatch.setattr("headgate.store.desk.MOST_READ", 2)
+    first = dead(store, "mine").id
+    for _ in range(2):
+        dead(store)
+    page = client.get("/api/dead-letters?error=mine").json()
+    assert (page["items"], page["next_cursor"]) == ([], first + 1)
+    assert found(client, f"?error=mine&cursor={page['next_cursor']}") == [first]
+    done = ask(client, "discard", filter={"error": "mine"})
+    assert done == {"items": [], "next_cursor": first + 1}
+    done = ask(client, "discard", filter={"error": "mine"}, cursor=done["next_cursor"])
+    assert ([each["id"] for each in done["items"]], done["next_cursor"]) == ([first], None)
+
+
 @pytest.mark.parametrize(
     ("query", "names"),
     [

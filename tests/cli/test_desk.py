@@ -55,6 +55,17 @@ def test_the_cursor_leads_through_all_pages(here, run):
     assert [task["id"] for task in run("desk", "list", "--cursor", ids[1], "--json").lines] == ids[:1]
 
 
+def test_a_list_goes_on_until_it_is_full_over_pages_that_found_little(here, run, monkeypatch):
+    """Spec: D12, X4"""
+    ids = [dead(here, lane="slow" if number % 4 == 0 else "quick").id for number in range(12)]
+    monkeypatch.setattr("headgate.store.desk.MOST_READ", 2)
+    asked = ("desk", "list", "--lane", "slow", "--limit", "2")
+    assert [task["id"] for task in run(*asked, "--json").lines] == [ids[8], ids[4]]
+    assert run(*asked).err == f"more: --cursor {ids[4]}\n"
+    assert [task["id"] for task in run(*asked, "--cursor", ids[4], "--json").lines] == [ids[0]]
+    assert len(run("desk", "discard", "--lane", "slow", "--json").lines) == 3
+
+
 def test_a_letter_is_shown_with_its_error_and_what_it_was_asked_to_do(here, run):
     """Spec: D12"""
     execution = running(here, "manual", ext='{"number": 7}')

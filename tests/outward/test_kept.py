@@ -182,6 +182,39 @@ def test_a_connection_on_which_something_is_said_unasked_is_closed():
     asyncio.run(story())
 
 
+@pytest.mark.parametrize("turns", [0, 1], ids=["before its watch", "under its watch"])
+@pytest.mark.parametrize("word", [b"HTTP/1.1 408 Late\r\ncontent-length: 0\r\n\r\n", None], ids=["a word", "the end"])
+def test_what_comes_just_when_a_connection_is_taken_is_not_the_next_answer(turns, word):
+    """Spec: A11. Every later answer would be that to the request before."""
+
+    async def story():
+        writers, got, kept = [], [], Kept()
+
+        async def serve(reader, writer):
+            writers.append(writer)
+            while True:
+                got.append((await request_of(reader))[2])
+                writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\n" + got[-1])
+
+        async def answer(body):
+            return (await outward.send("POST", f"http://127.0.0.1:{port}/told", body, {})).body
+
+        async with listening(serve) as port:
+            outward = Outward(HERE, kept=kept)
+            assert await answer(b"1") == b"1"
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            if word:
+                writers[0].write(word)  # which is with the other side at once
+            else:
+                writers[0].write_eof()
+            assert [await answer(body) for body in (b"2", b"3")] == [b"2", b"3"]
+            assert (len(writers), got) == (2, [b"1", b"2", b"3"])
+            kept.close()
+
+    asyncio.run(story())
+
+
 def test_so_many_are_kept_and_no_more():
     """Spec: A11"""
 

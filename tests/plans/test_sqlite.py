@@ -25,6 +25,7 @@ MEANT = {
     "claims.READY_STREAMS": "task_ready",
     "claim_sqlite.HELD_IN_LANE": "task_held",
     "claim_sqlite.USING": "task_using",
+    "desk.FLOOR": "task_stopped",
     "desk.letters": "task_stopped",
     "desk.letters, filtered": "task_stopped",
     "due.DUE": "task_timed",

@@ -46,6 +46,22 @@ def test_a_cursor_leads_through_all_pages(store):
             store.desk.find(limit=limit)
 
 
+@pytest.mark.parametrize("wanted", [{"tenant_id": 1}, {"error": "mine"}, {"tenant_id": 1, "older_than": 0}])
+def test_a_page_looks_at_so_many_and_says_where_to_go_on(store, monkeypatch, wanted):
+    """Spec: D12, X4. An empty page with a cursor is not the end."""
+    monkeypatch.setattr("headgate.store.desk.MOST_READ", 2)
+    mine = [dead(store, "Mine", tenant_id=1).id]
+    others = [dead(store).id for _ in range(4)]
+    mine.append(dead(store, "Mine", tenant_id=1).id)
+    pages = [store.desk.find(Letters(**wanted))]
+    while pages[-1].next_cursor is not None:
+        pages.append(store.desk.find(Letters(**wanted), cursor=pages[-1].next_cursor))
+    found = [[task.id for task in page.items] for page in pages]
+    assert found == [[mine[1]], [], [mine[0]]]
+    assert ids(store, limit=1, cursor=mine[1] + 1, **wanted) == [mine[1]]
+    assert ids(store) == [mine[1], *others[::-1], mine[0]]
+
+
 @pytest.mark.parametrize(
     ("wanted", "found"),
     [

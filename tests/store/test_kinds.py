@@ -2,9 +2,11 @@
 
 import json
 from dataclasses import replace
+from typing import cast
 
 import pytest
 
+import headgate.store.kinds as kinds
 from headgate.core.errors import Invalid, NotFound
 from headgate.core.kinds import edited
 from headgate.core.machine import Raised
@@ -12,6 +14,7 @@ from headgate.core.retry import fixed
 from headgate.core.states import FINAL, State
 from headgate.core.task import NewTask, TaskType
 from headgate.store import open_store
+from headgate.store.sql import Db
 from tests.factories import put, running, settle, sql, start, submit, together
 
 S = State
@@ -188,6 +191,29 @@ def test_a_rehearsal_looks_at_no_more_than_it_may_and_says_so(store, monkeypatch
     store.submit_many([NewTask("plain", delay_seconds=60)] * 2)
     rehearsal = store.kinds.rehearse(before, before)
     assert (rehearsal.exact, rehearsal.foreseen.states) == (False, {S.PENDING: 3})
+
+
+def test_a_rehearsal_fetches_no_more_than_it_may_look_at(store, monkeypatch):
+    """Spec: B5, X4. Of what runs, what is queued and what waits, one after the other."""
+    monkeypatch.setattr("headgate.store.kinds.LOOKED_AT", 3)
+    for _ in range(2):
+        running(store)
+    store.submit_many([NewTask("plain")] * 4 + [NewTask("plain", delay_seconds=60)] * 4)
+    kind, fetched = store.types()["plain"], []
+
+    class Counting:
+        def __init__(self, db):
+            self.db = db
+
+        def rows(self, statement, **parameters):
+            rows = self.db.rows(statement, **parameters)
+            if statement in (kinds.HELD, kinds.QUEUED, kinds.STOPPED):
+                fetched.append(len(rows))
+            return rows
+
+    rehearsal = store.read(lambda db: kinds.rehearse(cast(Db, Counting(db)), kind, kind))
+    assert fetched == [2, 2, 0]
+    assert (rehearsal.exact, rehearsal.foreseen.states) == (False, {S.RUNNING: 2, S.QUEUED: 1})
 
 
 def test_a_type_that_is_not_there_yet_can_be_foreseen(store):

@@ -1,6 +1,7 @@
 import { infiniteQueryOptions } from "@tanstack/react-query";
 import { answered, api } from "./api";
 import { exactly } from "./exact";
+import { nextFilled } from "./pages";
 import { anyTask } from "./refresh";
 import type { SchemaDone, SchemaEditIn, SchemaLettersIn } from "./schema";
 
@@ -19,10 +20,11 @@ const MOST_AT_ONCE = 200;
 export const lettersQuery = (letters: Letters) =>
   infiniteQueryOptions({
     queryKey: ["dead-letters", letters],
-    queryFn: ({ signal, pageParam }) => {
-      const query = { ...letters, limit: PAGE, ...(pageParam === null ? {} : { cursor: pageParam }) };
-      return answered(api.GET("/api/dead-letters", { params: { query }, signal }));
-    },
+    queryFn: ({ signal, pageParam }) =>
+      nextFilled(pageParam, (cursor) => {
+        const query = { ...letters, limit: PAGE, ...(cursor === null ? {} : { cursor }) };
+        return answered(api.GET("/api/dead-letters", { params: { query }, signal }));
+      }),
     initialPageParam: null as number | null,
     getNextPageParam: (last) => last.next_cursor,
     meta: { hears: (event) => anyTask(event) && (event.kind === "" || touches(event)), everyMs: 1_000 },

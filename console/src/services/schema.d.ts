@@ -1493,7 +1493,8 @@ export interface components {
         };
         /**
          * Answered
-         * @description What became of each; with a filter, `next_cursor` leads to those behind them, and is null at the end.
+         * @description What became of each. With a filter, `next_cursor` leads to those behind them, and is null at the end: with one, a
+         *         page may have few, or none, for it has looked at enough.
          */
         Answered: {
             items: components["schemas"]["Done"][];

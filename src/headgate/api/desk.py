@@ -39,7 +39,7 @@ class LettersIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class Chosen(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """Those named, or the first 200 that a filter finds below `cursor`. A dry run changes nothing."""
+    """Those named, or a page (200 at most) of what a filter finds below `cursor`. A dry run changes nothing."""
 
     ids: Ids | None = None
     filter: LettersIn | None = None
@@ -88,7 +88,8 @@ class Discard(Chosen, forbid_unknown_fields=True, kw_only=True):
 
 
 class Answered(msgspec.Struct):
-    """What became of each; with a filter, `next_cursor` leads to those behind them, and is null at the end."""
+    """What became of each. With a filter, `next_cursor` leads to those behind them, and is null at the end: with one, a
+    page may have few, or none, for it has looked at enough."""
 
     items: list[Done]
     next_cursor: int | None

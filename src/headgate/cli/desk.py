@@ -93,12 +93,12 @@ def _letters(
 
 def _list(wanted: Letters, cursor: int | None, limit: int, url: str | None, as_json: bool) -> None:
     with ready(url) as store:
-        page = store.desk.find(wanted, cursor=cursor, limit=limit)
+        tasks, more = _found(store, wanted, cursor, limit)
     if as_json:
-        for task in page.items:
+        for task in tasks:
             document(task_json(task))
         return
-    if not page.items:
+    if not tasks:
         say("nothing waits for a person")
         return
     now = utc_now()
@@ -106,12 +106,22 @@ def _list(wanted: Letters, cursor: int | None, limit: int, url: str | None, as_j
         ("ID", "TYPE", "LANE", "ATTEMPT", "DEAD FOR", "ERROR"),
         [
             (task.id, task.type, task.lane, task.attempt, span(now - task.update_date), _first_line(task.error_info))
-            for task in page.items
+            for task in tasks
         ],
         right=("ID", "ATTEMPT"),
     )
-    if page.next_cursor is not None:
-        note(f"more: --cursor {page.next_cursor}")
+    if more is not None:
+        note(f"more: --cursor {more}")
+
+
+def _found(store: Store, wanted: Letters, cursor: int | None, limit: int) -> tuple[list[Task], int | None]:
+    """So many letters, or all there are, and where to go on: a page that found few is not the end."""
+    page = store.desk.find(wanted, cursor=cursor, limit=limit)
+    tasks = page.items
+    while page.next_cursor is not None and len(tasks) < limit:
+        page = store.desk.find(wanted, cursor=page.next_cursor, limit=limit - len(tasks))
+        tasks += page.items
+    return tasks, page.next_cursor
 
 
 def _first_line(error: str | None) -> str:

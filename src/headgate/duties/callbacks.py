@@ -5,11 +5,11 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from headgate.core.callbacks import Attempt, Delivery, Kind, answered, judge
 from headgate.core.errors import HeadgateError, Invalid
-from headgate.core.task import clip
+from headgate.core.task import TaskType, clip
 from headgate.duties.hosts import Hosts
 from headgate.outside import draw, monotonic, noise
 from headgate.outward.callback import Destination, destination, resealed
@@ -215,11 +215,21 @@ class Callbacks(Service):
 
     def _reseal(self) -> None:
         """Seal anew what was sealed under an older HEADGATE_SECRET, so that the older one can go."""
-        for kind in self._store.types().values():
-            try:
-                after = resealed(kind.callback, kind.code, self._seals)
-            except Unopened as error:
-                log.warning("%s", error)
+        for code, kind in self._store.types().items():
+            after = self._resealed(kind)
+            if after is None:
                 continue
-            if after is not None and self._store.deliveries.reseal(kind, after):
-                log.info("the secret of type %s is sealed anew", kind.code)
+            if self._store.deliveries.reseal(kind, after):
+                log.info("the secret of type %s is sealed anew", code)
+            elif self._resealed(self._store.types().get(code, TaskType(code))) is not None:
+                log.warning(
+                    "the secret of type %s stays sealed under an older HEADGATE_SECRET until the next start:"
+                    " somebody edited the type just now", code,
+                )  # fmt: skip
+
+    def _resealed(self, kind: TaskType) -> dict[str, Any] | None:
+        try:
+            return resealed(kind.callback, kind.code, self._seals)
+        except Unopened as error:
+            log.warning("%s", error)
+            return None

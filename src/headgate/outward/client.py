@@ -21,7 +21,7 @@ import h11
 
 from headgate.core.errors import HeadgateError, Invalid
 from headgate.outward.address import Address, Allowed, Target, read
-from headgate.outward.kept import Connection, Kept, Place
+from headgate.outward.kept import Connection, Ear, Kept, Place
 
 CONNECT_SECONDS = 5.0
 SECONDS = 15.0
@@ -134,16 +134,14 @@ class Outward:
                 raise Unsent(refusal)
         return addresses
 
-    async def _connect(self, target: Target) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def _connect(self, target: Target) -> tuple[Ear, asyncio.StreamWriter]:
         trust, name = (self._trust, target.host) if target.scheme == "https" else (None, None)
         failure = ""
         try:
             async with asyncio.timeout(self._connect_seconds):
                 for address in await self.judged(target):
                     try:
-                        return await asyncio.open_connection(
-                            str(address), target.port, flags=socket.AI_NUMERICHOST, ssl=trust, server_hostname=name
-                        )
+                        return await _open(address, target.port, trust, name)
                     except ssl.SSLCertVerificationError as error:
                         failure = f"its certificate is not trusted: {error.verify_message}"
                     except OSError as error:
@@ -162,6 +160,19 @@ def _failure(error: OSError, *, named: bool) -> str:
     if named and not isinstance(error, ssl.SSLError):
         return os.strerror(error.errno) if error.errno else "no connection"
     return error.strerror or str(error)
+
+
+async def _open(
+    address: Address, port: int, trust: ssl.SSLContext | None, name: str | None
+) -> tuple[Ear, asyncio.StreamWriter]:
+    """As `asyncio.open_connection`, with an ear."""
+    loop = asyncio.get_running_loop()
+    reader = Ear(loop=loop)
+    protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
+    transport, _ = await loop.create_connection(
+        lambda: protocol, str(address), port, flags=socket.AI_NUMERICHOST, ssl=trust, server_hostname=name
+    )
+    return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
 
 
 def _request(method: str, target: Target, body: bytes, headers: Mapping[str, str], *, lasting: bool) -> h11.Request:

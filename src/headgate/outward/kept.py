@@ -1,7 +1,8 @@
 """Connections that stay open for the next request to the same place: few, and not for long."""
 
 import asyncio
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple, SupportsIndex
 
 import h11
 
@@ -20,10 +21,31 @@ class Place(NamedTuple):
     port: int
 
 
+class Ear(asyncio.StreamReader):
+    """A reader that knows whether there is anything to read; whatever is read is read by `read`."""
+
+    _unread = 0
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether all that came was read, and neither an end nor a failure came."""
+        return not self._unread and not self.at_eof() and self.exception() is None
+
+    def feed_data(self, data: Iterable[SupportsIndex]) -> None:
+        came = bytes(data)
+        self._unread += len(came)
+        super().feed_data(came)
+
+    async def read(self, n: int = -1) -> bytes:
+        data = await super().read(n)
+        self._unread -= len(data)
+        return data
+
+
 class Connection:
     """An open connection, and how far the talk on it is."""
 
-    def __init__(self, place: Place, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, place: Place, reader: Ear, writer: asyncio.StreamWriter) -> None:
         self.place = place
         self.reader = reader
         self.writer = writer
@@ -34,7 +56,7 @@ class Connection:
     def can_go_on(self) -> bool:
         """Whether both sides are done with the last request, have said nothing else, and agree to another."""
         done = self.talk.our_state is h11.DONE and self.talk.their_state is h11.DONE
-        return done and not self.talk.trailing_data[0] and monotonic() < self._until
+        return done and not self.talk.trailing_data[0] and self.reader.is_quiet and monotonic() < self._until
 
     def close(self) -> None:
         self.writer.transport.abort()
@@ -61,6 +83,7 @@ class Kept:
             except BaseException:  # nobody wants it any more
                 connection.close()
                 raise
+            # Something may have come while the watch ended: it would be taken for the answer.
             if watch.cancelled() and connection.can_go_on():
                 connection.talk.start_next_cycle()
                 connection.silent = True

@@ -1,6 +1,7 @@
 """The desk: dead tasks, which wait for a person, and what the person does about them."""
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from functools import cache
 
@@ -19,6 +20,8 @@ from headgate.store.lists import MOST_PER_PAGE, Page, sought
 from headgate.store.rows import SELECTED, hold, read, task_of
 from headgate.store.sql import Db, Statement
 from headgate.store.tasks import act, refuse_second
+
+MOST_READ = 2000  # rows, to see whether they are as they are asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,7 @@ class Desk:
         self._families = families
 
     def find(self, wanted: Letters | None = None, *, cursor: int | None = None, limit: int = 50) -> Page:
-        """A page of dead tasks, newest first."""
+        """A page of dead tasks, newest first; it reads a bounded number of rows, whatever is asked for."""
         return self._ground.read(lambda db: find(db, wanted or Letters(), cursor, limit))
 
     def foresee(self, task_id: int, edit: Edit | None = None, tenant_id: int | None = None) -> Changes:
@@ -97,22 +100,39 @@ _CONDITIONS = {
     "younger_than": "update_date > {now - :younger_than}",
     "error": "lower(coalesce(error_info, ''){as_bytes}) LIKE :error ESCAPE '!'",
 }
+# The dead, by the index of what has stopped. PostgreSQL is asked for an order that only this index has. SQLite is told
+# its name, and that few are dead: it might look into both states otherwise, and sort all that it finds.
+_SQLITE, _POSTGRES = (
+    f"""
+    SELECT {{what}} FROM task {index} WHERE status IN ('dead', 'notifying') AND {span} {{and_so}}
+     ORDER BY status DESC, id DESC {{end}}
+    """
+    for index, span in (
+        ("INDEXED BY task_stopped", "likelihood(status = 'dead', 0.0001) AND id < :cursor AND id > :floor"),
+        ("", "(status, id) < ('dead', :cursor) AND (status, id) > ('dead', :floor)"),
+    )
+)
+
+
+def _among_the_dead(what: str, end: str, conditions: Iterable[str] = ()) -> Statement:
+    and_so = "".join(f"AND {condition} " for condition in conditions)
+    return Statement(
+        sqlite=_SQLITE.format(what=what, and_so=and_so.replace("{as_bytes}", ""), end=end),
+        postgres=_POSTGRES.format(what=what, and_so=and_so.replace("{as_bytes}", ' COLLATE "C"'), end=end),
+    )
 
 
 @cache
 def _letters(names: tuple[str, ...]) -> Statement:
-    where = " AND ".join(["id < :cursor", *(_CONDITIONS[name] for name in names)])
-    # By the index of what has stopped. With a plain = the planner might walk the primary key to have them by id.
-    text = f"""
-        SELECT {SELECTED} FROM task
-         WHERE status IN ('dead', 'notifying') AND status BETWEEN 'dead' AND 'dead' AND {where}
-         ORDER BY status DESC, id DESC LIMIT :limit
-        """
-    return Statement(sqlite=text.replace("{as_bytes}", ""), postgres=text.replace("{as_bytes}", ' COLLATE "C"'))
+    return _among_the_dead(SELECTED, "LIMIT :limit", [_CONDITIONS[name] for name in names])
+
+
+# What a page does not look at any more.
+FLOOR = _among_the_dead("id", "LIMIT 1 OFFSET :reach")
 
 
 def find(db: Db, wanted: Letters, cursor: int | None, limit: int) -> Page:
-    """A page of dead tasks, newest first."""
+    """A page of dead tasks, newest first; with a filter it looks at so many and no more."""
     if not 1 <= limit <= MOST_PER_PAGE:
         raise Invalid(f"a page holds 1 to {MOST_PER_PAGE} tasks")
     values = {each.name: value for each in fields(wanted) if (value := getattr(wanted, each.name)) is not None}
@@ -122,9 +142,17 @@ def find(db: Db, wanted: Letters, cursor: int | None, limit: int) -> Page:
     if "error" in values:
         values["error"] = sought(values["error"])
     last = (1 << 63) - 1 if cursor is None else cursor
-    rows = db.rows(_letters(tuple(values)), cursor=last, limit=limit + 1, **values)
+    floor = _floor(db, last) if values else 0
+    rows = db.rows(_letters(tuple(values)), cursor=last, floor=floor, limit=limit + 1, **values)
     items = [task_of(row) for row in rows[:limit]]
-    return Page(items, items[-1].id if len(rows) > limit else None)
+    if len(rows) > limit:
+        return Page(items, items[-1].id)
+    return Page(items, floor + 1 if floor else None)
+
+
+def _floor(db: Db, cursor: int) -> int:
+    found = db.rows(FLOOR, cursor=cursor, floor=0, reach=MOST_READ)
+    return int(found[0][0]) if found else 0
 
 
 # Back to work

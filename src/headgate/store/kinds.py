@@ -109,7 +109,7 @@ def rehearse(db: Db, before: TaskType, after: TaskType) -> Rehearsal:
     streams = [stream_id for (stream_id,) in db.rows(OF_TYPE, type=after.code)]
     most = LOOKED_AT + 1
     found = db.rows(HELD, type=after.code, most=most)
-    found += db.rows(QUEUED, streams=streams, most=most)
-    found += db.rows(STOPPED, streams=streams, states=_NOT_ENDED, most=most)
+    found += db.rows(QUEUED, streams=streams, most=most - len(found))
+    found += db.rows(STOPPED, streams=streams, states=_NOT_ENDED, most=most - len(found))
     tasks = [Waiting(row[0], State(row[1]), *row[2:]) for row in found[:LOOKED_AT]]
     return Rehearsal(foresee(before, after, tasks), moment(db.rows(NOW)[0][0]), len(found) <= LOOKED_AT)
