@@ -186,7 +186,7 @@ LINES = (
         for what in ("archive: ", "purge: ")
         for title, digits, at_most in (
             ("rows/s", 0, None),
-            ("most rows to a batch", 0, 1000.0),
+            ("most rows to a turn, two batches", 0, 2000.0),
             ("batch, p99, ms", 1, 200.0),
             ("claim meanwhile, p99, ms", 1, None),
             ("claim meanwhile ÷ beside nothing", 2, 2.0),

@@ -70,6 +70,18 @@ def test_a_callback_is_sent_again(anywhere, run):
     assert {line["status"] for line in run("callbacks", "--json").lines} == {"pending"}
 
 
+def test_what_lies_far_back_is_found_and_sent_again_too(here, run, monkeypatch):
+    """Spec: B6"""
+    monkeypatch.setattr("headgate.store.delivery_reports.MOST_READ", 2)
+    far = owed(here)
+    for _ in range(6):
+        owed(here, Raised("no"))
+    sent(here, Attempt(410, 0.1), Delivery.UNDELIVERABLE)
+    assert run("callbacks", "--host", "good.example", "--json").json["task_id"] == far
+    assert len(run("callbacks", "--host", "bad.example", "--limit", 5, "--json").lines) == 5
+    assert run("redeliver", "--undeliverable", "--host", "good.example").out == f"{far} success callback 1 is due\n"
+
+
 def test_what_cannot_be_sent_again_is_refused_and_holds_up_none_of_the_rest(here, run):
     """Spec: B6"""
     plain, told = put(here, State.SUCCEEDED).id, owed(here)

@@ -72,7 +72,7 @@ def test_a_request_is_paused_resumed_put_first_and_cancelled(visit, served, requ
     expect(page.get_by_text(f"Request {second} is first now")).to_be_visible()
     assert served.task(second)["priority"] < served.task(first)["priority"]
     page.get_by_role("button", name=f"Priority of request {first}").click()
-    page.get_by_label(f"Priority of request {first}").last.fill("9")
+    page.get_by_role("textbox", name=f"Priority of request {first}").fill("9")
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_text(f"Request {first} has priority 9")).to_be_visible()
     page.keyboard.press("Escape")

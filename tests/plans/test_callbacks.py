@@ -9,7 +9,7 @@ import pytest
 import headgate.store.deliveries as deliveries
 import headgate.store.delivery_reports as reports
 import headgate.store.owed as owed
-from headgate.core.callbacks import Kind
+from headgate.core.callbacks import Delivery, Kind
 from headgate.store import open_store
 from headgate.store.postgres import _SET_ONCE
 from headgate.store.sql import Statement
@@ -108,3 +108,17 @@ def test_on_sqlite_a_look_and_a_lease_take_no_more_steps_among_many_than_among_f
     few = steps_of(store_on_file, look)
     fill(tmp_path, MANY)
     assert steps_of(store_on_file, look) <= 2 * few + 1000
+
+
+@pytest.mark.parametrize("status", [None, *Delivery])
+@pytest.mark.parametrize(
+    "about", [{}, {"tenant_id": 9}, {"kind": Kind.ERROR}, {"type": "none"}, {"host": "none.example"}]
+)
+def test_on_sqlite_a_page_reads_a_bounded_number_of_callbacks(tmp_path, store_on_file, status, about):
+    """Spec: B6, X4"""
+    fill(tmp_path, MANY)
+    wanted = reports.Wanted(status=status, **about)
+    second = store_on_file.deliveries.find(wanted).next_cursor
+    for cursor in {None, second, MANY // 2}:
+        steps = steps_of(store_on_file, lambda cursor=cursor: store_on_file.deliveries.find(wanted, cursor=cursor))
+        assert steps <= 30 * reports.MOST_READ, cursor

@@ -49,7 +49,7 @@ def callbacks(
         if task_id is not None:
             found = store.deliveries.of_task(task_id)
         else:
-            found = store.deliveries.find(_wanted(store, host, type_code, status), limit=limit).items
+            found = _found(store, _wanted(store, host, type_code, status), limit)
     if as_json:
         for sent in found:
             document(_told(sent, with_history=task_id is not None))
@@ -92,8 +92,8 @@ def redeliver(
     with ready(url) as store:
         wanted: list[tuple[int, int | None]] = [(task_id, None) for task_id in task_ids or []]
         if undeliverable:
-            page = store.deliveries.find(_wanted(store, host, type_code, Delivery.UNDELIVERABLE), limit=MOST_AT_ONCE)
-            wanted = [(sent.task_id, sent.id) for sent in page.items]
+            stuck = _found(store, _wanted(store, host, type_code, Delivery.UNDELIVERABLE), MOST_AT_ONCE)
+            wanted = [(sent.task_id, sent.id) for sent in stuck]
         for task_id, delivery_id in wanted:
             try:
                 sent = store.deliveries.redeliver(task_id, delivery_id=delivery_id)
@@ -109,6 +109,16 @@ def redeliver(
         say("no callbacks")
     if code:
         raise typer.Exit(code)
+
+
+def _found(store: Store, wanted: Wanted, limit: int) -> list[Sent]:
+    """As many as are asked for, if there are, however far back they lie."""
+    page = store.deliveries.find(wanted, limit=limit)
+    found = page.items
+    while page.next_cursor is not None and len(found) < limit:
+        page = store.deliveries.find(wanted, cursor=page.next_cursor, limit=limit - len(found))
+        found += page.items
+    return found
 
 
 def _wanted(store: Store, host: str | None, type_code: str | None, status: Delivery | None) -> Wanted:

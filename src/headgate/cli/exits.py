@@ -34,5 +34,6 @@ def code_of(error: HeadgateError) -> int:
 
 
 def tell(error: HeadgateError | str) -> None:
-    """One line on stderr."""
-    print("error:", line(error), file=sys.stderr, flush=True)
+    """One line on stderr, in one piece: several processes may write there."""
+    sys.stderr.write(f"error: {line(error)}\n")
+    sys.stderr.flush()

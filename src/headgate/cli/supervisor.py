@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import signal
 import sys
 import time
@@ -83,8 +84,8 @@ class Supervisor:
 
 
 def _tell(process: Process, number: signal.Signals) -> None:
-    with suppress(ProcessLookupError):
-        process.send_signal(number)
+    with suppress(ProcessLookupError):  # not by `send_signal`: that might see its end first, and asyncio never
+        os.kill(process.pid, number)
 
 
 async def _supervise(plan: Plan) -> int:

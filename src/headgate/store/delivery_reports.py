@@ -136,26 +136,36 @@ _CONDITIONS = {
 }
 
 
-# What a page looks at, and in which order. One status is asked for as a span of its index: as an equality the planner
-# would rather walk the primary key past everything that has another.
-_SPANS = {
-    False: ("id < :cursor AND id > :floor", "id DESC"),
-    True: ("(status, id) < (:status, :cursor) AND (status, id) > (:status, :floor)", "status DESC, id DESC"),
-}
+# One status, by its index. PostgreSQL is asked for an order that only this index has: as an equality it would rather
+# walk the primary key past everything that has another. SQLite does not seek by pairs as soon as there is another
+# condition, and is told the name.
+_EVERY = "FROM callback_delivery WHERE id < :cursor AND id > :floor{and_so} ORDER BY id DESC"
+_SQLITE, _POSTGRES = (
+    f"FROM callback_delivery {index} WHERE {span}{{and_so}} ORDER BY status DESC, id DESC"
+    for index, span in (
+        ("INDEXED BY callback_delivery_status", "status = :status AND id < :cursor AND id > :floor"),
+        ("", "(status, id) < (:status, :cursor) AND (status, id) > (:status, :floor)"),
+    )
+)
+
+
+def _among(names: tuple[str, ...], what: str, end: str) -> Statement:
+    and_so = "".join(f" AND {_CONDITIONS[name]}" for name in names if name != "status")
+    sqlite, postgres = (_SQLITE, _POSTGRES) if "status" in names else (_EVERY, _EVERY)
+    return Statement(
+        sqlite=f"SELECT {what} {sqlite.format(and_so=and_so)} {end}",
+        postgres=f"SELECT {what} {postgres.format(and_so=and_so)} {end}",
+    )
 
 
 @cache
 def _list(names: tuple[str, ...]) -> Statement:
-    span, order = _SPANS["status" in names]
-    where = " AND ".join([span, *(_CONDITIONS[name] for name in names if name != "status")])
-    return Statement(f"SELECT {_COLUMNS} FROM callback_delivery WHERE {where} ORDER BY {order} LIMIT :limit")
+    return _among(names, _COLUMNS, "LIMIT :limit")
 
 
 # What a page does not look at any more.
-FLOOR, FLOOR_OF_STATUS = (
-    Statement(f"SELECT id FROM callback_delivery WHERE {span} ORDER BY {order} LIMIT 1 OFFSET :reach")
-    for span, order in _SPANS.values()
-)
+FLOOR = _among((), "id", "LIMIT 1 OFFSET :reach")
+FLOOR_OF_STATUS = _among(("status",), "id", "LIMIT 1 OFFSET :reach")
 
 
 def find(db: Db, wanted: Wanted, cursor: int | None, limit: int) -> DeliveryPage:

@@ -87,8 +87,9 @@ class Child:
 
     def interrupt(self) -> None:
         """Ask it to stop; it is killed if it does not do so soon."""
-        with contextlib.suppress(ProcessLookupError):
-            self._process.terminate()
+        if self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):  # `terminate` might see its end first, and asyncio never
+                os.kill(self._process.pid, signal.SIGTERM)
         asyncio.get_running_loop().call_later(GRACE_SECONDS, self.kill)
 
     def kill(self) -> None:
