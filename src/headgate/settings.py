@@ -108,7 +108,8 @@ def load(
     try:
         return msgspec.convert(found, Settings, strict=False)
     except msgspec.ValidationError as error:
-        raise Invalid(f"settings: {error}") from None
+        said, _, name = str(error).rstrip("`").partition(" - at `$.")
+        raise Invalid(f"the setting {name} ({PREFIX}{name.upper()}): {said}") from None
 
 
 def _from_toml(path: Path) -> dict[str, Any]:

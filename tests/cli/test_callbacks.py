@@ -37,7 +37,10 @@ def test_a_task_shows_who_was_told_and_what_they_answered(anywhere, run):
     assert [line.split()[3] for line in shown.splitlines()[-2:]] == ["good.example", "good.example"]
     assert "no whole answer within 15 s" in shown
     assert "\x1b" not in shown
+    assert "good.example, attempt 2: no whole answer within 15 s" in run("show", task_id).out
+    assert "given up until somebody sends it again" in run("why", task_id).out
     told = run("callbacks", task_id, "--json").json
+    assert run("show", task_id, "--json").json["callbacks"] == [told]
     assert (told["status"], [each["status"] for each in told["history"]]) == ("undeliverable", [None, 503])
 
 

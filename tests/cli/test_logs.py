@@ -100,7 +100,7 @@ def test_a_request_is_followed_by_its_correlation_id_to_the_line_and_the_event_o
     """Spec: D10, A12"""
     (folder / "wordy.py").write_text(WORDY)
     serve = spawn("serve", "--port", "0", "--log-json")
-    address = json.loads(serve.hear("the API is at"))["message"].split()[-1]
+    address = json.loads(serve.hear("the API and the console are at"))["message"].split()[-1]
     work = spawn("work", "wordy", "--log-json")
     work.hear("serves")
     made = httpx.post(

@@ -19,7 +19,7 @@ SECURITY = Path(__file__).parents[2] / "docs" / "security.md"
 
 
 def address_of(process) -> str:
-    said = process.hear("the API is at")
+    said = process.hear("the API and the console are at")
     return str(re.findall(r"http://\S+", said)[0])
 
 
@@ -65,7 +65,7 @@ def test_up_runs_what_is_submitted_over_http(spawn):
     assert (made["status"], made["result"]) == ("succeeded", "Hello, you!")
     up.signal(signal.SIGTERM)
     assert up.ended() == 0
-    assert len([line for line in up.said if "the API is at" in line]) == 1
+    assert len([line for line in up.said if "the API and the console are at" in line]) == 1
 
 
 def test_who_waits_for_an_answer_is_answered_before_the_server_ends(spawn, anywhere):

@@ -61,9 +61,9 @@ def test_a_server_whose_schema_is_behind_is_left_to_its_owner(run):
     ("url", "code", "said"),
     [
         ("mysql://somewhere", 2, "begins with sqlite:// or postgresql://"),
-        ("postgresql://nobody@127.0.0.1:1/nothing", 4, "the store did not answer"),
+        ("postgresql://nobody@127.0.0.1:1/nothing", 4, "the store did not answer: connection"),
         ("sqlite:///no/such/folder/x.db", 4, "there is no store"),
-        ("sqlite:///shop.py", 4, "the store cannot be opened"),
+        ("sqlite:///shop.py", 4, "the store shop.py cannot be opened"),
     ],
 )
 def test_a_store_that_cannot_be_used_is_one_clear_line(run, url, code, said):
@@ -81,6 +81,13 @@ def test_a_setting_that_is_wrong_is_bad_input(folder, run):
     assert (answer.code, "did you mean 'lease_seconds'" in answer.err) == (2, True)
     checks = run("doctor", "--json").json["checks"]
     assert [(check["name"], check["state"]) for check in checks] == [("settings", "fail")]
+
+
+def test_a_setting_of_the_wrong_kind_is_named(run, monkeypatch):
+    """Spec: A12"""
+    monkeypatch.setenv("HEADGATE_PORT", "many")
+    answer = run("list")
+    assert (answer.code, answer.err) == (2, "error: the setting port (HEADGATE_PORT): Expected `int`, got `str`\n")
 
 
 def told(run):

@@ -4,7 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from headgate.core.gates import Bucket, Facts, Gate, Room, evaluate
+from headgate.core.family import Children
+from headgate.core.gates import Bucket, Facts, Gate, Owed, Room, evaluate
 from headgate.core.limits import Rate, take
 from headgate.core.starts import LastStart
 from headgate.core.states import State
@@ -166,3 +167,29 @@ def test_a_task_that_is_assigned_to_nobody_has_no_start_gate():
     """Spec: E3"""
     facts = Facts(lane=WIDE, servers=1, last_start=LastStart(NOW, 5.0))
     assert "start" not in [gate.name for gate in evaluate(a_task(), facts, NOW)]
+
+
+def test_a_parent_waits_for_its_children_and_nothing_else():
+    """Spec: X3, D7"""
+    facts = Facts(WIDE, children=Children(succeeded=6, failed=1, open=3), open_child=42)
+    [state, children] = evaluate(a_task(status=State.WAITING), facts, NOW)
+    assert (state.name, state.open) == ("state", False)
+    assert children == Gate("children", False, "7 of 10 have ended, 42 has not", holders=(42,))
+    ended = Facts(WIDE, children=Children(succeeded=10))
+    assert evaluate(a_task(status=State.WAITING), ended, NOW)[1].open
+
+
+@pytest.mark.parametrize(
+    ("owed", "said"),
+    [
+        (Owed(0, None, "", NOW), "it is about to be sent"),
+        (Owed(1, "good.example", "503", IN_A_MINUTE), "good.example: 1 attempt, the last came to 503"),
+        (Owed(8, "good.example", "no answer", None), "8 attempts, the last came to no answer; given up until"),
+    ],
+)
+def test_a_task_that_is_notifying_waits_for_its_callback_and_nothing_else(owed, said):
+    """Spec: X3, B6"""
+    [state, callback] = evaluate(a_task(status=State.NOTIFYING), Facts(WIDE, callback=owed), NOW)
+    assert (state.open, callback.open) == (False, False)
+    assert said in callback.reason
+    assert callback.until == (owed.due_at if owed.attempts else None)

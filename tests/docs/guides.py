@@ -11,7 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 60.0
-ADDRESS = re.compile(r"the API is at http://127\.0\.0\.1:(\d+)")
+ADDRESS = re.compile(r"the API and the console are at http://127\.0\.0\.1:(\d+)")
 TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:Z| [+-]\d{4})")
 
 

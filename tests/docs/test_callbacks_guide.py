@@ -41,7 +41,7 @@ def test_the_guide_to_callbacks_shows_what_happens(tmp_path, program):
     try:
         assert up.stderr is not None
         lines = iter(up.stderr)
-        address = next(line for line in lines if "the API is at" in line).split()[-1]
+        address = next(line for line in lines if "the API and the console are at" in line).split()[-1]
         assert any("serves" in line for line in lines)
         here = address.rpartition(":")[2]
         (tmp_path / ".curlrc").write_text(f"connect-to = localhost:8000:127.0.0.1:{here}\n")

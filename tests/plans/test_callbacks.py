@@ -2,6 +2,7 @@
 
 import sqlite3
 from contextlib import closing
+from functools import partial
 
 import psycopg
 import pytest
@@ -120,5 +121,5 @@ def test_on_sqlite_a_page_reads_a_bounded_number_of_callbacks(tmp_path, store_on
     wanted = reports.Wanted(status=status, **about)
     second = store_on_file.deliveries.find(wanted).next_cursor
     for cursor in {None, second, MANY // 2}:
-        steps = steps_of(store_on_file, lambda cursor=cursor: store_on_file.deliveries.find(wanted, cursor=cursor))
+        steps = steps_of(store_on_file, partial(store_on_file.deliveries.find, wanted, cursor=cursor))
         assert steps <= 30 * reports.MOST_READ, cursor

@@ -5,11 +5,13 @@ from typing import Any
 
 import pytest
 
+from headgate.core.callbacks import Attempt, Delivery, Kind
 from headgate.core.errors import NotFound
 from headgate.core.limits import Rate
 from headgate.core.machine import Returned
 from headgate.core.states import State
 from headgate.core.task import TaskType
+from headgate.store.deliveries import Outcome as Sending
 from tests.factories import START, lose, put, running, settle, start, submit, worker
 
 
@@ -183,3 +185,31 @@ def test_a_task_in_history_is_explained_too_and_an_absent_one_is_not_found(store
     assert "state" in shut(store, task)
     with pytest.raises(NotFound):
         store.why(4711)
+
+
+def test_a_parent_names_a_child_that_has_not_ended(store):
+    """Spec: X3, D7"""
+    parent = running(store)
+    first, second = (submit(store, parent_id=parent.id).id for _ in range(2))
+    settle(store, parent, Returned())
+    assert shut(store, parent) == ["state", "children"]
+    gate = gates(store, parent)["children"]
+    assert (gate.reason, gate.holders) == (f"0 of 2 have ended, {second} has not", (second,))
+    store.cancel(second)
+    assert gates(store, parent)["children"].reason == f"1 of 2 have ended, {first} has not"
+
+
+def test_a_task_that_is_notifying_says_how_its_callback_fares(store):
+    """Spec: X3, B6"""
+    store.put_type(TaskType("told", callback={"success": {"url": "https://good.example/x"}}))
+    task = running(store, "told")
+    settle(store, task, Returned())
+    assert shut(store, task) == ["state", "callback"]
+    assert gates(store, task)["callback"].reason == "it is about to be sent"
+    for status in (Delivery.PENDING, Delivery.UNDELIVERABLE):
+        [leased] = store.deliveries.lease([("told", Kind.SUCCESS, 1)], 60.0)
+        store.deliveries.record([Sending(leased, "good.example", Attempt(503, 0.1), status)])
+        gate = gates(store, task)["callback"]
+        assert "good.example" in gate.reason
+        assert "503" in gate.reason
+        assert (gate.until is None) == (status is Delivery.UNDELIVERABLE)

@@ -63,7 +63,7 @@ class Server:
         self._more = threading.Condition()
         self._ear = threading.Thread(target=self._listen, daemon=True)
         self._ear.start()
-        self.address = re.findall(r"http://\S+", self.hear("the API is at"))[0]
+        self.address = re.findall(r"http://\S+", self.hear("the API and the console are at"))[0]
 
     def _listen(self) -> None:
         assert self.process.stderr is not None

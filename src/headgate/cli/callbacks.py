@@ -52,7 +52,7 @@ def callbacks(
             found = _found(store, _wanted(store, host, type_code, status), limit)
     if as_json:
         for sent in found:
-            document(_told(sent, with_history=task_id is not None))
+            document(delivery_json(sent, with_history=task_id is not None))
         return
     if not found:
         say("no callbacks")
@@ -102,7 +102,7 @@ def redeliver(
                 code = code or code_of(error)
                 continue
             if as_json:
-                document(_told(sent, with_history=False))
+                document(delivery_json(sent, with_history=False))
             else:
                 say(f"{sent.task_id} {sent.kind} callback {sent.id} is due")
     if not wanted and not as_json:
@@ -126,7 +126,8 @@ def _wanted(store: Store, host: str | None, type_code: str | None, status: Deliv
     return Wanted(status=status, type=type_code, host=host, lines=lines)
 
 
-def _told(sent: Sent, *, with_history: bool) -> dict[str, Any]:
+def delivery_json(sent: Sent, *, with_history: bool) -> dict[str, Any]:
+    """As JSON tells it."""
     said = asdict(sent)
     tries = said.pop("tries")
     return said | ({"history": tries} if with_history else {})

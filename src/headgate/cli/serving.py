@@ -77,7 +77,7 @@ class Api:
         answering = asyncio.create_task(self._uvicorn.answering.wait())
         await asyncio.wait([self._task, answering], return_when=asyncio.FIRST_COMPLETED)
         answering.cancel()
-        log.info("the API is at %s", self.address)
+        log.info("the API and the console are at %s", self.address)
 
     def stop(self) -> None:
         """Take nothing more on, and end what is under way; the second time at once."""

@@ -27,7 +27,7 @@ def opened(url: str) -> Iterator[Store]:
     try:
         store = open_store(url)
     except (OSError, sqlite3.Error) as error:
-        raise Unavailable(f"the store cannot be opened: {error}") from error
+        raise Unavailable(f"the store {file_of(url) or ''} cannot be opened: {error}") from error
     with store:
         yield store
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Protocol, TypeVar
 
 import typer
 
+from headgate.cli.callbacks import delivery_json
 from headgate.cli.options import Id, Json, Url
 from headgate.cli.output import document, forecast_json, note, progress_of, said_progress, say, table, task_json
 from headgate.cli.stores import ready
@@ -19,6 +20,7 @@ from headgate.core.states import FINAL, State
 from headgate.core.task import Task
 from headgate.outside import utc_now
 from headgate.store import Store
+from headgate.store.delivery_reports import Sent
 from headgate.store.families import EXACT_UP_TO
 from headgate.store.lists import Filter
 from headgate.store.reports import LogLine
@@ -101,7 +103,7 @@ def _what(task: Task) -> str:
 def show(task_id: Id, url: Url = None, as_json: Json = False) -> None:
     """Show all that is kept about a task.
 
-    Its record, what happened to it and who did it, its log lines and its progress.
+    Its record, what happened to it and who did it, its callbacks, its log lines and its progress.
 
     \b
     headgate show 4711
@@ -114,13 +116,16 @@ def show(task_id: Id, url: Url = None, as_json: Json = False) -> None:
         log = _all(lambda after: store.log(task_id, after=after, limit=PAGE))
         checkpoints = store.checkpoints(task_id)
         measured = store.usages.of(task_id)
+        sent = store.deliveries.of_task(task_id)
     if as_json:
         more = {"events": [_event_json(event) for event in events], "log": [_log_json(entry) for entry in log]}
         kept = {"checkpoints": sorted(checkpoints), "usage": _usage_json(measured)}
-        document(task_json(task) | _children_json(task, census) | more | kept)
+        told = {"callbacks": [delivery_json(each, with_history=True) for each in sent]}
+        document(task_json(task) | _children_json(task, census) | more | kept | told)
         return
     _show_record(task, census, measured)
     _show_latest("WHAT HAPPENED", events, lambda event: (at(event.at), _step(event), event.actor, line(event.detail)))
+    _show_latest("CALLBACKS", sent[::-1], lambda each: (at(each.update_date), each.kind, each.status, _came(each)))
     _show_latest("LOG", log, lambda entry: (at(entry.at), entry.level, f"attempt {entry.attempt}", entry.message))
 
 
@@ -157,6 +162,13 @@ def _show_record(task: Task, census: Census | None, measured: Measured | None) -
         counts = ", ".join(f"{count} {state}" for state, count in sorted(census.states.items()))
         said["children"] = counts if census.exact else f"more than {EXACT_UP_TO}: {counts}"
     table(("", ""), [(name, value) for name, value in said.items() if value not in (None, "")])
+
+
+def _came(sent: Sent) -> str:
+    """What came of a callback so far."""
+    if sent.attempts == 0:
+        return ""
+    return line(f"{sent.host}, attempt {sent.attempts}: {sent.last_error or sent.last_status}")
 
 
 def _show_latest(title: str, entries: list[Item], row: Callable[[Item], tuple[Any, ...]]) -> None:

@@ -1,4 +1,4 @@
-"""Every gate a task must pass to start: open or shut, and why. Behind `claim`, `why` and the forecast.
+"""Every gate a task must pass to start, or to end: open or shut, and why. Behind `claim`, `why` and the forecast.
 
 `evaluate` explains one task; `choose` picks from many what may start now. Both judge the same facts, so that what is
 claimed is exactly what is explained as open.
@@ -12,6 +12,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import NamedTuple
 
+from headgate.core.family import Children
 from headgate.core.limits import Rate, next_token_at, tokens
 from headgate.core.starts import LastStart
 from headgate.core.states import FINAL, HELD, TIMED, State
@@ -58,8 +59,18 @@ class Bucket:
 
 
 @dataclass(frozen=True, slots=True)
+class Owed:
+    """A callback that has not arrived: what came of the last attempt, and when the next is due; None: given up."""
+
+    attempts: int
+    host: str | None
+    last: str
+    due_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
-    """All that decides whether one task may start."""
+    """All that decides whether one task may start, or end."""
 
     lane: Room
     everything_paused: bool = False
@@ -69,10 +80,20 @@ class Facts:
     mutex_ahead: int | None = None  # the task of the mutex that goes first
     servers: int = 0  # live workers and agents that serve the type
     last_start: LastStart | None = None  # of the agent it is assigned to
+    children: Children | None = None  # that it waits for
+    open_child: int | None = None  # one of them
+    callback: Owed | None = None  # that it is notifying of its end
 
 
 def evaluate(task: Task, facts: Facts, now: datetime) -> list[Gate]:
-    """Every gate of `task`, in the order a person would ask; it starts when all are open."""
+    """Every gate of `task`, in the order a person would ask; it starts when all are open.
+
+    Of one that has done its work, what it waits for before it ends.
+    """
+    if facts.children is not None:
+        return [_state_gate(task), _children_gate(facts.children, facts.open_child)]
+    if facts.callback is not None:
+        return [_state_gate(task), _callback_gate(facts.callback)]
     gates = [_state_gate(task), _time_gate(task, now), _pause_gate(task, facts), _room_gate("lane", facts.lane)]
     gates += [_room_gate("resource", resource) for resource in facts.resources]
     if task.mutex is not None:
@@ -90,6 +111,22 @@ def _state_gate(task: Task) -> Gate:
     if task.status in HELD or task.status in (State.WAITING, State.NOTIFYING):
         return Gate("state", False, f"it has started and is {task.status}")
     return Gate("state", True, f"it is {task.status}")
+
+
+def _children_gate(children: Children, open_child: int | None) -> Gate:
+    told = f"{children.ended} of {children.total} have ended"
+    if open_child is None:
+        return Gate("children", True, told)
+    return Gate("children", False, f"{told}, {open_child} has not", holders=(open_child,))
+
+
+def _callback_gate(owed: Owed) -> Gate:
+    if owed.attempts == 0:
+        return Gate("callback", False, "it is about to be sent")
+    told = f"{owed.host}: {owed.attempts} attempt{'s' if owed.attempts > 1 else ''}, the last came to {owed.last}"
+    if owed.due_at is None:
+        told += "; given up until somebody sends it again"
+    return Gate("callback", False, told, until=owed.due_at)
 
 
 def _time_gate(task: Task, now: datetime) -> Gate:

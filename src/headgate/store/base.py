@@ -56,6 +56,7 @@ from headgate.store.compensation import Compensation
 from headgate.store.deferred import Deferred
 from headgate.store.deliveries import Deliveries
 from headgate.store.desk import Desk
+from headgate.store.facts import facts_of
 from headgate.store.families import Families
 from headgate.store.feed import Cursor
 from headgate.store.forecasts import Forecasts
@@ -331,7 +332,7 @@ class Store(Ground):
 
     def _why(self, db: Db, task_id: int, tenant_id: int | None) -> list[Gate]:
         task = read(db, task_id, tenant_id)
-        facts = reports.facts_of(db, self.fresh_catalog(db), task)
+        facts = facts_of(db, self.fresh_catalog(db), task)
         return evaluate(task, facts, moment(db.rows(tasks.NOW)[0][0]))
 
     def take_sample(self) -> None:

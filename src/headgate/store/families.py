@@ -124,6 +124,12 @@ def needs(db: Db, catalog: Catalog, parent_id: int) -> tuple[str | None, bool]:
     return (reason if reason and _unasked(db, parent_id, 1) else None), False
 
 
+def open_child(db: Db, parent_id: int) -> int | None:
+    """A child that has not ended, if there is one."""
+    found = db.rows(OPEN_CHILD, id=parent_id, **_STATES)
+    return found[0][-1] if found else None
+
+
 def _is_broken(db: Db, parent_id: int) -> bool:
     return db.rows(BROKEN_CHILD, id=parent_id, **_BROKEN_STATES)[0][0] is not None
 
@@ -162,7 +168,7 @@ def close(db: Db, catalog: Catalog, parent_id: int) -> Task | None:
     keys = [(tenant, mutex) for tenant, mutex in db.rows(MUTEXES, ids=[parent_id])]
     lock(db, keys)
     held = hold(db, [parent_id])
-    if not held or held[0].status is not State.WAITING or db.rows(OPEN_CHILD, id=parent_id, **_STATES)[0][-1]:
+    if not held or held[0].status is not State.WAITING or open_child(db, parent_id) is not None:
         return None
     [parent] = held
     counted = census(db, parent)

@@ -29,8 +29,9 @@ from headgate.core.limits import MAX_RATE, Rate
 from headgate.core.starts import START_SECONDS, LastStart
 from headgate.core.task import Task
 from headgate.store import catalog as catalogs
-from headgate.store import reports, samples
+from headgate.store import samples
 from headgate.store.catalog import Catalog, Stream
+from headgate.store.facts import facts_of
 from headgate.store.ground import Ground
 from headgate.store.rows import read
 from headgate.store.sql import Db, Row, Statement, moment
@@ -121,7 +122,7 @@ class Forecasts:
 
 def _why(db: Db, catalog: Catalog, task_id: int, tenant_id: int | None) -> Why:
     task = read(db, task_id, tenant_id)
-    view, facts = _View(db, catalog), reports.facts_of(db, catalog, task)
+    view, facts = _View(db, catalog), facts_of(db, catalog, task)
     gates = evaluate(task, facts, view.now)
     return Why(task, gates, _start(view, task, gates, facts.mutex_holder))
 

@@ -1,20 +1,14 @@
 """What people look at: what a task has said, counts, statistics, and the facts behind `why`."""
 
-import json
 from collections import defaultdict
 from dataclasses import dataclass
 from datetime import datetime
 from statistics import fmean, quantiles
 
-from headgate.core.gates import Bucket, Facts, Room
-from headgate.core.limits import Rate
 from headgate.core.states import State
-from headgate.core.task import EVERYTHING, Task
 from headgate.store.catalog import Catalog
 from headgate.store.sql import Db, Row, Statement, moment
-from headgate.store.starts import last_start
 
-MOST_HOLDERS = 50
 EXACT_UP_TO = 10_000
 MOST_MEASURED = 100_000
 
@@ -143,92 +137,3 @@ def _statistics_of(type_code: str, rows: list[Row]) -> TypeStatistics:
     mean = fmean(times) if times else None
     p50, p95, p99 = (cuts[49], cuts[94], cuts[98]) if cuts else (None, None, None)
     return TypeStatistics(type_code, len(rows), good / len(rows), mean, p50, p95, p99)
-
-
-# Why
-
-LANE = Statement("SELECT name, capacity, paused FROM lane WHERE name {in names text}")
-IN_LANE = Statement(
-    "SELECT id, tenant_id FROM task WHERE lane = :lane AND status IN ('scheduling', 'running') LIMIT :limit"
-)
-COUNT_LANE = Statement("SELECT count(*) FROM task WHERE lane = :lane AND status IN ('scheduling', 'running')")
-USING = Statement("SELECT id, tenant_id, uses FROM task WHERE uses IS NOT NULL AND status IN ('scheduling', 'running')")
-RESOURCES = Statement("SELECT name, capacity FROM resource WHERE name {in names text}")
-RATES = Statement("SELECT name, rate, burst, tat FROM rate_limit WHERE name {in names text}")
-MUTEX_HOLDER = Statement(
-    """
-    SELECT id FROM task WHERE tenant_id = :tenant_id AND mutex = :mutex AND mutex IS NOT NULL AND id <> :id
-       AND exec_id IS NOT NULL
-    UNION ALL
-    SELECT id FROM task WHERE tenant_id = :tenant_id AND mutex = :mutex AND mutex IS NOT NULL
-       AND status IN ('queued', 'blocked', 'waiting') AND status = 'waiting' AND scheduling_time IS NOT NULL
-       AND coalesce(root_id, id) <> :root_id
-    """
-)
-# The state is a parameter: written as a word, the planner may prefer the whole of the stream to the line.
-AHEAD = Statement(
-    """
-    SELECT id FROM task WHERE tenant_id = :tenant_id AND mutex = :mutex AND mutex IS NOT NULL AND id <> :id
-       AND status = :queued AND status IN ('queued', 'blocked', 'waiting')
-       AND stream_id = (SELECT stream_id FROM task WHERE id = :id)
-    """
-)
-SERVERS = Statement("SELECT agent_id, tenant_id, types FROM worker WHERE NOT lost AND lease_until >= {now}")
-
-
-def facts_of(db: Db, catalog: Catalog, task: Task) -> Facts:
-    """Everything that decides whether `task` may start. Another tenant's holders are counted, not named."""
-    lanes = {name: (capacity, bool(paused)) for name, capacity, paused in db.rows(LANE, names=[task.lane, EVERYTHING])}
-    capacity, paused = lanes.get(task.lane, (None, False))
-    in_lane = db.rows(IN_LANE, lane=task.lane, limit=MOST_HOLDERS)
-    [[running]] = db.rows(COUNT_LANE, lane=task.lane)
-    own = tuple(sorted(task_id for task_id, tenant_id in in_lane if tenant_id == task.tenant_id))
-    holder, ahead = _mutex_facts(db, task)
-    names = [f"lane:{task.lane}", f"type:{task.type}", *([f"key:{task.rate_key}"] if task.rate_key else [])]
-    buckets = db.rows(RATES, names=names)
-    return Facts(
-        Room(task.lane, capacity, paused, own, running - len(own)),
-        lanes[EVERYTHING][1],
-        tuple(_resources(db, catalog, task)),
-        tuple(Bucket(name, Rate(rate, burst), tat) for name, rate, burst, tat in buckets),
-        holder,
-        ahead,
-        _servers(db, task),
-        last_start(db, task.tenant_id, task.agent_id),
-    )
-
-
-def _resources(db: Db, catalog: Catalog, task: Task) -> list[Room]:
-    names = catalog.type(task.type).uses
-    if not names:
-        return []
-    holders: dict[str, list[int]] = defaultdict(list)
-    others: dict[str, int] = defaultdict(int)
-    for task_id, tenant_id, uses in db.rows(USING):
-        for name in uses.split(","):
-            if tenant_id == task.tenant_id:
-                holders[name].append(task_id)
-            else:
-                others[name] += 1
-    return [
-        Room(name, capacity, False, tuple(sorted(holders[name])), others[name])
-        for name, capacity in db.rows(RESOURCES, names=list(names))
-    ]
-
-
-def _mutex_facts(db: Db, task: Task) -> tuple[int | None, int | None]:
-    if task.mutex is None:
-        return None, None
-    root_id = task.root_id or task.id
-    holders = db.rows(MUTEX_HOLDER, tenant_id=task.tenant_id, mutex=task.mutex, root_id=root_id, id=task.id)
-    ahead = db.rows(AHEAD, tenant_id=task.tenant_id, mutex=task.mutex, id=task.id, queued=State.QUEUED.value)
-    return (holders[0][0] if holders else None), (ahead[0][0] if ahead else None)
-
-
-def _servers(db: Db, task: Task) -> int:
-    serving = 0
-    for agent_id, tenant_id, types in db.rows(SERVERS):
-        serves_type = types == "null" or task.type in json.loads(types)
-        serves_tenant = tenant_id is None or tenant_id == task.tenant_id
-        serving += serves_type and serves_tenant and task.agent_id in (None, agent_id)
-    return serving
