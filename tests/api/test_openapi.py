@@ -1,5 +1,7 @@
 """The OpenAPI file is complete and true: whatever is asked for by it is answered by it."""
 
+import base64
+import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -174,5 +176,17 @@ def test_the_docs_page_names_every_route_and_loads_nothing(client):
     assert page.headers["content-type"].startswith("text/html")
     for path in client.get("/api/openapi.json").json()["paths"]:
         assert path in page.text
+    for part in (
+        "#NewTaskIn",
+        "#TaskOut",
+        'id="NewTaskIn"',
+        "Needs the role <code>submit</code>",
+        "1 to 255 characters",
+    ):
+        assert part in page.text
     assert "<script" not in page.text
     assert "src=" not in page.text
+    assert page.text.count("<style>") == 1
+    style = page.text.partition("<style>")[2].partition("</style>")[0]
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    assert f"style-src 'sha256-{digest}'" in page.headers["content-security-policy"]

@@ -1,5 +1,7 @@
 """The route table: who may come in, what is there, and what an error becomes."""
 
+import asyncio
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -31,7 +33,7 @@ from headgate.api import (
     types,
 )
 from headgate.api.console import Console
-from headgate.api.docs import DocsPage
+from headgate.api.docs import POLICY, DocsPage
 from headgate.api.gatekeeper import ALWAYS_OPEN, MOST_BODY_BYTES, Gatekeeper
 from headgate.api.principal import Principal, Role
 from headgate.api.problems import of_anything, of_headgate, of_http
@@ -70,7 +72,8 @@ class App:
             await send({"type": "lifespan.startup.failed", "message": str(error)})
             return
         await send({"type": "lifespan.startup.complete"})
-        await receive()
+        with suppress(asyncio.CancelledError):  # so ends a server that is to stop at once
+            await receive()
         await self.server.close()
         await send({"type": "lifespan.shutdown.complete"})
 
@@ -105,7 +108,13 @@ def table() -> Litestar:
             title="Headgate",
             version=headgate.__version__,
             use_handler_docstrings=True,
-            openapi_router=Router("/api/docs", route_handlers=[], include_in_schema=False, opt={"role": Role.READ}),
+            openapi_router=Router(
+                "/api/docs",
+                route_handlers=[],
+                include_in_schema=False,
+                opt={"role": Role.READ},
+                response_headers={"Content-Security-Policy": POLICY},
+            ),
             render_plugins=[DocsPage()],
         ),
         request_max_body_size=MOST_BODY_BYTES,

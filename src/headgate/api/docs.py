@@ -1,12 +1,47 @@
-"""The API's own page: every route on one plain page, from the OpenAPI file; no script, nothing from elsewhere."""
+"""The API's own page: every route and every shape, from the OpenAPI file; no script, nothing from elsewhere."""
 
+import hashlib
+import json
+import re
+from base64 import b64encode
+from collections import defaultdict
+from collections.abc import Iterable
 from html import escape
 from typing import Any
 
 from litestar import Request
 from litestar.openapi.plugins import OpenAPIRenderPlugin
 
+from headgate.api.openapi import openapi_of
+
 FILE = "/api/openapi.json"
+STYLE = """
+:root { color-scheme: light dark; --line: #8884; --soft: #8882; }
+body { margin: 0; display: grid; grid-template-columns: 19rem minmax(0, 1fr); font: 15px/1.5 system-ui, sans-serif; }
+nav { position: sticky; top: 0; height: 100vh; overflow: auto; box-sizing: border-box; padding: 1rem;
+  border-right: 1px solid var(--line); font-size: 13px; }
+nav a { display: flex; align-items: baseline; text-decoration: none; color: inherit; padding: 1px 0; }
+nav a:hover { text-decoration: underline; }
+nav h2 { font-size: 13px; margin: 1rem 0 .2rem; text-transform: capitalize; }
+main { padding: 1rem 2rem 30vh; max-width: 60rem; }
+main > h2 { margin-top: 3rem; text-transform: capitalize; }
+section { border-top: 1px solid var(--line); padding: .5rem 0 1rem; scroll-margin-top: .5rem; }
+h3 { font-size: 15px; overflow-wrap: anywhere; }
+code { font: 13px ui-monospace, monospace; background: var(--soft); border-radius: 3px; padding: 1px 4px; }
+h3 code { background: none; padding: 0; }
+b { display: inline-block; flex: none; width: 3.4rem; font: bold 11px ui-monospace, monospace; }
+.get { color: #1c7ed6; } .post { color: #2f9e44; } .put { color: #d9730d; } .delete { color: #e03131; }
+table { border-collapse: collapse; width: 100%; margin: .5rem 0; }
+td, th { text-align: left; vertical-align: top; padding: 3px 12px 3px 0; border-bottom: 1px solid var(--soft); }
+th { font-weight: normal; opacity: .7; font-size: 13px; }
+@media (max-width: 50rem) { body { display: block; } nav { position: static; height: auto; border: 0; }
+  main { padding: 1rem; } }
+"""
+_ALLOWED = b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
+POLICY = (
+    f"default-src 'none'; style-src 'sha256-{_ALLOWED}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+Schema = dict[str, Any]
 
 
 class DocsPage(OpenAPIRenderPlugin):
@@ -14,37 +49,128 @@ class DocsPage(OpenAPIRenderPlugin):
 
     def __init__(self) -> None:
         super().__init__(path="/")
+        self._page: bytes | None = None
 
-    def render(self, request: Request[Any, Any, Any], openapi_schema: dict[str, Any]) -> bytes:
-        return page(openapi_schema).encode()
+    def render(self, request: Request[Any, Any, Any], openapi_schema: Schema) -> bytes:
+        if self._page is None:
+            self._page = page(openapi_of(request.app)).encode()
+        return self._page
 
 
-def page(schema: dict[str, Any]) -> str:
+def page(schema: Schema) -> str:
     """All that the schema describes, as HTML."""
     title = escape(f"{schema['info']['title']} {schema['info']['version']}: HTTP API")
-    body = "".join(
-        _operation(method, path, operation)
-        for path, methods in sorted(schema["paths"].items())
-        for method, operation in methods.items()
-        if isinstance(operation, dict)
-    )
+    by_tag: dict[str, list[tuple[str, str, Schema]]] = defaultdict(list)
+    for path, methods in sorted(schema["paths"].items()):
+        for method, operation in methods.items():
+            by_tag[operation["tags"][0]].append((method, path, operation))
+    links, sections = "", ""
+    for tag, operations in sorted(by_tag.items()):
+        links += f"<h2>{escape(tag)}</h2>" + "".join(_link(*operation) for operation in operations)
+        sections += f"<h2>{escape(tag)}</h2>" + "".join(_operation(*operation) for operation in operations)
+    shapes = "".join(_shape(name, shape) for name, shape in sorted(schema["components"]["schemas"].items()))
     return (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title></head><body>'
-        f'<h1>{title}</h1><p>For programs: <a href="{FILE}">{FILE}</a>.</p>{body}</body></html>'
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
+        f'<meta name="viewport" content="width=device-width"><style>{STYLE}</style></head><body>'
+        f'<nav><a href="{FILE}">{FILE}</a>{links}<h2><a href="#shapes">shapes</a></h2></nav><main><h1>{title}</h1>'
+        f'<p>For programs: <a href="{FILE}">{FILE}</a>. Bodies and answers are JSON; every error is a '
+        f'<a href="#Problem">Problem</a>.</p>{sections}<h2 id="shapes">Shapes</h2>{shapes}</main></body></html>'
     )
 
 
-def _operation(method: str, path: str, operation: dict[str, Any]) -> str:
-    parameters = "".join(
-        f"<li><code>{escape(each['name'])}</code> ({escape(each['in'])}) {escape(each.get('description') or '')}</li>"
-        for each in operation.get("parameters", [])
+def _method(method: str) -> str:
+    return f'<b class="{method}">{method.upper()}</b>'
+
+
+def _link(method: str, path: str, operation: Schema) -> str:
+    said = escape(operation["summary"])
+    return f'<a href="#{escape(operation["operationId"])}" title="{escape(path)}">{_method(method)}{said}</a>'
+
+
+def _operation(method: str, path: str, operation: Schema) -> str:
+    parts = [f"<h3>{_method(method)}<code>{escape(path)}</code></h3>"]
+    parts.append(f"<p><strong>{escape(operation['summary'])}.</strong> {_prose(operation)}</p>")
+    if asked := operation.get("parameters"):
+        rows = ((each["name"], each["in"], each["schema"], each["required"], _prose(each)) for each in asked)
+        parts.append(_table("parameter", rows))
+    if body := operation.get("requestBody"):
+        kind = _kind(_content(body))
+        parts.append(f"<p>Body: {kind}{'' if body['required'] else ', or none'}</p>")
+    good = [(code, answer) for code, answer in operation["responses"].items() if code < "400"]
+    parts += [f"<p>{code}: {_kind(_content(answer)) or escape(answer['description'])}</p>" for code, answer in good]
+    bad = ", ".join(code for code in operation["responses"] if code >= "400")
+    role = operation.get("x-role")
+    parts.append(f"<p>{f'Needs the role <code>{role}</code>. ' if role else ''}{f'Errors: {bad}.' if bad else ''}</p>")
+    return f'<section id="{escape(operation["operationId"])}">{"".join(parts)}</section>'
+
+
+def _content(described: Schema) -> Schema:
+    """What a body or an answer holds; nothing if it holds nothing that has a shape."""
+    for held in described.get("content", {}).values():
+        found: Schema = held.get("schema", {})
+        return found
+    return {}
+
+
+def _shape(name: str, shape: Schema) -> str:
+    fields, needed = shape.get("properties", {}), shape.get("required", ())
+    if fields:
+        rows = ((field, "", kind, field in needed, _prose(kind)) for field, kind in fields.items())
+        inside = _table("field", rows)
+    else:
+        inside = f"<p>{_kind(shape)}</p>"
+    return f'<section id="{escape(name)}"><h3><code>{escape(name)}</code></h3><p>{_prose(shape)}</p>{inside}</section>'
+
+
+def _table(what: str, rows: Iterable[tuple[str, str, Schema, bool, str]]) -> str:
+    lines = "".join(
+        f"<tr><td><code>{escape(name)}</code></td>"
+        f"<td>{_kind(kind) or 'anything'}{f' ({escape(where)})' if where else ''}</td>"
+        f"<td>{'needed' if needed else _default(kind)}</td><td>{told}</td></tr>"
+        for name, where, kind, needed, told in rows
     )
-    answers = "".join(
-        f"<li>{escape(status)} {escape(answer.get('description') or '')}</li>"
-        for status, answer in operation.get("responses", {}).items()
-    )
-    return (
-        f"<h2><code>{escape(method.upper())} {escape(path)}</code></h2><p>{escape(operation.get('summary') or '')}. "
-        f"{escape(operation.get('description') or '')}</p><ul>{parameters}</ul><details><summary>Answers</summary>"
-        f"<ul>{answers}</ul></details>"
-    )
+    return f"<table><tr><th>{what}</th><th>is</th><th></th><th></th></tr>{lines}</table>"
+
+
+def _kind(kind: Schema) -> str:
+    """A kind of value in a few words, as HTML."""
+    if "$ref" in kind:
+        name = escape(kind["$ref"].rpartition("/")[2])
+        return f'<a href="#{name}">{name}</a>'
+    for several in ("oneOf", "anyOf"):
+        if several in kind:
+            common = {name: said for name, said in kind.items() if name != several}
+            return " or ".join(_kind(common | choice) for choice in kind[several])
+    if "enum" in kind:
+        return " or ".join(f"<code>{escape(_word(each))}</code>" for each in kind["enum"])
+    if kind.get("type") == "array":
+        return f"list of {_kind(kind.get('items', {})) or 'anything'}{_limits(kind, 'minItems', 'maxItems')}"
+    if isinstance(of := kind.get("additionalProperties"), dict):
+        return f"object of {_kind(of) or 'anything'}"
+    named: str | list[str] = kind.get("type", "")
+    said = " or ".join(named) if isinstance(named, list) else str(kind.get("format", named))
+    unit = " characters" if "maxLength" in kind or "minLength" in kind else ""
+    low, high = ("minLength", "maxLength") if unit else ("minimum", "maximum")
+    return escape(said) + _limits(kind, low, high, unit)
+
+
+def _limits(kind: Schema, low: str, high: str, unit: str = "") -> str:
+    least, most = kind.get(low), kind.get(high)
+    if kind.get("type") == "null" or (least is None and most is None) or abs(most or 0) > 1e9:
+        return ""
+    if least is None or most is None:
+        return f", {'at least' if most is None else 'at most'} {least if most is None else most:g}{unit}"
+    return f", {least:g} to {most:g}{unit}"
+
+
+def _default(kind: Schema) -> str:
+    default = kind.get("default")
+    return "" if default in (None, [], {}) else f"else <code>{escape(_word(default))}</code>"
+
+
+def _word(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _prose(described: Schema) -> str:
+    return re.sub("`([^`]+)`", r"<code>\1</code>", escape(described.get("description") or "", quote=False))

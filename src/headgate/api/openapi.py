@@ -14,6 +14,9 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import ParameterKwarg
 from litestar.routes import HTTPRoute
 
+from headgate.api.gatekeeper import ALWAYS_OPEN
+from headgate.api.principal import Role
+
 REF = "#/components/schemas/{name}"
 LIMITS = {
     "ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum", "min_length": "minLength",
@@ -36,6 +39,8 @@ def openapi_of(app: Litestar) -> dict[str, Any]:
         if operation is None or not handler.resolve_include_in_schema():
             continue
         shapes |= dict.fromkeys(_shapes(handler))
+        if path not in ALWAYS_OPEN:
+            operation["x-role"] = handler.opt.get("role", Role.ADMIN).word
         for parameter in operation.get("parameters", []):
             _mend_parameter(parameter, handler)
         if (body := handler.parsed_data_field) is not None:
