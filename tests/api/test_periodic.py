@@ -82,7 +82,8 @@ def test_one_that_calls_an_endpoint_needs_no_known_type(client):
     [
         {"cron_expressions": "* * *"}, {"cron_expressions": 5}, {"cron_expressions": ""}, {"timezone": "Mars/Olympus"},
         {"type": "plane"}, {"type": ""}, {"status": "running"}, {"log": "all"}, {"missed": "never"},
-        {"overlap": "maybe"}, {"http": {"url": "ftp://x"}}, {"http": {"url": "https://a@b/"}}, {"http": {}},
+        {"overlap": "maybe"}, {"http": {"url": "ftp://x"}},
+        {"http": {"url": "http://127.0.0.1/"}}, {"http": {"url": "https://a@b/"}}, {"http": {}},
         {"http": {"url": "https://example.org", "method": "BREW"}}, {"task": {"start_time": "2026-01-01T00:00:00Z"}},
         {"task": {"priority": 2**70}}, {"task": {"mutex": ""}}, {"id": 1}, {"next_tick": None}, {"code": "x"},
     ],

@@ -100,7 +100,9 @@ def test_an_expression_is_previewed_without_a_store(run):
         (["add", "plain", "* *"], "minute, hour, day"), (["add", "plane", "* * * * *"], "did you mean plain"),
         (["add", "plain", "* * * * *", "--timezone", "Asia/Shangai"], "did you mean 'Asia/Shanghai'"),
         (["edit", "1"], "say what is to change"),
-        (["add", "plain", "* * * * *", "--http", "x"], "http.url"), (["preview", "* *"], "no cron expression"),
+        (["add", "plain", "* * * * *", "--http", "x"], "--http: the URL begins"),
+        (["add", "plain", "* * * * *", "--http", "http://10.0.0.1/"], "--http: 10.0.0.1 is"),
+        (["preview", "* *"], "no cron expression"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_said_in_one_line(run, here, words, why):

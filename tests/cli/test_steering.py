@@ -143,3 +143,13 @@ def test_purge_refuses_what_has_not_ended(here, run):
     answer = run("purge", "--older-than", "0", "--status", "dead")
     assert answer.code == 2
     assert "only what has ended" in answer.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["lanes", "set", "slwo", "--capacity", 1], ["pause", "--lane", "slwo"], ["submit", "plain", "--lane", "slwo"]],
+)
+def test_a_lane_that_was_not_there_is_called_new(here, run, words):
+    """Spec: A9"""
+    assert run(*words).err == "lane slwo is new\n"
+    assert run(*words).err == ""

@@ -19,6 +19,7 @@ from headgate.core.cron import Cron, Missed, Overlap, preview
 from headgate.core.errors import Invalid
 from headgate.core.schedule import MAX_URL, OPTIONS, Endpoint, Log, NewSchedule, Result, Schedule, Status, TickLog
 from headgate.core.task import NewTask
+from headgate.outward.address import Allowed, sendable
 from headgate.store import Store
 from headgate.store.tasks import Idempotency
 
@@ -71,10 +72,13 @@ class PeriodicIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     http: HttpShape | None = None
     task: TaskShape = msgspec.field(default_factory=TaskShape)
 
-    def said(self, tenant_id: int) -> NewSchedule:
+    def said(self, tenant_id: int, allowed: Allowed) -> NewSchedule:
         options = {name: getattr(self.task, name) for name in OPTIONS}
         wish = NewTask(self.type, text_of(self.ext), tenant_id, self.creator, category=self.category, **options)
-        http = None if self.http is None else Endpoint(self.http.url, self.http.method)
+        http = None
+        if self.http is not None:
+            sendable(self.http.url, "http.url", allowed)
+            http = Endpoint(self.http.url, self.http.method)
         return NewSchedule(wish, self.cron_expressions, self.timezone, self.log, self.missed, self.overlap, http)
 
 
@@ -165,7 +169,7 @@ async def list_schedules(
 @post("/", summary="Make a periodic task", responses=documented(413, 415, 507), opt={"role": Role.OPERATOR},
       description="It fires while it is online: from its next tick on.")  # fmt: skip
 async def make_schedule(data: PeriodicIn, server: Server, who: Principal, key: Key = None) -> PeriodicOut:
-    new = data.said(who.tenant(data.tenant_id))
+    new = data.said(who.tenant(data.tenant_id), server.allowed)
     once = _once(key, "periodic-tasks", data)
     add = partial(server.store.schedules.add, new, status=data.status or Status.NEW, actor=who.actor, once=once)
     return shown(await server.aside(add))
@@ -192,7 +196,11 @@ async def put_schedule(periodic_id: ScheduleId, data: PeriodicIn, server: Server
         if data.tenant_id not in (None, tenant_id):
             raise Invalid("a periodic task stays its tenant's")
         return server.store.schedules.put(
-            periodic_id, data.said(tenant_id), status=data.status, actor=who.actor, tenant_id=who.tenant_id
+            periodic_id,
+            data.said(tenant_id, server.allowed),
+            status=data.status,
+            actor=who.actor,
+            tenant_id=who.tenant_id,
         )
 
     return shown(await server.aside(work))

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from headgate.cli.exits import DONE, code_of, tell
+from headgate.cli.lanes import note_if_new
 from headgate.cli.options import Id, Ids, Json, Url
 from headgate.cli.output import document, say, task_json
 from headgate.cli.stores import ready
@@ -225,6 +226,8 @@ def _scope(
     lane: str | None, url: str | None, as_json: bool, act: Callable[[Store, str | None], bool], *, paused: bool
 ) -> None:
     with ready(url) as store:
+        if lane is not None:
+            note_if_new(store, lane)
         changed = act(store, lane)
     if as_json:
         document({"lane": lane, "paused": paused, "changed": changed})

@@ -6,11 +6,12 @@ from typing import Annotated, Any
 import typer
 
 from headgate.cli.options import Json, Url
-from headgate.cli.output import document, forecast_json, say, table
+from headgate.cli.output import document, forecast_json, note, say, table
 from headgate.cli.stores import ready
 from headgate.cli.words import span
 from headgate.core.errors import Invalid
 from headgate.core.forecast import Forecast
+from headgate.store import Store
 from headgate.store.rooms import Lane, lanes_of
 
 commands = typer.Typer(rich_markup_mode=None)
@@ -46,6 +47,12 @@ def show_lanes(context: typer.Context, url: Url = None, as_json: Json = False) -
         say("\neverything is paused: `headgate resume --all` lets it go on")
 
 
+def note_if_new(store: Store, name: str) -> None:
+    """A lane is made by naming it: whoever misspelled one is told. To be asked before it is made."""
+    if name not in {lane.name for lane in store.lanes()}:
+        note(f"lane {name} is new")
+
+
 def _row(lane: Lane) -> tuple[Any, ...]:
     capacity = "no limit" if lane.capacity is None else lane.capacity
     queued = lane.queued if lane.queued_exact else f"about {lane.queued}"
@@ -77,6 +84,7 @@ def set_lane(
         raise Invalid("--capacity is a whole number, or none")
     limit = None if capacity == "none" else int(capacity)
     with ready(url) as store:
+        note_if_new(store, name)
         store.set_capacity(name, limit)
     if as_json:
         document({"name": name, "capacity": limit})

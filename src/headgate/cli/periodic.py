@@ -18,6 +18,8 @@ from headgate.core.errors import Invalid, NotFound
 from headgate.core.schedule import Endpoint, Log, NewSchedule, Schedule, Status, TickLog
 from headgate.core.task import NewTask
 from headgate.outside import utc_now
+from headgate.outward.address import Allowed, sendable
+from headgate.settings import load
 from headgate.store import Store
 
 PAGE = 200
@@ -129,11 +131,16 @@ def add_schedule(
     wish = NewTask(
         type_code, _ext(arguments, ext), tenant, creator, lane=lane, priority=priority, mutex=mutex
     )  # fmt: skip
-    endpoint = None if http is None else Endpoint(http, method)
+    endpoint = None if http is None else _endpoint(http, method)
     new = NewSchedule(wish, cron, timezone, log, missed, overlap, endpoint)
     with ready(url) as store:
         made = store.schedules.add(new, status=Status.ONLINE if online else Status.NEW)
     _tell(made, as_json)
+
+
+def _endpoint(url: str, method: str) -> Endpoint:
+    sendable(url, "--http", Allowed.read(load().callback_allow))
+    return Endpoint(url, method)
 
 
 def _ext(arguments: list[str] | None, ext: str | None) -> str:
@@ -169,7 +176,7 @@ def edit_schedule(
     edits = {"cron_expressions": cron, "timezone": timezone, "log": log, "missed": missed, "overlap": overlap}
     said: dict[str, Any] = {name: value for name, value in edits.items() if value is not None}
     if http is not None:
-        said["http"] = Endpoint(http, method)
+        said["http"] = _endpoint(http, method)
     with ready(url) as store:
         before = store.schedules.get(schedule_id).said
         if arguments or ext is not None:

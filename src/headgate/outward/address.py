@@ -158,6 +158,21 @@ class Allowed:
         return None
 
 
+def sendable(url: str, where: str, allowed: Allowed | None) -> Target:
+    """Where a request would go; `Invalid`, with `where` that was said, if it can never get there.
+
+    With `allowed`, an address that nothing may be sent to is refused here and now; where a name leads is seen when it
+    is sent.
+    """
+    try:
+        target = read(url)
+    except Invalid as error:
+        raise Invalid(f"{where}: {error}") from None
+    if allowed and target.address and (refusal := allowed.refusal(target.address, target.port)):
+        raise Invalid(f"{where}: {refusal}")
+    return target
+
+
 def _plain(address: Address) -> Address:
     """An IPv4 address in IPv6 clothes, without them: the system takes them off as well."""
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None

@@ -9,7 +9,7 @@ from headgate.core.callbacks import Kind
 from headgate.core.errors import Invalid
 from headgate.core.signing import SignedRequest, authorization, webhook_signature
 from headgate.core.task import TaskType
-from headgate.outward.address import Allowed, Target, read
+from headgate.outward.address import Allowed, Target, read, sendable
 from headgate.outward.sealing import Seals, is_sealed
 
 METHODS = ("POST", "PUT")
@@ -48,12 +48,7 @@ def _target(kind: Kind, said: Mapping[str, Any], allowed: Allowed | None) -> dic
     method = said.get("method", METHODS[0])
     if method not in METHODS:
         raise Invalid(f"callback.{kind}.method is POST or PUT")
-    try:
-        target = read(url)
-    except Invalid as error:
-        raise Invalid(f"callback.{kind}.url: {error}") from None
-    if allowed and target.address and (refusal := allowed.refusal(target.address, target.port)):
-        raise Invalid(f"callback.{kind}.url: {refusal}")
+    sendable(url, f"callback.{kind}.url", allowed)
     return {"url": url, "method": method}
 
 
