@@ -53,4 +53,14 @@ async def invoice(number: int) -> None:
 @app.task
 async def parent(children: int = 3) -> None:
     await headgate.context().submit_many([greet.call(f"child {n}") for n in range(children)])
+
+
+@app.task
+async def clan(name: str) -> None:
+    await headgate.context().submit(held.call(name))
+
+
+@app.task
+def crunch() -> int:
+    return sum(number * number for number in range(500_000))
 '''

@@ -32,6 +32,19 @@ def test_a_mutex_names_the_task_that_goes_first(visit, served):
     served.reached(waiter, "succeeded")
 
 
+def test_a_parent_that_waits_leads_to_a_child_that_has_not_ended(visit, served):
+    """Spec: X3, D7, X7"""
+    parent = served.submit("clan", {"name": "kin"})
+    served.reached(parent, "waiting")
+    page = visit(f"/tasks/{parent}")
+    gate = page.get_by_role("listitem").filter(has_text="have ended")
+    expect(gate).to_contain_text("0 of 1 have ended")
+    expect(gate.get_by_role("link")).to_have_text(f"#{parent + 1}")
+    served.let_go("kin")
+    expect(gate).to_have_count(0)
+    served.reached(parent, "succeeded")
+
+
 def test_progress_and_log_are_shown_as_they_come(visit, served):
     """Spec: D3, X7"""
     task_id = served.submit("teller", {"name": "story"})
@@ -43,6 +56,13 @@ def test_progress_and_log_are_shown_as_they_come(visit, served):
     expect(page.get_by_text("2/4").first).to_be_visible()
     served.let_go("story-2")
     expect(page.get_by_text("succeeded").first).to_be_visible()
+
+
+def test_it_shows_what_it_used(visit, served):
+    """Spec: A8, X7"""
+    task_id = served.submit("crunch")
+    served.reached(task_id, "succeeded")
+    expect(visit(f"/tasks/{task_id}").get_by_text(re.compile(r"s CPU"))).to_be_visible()
 
 
 def test_the_timeline_tells_who_did_what_and_why(visit, served):

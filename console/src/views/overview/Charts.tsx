@@ -28,6 +28,7 @@ export function Charts({ seconds }: { seconds: number }) {
   const rate = (value: number) => charts.perSecond(figure(value));
   const minute = (value: number) => charts.perMinute(figure(value));
   const count = (value: number) => amount(Math.round(value), language);
+  const whole = (value: number) => (Number.isInteger(value) ? count(value) : "");
   const line = (label: string, tone: Line["tone"], values: (number | null)[] | undefined, look = {}): Line => ({
     label,
     tone,
@@ -71,6 +72,7 @@ export function Charts({ seconds }: { seconds: number }) {
         {...common}
         title={charts.depth}
         format={count}
+        axis={whole}
         lines={[
           line(charts.queued, "live", drawn?.waiting, { filled: true }),
           line(charts.later, "calm", drawn?.later, { dashed: true }),
@@ -86,6 +88,7 @@ export function Charts({ seconds }: { seconds: number }) {
         {...common}
         title={charts.running}
         format={count}
+        axis={whole}
         lines={[line(charts.inProgress, "good", drawn?.running, { filled: true })]}
       />
     </div>

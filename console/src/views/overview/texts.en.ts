@@ -35,7 +35,7 @@ export const overview = {
     nothing: "Nothing needs you.",
     dead: (count: number) => (count === 1 ? "1 task gave up" : `${count} tasks gave up`),
     deadMany: (count: number) => `${count}+ tasks gave up`,
-    deadAbout: "They wait for somebody to retry, resolve or discard them.",
+    deadAbout: "Somebody has to retry, resolve or discard.",
     look: "Look at them",
     untold: (count: number, more: boolean) =>
       count === 1 && !more

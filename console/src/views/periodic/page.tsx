@@ -151,7 +151,8 @@ function Row({ schedule, operator, onOpen }: { schedule: Schedule; operator: boo
   const t = useTexts().periodic;
   const { turn, fire } = useActs(schedule.id);
   const online = schedule.status === "online";
-  const about = schedule.http ? `${schedule.http.method} ${schedule.http.url}` : schedule.task.name;
+  const told = schedule.http ? `${schedule.http.method} ${schedule.http.url}` : (schedule.task.name ?? takes(schedule));
+  const about = told ? `#${schedule.id} · ${told}` : `#${schedule.id}`;
   return (
     <tr>
       <td>
@@ -165,11 +166,9 @@ function Row({ schedule, operator, onOpen }: { schedule: Schedule; operator: boo
             </button>
           </span>
           <code className={classes.phone}>{schedule.cron_expressions}</code>
-          {about ? (
-            <span className={classes.about} title={about}>
-              {about}
-            </span>
-          ) : null}
+          <span className={classes.about} title={about}>
+            {about}
+          </span>
         </div>
       </td>
       <td>
@@ -201,4 +200,10 @@ function Row({ schedule, operator, onOpen }: { schedule: Schedule; operator: boo
       </td>
     </tr>
   );
+}
+
+/** The arguments of its tasks, if they have any: what tells two schedules of one type apart. */
+function takes({ ext }: Schedule): string {
+  const text = JSON.stringify(ext);
+  return text === "{}" || text === "null" ? "" : text;
 }

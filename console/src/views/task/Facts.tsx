@@ -2,7 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 import { Ago } from "@/parts/Ago";
-import { duration } from "@/parts/formats";
+import { bytes, duration } from "@/parts/formats";
 import { Panel } from "@/parts/Panel";
 import { useNow } from "@/parts/useNow";
 import { elapsed, type Task } from "@/services/tasks";
@@ -46,6 +46,7 @@ export function Facts({ task }: { task: Task }) {
         <Fact name={t.deadline}>{task.executing_deadline ? <Ago at={task.executing_deadline} /> : null}</Fact>
         <Fact name={t.finished}>{task.finished_at ? <Ago at={task.finished_at} /> : null}</Fact>
         <Fact name={t.took}>{elapsed(task, now) === null ? null : duration(elapsed(task, now))}</Fact>
+        <Fact name={t.used}>{task.usage ? <Used usage={task.usage} /> : null}</Fact>
         <Fact name={t.attempt}>{task.attempt}</Fact>
         <Fact name={t.errors}>{task.error_count > 0 ? task.error_count : null}</Fact>
         <Fact name={t.lost}>{task.lost_count > 0 ? task.lost_count : null}</Fact>
@@ -80,6 +81,18 @@ function Fact({ name, children }: { name: string; children: ReactNode }) {
       <dd>{children}</dd>
     </>
   );
+}
+
+/** What its last execution took of the machine. */
+function Used({ usage }: { usage: NonNullable<Task["usage"]> }) {
+  const t = useTexts().task.facts;
+  const sizes = [
+    [t.memory, usage.memory_bytes],
+    [t.read, usage.read_bytes],
+    [t.written, usage.written_bytes],
+  ] as const;
+  const told = sizes.filter(([_, size]) => size !== null).map(([what, size]) => `${bytes(size)} ${what}`);
+  return [`${duration(usage.cpu_seconds)} CPU`, ...told].join(", ");
 }
 
 function ToTask({ id }: { id: number }) {

@@ -9,7 +9,16 @@ import { type Task, type Why, whyQuery } from "@/services/tasks";
 import { useTexts } from "@/texts";
 import classes from "./WhyPanel.module.css";
 
-const WAITS: ReadonlySet<State> = new Set<State>(["pending", "blocked", "queued", "scheduling", "paused", "retrying"]);
+const WAITS: ReadonlySet<State> = new Set<State>([
+  "pending",
+  "blocked",
+  "queued",
+  "scheduling",
+  "paused",
+  "retrying",
+  "waiting",
+  "notifying",
+]);
 
 /** Gate by gate, what a task waits for, who holds it up, and when it will likely start. */
 export function WhyPanel({ task }: { task: Task }) {
