@@ -68,6 +68,21 @@ def test_what_could_not_be_delivered_stands_out_and_is_sent_again(visit, served,
     expect(page.get_by_role("region", name="undeliverable")).to_have_count(0)
 
 
+def test_a_task_says_why_it_is_still_notifying_and_tells_again(visit, served, receiver):
+    """Spec: B6, X3, X7"""
+    tell(served, "greet", receiver.address)
+    receiver.status = 410
+    task_id = served.submit("greet", {"name": "Eve"})
+    page = visit(f"/tasks/{task_id}")
+    expect(page.get_by_role("listitem").filter(has_text="given up until somebody sends it again")).to_be_visible()
+    row = page.get_by_role("table", name="Callbacks").get_by_role("row").nth(1)
+    expect(row).to_contain_text("undeliverable")
+    receiver.status = 204
+    row.get_by_role("button", name=re.compile("Send callback")).click()
+    expect(row).to_contain_text("delivered")
+    served.reached(task_id, "succeeded")
+
+
 def test_all_that_could_not_be_delivered_go_at_once_after_a_question(visit, served, receiver):
     """Spec: B6, X7"""
     tell(served, "greet", receiver.address)

@@ -3,6 +3,7 @@ import { IconRefresh } from "@tabler/icons-react";
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { useSession } from "@/app/session";
 import { Ago } from "@/parts/Ago";
+import { DeliveryBadge } from "@/parts/DeliveryBadge";
 import { duration } from "@/parts/formats";
 import { Copy, Plain } from "@/parts/Json";
 import { LinkText } from "@/parts/links";
@@ -11,7 +12,6 @@ import { complain, confirmDone } from "@/parts/problems";
 import { type Attempt, callbacksOfTaskQuery, type DeliveryTold, redeliver } from "@/services/callbacks";
 import { may } from "@/services/session";
 import { useTexts } from "@/texts";
-import { DeliveryBadge } from "./DeliveryBadge";
 import classes from "./page.module.css";
 
 interface Props {

@@ -2,11 +2,11 @@ import { ActionIcon, Tooltip } from "@mantine/core";
 import { IconHistory, IconRefresh } from "@tabler/icons-react";
 import { Link } from "@tanstack/react-router";
 import { Ago } from "@/parts/Ago";
+import { DeliveryBadge } from "@/parts/DeliveryBadge";
 import { Rows } from "@/parts/Rows";
 import { useNow } from "@/parts/useNow";
 import type { Delivery } from "@/services/callbacks";
 import { useTexts } from "@/texts";
-import { DeliveryBadge } from "./DeliveryBadge";
 import classes from "./page.module.css";
 
 interface Props {

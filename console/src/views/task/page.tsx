@@ -18,6 +18,7 @@ import { stateOf } from "@/services/states";
 import { type Task, taskQuery, verbsFor } from "@/services/tasks";
 import { useTexts } from "@/texts";
 import { Attempts } from "./Attempts";
+import { Callbacks } from "./Callbacks";
 import { Facts } from "./Facts";
 import { Family } from "./Family";
 import { Log } from "./Log";
@@ -85,6 +86,7 @@ function TaskView({ task }: { task: Task }) {
               </Panel>
             )}
           </div>
+          <Callbacks taskId={task.id} />
           <Log id={id} status={stateOf(task.status)} />
           <Family task={task} />
         </div>

@@ -1,6 +1,6 @@
-import badge from "@/parts/StateBadge.module.css";
 import { DELIVERY_TONES, type DeliveryStatus } from "@/services/callbacks";
 import { useTexts } from "@/texts";
+import badge from "./StateBadge.module.css";
 
 /** What has become of a callback. */
 export function DeliveryBadge({ status }: { status: DeliveryStatus }) {
