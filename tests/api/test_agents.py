@@ -149,7 +149,7 @@ def test_many_servers_that_hear_of_an_agent_at_once_make_one_row(store, url):
 
         def sign_on(place):
             start.wait(timeout=60)
-            return (store, other)[place % 2].sign_on("one", tenant_id=1, types=None, lease_seconds=30).worker_id
+            return (store, other)[place % 2].agents.sign_on("one", tenant_id=1, types=None, lease_seconds=30).worker_id
 
         assert len(set(pool.map(sign_on, range(8)))) == 1
     assert len(store.workers()) == 1
@@ -381,8 +381,8 @@ def test_a_success_that_is_reported_for_another_task_changes_neither(store, clie
 def test_a_key_of_one_tenant_learns_nothing_of_anothers_tasks(store):
     """Spec: B11"""
     store.submit(NewTask("plain", tenant_id=2))
-    _, theirs = store.add_key("theirs", role=Role.AGENT, tenant_id=2)
-    _, ours = store.add_key("ours", role=Role.AGENT, tenant_id=1)
+    _, theirs = store.keys.add("theirs", role=Role.AGENT, tenant_id=2)
+    _, ours = store.keys.add("ours", role=Role.AGENT, tenant_id=1)
     with TestClient(create_app(store, SETTINGS), base_url=HERE) as http:
         client = Client(http)
         http.headers["Authorization"] = f"Bearer {theirs}"

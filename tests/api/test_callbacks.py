@@ -129,7 +129,7 @@ def test_answers_of_receivers_are_for_admins_and_each_tenant_has_its_own(store, 
     owed(store, tenant_id=2)
     sent(store, Attempt(500, 0.1, body="canary of the inside"), Delivery.UNDELIVERABLE)
     keys = {
-        (role, tenant): {"Authorization": f"Bearer {store.add_key('x', role, tenant_id=tenant)[1]}"}
+        (role, tenant): {"Authorization": f"Bearer {store.keys.add('x', role, tenant_id=tenant)[1]}"}
         for role in (Role.READ, Role.OPERATOR, Role.ADMIN)
         for tenant in (None, 1, 2)
     }

@@ -85,8 +85,8 @@ def test_a_tenant_sees_the_size_of_its_own_start_queues_and_may_not_trigger(stor
     """Spec: B11, E4"""
     for tenant_id in (1, 2, 2):
         submit(store, agent_id="rig", tenant_id=tenant_id)
-    _, ours = store.add_key("ours", role=Role.ADMIN, tenant_id=1)
-    _, all_of_us = store.add_key("all", role=Role.OPERATOR)
+    _, ours = store.keys.add("ours", role=Role.ADMIN, tenant_id=1)
+    _, all_of_us = store.keys.add("all", role=Role.OPERATOR)
     ask = {"Authorization": f"Bearer {ours}"}
     assert client.get("/api/compensation", headers=ask).json()["queue_size"] == 1
     assert client.post("/api/compensation/trigger", headers=ask).status_code == 403

@@ -106,7 +106,7 @@ def test_the_old_page_of_the_queue_leads_to_the_new_one(browser):
 
 def test_whoever_has_no_key_gets_the_page_to_sign_in_and_nothing_of_the_api(browser, store):
     """Spec: X7"""
-    store.add_key("k", Role.READ)
+    store.keys.add("k", Role.READ)
     for path in (*PAGES, "/assets/index-abc.js"):
         assert browser.get(path).status_code == 200
     for path in ("/api/tasks", "/api/session", "/api/events", "/api/openapi.json", "/api/docs", "/metrics", "/api"):

@@ -215,7 +215,7 @@ def test_an_edit_that_only_one_task_cannot_take_holds_up_no_other(client, store)
 def test_a_key_of_one_tenant_reaches_its_own_letters_alone(client, store):
     """Spec: B11, D12"""
     mine, theirs = dead(store, tenant_id=1), dead(store, tenant_id=2)
-    _, key = store.add_key("ops", Role.OPERATOR, tenant_id=1)
+    _, key = store.keys.add("ops", Role.OPERATOR, tenant_id=1)
     headers = {"Authorization": f"Bearer {key}"}
     listed = client.get("/api/dead-letters", headers=headers).json()["items"]
     assert [task["id"] for task in listed] == [mine.id]

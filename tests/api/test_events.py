@@ -191,7 +191,7 @@ def test_what_cannot_be_followed_is_refused(server, query):
 
 
 def key_of(store, tenant_id):
-    key, text = store.add_key("listener", Role.READ, tenant_id=tenant_id)
+    key, text = store.keys.add("listener", Role.READ, tenant_id=tenant_id)
     return f"Bearer {text}", key
 
 
@@ -213,7 +213,7 @@ def test_a_stream_ends_soon_after_its_key_is_revoked(url, store):
     """Spec: B11"""
     authorization, key = key_of(store, None)
     with serving_here(url) as served, Listener(served.address, Authorization=authorization) as listener:
-        store.revoke_key(key.id)
+        store.keys.revoke(key.id)
         *_, last = listener.rest()
     assert last.event == "end"
     assert last.data["reason"] == "unauthorized"

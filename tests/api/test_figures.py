@@ -51,7 +51,7 @@ def test_counts_are_by_lane_and_state(client, store):
 
 def test_a_tenants_key_does_not_learn_what_happens_at_all_of_them(client, store):
     """Spec: B11"""
-    key = store.add_key("k", Role.ADMIN, tenant_id=1)[1]
+    key = store.keys.add("k", Role.ADMIN, tenant_id=1)[1]
     for path in ("/api/series", "/api/counts"):
         assert client.get(path, headers={"Authorization": f"Bearer {key}"}).status_code == 403
 
@@ -97,7 +97,7 @@ def test_a_digest_is_bounded_whatever_happens_and_names_whom_it_left_out(server,
 
 def test_a_tenant_hears_its_own_events_in_a_digest_and_no_figures(server, store):
     """Spec: B11"""
-    key = store.add_key("k", Role.READ, tenant_id=1)[1]
+    key = store.keys.add("k", Role.READ, tenant_id=1)[1]
     with Listener(server.address, DIGESTS, None, Authorization=f"Bearer {key}") as listener:
         submit(store, tenant_id=2)
         mine = submit(store, tenant_id=1)
@@ -127,7 +127,7 @@ def test_what_happened_last_is_shown_newest_first(client, store):
 
 def test_a_tenants_latest_events_are_its_own(client, store):
     """Spec: B11"""
-    key = store.add_key("k", Role.READ, tenant_id=1)[1]
+    key = store.keys.add("k", Role.READ, tenant_id=1)[1]
     mine, _ = submit(store, tenant_id=1), submit(store, tenant_id=2)
     items = client.get("/api/events/latest", headers={"Authorization": f"Bearer {key}"}).json()["items"]
     assert [item["task_id"] for item in items] == [mine.id]

@@ -84,7 +84,7 @@ def test_a_bug_is_at_info_and_its_lines_have_the_id_of_the_request(client, store
 def test_a_line_has_the_name_and_the_tenant_of_a_key_and_never_the_key(store, url, log):
     """Spec: D10, B11"""
     with TestClient(create_app(store, Settings(url=url)), base_url=HERE) as client:
-        key = store.add_key("robot", Role.SUBMIT, tenant_id=7)[1]
+        key = store.keys.add("robot", Role.SUBMIT, tenant_id=7)[1]
         client.post("/api/tasks?wait=0.0007", json={"type": "plain"}, headers={"Authorization": f"Bearer {key}"})
         client.post("/api/tasks", json={"type": "plain"}, headers={"Authorization": f"Bearer {key[:-1]}x"})
     taken, refused = log.requests

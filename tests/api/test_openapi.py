@@ -72,7 +72,7 @@ def test_every_answer_is_as_the_openapi_file_says(served):
         operation = result.ok()
         if streams(operation):
             continue
-        _, key = served.add_key("fuzz", Role.ADMIN)  # for each, since some of them make and revoke keys
+        _, key = served.keys.add("fuzz", Role.ADMIN)  # for each, since some of them make and revoke keys
         for mode in GenerationMode:
             try:
                 ask(operation, mode, key, excluded)

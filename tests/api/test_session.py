@@ -23,7 +23,7 @@ OURS = {"X-Headgate-Console": "1", "Origin": HERE, "Sec-Fetch-Site": "same-origi
 
 @pytest.fixture
 def key(store: Store) -> str:
-    return store.add_key("ann", Role.OPERATOR)[1]
+    return store.keys.add("ann", Role.OPERATOR)[1]
 
 
 def signed_in(client: Client, key: str, **headers: str) -> str:
@@ -145,7 +145,7 @@ def test_whoever_signs_out_is_out_at_once_and_the_browser_forgets(client, cookie
 
 def test_a_session_ends_with_its_key(client, cookie, store, app):
     """Spec: X7"""
-    store.revoke_key(1)
+    store.keys.revoke(1)
     app.server.keyring.forget()
     assert client.get("/api/tasks", headers={"Cookie": cookie}).status_code == 401
 
@@ -198,7 +198,7 @@ def test_a_server_without_keys_has_nothing_to_sign_in_with(client):
 
 def test_an_agents_key_opens_no_session(client, store):
     """Spec: X7"""
-    text = store.add_key("agent", Role.AGENT)[1]
+    text = store.keys.add("agent", Role.AGENT)[1]
     assert client.post("/api/session", headers={"Authorization": f"Bearer {text}"}).status_code == 403
 
 
@@ -208,7 +208,7 @@ def test_who_signed_out_no_longer_hears_what_happens(store, url, key):
     async def story() -> None:
         app = create_app(store, Settings(url=url))
         server = app.server
-        session, cookie = await server.visits.begin(store.key(1), "ann", None)
+        session, cookie = await server.visits.begin(store.keys.get(1), "ann", None)
         headers = {b"cookie": cookie.partition(";")[0].encode(), b"host": HOST.encode()}
         who = await Gatekeeper(app, server)._visitor({"method": "GET", "path": "/api/events"}, headers, set(), False)
         assert who is not None

@@ -157,7 +157,7 @@ def test_a_nonce_is_long_enough_to_be_no_other(client, signer, nonce):
 
 def test_a_revoked_key_signs_nothing_any_more(app, client, signer, store):
     """Spec: B11"""
-    store.revoke_key(1)
+    store.keys.revoke(1)
     app.server.keyring.forget()
     assert post(client, signer.header("POST", "/api/tasks", body=BODY)) == 401
 
@@ -194,12 +194,12 @@ def test_a_nonce_is_kept_until_its_request_is_too_old_and_not_longer(url):
     """Spec: B11"""
     clock = Clock()
     with open_store(url, clock) as store:
-        assert store.take_nonce(1, "a" * 16)
-        assert not store.take_nonce(1, "a" * 16)
-        assert store.take_nonce(2, "a" * 16)
+        assert store.keys.take_nonce(1, "a" * 16)
+        assert not store.keys.take_nonce(1, "a" * 16)
+        assert store.keys.take_nonce(2, "a" * 16)
         clock.advance(600)
         assert store.forget_outdated(seconds=10**6) == 0
-        assert not store.take_nonce(1, "a" * 16)
+        assert not store.keys.take_nonce(1, "a" * 16)
         clock.advance(61)
         assert store.forget_outdated(seconds=10**6, limit=1) == 1
         assert store.forget_outdated(seconds=10**6) == 1

@@ -72,15 +72,15 @@ def test_an_agents_start_queue_is_shown_to_whom_it_concerns(app, client, store):
     """Spec: B11, E3"""
     for tenant_id in (1, 1, 2):
         submit(store, agent_id="rig", tenant_id=tenant_id)
-    agent = store.sign_on("rig", tenant_id=None, types=None, lease_seconds=30)
+    agent = store.agents.sign_on("rig", tenant_id=None, types=None, lease_seconds=30)
     store.register("a worker")
     shown = [(each["start_queue"], each["next_start"]) for each in client.get("/api/workers").json()["items"]]
     assert shown == [(3, None), (None, None)]
     request = ClaimRequest(agent.worker_id, 1, agent_id="rig", tenant_id=1, start_seconds=600)
-    assert len(store.hand_over(request).executions) == 1
+    assert len(store.agents.hand_over(request).executions) == 1
     [rig, _] = client.get("/api/workers").json()["items"]
     assert (rig["start_queue"], rig["next_start"] is None) == (2, False)
-    _, key = store.add_key("theirs", role=Role.READ, tenant_id=2)
+    _, key = store.keys.add("theirs", role=Role.READ, tenant_id=2)
     app.server.keyring.forget()
     [rig, _] = client.get("/api/workers", headers={"Authorization": f"Bearer {key}"}).json()["items"]
     assert (rig["start_queue"], rig["next_start"]) == (1, None)

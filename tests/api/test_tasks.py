@@ -349,7 +349,7 @@ def test_tasks_can_be_listed_by_tenant(client, store, app):
     """Spec: B11, X7"""
     mine, theirs = submit(store, tenant_id=1), submit(store, tenant_id=2)
     assert ids_of(client.get("/api/tasks", params={"tenant_id": 1})) == [mine.id]
-    key = store.add_key("k", Role.OPERATOR, tenant_id=1)[1]
+    key = store.keys.add("k", Role.OPERATOR, tenant_id=1)[1]
     app.server.keyring.forget()
     client.headers["Authorization"] = f"Bearer {key}"
     assert client.get("/api/tasks", params={"tenant_id": 2}).status_code == 403

@@ -83,11 +83,11 @@ class House:
         self.keys: dict[str, str] = {}
         for role in Role:
             for tenant in (None, MINE, THEIRS):
-                self.keys[f"{role.word} {tenant}"] = store.add_key(role.word, role, tenant_id=tenant)[1]
-        ended, self.keys["revoked"] = store.add_key("revoked", Role.ADMIN)
-        store.revoke_key(ended.id)
+                self.keys[f"{role.word} {tenant}"] = store.keys.add(role.word, role, tenant_id=tenant)[1]
+        ended, self.keys["revoked"] = store.keys.add("revoked", Role.ADMIN)
+        store.keys.revoke(ended.id)
         later = utc_now() + timedelta(days=1)
-        self.expired, self.keys["expired"] = store.add_key("expired", Role.ADMIN, expires_at=later)
+        self.expired, self.keys["expired"] = store.keys.add("expired", Role.ADMIN, expires_at=later)
 
     def ask(self, method: str, path: str, key: str, body: Any = None) -> Any:
         headers = {"Authorization": f"Bearer {self.keys[key]}"} if key in self.keys else {}

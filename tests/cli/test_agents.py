@@ -12,11 +12,11 @@ def test_it_shows_who_is_there_and_what_waits_for_whom(anywhere, run):
     """Spec: E3"""
     for agent_id in ("rig", "rig", "rig", "gone"):
         submit(anywhere, agent_id=agent_id)
-    rig = anywhere.sign_on("rig", tenant_id=None, types=None, lease_seconds=30, instance="1")
-    anywhere.sign_on("rig", tenant_id=None, types=None, lease_seconds=30, instance="2")
-    anywhere.sign_on("idle", tenant_id=3, types=None, lease_seconds=30)
+    rig = anywhere.agents.sign_on("rig", tenant_id=None, types=None, lease_seconds=30, instance="1")
+    anywhere.agents.sign_on("rig", tenant_id=None, types=None, lease_seconds=30, instance="2")
+    anywhere.agents.sign_on("idle", tenant_id=3, types=None, lease_seconds=30)
     anywhere.register("a worker")
-    anywhere.hand_over(ClaimRequest(rig.worker_id, 1, agent_id="rig", start_seconds=600))
+    anywhere.agents.hand_over(ClaimRequest(rig.worker_id, 1, agent_id="rig", start_seconds=600))
     shown = [re.split(r"  +", TIME.sub("TIME", line).strip()) for line in run("agents").out.splitlines()]
     assert shown == [
         ["AGENT", "TENANT", "PROCESSES", "LEASE UNTIL", "START QUEUE", "NEXT START"],

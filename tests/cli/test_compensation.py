@@ -27,7 +27,7 @@ def test_a_look_by_hand_finds_what_was_lost_and_is_on_record(anywhere, run, monk
     monkeypatch.setenv("HEADGATE_COMPENSATION_BASE", "7")
     task = submit(anywhere, agent_id="rig")
     worker_id = anywhere.register("rig", agent_id="rig")
-    anywhere.hand_over(ClaimRequest(worker_id, 1, agent_id="rig"))
+    anywhere.agents.hand_over(ClaimRequest(worker_id, 1, agent_id="rig"))
     said = run("compensation", "trigger").out.splitlines()
     assert said[0] == "found 1: handed over again, each when its agent may start it"
     assert said[1].split() == ["interval", "7", "s"]

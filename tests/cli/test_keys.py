@@ -18,7 +18,7 @@ def test_a_key_is_made_and_shown_once(run, anywhere):
     read = understood(text)
     assert read is not None
     key_id, secret = read
-    key = anywhere.key(key_id)
+    key = anywhere.keys.get(key_id)
     assert (key.name, key.tenant_id, key.digest) == ("ops", None, digest_of(secret))
     listed = run("keys", "list").out + run("keys").out + run("keys", "list", "--json").out
     assert secret.hex() not in listed
@@ -65,7 +65,7 @@ def test_what_cannot_be_meant_is_refused_and_no_key_is_made(run, anywhere, words
     """Spec: B11"""
     answer = run("keys", *words)
     assert answer.code == code
-    assert anywhere.keys() == []
+    assert anywhere.keys.find() == []
 
 
 def test_with_the_first_key_one_is_told_that_everybody_needs_one_now(here, run):

@@ -37,7 +37,7 @@ def poisoned(served):
     """A task for each string, with it in every field that somebody outside can fill; and what hangs on tasks."""
     ids = []
     with open_store(f"sqlite:///{served.folder}/headgate.db") as store:
-        served.key = store.add_key("root", Role.ADMIN)[1]
+        served.key = store.keys.add("root", Role.ADMIN)[1]
         for number, text in enumerate(STRINGS):
             name = text.translate({9: " ", 11: " ", 0x202E: ""})[:200]
             code = f"type-{number}-{name}"
@@ -56,7 +56,7 @@ def poisoned(served):
             store.progress(execution.id, execution.exec_id, json.dumps({"done": 1, "total": 2, "note": text}))
             store.add_log(execution.id, execution.exec_id, [("info", text), ("error", text)])
             store.settle([Outcome(execution, Raised(text))], actor=name)
-            store.add_key(name, Role.READ, actor=name)
+            store.keys.add(name, Role.READ, actor=name)
             store.resolve(made.id, text, actor=name)
             store.submit(NewTask(code, json.dumps({"url": text}), lane="no_cookie", name=name))
             ids.append(made.id)

@@ -18,7 +18,7 @@ def locked(tmp_path):
     server = Served(tmp_path)
     server.start()
     with open_store(f"sqlite:///{tmp_path}/headgate.db") as store:
-        server.key = store.add_key("ann", Role.OPERATOR)[1]
+        server.key = store.keys.add("ann", Role.OPERATOR)[1]
     yield server
     server.stop()
 
@@ -65,14 +65,14 @@ def test_a_session_that_ends_leads_back_to_the_sign_in(visit, locked):
     sign_in(page, locked.key)
     expect(page.get_by_role("heading", level=1, name="Tasks")).to_be_visible()
     with open_store(f"sqlite:///{locked.folder}/headgate.db") as store:
-        store.revoke_key(1)
+        store.keys.revoke(1)
         expect(page.get_by_label("API key")).to_be_visible()
 
 
 def test_who_may_only_read_sees_no_button_that_acts(visit, locked):
     """Spec: X7, B11"""
     with open_store(f"sqlite:///{locked.folder}/headgate.db") as store:
-        tenants = store.add_key("tenant", Role.READ, tenant_id=7)[1]
+        tenants = store.keys.add("tenant", Role.READ, tenant_id=7)[1]
     page = visit("/", server=locked)
     sign_in(page, tenants)
     expect(page.get_by_role("table", name="Lanes")).to_be_visible()

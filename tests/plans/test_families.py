@@ -74,7 +74,7 @@ def test_a_child_costs_no_more_in_a_large_family(deep, others, waits):
     parent = parent_of(deep, on_child_failure="continue", **fields)
     deep.remember(others(deep, parent))
     if waits:
-        [row] = deep.store.holdings([parent]).values()
+        [row] = deep.store.agents.holdings([parent]).values()
         deep.store.settle([Outcome(row.execution, Returned())])
     deep.load(10)
     a_childhood(deep, parent, **fields)

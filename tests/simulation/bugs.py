@@ -331,7 +331,7 @@ def a_start_is_confirmed_by_id(patch: Patch) -> None:
     """Whoever confirms the start of a task that waits for it has started it."""
 
     def confirm(self: LoopAgent, handed: Execution) -> Execution | None:
-        for holding in self._store.holdings([handed.id]).values():
+        for holding in self._store.agents.holdings([handed.id]).values():
             if holding.execution.status is State.SCHEDULING:
                 return handed if self._store.try_start(handed.id, handed.exec_id) else None
             if holding.execution.exec_id == handed.exec_id:

@@ -109,7 +109,7 @@ def test_an_agents_start_queue_is_waited_for_start_by_start(paced, clock):
     agent = paced.register("rig", agent_id="rig", lease_seconds=10**6, detail=many)
     tasks = [submit(paced, agent_id="rig") for _ in range(4)]
     assert [seconds(paced, task) for task in tasks] == pytest.approx([0.0, 5.0, 10.0, 15.0])
-    paced.hand_over(ClaimRequest(agent, 1, agent_id="rig", start_seconds=8))
+    paced.agents.hand_over(ClaimRequest(agent, 1, agent_id="rig", start_seconds=8))
     clock.advance(2)
     assert [seconds(paced, task) for task in tasks[1:]] == pytest.approx([6.0, 14.0, 22.0])
     assert forecast(paced, tasks[3]).reason == "start rig of tenant 0: 2 ahead, 0.125 a second"
@@ -315,7 +315,7 @@ def test_what_finished_is_measured_once_however_many_look(store, clock):
 
 def running_one(store):
     [task] = [task for task in store.find().items if task.status is State.RUNNING]
-    return store.holdings([task.id])[task.id].execution
+    return store.agents.holdings([task.id])[task.id].execution
 
 
 def test_what_finished_is_measured_in_history_too(store, clock):

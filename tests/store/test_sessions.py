@@ -10,7 +10,7 @@ IDLE, LONGEST = 600.0, 3600.0
 
 @pytest.fixture
 def key(store):
-    return store.add_key("k", Role.OPERATOR)[0]
+    return store.keys.add("k", Role.OPERATOR)[0]
 
 
 def test_a_session_is_found_by_its_tokens_hash_and_the_token_is_kept_nowhere(store, key, url):

@@ -27,7 +27,7 @@ class Server:
 
     def claim(self, limit: int = 9, **wanted):
         request = ClaimRequest(self.worker_id, limit, agent_id=self.agent_id, tenant_id=self.tenant_id, **wanted)
-        return self.store.hand_over(request)
+        return self.store.agents.hand_over(request)
 
     def ids(self, limit: int = 9, **wanted) -> list[int]:
         return [execution.id for execution in self.claim(limit, **wanted).executions]

@@ -139,7 +139,7 @@ async def _kept(
 
 async def _handed(server: Server, executions: Sequence[Execution]) -> list[Handed]:
     again = [execution.id for execution in executions if execution.attempt > 1]
-    saved = await server.aside(server.store.checkpoints_of, again) if again else {}
+    saved = await server.aside(server.store.agents.checkpoints, again) if again else {}
     return [handed(execution, saved.get(execution.id, {})) for execution in executions]
 
 
@@ -224,7 +224,7 @@ async def _under(
 
     def work() -> Answer:
         check_name("agent_id", agent_id)
-        holding = server.store.holdings([task_id], who.tenant_id).get(task_id)
+        holding = server.store.agents.holdings([task_id], who.tenant_id).get(task_id)
         if not _owns(holding, agent_id, exec_id) or holding is None or holding.worker_id is None:
             raise StaleExecution(lost(server.store, task_id, exec_id, who))
         server.roster.renew(holding.worker_id, holding.lease_seconds)

@@ -197,7 +197,7 @@ class Gatekeeper:
         keys = [secret_key(secret, key.id, key.digest) for secret in self._secrets]
         if not any(is_signed(each, request, claimed) for each in keys):
             return None, receive
-        if not await self._server.aside(self._server.store.take_nonce, key.id, claimed.nonce):
+        if not await self._server.aside(self._server.store.keys.take_nonce, key.id, claimed.nonce):
             return None, receive
         return key, _again(body, receive)
 

@@ -71,7 +71,7 @@ async def make_key(data: NewKeyIn, server: Server, who: Principal) -> NewKeyOut:
     if data.expires_at is not None and (data.expires_at.tzinfo is None or data.expires_at <= utc_now()):
         raise Invalid("expires_at is a time ahead, with a time zone")
     add = partial(
-        server.store.add_key, data.name, ROLES[data.role], tenant_id=tenant_id, expires_at=data.expires_at,
+        server.store.keys.add, data.name, ROLES[data.role], tenant_id=tenant_id, expires_at=data.expires_at,
         actor=who.actor,
     )  # fmt: skip
     key, text = await server.aside(add)
@@ -86,7 +86,7 @@ async def make_key(data: NewKeyIn, server: Server, who: Principal) -> NewKeyOut:
 
 @get("/", summary="List keys, newest first", responses=documented(), opt={"role": Role.ADMIN})
 async def list_keys(server: Server, who: Principal, cursor: Cursor = None, limit: Limit = 50) -> KeyPage:
-    found = await server.aside(partial(server.store.keys, who.tenant_id, cursor=cursor, limit=limit))
+    found = await server.aside(partial(server.store.keys.find, who.tenant_id, cursor=cursor, limit=limit))
     return KeyPage([shown(key) for key in found], found[-1].id if len(found) == limit else None)
 
 
@@ -98,7 +98,7 @@ async def list_keys(server: Server, who: Principal, cursor: Cursor = None, limit
     description="For good; every server refuses it within seconds.",
 )
 async def revoke_key(key_id: KeyId, server: Server, who: Principal) -> None:
-    await server.aside(partial(server.store.revoke_key, key_id, tenant_id=who.tenant_id, actor=who.actor))
+    await server.aside(partial(server.store.keys.revoke, key_id, tenant_id=who.tenant_id, actor=who.actor))
     server.keyring.forget()
 
 

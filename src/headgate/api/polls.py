@@ -129,7 +129,7 @@ class Polls:
                 await self._aside(self._roster.renew_waiting, self._waiting())
                 if asked or monotonic() - looked_at >= SAFETY_SECONDS:
                     looked_at = monotonic()
-                    self._tell(await self._aside(self._store.ready_streams))
+                    self._tell(await self._aside(self._store.agents.ready_streams))
             except HeadgateError:  # the store is away: whoever looks hears of it
                 await asyncio.sleep(TICK_SECONDS)
 
@@ -152,7 +152,7 @@ class Polls:
     def _take_news(self) -> None:
         with self._lock:
             news, self._news, self._told = self._news, set(), False
-        streams = [stream for stream_id in news if (stream := self._store.stream(stream_id)) is not None]
+        streams = [stream for stream_id in news if (stream := self._store.agents.stream(stream_id)) is not None]
         if len(streams) < len(news):  # room was made somewhere, or the stream is new
             self._look.set()
         self._tell(streams)

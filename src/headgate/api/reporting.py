@@ -57,7 +57,7 @@ def _held(server: Server, who: Principal, agent_id: str, reports: Sequence[Repor
         else:
             held[told.exec_id] = holding
     if unknown:
-        found = server.store.holdings(sorted(set(unknown)), who.tenant_id).values()
+        found = server.store.agents.holdings(sorted(set(unknown)), who.tenant_id).values()
         held |= {holding.execution.exec_id: holding for holding in found}
     return held
 
@@ -132,6 +132,6 @@ _ENDED = {
 def lost(store: Store, task_id: int, exec_id: str, who: Principal) -> str:
     """Why an exec_id does not own a task; `NotFound` if there is no such task, for this one at least."""
     task = store.get(task_id, who.tenant_id)
-    last = store.last_of(task_id, exec_id)
+    last = store.agents.last_of(task_id, exec_id)
     reason = "it never did" if last is None else _ENDED.get(last, f"its end is on record: {last}")
     return f"exec_id {exec_id} does not own task {task_id}, which is {task.status}: {reason}"

@@ -44,7 +44,7 @@ class Roster:
     def _claim(self, agent: Agent, request: ClaimRequest, lease: float | None) -> Claimed:
         beyond = BEYOND_THE_DEADLINE if lease is None else None
         request = replace(request, worker_id=agent.worker_id, start_seconds=self._start_seconds)
-        claimed = self._store.hand_over(request, beyond_the_deadline=beyond)
+        claimed = self._store.agents.hand_over(request, beyond_the_deadline=beyond)
         self._keep(agent, request.agent_id, claimed.executions)
         return claimed
 
@@ -80,7 +80,9 @@ class Roster:
             self.renew(agent.worker_id, agent.lease_seconds)
             return agent
         tenant_id, agent_id, instance = who
-        agent = self._store.sign_on(agent_id, tenant_id=tenant_id, types=types, lease_seconds=wanted, instance=instance)
+        agent = self._store.agents.sign_on(
+            agent_id, tenant_id=tenant_id, types=types, lease_seconds=wanted, instance=instance
+        )
         with self._lock:
             self._known[who] = agent
             _bound(self._known)
@@ -114,7 +116,7 @@ class Roster:
             if agent is not None and monotonic() - last >= wanted / 3:
                 due.setdefault(wanted, []).append(agent.worker_id)
         for wanted, ids in due.items():
-            for worker_id in self._store.renew(ids, wanted):
+            for worker_id in self._store.agents.renew(ids, wanted):
                 self._note(worker_id)
 
     def _note(self, worker_id: int) -> None:

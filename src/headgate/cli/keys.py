@@ -71,7 +71,7 @@ def _show(url: str | None, as_json: bool) -> None:
 
 def _every(store: Store) -> list[Key]:
     found: list[Key] = []
-    while page := store.keys(cursor=found[-1].id if found else None, limit=PAGE):
+    while page := store.keys.find(cursor=found[-1].id if found else None, limit=PAGE):
         found += page
     return found
 
@@ -101,8 +101,8 @@ def create_key(
         raise Invalid("--tenant is out of range")
     secrets = load({"url": url}).secrets
     with ready(url) as store:
-        is_first = not store.has_keys()
-        key, text = store.add_key(name, ROLES[role], tenant_id=tenant, expires_at=_end(days))
+        is_first = not store.keys.exist()
+        key, text = store.keys.add(name, ROLES[role], tenant_id=tenant, expires_at=_end(days))
     signing = secret_key(secrets[0], key.id, key.digest) if secrets else None
     if as_json:
         document(told(key) | {"key": text} | ({"secret_key": signing} if signing else {}))
@@ -135,7 +135,7 @@ def revoke_key(
     headgate keys revoke 3
     """  # fmt: skip
     with ready(url) as store:
-        key = store.revoke_key(key_id)
+        key = store.keys.revoke(key_id)
     if as_json:
         document(told(key))
     else:

@@ -43,7 +43,7 @@ class Api:
     def __init__(self, store: Store, settings: Settings, listening: socket.socket) -> None:
         self._socket = listening
         address, port = self._socket.getsockname()[:2]
-        if not is_loopback(address) and not store.has_keys(alive=True):
+        if not is_loopback(address) and not store.keys.exist(alive=True):
             self._socket.close()
             raise Refused(
                 f"{settings.host} can be reached from outside, and there is no key: anybody could do anything. "

@@ -37,7 +37,7 @@ class LoopAgent:
         """Sign on, and again whenever the lease was lost."""
         while True:
             sign_on = partial(
-                self._store.sign_on, self._agent_id, tenant_id=None, types=None,
+                self._store.agents.sign_on, self._agent_id, tenant_id=None, types=None,
                 lease_seconds=self._settings.lease_seconds, instance=new_ids(1)[0],
             )  # fmt: skip
             agent = await self._surely(sign_on)
@@ -63,7 +63,7 @@ class LoopAgent:
                 worker_id, MOST, types=frozenset({ERRAND}), agent_id=self._agent_id, claim_id=claim_id,
                 start_seconds=self._settings.compensation_start_interval,
             )  # fmt: skip
-            claim = partial(self._store.hand_over, request)
+            claim = partial(self._store.agents.hand_over, request)
             try:
                 claimed: Claimed = await (self._process.aside(claim) if claim_id is None else self._surely(claim))
             except WorkerLost:
@@ -97,7 +97,7 @@ class LoopAgent:
 
     def _confirm(self, handed: Execution) -> Execution | None:
         """As the API does it: who confirms again, because nobody answered, is told the same again."""
-        holding = self._store.holdings([handed.id]).get(handed.id)
+        holding = self._store.agents.holdings([handed.id]).get(handed.id)
         if holding is None or holding.execution.exec_id != handed.exec_id:
             return None
         if holding.execution.status is State.SCHEDULING:

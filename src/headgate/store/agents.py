@@ -17,6 +17,7 @@ from headgate.store.claims import (
     keep_answer,
 )
 from headgate.store.deferred import Deferred, settled
+from headgate.store.ground import Ground
 from headgate.store.sql import SPACE, Db, Statement
 from headgate.store.workers import register
 
@@ -30,6 +31,18 @@ class Agent:
     worker_id: int
     lease_seconds: float
     types: frozenset[str] | None  # None: whatever comes
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """A task that somebody executes: the execution, what is asked of it, and whose it is."""
+
+    execution: Execution
+    cancel: bool
+    pause: bool
+    worker_id: int | None
+    agent_id: str | None
+    lease_seconds: float
 
 
 # Two servers may hear of one agent at once: the second waits here, and finds the first one's row.
@@ -67,82 +80,6 @@ OUTLIVE = Statement(
 # A claim under way holds its worker's row: whoever waits for it here sees afterwards what it took.
 LOCK = Statement(sqlite="SELECT 1", postgres="SELECT id FROM worker WHERE id {in ids} ORDER BY id FOR NO KEY UPDATE")
 HOLDERS = Statement("SELECT DISTINCT worker_id FROM task WHERE status IN ('scheduling', 'running')")
-
-
-def sign_on(
-    db: Db, agent_id: str, instance: str, tenant_id: int | None, types: Collection[str] | None, lease: float
-) -> Agent:
-    """An agent's row while its lease lives, else a new one; the lease is renewed, and is `lease` seconds at least.
-
-    The types it has asked for add up: an agent that asks for one after the other serves them all.
-    """
-    check_name("agent_id", agent_id)
-    for code in types or ():
-        check_name("type", code)
-    name = f"{agent_id} {instance}" if instance else agent_id
-    db.rows(ONE_AT_A_TIME)
-    for worker_id, told in db.rows(FIND, agent_id=agent_id, name=name, tenant_id=tenant_id):
-        known = json.loads(told)
-        all_types = None if known is None or types is None else sorted({*known, *types})
-        db.send(SET_TYPES, worker_id=worker_id, types=json.dumps(all_types))
-        for lasts in renew(db, [worker_id], lease).values():
-            return Agent(worker_id, lasts, None if all_types is None else frozenset(all_types))
-    worker_id = register(db, name, types, lease, agent_id, tenant_id)
-    return Agent(worker_id, lease, None if types is None else frozenset(types))
-
-
-def renew(db: Db, worker_ids: Collection[int], lease: float) -> dict[int, float]:
-    """Renew many leases: to `lease` seconds, or longer ones of who holds tasks; those that live, and how long."""
-    ids = sorted(worker_ids)
-    db.send(LOCK, ids=ids)
-    holders = [row[0] for row in db.rows(HOLDERS) if row[0] is not None]
-    db.send(SET_LEASE, ids=ids, holders=holders, lease=lease)
-    return {row[0]: row[1] for row in db.rows(RENEW, ids=ids)}
-
-
-def hand_over(
-    db: Db, catalog: Catalog, request: ClaimRequest, claim: Claim, beyond_the_deadline: float | None
-) -> Claimed:
-    """What is assigned to the agent, as `scheduling`; then, as far as the limit goes, what is assigned to nobody."""
-    claimed = _hand_over(db, catalog, request, claim)
-    if beyond_the_deadline is not None and claimed.executions:
-        longest = max(execution.timeout_seconds for execution in claimed.executions)
-        db.send(OUTLIVE, worker_id=request.worker_id, lease=longest + beyond_the_deadline)
-    return claimed
-
-
-def _hand_over(db: Db, catalog: Catalog, request: ClaimRequest, claim: Claim) -> Claimed:
-    assigned, free = replace(request, assigned=True, confirm=True), replace(request, agent_id=None)
-    if not any(assigned.serves(stream) for stream in catalog.streams.values()):
-        return settled(claim(db, free))
-    if (before := answered(db, catalog, request)) is not None:
-        return before
-    mine = settled(claim(db, replace(assigned, claim_id=None)))
-    left = request.limit - len(mine.executions)
-    rest = settled(claim(db, replace(free, limit=left, claim_id=None))) if left else Claimed([])
-    executions = [*mine.executions, *rest.executions]
-    keep_answer(db, request, [(execution.id, execution.exec_id) for execution in executions])
-    tokens = [each.token_in for each in (mine, rest) if each.token_in is not None]
-    return Claimed(executions, mine.busy or rest.busy, min(tokens, default=None), mine.start_in)
-
-
-def ready_streams(db: Db, catalog: Catalog) -> list[Stream]:
-    """The streams in which something waits for its gates."""
-    return [catalog.streams[row[0]] for row in db.rows(READY_STREAMS) if row[0] in catalog.streams]
-
-
-@dataclass(frozen=True, slots=True)
-class Holding:
-    """A task that somebody executes: the execution, what is asked of it, and whose it is."""
-
-    execution: Execution
-    cancel: bool
-    pause: bool
-    worker_id: int | None
-    agent_id: str | None
-    lease_seconds: float
-
-
 _TAKEN = ", ".join(f"t.{name}" for name in TAKEN_COLUMNS.split(", "))
 HOLDINGS = Statement(
     f"""
@@ -160,8 +97,116 @@ LAST_OF = Statement(
 )
 
 
-def holdings(db: Db, catalog: Catalog, ids: Sequence[int], tenant_id: int | None) -> dict[int, Holding]:
-    """Those of the tasks that are being executed, by id; another tenant's are as absent as any."""
+class Agents:
+    """Agents, as the server knows them that speaks for them."""
+
+    def __init__(self, ground: Ground, claim: Claim) -> None:
+        self._ground = ground
+        self._claim = claim
+
+    def sign_on(
+        self,
+        agent_id: str,
+        *,
+        tenant_id: int | None,
+        types: Collection[str] | None,
+        lease_seconds: float,
+        instance: str = "",
+    ) -> Agent:
+        """An agent's row with a fresh lease: its old one while that lives, on whichever server it was made.
+
+        Each `instance` of an agent has a row of its own: one that comes back does not keep alive what it lost. The
+        types it has asked for add up: an agent that asks for one after the other serves them all.
+        """
+        return self._ground.write(lambda db: _sign_on(db, agent_id, instance, tenant_id, types, lease_seconds))
+
+    def renew(self, worker_ids: Collection[int], lease_seconds: float) -> dict[int, float]:
+        """Renew many leases to `lease_seconds`, longer ones of who holds tasks as they are; those that still live."""
+        return self._ground.write(lambda db: _renew(db, worker_ids, lease_seconds))
+
+    def hand_over(self, request: ClaimRequest, *, beyond_the_deadline: float | None = None) -> Claimed:
+        """A claim for an agent: first what is assigned to it, as `scheduling`, then what is assigned to nobody.
+
+        With `beyond_the_deadline` the agent's lease outlives by so many seconds the deadlines of what it gets.
+        """
+
+        def work(db: Db) -> Claimed:
+            claimed = _hand_over(db, self._ground.fresh_catalog(db), request, self._claim)
+            if beyond_the_deadline is not None and claimed.executions:
+                longest = max(execution.timeout_seconds for execution in claimed.executions)
+                db.send(OUTLIVE, worker_id=request.worker_id, lease=longest + beyond_the_deadline)
+            return claimed
+
+        return self._ground.write(work)
+
+    def ready_streams(self) -> list[Stream]:
+        """The streams in which something waits for its gates."""
+
+        def look(db: Db) -> list[Stream]:
+            streams = self._ground.fresh_catalog(db).streams
+            return [streams[row[0]] for row in db.rows(READY_STREAMS) if row[0] in streams]
+
+        return self._ground.read(look)
+
+    def stream(self, stream_id: int) -> Stream | None:
+        """A stream as far as this process knows it."""
+        return self._ground.catalog.streams.get(stream_id)
+
+    def holdings(self, ids: Sequence[int], tenant_id: int | None = None) -> dict[int, Holding]:
+        """Those of the tasks that are being executed, by id; another tenant's are as absent as any."""
+        return self._ground.read(lambda db: _holdings(db, self._ground.fresh_catalog(db), ids, tenant_id))
+
+    def checkpoints(self, ids: Sequence[int]) -> dict[int, dict[str, str]]:
+        """What executions of these tasks have saved, by name, as JSON; who has saved nothing is left out."""
+        return self._ground.read(lambda db: _checkpoints(db, ids))
+
+    def last_of(self, task_id: int, exec_id: str) -> str | None:
+        """The kind of the last event of an execution; None if there was no such one."""
+        return self._ground.read(lambda db: _last_of(db, task_id, exec_id))
+
+
+def _sign_on(
+    db: Db, agent_id: str, instance: str, tenant_id: int | None, types: Collection[str] | None, lease: float
+) -> Agent:
+    check_name("agent_id", agent_id)
+    for code in types or ():
+        check_name("type", code)
+    name = f"{agent_id} {instance}" if instance else agent_id
+    db.rows(ONE_AT_A_TIME)
+    for worker_id, told in db.rows(FIND, agent_id=agent_id, name=name, tenant_id=tenant_id):
+        known = json.loads(told)
+        all_types = None if known is None or types is None else sorted({*known, *types})
+        db.send(SET_TYPES, worker_id=worker_id, types=json.dumps(all_types))
+        for lasts in _renew(db, [worker_id], lease).values():
+            return Agent(worker_id, lasts, None if all_types is None else frozenset(all_types))
+    worker_id = register(db, name, types, lease, agent_id, tenant_id)
+    return Agent(worker_id, lease, None if types is None else frozenset(types))
+
+
+def _renew(db: Db, worker_ids: Collection[int], lease: float) -> dict[int, float]:
+    ids = sorted(worker_ids)
+    db.send(LOCK, ids=ids)
+    holders = [row[0] for row in db.rows(HOLDERS) if row[0] is not None]
+    db.send(SET_LEASE, ids=ids, holders=holders, lease=lease)
+    return {row[0]: row[1] for row in db.rows(RENEW, ids=ids)}
+
+
+def _hand_over(db: Db, catalog: Catalog, request: ClaimRequest, claim: Claim) -> Claimed:
+    assigned, free = replace(request, assigned=True, confirm=True), replace(request, agent_id=None)
+    if not any(assigned.serves(stream) for stream in catalog.streams.values()):
+        return settled(claim(db, free))
+    if (before := answered(db, catalog, request)) is not None:
+        return before
+    mine = settled(claim(db, replace(assigned, claim_id=None)))
+    left = request.limit - len(mine.executions)
+    rest = settled(claim(db, replace(free, limit=left, claim_id=None))) if left else Claimed([])
+    executions = [*mine.executions, *rest.executions]
+    keep_answer(db, request, [(execution.id, execution.exec_id) for execution in executions])
+    tokens = [each.token_in for each in (mine, rest) if each.token_in is not None]
+    return Claimed(executions, mine.busy or rest.busy, min(tokens, default=None), mine.start_in)
+
+
+def _holdings(db: Db, catalog: Catalog, ids: Sequence[int], tenant_id: int | None) -> dict[int, Holding]:
     found = {}
     for row in db.rows(HOLDINGS, ids=list(ids)):
         execution = execution_of(row[:-5], catalog)
@@ -171,16 +216,14 @@ def holdings(db: Db, catalog: Catalog, ids: Sequence[int], tenant_id: int | None
     return found
 
 
-def checkpoints(db: Db, ids: Sequence[int]) -> dict[int, dict[str, str]]:
-    """What executions of these tasks have saved, by name, as JSON."""
+def _checkpoints(db: Db, ids: Sequence[int]) -> dict[int, dict[str, str]]:
     found: dict[int, dict[str, str]] = {}
     for task_id, name, state in db.rows(CHECKPOINTS, ids=list(ids)):
         found.setdefault(task_id, {})[name] = state
     return found
 
 
-def last_of(db: Db, task_id: int, exec_id: str) -> str | None:
-    """What the audit last says of an execution; None if there was no such one."""
+def _last_of(db: Db, task_id: int, exec_id: str) -> str | None:
     found = db.rows(LAST_OF, id=task_id, exec_id=exec_id)
     return str(found[0][0]) if found else None
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Self, TypeVar
 
-import headgate.store.agents as agents
 import headgate.store.audit as audit
 import headgate.store.catalog as catalogs
 import headgate.store.claim_postgres as claim_postgres
@@ -18,7 +17,6 @@ import headgate.store.due as due
 import headgate.store.executing as executing
 import headgate.store.feed as feed
 import headgate.store.history as history
-import headgate.store.keys as keys
 import headgate.store.lists as lists
 import headgate.store.partitions as partitions
 import headgate.store.reports as reports
@@ -30,8 +28,6 @@ import headgate.store.workers as workers
 from headgate.core.errors import Invalid, NotFound, Refused
 from headgate.core.events import Happening
 from headgate.core.gates import Bucket, Gate, Room, evaluate
-from headgate.core.keys import SECRET_BYTES, Role, digest_of, written
-from headgate.core.keys import Key as ApiKey
 from headgate.core.limits import Rate
 from headgate.core.machine import (
     CancelRequested,
@@ -47,10 +43,9 @@ from headgate.core.machine import (
 )
 from headgate.core.states import FINAL, State
 from headgate.core.task import Execution, NewTask, Task, TaskType, check, check_start
-from headgate.outside import monotonic, noise
-from headgate.store.agents import Agent, Holding
+from headgate.outside import monotonic
+from headgate.store.agents import Agents
 from headgate.store.audit import PERSON, SYSTEM
-from headgate.store.catalog import Stream
 from headgate.store.claims import Claimed, ClaimRequest, Control, Outcome
 from headgate.store.compensation import Compensation
 from headgate.store.deferred import Deferred
@@ -63,6 +58,7 @@ from headgate.store.forecasts import Forecasts
 from headgate.store.ground import Ground
 from headgate.store.group import Call, Group
 from headgate.store.history import History
+from headgate.store.keys import Keys
 from headgate.store.kinds import Kinds
 from headgate.store.line import Key
 from headgate.store.listeners import Listeners
@@ -112,6 +108,8 @@ class Store(Ground):
         self.sessions = Sessions(self)
         self.desk = Desk(self, self.families)
         self.kinds = Kinds(self)
+        self.keys = Keys(self)
+        self.agents = Agents(self, self._claim)
         self._memory = Memory(monotonic)
         self._listeners = Listeners(self._memory)
         self._beat_seconds: dict[int, float] = {}
@@ -534,96 +532,6 @@ class Store(Ground):
         return self._ended(
             self.write(lambda db: rescue.give_back_strays(db, self.fresh_catalog(db), worker_id, types, known))
         )
-
-    # keys
-
-    def add_key(
-        self,
-        name: str,
-        role: Role,
-        *,
-        tenant_id: int | None = None,
-        expires_at: datetime | None = None,
-        actor: str = PERSON,
-    ) -> tuple[ApiKey, str]:
-        """A new API key, of one tenant or of all (None), and its text, which nobody can ask for again."""
-        secret = noise(SECRET_BYTES)
-        key = self.write(lambda db: keys.add(db, name, role, tenant_id, expires_at, digest_of(secret), actor))
-        return key, written(key.id, secret)
-
-    def key(self, key_id: int) -> ApiKey | None:
-        """A key, alive or not."""
-        return self.read(lambda db: keys.get(db, key_id))
-
-    def keys(self, tenant_id: int | None = None, *, cursor: int | None = None, limit: int = 200) -> list[ApiKey]:
-        """A page of keys, a tenant's or everybody's, newest first; those that ended too."""
-        return self.read(lambda db: keys.find(db, tenant_id, cursor, limit))
-
-    def has_keys(self, *, alive: bool = False) -> bool:
-        """Whether there ever was a key; `alive`: whether there is one that still works."""
-        return self.read(keys.any_alive if alive else keys.any_ever)
-
-    def revoke_key(self, key_id: int, *, tenant_id: int | None = None, actor: str = PERSON) -> ApiKey:
-        """End a key, for good; `NotFound`, also for another tenant's."""
-        return self.write(lambda db: keys.revoke(db, key_id, tenant_id, actor))
-
-    def note_use(self, key_ids: Collection[int]) -> None:
-        """These keys were used just now."""
-        self.write(lambda db: keys.used(db, key_ids))
-
-    def take_nonce(self, key_id: int, nonce: str) -> bool:
-        """Whether a key's request carries this nonce for the first time; False means: somebody sent it again."""
-        return self.write(lambda db: keys.take_nonce(db, key_id, nonce))
-
-    # agents
-
-    def sign_on(
-        self,
-        agent_id: str,
-        *,
-        tenant_id: int | None,
-        types: Collection[str] | None,
-        lease_seconds: float,
-        instance: str = "",
-    ) -> Agent:
-        """An agent's row with a fresh lease: its old one while that lives, on whichever server it was made.
-
-        Each `instance` of an agent has a row of its own: one that comes back does not keep alive what it lost.
-        """
-        return self.write(lambda db: agents.sign_on(db, agent_id, instance, tenant_id, types, lease_seconds))
-
-    def renew(self, worker_ids: Collection[int], lease_seconds: float) -> dict[int, float]:
-        """Renew many leases to `lease_seconds`, longer ones of who holds tasks as they are; those that still live."""
-        return self.write(lambda db: agents.renew(db, worker_ids, lease_seconds))
-
-    def hand_over(self, request: ClaimRequest, *, beyond_the_deadline: float | None = None) -> Claimed:
-        """`claim` for an agent: first what is assigned to it, as `scheduling`, then what is assigned to nobody.
-
-        With `beyond_the_deadline` the agent's lease outlives by so many seconds the deadlines of what it gets.
-        """
-        return self.write(
-            lambda db: agents.hand_over(db, self.fresh_catalog(db), request, self._claim, beyond_the_deadline)
-        )
-
-    def ready_streams(self) -> list[Stream]:
-        """The streams in which something waits for its gates."""
-        return self.read(lambda db: agents.ready_streams(db, self.fresh_catalog(db)))
-
-    def stream(self, stream_id: int) -> Stream | None:
-        """A stream as far as this process knows it."""
-        return self.catalog.streams.get(stream_id)
-
-    def holdings(self, ids: Sequence[int], tenant_id: int | None = None) -> dict[int, Holding]:
-        """Those of the tasks that are being executed, by id, with their executions."""
-        return self.read(lambda db: agents.holdings(db, self.fresh_catalog(db), ids, tenant_id))
-
-    def checkpoints_of(self, ids: Sequence[int]) -> dict[int, dict[str, str]]:
-        """`checkpoints` of many tasks; who has none is left out."""
-        return self.read(lambda db: agents.checkpoints(db, ids))
-
-    def last_of(self, task_id: int, exec_id: str) -> str | None:
-        """The kind of the last event of an execution; None if there was no such one."""
-        return self.read(lambda db: agents.last_of(db, task_id, exec_id))
 
     # duties
 

@@ -5,9 +5,11 @@ from collections.abc import Collection
 from datetime import datetime
 
 from headgate.core.errors import Invalid, NotFound
-from headgate.core.keys import ROLES, WINDOW_SECONDS, Key, Role
+from headgate.core.keys import ROLES, SECRET_BYTES, WINDOW_SECONDS, Key, Role, digest_of, written
 from headgate.core.task import check_name
-from headgate.store.audit import record_system
+from headgate.outside import noise
+from headgate.store.audit import PERSON, record_system
+from headgate.store.ground import Ground
 from headgate.store.sql import Db, Row, Statement, moment, moment_or_none
 
 # A request may be dated one window ahead, and is good until one window behind.
@@ -51,10 +53,54 @@ MOST_LISTED = 200
 _LAST = 2**63 - 1
 
 
-def add(
+class Keys:
+    """Who may come in over HTTP."""
+
+    def __init__(self, ground: Ground) -> None:
+        self._ground = ground
+
+    def add(
+        self,
+        name: str,
+        role: Role,
+        *,
+        tenant_id: int | None = None,
+        expires_at: datetime | None = None,
+        actor: str = PERSON,
+    ) -> tuple[Key, str]:
+        """A new key, of one tenant or of all (None), and its text, which nobody can ask for again."""
+        secret = noise(SECRET_BYTES)
+        key = self._ground.write(lambda db: _add(db, name, role, tenant_id, expires_at, digest_of(secret), actor))
+        return key, written(key.id, secret)
+
+    def get(self, key_id: int) -> Key | None:
+        """A key, alive or not."""
+        return self._ground.read(lambda db: _get(db, key_id))
+
+    def find(self, tenant_id: int | None = None, *, cursor: int | None = None, limit: int = 200) -> list[Key]:
+        """A page of keys, a tenant's or everybody's, newest first; those that ended too."""
+        return self._ground.read(lambda db: _find(db, tenant_id, cursor, limit))
+
+    def exist(self, *, alive: bool = False) -> bool:
+        """Whether there ever was a key; `alive`: whether there is one that still works."""
+        return self._ground.read(lambda db: bool(db.rows(ANY_ALIVE if alive else ANY)))
+
+    def revoke(self, key_id: int, *, tenant_id: int | None = None, actor: str = PERSON) -> Key:
+        """End a key, for good; one that has ended stays as it is. `NotFound`, also for another tenant's."""
+        return self._ground.write(lambda db: _revoke(db, key_id, tenant_id, actor))
+
+    def note_use(self, key_ids: Collection[int]) -> None:
+        """These keys were used just now."""
+        self._ground.write(lambda db: db.send(USED, ids=sorted(key_ids)))
+
+    def take_nonce(self, key_id: int, nonce: str) -> bool:
+        """Whether a key's request carries this nonce for the first time; False means: somebody sent it again."""
+        return self._ground.write(lambda db: bool(db.rows(TAKE_NONCE, key_id=key_id, nonce=nonce)))
+
+
+def _add(
     db: Db, name: str, role: Role, tenant_id: int | None, expires_at: datetime | None, digest: str, actor: str
 ) -> Key:
-    """A new key."""
     check_name("a key's name", name)
     if expires_at is not None and expires_at.tzinfo is None:
         raise Invalid("expires_at is a time with a time zone")
@@ -70,45 +116,26 @@ def add(
     return key
 
 
-def get(db: Db, key_id: int) -> Key | None:
+def _get(db: Db, key_id: int) -> Key | None:
     rows = db.rows(GET, id=key_id)
     return _key(rows[0]) if rows else None
 
 
-def find(db: Db, tenant_id: int | None, cursor: int | None, limit: int) -> list[Key]:
-    """A page of keys, newest first: a tenant's, or everybody's."""
+def _find(db: Db, tenant_id: int | None, cursor: int | None, limit: int) -> list[Key]:
     limit = max(1, min(limit, MOST_LISTED))
     rows = db.rows(LIST, everyones=tenant_id is None, tenant_id=tenant_id, cursor=cursor or _LAST, limit=limit)
     return [_key(row) for row in rows]
 
 
-def any_ever(db: Db) -> bool:
-    return bool(db.rows(ANY))
-
-
-def any_alive(db: Db) -> bool:
-    return bool(db.rows(ANY_ALIVE))
-
-
-def revoke(db: Db, key_id: int, tenant_id: int | None, actor: str) -> Key:
-    """End a key; one that has ended stays as it is. `NotFound`, also for another tenant's."""
-    key = get(db, key_id)
+def _revoke(db: Db, key_id: int, tenant_id: int | None, actor: str) -> Key:
+    key = _get(db, key_id)
     if key is None or tenant_id not in (None, key.tenant_id):
         raise NotFound(f"no key {key_id}")
     if db.rows(REVOKE, id=key_id):
         record_system(db, "key_revoked", actor, json.dumps({"key": key_id, "name": key.name}))
-        key = get(db, key_id)
+        key = _get(db, key_id)
         assert key is not None
     return key
-
-
-def used(db: Db, ids: Collection[int]) -> None:
-    db.send(USED, ids=sorted(ids))
-
-
-def take_nonce(db: Db, key_id: int, nonce: str) -> bool:
-    """Whether this is the first time that a key's request carries this nonce."""
-    return bool(db.rows(TAKE_NONCE, key_id=key_id, nonce=nonce))
 
 
 def _key(row: Row) -> Key:
