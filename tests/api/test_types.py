@@ -227,6 +227,21 @@ def test_a_dry_run_is_for_those_who_may_edit(client):
     assert client.put("/api/task-types/plain?dry_run=true", json={}).status_code == 401
 
 
+def test_a_tenant_sees_whom_callbacks_go_to_and_not_the_whole_address(client):
+    """Spec: B6, B11"""
+    callback = {"success": {"url": "https://example.org/done?token=x"}}
+    assert client.put("/api/task-types/letter", json={"config": {"callback": callback}}).status_code == 200
+    headers: dict[str, str] = {}  # the first key is made without one
+    seen = {}
+    for tenant_id in (None, 1):
+        said = {"name": "k", "role": "admin", "tenant_id": tenant_id}
+        own = {"authorization": f"Bearer {client.post('/api/keys', json=said, headers=headers).json()['key']}"}
+        headers = headers or own
+        answer = client.get("/api/task-types/letter", headers=own).json()
+        seen[tenant_id] = answer["config"]["callback"]["success"]["url"]
+    assert seen == {None: "https://example.org/done?token=x", 1: "https://example.org/…"}
+
+
 def test_no_dry_run_and_no_audit_row_tells_a_secret(client, store, url):
     """Spec: B6, A12"""
     secret = "-".join(["canary"] * 4)

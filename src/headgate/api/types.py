@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 import msgspec
 from litestar import Router, delete, get, put
@@ -174,12 +175,12 @@ class Types(msgspec.Struct):
 
 @get("/", summary="Every task type", responses=documented(), opt={"role": Role.READ})
 async def list_types(server: Server, who: Principal) -> Types:
-    return Types([type_shown(kept) for kept in await server.aside(server.store.kinds.all)])
+    return Types([type_shown(kept, who) for kept in await server.aside(server.store.kinds.all)])
 
 
 @get("/{code:str}", summary="Look a task type up", responses=documented(404), opt={"role": Role.READ})
 async def get_type(code: Code, server: Server, who: Principal) -> TypeOut:
-    return type_shown(await server.aside(server.store.kinds.get, code))
+    return type_shown(await server.aside(server.store.kinds.get, code), who)
 
 
 @put(
@@ -205,20 +206,20 @@ async def put_type(
 
     def work() -> TypeOut:
         if dry_run:
-            return _foreseen(server.store, code, change)
-        return type_shown(server.store.kinds.edit(code, change, actor=who.actor))
+            return _foreseen(server.store, code, change, who)
+        return type_shown(server.store.kinds.edit(code, change, actor=who.actor), who)
 
     return await server.aside(work)
 
 
-def _foreseen(store: Store, code: str, change: Callable[[TaskType | None], TaskType]) -> TypeOut:
+def _foreseen(store: Store, code: str, change: Callable[[TaskType | None], TaskType], who: Principal) -> TypeOut:
     """The type as it would be, and what that would mean."""
     before = store.types().get(code)
     after = change(before)
     rehearsal = store.kinds.rehearse(before, after)
     seen = rehearsal.foreseen
     declared_by = "" if before is None else before.declared_by
-    out = type_shown(Kept(replace(after, declared_by=declared_by), True, rehearsal.as_of))
+    out = type_shown(Kept(replace(after, declared_by=declared_by), True, rehearsal.as_of), who)
     out.foreseen = ForeseenOut(
         changes_of(before, after), {state.value: count for state, count in sorted(seen.states.items())},
         len(seen.given_up), list(seen.given_up[:SHOWN]), len(seen.spared), list(seen.spared[:SHOWN]), seen.retimed,
@@ -278,9 +279,15 @@ def _kind(code: str, data: TypeIn, before: TaskType | None, server: Server) -> T
     )
 
 
-def type_shown(kept: Kept) -> TypeOut:
-    """A type for the outside, without its secrets."""
+def type_shown(kept: Kept, who: Principal) -> TypeOut:
+    """A type for the outside, without its secrets. All tenants share it: a tenant sees the hosts of callbacks only."""
     kind, retry = kept.kind, kept.kind.retry
+    callback = msgspec.convert(kind.callback, CallbackOut)
+    if who.tenant_id is not None:
+        for target in (callback.success, callback.error):
+            if isinstance(target, Target):
+                scheme, host, *_ = urlsplit(target.url)
+                target.url = f"{scheme}://{host}/…"
     config = ConfigOut(
         retry_strategy=retry.strategy,
         retry_interval=retry.interval,
@@ -294,7 +301,7 @@ def type_shown(kept: Kept) -> TypeOut:
         need_manual=kind.need_manual,
         unknown_errors=kind.unknown_errors,
         on_child_failure=kind.on_child_failure,
-        callback=msgspec.convert(kind.callback, CallbackOut),
+        callback=callback,
     )
     return TypeOut(
         kind.code, kind.name, kind.category, kind.lane, list(kind.uses), kind.priority, kind.mutex, kind.rate_key,
