@@ -10,7 +10,7 @@ import pytest
 from litestar.routes import HTTPRoute
 from litestar.testing import TestClient
 
-from headgate.api.app import create_app, table
+from headgate.api.app import admitted, create_app, table
 from headgate.api.gatekeeper import ALWAYS_OPEN
 from headgate.core.keys import Role
 from headgate.core.states import State
@@ -281,3 +281,15 @@ def test_holders_of_other_tenants_are_a_count(family):
     why = family.ask("GET", "/api/tasks/1/why", f"read {MINE}").text
     assert CANARY not in why
     assert not re.search(r'"holders":\[[^\]]*\b2\b', why)
+
+
+def test_every_route_asks_whether_it_may_be_asked():
+    """Spec: B11"""
+    handlers = [
+        handler
+        for route in table().routes
+        if isinstance(route, HTTPRoute)
+        for handler, _ in route.route_handler_map.values()
+    ]
+    assert len(handlers) > 80
+    assert [handler for handler in handlers if handler.resolve_before_request() is not admitted] == []

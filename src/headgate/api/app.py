@@ -93,7 +93,7 @@ def table() -> Litestar:
             *(each.routes for each in ROOMS),
             Router("/", route_handlers=[each.routes for each in SHARED_ROOMS], opt={"shared": True}),
         ],
-        guards=[admitted],
+        before_request=admitted,
         request_class=JsonRequest,
         dependencies={
             "server": Provide(provide_server, sync_to_thread=False),
@@ -137,10 +137,10 @@ def principal(connection: ASGIConnection[Any, Any, Any, Any]) -> Principal:
     return found
 
 
-async def admitted(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
-    """Whether this may be asked, by whoever asks. Async, or it would be called in a thread."""
-    may(connection, handler)
-    asks_only_what_is_known(connection, handler)
+async def admitted(request: Request[Any, Any, Any]) -> None:
+    """Whether this may be asked, by whoever asks. Not as a guard: for that the framework copies the route each time."""
+    may(request, request.route_handler)
+    asks_only_what_is_known(request, request.route_handler)
 
 
 def may(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
