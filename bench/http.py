@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import psutil
 
 from bench.__main__ import places
@@ -133,13 +134,25 @@ async def _bulk(connection: Connection) -> int:
     return BATCH
 
 
+class _Task(msgspec.Struct):
+    id: int
+    exec_id: str
+
+
+class _Tasks(msgspec.Struct):
+    tasks: list[_Task]
+
+
+_TASKS = msgspec.json.Decoder(_Tasks)
+
+
 async def _hand(connection: Connection) -> int:
     """Claim a hundred and report them."""
-    claim = json.dumps({"limit": HAND}).encode()
-    tasks = json.loads(await connection.ask("POST", "/api/agents/bench/claim", claim))["tasks"]
-    reports = [{"id": task["id"], "exec_id": task["exec_id"], "status": "Success"} for task in tasks]
+    claim = msgspec.json.encode({"limit": HAND})
+    tasks = _TASKS.decode(await connection.ask("POST", "/api/agents/bench/claim", claim)).tasks
+    reports = [{"id": task.id, "exec_id": task.exec_id, "status": "Success"} for task in tasks]
     if reports:
-        body = json.dumps({"reports": reports}).encode()
+        body = msgspec.json.encode({"reports": reports})
         await connection.ask("POST", "/api/agents/bench/report", body)
     return len(tasks)
 
