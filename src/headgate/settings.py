@@ -109,7 +109,8 @@ def load(
         return msgspec.convert(found, Settings, strict=False)
     except msgspec.ValidationError as error:
         said, _, name = str(error).rstrip("`").partition(" - at `$.")
-        raise Invalid(f"the setting {name} ({PREFIX}{name.upper()}): {said}") from None
+        where = f"the setting {name} ({PREFIX}{name.upper()})" if name else "settings"
+        raise Invalid(f"{where}: {said}") from None
 
 
 def _from_toml(path: Path) -> dict[str, Any]:

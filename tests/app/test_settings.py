@@ -95,7 +95,7 @@ def test_a_name_that_is_none_is_refused_with_the_near_one(folder):
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("lease_seconds", "soon", r"Expected `float`, got `str` - at `\$.lease_seconds`"),
+        ("lease_seconds", "soon", r"lease_seconds \(HEADGATE_LEASE_SECONDS\): Expected `float`, got `str`"),
         ("lease_seconds", "9", "beat_seconds is above 0 and below lease_seconds"),
         ("beat_seconds", "0", "beat_seconds is above 0"),
         ("beat_seconds", "nan", "beat_seconds is a finite number"),
@@ -107,7 +107,7 @@ def test_a_name_that_is_none_is_refused_with_the_near_one(folder):
         ("retention_succeeded_days", "-1", "retention_succeeded_days is at least 0"),
         ("retention_failed_days", "-1", "retention_failed_days is at least 0"),
         ("retention_hour", "24", "retention_hour is between 0 and 23"),
-        ("retention_hour", "2.5", r"Expected `int`, got `(str|float)` - at `\$.retention_hour`"),
+        ("retention_hour", "2.5", r"HEADGATE_RETENTION_HOUR\): Expected `int`, got `(str|float)`"),
         ("timezone", "Mars/Olympus", "timezone: there is no 'Mars/Olympus'"),
         ("timezone", "../etc/passwd", "timezone: there is no"),
     ],
