@@ -14,7 +14,7 @@ from headgate.simulation.world import run
 from headgate.store.scratch import scratch
 
 SHARE = 25
-HISTORIES = {"sqlite": 250, "postgres": 20}
+HISTORIES = {"sqlite": 160, "postgres": 20}
 FEWEST_STEPS = 200
 RETOLD = """
 import logging, sys
