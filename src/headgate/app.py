@@ -201,6 +201,8 @@ class Headgate:
     ) -> TaskFunction[..., Any, Any]:
         name = name_of(function)
         _check_options(of_type)
+        if isinstance(uses, str):
+            raise Invalid(f"{name}: uses is a list of resources: uses=[{uses!r}]")
         if unique is not None and of_type.get("unique_key") is not None:
             raise Invalid(f"{name}: give unique or unique_key, not both")
         code = name if code is None else code
@@ -427,3 +429,5 @@ def _check_options(of_type: dict[str, Any]) -> None:
         if name not in _OF_TYPE:
             near = difflib.get_close_matches(name, [*_OF_TYPE, *_OF_TASK], 1)
             raise Invalid(f"@app.task knows no option {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+    if not isinstance(of_type.get("retry", never), RetryPolicy):
+        raise Invalid("retry is a policy: headgate.exponential(60, retries=3), headgate.fixed(…), headgate.sequence(…)")

@@ -25,6 +25,14 @@ MEMORY_MEGABYTES = 500
 _strict_encode = JSONEncoder(allow_nan=False).encode
 
 
+def json_of(value: Any) -> str:
+    """A value as JSON; `ValueError` and the like if it is none, as a NaN, which would be a null in silence."""
+    text = msgspec.json.encode(value)
+    if b"null" in text:
+        _strict_encode(msgspec.to_builtins(value, str_keys=True))
+    return text.decode()
+
+
 class Isolation(StrEnum):
     """Where a handler runs."""
 
@@ -132,13 +140,11 @@ class Arguments:
     def encode(self, arguments: Mapping[str, Any]) -> str:
         """Arguments as JSON text; `Invalid` if they are no JSON, or not what the annotations say."""
         try:
-            text = msgspec.json.encode(arguments)
-            if b"null" in text:  # it may stand for a NaN, which JSON does not have
-                _strict_encode(msgspec.to_builtins(arguments, str_keys=True))
+            text = json_of(arguments)
             self._decoder.decode(text)
         except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as error:
             raise Invalid(f"{self._of}: arguments: {error}") from None
-        return text.decode()
+        return text
 
     def decode(self, ext: str) -> dict[str, Any]:
         """The arguments to call the handler with; `Invalid` if it would not understand them."""
@@ -230,6 +236,8 @@ class Registry:
         known = self._handlers.get(handler.code)
         if known is not None and known.place != handler.place:
             raise Invalid(f"two handlers for {handler.code}: {known.place} and {handler.place}")
+        if known is not None and _written_twice(known.function, handler.function):
+            raise Invalid(f"two handlers for {handler.code} in {handler.place}: give one another name, or another code")
         self._handlers = {**self._handlers, handler.code: handler}  # whole: another thread may be going through it
         self.edition += 1
 
@@ -244,6 +252,14 @@ class Registry:
 
     def __len__(self) -> int:
         return len(self._handlers)
+
+
+def _written_twice(one: Any, other: Any) -> bool:
+    """Whether two functions of one name stand in one file; one that was loaded again stands where it stood."""
+    code, again = getattr(one, "__code__", None), getattr(other, "__code__", None)
+    if code is None or again is None or code.co_filename.startswith("<"):
+        return False
+    return bool(code.co_filename == again.co_filename and code.co_firstlineno != again.co_firstlineno)
 
 
 def load_module(name: str) -> Any:

@@ -119,3 +119,14 @@ def test_a_rate_limit_that_breaks_a_rule_is_refused(client, store, name, body):
     """Spec: D8"""
     assert client.put(f"/api/rate-limits/{name}", json=body).status_code == 422
     assert store.rate_limits() == []
+
+
+def test_a_name_with_a_slash_is_reached_like_any_other(client, store):
+    """Spec: X6"""
+    submit(store, lane="eu/west")
+    assert client.put("/api/lanes/eu%2Fwest", json={"capacity": 3}).json()["name"] == "eu/west"
+    assert lane(client, "eu/west")["capacity"] == 3
+    assert client.put("/api/task-types/pay%2frefund", json={}).json()["code"] == "pay/refund"
+    assert client.get("/api/task-types/pay%2Frefund").status_code == 200
+    assert client.put("/api/rate-limits/key:a%2Fb", json={"rate": 1, "burst": 2}).status_code == 200
+    assert client.get("/api/task-types/pay/refund").status_code == 404

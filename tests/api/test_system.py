@@ -86,6 +86,15 @@ def test_an_agents_start_queue_is_shown_to_whom_it_concerns(app, client, store):
     assert (rig["start_queue"], rig["next_start"]) == (1, None)
 
 
+def test_a_tenants_key_does_not_read_what_is_told_of_all_tenants(app, client, store):
+    """Spec: B11"""
+    keys = [store.keys.add("k", role=Role.READ, tenant_id=tenant_id)[1] for tenant_id in (None, 2)]
+    app.server.keyring.forget()
+    for path in ("/metrics", "/api/counts", "/api/series"):
+        asked = [client.get(path, headers={"Authorization": f"Bearer {key}"}).status_code for key in keys]
+        assert asked == [200, 403], path
+
+
 def test_statistics_per_type(client, store):
     """Spec: A8"""
     for event in (Returned(), Returned(), Returned(), Raised("no")):

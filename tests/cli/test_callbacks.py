@@ -118,6 +118,8 @@ def test_the_doctor_sees_what_cannot_be_delivered_and_what_cannot_be_opened(here
     assert (found("callbacks")["state"], found("callbacks")["found"]) == ("warn", "1 cannot be delivered")
     security = {"security": {"type": "aksk", "ak": "us", "sk": "s" * 24}}
     here.put_type(TaskType("signed", callback=stored(security, "signed", Seals([SECRET]))))
+    assert found("secrets")["found"] == "sealed, and no HEADGATE_SECRET is set here: signed"
+    monkeypatch.setenv("HEADGATE_SECRET", "another that is as long as one has to be")
     assert found("secrets")["found"] == "sealed under another HEADGATE_SECRET: signed"
     monkeypatch.setenv("HEADGATE_SECRET", f"a newer secret of it,{SECRET}")
     assert found("secrets")["state"] == "ok"

@@ -236,3 +236,24 @@ def test_why_says_of_what_has_ended_that_it_has(here, run):
     """Spec: X3"""
     here.cancel(submit(here).id)
     assert run("why", 1).out == "task 1 has ended: it is cancelled\n"
+
+
+TOO_LARGE = str(2**63)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["show", TOO_LARGE], ["why", TOO_LARGE], ["cancel", TOO_LARGE], ["pause", TOO_LARGE], ["retry", TOO_LARGE],
+        ["callbacks", TOO_LARGE], ["redeliver", TOO_LARGE], ["desk", "show", TOO_LARGE],
+        ["periodic", "show", TOO_LARGE], ["periodic", "trigger", TOO_LARGE], ["keys", "revoke", TOO_LARGE], ["list", "--cursor", TOO_LARGE],
+        ["list", "--creator", TOO_LARGE], ["prioritize", TOO_LARGE], ["resolve", TOO_LARGE, "--remark", "x"],
+        ["reschedule", TOO_LARGE, "--delay", "1"],
+    ],
+)  # fmt: skip
+def test_a_number_that_no_store_holds_is_one_clear_line(anywhere, run, words):
+    """Spec: A12"""
+    answer = run(*words)
+    assert answer.code in (1, 2, 3)
+    assert answer.err.startswith("error: ")
+    assert len(answer.err.splitlines()) == 1

@@ -13,6 +13,18 @@ import pytest
             "import headgate\napp = headgate.Headgate()\n@app.task(lanee='x')\nasync def a() -> None: ...\n",
             "@app.task knows no option 'lanee'; did you mean 'lane'?",
         ),
+        (
+            "import headgate\napp = headgate.Headgate()\n@app.task(uses='disk')\nasync def a() -> None: ...\n",
+            "a: uses is a list of resources: uses=['disk']",
+        ),
+        (
+            "import headgate\napp = headgate.Headgate()\n@app.task(retry=3)\nasync def a() -> None: ...\n",
+            "retry is a policy: headgate.exponential(60, retries=3)",
+        ),
+        (
+            "import headgate\napp = headgate.Headgate()\n" + 2 * "@app.task\nasync def a() -> None: ...\n",
+            "two handlers for a in broken:a: give one another name, or another code",
+        ),
     ],
 )
 def test_a_module_that_cannot_be_loaded_is_told_about_in_one_line(folder, run, text, told):

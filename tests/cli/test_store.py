@@ -104,7 +104,7 @@ def test_doctor_finds_nothing_wrong_where_nothing_is(anywhere, run):
     assert {name for name, (state, _) in checks.items() if state != "ok"} == set()
     assert set(checks) == {
         "settings", "store", "version", "clock", "disk", "schema", "workers", "lost", "duties", "queue", "dead",
-        "callbacks", "secrets", "periodic",
+        "callbacks", "secrets", "periodic", "served", "paused",
     }  # fmt: skip
     assert code == 0
     assert all(line.startswith("ok") for line in run("doctor").out.splitlines())
@@ -125,7 +125,7 @@ def test_doctor_warns_of_what_may_stand_still_and_says_what_to_do(folder, run):
         store.take_sample()
     code, checks = told(run)
     assert {name for name, (state, _) in checks.items() if state != "ok"} == {
-        "workers", "lost", "dead", "duties", "queue", "periodic",
+        "workers", "lost", "dead", "duties", "queue", "periodic", "served",
     }  # fmt: skip
     assert code == 0
     advice = {check["name"]: check["advice"] for check in run("doctor", "--json").json["checks"]}
@@ -143,6 +143,21 @@ def test_doctor_fails_where_there_is_no_store(folder, run):
     answer = run("doctor", "--url", "postgresql://nobody@127.0.0.1:1/nothing")
     assert answer.code == 1
     assert "fail  store" in answer.out
+    assert "Connection refused" in answer.out
+
+
+def test_doctor_tells_of_a_pause_and_of_what_nobody_serves(anywhere, run):
+    """Spec: A12, A9"""
+    anywhere.register("w", types=["scan"], lease_seconds=60)
+    submit(anywhere)
+    anywhere.pause_lane("default")
+    _, checks = told(run)
+    assert checks["served"] == ("warn", "nobody serves plain")
+    assert checks["paused"] == ("warn", "paused: default")
+    anywhere.pause_lane()
+    assert told(run)[1]["paused"] == ("warn", "everything is paused")
+    anywhere.register("all", lease_seconds=60)
+    assert told(run)[1]["served"][0] == "ok"
 
 
 def test_a_file_that_is_behind_is_brought_up_to_date_by_the_command(folder, run):

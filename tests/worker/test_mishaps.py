@@ -42,6 +42,19 @@ def test_a_snooze_that_no_clock_knows_holds_up_nobody(app: Headgate, delay: Any)
         until(lambda: tasks[0].record().status in (State.PENDING, State.FAILED))
 
 
+def test_a_result_that_is_no_json_fails_instead_of_being_nothing(app: Headgate):
+    """Spec: A12"""
+
+    @app.task
+    async def measured() -> Any:
+        return {"mean": float("nan")}
+
+    with working(app):
+        task = measured.submit_sync()
+        until(lambda: task.record().status is State.FAILED)
+        assert "the handler's result cannot be kept" in (task.record().error_info or "")
+
+
 def test_a_retry_delay_that_is_no_number_is_none(app: Headgate):
     """Spec: D4"""
 

@@ -1,4 +1,4 @@
-"""`/metrics` for Prometheus. Nothing in it names a tenant."""
+"""`/metrics` for Prometheus. Nothing in it names a tenant; it tells of all of them together."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -36,6 +36,7 @@ METHODS = SAFE_METHODS | {"POST", "PUT", "DELETE", "PATCH"}
     ),
 )
 async def metrics(server: Server, who: Principal) -> Response[bytes]:
+    who.sees_all()
     figures = server.settings.compensation
     text = await server.aside(exposition, server.store, server.tally, figures, server.live.bus.listeners)
     return Response(text, media_type=CONTENT_TYPE_PLAIN_0_0_4)

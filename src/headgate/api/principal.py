@@ -35,6 +35,11 @@ class Principal:
         """Whether a tenant's things are there for them at all."""
         return self.tenant_id in (None, tenant_id)
 
+    def sees_all(self) -> None:
+        """Refuse who sees one tenant only what is told of all of them together."""
+        if self.tenant_id is not None:
+            raise PermissionDeniedException("these figures are of all tenants: they need a key of no tenant")
+
     def looks_at(self, asked: int | None) -> int | None:
         """The tenant whose things are looked at: the one that was asked for, or all that may be seen (None: all)."""
         return self.tenant_id if asked is None else self.tenant(asked)

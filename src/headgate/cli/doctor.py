@@ -1,12 +1,13 @@
 """`headgate doctor`: what is right, what is wrong, and what to do about it."""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
-from headgate.cli.stores import file_of, opened
+from headgate.cli.exits import explained
+from headgate.cli.stores import file_of
 from headgate.cli.words import span
 from headgate.core.errors import HeadgateError
 from headgate.core.states import State
@@ -14,7 +15,7 @@ from headgate.outside import utc_now
 from headgate.outward.callback import secret_of
 from headgate.outward.sealing import Seals, Unopened
 from headgate.settings import load
-from headgate.store import Store
+from headgate.store import Store, open_store
 from headgate.store.about import OLDEST, About, about
 
 OLD_TASK = timedelta(hours=1)
@@ -48,14 +49,14 @@ def examine(said: str | None) -> list[Check]:
         checks.append(Check("store", "fail", f"there is no {file}", "`headgate up` or `headgate migrate` makes it"))
         return checks
     try:
-        with opened(settings.url) as store:
-            checks += _of_store(store, file, Seals(settings.secrets))
+        with open_store(settings.url) as store:
+            checks += _of_store(store, file, settings.secrets)
     except HeadgateError as error:
-        checks.append(Check("store", "fail", str(error), "check the URL, and that the database is up"))
+        checks.append(Check("store", "fail", explained(error), "check the URL, and that the database is up"))
     return checks
 
 
-def _of_store(store: Store, file: Path | None, seals: Seals) -> Iterator[Check]:
+def _of_store(store: Store, file: Path | None, secrets: Sequence[str]) -> Iterator[Check]:
     database = about(store)
     yield Check("store", "ok", str(file) if file else "PostgreSQL answers")
     yield _version(database)
@@ -68,13 +69,15 @@ def _of_store(store: Store, file: Path | None, seals: Seals) -> Iterator[Check]:
         return
     yield Check("schema", "ok", "up to date")
     yield _workers(store, database)
+    yield _served(store, database)
+    yield _paused(store)
     yield _lost(store)
     yield _duties(store, database)
     yield _periodic(store)
     yield _oldest(store, database)
     yield _dead(store)
     yield _callbacks(store, database)
-    yield _secrets(store, seals)
+    yield _secrets(store, secrets)
 
 
 def _version(database: About) -> Check:
@@ -109,6 +112,26 @@ def _workers(store: Store, database: About) -> Check:
     if alive:
         return Check("workers", "ok", f"{len(alive)} alive: {', '.join(alive)}")
     return Check("workers", "warn", "none is alive", "start one: `headgate up` or `headgate work MODULE`")
+
+
+def _served(store: Store, database: About) -> Check:
+    alive = [worker for worker in store.workers() if worker.lease_until >= database.now]
+    waiting = {stream.type for stream in store.agents.ready_streams()}
+    alone = sorted(
+        code for code in waiting if not any(worker.types is None or code in worker.types for worker in alive)
+    )
+    if not alone:
+        return Check("served", "ok", "somebody serves whatever waits")
+    return Check("served", "warn", f"nobody serves {', '.join(alone)}", "start a worker or an agent that does")
+
+
+def _paused(store: Store) -> Check:
+    if store.everything_paused():
+        return Check("paused", "warn", "everything is paused", "`headgate resume --all`")
+    lanes = [lane.name for lane in store.lanes() if lane.paused]
+    if not lanes:
+        return Check("paused", "ok", "nothing is paused")
+    return Check("paused", "warn", f"paused: {', '.join(lanes)}", "`headgate resume --lane NAME`")
 
 
 def _lost(store: Store) -> Check:
@@ -176,8 +199,8 @@ def _callbacks(store: Store, database: About) -> Check:
     return Check("callbacks", "ok", f"{owed.pending} pending, none undeliverable")
 
 
-def _secrets(store: Store, seals: Seals) -> Check:
-    closed = []
+def _secrets(store: Store, secrets: Sequence[str]) -> Check:
+    seals, closed = Seals(secrets), []
     for kind in store.types().values():
         try:
             secret_of(kind.callback, kind.code, seals)
@@ -185,6 +208,9 @@ def _secrets(store: Store, seals: Seals) -> Check:
             closed.append(kind.code)
     if not closed:
         return Check("secrets", "ok", "every callback's secret can be opened")
+    if not secrets:
+        told = f"sealed, and no HEADGATE_SECRET is set here: {', '.join(closed)}"
+        return Check("secrets", "fail", told, "set the one that the server has, to look here as it does")
     return Check(
         "secrets", "fail", f"sealed under another HEADGATE_SECRET: {', '.join(closed)}",
         "set the one they were sealed under, behind the new one and a comma; or put them again",

@@ -35,11 +35,11 @@ def code_of(error: HeadgateError) -> int:
 
 def tell(error: HeadgateError | str) -> None:
     """One line on stderr, in one piece: several processes may write there."""
-    sys.stderr.write(f"error: {line(_explained(error))}\n")
+    sys.stderr.write(f"error: {line(explained(error))}\n")
     sys.stderr.flush()
 
 
-def _explained(error: HeadgateError | str) -> str:
+def explained(error: HeadgateError | str) -> str:
     """With what the store's server said, which is for whoever sits here and not for the API's clients."""
     said, cause = str(error), getattr(error, "__cause__", None)
     if not isinstance(error, Unavailable) or cause is None or str(cause) in said:

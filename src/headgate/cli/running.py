@@ -22,11 +22,11 @@ from headgate.app import Headgate
 from headgate.cli.apps import apps_in, bound, settings_of
 from headgate.cli.exits import FAILED, code_of, tell
 from headgate.cli.plan import Duties, Plan, handed_over
-from headgate.cli.stores import bring_up_to_date, opened
+from headgate.cli.stores import bring_up_to_date
 from headgate.core.errors import HeadgateError
 from headgate.duties import all_duties, light_duties
 from headgate.settings import Settings
-from headgate.store import Store
+from headgate.store import Store, open_store
 from headgate.worker.worker import Worker
 
 try:
@@ -51,7 +51,7 @@ def run(plan: Plan) -> None:
     settings = replace(settings, **_said({"host": plan.host, "port": plan.port}))
     # Loaded only where it is served: it would double the memory of a worker. And bound before anything is written.
     listening = importlib.import_module(SERVING).bound_to(settings.host, settings.port) if plan.api else None
-    with opened(settings.url) as store:
+    with open_store(settings.url) as store:
         if plan.migrate:
             store.migrate()
         else:

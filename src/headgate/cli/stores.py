@@ -1,6 +1,5 @@
 """The store a command works on."""
 
-import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,24 +21,13 @@ def file_of(url: str) -> Path | None:
 
 
 @contextmanager
-def opened(url: str) -> Iterator[Store]:
-    """The store at `url`, closed afterwards; `Unavailable` if it cannot be opened."""
-    try:
-        store = open_store(url)
-    except (OSError, sqlite3.Error) as error:
-        raise Unavailable(f"the store {file_of(url) or ''} cannot be opened: {error}") from error
-    with store:
-        yield store
-
-
-@contextmanager
 def ready(said: str | None) -> Iterator[Store]:
     """The store that is there, its schema up to date. A command that looks or steers makes no store."""
     url = url_of(said)
     file = file_of(url)
     if file is not None and not file.exists():
         raise Unavailable(f"there is no store {file}: `headgate up` and `headgate migrate` make one; or say --url")
-    with opened(url) as store:
+    with open_store(url) as store:
         bring_up_to_date(store)
         yield store
 

@@ -16,7 +16,7 @@ from headgate.cli.exits import DONE, FAILED, tell
 from headgate.cli.lanes import note_if_new
 from headgate.cli.options import Json, Url
 from headgate.cli.output import document, note, progress_of, said_progress, say, task_json
-from headgate.cli.stores import bring_up_to_date, opened, ready
+from headgate.cli.stores import bring_up_to_date, ready
 from headgate.cli.words import line
 from headgate.client import call_of
 from headgate.core.errors import Invalid, UnknownType
@@ -24,7 +24,7 @@ from headgate.core.family import Census
 from headgate.core.states import FINAL, State
 from headgate.core.task import NewTask, Task
 from headgate.core.unique import key_of
-from headgate.store import Store
+from headgate.store import Store, open_store
 
 ENDED = FINAL | {State.DEAD, State.NOTIFYING}
 SUCCEEDED = (State.SUCCEEDED, State.NOTIFYING)
@@ -150,7 +150,7 @@ def _as_declared(
 ) -> tuple[Store, NewTask]:
     apps = apps_in([module])
     settings = settings_of(apps, url or os.environ.get("HEADGATE_URL"))
-    store = stack.enter_context(opened(settings.url))
+    store = stack.enter_context(open_store(settings.url))
     bring_up_to_date(store)
     handler = bound(apps, store).get(type_code)
     if handler is None:

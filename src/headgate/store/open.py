@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
 
-from headgate.core.errors import Invalid
+from headgate.core.errors import Invalid, Unavailable
 from headgate.outside import monotonic, utc_now
 from headgate.store.base import Store
 
@@ -16,14 +16,19 @@ Clock = Callable[[], datetime]
 def open_store(url: str = "sqlite:///headgate.db", clock: Clock | None = None, *, pooled: bool = False) -> Store:
     """The store at `url`: `sqlite:///FILE`, `sqlite://` (in memory) or `postgresql://…`.
 
-    `clock` replaces the wall clock, and on PostgreSQL the database's, for tests and simulations. `pooled` is for
-    PostgreSQL behind a pooler in transaction mode: nothing is kept on a connection from one transaction to the next.
+    `Unavailable` for a file that cannot be opened. `clock` replaces the wall clock, and on PostgreSQL the database's,
+    for tests and simulations. `pooled` is for PostgreSQL behind a pooler in transaction mode: nothing is kept on a
+    connection from one transaction to the next.
     """
     scheme = urlsplit(url).scheme
     steady = monotonic if clock is None else lambda: clock().timestamp()
     if scheme == "sqlite":
         path = url.removeprefix("sqlite://").removeprefix("/") or ":memory:"
-        return Store(_room("sqlite").Sqlite(path, clock or utc_now), steady)
+        room = _room("sqlite")
+        try:
+            return Store(room.Sqlite(path, clock or utc_now), steady)
+        except (OSError, room.sqlite3.Error) as error:
+            raise Unavailable(f"the store {path} cannot be opened: {error}") from error
     if scheme in ("postgresql", "postgres"):
         return Store(_room("postgres").Postgres(url, clock, pooled=pooled), steady)
     raise Invalid("a store's URL begins with sqlite:// or postgresql://")

@@ -13,14 +13,14 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 import psycopg
-from psycopg.errors import DeadlockDetected, DiskFull, LockNotAvailable, SerializationFailure
+from psycopg.errors import DeadlockDetected, DiskFull, LockNotAvailable, NumericValueOutOfRange, SerializationFailure
 
-from headgate.core.errors import StoreFull, Unavailable
+from headgate.core.errors import Invalid, StoreFull, Unavailable
 from headgate.outside import draw, new_ids
 from headgate.store.deferred import Deferred
 from headgate.store.news import News
 from headgate.store.notifications import Notifications, Notifier
-from headgate.store.sql import Row, Statement
+from headgate.store.sql import TOO_LARGE, Row, Statement
 from headgate.store.wire import Wire, WireAnswer, connect
 
 T = TypeVar("T")
@@ -239,5 +239,7 @@ def _translated() -> Iterator[None]:
         raise  # `write` runs the transaction again
     except DiskFull as error:
         raise StoreFull("the store's disk is full") from error
+    except NumericValueOutOfRange as error:
+        raise Invalid(TOO_LARGE) from error
     except psycopg.OperationalError as error:
         raise Unavailable(f"the store did not answer: {error}") from error

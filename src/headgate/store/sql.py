@@ -18,6 +18,7 @@ from typing import Any, Protocol
 from headgate.store.news import News
 
 Row = tuple[Any, ...]
+TOO_LARGE = "a number is larger than any that can be stored"
 # The first key of our advisory locks: they hold for the whole database, and it may have another Headgate in it.
 SPACE = "'task'::regclass::oid::int"
 _NAME = re.compile(r"(?<![:\w]):([a-z_]\w*)")

@@ -17,13 +17,13 @@ from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
 
-from headgate.core.errors import StoreFull, Unavailable
+from headgate.core.errors import Invalid, StoreFull, Unavailable
 from headgate.outside import new_ids
 from headgate.store.deferred import Deferred
 from headgate.store.group import Call, Group
 from headgate.store.mailboxes import Mailboxes
 from headgate.store.news import News
-from headgate.store.sql import Known, Row, Statement, microseconds, numbered
+from headgate.store.sql import TOO_LARGE, Known, Row, Statement, microseconds, numbered
 from headgate.store.turn import Turn
 
 T = TypeVar("T")
@@ -282,6 +282,8 @@ class Sqlite:
             if (getattr(error, "sqlite_errorcode", 0) & 0xFF) in _WHOLE_BATCH:
                 raise
             raise _Undone(error) from error
+        except OverflowError as error:
+            raise _Undone(Invalid(TOO_LARGE)) from error
         except BaseException as error:
             raise _Undone(error) from error
 
@@ -300,3 +302,5 @@ def _translated() -> Iterator[None]:
         if error.sqlite_errorcode & 0xFF in _NO_ANSWER:
             raise Unavailable(f"the store did not answer: {error}") from error
         raise
+    except OverflowError as error:
+        raise Invalid(TOO_LARGE) from error

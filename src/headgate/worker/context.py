@@ -9,6 +9,7 @@ import msgspec
 from headgate.client import Call, Task
 from headgate.core.errors import Invalid
 from headgate.core.task import Execution, check_json
+from headgate.registry import json_of
 
 T_co = TypeVar("T_co", covariant=True)
 R = TypeVar("R")
@@ -116,7 +117,7 @@ class Context:
     def checkpoint(self, name: str, state: Any) -> Answer[None]:
         """Save a named state that the task's next execution can `restore`. Here, and only here, a pause takes hold."""
         try:
-            text = msgspec.json.encode(state).decode()
+            text = json_of(state)
         except (TypeError, ValueError, RecursionError) as error:
             raise Invalid(f"checkpoint {name!r}: {error}") from None
         self._saved[name] = text

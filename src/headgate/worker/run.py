@@ -7,15 +7,13 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
-import msgspec
-
 from headgate.core.errors import HeadgateError, Invalid, Unavailable
 from headgate.core.machine import CancelReached, Event, GivenBack, PauseReached, Raised, Returned, Snoozed
 from headgate.core.retry import MAX_DELAY_SECONDS, Retry, delay_after
 from headgate.core.task import Execution, TaskType, check_json, clip
 from headgate.core.usage import Usage
 from headgate.outside import draw, utc_now
-from headgate.registry import Handler
+from headgate.registry import Handler, json_of
 from headgate.store.claims import Control
 from headgate.worker.context import Context, Paused
 
@@ -95,7 +93,7 @@ def answered(run: Run, answer: Any, rules: TaskType) -> Event | None:
 
 def _returned(run: Run, answer: Any, rules: TaskType) -> Event:
     try:
-        text = msgspec.json.encode(answer).decode()
+        text = json_of(answer)
         check_json("result", text)
     except (Invalid, TypeError, ValueError, RecursionError) as error:
         return _failed(run, Invalid(f"the handler's result cannot be kept: {error}"), rules)
