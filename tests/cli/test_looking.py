@@ -246,7 +246,8 @@ TOO_LARGE = str(2**63)
     [
         ["show", TOO_LARGE], ["why", TOO_LARGE], ["cancel", TOO_LARGE], ["pause", TOO_LARGE], ["retry", TOO_LARGE],
         ["callbacks", TOO_LARGE], ["redeliver", TOO_LARGE], ["desk", "show", TOO_LARGE],
-        ["periodic", "show", TOO_LARGE], ["periodic", "trigger", TOO_LARGE], ["keys", "revoke", TOO_LARGE], ["list", "--cursor", TOO_LARGE],
+        ["periodic", "show", TOO_LARGE], ["periodic", "trigger", TOO_LARGE], ["keys", "revoke", TOO_LARGE],
+        ["list", "--cursor", TOO_LARGE],
         ["list", "--creator", TOO_LARGE], ["prioritize", TOO_LARGE], ["resolve", TOO_LARGE, "--remark", "x"],
         ["reschedule", TOO_LARGE, "--delay", "1"],
     ],

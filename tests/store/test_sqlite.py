@@ -85,3 +85,18 @@ def test_a_writer_that_cannot_be_opened_again_is_opened_by_a_later_write(path, h
                 with pytest.raises(Unavailable, match="unable to open"):
                     store.set_capacity("lane", 1)
         store.set_capacity("lane", 2)
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_nothing_is_taken_on_into_a_file_that_was_removed(path, replaced):
+    """Spec: C12, D2"""
+    with open_store(f"sqlite:///{path}") as store:
+        store.check_writable()
+        for file in path.parent.glob("s.db*"):
+            if file.is_file():
+                file.unlink()
+        if replaced:
+            open_store(f"sqlite:///{path}").close()
+        with pytest.raises(Unavailable, match="removed or replaced"):
+            store.check_writable()
+    assert path.exists() is replaced

@@ -119,7 +119,9 @@ class Sqlite:
         self._distrusted = False
         self._turn = None if self._memory else Turn(f"{path}.writer")
         self._writer = self._connect()
-        folder = f"{os.path.realpath(path)}.wake"
+        self._file = None if self._memory else os.path.realpath(path)
+        self._identity = _identity(self._file)
+        folder = f"{self._file}.wake"
         self._mailboxes = None if self._memory else Mailboxes(folder, new_ids(1)[0][:13])
 
     def _connect(self, *, query_only: bool = False) -> sqlite3.Connection:
@@ -190,6 +192,7 @@ class Sqlite:
         with self._idle_lock:
             connection = self._idle.pop() if self._idle else None
         if connection is None:
+            self._check_file()
             connection = self._connect(query_only=True)
         try:
             yield connection
@@ -209,6 +212,7 @@ class Sqlite:
                 if self._distrusted:
                     self._reopen_writer()
                 with self._only_writer():
+                    self._check_file()
                     self._commit_together(inbox, calls, answers)
         except _Undone as undone:  # a lone operation failed, and everything is rolled back
             calls[0].fail(undone.error)
@@ -225,6 +229,11 @@ class Sqlite:
             return
         for answer in answers:
             answer()
+
+    def _check_file(self) -> None:
+        """Whoever removes or replaces the file leaves us one without a name: what is written there is lost."""
+        if _identity(self._file) != self._identity:
+            raise Unavailable("the store's file was removed or replaced while it was in use: start again")
 
     def _commit_together(
         self,
@@ -290,6 +299,15 @@ class Sqlite:
     def _only_writer(self) -> AbstractContextManager[None]:
         """Queue for the file among processes: SQLite's own lock is taken by whoever polls luckiest."""
         return nullcontext() if self._turn is None else self._turn.taken(BUSY_SECONDS)
+
+
+def _identity(file: str | None) -> tuple[int, int] | None:
+    """Which file this is, whatever its name; None in memory, or if there is none."""
+    try:
+        found = None if file is None else os.stat(file)
+    except FileNotFoundError:
+        return None
+    return None if found is None else (found.st_dev, found.st_ino)
 
 
 @contextmanager
