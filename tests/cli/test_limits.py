@@ -43,3 +43,10 @@ def test_what_is_no_limit_is_refused_and_changes_nothing(here, run, words):
     """Spec: D8"""
     assert run("limits", "set", *words).code == 2
     assert here.rate_limits() == []
+
+
+def test_a_rate_limit_is_not_taken_for_a_resource(here, run):
+    """Spec: D8"""
+    answer = run("limits", "set", "key:openai", "--capacity", 3)
+    assert (answer.code, "is the name of a rate limit" in answer.err) == (2, True)
+    assert "key:openai" not in {room.name for room in here.resources()}

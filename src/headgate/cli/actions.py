@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from headgate.cli.exits import DONE, code_of, tell
-from headgate.cli.lanes import note_if_new
+from headgate.cli.lanes import noting_a_new_one
 from headgate.cli.options import Id, Ids, Json, Url
 from headgate.cli.output import document, say, task_json
 from headgate.cli.stores import ready
@@ -225,9 +225,7 @@ def _one_scope(task_ids: list[int] | None, lane: str | None, everything: bool) -
 def _scope(
     lane: str | None, url: str | None, as_json: bool, act: Callable[[Store, str | None], bool], *, paused: bool
 ) -> None:
-    with ready(url) as store:
-        if lane is not None:
-            note_if_new(store, lane)
+    with ready(url) as store, noting_a_new_one(store, lane):
         changed = act(store, lane)
     if as_json:
         document({"lane": lane, "paused": paused, "changed": changed})

@@ -1,5 +1,7 @@
 """`headgate lanes`: how much of each lane is in use, and how much may be."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -47,9 +49,12 @@ def show_lanes(context: typer.Context, url: Url = None, as_json: Json = False) -
         say("\neverything is paused: `headgate resume --all` lets it go on")
 
 
-def note_if_new(store: Store, name: str) -> None:
-    """A lane is made by naming it: whoever misspelled one is told. To be asked before it is made."""
-    if name not in {lane.name for lane in store.lanes()}:
+@contextmanager
+def noting_a_new_one(store: Store, name: str | None) -> Iterator[None]:
+    """A lane is made by naming it: whoever misspelled one is told when it is made."""
+    is_new = name is not None and name not in {lane.name for lane in store.lanes()}
+    yield
+    if is_new:
         note(f"lane {name} is new")
 
 
@@ -83,8 +88,7 @@ def set_lane(
     if capacity != "none" and not (capacity.isascii() and capacity.isdigit()):
         raise Invalid("--capacity is a whole number, or none")
     limit = None if capacity == "none" else int(capacity)
-    with ready(url) as store:
-        note_if_new(store, name)
+    with ready(url) as store, noting_a_new_one(store, name):
         store.set_capacity(name, limit)
     if as_json:
         document({"name": name, "capacity": limit})

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from headgate.cli.apps import apps_in, bound, settings_of
 from headgate.cli.exits import DONE, FAILED, tell
-from headgate.cli.lanes import note_if_new
+from headgate.cli.lanes import noting_a_new_one
 from headgate.cli.options import Json, Url
 from headgate.cli.output import document, note, progress_of, said_progress, say, task_json
 from headgate.cli.stores import bring_up_to_date, ready
@@ -103,9 +103,8 @@ def submit(
         else:
             store, new = _as_declared(stack, module, url, type_code, said, told)
             new = new._replace(unique_key=key_of(new.ext)) if unique else new
-        if lane is not None:
-            note_if_new(store, lane)
-        made = store.submit(new)
+        with noting_a_new_one(store, lane):
+            made = store.submit(new)
         if wait is None:
             task = store.get(made.id)
         else:

@@ -348,9 +348,14 @@ def set_paused(db: Db, scope: str | None, paused: bool, actor: str) -> bool:
     return True
 
 
+_RATED = ("lane:", "type:", "key:")  # what a rate limit's name begins with
+
+
 def set_resource(db: Db, name: str, capacity: int, actor: str) -> None:
     """How many tasks may use the resource at once from now on."""
     check_name("resource", name)
+    if name.startswith(_RATED):
+        raise Invalid(f"{name} is the name of a rate limit, which has a rate and a burst; a resource has a plain name")
     _check_capacity(capacity)
     db.send(PUT_RESOURCE, name=name, capacity=capacity)
     record_system(db, "capacity_changed", actor, json.dumps({"resource": name, "capacity": capacity}))
@@ -360,7 +365,7 @@ def set_resource(db: Db, name: str, capacity: int, actor: str) -> None:
 def set_rate_limit(db: Db, name: str, limit: Rate | None, actor: str) -> None:
     """Limit the starts of a lane, a type or a key (`lane:NAME`, `type:CODE`, `key:NAME`); None lifts the limit."""
     check_name("rate limit", name)
-    if name.partition(":")[0] not in ("lane", "type", "key") or not name.partition(":")[2]:
+    if not name.startswith(_RATED) or not name.partition(":")[2]:
         raise Invalid("a rate limit is named lane:NAME, type:CODE or key:NAME")
     if limit is None:
         if not db.rows(REMOVE_RATE, name=name):
