@@ -100,3 +100,9 @@ def test_nothing_is_taken_on_into_a_file_that_was_removed(path, replaced):
         with pytest.raises(Unavailable, match="removed or replaced"):
             store.check_writable()
     assert path.exists() is replaced
+
+
+def test_a_file_that_cannot_be_opened_is_unavailable(tmp_path):
+    """Spec: A12"""
+    with pytest.raises(Unavailable, match="cannot be opened"):
+        open_store(f"sqlite:///{tmp_path}/nowhere/s.db")

@@ -16,7 +16,7 @@ from headgate.core.events import Happening
 from headgate.core.family import Census
 from headgate.core.forecast import Forecast
 from headgate.core.gates import Gate
-from headgate.core.states import FINAL, State
+from headgate.core.states import FINAL, HELD, State
 from headgate.core.task import Task
 from headgate.outside import utc_now
 from headgate.store import Store
@@ -96,8 +96,10 @@ def _found(store: Store, wanted: Filter, cursor: int | None, limit: int) -> tupl
 
 def _what(task: Task) -> str:
     """What a person would want to know of it on the rest of the line."""
-    error = task.error_info.splitlines()[0] if task.error_info and task.status is not State.SUCCEEDED else ""
-    return line("  ".join(part for part in (task.name, progress_of(task), error) if part))
+    going_well = task.status in HELD or task.status is State.SUCCEEDED  # whatever befell an earlier attempt
+    error = task.error_info.splitlines()[0] if task.error_info and not going_well else ""
+    progress = "" if task.status is State.SUCCEEDED else progress_of(task)
+    return line("  ".join(part for part in (task.name, progress, error) if part))
 
 
 def show(task_id: Id, url: Url = None, as_json: Json = False) -> None:
