@@ -26,7 +26,7 @@ export const STATES = Object.keys(TONES) as State[];
 export const FINAL: ReadonlySet<State> = new Set<State>(["succeeded", "partial", "failed", "resolved", "cancelled"]);
 
 export function isState(said: string): said is State {
-  return said in TONES;
+  return Object.hasOwn(TONES, said);
 }
 
 /** A state by its word; one that we do not know (a newer server's) is shown as plain as it can be. */

@@ -26,6 +26,7 @@ export const app = {
   tenant: (id: number) => `tenant ${id}`,
   roles: { read: "may read", submit: "may submit", agent: "agent", operator: "operator", admin: "administrator" },
   noSuchPage: "There is no such page",
+  broken: "This page could not be shown",
   toTheOverview: "To the overview",
 };
 

@@ -25,6 +25,7 @@ export const app: Texts["app"] = {
   tenant: (id: number) => `租户 ${id}`,
   roles: { read: "只读", submit: "可提交", agent: "执行端", operator: "操作员", admin: "管理员" },
   noSuchPage: "没有这个页面",
+  broken: "此页面无法显示",
   toTheOverview: "返回总览",
 };
 

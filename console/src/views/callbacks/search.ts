@@ -1,3 +1,4 @@
+import { present, type Said, textIn, wordIn } from "@/app/address";
 import type { CallbackFilter, CallbackKind, DeliveryStatus } from "@/services/callbacks";
 
 /** What stands in the page's address: the filter, and the delivery that is open. */
@@ -13,14 +14,14 @@ export interface CallbacksSearch {
 const STATUSES: Record<DeliveryStatus, true> = { pending: true, delivered: true, undeliverable: true, dropped: true };
 const KINDS: Record<CallbackKind, true> = { success: true, error: true };
 
-export function readSearch(said: Record<string, unknown>): CallbacksSearch {
-  const search: CallbacksSearch = {};
-  if (typeof said.status === "string" && said.status in STATUSES) search.status = said.status as DeliveryStatus;
-  if (typeof said.kind === "string" && said.kind in KINDS) search.kind = said.kind as CallbackKind;
-  if (typeof said.type === "string" && said.type) search.type = said.type;
-  if (typeof said.host === "string" && said.host) search.host = said.host;
-  if (typeof said.open === "string" && /^\d+-\d+$/.test(said.open)) search.open = said.open;
-  return search;
+export function readSearch(said: Said): CallbacksSearch {
+  return present({
+    status: wordIn(said.status, STATUSES),
+    kind: wordIn(said.kind, KINDS),
+    type: textIn(said.type),
+    host: textIn(said.host),
+    open: typeof said.open === "string" && /^\d{1,15}-\d{1,15}$/.test(said.open) ? said.open : undefined,
+  });
 }
 
 export function filterOf({ open: _, ...filter }: CallbacksSearch): CallbackFilter {

@@ -1,5 +1,6 @@
 import { IconMailOff } from "@tabler/icons-react";
 import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
+import { present, type Said, secondsIn, textIn } from "@/app/address";
 import { root } from "@/app/root";
 
 export interface DeskSearch {
@@ -14,27 +15,16 @@ export interface DeskSearch {
 export const deskRoute = createRoute({
   getParentRoute: () => root,
   path: "/desk",
-  validateSearch: (said: Record<string, unknown>): DeskSearch => ({
-    ...text(said, "type"),
-    ...text(said, "lane"),
-    ...text(said, "error"),
-    ...seconds(said, "younger_than"),
-    ...seconds(said, "older_than"),
-  }),
+  validateSearch: (said: Said): DeskSearch =>
+    present({
+      type: textIn(said.type),
+      lane: textIn(said.lane),
+      error: textIn(said.error),
+      younger_than: secondsIn(said.younger_than),
+      older_than: secondsIn(said.older_than),
+    }),
   component: lazyRouteComponent(() => import("./page"), "DeskPage"),
   staticData: {
     page: { title: (t) => t.desk.title, icon: IconMailOff, section: "steer", order: 2, letter: "d" },
   },
 });
-
-function text<K extends string>(said: Record<string, unknown>, name: K): { [key in K]?: string } {
-  const value = said[name];
-  return (typeof value === "string" || typeof value === "number") && value !== ""
-    ? ({ [name]: String(value) } as { [key in K]?: string })
-    : {};
-}
-
-function seconds<K extends string>(said: Record<string, unknown>, name: K): { [key in K]?: number } {
-  const value = said[name];
-  return typeof value === "number" && value > 0 ? ({ [name]: value } as { [key in K]?: number }) : {};
-}

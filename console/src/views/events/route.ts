@@ -1,5 +1,6 @@
 import { IconActivity } from "@tabler/icons-react";
 import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
+import { present, type Said, textIn } from "@/app/address";
 import { root } from "@/app/root";
 
 export interface EventsSearch {
@@ -10,8 +11,7 @@ export interface EventsSearch {
 export const eventsRoute = createRoute({
   getParentRoute: () => root,
   path: "/events",
-  validateSearch: (said: Record<string, unknown>): EventsSearch =>
-    typeof said.q === "string" && said.q ? { q: said.q } : {},
+  validateSearch: (said: Said): EventsSearch => present({ q: textIn(said.q) }),
   component: lazyRouteComponent(() => import("./page"), "EventsPage"),
   staticData: {
     page: { title: (t) => t.events.title, icon: IconActivity, section: "watch", order: 3, letter: "e" },

@@ -1,5 +1,6 @@
 import { IconLayoutDashboard } from "@tabler/icons-react";
 import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
+import { type Said, textIn } from "@/app/address";
 import { root } from "@/app/root";
 
 /** How far back the charts go, in seconds. */
@@ -15,8 +16,8 @@ export interface OverviewSearch {
 export const overviewRoute = createRoute({
   getParentRoute: () => root,
   path: "/",
-  validateSearch: (said: Record<string, unknown>): OverviewSearch => {
-    const range = RANGES.find((known) => known === String(said.range));
+  validateSearch: (said: Said): OverviewSearch => {
+    const range = RANGES.find((known) => known === textIn(said.range));
     return range && range !== USUAL_RANGE ? { range } : {};
   },
   component: lazyRouteComponent(() => import("./page"), "OverviewPage"),

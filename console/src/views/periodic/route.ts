@@ -1,5 +1,6 @@
 import { IconCalendarRepeat } from "@tabler/icons-react";
 import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
+import { present, type Said, textIn, wholeIn, wordIn } from "@/app/address";
 import { root } from "@/app/root";
 import type { ScheduleStatus } from "@/services/periodic";
 
@@ -13,16 +14,18 @@ export interface PeriodicSearch {
 }
 
 const STATUSES: Record<ScheduleStatus, true> = { new: true, online: true, offline: true };
+const EDITS = { new: true, this: true };
 
 export const periodicRoute = createRoute({
   getParentRoute: () => root,
   path: "/periodic",
-  validateSearch: (said: Record<string, unknown>): PeriodicSearch => ({
-    ...(typeof said.status === "string" && said.status in STATUSES ? { status: said.status as ScheduleStatus } : {}),
-    ...(typeof said.type === "string" && said.type ? { type: said.type } : {}),
-    ...(Number.isSafeInteger(said.id) && Number(said.id) > 0 ? { id: Number(said.id) } : {}),
-    ...(said.edit === "new" || said.edit === "this" ? { edit: said.edit } : {}),
-  }),
+  validateSearch: (said: Said): PeriodicSearch =>
+    present({
+      status: wordIn(said.status, STATUSES),
+      type: textIn(said.type),
+      id: wholeIn(said.id, 1),
+      edit: wordIn(said.edit, EDITS),
+    }),
   component: lazyRouteComponent(() => import("./page"), "PeriodicPage"),
   staticData: {
     page: { title: (t) => t.periodic.title, icon: IconCalendarRepeat, section: "steer", order: 3, letter: "p" },

@@ -1,21 +1,20 @@
 import { IconArrowsSplit2 } from "@tabler/icons-react";
 import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
+import { present, type Said, textIn, wholeIn, wordIn } from "@/app/address";
 import { root } from "@/app/root";
-import { LANES, type Lane, type RequestFilter, type RequestStatus, SHOWN_AS } from "@/services/requests";
+import { LANES, type RequestFilter, SHOWN_AS } from "@/services/requests";
 
 /** Which requests are listed. `/static/queue_admin.html` leads here. */
 export const queueRoute = createRoute({
   getParentRoute: () => root,
   path: "/queue",
-  validateSearch: (said: Record<string, unknown>): RequestFilter => {
-    const found: RequestFilter = {};
-    if (LANES.includes(said.lane as Lane)) found.lane = said.lane as Lane;
-    if (typeof said.status === "string" && said.status in SHOWN_AS) found.status = said.status as RequestStatus;
-    if (typeof said.type === "string" && said.type) found.type = said.type;
-    const subscription = Number(said.subscription_id ?? Number.NaN);
-    if (Number.isSafeInteger(subscription) && subscription >= 0) found.subscription_id = subscription;
-    return found;
-  },
+  validateSearch: (said: Said): RequestFilter =>
+    present({
+      lane: LANES.find((known) => known === said.lane),
+      status: wordIn(said.status, SHOWN_AS),
+      type: textIn(said.type),
+      subscription_id: wholeIn(said.subscription_id, 0),
+    }),
   component: lazyRouteComponent(() => import("./page"), "QueuePage"),
   staticData: {
     page: { title: (t) => t.queue.title, icon: IconArrowsSplit2, section: "steer", order: 1, letter: "q" },

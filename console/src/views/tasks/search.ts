@@ -1,3 +1,4 @@
+import { momentIn, present, type Said, secondsIn, textIn, wholeIn } from "@/app/address";
 import { isState, type State } from "@/services/states";
 import type { TaskFilter } from "@/services/tasks";
 
@@ -20,28 +21,25 @@ export interface TasksSearch {
   q?: string;
 }
 
-const TEXTS = ["type", "lane", "category", "mutex", "agent_id", "correlation_id", "q"] as const;
-const NUMBERS = ["tenant_id", "creator", "parent_id", "within"] as const;
-const TIMES = ["created_after", "created_before"] as const;
-
 /** What an address says, as far as it can be meant. */
-export function searchOf(said: Record<string, unknown>): TasksSearch {
-  const found: TasksSearch = {};
+export function searchOf(said: Said): TasksSearch {
   const states = [said.status].flat().filter((word): word is State => typeof word === "string" && isState(word));
-  if (states.length > 0) found.status = [...new Set(states)];
-  for (const name of TEXTS) {
-    const text = said[name];
-    if ((typeof text === "string" || typeof text === "number") && String(text) !== "") found[name] = String(text);
-  }
-  for (const name of NUMBERS) {
-    const number = Number(said[name] ?? Number.NaN);
-    if (Number.isSafeInteger(number)) found[name] = number;
-  }
-  for (const name of TIMES) {
-    const time = said[name];
-    if (typeof time === "string" && !Number.isNaN(Date.parse(time))) found[name] = new Date(time).toISOString();
-  }
-  return found;
+  return present({
+    status: states.length > 0 ? [...new Set(states)] : undefined,
+    type: textIn(said.type),
+    lane: textIn(said.lane),
+    category: textIn(said.category),
+    tenant_id: wholeIn(said.tenant_id),
+    creator: wholeIn(said.creator),
+    mutex: textIn(said.mutex),
+    parent_id: wholeIn(said.parent_id),
+    agent_id: textIn(said.agent_id),
+    correlation_id: textIn(said.correlation_id),
+    within: secondsIn(said.within),
+    created_after: momentIn(said.created_after),
+    created_before: momentIn(said.created_before),
+    q: textIn(said.q),
+  });
 }
 
 /** The search in the words of the API. */

@@ -1,5 +1,6 @@
 import { IconTemplate } from "@tabler/icons-react";
 import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
+import { present, type Said, textIn } from "@/app/address";
 import { root } from "@/app/root";
 
 export interface TypesSearch {
@@ -14,11 +15,8 @@ export interface TypesSearch {
 export const typesRoute = createRoute({
   getParentRoute: () => root,
   path: "/types",
-  validateSearch: (said: Record<string, unknown>): TypesSearch => ({
-    ...(typeof said.q === "string" && said.q ? { q: said.q } : {}),
-    ...(typeof said.code === "string" && said.code ? { code: said.code } : {}),
-    ...(said.make === true ? { make: true } : {}),
-  }),
+  validateSearch: (said: Said): TypesSearch =>
+    present({ q: textIn(said.q), code: textIn(said.code), make: said.make === true || undefined }),
   component: lazyRouteComponent(() => import("./page"), "TypesPage"),
   staticData: {
     page: { title: (t) => t.types.title, icon: IconTemplate, section: "manage", order: 1, letter: "y" },
