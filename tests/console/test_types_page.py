@@ -71,6 +71,29 @@ def test_what_the_server_refuses_is_said_before_it_is_saved(visit, served):
     expect(form.get_by_label("Mutex")).to_have_value("{")
 
 
+def change(served, code, **words):
+    """What somebody else does in a terminal."""
+    known = served.ask("GET", f"/api/task-types/{code}")
+    said = {word: value for word, value in known.items() if word not in ("code", "edited", "declared_by", "foreseen")}
+    served.ask("PUT", f"/api/task-types/{code}", said | words)
+
+
+def test_an_edit_leaves_what_somebody_else_changed_meanwhile(visit, served):
+    """Spec: B5, X7"""
+    page = visit("/types?code=tidy")
+    form = page.get_by_role("dialog")
+    form.get_by_label("Priority").fill("2")
+    change(served, "tidy", lane="rails")
+    form.get_by_role("button", name="Review").click()
+    expect(form.get_by_role("term")).to_have_text(["priority"])
+    expect(form).not_to_contain_text("rails")
+    change(served, "tidy", category="house")  # between the review and the save
+    form.get_by_role("button", name="Save").click()
+    expect(form).to_have_count(0)
+    saved = served.ask("GET", "/api/task-types/tidy")
+    assert (saved["priority"], saved["lane"], saved["category"]) == (2, "rails", "house")
+
+
 def test_a_callbacks_secret_goes_in_and_never_comes_out(visit, served):
     """Spec: B6, X7"""
     page = visit("/types?code=held")

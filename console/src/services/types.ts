@@ -15,6 +15,11 @@ export const typesQuery = queryOptions({
 export type TypeIn = SchemaTypeIn;
 export type Strategy = SchemaStrategy;
 
+/** A type as it is at this moment, not as it was when it was last shown. */
+export function typeNow(code: string): Promise<TaskType> {
+  return answered(api.GET("/api/task-types/{code}", { params: { path: { code } } }));
+}
+
 /** Add or replace a type; it holds at once, for waiting tasks too. */
 export function saveType(code: string, said: TypeIn): Promise<TaskType> {
   return answered(api.PUT("/api/task-types/{code}", { params: { path: { code } }, body: exactly(said) as TypeIn }));

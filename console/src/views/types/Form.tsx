@@ -6,13 +6,14 @@ import { useAsk } from "@/parts/Ask";
 import { ProblemNote } from "@/parts/ProblemNote";
 import { complain, confirmDone } from "@/parts/problems";
 import { may } from "@/services/session";
-import { rehearseType, removeType, saveType, type TaskType } from "@/services/types";
+import { rehearseType, removeType, saveType, type TaskType, typeNow } from "@/services/types";
 import { useTexts } from "@/texts";
 import { bodyOf, type Draft, draftOf, wrongWith } from "./draft";
 import { Basics, Failing } from "./fields";
 import classes from "./page.module.css";
 import { Receivers } from "./Receivers";
 import { Review } from "./Review";
+import { rebased } from "./rebase";
 
 interface Props {
   /** null: a new one. */
@@ -32,15 +33,16 @@ export function Form({ type, onClose }: Props) {
   const set = (change: Partial<Draft>) => setDraft((before) => ({ ...before, ...change }));
   const wrong = wrongWith(draft, known);
   const code = draft.code.trim();
-  const body = bodyOf(draft, known);
+  // What others change meanwhile stays: it is asked for the review, and once more before it is saved.
+  const body = async () => (known ? rebased(draft, known, await typeNow(code)) : bodyOf(draft, null));
   const saving = useMutation({
-    mutationFn: () => saveType(code, body),
+    mutationFn: async () => saveType(code, await body()),
     onSuccess: () => {
       confirmDone(words.saved(code));
       onClose();
     },
   });
-  const rehearsing = useMutation({ mutationFn: () => rehearseType(code, body) });
+  const rehearsing = useMutation({ mutationFn: async () => rehearseType(code, await body()) });
   const review = () => {
     setTried(true);
     if (Object.keys(wrong).length > 0) return;

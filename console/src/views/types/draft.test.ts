@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { TaskType } from "@/services/types";
 import { bodyOf, delays, draftOf, wrongWith } from "./draft";
+import { rebased } from "./rebase";
 
 const TYPE = {
   code: "charge",
@@ -64,5 +65,51 @@ describe("the form of a task type", () => {
   it("says what is wrong, field by field", () => {
     const draft = { ...draftOf(null), retries: "many", error: { url: "ftp://x", method: "POST" as const } };
     expect(wrongWith(draft, null)).toEqual({ code: "needed", retries: "number", error: "url" });
+  });
+});
+
+describe("a task type that somebody else changes meanwhile", () => {
+  const draft = draftOf(TYPE);
+  const { config } = TYPE;
+  const NOW = {
+    ...TYPE,
+    lane: "rails",
+    uses: ["db", "disk"],
+    defaults: { region: "eu" },
+    config: {
+      ...config,
+      timeout: 90,
+      callback: { error: { url: "https://b.example/no", method: "PUT" }, security: { type: "aksk", ak: "theirs" } },
+    },
+  } as unknown as TaskType;
+
+  it("is left as it is where nothing was changed here", () => {
+    expect(rebased(draft, TYPE, NOW)).toEqual(bodyOf(draftOf(NOW), NOW));
+  });
+
+  it("gets what was changed here, and nothing else", () => {
+    const body = rebased({ ...draft, priority: "2", mutex: "", retries: "9", sequence: "1, 2" }, TYPE, NOW);
+    const theirs = bodyOf(draftOf(NOW), NOW);
+    expect(body).toEqual({
+      ...theirs,
+      priority: 2,
+      mutex: null,
+      config: { ...theirs.config, max_error_count: 9, retry_sequence: [1, 2] },
+    });
+  });
+
+  it("gets what was said here where both changed the same", () => {
+    expect(rebased({ ...draft, lane: "canal" }, TYPE, NOW).lane).toBe("canal");
+    expect(rebased({ ...draft, timeout: "5" }, TYPE, NOW).config?.timeout).toBe(5);
+  });
+
+  it("keeps a key and its secret together, and each receiver whole", () => {
+    const sk = "s3cret-s3cret-s3cret-s3cret";
+    const error = { url: "https://c.example/no", method: "POST" as const };
+    expect(rebased({ ...draft, sk, error }, TYPE, NOW).config?.callback).toEqual({
+      error,
+      security: { type: "aksk", ak: "shop", sk },
+    });
+    expect(rebased({ ...draft, signed: false }, TYPE, NOW).config?.callback?.security).toBeUndefined();
   });
 });
