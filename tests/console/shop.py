@@ -51,6 +51,11 @@ async def invoice(number: int) -> None:
 
 
 @app.task
+async def unknown() -> None:
+    raise headgate.Fatal("nobody knows it")
+
+
+@app.task
 async def parent(children: int = 3) -> None:
     await headgate.context().submit_many([greet.call(f"child {n}") for n in range(children)])
 

@@ -164,3 +164,26 @@ def test_hands_stay_on_the_keyboard(visit, waiting):
     page.keyboard.press("g")
     page.keyboard.press("o")
     expect(page.get_by_role("heading", level=1, name="Overview")).to_be_visible()
+
+
+def test_an_error_is_named_first_and_without_its_modules(visit, served):
+    """Spec: X7"""
+    served.submit("unknown", creator=87)
+    page = visit("/tasks?creator=87")
+    expect(rows(page).locator("td").last).to_have_text("Fatal: nobody knows it")
+
+
+def test_long_arguments_end_before_the_next_column(visit, served):
+    """Spec: X7"""
+    long = {"name": "x" * 70, "more": "y" * 70}
+    ids = [served.submit("greet", ext, delay_seconds=FAR, creator=88) for ext in ({"name": "n"}, long)]
+    page = visit("/tasks?creator=88")
+    short_one, long_one = (between_columns(page, row(page, task_id).locator("td").nth(4)) for task_id in ids)
+    assert short_one == long_one
+
+
+def between_columns(page, cell):
+    """A picture of the room behind a cell's text."""
+    box = cell.bounding_box()
+    clip = {"x": box["x"] + box["width"] - 8, "y": box["y"], "width": 8, "height": box["height"]}
+    return page.screenshot(clip=clip, animations="disabled")

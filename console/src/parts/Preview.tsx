@@ -8,7 +8,7 @@ export function Preview({ value }: { value: unknown }) {
     <span className={classes.preview}>
       {Object.entries(value).map(([name, inner]) => (
         <span key={name}>
-          <i>{name}</i> {short(inner)}
+          <i>{name}</i> {short(inner)}{" "}
         </span>
       ))}
     </span>

@@ -3,12 +3,12 @@ import { IconCheck, IconPencil, IconPlayerPlay, IconTrash } from "@tabler/icons-
 import { Link } from "@tanstack/react-router";
 import type { ComponentType } from "react";
 import { Ago } from "@/parts/Ago";
+import { headOf } from "@/parts/errors";
 import { Preview } from "@/parts/Preview";
 import rows from "@/parts/Rows.module.css";
 import type { DeskVerb } from "@/services/desk";
 import type { Task } from "@/services/tasks";
 import { useTexts } from "@/texts";
-import { firstLine } from "./groups";
 import classes from "./page.module.css";
 
 export type Do = DeskVerb | "edit";
@@ -101,7 +101,7 @@ function Letter({ task, selected, onSelect, onDo }: LetterProps) {
       <td>
         <div className={classes.died}>
           <span className={classes.why} title={task.error_info ?? undefined}>
-            {firstLine(task.error_info) || t.noError}
+            {headOf(task.error_info) || t.noError}
           </span>
           <small>
             <span className={classes.phone}>{task.type} </span>

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Task } from "@/services/tasks";
-import { firstLine, groupsOf } from "./groups";
+import { groupsOf } from "./groups";
 
 const dead = (id: number, type: string, error_info: string | null) => ({ id, type, error_info }) as Task;
 
@@ -19,6 +19,5 @@ describe("what has gone wrong, at a glance", () => {
 
   it("knows one without an error", () => {
     expect(groupsOf([dead(1, "x", null)])).toEqual([{ type: "x", error: "", piece: "", ids: [1] }]);
-    expect(firstLine("\n  Boom: it broke  \nTraceback")).toBe("Boom: it broke");
   });
 });

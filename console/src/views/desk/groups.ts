@@ -1,9 +1,10 @@
+import { headOf } from "@/parts/errors";
 import type { Task } from "@/services/tasks";
 
 /** Dead letters of one type that died of the same. */
 export interface Group {
   type: string;
-  /** The error's first line; what differs from one to the next (numbers, ids) is an ellipsis. */
+  /** What the error is; what differs from one to the next (numbers, ids) is an ellipsis. */
   error: string;
   /** The longest piece of it that they all have, to search for. */
   piece: string;
@@ -13,16 +14,11 @@ export interface Group {
 const VARYING = /\b[0-9a-f]{8}-[0-9a-f-]{27}\b|\b0x[0-9a-f]+\b|\d[\d.,:]*/gi;
 const SHORTEST = 4;
 
-/** The first line of an error: what it is, before the traceback. */
-export function firstLine(error: string | null): string {
-  return (error ?? "").trim().split("\n", 1)[0]?.trim() ?? "";
-}
-
 /** What has gone wrong, and how often; the most frequent first. */
 export function groupsOf(tasks: Task[]): Group[] {
   const found = new Map<string, Group>();
   for (const task of tasks) {
-    const line = firstLine(task.error_info);
+    const line = headOf(task.error_info);
     const error = line.replace(VARYING, "…");
     const key = `${task.type}\0${error}`;
     const group = found.get(key) ?? { type: task.type, error, piece: piece(line), ids: [] };

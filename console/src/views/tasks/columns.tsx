@@ -1,6 +1,7 @@
 import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 import { Ago } from "@/parts/Ago";
+import { headOf } from "@/parts/errors";
 import { duration } from "@/parts/formats";
 import { Preview } from "@/parts/Preview";
 import { Progress } from "@/parts/Progress";
@@ -108,7 +109,7 @@ export const COLUMNS: Column[] = [
     id: "error",
     width: 120,
     grow: 320,
-    cell: (task) => (task.error_info ? <span data-muted>{lastLine(task.error_info)}</span> : null),
+    cell: (task) => (task.error_info ? <span data-muted>{headOf(task.error_info)}</span> : null),
     text: (task) => said(task.error_info),
   },
   { id: "correlation", width: 150, cell: (task) => task.correlation_id, text: (task) => said(task.correlation_id) },
@@ -126,8 +127,3 @@ export const USUAL: ColumnId[] = [
   "took",
   "error",
 ];
-
-/** What a traceback ends with is what went wrong. */
-function lastLine(text: string): string {
-  return text.trimEnd().split("\n").at(-1) ?? "";
-}
