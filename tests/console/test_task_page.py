@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from playwright.sync_api import expect
 
 
@@ -21,6 +22,16 @@ def test_it_says_gate_by_gate_what_it_waits_for_and_leads_to_who_holds_it_up(vis
     expect(page.get_by_text("Why it waits")).to_have_count(0)
     expect(page.get_by_role("heading", level=1)).to_contain_text(f"#{waiter}")
     served.reached(waiter, "succeeded")
+
+
+@pytest.mark.parametrize(("locale", "gate", "when"), [("en-GB", "Time", "in 2 hr"), ("zh-CN", "时间", "2小时后")])
+def test_a_gate_that_opens_by_itself_says_when(visit, served, locale, gate, when):
+    """Spec: X3, X7"""
+    waits = served.submit("greet", delay_seconds=3 * 3600 - 60)
+    page = visit(f"/tasks/{waits}", locale=locale)
+    shut = page.get_by_role("listitem").filter(has=page.get_by_text(gate, exact=True))
+    expect(shut).to_contain_text(f" · {when}")
+    expect(shut).not_to_contain_text(re.compile("until|直到"))
 
 
 def test_a_mutex_names_the_task_that_goes_first(visit, served):

@@ -46,8 +46,8 @@ function Gates({ id }: { id: string }) {
               {gate.reason}
               {gate.until ? (
                 <>
-                  {" "}
-                  {t.until} <Ago at={gate.until} />
+                  {" · "}
+                  <Ago at={gate.until} />
                 </>
               ) : null}
               <Holders ids={gate.holders ?? []} />

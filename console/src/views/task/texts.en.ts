@@ -7,7 +7,6 @@ export const task = {
     ready: "Every gate is open: it starts with the next claim.",
     open: "open",
     shut: "shut",
-    until: "until",
     holders: "held by",
     starts: "Starts",
     soon: "at once, likely",

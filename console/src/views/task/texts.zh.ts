@@ -9,7 +9,6 @@ export const task: Texts["task"] = {
     ready: "所有闸门都已打开：下一次领取时即会开始。",
     open: "开",
     shut: "关",
-    until: "直到",
     holders: "占用者",
     starts: "预计开始",
     soon: "很快",
