@@ -80,6 +80,9 @@ def test_who_may_only_read_sees_no_button_that_acts(visit, locked):
         expect(page.get_by_role("button", name=name)).to_have_count(0)
     expect(page.get_by_role("link", name="Keys")).to_have_count(0)
     expect(page.locator("canvas")).to_have_count(0)  # the charts are of all tenants
+    page.goto(locked.address + "/keys")
+    expect(page.get_by_role("alert")).to_contain_text("Your key may not do this")
+    expect(page.get_by_role("button", name="New key")).to_have_count(0)
 
 
 def test_the_first_key_is_shown_once_and_its_maker_stays_in(visit, served):

@@ -13,6 +13,7 @@ import { complain, confirmDone } from "@/parts/problems";
 import { Rows } from "@/parts/Rows";
 import { useNow } from "@/parts/useNow";
 import { type Key, keysQuery, revokeKey } from "@/services/keys";
+import { may } from "@/services/session";
 import { useTexts } from "@/texts";
 import { NewKeyDialog } from "./NewKeyDialog";
 import classes from "./page.module.css";
@@ -27,9 +28,11 @@ export function KeysPage() {
       title={t.title}
       about={t.about}
       actions={
-        <Button leftSection={<IconPlus size={14} />} onClick={() => setMaking(true)}>
-          {t.make}
-        </Button>
+        may(session, "admin") ? (
+          <Button leftSection={<IconPlus size={14} />} onClick={() => setMaking(true)}>
+            {t.make}
+          </Button>
+        ) : null
       }
     >
       {keys.error ? <ProblemNote error={keys.error} retry={() => keys.refetch()} /> : null}
