@@ -36,6 +36,21 @@ def test_words_that_are_known_stay_beside_those_that_are_not(visit, served):
     expect(page).not_to_have_url(re.compile(r"bogus|lane"))
 
 
+def test_a_number_that_can_be_no_task_is_looked_for_as_a_text(visit, served):
+    """Spec: X7"""
+    order = "9223372036854775808"
+    task_id = served.submit("greet", {"name": f"order {order}"}, delay_seconds=3600)
+    page = visit("/")
+    page.get_by_label("Search").fill(order)
+    page.keyboard.press("Enter")
+    expect(page.get_by_test_id("tasks").get_by_role("link", name=str(task_id), exact=True)).to_be_visible()
+    page.get_by_label("Search").fill(f"#{task_id}")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(f"{served.address}/tasks/{task_id}")
+    page.goto(f"{served.address}/tasks/{order}")
+    expect(page.get_by_text(f"There is no task {order}")).to_be_visible()
+
+
 @pytest.mark.parametrize(
     ("locale", "title", "again", "overview", "types"),
     [

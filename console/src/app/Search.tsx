@@ -3,10 +3,11 @@ import { IconSearch } from "@tabler/icons-react";
 import { useNavigate } from "@tanstack/react-router";
 import { useMemo, useRef, useState } from "react";
 import { useTexts } from "@/texts";
+import { idIn } from "./address";
 import classes from "./Search.module.css";
 import { useShortcuts } from "./shortcuts";
 
-/** A number leads to that task; anything else is looked for in names, types and arguments. */
+/** A number that can be a task's leads to that task; anything else is looked for in names, types and arguments. */
 export function Search() {
   const t = useTexts().app;
   const navigate = useNavigate();
@@ -19,7 +20,8 @@ export function Search() {
     if (!wanted) return;
     setSaid("");
     field.current?.blur();
-    if (/^#?\d+$/.test(wanted)) void navigate({ to: "/tasks/$taskId", params: { taskId: wanted.replace("#", "") } });
+    const taskId = idIn(wanted.replace(/^#/, ""));
+    if (taskId) void navigate({ to: "/tasks/$taskId", params: { taskId } });
     else void navigate({ to: "/tasks", search: { q: wanted } });
   };
 
@@ -36,6 +38,7 @@ export function Search() {
           aria-label={t.search}
           placeholder={t.searchHint}
           value={said}
+          maxLength={255}
           onChange={(event) => setSaid(event.currentTarget.value)}
           onKeyDown={(event) => event.key === "Escape" && field.current?.blur()}
           leftSection={<IconSearch size={14} />}

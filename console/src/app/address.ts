@@ -16,6 +16,14 @@ export function wholeIn(said: unknown, least = -Number.MAX_SAFE_INTEGER): number
   return typeof number === "number" && Number.isSafeInteger(number) && number >= least ? number : undefined;
 }
 
+const HIGHEST_ID = 2n ** 63n - 1n;
+
+/** A task's id in its own digits; JavaScript cannot hold them all. */
+export function idIn(said: string): string | undefined {
+  const id = /^\d{1,40}$/.test(said) ? BigInt(said) : 0n;
+  return id >= 1n && id <= HIGHEST_ID ? String(id) : undefined;
+}
+
 const A_CENTURY = 3_162_240_000;
 
 /** A span in seconds, as long as the server knows them. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { Said } from "@/app/address";
+import { idIn, type Said } from "@/app/address";
 import { views } from ".";
 
 /** What a page takes from an address. */
@@ -39,6 +39,14 @@ describe("what an address says", () => {
   it.each(Object.entries(CLOSED))("is left out where %s does not know the word", (path, names) => {
     for (const odd of ["bogus", "toString", "__proto__", "0x10", "1e3", "-", 1.5e17]) {
       expect(taken(path, Object.fromEntries(names.map((name) => [name, odd]))), String(odd)).toEqual({});
+    }
+  });
+
+  it("is a task only if there can be one of this number", () => {
+    expect(idIn("0042")).toBe("42");
+    expect(idIn("9223372036854775807")).toBe("9223372036854775807");
+    for (const odd of ["9223372036854775808", "0", "", "-1", "1.5", "0x1f", "abc", "9".repeat(99)]) {
+      expect(idIn(odd), odd).toBeUndefined();
     }
   });
 

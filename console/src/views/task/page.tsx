@@ -2,6 +2,7 @@ import { Button, Menu } from "@mantine/core";
 import { IconChevronDown, IconFileUnknown } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
+import { idIn } from "@/app/address";
 import { useSession } from "@/app/session";
 import { ActDialog } from "@/parts/ActDialog";
 import { Empty } from "@/parts/Empty";
@@ -29,21 +30,29 @@ import { WhyPanel } from "./WhyPanel";
 
 export function TaskPage() {
   const { taskId } = taskRoute.useParams();
+  const id = idIn(taskId);
+  return id ? <OneTask key={id} taskId={id} /> : <NoSuchTask taskId={taskId} />;
+}
+
+function NoSuchTask({ taskId }: { taskId: string }) {
+  const t = useTexts().task;
+  return (
+    <Empty icon={IconFileUnknown} title={t.noSuch(taskId)}>
+      {t.noSuchAbout}
+    </Empty>
+  );
+}
+
+function OneTask({ taskId }: { taskId: string }) {
   const t = useTexts();
   const task = useQuery(taskQuery(taskId));
   useEffect(() => {
     document.title = `${t.task.title(taskId)} · Headgate`;
   }, [taskId, t]);
 
-  if (isGone(task.error)) {
-    return (
-      <Empty icon={IconFileUnknown} title={t.task.noSuch(taskId)}>
-        {t.task.noSuchAbout}
-      </Empty>
-    );
-  }
+  if (isGone(task.error)) return <NoSuchTask taskId={taskId} />;
   if (task.error && !task.data) return <ProblemNote error={task.error} retry={() => task.refetch()} />;
-  return task.data ? <TaskView key={taskId} task={task.data} /> : null;
+  return task.data ? <TaskView task={task.data} /> : null;
 }
 
 function TaskView({ task }: { task: Task }) {
