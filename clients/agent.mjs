@@ -7,6 +7,10 @@ import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 
 const [server, agentId] = process.argv.slice(2);
+if (process.argv.length !== 4) {
+  console.error("usage: node agent.mjs SERVER AGENT_ID");
+  process.exit(2);
+}
 const LEASE_SECONDS = 30;
 const BEAT_SECONDS = 5;
 

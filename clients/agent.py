@@ -16,10 +16,13 @@ import time
 import traceback
 import urllib.parse
 import urllib.request
-import uuid
+from contextlib import suppress
 from http.client import HTTPException
 
 LEASE_SECONDS, BEAT_SECONDS = 30, 5
+if len(sys.argv) != 3:
+    print("usage: python agent.py SERVER AGENT_ID", file=sys.stderr)
+    sys.exit(2)
 server, agent_id = sys.argv[1:]
 stopping, idle = threading.Event(), threading.Event()
 signal.signal(signal.SIGTERM, lambda *_: sys.exit() if idle.is_set() else stopping.set())
@@ -29,8 +32,6 @@ class Cancelled(Exception): ...  # somebody asked for it, or the task is another
 
 
 # What this agent does, by type: handler(ext, check) gives back the result. Whoever takes long calls check() at times.
-
-
 def sleep(ext, check):
     end = time.monotonic() + ext["seconds"]
     while time.monotonic() < end:
@@ -65,11 +66,12 @@ def surely(path, body):
     while True:
         try:
             status, answer = post(path, body)
-            if status < 500 and status != 429:
-                return status, answer
         except (OSError, ValueError, HTTPException) as error:
-            answer = error
-        print(f"{path}: {answer}; trying again", file=sys.stderr)
+            status, answer = 503, error
+        if status != 200:
+            print(f"{path}: {answer}", file=sys.stderr)
+        if status < 500 and status != 429:
+            return status, answer
         time.sleep(random.uniform(0, pause))
         pause = min(2 * pause, 30)
 
@@ -77,12 +79,10 @@ def surely(path, body):
 def beat(at, own, done, end):
     """Renew the lease while the handler works, and hear what is asked of it."""
     while not done.wait(BEAT_SECONDS):
-        try:
+        with suppress(OSError, ValueError, HTTPException):
             status, answer = post(f"{at}/beat", own)
-        except (OSError, ValueError, HTTPException):
-            continue
-        if status in (404, 409) or answer.get("control") == "cancel":
-            end.set()
+            if status in (404, 409) or answer.get("control") == "cancel":
+                end.set()
 
 
 def run(task):
@@ -111,9 +111,9 @@ while not stopping.is_set():
     # The same claim_id until there is an answer: tasks whose hand-over got lost are handed over again.
     wanted = {"types": list(HANDLERS), "wait_seconds": 20, "lease_seconds": LEASE_SECONDS, "instance": str(os.getpid())}
     idle.set()
-    status, answer = surely("claim", wanted | {"claim_id": str(uuid.uuid4())})
+    status, answer = surely("claim", wanted | {"claim_id": os.urandom(16).hex()})
     idle.clear()
     if status != 200:
-        sys.exit(f"claim: {answer['detail']}")
+        sys.exit(1)
     for task in answer["tasks"]:
         run(task)

@@ -8,6 +8,10 @@
 # the type's policy decides. What it writes to standard error is the task's error_info. A cancelled task gets SIGTERM.
 # A key, if the server wants one, is read from HEADGATE_KEY.
 set -u -m  # -m: each handler is a process group of its own, and is ended as one
+if [[ $# != 3 || ! -d $3 ]]; then
+  echo "usage: agent.sh SERVER AGENT_ID FOLDER, where FOLDER is a folder of executables" >&2
+  exit 2
+fi
 server=$1 agent=$2 folder=$3
 lease=30 pause=1 stopping= pid= claiming=
 work=$(mktemp -d)
@@ -17,6 +21,7 @@ trap 'stopping=1; [ -n "$pid" ] && kill -- "-$pid" 2>/dev/null; [ -n "$claiming"
 # post PATH BODY: the answer goes to $answer, its status to $status (000: there was none).
 post() {
   local call
+  : >"$work/answer"
   curl -sS -o "$work/answer" -w '%{http_code}' --max-time 90 -H 'Content-Type: application/json' \
     -H @<([ -z "${HEADGATE_KEY:-}" ] || echo "Authorization: Bearer $HEADGATE_KEY") \
     --data-binary @- "$server/api/agents/$agent/$1" <<<"$2" >"$work/status" 2>/dev/null &
@@ -34,11 +39,12 @@ post() {
 surely() {
   while post "$1" "$2"; [[ $status == 000 || $status == 429 || $status == 5* ]]; do
     [ -n "$stopping" ] && [ "$1" = claim ] && return
-    echo "no answer ($status), trying again in about $pause s" >&2
+    echo "$1: $status $answer; trying again in about $pause s" >&2
     sleep "$((RANDOM % pause)).$((RANDOM % 10))"
     pause=$((pause < 16 ? pause * 2 : 30))
   done
   pause=1
+  [ "$status" = 200 ] || echo "$1: $status $answer" >&2
 }
 
 # quoted: standard input as a JSON text.
@@ -98,7 +104,6 @@ while [ -z "$stopping" ]; do
   if [[ $status == 200 && $answer =~ $shape ]]; then
     run_task "${BASH_REMATCH[@]:1:5}"
   elif [[ $status != 200 && -z $stopping ]]; then
-    echo "claim: $answer" >&2
     exit 1
   fi
 done

@@ -7,6 +7,10 @@ import { createHash, createHmac, timingSafeEqual } from "node:crypto";
 import { createServer } from "node:http";
 
 const { AK, SK } = process.env;
+if (!AK || !SK || !/^\d+$/.test(process.argv[2] ?? "")) {
+  console.error("usage: AK=… SK=… node receiver.mjs PORT");
+  process.exit(2);
+}
 const WINDOW_SECONDS = 300;
 const seen = new Set(); // keep it with your own data, in the transaction that does what the callback asks for
 

@@ -15,7 +15,10 @@ import sys
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-AK, SK = os.environ["AK"], os.environ["SK"]
+AK, SK = os.environ.get("AK"), os.environ.get("SK")
+if not AK or not SK or not sys.argv[-1].isdigit():
+    print("usage: AK=… SK=… python receiver.py PORT", file=sys.stderr)
+    sys.exit(2)
 WINDOW_SECONDS = 300
 seen = set()  # keep it with your own data, in the transaction that does what the callback asks for
 
