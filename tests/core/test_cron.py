@@ -152,6 +152,29 @@ def test_what_is_no_expression_is_refused_and_named(expression):
     assert not expression or repr(expression) in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("expression", "said"),
+    [
+        ("*/60 * * * *", "the step of minutes is 59 at most, not 60"),
+        ("0 */25 * * *", "the step of hours is 23 at most"),
+        ("0 0 */32 * *", "the step of days is 31 at most"), ("0 0 1 */13 *", "the step of months is 12 at most"),
+        ("0 0 * * */8", "the step of weekdays is 7 at most"), ("*/61 * * * * *", "the step of seconds is 59 at most"),
+        ("5,10-20/99 * * * *", "the step of minutes"), ("2-2/99 * * * *", "the step of minutes"),
+    ],
+)  # fmt: skip
+def test_a_step_that_leaves_its_field_is_refused(expression, said):
+    """Spec: B9. It would mean less than it says: `*/61` every hour."""
+    with pytest.raises(Invalid, match=said) as refused:
+        Cron(expression)
+    assert repr(expression) in str(refused.value)
+
+
+@pytest.mark.parametrize("expression", ["*/59 * * * *", "0 */23 * * *", "0 0 */31 * *", "0 0 1 */12 *", "0 0 * * */7"])
+def test_a_step_as_long_as_its_field_is_taken(expression):
+    """Spec: B9"""
+    assert Cron(expression).following(utc(2026, 2, 20, 5)) is not None
+
+
 @given(st.text("0123456789*/,-#LWMON @²\0\ud800", max_size=40))
 def test_whatever_is_said_is_an_expression_or_refused(text):
     """Spec: B9"""

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from dataclasses import replace
 
 import pytest
 
@@ -111,6 +112,27 @@ def test_a_zone_that_this_machine_does_not_know_is_left_to_others(store, clock, 
     assert "no time zone 'Moon/Tranquility'" in caplog.text
     assert (fired(store, odd), fired(store, well)) == ([], [1])
     assert store.schedules.get(odd.id).next_tick == odd.next_tick
+
+
+def test_one_that_was_stored_before_its_expression_was_refused_holds_up_no_other_and_can_be_mended(
+    store, clock, periodic, url, caplog
+):
+    """Spec: B9"""
+    odd, well = online(store), online(store)
+    sql(url, f"UPDATE periodic_task SET cron_expressions = '*/61 * * * *' WHERE id = {odd.id}")
+    clock.advance(60)
+    with caplog.at_level(logging.ERROR):
+        turn(periodic)
+    assert "the step of minutes is 59 at most, not 61" in caplog.text
+    assert (fired(store, odd), fired(store, well)) == ([], [1])
+    found = store.schedules.get(odd.id)
+    assert found in store.schedules.find()
+    store.schedules.offline(odd.id)
+    store.schedules.put(odd.id, replace(found.said, cron_expressions="* * * * *"))
+    store.schedules.online(odd.id)
+    clock.advance(60)
+    turn(periodic)
+    assert fired(store, odd) == [2]
 
 
 def lost_on_the_moon(url, *schedules):

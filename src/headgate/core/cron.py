@@ -31,6 +31,7 @@ HINTS = {
     "bad second": ": 0-59", "bad minute": ": 0-59", "bad hour": ": 0-23", "bad month": ": 1-12 or JAN-DEC",
     "bad day-of-month": ": 1-31 or L, and one that its months have", "bad day-of-week": ": 0-7 or SUN-SAT",
 }  # fmt: skip
+LONGEST_STEPS = (("second", 59), ("minute", 59), ("hour", 23), ("day", 31), ("month", 12), ("weekday", 7))
 GRACE = timedelta(seconds=60)  # a tick that is dealt with later than this was missed
 LAST_YEAR = 9999  # of the calendar, and of no tick: it may be the next year elsewhere
 MOST_MISSED = 1000  # ticks that are made good at once, the latest ones
@@ -74,6 +75,7 @@ class Cron:
         except CronSimError as error:
             said = str(error).lower()
             raise Invalid(f"{expression!r} is no cron expression: {said}{HINTS.get(said, '')}") from None
+        _check_steps(expression)
         self._times_of_day = len(fields) == 5 and not fields[0].startswith("*") and not fields[1].startswith("*")
         if self._next_wall(_ANY_TIME) is None:
             raise Invalid(f"{expression!r} never fires: there is no such day")
@@ -125,6 +127,17 @@ class Cron:
             if change is None:
                 return tick
             since, back = change, _SECOND  # the moment of the change may be a tick itself
+
+
+def _check_steps(expression: str) -> None:
+    """`Invalid` for `*/61`, which would mean no more than the first minute of every hour."""
+    fields = expression.split()
+    for field, (name, most) in zip(reversed(fields), reversed(LONGEST_STEPS), strict=False):
+        for step in re.findall(r"/(\d+)", field):
+            if int(step) > most:
+                raise Invalid(
+                    f"{expression!r} is no cron expression: the step of {name}s is {most} at most, not {step}"
+                )
 
 
 @lru_cache(10_000)

@@ -76,7 +76,7 @@ class NewSchedule:
 
     @property
     def cron(self) -> Cron:
-        """`Invalid` on a machine that does not know its zone."""
+        """`Invalid` on a machine that does not know its zone, or if it was stored before its expression was refused."""
         return cron_of(self.cron_expressions, self.timezone)
 
     @property
