@@ -17,7 +17,7 @@ import msgspec
 from msgspec.inspect import CustomType, type_info
 
 from headgate.core.errors import Invalid
-from headgate.core.task import KEYS, NewTask, TaskType, check
+from headgate.core.task import KEYS, NewTask, TaskType, check, check_keys
 from headgate.core.template import names_in
 from headgate.core.unique import BY_ARGUMENTS
 
@@ -218,6 +218,7 @@ class Handler:
             raise Invalid(f"{self.code}: unique_seconds and debounce_seconds need unique or unique_key")
         if not self.memory_megabytes > 0:
             raise Invalid(f"{self.code}: memory_megabytes is above 0")
+        check_keys(self.type)
         for label in KEYS:
             template = getattr(self.type, label)
             for name in names_in(template or ""):

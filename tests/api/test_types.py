@@ -113,7 +113,9 @@ def test_a_task_that_lacks_what_its_type_s_keys_are_made_of_is_refused(client, s
 
 @pytest.mark.parametrize(
     "wrong", [{"mutex": "{"}, {"mutex": ""}, {"rate_key": "{}"}, {"unique_key": "x" * 256}, {"defaults": []},
-              {"defaults": {"a": "x" * 20_000}}, {"priority": "high"}],
+              {"defaults": {"a": "x" * 20_000}}, {"priority": "high"},
+              {"mutex": "{0}"}, {"rate_key": "{a!r}"}, {"unique_key": "{a:>30000000}"},
+              {"mutex": "{a:{b}}"}],
 )  # fmt: skip
 def test_a_type_whose_keys_cannot_be_is_refused(client, store, wrong):
     """Spec: B5"""
@@ -207,7 +209,13 @@ def test_what_an_edit_does_is_what_its_dry_run_said(client, store):
 
 def test_a_dry_run_refuses_what_an_edit_would(client, store):
     """Spec: B5"""
-    for wrong in ({"config": {"max_error_count": 1}}, {"lane": "*"}, {"mutex": "{"}, {"colour": "red"}):
+    for wrong in (
+        {"config": {"max_error_count": 1}},
+        {"lane": "*"},
+        {"mutex": "{"},
+        {"mutex": "{a!r}"},
+        {"colour": "red"},
+    ):
         answers = [client.put(f"/api/task-types/plain{query}", json=wrong) for query in ("", "?dry_run=true")]
         assert [answer.status_code for answer in answers] == [422, 422]
         assert answers[0].json()["detail"] == answers[1].json()["detail"]

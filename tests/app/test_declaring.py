@@ -153,10 +153,11 @@ def test_what_cannot_be_called_from_json_is_refused_when_it_is_declared(app, fun
         ({"unknown_errors": "maybe"}, "'retry' or 'fail'"),
         ({"priority": "high"}, "priority is a whole number"),
         ({"memory_megabytes": 0}, "memory_megabytes is above 0"),
+        ({"mutex": "{page:03}"}, "mutex: '{page:03}' has {page:03}: a key takes an argument as it is"),
+        ({"unique_key": "{0}"}, "a key takes arguments by their names"),
         ({"mutex": "page:{page}:{chapter}"}, "names 'chapter', which is none of its parameters"),
         ({"rate_key": "{}"}, "names '', which is no argument"),
-        ({"unique_key": "{0}"}, "names '0', which is none"),
-        ({"mutex": "{page:{width}}"}, "names 'width', which is none"),
+        ({"mutex": "{page:{width}}"}, "a key takes an argument as it is, {page}"),
         ({"mutex": "page:{page"}, "is no template"),
     ],
 )

@@ -44,7 +44,7 @@ def declare(app: Headgate, **templates: str) -> Any:
     [
         ("plain", (7,), "plain"),
         ("subscription:{subscription_id}", (7,), "subscription:7"),
-        ("{subscription_id:05}/{url}", (7, "a"), "00007/a"),
+        ("{subscription_id}/{url}", (7, "a"), "7/a"),
         ("{url}", (7,), "https://example.org"),
         ("{tags[kind]}", (7, "a", {"kind": "film"}), "film"),
         ("{{{subscription_id}}}", (7,), "{7}"),

@@ -127,8 +127,8 @@ def test_a_client_that_is_started_without_what_it_needs_says_how_to_start_it(pro
     assert (run.returncode, run.stdout) == (2, "")
     assert re.fullmatch(rf"usage: .*{re.escape(program[1])} .*\n", run.stderr)
     if "receiver" in program[1] and not words:
-        run = subprocess.run(
-            [*program], cwd=CLIENTS, env=given | {"AK": "us", "SK": "x" * 24}, capture_output=True, timeout=PATIENCE,
+        again = subprocess.run(
+            program, cwd=CLIENTS, env=given | {"AK": "us", "SK": "x" * 24}, capture_output=True, timeout=PATIENCE,
             check=False,
         )  # fmt: skip
-        assert run.returncode == 2
+        assert again.returncode == 2

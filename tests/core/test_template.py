@@ -4,7 +4,7 @@ import pytest
 
 from headgate.core.errors import Invalid
 from headgate.core.task import NewTask, TaskType, completed
-from headgate.core.template import fill, names_in
+from headgate.core.template import check_template, fill, names_in
 
 
 @pytest.mark.parametrize(
@@ -47,6 +47,19 @@ def test_what_is_no_template_is_refused_where_it_is_declared(template):
     """Spec: B5"""
     with pytest.raises(Invalid):
         TaskType("scan", mutex=template)
+
+
+@pytest.mark.parametrize("template", ["{0}", "{0.a}", "{a:>30000000}", "{a:}{b:3}", "{a!r}", "{a!s:3}", "{a:{b}}", "{"])
+def test_what_cannot_be_relied_on_to_fill_in_is_refused_where_it_is_said(template):
+    """Spec: B5"""
+    with pytest.raises(Invalid):
+        check_template(template)
+
+
+@pytest.mark.parametrize("template", ["plain", "a:{b}", "{a.b.c}", "{a.0}", "{a[b]}", "{{0}}{a}", "{订单}", "{a-b}"])
+def test_a_template_may_name_arguments_and_what_is_in_them(template):
+    """Spec: B5, D3"""
+    check_template(template)
 
 
 def test_a_template_names_its_arguments_and_those_of_its_formats():

@@ -49,6 +49,19 @@ def test_a_new_type_is_in_the_audit_with_what_it_says(store, url):
     assert acts(url)[-1] == ("user:1", {"type": "fresh", "changes": {"lane": {"new": "slow"}}})
 
 
+def test_a_key_that_was_stored_before_its_kind_was_refused_still_holds_until_it_is_edited(store, url):
+    """Spec: B5"""
+    change(store, mutex="m:{n}")
+    sql(url, "UPDATE task_metadata SET config = replace(config, 'm:{n}', 'm:{n:03}') WHERE code = 'plain'")
+    with open_store(url) as other:
+        assert other.types()["plain"].mutex == "m:{n:03}"
+        assert other.get(other.submit(NewTask("plain", '{"n": 7}')).id).mutex == "m:007"
+    with pytest.raises(Invalid, match="a key takes an argument as it is"):
+        change(store, mutex="{n!r}")
+    change(store, mutex="m:{n}")
+    assert store.types()["plain"].mutex == "m:{n}"
+
+
 def test_an_edit_that_breaks_a_rule_changes_nothing(store, url):
     """Spec: B5"""
     before = store.types(), acts(url)

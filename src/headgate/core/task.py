@@ -11,7 +11,7 @@ from headgate.core.errors import Invalid
 from headgate.core.family import CONTINUE, check_policy
 from headgate.core.retry import RetryPolicy, never
 from headgate.core.states import State
-from headgate.core.template import fill, names_in
+from headgate.core.template import check_template, fill, names_in
 
 MAX_JSON_BYTES = 256 * 1024
 MAX_JSON_DEPTH = 64
@@ -253,6 +253,16 @@ def _with_keys(new: NewTask, kind: TaskType) -> NewTask:
     for label, key in keys.items():
         check_name(label, key)
     return new._replace(**keys)
+
+
+def check_keys(kind: TaskType) -> None:
+    """Raise `Invalid`, naming the key, unless the templates of a type are such as may be said."""
+    for label in KEYS:
+        if (template := getattr(kind, label)) is not None:
+            try:
+                check_template(template)
+            except Invalid as error:
+                raise Invalid(f"{label}: {error}") from None
 
 
 def arguments_of(ext: str, kind: TaskType) -> dict[str, Any]:

@@ -29,6 +29,22 @@ def names_in(template: str) -> list[str]:
     return names
 
 
+def check_template(template: str) -> None:
+    """`Invalid` unless it names arguments and nothing more: `{name}`, `{name.inner}`.
+
+    Types were stored with more than that, and are still read and filled in: this is for what is said anew.
+    """
+    names_in(template)
+    for _, field, form, conversion in Formatter().parse(template):
+        if field is None:
+            continue
+        if form or conversion:
+            what = f"{field}!{conversion}" if conversion else f"{field}:{form}"
+            raise Invalid(f"{template!r} has {{{what}}}: a key takes an argument as it is, {{{field}}}")
+        if _split(field, template)[0].isdecimal():
+            raise Invalid(f"{template!r} has {{{field}}}: a key takes arguments by their names")
+
+
 def fill(template: str, arguments: Mapping[str, Any]) -> str:
     """A template with the arguments of one task in it; `Invalid` if they do not have what it names."""
     try:

@@ -13,7 +13,7 @@ from headgate.core.gates import Bucket, Room
 from headgate.core.kinds import changes_of, seconds_of
 from headgate.core.limits import Rate
 from headgate.core.retry import RetryPolicy, Strategy
-from headgate.core.task import DEFAULT_PRIORITY, EVERYTHING, NewTask, TaskType, check_lane, check_name
+from headgate.core.task import DEFAULT_PRIORITY, EVERYTHING, NewTask, TaskType, check_keys, check_lane, check_name
 from headgate.store.audit import record_system
 from headgate.store.sql import SPACE, Db, Statement
 from headgate.store.starts import gate_of
@@ -147,6 +147,7 @@ def hold_type(db: Db, code: str) -> TaskType | None:
 def put_type(db: Db, kind: TaskType, *, before: TaskType | None, edited: bool, actor: str) -> None:
     """Add a type, or replace what it was `before`. A program's registration (`edited` False) never overwrites what a
     person edited."""
+    check_keys(kind)
     sealed = kind.callback.get("security", {}).get("sk")
     if sealed is not None and not sealed.startswith(SEALED):
         raise Invalid("the sk of a callback is stored sealed")  # whoever gets here with an open one has made a mistake

@@ -9,7 +9,7 @@ import headgate.store.ways as ways
 from headgate.core.errors import NotFound
 from headgate.core.kinds import Foreseen, Waiting, foresee
 from headgate.core.states import FINAL, State
-from headgate.core.task import TaskType
+from headgate.core.task import TaskType, check_keys
 from headgate.store.audit import PERSON
 from headgate.store.ground import Ground
 from headgate.store.sql import Db, Statement, moment
@@ -62,6 +62,7 @@ class Kinds:
 
     def rehearse(self, before: TaskType | None, after: TaskType) -> Rehearsal:
         """What it would mean for the tasks there are if `after` held in place of `before`."""
+        check_keys(after)
         return self._ground.snapshot(lambda db: rehearse(db, before or TaskType(after.code), after))
 
 
