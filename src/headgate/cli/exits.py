@@ -10,6 +10,7 @@ FAILED = 1
 USAGE = 2
 NOT_FOUND = 3
 UNAVAILABLE = 4
+INTERRUPTED = 130  # as shells say it
 
 MEANING = {
     DONE: "done",

@@ -1,18 +1,22 @@
 """`headgate simulate`: live through many histories full of crashes, and say whether a promise was broken."""
 
 import logging
+import signal
 import sys
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from ctypes import c_bool
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.progress import Progress
 
-from headgate.cli.exits import FAILED
+from headgate.cli.exits import FAILED, INTERRUPTED
 from headgate.cli.options import Json
 from headgate.cli.output import document, say, table
-from headgate.simulation.campaign import Campaign, Failure, simulate_on
+from headgate.simulation.campaign import Campaign, Failure, simulate_on, wish
 
 
 def simulate(
@@ -28,6 +32,7 @@ def simulate(
 
     Time is a number in there: nothing waits. A checker reads what each history left behind. A broken promise is told
     with the shortest history that still breaks it, and the exit code is 1. A seed is the same history every time.
+    Ctrl-C ends it after the histories under way, and says what came of those there were.
 
     \b
     headgate simulate --seeds 500
@@ -36,17 +41,44 @@ def simulate(
     """  # fmt: skip
     logging.disable(logging.CRITICAL)  # what the killed and the frozen complain about is no news
     hidden = as_json or not sys.stderr.isatty()
-    with Progress(console=Console(stderr=True), transient=True, disable=hidden) as bar:
+    with Progress(console=Console(stderr=True), transient=True, disable=hidden) as bar, _interrupting() as stop:
         row = bar.add_task("histories", total=seeds)
         campaign = simulate_on(
-            store, range(first, first + seeds), processes, lambda done: bar.update(row, completed=done.histories)
+            store, range(first, first + seeds), processes, lambda done: bar.update(row, completed=done.histories), stop
         )
+    interrupted = stop.value and campaign.histories < seeds
     if as_json:
         document(_document(campaign))
+    elif interrupted:
+        _show_interrupted(campaign)
     else:
         _show(campaign)
-    if campaign.failures:
-        raise typer.Exit(FAILED)
+    if interrupted or campaign.failures:
+        raise typer.Exit(INTERRUPTED if interrupted else FAILED)
+
+
+@contextmanager
+def _interrupting() -> Iterator[c_bool]:
+    """A wish to stop that the first Ctrl-C makes true; the second ends everything where it stands."""
+    stop = wish()
+
+    def hear(*_: object) -> None:
+        stop.value = True
+        signal.signal(signal.SIGINT, before)
+
+    before = signal.signal(signal.SIGINT, hear)
+    try:
+        yield stop
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _show_interrupted(campaign: Campaign) -> None:
+    broken = ", ".join(f"seed {failure.seed}" for failure in campaign.failures)
+    lived = f"{campaign.histories:,} {'history' if campaign.histories == 1 else 'histories'}"
+    say(f"interrupted after {lived}: {f'{broken} broke a promise' if broken else 'none broke a promise'}")
+    for failure in campaign.failures:
+        _show_failure(failure)
 
 
 def _document(campaign: Campaign) -> dict[str, object]:
