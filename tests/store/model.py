@@ -133,6 +133,8 @@ class Model:
 
     def submit(self, wishes: Sequence[NewTask]) -> list[tuple[int, bool]]:
         parents = [self._parent(wish) for wish in wishes if wish.parent_id is not None]
+        if any(parent.archived for parent in parents):
+            raise Refused("it has ended")
         for parent in parents:
             decide(parent, Adopted(), self.types[parent.wish.type])
         for parent in parents:
@@ -144,7 +146,7 @@ class Model:
 
     def _parent(self, wish: NewTask) -> Item:
         parent = self.tasks[wish.parent_id or 0]
-        if parent.archived or parent.wish.tenant_id != wish.tenant_id:
+        if parent.wish.tenant_id != wish.tenant_id:
             raise NotFound
         return parent
 

@@ -189,6 +189,22 @@ def test_a_family_being_cancelled_takes_no_more_children(store):
         assert len(store.find(Filter(parent_id=parent.id)).items) == 1
 
 
+def test_a_parent_that_has_ended_takes_no_children_and_is_not_said_to_be_absent(store):
+    """Spec: D7, B11"""
+    parent = running(store)
+    settle(store, parent, GOOD)
+    wish, ended = NewTask("plain", parent_id=parent.id), f"task {parent.id} has ended and takes no children"
+    for _ in range(2):  # as long as it is live, and in history
+        with pytest.raises(Refused, match=ended):
+            store.submit(wish)
+        with pytest.raises(NotFound, match=f"no task {parent.id} to be a parent"):
+            store.submit(wish._replace(tenant_id=7))
+        with pytest.raises(NotFound, match="no task 4711 to be a parent"):
+            store.submit_many([wish, wish._replace(parent_id=4711)])
+        store.archive()
+    assert store.find(Filter(parent_id=parent.id)).items == []
+
+
 def test_a_person_s_cancel_of_a_parent_that_gave_up_is_the_last_word(store):
     """Spec: D7, B8"""
     parent = running(store)

@@ -15,7 +15,7 @@ from headgate.store.catalog import Catalog, stream_key
 from headgate.store.deferred import Deferred, settled
 from headgate.store.line import first_blocked, lock, settle_lines
 from headgate.store.room import give_up
-from headgate.store.rows import MUTEXES, hold, read
+from headgate.store.rows import MUTEXES, hold, read, read_many
 from headgate.store.sql import Answer, Db, Known, Row, Statement, moment
 from headgate.store.transitions import Write, apply
 from headgate.store.uniques import Asked, asked, asks_first, lock_key, plain_wish, run
@@ -262,9 +262,9 @@ def _adopt(db: Db, catalog: Catalog, wishes: Sequence[NewTask], actor: str) -> d
     if not wanted:
         return {}
     parents = {task.id: task for task in hold(db, [parent_id for parent_id, _ in wanted])}
-    for parent_id, tenant_id in wanted:  # before anything is said about any of them
-        if parent_id not in parents or parents[parent_id].tenant_id != tenant_id:
-            raise NotFound(f"no task {parent_id} to be a parent")
+    open_to = {(task.id, task.tenant_id) for task in parents.values() if task.status not in FINAL}
+    if unfit := sorted(wanted - open_to):
+        raise _why_unfit(db, unfit)
     changes = {task.id: decide(task, Adopted(), catalog.type(task.type)) for task in parents.values()}
     writes = [
         Write(task.id, task.status, changes[task.id], seq=task.seq, exec_id=task.exec_id)
@@ -273,6 +273,15 @@ def _adopt(db: Db, catalog: Catalog, wishes: Sequence[NewTask], actor: str) -> d
     ]
     apply(db, writes, actor)
     return {task.id: task.root_id or task.id for task in parents.values()}
+
+
+def _why_unfit(db: Db, unfit: Sequence[tuple[int, int]]) -> NotFound | Refused:
+    """Why these, each wanted by a tenant, take no children: there is no such task, or it has ended."""
+    found = read_many(db, [parent_id for parent_id, _ in unfit])
+    for parent_id, tenant_id in unfit:  # before anything is said about any of them
+        if parent_id not in found or found[parent_id].tenant_id != tenant_id:
+            return NotFound(f"no task {parent_id} to be a parent")
+    return Refused(f"task {unfit[0][0]} has ended and takes no children")
 
 
 # Idempotency
