@@ -146,6 +146,17 @@ def test_what_a_filter_finds_is_acted_upon_to_the_last(here, run, monkeypatch):
     assert {(here.get(i).status, here.get(i).remark) for i in fast} == {(S.FAILED, "enough")}
 
 
+@pytest.mark.parametrize("chosen", [["--all"], ["--type", "manual"]])
+@pytest.mark.parametrize("action", [["replay"], ["discard"], ["resolve", "--remark", "x"]])
+@pytest.mark.parametrize("dry_run", [[], ["--dry-run"]], ids=["", "dry run"])
+def test_it_is_said_that_there_is_nothing_to_act_on(anywhere, run, action, chosen, dry_run):
+    """Spec: D12, B7"""
+    answer = run("desk", *action, *chosen, *dry_run)
+    assert (answer.code, answer.out, answer.err) == (0, "no dead letters match\n", "")
+    answer = run("desk", *action, *chosen, *dry_run, "--json")
+    assert (answer.code, answer.out, answer.err) == (0, "", "")
+
+
 @pytest.mark.parametrize("words", [[], ["1", "--all"], ["1", "--type", "manual"], ["--type", "manual", "--all"]])
 @pytest.mark.parametrize("what", ["replay", "resolve", "discard"])
 def test_an_action_wants_one_way_of_saying_which(here, run, what, words):

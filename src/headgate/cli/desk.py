@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -300,6 +301,12 @@ def _act(
         raise Invalid("say which: the numbers of tasks, a filter such as --type, or --all")
     with ready(url) as store:
         chosen = iter(ids) if ids else _every(store, wanted)
+        first = next(chosen, None)
+        if first is None:
+            if not as_json:
+                say("no dead letters match")
+            return
+        chosen = chain([first], chosen)
         code = (
             act_on(store, chosen, as_json, act, stands)
             if foresee is None
