@@ -132,7 +132,7 @@ def with_slashes(inside: ASGIApp) -> ASGIApp:
     """A `%2F` in a path is part of a name, as in `/api/lanes/eu%2Fwest`, and no slash between two names."""
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-        path, raw = scope["path"], scope.get("raw_path") or b""
+        path, raw = scope["path"], (scope.get("raw_path") or b"").partition(b"?")[0]
         if b"%2f" in raw.lower():
             scope["path"] = unquote(_SLASH.sub(IN_A_NAME, raw.decode("latin-1")))
         try:
