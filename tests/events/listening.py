@@ -3,6 +3,7 @@
 import json
 import queue
 import threading
+import time
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -48,8 +49,9 @@ class Listener:
     def next(self, count: int = 1, event: str = "message") -> list[Any]:
         """The data of the next messages; comes back sooner only if the server ends the stream."""
         found: list[Any] = []
+        end = time.monotonic() + PATIENCE
         while len(found) < count:
-            message = self._heard.get(timeout=PATIENCE)
+            message = self._heard.get(timeout=max(end - time.monotonic(), 0.01))  # whatever else is heard meanwhile
             assert message is not None, f"the stream ended after {found}"
             if message.data is not None:
                 assert message.event == event, message

@@ -193,9 +193,9 @@ async def _digests(
     server: Server, who: Principal, follower: Follower, wanted: Wanted, seconds: float
 ) -> AsyncIterator[str]:
     """The same, gathered; and each new figure for the charts, to whoever may see everybody's."""
-    yield f"retry: {RETRY_MILLISECONDS}\n{_id(str(follower.place))}\n"
     digest = Digest()
-    figure = await server.newest.point() if who.tenant_id is None else None
+    figure = await server.newest.point() if who.tenant_id is None else None  # what comes from here on is new
+    yield f"retry: {RETRY_MILLISECONDS}\n{_id(str(follower.place))}\n"
     said_at = looked_at = began = monotonic()
     try:
         async for told in follower.hear(seconds):
