@@ -1,11 +1,9 @@
 """The route table: who may come in, what is there, and what an error becomes."""
 
 import asyncio
-import re
 from contextlib import suppress
 from functools import cache
 from typing import Any
-from urllib.parse import unquote
 
 from litestar import Litestar, Request, Router
 from litestar.connection import ASGIConnection
@@ -13,7 +11,7 @@ from litestar.di import NamedDependency, Provide
 from litestar.exceptions import HTTPException, PermissionDeniedException
 from litestar.handlers import BaseRouteHandler
 from litestar.openapi import OpenAPIConfig
-from litestar.types import ASGIApp, Receive, Scope, Send
+from litestar.types import ASGIApp
 
 import headgate
 from headgate.api import (
@@ -29,6 +27,7 @@ from headgate.api import (
     queue,
     requests,
     session,
+    slashes,
     stream,
     system,
     tasks,
@@ -49,8 +48,6 @@ ROOMS = (tasks, desk, callbacks, agents, requests, stream, keys, periodic, sessi
 # What all tenants have in common: none of them may change it.
 SHARED_ROOMS = (types, lanes, queue, compensation, system, figures, metrics)
 HARMLESS = frozenset({"GET", "HEAD", "OPTIONS"})
-_SLASH = re.compile("%2f", re.IGNORECASE)
-IN_A_NAME = "\ue000"  # a slash, until the path is taken apart; nobody writes this character
 
 
 class App:
@@ -85,9 +82,8 @@ class App:
 def create_app(store: Store, settings: Settings) -> App:
     """The API over a store."""
     server = Server(store, settings)
-    guarded = Gatekeeper(
-        Console(with_slashes(table())), server
-    )  # around the router too: nothing is answered without it
+    routed = Console(slashes.kept_apart(table()))
+    guarded = Gatekeeper(routed, server)  # around the router too: nothing is answered without it
     return App(server, metrics.measured(guarded, server))
 
 
@@ -128,21 +124,6 @@ def table() -> Litestar:
     )
 
 
-def with_slashes(inside: ASGIApp) -> ASGIApp:
-    """A `%2F` in a path is part of a name, as in `/api/lanes/eu%2Fwest`, and no slash between two names."""
-
-    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-        path, raw = scope["path"], (scope.get("raw_path") or b"").partition(b"?")[0]
-        if b"%2f" in raw.lower():
-            scope["path"] = unquote(_SLASH.sub(IN_A_NAME, raw.decode("latin-1")))
-        try:
-            await inside(scope, receive, send)
-        finally:
-            scope["path"] = path
-
-    return answer
-
-
 def provide_server(request: Request[Any, Any, Any]) -> Server:
     found: Server = request.scope["state"]["server"]
     return found
@@ -160,10 +141,7 @@ def principal(connection: ASGIConnection[Any, Any, Any, Any]) -> Principal:
 
 async def admitted(request: Request[Any, Any, Any]) -> None:
     """Whether this may be asked, by whoever asks. Not as a guard: for that the framework copies the route each time."""
-    named = request.scope["path_params"]
-    for name, value in named.items():
-        if isinstance(value, str):
-            named[name] = value.replace(IN_A_NAME, "/")
+    slashes.put_back(request.scope["path_params"])
     may(request, request.route_handler)
     asks_only_what_is_known(request, request.route_handler)
 

@@ -6,6 +6,7 @@ limits inside lists, and says that a query parameter may be null. The shapes say
 
 from collections.abc import Iterable
 from copy import deepcopy
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -24,8 +25,9 @@ LIMITS = {
 }  # fmt: skip
 
 
+@cache
 def openapi_of(app: Litestar) -> dict[str, Any]:
-    """Every route, every parameter, every body and every answer."""
+    """Every route, every parameter, every body and every answer; made when it is first asked for."""
     schema = deepcopy(app.openapi_schema.to_schema())
     handlers = [
         (route.path_format, method, handler)

@@ -121,10 +121,7 @@ async def readyz(server: Server) -> Health:
 
 @get("/api/openapi.json", include_in_schema=False, opt={"role": Role.READ}, sync_to_thread=False)
 def openapi_file(request: Request[Any, Any, Any]) -> Response[dict[str, Any]]:
-    """Made when it is first asked for."""
-    if "openapi" not in request.app.state:
-        request.app.state["openapi"] = openapi_of(request.app)
-    return Response(request.app.state["openapi"], media_type="application/json")
+    return Response(openapi_of(request.app), media_type="application/json")
 
 
 @get("/api/workers", summary="Who executes tasks", responses=documented(), opt={"role": Role.READ})

@@ -8,6 +8,7 @@ import typer
 from headgate.cli.exits import DONE, code_of, tell
 from headgate.cli.options import Json, Url
 from headgate.cli.output import document, say, table
+from headgate.cli.pages import gathered
 from headgate.cli.stores import ready
 from headgate.cli.words import at, line, span
 from headgate.core.callbacks import Delivery
@@ -112,13 +113,7 @@ def redeliver(
 
 
 def _found(store: Store, wanted: Wanted, limit: int) -> list[Sent]:
-    """As many as are asked for, if there are, however far back they lie."""
-    page = store.deliveries.find(wanted, limit=limit)
-    found = page.items
-    while page.next_cursor is not None and len(found) < limit:
-        page = store.deliveries.find(wanted, cursor=page.next_cursor, limit=limit - len(found))
-        found += page.items
-    return found
+    return gathered(lambda cursor, limit: store.deliveries.find(wanted, cursor=cursor, limit=limit), None, limit)[0]
 
 
 def _wanted(store: Store, host: str | None, type_code: str | None, status: Delivery | None) -> Wanted:

@@ -13,6 +13,7 @@ from headgate.cli.actions import act_on, stands
 from headgate.cli.exits import DONE, code_of, tell
 from headgate.cli.options import Id, Json, Url
 from headgate.cli.output import document, note, say, table, task_json
+from headgate.cli.pages import gathered
 from headgate.cli.stores import ready
 from headgate.cli.submitting import arguments_of
 from headgate.cli.words import at, line, span
@@ -94,7 +95,7 @@ def _letters(
 
 def _list(wanted: Letters, cursor: int | None, limit: int, url: str | None, as_json: bool) -> None:
     with ready(url) as store:
-        tasks, more = _found(store, wanted, cursor, limit)
+        tasks, more = gathered(lambda cursor, limit: store.desk.find(wanted, cursor=cursor, limit=limit), cursor, limit)
     if as_json:
         for task in tasks:
             document(task_json(task))
@@ -113,16 +114,6 @@ def _list(wanted: Letters, cursor: int | None, limit: int, url: str | None, as_j
     )
     if more is not None:
         note(f"more: --cursor {more}")
-
-
-def _found(store: Store, wanted: Letters, cursor: int | None, limit: int) -> tuple[list[Task], int | None]:
-    """So many letters, or all there are, and where to go on: a page that found few is not the end."""
-    page = store.desk.find(wanted, cursor=cursor, limit=limit)
-    tasks = page.items
-    while page.next_cursor is not None and len(tasks) < limit:
-        page = store.desk.find(wanted, cursor=page.next_cursor, limit=limit - len(tasks))
-        tasks += page.items
-    return tasks, page.next_cursor
 
 
 def _first_line(error: str | None) -> str:

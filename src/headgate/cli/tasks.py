@@ -10,6 +10,7 @@ import typer
 from headgate.cli.callbacks import delivery_json
 from headgate.cli.options import Id, Json, Url
 from headgate.cli.output import document, forecast_json, note, progress_of, said_progress, say, table, task_json
+from headgate.cli.pages import gathered
 from headgate.cli.stores import ready
 from headgate.cli.words import at, line, span
 from headgate.core.events import Happening
@@ -19,7 +20,6 @@ from headgate.core.gates import Gate
 from headgate.core.states import FINAL, HELD, State
 from headgate.core.task import Task
 from headgate.outside import utc_now
-from headgate.store import Store
 from headgate.store.delivery_reports import Sent
 from headgate.store.families import EXACT_UP_TO
 from headgate.store.lists import Filter
@@ -67,7 +67,7 @@ def list_tasks(
         parent_id=parent,
     )  # fmt: skip
     with ready(url) as store:
-        tasks, more = _found(store, wanted, cursor, limit)
+        tasks, more = gathered(lambda cursor, limit: store.find(wanted, cursor=cursor, limit=limit), cursor, limit)
     if as_json:
         for task in tasks:
             document(task_json(task))
@@ -82,16 +82,6 @@ def list_tasks(
     )
     if more is not None:
         note(f"more: --cursor {more}")
-
-
-def _found(store: Store, wanted: Filter, cursor: int | None, limit: int) -> tuple[list[Task], int | None]:
-    """So many tasks, or all there are, and where to go on: a page that found few is not the end."""
-    page = store.find(wanted, cursor=cursor, limit=limit)
-    tasks = page.items
-    while page.next_cursor is not None and len(tasks) < limit:
-        page = store.find(wanted, cursor=page.next_cursor, limit=limit - len(tasks))
-        tasks += page.items
-    return tasks, page.next_cursor
 
 
 def _what(task: Task) -> str:

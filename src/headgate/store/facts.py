@@ -46,8 +46,15 @@ SERVERS = Statement("SELECT agent_id, tenant_id, types FROM worker WHERE NOT los
 
 
 def facts_of(db: Db, catalog: Catalog, task: Task) -> Facts:
-    """Everything that decides whether `task` may start. Another tenant's holders are counted, not named."""
-    waits = task.status is State.WAITING
+    """Everything that decides whether `task` may start. Another tenant's holders are counted, not named.
+
+    Of one that has done its work, what it waits for before it ends.
+    """
+    if task.status is State.WAITING:
+        children = census(db, task, EXACT_UP_TO).children
+        return Facts(Room(task.lane), children=children, open_child=open_child(db, task.id))
+    if (owed := _owed(db, task)) is not None:
+        return Facts(Room(task.lane), callback=owed)
     lanes = {name: (capacity, bool(paused)) for name, capacity, paused in db.rows(LANE, names=[task.lane, EVERYTHING])}
     capacity, paused = lanes.get(task.lane, (None, False))
     in_lane = db.rows(IN_LANE, lane=task.lane, limit=MOST_HOLDERS)
@@ -65,9 +72,6 @@ def facts_of(db: Db, catalog: Catalog, task: Task) -> Facts:
         ahead,
         _servers(db, task),
         last_start(db, task.tenant_id, task.agent_id),
-        census(db, task, EXACT_UP_TO).children if waits else None,
-        open_child(db, task.id) if waits else None,
-        _owed(db, task),
     )
 
 

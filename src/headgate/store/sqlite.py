@@ -121,8 +121,7 @@ class Sqlite:
         self._writer = self._connect()
         self._file = None if self._memory else os.path.realpath(path)
         self._identity = _identity(self._file)
-        folder = f"{self._file}.wake"
-        self._mailboxes = None if self._memory else Mailboxes(folder, new_ids(1)[0][:13])
+        self._mailboxes = None if self._file is None else Mailboxes(f"{self._file}.wake", new_ids(1)[0][:13])
 
     def _connect(self, *, query_only: bool = False) -> sqlite3.Connection:
         connection = sqlite3.connect(

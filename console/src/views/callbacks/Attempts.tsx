@@ -1,6 +1,6 @@
 import { Alert, Button, Drawer, Group, Text, Title } from "@mantine/core";
 import { IconRefresh } from "@tabler/icons-react";
-import { useMutation, useQuery } from "@tanstack/react-query";
+import { useQuery } from "@tanstack/react-query";
 import { useSession } from "@/app/session";
 import { Ago } from "@/parts/Ago";
 import { DeliveryBadge } from "@/parts/DeliveryBadge";
@@ -8,8 +8,8 @@ import { duration } from "@/parts/formats";
 import { Copy, Plain } from "@/parts/Json";
 import { LinkText } from "@/parts/links";
 import { ProblemNote } from "@/parts/ProblemNote";
-import { complain, confirmDone } from "@/parts/problems";
-import { type Attempt, callbacksOfTaskQuery, type DeliveryTold, redeliver } from "@/services/callbacks";
+import { useRedeliver } from "@/parts/useRedeliver";
+import { type Attempt, callbacksOfTaskQuery, type DeliveryTold } from "@/services/callbacks";
 import { may } from "@/services/session";
 import { useTexts } from "@/texts";
 import classes from "./page.module.css";
@@ -44,14 +44,9 @@ export function Attempts({ taskId, id, onClose }: Props) {
 }
 
 function Told({ delivery }: { delivery: DeliveryTold }) {
-  const texts = useTexts();
-  const t = texts.callbacks;
+  const t = useTexts().callbacks;
   const operator = may(useSession(), "operator");
-  const again = useMutation({
-    mutationFn: () => redeliver(delivery),
-    onSuccess: () => confirmDone(t.redelivered),
-    onError: (error) => complain(error, texts),
-  });
+  const again = useRedeliver();
   return (
     <>
       <Group justify="space-between" mb="md">
@@ -61,7 +56,7 @@ function Told({ delivery }: { delivery: DeliveryTold }) {
             variant={delivery.status === "undeliverable" ? "filled" : "default"}
             leftSection={<IconRefresh size={14} />}
             loading={again.isPending}
-            onClick={() => again.mutate()}
+            onClick={() => again.mutate(delivery)}
           >
             {t.redeliver}
           </Button>

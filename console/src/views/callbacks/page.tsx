@@ -11,12 +11,12 @@ import { Page } from "@/parts/Page";
 import { Panel } from "@/parts/Panel";
 import { ProblemNote } from "@/parts/ProblemNote";
 import { complain, confirmDone } from "@/parts/problems";
+import { useRedeliver } from "@/parts/useRedeliver";
 import {
   type CallbackKind,
   callbacksQuery,
   DELIVERY_STATUSES,
   type DeliveryStatus,
-  redeliver,
   redeliverMany,
   undeliverableQuery,
 } from "@/services/callbacks";
@@ -38,11 +38,7 @@ export function CallbacksPage() {
   const list = useInfiniteQuery(callbacksQuery(filterOf(search)));
   const rows = list.data?.pages.flatMap((page) => page.items) ?? [];
   const go = (next: CallbacksSearch) => void navigate({ to: "/callbacks", search: next, replace: true });
-  const again = useMutation({
-    mutationFn: redeliver,
-    onSuccess: () => confirmDone(words.redelivered),
-    onError: (error) => complain(error, t),
-  });
+  const again = useRedeliver();
   const open = opened(search);
   const { open: _, ...filter } = search;
   const filtered = Object.keys(filter).length > 0;

@@ -1,13 +1,13 @@
 import { ActionIcon, Tooltip } from "@mantine/core";
 import { IconRefresh } from "@tabler/icons-react";
-import { useMutation, useQuery } from "@tanstack/react-query";
+import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useSession } from "@/app/session";
 import { DeliveryBadge } from "@/parts/DeliveryBadge";
 import { Panel } from "@/parts/Panel";
-import { complain, confirmDone } from "@/parts/problems";
 import { Rows } from "@/parts/Rows";
-import { callbacksOfTaskQuery, type DeliveryTold, redeliver } from "@/services/callbacks";
+import { useRedeliver } from "@/parts/useRedeliver";
+import { callbacksOfTaskQuery, type DeliveryTold } from "@/services/callbacks";
 import { may } from "@/services/session";
 import { useTexts } from "@/texts";
 
@@ -39,14 +39,9 @@ export function Callbacks({ taskId }: { taskId: number }) {
 }
 
 function Row({ delivery }: { delivery: DeliveryTold }) {
-  const texts = useTexts();
-  const t = texts.callbacks;
+  const t = useTexts().callbacks;
   const operator = may(useSession(), "operator");
-  const again = useMutation({
-    mutationFn: () => redeliver(delivery),
-    onSuccess: () => confirmDone(t.redelivered),
-    onError: (error) => complain(error, texts),
-  });
+  const again = useRedeliver();
   return (
     <tr>
       <td>
@@ -66,7 +61,7 @@ function Row({ delivery }: { delivery: DeliveryTold }) {
             <ActionIcon
               aria-label={t.redeliverOne(delivery.id)}
               loading={again.isPending}
-              onClick={() => again.mutate()}
+              onClick={() => again.mutate(delivery)}
             >
               <IconRefresh size={15} />
             </ActionIcon>
