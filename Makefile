@@ -67,7 +67,7 @@ package: console
 
 # Keeps the versions that still fit; `make lock LOCK=--upgrade` takes the newest.
 COMPILE = $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
-	--no-emit-index-url --no-emit-find-links $(LOCK)
+	--no-strip-extras --no-emit-index-url --no-emit-find-links $(LOCK)
 lock: setup
 	$(COMPILE) pyproject.toml -o requirements.txt >/dev/null
 	$(COMPILE) pyproject.toml --group dev -c requirements.txt -o requirements-dev.txt >/dev/null
