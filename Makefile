@@ -2,6 +2,9 @@ PYTHON ?= python3
 BIN    := .venv/bin
 LOCKS  := requirements.txt requirements-dev.txt bench/peers/requirements.txt console/package-lock.json
 PIP     = $(PYTHON) -m pip --python $(BIN)/python --disable-pip-version-check -q
+# A lock names everything. Left to look for more, pip before 23.3 takes the newest release of what a package wants with
+# an extra (procrastinate: psycopg[pool]), and refuses it for not being in the lock.
+INSTALL = install --no-deps --require-hashes
 
 .PHONY: setup console run test check crash bench bench-peers package lock clean
 
@@ -9,7 +12,7 @@ setup: .venv/.ready
 
 .venv/.ready: pyproject.toml requirements-dev.txt
 	$(PYTHON) -m venv --without-pip .venv
-	$(PIP) install --require-hashes -r requirements-dev.txt
+	$(PIP) $(INSTALL) -r requirements-dev.txt
 	$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
 
@@ -58,7 +61,7 @@ bench-peers: setup .venv-peers/.ready
 
 .venv-peers/.ready: bench/peers/requirements.txt
 	$(PYTHON) -m venv --without-pip .venv-peers
-	$(PYTHON) -m pip --python .venv-peers/bin/python --disable-pip-version-check -q install --require-hashes -r $<
+	$(PYTHON) -m pip --python .venv-peers/bin/python --disable-pip-version-check -q $(INSTALL) -r $<
 	@touch $@
 
 package: console
