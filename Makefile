@@ -1,6 +1,7 @@
 PYTHON ?= python3
 BIN    := .venv/bin
-LOCKS  := requirements.txt requirements-dev.txt bench/peers/requirements.txt console/package-lock.json
+PINS   := requirements.txt requirements-dev.txt bench/peers/requirements.txt
+LOCKS  := $(PINS) console/package-lock.json
 PIP     = $(PYTHON) -m pip --python $(BIN)/python --disable-pip-version-check -q
 # A lock names everything. Left to look for more, pip before 23.3 takes the newest release of what a package wants with
 # an extra (procrastinate: psycopg[pool]), and refuses it for not being in the lock.
@@ -38,6 +39,16 @@ check: setup
 	$(BIN)/lint-imports
 	$(BIN)/python -m lab.console check
 	@! grep -nE 'https?://|index-url|find-links|file:' $(LOCKS) || { echo 'a lock holds names and hashes only'; exit 1; }
+	@for lock in $(PINS); do \
+		sum=$$(sha256sum <$$lock) && proof=.venv/.proved-$${sum%% *} || exit; \
+		test -e $$proof && continue; \
+		echo "does $$lock install?"; \
+		$(MISSES_NOTHING) $$lock && $(INSTALLS) $$lock && touch $$proof || exit; \
+	done
+
+# uv finds what a lock lacks; pip, a file that is gone or has another hash. Both are asked once for each content.
+MISSES_NOTHING = $(BIN)/uv pip install -q --python $(BIN)/python --dry-run --reinstall --require-hashes -r
+INSTALLS = $(PIP) $(INSTALL) --dry-run --ignore-installed -r
 
 # Twenty thousand histories with crashes, on both cores; `make crash CRASH="--store postgresql://…"` for PostgreSQL. Then
 # a family of ten thousand whose workers are killed, and a whole minute of rate limits, shared by four processes.
