@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Dialog, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Dialog, Locator, Page, sync_playwright
+from playwright.sync_api import expect as playwrights
 
 from lab.chromium import QUIET, program
 from lab.console import build
@@ -32,7 +33,35 @@ window.reports = [];
 document.addEventListener("securitypolicyviolation", (event) =>
   window.reports.push(`${event.violatedDirective} ${event.blockedURI} ${event.sample}`));
 """
-expect.set_options(timeout=PATIENCE * 1000)
+LOOK_MS, LONGEST_LOOK_MS = 40.0, 1000.0
+
+
+def expect(what: Page | Locator) -> "Expected":
+    """Playwright's `expect`, with short pauses: it would look again after 0.1 s, 0.35 s, 0.85 s, 1.85 s."""
+    return Expected(what)
+
+
+class Expected:
+    """What is to be true of a page soon; each check is Playwright's own, of the same name."""
+
+    def __init__(self, what: Page | Locator) -> None:
+        self._checks = playwrights(what)
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        check = getattr(self._checks, name)
+
+        def soon(*wanted: Any, **options: Any) -> None:
+            end, look = time.monotonic() + PATIENCE, LOOK_MS
+            while True:
+                try:
+                    check(*wanted, **options, timeout=look)
+                    return
+                except AssertionError:
+                    if time.monotonic() > end:
+                        raise
+                look = min(look * 1.2, LONGEST_LOOK_MS)
+
+        return soon
 
 
 class Served:

@@ -4,7 +4,8 @@ import re
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import expect
+
+from tests.console.conftest import expect
 
 AXE = Path(__file__).parents[2] / "console" / "node_modules" / "axe-core" / "axe.min.js"
 PAGES = (

@@ -3,7 +3,8 @@
 import re
 
 import pytest
-from playwright.sync_api import expect
+
+from tests.console.conftest import expect
 
 ODD = {
     "/tasks": "status=bogus&creator=many&within=1e300&created_after=once&q={}&what=this",

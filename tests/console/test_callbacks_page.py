@@ -6,9 +6,8 @@ from contextlib import closing
 from functools import partial
 
 import pytest
-from playwright.sync_api import expect
 
-from tests.console.conftest import Served, until
+from tests.console.conftest import Served, expect, until
 from tests.console.receiver import let_it_call, receiving
 from tests.console.shop import MODULE
 

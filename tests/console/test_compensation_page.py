@@ -2,7 +2,7 @@
 
 import re
 
-from playwright.sync_api import expect
+from tests.console.conftest import expect
 
 
 def test_it_counts_down_to_the_next_poll_and_looks_when_asked(visit, served):

@@ -1,10 +1,10 @@
 """A hundred thousand tasks are as easy to look at as ten."""
 
 import pytest
-from playwright.sync_api import expect
 
 from headgate.core.task import NewTask
 from headgate.store import open_store
+from tests.console.conftest import expect
 
 COUNT = 100_000
 

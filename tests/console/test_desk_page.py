@@ -1,9 +1,8 @@
 """The manual desk: what went wrong at a glance; mended and replayed, resolved, discarded."""
 
 import pytest
-from playwright.sync_api import expect
 
-from tests.console.conftest import Served
+from tests.console.conftest import Served, expect
 from tests.console.shop import MODULE
 
 LETTER = """

@@ -1,6 +1,6 @@
 """The feed of everything that happens."""
 
-from playwright.sync_api import expect
+from tests.console.conftest import expect
 
 
 def rows(page):

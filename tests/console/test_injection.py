@@ -5,13 +5,13 @@ import re
 from typing import Any
 
 import pytest
-from playwright.sync_api import expect
 
 from headgate.core.keys import Role
 from headgate.core.machine import Raised
 from headgate.core.task import NewTask, TaskType
 from headgate.store import open_store
 from headgate.store.claims import ClaimRequest, Outcome
+from tests.console.conftest import expect
 
 MARK = "window.ran = (window.ran ?? 0) + 1"
 STRINGS = [

@@ -1,9 +1,8 @@
 """What somebody does is seen by everybody, at once; and after the server was away, nothing is missed."""
 
 import pytest
-from playwright.sync_api import expect
 
-from tests.console.conftest import Served
+from tests.console.conftest import Served, expect
 from tests.console.shop import MODULE
 
 

@@ -1,8 +1,6 @@
 """The overview: what runs, what waits, what needs a person, and the buttons that mend it."""
 
-from playwright.sync_api import expect
-
-from tests.console.conftest import until
+from tests.console.conftest import expect, until
 
 
 def lane_of(page, name):

@@ -1,6 +1,6 @@
 """Periodic tasks: the cron helper foretells what the server does; made, triggered, put off line."""
 
-from playwright.sync_api import expect
+from tests.console.conftest import expect
 
 
 def ticks(place):

@@ -3,11 +3,10 @@
 import re
 
 import pytest
-from playwright.sync_api import expect
 
 from headgate.core.keys import Role
 from headgate.store import open_store
-from tests.console.conftest import Served
+from tests.console.conftest import Served, expect
 from tests.console.shop import MODULE
 
 

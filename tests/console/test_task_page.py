@@ -3,7 +3,8 @@
 import re
 
 import pytest
-from playwright.sync_api import expect
+
+from tests.console.conftest import expect
 
 
 def test_it_says_gate_by_gate_what_it_waits_for_and_leads_to_who_holds_it_up(visit, served):

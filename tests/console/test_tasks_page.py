@@ -5,7 +5,8 @@ import re
 from itertools import count
 
 import pytest
-from playwright.sync_api import expect
+
+from tests.console.conftest import expect
 
 FAR = 360_000
 CREATORS = count(100)

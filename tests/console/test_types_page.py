@@ -1,9 +1,8 @@
 """Task types: edited with what would change shown first; a secret goes in and never comes out."""
 
 import pytest
-from playwright.sync_api import expect
 
-from tests.console.conftest import Served
+from tests.console.conftest import Served, expect
 from tests.console.receiver import let_it_call
 from tests.console.shop import MODULE
 
