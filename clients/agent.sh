@@ -28,11 +28,18 @@ post() {
   call=$!
   [ "$1" = claim ] && claiming=$call  # a signal ends the wait for new tasks
   while kill -0 "$call" 2>/dev/null; do
-    [[ -n $stopping && -n $claiming ]] && kill "$call" 2>/dev/null  # one that came just before
-    wait "$call"
+    if [[ -n $stopping && -n $claiming ]]; then
+      kill "$call" 2>/dev/null  # again and again: while it is being started it hears nothing
+      sleep 0.1
+    else
+      wait "$call"
+    fi
   done
-  claiming=
-  status=$(grep . "$work/status" || echo 000) answer=$(cat "$work/answer" 2>/dev/null)
+  claiming= status= answer=
+  # Without $( ): a signal that comes while bash works on one is lost.
+  read -r status <"$work/status"
+  IFS= read -rd '' answer <"$work/answer"
+  status=${status:-000}
 }
 
 # surely PATH BODY: post again and again, later each time, until the server has answered.

@@ -48,6 +48,11 @@ SCRIPTS = {
     "sleep": "sleep \"$(sed 's/[^0-9.]//g')\"; echo '\"slept\"'",
 }
 AGAIN_SECONDS = 10.0
+BEATS = {
+    "agent.sh": ("lease=30", "lease=6"),
+    "agent.py": ("LEASE_SECONDS, BEAT_SECONDS = 30, 5", "LEASE_SECONDS, BEAT_SECONDS = 6, 1"),
+    "agent.mjs": ("LEASE_SECONDS = 30", "LEASE_SECONDS = 6"),
+}
 
 
 def command(client, folder, address):
@@ -58,11 +63,20 @@ def command(client, folder, address):
             path = folder / "handlers" / name
             path.write_text(f"#!/usr/bin/env bash\n{script}\n")
             path.chmod(0o755)
-        return [str(CLIENTS / "agent.sh"), address, "agent-1", str(folder / "handlers")]
+        return ["bash", quick("agent.sh", folder), address, "agent-1", str(folder / "handlers")]
     if client == "headgate.agent":
         return [sys.executable, "-c", PROGRAM, address, "agent-1"]
-    program = {"python": [sys.executable, CLIENTS / "agent.py"], "javascript": ["node", CLIENTS / "agent.mjs"]}[client]
-    return [*map(str, program), address, "agent-1"]
+    if client == "python":
+        return [sys.executable, quick("agent.py", folder), address, "agent-1"]
+    return ["node", quick("agent.mjs", folder), address, "agent-1"]
+
+
+def quick(name, folder):
+    """A copy of the agent that asks every second, not every five, whether its task is to be cancelled."""
+    text, (slow, fast) = (CLIENTS / name).read_text(), BEATS[name]
+    assert text.count(slow) == 1
+    (folder / name).write_text(text.replace(slow, fast))
+    return str(folder / name)
 
 
 @contextmanager
