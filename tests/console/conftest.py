@@ -1,7 +1,7 @@
 """The console as people have it: a real server with real workers, and Chromium in front of it.
 
-One server and one browser for each file of tests. Every page is watched: an error in it, or a report of its
-Content-Security-Policy, fails the test that opened it.
+One server for each file of tests, and one browser for all, which keeps nothing from visit to visit. Every page is
+watched: an error in it, or a report of its Content-Security-Policy, fails the test that opened it.
 """
 
 import json
@@ -158,7 +158,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     server.stop()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     chromium, environment = program()
     with sync_playwright() as playwright:
@@ -192,6 +192,7 @@ def visit(browser: Browser, served: Served) -> Iterator[Visit]:
         if clock:
             page.clock.install()
         page.goto(server.address + path)
+        expect(page.locator("h1, main h2").first).to_be_visible()
         return page
 
     yield opened

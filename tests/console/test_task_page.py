@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.console.conftest import expect
+from tests.console.conftest import expect, until
 
 
 def test_it_says_gate_by_gate_what_it_waits_for_and_leads_to_who_holds_it_up(visit, served):
@@ -92,8 +92,10 @@ def test_the_timeline_tells_who_did_what_and_why(visit, served):
     expect(page.get_by_text("changed my mind").first).to_be_visible()
     page.get_by_role("button", name="Retry").click()
     page.get_by_role("button", name="Retry 1 task").click()
-    copy = served.ask("GET", "/api/tasks?type=greet&limit=1")["items"][0]
-    assert copy["retry_of"] == task_id
+    until(
+        lambda: served.ask("GET", "/api/tasks?type=greet&limit=1")["items"][0],
+        lambda copy: copy["retry_of"] == task_id,
+    )
 
 
 def test_attempts_show_how_each_ended(visit, served):
