@@ -1,7 +1,9 @@
 """One PostgreSQL for the whole run, which xdist's workers share, each with a schema of its own; and empty stores."""
 
+import gc
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
@@ -38,6 +40,17 @@ def pytest_configure(config: pytest.Config) -> None:
     environment = pytest.MonkeyPatch()
     environment.setenv(VARIABLE, server.url)
     config.add_cleanup(environment.undo)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """What is collected stays to the end: the garbage collector would look through all of it again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(scope="session")
