@@ -1,5 +1,9 @@
-"""Workers are killed at any moment, thirty of them; nothing is lost, done twice or too much at once."""
+"""Workers are killed at any moment; nothing is lost, done twice or too much at once.
 
+Ten of them in the suite; HEADGATE_STORY_KILLS=30 is the long story, as `make crash` has it.
+"""
+
+import os
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +19,11 @@ from tests.stories.bodies import bound_to
 from tests.stories.crew import Crew, crew, until
 from tests.stories.evidence import collected, made, rows
 
-TASKS = 2_000
-KILLS = 30
+KILLS = int(os.environ.get("HEADGATE_STORY_KILLS", "10"))
+TASKS = 2_000 * KILLS // 30
 WORKERS = 4
 MUTEXES = 50
-IN_PROCESSES = 20
+IN_PROCESSES = 2 * KILLS // 3
 CAPACITY = {"narrow": 4, "middling": 6, "wide": 8}
 LOST_TOO_OFTEN = 3
 
