@@ -11,10 +11,23 @@ from tests.simulation.bugs import Bug
 from tests.simulation.bugs_callbacks import ALL as BUGS
 
 HISTORIES = 2_000
+CAUGHT_LATELY = {  # in which history; it is tried first, and all the others if it was another
+    "the_reaper_goes_by_id": 4,
+    "poison_has_no_end": 7,
+    "room_is_given_up_when_a_cancel_is_asked": 20,
+    "a_pause_is_heard_of_a_second_later": 5,
+    "a_stranger_comes_between_a_family": 4,
+    "a_wake_up_missed_is_missed_for_good": 9,
+    "a_start_is_confirmed_by_id": 4,
+    "compensation_waits_for_an_empty_queue": 3,
+    "a_repeated_claim_gets_whatever_its_tasks_are_by_now": 7,
+    "a_callback_is_owed_after_its_transition": 3,
+    "a_failure_is_not_tried_again": 8,
+}
 
 
-def first_caught(bug: Bug, open_database: Open) -> tuple[History, list[Violation]]:
-    for seed in range(1, HISTORIES + 1):
+def first_caught(bug: Bug, open_database: Open, lately: int = 1) -> tuple[History, list[Violation]]:
+    for seed in (lately, *range(1, HISTORIES + 1)):
         history = run(bug.plan(seed), open_database)
         if violations := check(history.evidence):
             return history, violations
@@ -29,7 +42,7 @@ def test_a_planted_bug_is_caught(name, request, monkeypatch):
     with scratch(url) as database:
         with monkeypatch.context() as patch:
             bug.plant(patch)
-            history, violations = first_caught(bug, database)
+            history, violations = first_caught(bug, database, CAUGHT_LATELY.get(name, 1))
         assert {violation.invariant for violation in violations} <= bug.breaks, violations
         assert check(run(history.plan, database).evidence) == []  # it was the bug, and not what happened
 
