@@ -34,6 +34,7 @@ class Receiver:
     def __init__(self) -> None:
         self.receipts: list[Receipt] = []
         self.in_hand = 0
+        self._failed: set[str] = set()
         self._going_on = threading.Event()
         self._going_on.set()
         self._lock = threading.Lock()
@@ -56,7 +57,9 @@ class Receiver:
     def take(self, webhook_id: str, body: str) -> int:
         with self._lock:
             self.in_hand += 1
-            status = 500 if len(self.receipts) % 10 == 9 else 204
+            unlucky = len(self.receipts) % 10 == 9 and webhook_id not in self._failed  # once: who fails twice waits long
+            self._failed |= {webhook_id} if unlucky else set()
+            status = 500 if unlucky else 204
             self.receipts.append(Receipt(BEFORE_ANYTHING, webhook_id, body, status))
         self._going_on.wait(PATIENCE)
         with self._lock:
