@@ -57,7 +57,7 @@ class Receiver:
     def take(self, webhook_id: str, body: str) -> int:
         with self._lock:
             self.in_hand += 1
-            unlucky = len(self.receipts) % 10 == 9 and webhook_id not in self._failed  # once: who fails twice waits long
+            unlucky = len(self.receipts) % 10 == 9 and webhook_id not in self._failed  # who fails twice waits long
             self._failed |= {webhook_id} if unlucky else set()
             status = 500 if unlucky else 204
             self.receipts.append(Receipt(BEFORE_ANYTHING, webhook_id, body, status))
