@@ -13,6 +13,7 @@ from hypothesis import settings
 
 from headgate.store import open_store
 from lab.postgres import Postgres
+from tests.kept import kept, let_go
 
 VARIABLE = "HEADGATE_TEST_POSTGRES"
 DATABASES = ("sqlite", "postgres")
@@ -60,7 +61,7 @@ def postgres_server() -> str:
 
 
 @pytest.fixture(scope="session")
-def postgres_url(postgres_server: str) -> str:
+def postgres_url(postgres_server: str) -> Iterator[str]:
     """A migrated schema of this test process's own."""
     schema = f"test_{os.environ.get('PYTEST_XDIST_WORKER', 'main')}"
     with psycopg.connect(postgres_server, autocommit=True) as connection:
@@ -69,7 +70,8 @@ def postgres_url(postgres_server: str) -> str:
     url = f"{postgres_server}?options={quote(f'-csearch_path={schema}')}"
     with open_store(url) as store:
         store.migrate()
-    return url
+    yield url
+    let_go()
 
 
 @pytest.fixture
@@ -81,19 +83,19 @@ def postgres(postgres_url: str) -> str:
 
 def empty(url: str, *, anew: bool = False) -> None:
     """Take everything out of a schema. `anew`: out of the files, too, which takes ten times as long."""
-    with psycopg.connect(url, autocommit=True) as connection:
-        tables = [name for (name,) in connection.execute(_TABLES)]
-        looks = (f"SELECT '{name}', pg_relation_size('{name}') WHERE EXISTS (SELECT FROM {name})" for name in tables)
-        sizes: dict[str, int] = dict(connection.execute(" UNION ALL ".join(looks)).fetchall())
-        large = tables if anew else [name for name, size in sizes.items() if size > SMALL_BYTES]
-        if large:
-            connection.execute(f"TRUNCATE {', '.join(large)} CASCADE")
-        if small := sizes.keys() - set(large):
-            connection.execute("; ".join(f"DELETE FROM {name}" for name in small))
-            connection.execute(f"VACUUM (PARALLEL 0) {', '.join(small)}")
-        connection.execute(_COUNT_FROM_ONE)
-        for seed in _SEEDS:
-            connection.execute(seed)
+    connection = kept(url)
+    tables = [name for (name,) in connection.execute(_TABLES)]
+    looks = (f"SELECT '{name}', pg_relation_size('{name}') WHERE EXISTS (SELECT FROM {name})" for name in tables)
+    sizes: dict[str, int] = dict(connection.execute(" UNION ALL ".join(looks)).fetchall())
+    large = tables if anew else [name for name, size in sizes.items() if size > SMALL_BYTES]
+    if large:
+        connection.execute(f"TRUNCATE {', '.join(large)} CASCADE")
+    if small := sizes.keys() - set(large):
+        connection.execute("; ".join(f"DELETE FROM {name}" for name in small))
+        connection.execute(f"VACUUM (PARALLEL 0) {', '.join(small)}")
+    connection.execute(_COUNT_FROM_ONE)
+    for seed in _SEEDS:
+        connection.execute(seed)
 
 
 @pytest.fixture(scope="session")

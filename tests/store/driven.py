@@ -3,8 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import psycopg
-
 from headgate.core.limits import Rate
 from headgate.core.machine import Delivered, Discarded, Event, PauseRequested, Rescheduled, Resolved
 from headgate.core.states import State
@@ -12,6 +10,7 @@ from headgate.core.task import Execution, NewTask, Task, TaskType
 from headgate.store import Store, open_store
 from headgate.store.claims import ClaimRequest, Outcome
 from tests.factories import Clock
+from tests.kept import kept
 from tests.store.model import Handle
 
 DATABASES = ("sqlite", "postgres")
@@ -25,12 +24,12 @@ _SEEDED = {  # what a migration puts there stays
 
 def empty(url: str) -> None:
     """Make a PostgreSQL store what it was when it was migrated; fifty times as fast as TRUNCATE."""
-    with psycopg.connect(url, autocommit=True) as connection:
-        tables = connection.execute(
-            "SELECT tablename FROM pg_tables WHERE schemaname = current_schema() AND tablename !~ '^task_event_'"
-        ).fetchall()
-        deletes = [f"DELETE FROM {name} WHERE NOT ({_SEEDED.get(name, 'false')})" for (name,) in tables]
-        connection.execute("; ".join([*deletes, "UPDATE lane SET capacity = NULL, paused = false"]))
+    connection = kept(url)
+    tables = connection.execute(
+        "SELECT tablename FROM pg_tables WHERE schemaname = current_schema() AND tablename !~ '^task_event_'"
+    ).fetchall()
+    deletes = [f"DELETE FROM {name} WHERE NOT ({_SEEDED.get(name, 'false')})" for (name,) in tables]
+    connection.execute("; ".join([*deletes, "UPDATE lane SET capacity = NULL, paused = false"]))
 
 
 def fresh(database: str, postgres_url: str, clock: Clock) -> Store:
