@@ -47,7 +47,7 @@ from headgate.store import Store
 from headgate.store.lists import Filter
 from headgate.store.uniques import SET_KEY, lock_key
 from tests.factories import START, TYPES, Clock, lose, put, record, running, settle, start, submit, worker
-from tests.store.driven import DATABASES, fresh
+from tests.store.driven import DATABASES, empty, fresh
 
 RULES = {kind.code: kind for kind in TYPES}
 NOBODY = "00000000-0000-4000-8000-000000000000"  # an exec_id that was never given
@@ -354,12 +354,33 @@ def decided_columns(task: Task) -> tuple[object, ...]:
     )  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture(scope="module")
+def on_postgres(postgres_url: str, clock: Clock) -> Iterator[Store]:
+    """One for all: connections that are new take twice as long as what they are made for."""
+    with fresh("postgres", postgres_url, clock) as opened:
+        yield opened
+
+
 @pytest.fixture(params=DATABASES)
 def store(request: pytest.FixtureRequest, postgres_url: str, clock: Clock) -> Iterator[Store]:
+    clock.now = START
+    if request.param == "postgres":
+        empty(postgres_url)
+        yield with_types(request.getfixturevalue("on_postgres"))
+        return
     with fresh(request.param, postgres_url, clock) as opened:
-        for kind in TYPES:
-            opened.put_type(kind)
-        yield opened
+        yield with_types(opened)
+
+
+def with_types(store: Store) -> Store:
+    for kind in TYPES:
+        store.put_type(kind)
+    return store
 
 
 @pytest.mark.parametrize("way", WAYS)
