@@ -39,21 +39,21 @@ _TASK = (
     "priority, attempt, started_at, stream_id"
 )
 _EVENTS = (
-    "INSERT INTO task_event (task_id, tenant_id, seq, at, kind, before, after, actor, exec_id)"
+    "INSERT INTO headgate_task_event (task_id, tenant_id, seq, at, kind, before, after, actor, exec_id)"
     " SELECT t.id, e.tenant_id, e.seq, t.finished_at, e.kind, e.before, e.after, e.actor, e.exec_id"
-    "   FROM task t CROSS JOIN task_event e WHERE e.task_id = {task_id} AND t.id > {task_id}"
+    "   FROM headgate_task t CROSS JOIN headgate_task_event e WHERE e.task_id = {task_id} AND t.id > {task_id}"
 )
 _SQLITE = (
-    f"INSERT INTO task ({_TASK}, finished_at) WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE"
+    f"INSERT INTO headgate_task ({_TASK}, finished_at) WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE"
     f" i < {{count}}) SELECT {_TASK},"
     f" finished_at - {OLDEST} * 1000000 + CAST({SPAN} * 1e6 / {{count}} * n.i AS integer)"
-    " FROM n CROSS JOIN task WHERE task.id = {task_id}",
+    " FROM n CROSS JOIN headgate_task WHERE headgate_task.id = {task_id}",
     _EVENTS,
 )
 _POSTGRES = (
-    f"INSERT INTO task ({_TASK}, finished_at) SELECT {_TASK}, finished_at - make_interval(secs => {OLDEST})"
-    f" + make_interval(secs => {SPAN}::float8 / {{count}} * i) FROM generate_series(1, {{count}}) AS i CROSS JOIN task"
-    " WHERE task.id = {task_id}",
+    f"INSERT INTO headgate_task ({_TASK}, finished_at) SELECT {_TASK}, finished_at - make_interval(secs => {OLDEST})"
+    f" + make_interval(secs => {SPAN}::float8 / {{count}} * i) FROM generate_series(1, {{count}}) AS i CROSS JOIN headgate_task"
+    " WHERE headgate_task.id = {task_id}",
     _EVENTS,
 )
 
@@ -80,7 +80,7 @@ def _days() -> list[str]:
     today = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     days = [today - timedelta(days=number) for number in range(1, OLDEST // DAY + 2)]
     return [
-        f"CREATE TABLE task_event_{day:%Y%m%d} PARTITION OF task_event"
+        f"CREATE TABLE headgate_task_event_{day:%Y%m%d} PARTITION OF headgate_task_event"
         f" FOR VALUES FROM ('{day.isoformat()}') TO ('{(day + timedelta(days=1)).isoformat()}')"
         for day in days
     ]

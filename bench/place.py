@@ -25,7 +25,7 @@ class Place(Protocol):
         """Put that many copies of a task behind it, and leave the database as if they had been there for long."""
 
     def snapshot(self, url: str) -> Any:
-        """A context in which a reader that has read `task` holds its snapshot open."""
+        """A context in which a reader that has read `headgate_task` holds its snapshot open."""
 
     def tidy(self, url: str) -> None:
         """Have the work behind the scenes that is due done now."""
@@ -53,7 +53,7 @@ class SqlitePlace:
             connection.execute(
                 f"""
                 WITH RECURSIVE series(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM series WHERE n < ?)
-                INSERT INTO task ({columns}) SELECT {columns} FROM series CROSS JOIN task WHERE task.id = ?
+                INSERT INTO headgate_task ({columns}) SELECT {columns} FROM series CROSS JOIN headgate_task WHERE headgate_task.id = ?
                 """,
                 (copies, task_id),
             )
@@ -63,7 +63,7 @@ class SqlitePlace:
     def snapshot(self, url: str) -> Iterator[None]:
         with closing(connect_sqlite(url)) as reader:
             reader.execute("BEGIN")
-            reader.execute("SELECT count(*) FROM task").fetchall()
+            reader.execute("SELECT count(*) FROM headgate_task").fetchall()
             yield
 
     def tidy(self, url: str) -> None:
@@ -92,7 +92,7 @@ class PostgresPlace:
         with connect_postgres(url) as connection:
             columns = ", ".join(task_columns(connection))
             connection.execute(
-                f"INSERT INTO task ({columns}) SELECT {columns} FROM generate_series(1, %s), task WHERE task.id = %s",
+                f"INSERT INTO headgate_task ({columns}) SELECT {columns} FROM generate_series(1, %s), headgate_task WHERE headgate_task.id = %s",
                 (copies, task_id),
             )
         self.tidy(url)
@@ -101,13 +101,13 @@ class PostgresPlace:
     def snapshot(self, url: str) -> Iterator[None]:
         with psycopg.connect(url) as reader:
             reader.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
-            reader.execute("SELECT count(*) FROM task").fetchall()
+            reader.execute("SELECT count(*) FROM headgate_task").fetchall()
             yield
 
     def tidy(self, url: str) -> None:
         with connect_postgres(url) as connection:
-            connection.execute("VACUUM (ANALYZE) task")
-            connection.execute("VACUUM (ANALYZE) task_event")
+            connection.execute("VACUUM (ANALYZE) headgate_task")
+            connection.execute("VACUUM (ANALYZE) headgate_task_event")
             connection.execute("CHECKPOINT")
 
 
@@ -129,6 +129,6 @@ def connection(place: Place, url: str) -> Any:
 
 
 def task_columns(connection: "sqlite3.Connection | psycopg.Connection[Row]") -> list[str]:
-    """Every column of `task` but the id."""
-    found = connection.execute("SELECT * FROM task LIMIT 0").description or []
+    """Every column of `headgate_task` but the id."""
+    found = connection.execute("SELECT * FROM headgate_task LIMIT 0").description or []
     return [column[0] for column in found if column[0] != "id"]

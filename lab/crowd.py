@@ -16,7 +16,7 @@ _LATER = {
     "sqlite": "create_date + number * 1000000",
     "postgres": "create_date + number * interval '1 second'",
 }
-_GIVEN_OUT = "SELECT setval(pg_get_serial_sequence('task', 'id'), (SELECT max(id) FROM task))"
+_GIVEN_OUT = "SELECT setval(pg_get_serial_sequence('headgate_task', 'id'), (SELECT max(id) FROM headgate_task))"
 
 
 def multiply(url: str, count: int, *, after: int = 0, tell: bool = True) -> None:
@@ -26,13 +26,13 @@ def multiply(url: str, count: int, *, after: int = 0, tell: bool = True) -> None
     """
     dialect = "sqlite" if url.startswith("sqlite") else "postgres"
     with closing(_connected(url)) as connection:
-        for table in ("task_his", "task"):
+        for table in ("headgate_task_his", "headgate_task"):
             _copy(connection, dialect, table, count, after)
         if dialect == "postgres":
             connection.execute(_GIVEN_OUT)
         if dialect == "postgres" and tell:
-            connection.execute("VACUUM (ANALYZE) task")
-            connection.execute("VACUUM (ANALYZE) task_his")
+            connection.execute("VACUUM (ANALYZE) headgate_task")
+            connection.execute("VACUUM (ANALYZE) headgate_task_his")
             connection.execute("CHECKPOINT")
         if dialect == "sqlite":
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
@@ -50,7 +50,7 @@ def _copy(connection: Any, dialect: str, table: str, count: int, after: int) -> 
     if not patterns:
         return
     [[last]] = connection.execute(
-        "SELECT max(id) FROM (SELECT id FROM task UNION ALL SELECT id FROM task_his) known"
+        "SELECT max(id) FROM (SELECT id FROM headgate_task UNION ALL SELECT id FROM headgate_task_his) known"
     ).fetchall()
     described = connection.execute(f"SELECT * FROM {table} LIMIT 0").description
     columns = [column[0] for column in described if column[0] != "id"]

@@ -20,16 +20,16 @@ DATABASES = ("sqlite", "postgres")
 SMALL_BYTES = 1 << 20
 _TABLES = """
 SELECT relname FROM pg_class
- WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r' AND relname <> 'migration'
+ WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r' AND relname <> 'headgate_migration'
 """
 _COUNT_FROM_ONE = """
 SELECT setval(oid::regclass, 1, false) FROM pg_class
  WHERE relnamespace = current_schema()::regnamespace AND relkind = 'S'
 """
 _SEEDS = (
-    "INSERT INTO lane (name) VALUES ('*'), ('default')",
-    "INSERT INTO resource (name, capacity) VALUES ('disk-writer', 1)",
-    "INSERT INTO catalog VALUES (1, 1)",
+    "INSERT INTO headgate_lane (name) VALUES ('*'), ('default')",
+    "INSERT INTO headgate_resource (name, capacity) VALUES ('disk-writer', 1)",
+    "INSERT INTO headgate_catalog VALUES (1, 1)",
 )
 
 

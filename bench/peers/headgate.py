@@ -17,8 +17,8 @@ from headgate.store import open_store
 COMMAND = str(Path(sys.executable).with_name("headgate"))
 CONCURRENCY = 400
 LEFT = """
-SELECT (SELECT count(*) FROM task WHERE status = 'queued')
-     + (SELECT count(*) FROM task WHERE status IN ('scheduling', 'running'))
+SELECT (SELECT count(*) FROM headgate_task WHERE status = 'queued')
+     + (SELECT count(*) FROM headgate_task WHERE status IN ('scheduling', 'running'))
 """
 
 

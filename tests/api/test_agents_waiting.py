@@ -150,7 +150,7 @@ def test_what_nobody_was_told_of_is_found_by_the_safety_look(store, url, office,
     monkeypatch.setattr(polls, "TICK_SECONDS", 0.05)
     waiting = office.wait("one")
     later = submit(store, delay_seconds=3600)
-    sql(url, f"UPDATE task SET status = 'queued' WHERE id = {later.id}")
+    sql(url, f"UPDATE headgate_task SET status = 'queued' WHERE id = {later.id}")
     assert waiting.result(PATIENCE) == [later.id]
 
 

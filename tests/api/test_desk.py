@@ -72,7 +72,7 @@ def test_dead_letters_are_filtered(client, store, url, query, names):
         "c": dead(store, "full", creator=7, tenant_id=1).id,
     }
     long_ago = 1 if url.startswith("sqlite") else "'2000-01-01T00:00:00Z'"
-    sql(url, f"UPDATE task SET update_date = {long_ago} WHERE id = {letters['a']}")
+    sql(url, f"UPDATE headgate_task SET update_date = {long_ago} WHERE id = {letters['a']}")
     assert found(client, query) == [letters[name] for name in reversed(names)]
 
 

@@ -115,7 +115,7 @@ def test_a_key_that_has_expired_is_refused(app, client, admin, url):
     soon = (utc_now() + timedelta(hours=1)).isoformat()
     key = make(client, admin, expires_at=soon)
     assert client.get("/api/tasks", headers=bearer(key["key"])).status_code == 200
-    sql(url, f"UPDATE api_key SET expires_at = created_at WHERE id = {key['id']}")
+    sql(url, f"UPDATE headgate_api_key SET expires_at = created_at WHERE id = {key['id']}")
     app.server.keyring.forget()
     assert client.get("/api/tasks", headers=bearer(key["key"])).status_code == 401
 
@@ -152,7 +152,7 @@ def test_a_key_and_its_secrets_are_shown_once_and_are_nowhere_else(store, url, c
         listed = client.get("/api/keys", headers=bearer(made["key"]))
         wrong = client.get("/api/tasks", headers=bearer(made["key"] + "0"))
     _, secret = read(made["key"])
-    kept = str(sql(url, "SELECT * FROM api_key")) + str(sql(url, "SELECT * FROM task_event"))
+    kept = str(sql(url, "SELECT * FROM headgate_api_key")) + str(sql(url, "SELECT * FROM headgate_task_event"))
     for hidden in (secret.hex(), made["secret_key"], settings.secret):
         assert hidden not in kept + listed.text + wrong.text + caplog.text + repr(settings)
 
@@ -232,7 +232,7 @@ def test_who_made_and_ended_a_key_is_in_the_audit(client, admin, url):
     key = make(client, admin, name="ci", role="read")
     for _ in range(2):
         client.delete(f"/api/keys/{key['id']}", headers=bearer(admin))
-    acts = sql(url, "SELECT kind, actor FROM task_event WHERE kind LIKE 'key%' ORDER BY id")
+    acts = sql(url, "SELECT kind, actor FROM headgate_task_event WHERE kind LIKE 'key%' ORDER BY id")
     assert acts == [("key_created", "person"), ("key_created", "key:1 root"), ("key_revoked", "key:1 root")]
 
 

@@ -72,7 +72,7 @@ def test_callbacks_are_counted_by_what_became_of_them(client, store, elsewhere, 
         [Delivered(each, "x", attempt, status) for each, (attempt, status) in zip(leased, ends, strict=True)]
     )
     back = "at - 60000000" if store.dialect == "sqlite" else "at - interval '60 s'"
-    sql(url, f"UPDATE callback_attempt SET at = {back}")  # they are counted when they have settled
+    sql(url, f"UPDATE headgate_callback_attempt SET at = {back}")  # they are counted when they have settled
     found = scraped(client)
     assert found["headgate_callbacks", ("status", "pending")] == 2
     assert found["headgate_callbacks", ("status", "undeliverable")] == 1

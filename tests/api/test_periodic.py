@@ -255,6 +255,6 @@ def test_who_did_what_is_in_the_audit(client, store, url):
     """Spec: A12"""
     made = make(client)
     client.post(f"{AT}/{made['id']}/online")
-    acts = sql(url, "SELECT kind, actor FROM task_event WHERE kind LIKE 'periodic%' ORDER BY id")
+    acts = sql(url, "SELECT kind, actor FROM headgate_task_event WHERE kind LIKE 'periodic%' ORDER BY id")
     assert acts == [("periodic_added", "person"), ("periodic_online", "person")]
     assert store.schedules.get(made["id"]).status is Status.ONLINE

@@ -223,5 +223,5 @@ def test_who_signed_out_no_longer_hears_what_happens(store, url, key):
 def test_the_token_is_nowhere_in_the_store(client, cookie, url):
     """Spec: X7"""
     token = cookie.partition("=")[2]
-    assert token not in str(sql(url, "SELECT * FROM session"))
-    assert str(digest_in(cookie.encode())) in str(sql(url, "SELECT * FROM session"))
+    assert token not in str(sql(url, "SELECT * FROM headgate_session"))
+    assert str(digest_in(cookie.encode())) in str(sql(url, "SELECT * FROM headgate_session"))

@@ -37,12 +37,12 @@ def test_a_server_that_cannot_write_is_not_ready(client, url):
     """Spec: X6"""
     refuse = {
         "sqlite": (
-            "CREATE TRIGGER full BEFORE UPDATE ON catalog BEGIN SELECT RAISE(ABORT, 'no'); END",
+            "CREATE TRIGGER full BEFORE UPDATE ON headgate_catalog BEGIN SELECT RAISE(ABORT, 'no'); END",
             "DROP TRIGGER full",
         ),
         "postgres": (
-            "CREATE RULE full_ AS ON UPDATE TO catalog DO INSTEAD SELECT 1 / (version - version) FROM catalog",
-            "DROP RULE full_ ON catalog",
+            "CREATE RULE full_ AS ON UPDATE TO headgate_catalog DO INSTEAD SELECT 1 / (version - version) FROM headgate_catalog",
+            "DROP RULE full_ ON headgate_catalog",
         ),
     }["sqlite" if url.startswith("sqlite") else "postgres"]
     sql(url, refuse[0])

@@ -106,7 +106,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         app = create_app(store, Settings(url=url))
         with TestClient(app, base_url=HERE) as client:
             house = House(client, store)
-            sql(url, f"UPDATE api_key SET expires_at = created_at WHERE id = {house.expired.id}")
+            sql(url, f"UPDATE headgate_api_key SET expires_at = created_at WHERE id = {house.expired.id}")
             yield house
 
 

@@ -259,7 +259,7 @@ def test_no_dry_run_and_no_audit_row_tells_a_secret(client, store, url):
     assert told.json()["foreseen"]["changes"]["callback.security.sk"] == {"old": VEIL, "new": VEIL}
     with_security(client, type="aksk", ak="us", sk=secret)
     sealed = store.types()["letter"].callback["security"]["sk"]
-    audit = repr(sql(url, "SELECT detail FROM task_event"))
+    audit = repr(sql(url, "SELECT detail FROM headgate_task_event"))
     assert VEIL in audit
     assert [text for text in (told.text, audit) if "canary" in text or sealed in text or "sealed:" in text] == []
 
@@ -281,7 +281,7 @@ def test_a_secret_is_kept_sealed_and_never_shown(client, store, url):
     assert all(answer.status_code == 200 and "canary" not in answer.text for answer in answers)
     sealed = store.types()["letter"].callback["security"]["sk"]
     assert Seals([SECRET]).open(sealed, "type letter") == secret
-    assert "canary" not in repr([sql(url, f"SELECT * FROM {table}") for table in ("task_metadata", "task_event")])
+    assert "canary" not in repr([sql(url, f"SELECT * FROM {table}") for table in ("headgate_task_metadata", "headgate_task_event")])
 
 
 def test_another_key_does_not_inherit_the_secret(client, store):

@@ -34,16 +34,16 @@ def test_a_programs_callback_is_its_types(app, url):
     kept = told.handler.type.callback
     assert kept["success"] == {"url": "https://example.org/x", "method": "PUT"}
     assert Seals([SECRET]).open(kept["security"]["sk"], "type scan") == SK
-    assert "canary" not in str(sql(url, "SELECT * FROM task_metadata"))
+    assert "canary" not in str(sql(url, "SELECT * FROM headgate_task_metadata"))
 
 
 def test_a_program_that_starts_again_changes_nothing(app, url):
     """Spec: B6"""
     declare(app, type="aksk", ak="us", sk=SK)
-    before = app.store.types(), sql(url, "SELECT count(*) FROM task_event")
+    before = app.store.types(), sql(url, "SELECT count(*) FROM headgate_task_event")
     again = Headgate(settings=Settings(url=url, secret=SECRET))
     declare(again, type="aksk", ak="us", sk=SK)
-    assert (again.store.types(), sql(url, "SELECT count(*) FROM task_event")) == before
+    assert (again.store.types(), sql(url, "SELECT count(*) FROM headgate_task_event")) == before
     again.close()
 
 

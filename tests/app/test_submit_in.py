@@ -77,7 +77,7 @@ def test_what_the_caller_rolls_back_was_never_there(app, url, connect):
             task.record()
         connection.rollback()
     assert app.store.find().items == []
-    assert sql(url, "SELECT count(*) FROM task_event WHERE task_id IS NOT NULL") == [(0,)]
+    assert sql(url, "SELECT count(*) FROM headgate_task_event WHERE task_id IS NOT NULL") == [(0,)]
     assert start(app.store) == []
     assert send.submit_sync("a.org").record().status is State.QUEUED
 
@@ -201,14 +201,14 @@ def test_on_sqlite_a_program_may_submit_first_of_all_inside_its_transaction(tmp_
         connection.rollback()
         connection.execute("BEGIN IMMEDIATE")
         first, second = (app.submit_in(connection, send.call("a.org")) for _ in range(2))
-        assert sql(url, "SELECT count(*) FROM task_metadata") == [(0,)]
+        assert sql(url, "SELECT count(*) FROM headgate_task_metadata") == [(0,)]
         connection.commit()
     assert (dropped.created, first.created, second.created) == (True, True, True)
     assert app.store.types()["send"] == send.handler.type
     assert {room.name for room in app.store.lanes()} >= {"post"}
     assert {room.name for room in app.store.resources()} >= {"smtp"}
     assert {bucket.name for bucket in app.store.rate_limits()} == {"key:host:a.org"}
-    assert sql(url, "SELECT kind, count(*) FROM task_event GROUP BY kind") == [("submitted", 2), ("type_changed", 1)]
+    assert sql(url, "SELECT kind, count(*) FROM headgate_task_event GROUP BY kind") == [("submitted", 2), ("type_changed", 1)]
     assert drain(app.store) == [first.id, second.id]
     app.close()
 
@@ -243,7 +243,7 @@ def test_on_postgres_a_snapshot_older_than_the_stream_is_no_hindrance(postgres):
     send = declare(app)
     with plain(postgres) as connection:
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
-        connection.execute("SELECT count(*) FROM stream")
+        connection.execute("SELECT count(*) FROM headgate_stream")
         task = app.submit_in(connection, send.call("new.org"))
         connection.commit()
     assert [execution.id for execution in start(app.store)] == [task.id]
@@ -266,7 +266,7 @@ def test_the_callers_row_factory_is_left_alone(app, url):
         task = app.submit_in(connection, send.using(unique_key="u").call("a.org"))
         assert not app.submit_in(connection, send.using(unique_key="u").call("a.org")).created
         connection.commit()
-        assert connection.execute("SELECT id AS found FROM task").fetchone()["found"] == task.id
+        assert connection.execute("SELECT id AS found FROM headgate_task").fetchone()["found"] == task.id
 
 
 def test_a_transaction_that_was_begun_by_hand_will_do(app, url):
@@ -301,7 +301,7 @@ def test_a_savepoint_can_take_it_back(app, url):
     """Spec: X1"""
     send = declare(app)
     with engine(url) as made, Session(made) as session:
-        session.execute(sqlalchemy.text("DELETE FROM sample"))
+        session.execute(sqlalchemy.text("DELETE FROM headgate_sample"))
         nested = session.begin_nested()
         app.submit_in(session, send.call("a.org"))
         nested.rollback()

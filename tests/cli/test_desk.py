@@ -42,7 +42,7 @@ def test_a_list_holds_what_was_asked_for(here, run, folder, words, names):
         "b": dead(here, "read timeout", lane="slow").id,
         "c": dead(here, creator=7, tenant_id=1).id,
     }
-    sql(f"sqlite:///{folder}/headgate.db", f"UPDATE task SET update_date = 1 WHERE id = {letters['a']}")
+    sql(f"sqlite:///{folder}/headgate.db", f"UPDATE headgate_task SET update_date = 1 WHERE id = {letters['a']}")
     found = [task["id"] for task in run("desk", "list", *words, "--json").lines]
     assert found == [letters[name] for name in reversed(names)]
 

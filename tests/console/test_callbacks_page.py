@@ -117,12 +117,12 @@ def test_one_that_lies_far_back_is_found_behind_pages_with_nothing_on_them(visit
 def crowd(served, pattern, count):
     """So many copies of a callback, behind it."""
     with closing(sqlite3.connect(served.folder / "headgate.db", timeout=60, isolation_level=None)) as connection:
-        described = connection.execute("SELECT * FROM callback_delivery LIMIT 0").description
+        described = connection.execute("SELECT * FROM headgate_callback_delivery LIMIT 0").description
         columns = ", ".join(column[0] for column in described if column[0] not in ("id", "webhook_id"))
         connection.execute(
             f"""
             WITH RECURSIVE round(number) AS (SELECT 1 UNION ALL SELECT number + 1 FROM round WHERE number < {count})
-            INSERT INTO callback_delivery (webhook_id, {columns})
-            SELECT webhook_id || number, {columns} FROM round CROSS JOIN callback_delivery WHERE id = {pattern}
+            INSERT INTO headgate_callback_delivery (webhook_id, {columns})
+            SELECT webhook_id || number, {columns} FROM round CROSS JOIN headgate_callback_delivery WHERE id = {pattern}
             """
         )

@@ -5,7 +5,7 @@ import time
 from tests.docs.guides import PATIENCE, Guide
 from tests.factories import sql
 
-EXECUTING = "SELECT 1 FROM periodic_task_log WHERE result = 'executing'"
+EXECUTING = "SELECT 1 FROM headgate_periodic_task_log WHERE result = 'executing'"
 
 
 def test_the_guide_to_schedules_prints_what_it_says(tmp_path):

@@ -32,7 +32,7 @@ def archive(store, clock):
 
 
 def tables(url):
-    return tuple(sql(url, f"SELECT count(*) FROM {table}")[0][0] for table in ("task", "task_his"))
+    return tuple(sql(url, f"SELECT count(*) FROM {table}")[0][0] for table in ("headgate_task", "headgate_task_his"))
 
 
 def present(store, task_id):
@@ -45,7 +45,7 @@ def present(store, task_id):
 
 def retentions(url):
     return [
-        json.loads(row[0]) for row in sql(url, "SELECT detail FROM task_event WHERE kind = 'retention' ORDER BY id")
+        json.loads(row[0]) for row in sql(url, "SELECT detail FROM headgate_task_event WHERE kind = 'retention' ORDER BY id")
     ]
 
 
@@ -173,7 +173,7 @@ def test_keys_and_answers_are_forgotten_after_a_day(store, clock, url):
     clock.advance(DAY)
     settle_down(Archive(store, Settings(), inline, clock=clock))
     assert store.submit(NewTask("plain"), once=once).id != made.id
-    assert sql(url, "SELECT count(*) FROM claim_answer") == [(0,)]
+    assert sql(url, "SELECT count(*) FROM headgate_claim_answer") == [(0,)]
 
 
 def test_workers_that_went_are_forgotten_unless_they_hold_something(store, clock):
@@ -195,21 +195,21 @@ def test_days_of_audit_rows_are_made_ahead_and_go_when_they_are_empty(postgres, 
         return
 
     def days():
-        found = sql(url, "SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = 'task_event'::regclass")
+        found = sql(url, "SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = 'headgate_task_event'::regclass")
         return {name for (name,) in found}
 
     clock.now = datetime(2099, 1, 1, 12, tzinfo=UTC)
     settle_down(Archive(store, Settings(), inline, clock=clock))
-    assert days() >= {"task_event_20990101", "task_event_20990102", "task_event_20990103"}
+    assert days() >= {"headgate_task_event_20990101", "headgate_task_event_20990102", "headgate_task_event_20990103"}
     submit(store)  # leaves a row of its own in the first of January
     clock.advance(DAY)
     settle(store, running(store, "manual"), Returned())
     clock.advance(40 * DAY)
     settle_down(Archive(store, Settings(), inline, clock=clock))
     settle_down(Archive(store, Settings(), inline, clock=clock))
-    left = {day for day in days() if day.startswith("task_event_2099")}
-    assert left >= {"task_event_20990101", "task_event_20990211"}
-    assert "task_event_20990103" not in left
+    left = {day for day in days() if day.startswith("headgate_task_event_2099")}
+    assert left >= {"headgate_task_event_20990101", "headgate_task_event_20990211"}
+    assert "headgate_task_event_20990103" not in left
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from tests.duties.test_callbacks import AKSK, SECRET, over, sender, tell
 from tests.outward.receiver import Receiver
 
 NEWEST = Settings(secret=f"a newer secret of it,{SECRET}")
-_CONFIG = Statement("SELECT config FROM task_metadata WHERE code = 'told'")
-_PUT_CONFIG = Statement("UPDATE task_metadata SET config = :config WHERE code = 'told'")
+_CONFIG = Statement("SELECT config FROM headgate_task_metadata WHERE code = 'told'")
+_PUT_CONFIG = Statement("UPDATE headgate_task_metadata SET config = :config WHERE code = 'told'")
 
 
 def put_told(store):

@@ -12,7 +12,7 @@ S = State
 def test_a_line_whose_head_was_left_behind_moves_again(store, url):
     """Spec: A10"""
     tasks = [submit(store, mutex=f"m{number}", tenant_id=number % 2) for number in range(5)]
-    sql(url, "UPDATE task SET status = 'blocked'")
+    sql(url, "UPDATE headgate_task SET status = 'blocked'")
     assert drain(store) == []
     assert settle_down(Lines(store, inline, page=2)) == [2, 2]
     assert {store.get(task.id).status for task in tasks} == {S.QUEUED}
@@ -24,6 +24,6 @@ def test_the_next_round_begins_where_the_lines_begin(store, url):
     lines = Lines(store, inline, page=2)
     for _ in range(2):
         task = submit(store, mutex="a")
-        sql(url, f"UPDATE task SET status = 'blocked' WHERE id = {task.id}")
+        sql(url, f"UPDATE headgate_task SET status = 'blocked' WHERE id = {task.id}")
         settle_down(lines)
         assert drain(store) == [task.id]

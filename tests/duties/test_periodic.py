@@ -89,11 +89,11 @@ def test_a_schedule_that_cannot_be_fired_is_told_about_and_the_others_fire(store
     """Spec: B9"""
     bad, well = online(store), online(store)
     clock.advance(60)
-    tick = sql(url, f"SELECT next_tick FROM periodic_task WHERE id = {bad.id}")[0][0]
+    tick = sql(url, f"SELECT next_tick FROM headgate_periodic_task WHERE id = {bad.id}")[0][0]
     said = tick if isinstance(tick, int) else f"'{tick}'"
     sql(
         url,
-        "INSERT INTO periodic_task_log (periodic_task_id, tenant_id, result, tick, create_date, update_date)"
+        "INSERT INTO headgate_periodic_task_log (periodic_task_id, tenant_id, result, tick, create_date, update_date)"
         f" VALUES ({bad.id}, 0, 'success', {said}, {said}, {said})",
     )
     with caplog.at_level(logging.ERROR):
@@ -105,7 +105,7 @@ def test_a_schedule_that_cannot_be_fired_is_told_about_and_the_others_fire(store
 def test_a_zone_that_this_machine_does_not_know_is_left_to_others(store, clock, periodic, url, caplog):
     """Spec: B9"""
     odd, well = online(store), online(store)
-    sql(url, f"UPDATE periodic_task SET timezone = 'Moon/Tranquility' WHERE id = {odd.id}")
+    sql(url, f"UPDATE headgate_periodic_task SET timezone = 'Moon/Tranquility' WHERE id = {odd.id}")
     clock.advance(60)
     with caplog.at_level(logging.ERROR):
         turn(periodic)
@@ -119,7 +119,7 @@ def test_one_that_was_stored_before_its_expression_was_refused_holds_up_no_other
 ):
     """Spec: B9"""
     odd, well = online(store), online(store)
-    sql(url, f"UPDATE periodic_task SET cron_expressions = '*/61 * * * *' WHERE id = {odd.id}")
+    sql(url, f"UPDATE headgate_periodic_task SET cron_expressions = '*/61 * * * *' WHERE id = {odd.id}")
     clock.advance(60)
     with caplog.at_level(logging.ERROR):
         turn(periodic)
@@ -137,7 +137,7 @@ def test_one_that_was_stored_before_its_expression_was_refused_holds_up_no_other
 
 def lost_on_the_moon(url, *schedules):
     ids = ", ".join(str(schedule.id) for schedule in schedules)
-    sql(url, f"UPDATE periodic_task SET timezone = 'Moon/Tranquility' WHERE id IN ({ids})")
+    sql(url, f"UPDATE headgate_periodic_task SET timezone = 'Moon/Tranquility' WHERE id IN ({ids})")
 
 
 def cannot_fire(monkeypatch, schedule):
@@ -206,7 +206,7 @@ def test_its_log_says_once_why_a_tick_waits_and_then_what_became_of_it(store, cl
     assert logged(store, broken) == [("failure", "not fired yet: RuntimeError, of which the scheduler's log says more")]
     assert lines(store, odd)[0].tick == odd.next_tick
     assert logged(store, quiet) == logged(store, brief) == []
-    sql(url, f"UPDATE periodic_task SET timezone = 'UTC' WHERE id = {odd.id}")
+    sql(url, f"UPDATE headgate_periodic_task SET timezone = 'UTC' WHERE id = {odd.id}")
     monkeypatch.undo()
     settle_down(periodic)
     for schedule in (odd, broken):

@@ -15,7 +15,7 @@ from headgate.store import open_store
 from headgate.store.feed import Cursor, Gap
 
 NOTE = """
-INSERT INTO task_event (task_id, tenant_id, seq, at, kind, actor) VALUES (NULL, 0, 0, now(), 'note', 'rival')
+INSERT INTO headgate_task_event (task_id, tenant_id, seq, at, kind, actor) VALUES (NULL, 0, 0, now(), 'note', 'rival')
 RETURNING id
 """
 STEPS = 150

@@ -18,9 +18,9 @@ from tests.store.conftest import clock  # noqa: F401
 
 _FLUSH = Statement(postgres="SELECT pg_stat_force_next_flush()")
 _READ = """
-SELECT (SELECT coalesce(sum(idx_tup_read), 0) FROM pg_stat_user_indexes WHERE relid = 'task'::regclass),
+SELECT (SELECT coalesce(sum(idx_tup_read), 0) FROM pg_stat_user_indexes WHERE relid = 'headgate_task'::regclass),
        seq_scan, seq_tup_read, heap_blks_hit + heap_blks_read + idx_blks_hit + idx_blks_read
-  FROM pg_stat_user_tables JOIN pg_statio_user_tables USING (relid) WHERE relid = 'task'::regclass
+  FROM pg_stat_user_tables JOIN pg_statio_user_tables USING (relid) WHERE relid = 'headgate_task'::regclass
 """
 _COPIED = (
     "tenant_id, type, creator, category, ext, create_date, update_date, lane, priority, mutex, rate_key, stream_id, "
@@ -30,7 +30,7 @@ _COPIED = (
 
 @dataclass(frozen=True)
 class Cost:
-    """What was read of `task`: index entries, scans and rows of the whole table, pages."""
+    """What was read of `headgate_task`: index entries, scans and rows of the whole table, pages."""
 
     entries: int
     scans: int
@@ -69,31 +69,31 @@ class Deep:
     def remember(self, like: int) -> None:
         """Keep a task as it is now, as the pattern of `load`."""
         self.connection.execute("DROP TABLE IF EXISTS pattern")
-        self.connection.execute(f"CREATE TEMP TABLE pattern AS SELECT {_COPIED} FROM task WHERE id = %s", [like])
+        self.connection.execute(f"CREATE TEMP TABLE pattern AS SELECT {_COPIED} FROM headgate_task WHERE id = %s", [like])
 
     def load(self, count: int) -> None:
         """Put `count` copies of the pattern straight into the table."""
         self.connection.execute(
-            f"INSERT INTO task ({_COPIED}) SELECT {_COPIED} FROM pattern, generate_series(1, %s)", [count]
+            f"INSERT INTO headgate_task ({_COPIED}) SELECT {_COPIED} FROM pattern, generate_series(1, %s)", [count]
         )
         self._flush()
 
     def drain(self, count: int) -> None:
         """Take the last `count` out again; what the planner was told of them stays."""
         self.connection.execute(
-            "DELETE FROM task WHERE id > (SELECT max(id) FROM task) - %s AND exec_id IS NULL", [count]
+            "DELETE FROM headgate_task WHERE id > (SELECT max(id) FROM headgate_task) - %s AND exec_id IS NULL", [count]
         )
         self._flush()
 
     def empty(self) -> None:
         """Take everything out and let that be known; its pages stay, as they do when somebody looks on."""
-        self.connection.execute("DELETE FROM task")
-        self.connection.execute("VACUUM (TRUNCATE off) task")
+        self.connection.execute("DELETE FROM headgate_task")
+        self.connection.execute("VACUUM (TRUNCATE off) headgate_task")
         self._flush()
 
     def know_nothing(self) -> None:
         """As on a database where nobody has ever counted."""
-        self.connection.execute("DELETE FROM pg_statistic WHERE starelid = 'task'::regclass")
+        self.connection.execute("DELETE FROM pg_statistic WHERE starelid = 'headgate_task'::regclass")
 
     def analyze(self) -> None:
         self.connection.execute("ANALYZE")
@@ -101,7 +101,7 @@ class Deep:
 
     def vacuum(self) -> None:
         """Let the size be known, and nothing else."""
-        self.connection.execute("VACUUM task")
+        self.connection.execute("VACUUM headgate_task")
         self._flush()
 
     def _flush(self) -> None:
@@ -114,7 +114,7 @@ class Deep:
         return self.store.claim(ClaimRequest(self.worker_id, limit, **wanted)).executions
 
     def cost(self, action: Callable[[], object]) -> Cost:
-        """What `action` reads of `task` on the store's one connection."""
+        """What `action` reads of `headgate_task` on the store's one connection."""
         before = self._read()
         action()
         return self._read() - before
@@ -146,7 +146,7 @@ def postgres(quiet_url: str) -> str:
 @pytest.fixture
 def deep(postgres: str, clock: Clock) -> Iterator[Deep]:  # noqa: F811
     made = Deep(postgres, clock)
-    made.connection.execute("ALTER TABLE task SET (autovacuum_enabled = off)")  # it reads, too, and when it likes
+    made.connection.execute("ALTER TABLE headgate_task SET (autovacuum_enabled = off)")  # it reads, too, and when it likes
     yield made
-    made.connection.execute("ALTER TABLE task RESET (autovacuum_enabled)")
+    made.connection.execute("ALTER TABLE headgate_task RESET (autovacuum_enabled)")
     made.close()

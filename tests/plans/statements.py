@@ -30,7 +30,7 @@ def hot_statements(dialect: str) -> dict[str, Statement]:
                 continue
             values = value if isinstance(value, dict) else {"": value}
             for key, statement in values.items():
-                if isinstance(statement, Statement) and " task" in getattr(statement, dialect):
+                if isinstance(statement, Statement) and " headgate_task" in getattr(statement, dialect):
                     found.setdefault(getattr(statement, dialect), (f"{module.name}.{name}{key}", statement))
     letters = {"desk.letters": desk._letters(()), "desk.letters, filtered": desk._letters(tuple(desk._CONDITIONS))}
     return dict(found.values()) | letters

@@ -23,25 +23,25 @@ from tests.plans.test_sqlite import steps_of
 MANY = 20_000
 # The index each statement is to go by, and the column it is to be asked for.
 MEANT: dict[str, tuple[Statement, str, str]] = {
-    "lines": (deliveries.LINES, "callback_delivery_due", "type"),
-    "lease": (deliveries.LEASE, "callback_delivery_due", "type"),
-    "record": (deliveries.RECORD, "callback_delivery_pkey", "id"),
-    "call off": (owed.CALL_OFF, "callback_delivery_task", "task_id"),
-    "of a task": (reports.OF_TASK, "callback_delivery_task", "task_id"),
-    "attempts of a task": (reports.TRIES, "callback_attempt_task", "task_id"),
-    "count": (reports.COUNT, "callback_delivery_status", "status"),
-    "list of a status": (reports._list(("status",)), "callback_delivery_status", "status"),
-    "list of a tenant": (reports._list(("tenant_id",)), "callback_delivery_pkey", "id"),
-    "floor": (reports.FLOOR_OF_STATUS, "callback_delivery_status", "status"),
-    "attempts after": (reports.ATTEMPTS, "callback_attempt_pkey", "id"),
+    "lines": (deliveries.LINES, "headgate_callback_delivery_due", "type"),
+    "lease": (deliveries.LEASE, "headgate_callback_delivery_due", "type"),
+    "record": (deliveries.RECORD, "headgate_callback_delivery_pkey", "id"),
+    "call off": (owed.CALL_OFF, "headgate_callback_delivery_task", "task_id"),
+    "of a task": (reports.OF_TASK, "headgate_callback_delivery_task", "task_id"),
+    "attempts of a task": (reports.TRIES, "headgate_callback_attempt_task", "task_id"),
+    "count": (reports.COUNT, "headgate_callback_delivery_status", "status"),
+    "list of a status": (reports._list(("status",)), "headgate_callback_delivery_status", "status"),
+    "list of a tenant": (reports._list(("tenant_id",)), "headgate_callback_delivery_pkey", "id"),
+    "floor": (reports.FLOOR_OF_STATUS, "headgate_callback_delivery_status", "status"),
+    "attempts after": (reports.ATTEMPTS, "headgate_callback_attempt_pkey", "id"),
 }
 # In a table of a few rows PostgreSQL may ask for the id in each of the four states: that is as good.
-ALSO = {"record": "callback_delivery_status"}
+ALSO = {"record": "headgate_callback_delivery_status"}
 _DELIVERED = (
-    "INSERT INTO callback_delivery (webhook_id, task_id, tenant_id, type, kind, seq, status, due_at, created_at,"
+    "INSERT INTO headgate_callback_delivery (webhook_id, task_id, tenant_id, type, kind, seq, status, due_at, created_at,"
     " update_date) SELECT 'msg_' || n, n, 0, 'called-back', 'success', 4, CASE WHEN n % 50 = 0 THEN 'pending' ELSE"
     " 'delivered' END, {later}, {later}, {later} FROM {numbers}",
-    "INSERT INTO callback_attempt (delivery_id, lease, task_id, at, host, status, seconds, error, body)"
+    "INSERT INTO headgate_callback_attempt (delivery_id, lease, task_id, at, host, status, seconds, error, body)"
     " SELECT n, 'x', n, {later}, 'example.org', 204, 0.1, '', '' FROM {numbers}",
 )
 

@@ -18,7 +18,7 @@ from tests.plans.test_plans import nodes, plan_of
 from tests.plans.test_sqlite import plan_of as sqlite_plan_of
 
 LIMIT = 50
-MEANT = {"what goes": (FINISHED, "task_finished"), "what is removed": (OLD, "task_his_ended")}
+MEANT = {"what goes": (FINISHED, "headgate_task_finished"), "what is removed": (OLD, "headgate_task_his_ended")}
 
 
 def test_a_page_reads_no_more_however_many_children_wait_for_their_parent(deep):
@@ -63,4 +63,4 @@ def test_what_finished_lately_is_found_by_its_time(postgres):
     with psycopg.connect(postgres, autocommit=True, prepare_threshold=None) as connection:
         connection.execute(_SET_ONCE)
         used = {node["Index Name"] for node in nodes(plan_of(connection, MEASURED)) if "Index Name" in node}
-    assert used == {"task_finished", "task_his_finished"}
+    assert used == {"headgate_task_finished", "headgate_task_his_finished"}

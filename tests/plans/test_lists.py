@@ -108,8 +108,8 @@ def above(limit: int, found: dict[str, int]) -> dict[str, int]:
 
 _FLUSH = Statement(postgres="SELECT pg_stat_force_next_flush()")
 _READ = """
-SELECT (SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE relid IN ('task'::regclass, 'task_his'::regclass))
-     + (SELECT sum(seq_tup_read) FROM pg_stat_user_tables WHERE relid IN ('task'::regclass, 'task_his'::regclass))
+SELECT (SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE relid IN ('headgate_task'::regclass, 'headgate_task_his'::regclass))
+     + (SELECT sum(seq_tup_read) FROM pg_stat_user_tables WHERE relid IN ('headgate_task'::regclass, 'headgate_task_his'::regclass))
 """
 
 
@@ -117,16 +117,16 @@ SELECT (SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE relid IN ('task
 def connection(postgres: str) -> Iterator["psycopg.Connection[Any]"]:
     """For the meter, while nobody else reads."""
     with psycopg.connect(postgres, autocommit=True) as connected:
-        for table in ("task", "task_his"):  # it reads, too, and when it likes
+        for table in ("headgate_task", "headgate_task_his"):  # it reads, too, and when it likes
             connected.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = off)")
         yield connected
-        for table in ("task", "task_his"):
+        for table in ("headgate_task", "headgate_task_his"):
             connected.execute(f"ALTER TABLE {table} RESET (autovacuum_enabled)")
 
 
 def test_a_page_reads_a_bounded_number_of_rows_on_postgres(postgres, connection):
     """Spec: X4. Whenever it was planned, and whatever the planner was told by then."""
-    forget = "DELETE FROM pg_statistic WHERE starelid IN ('task'::regclass, 'task_his'::regclass)"
+    forget = "DELETE FROM pg_statistic WHERE starelid IN ('headgate_task'::regclass, 'headgate_task_his'::regclass)"
 
     def check(told: str) -> None:
         def spent() -> int:
@@ -144,7 +144,7 @@ def test_a_page_reads_a_bounded_number_of_rows_on_postgres(postgres, connection)
         check("planned for few")
     with open_store(postgres, Clock()) as store:
         check("planned for many that nobody has counted")
-        connection.execute("VACUUM (ANALYZE) task, task_his")
+        connection.execute("VACUUM (ANALYZE) headgate_task, headgate_task_his")
         check("planned for many")
 
 

@@ -15,7 +15,7 @@ from tests.plans.test_depth import PLACES
 
 HOT = hot_statements("postgres")
 # As many entries as tasks run, or families wait: these may be read whole.
-ONLY_WHAT_RUNS = {"task_held", "task_using", "task_mutex", "task_waiting"}
+ONLY_WHAT_RUNS = {"headgate_task_held", "headgate_task_using", "headgate_task_mutex", "headgate_task_waiting"}
 MANY = 20_000
 
 
@@ -39,7 +39,7 @@ def plan_of(connection: "psycopg.Connection[Any]", statement: Statement) -> dict
 def first_columns(connection: "psycopg.Connection[Any]") -> dict[str, str]:
     found = connection.execute(
         "SELECT indexrelid::regclass::text, pg_get_indexdef(indexrelid, 1, true) FROM pg_index"
-        " WHERE indrelid = 'task'::regclass"
+        " WHERE indrelid = 'headgate_task'::regclass"
     )
     return dict(found.fetchall())
 
@@ -48,10 +48,10 @@ def complaints(connection: "psycopg.Connection[Any]") -> list[str]:
     leading, wrong = first_columns(connection), []
     for name, statement in HOT.items():
         for node in nodes(plan_of(connection, statement)):
-            if node.get("Relation Name") != "task" or "Scan" not in node["Node Type"]:
+            if node.get("Relation Name") != "headgate_task" or "Scan" not in node["Node Type"]:
                 continue
             index, condition = node.get("Index Name", ""), node.get("Index Cond", "")
-            ordered_by_time = index == "task_timed" and name == "due.NEXT_DUE"
+            ordered_by_time = index == "headgate_task_timed" and name == "due.NEXT_DUE"
             if index not in ONLY_WHAT_RUNS and not ordered_by_time and leading.get(index, "?") not in condition:
                 wrong.append(f"{name}: {node['Node Type']} {index} {condition or 'without a condition'}")
     return wrong

@@ -22,24 +22,24 @@ from tests.schedules import online, tick
 MANY = 20_000
 # The index each statement is to go by, and the column it is to be asked for.
 MEANT: dict[str, tuple[Statement, str, str]] = {
-    "due": (periodic.DUE, "periodic_task_due", "next_tick"),
-    "next due": (periodic.NEXT_DUE, "periodic_task_due", "next_tick"),
-    "hold": (ticks.HOLD, "periodic_task_pkey", "id"),
-    "busy": (ticks.BUSY, "periodic_run_of", "periodic_task_id"),
-    "what goes on": (runs.TASK_RUNS, "periodic_run_pkey", "id"),
-    "the end": (runs.END, "periodic_run_pkey", "id"),
-    "a line of a tick": (ticks.UNSAY, "periodic_task_log_tick", "tick"),
-    "log": (periodic.LOGS, "periodic_task_log_of", "periodic_task_id"),
-    "list of a tenant": (periodic.LIST_OF_TENANT, "periodic_task_tenant", "tenant_id"),
-    "calls that wait": (runs.ANY_WAITING, "periodic_run_call", ""),
-    "calls under way": (runs.UNDER_WAY, "periodic_run_call", ""),
+    "due": (periodic.DUE, "headgate_periodic_task_due", "next_tick"),
+    "next due": (periodic.NEXT_DUE, "headgate_periodic_task_due", "next_tick"),
+    "hold": (ticks.HOLD, "headgate_periodic_task_pkey", "id"),
+    "busy": (ticks.BUSY, "headgate_periodic_run_of", "periodic_task_id"),
+    "what goes on": (runs.TASK_RUNS, "headgate_periodic_run_pkey", "id"),
+    "the end": (runs.END, "headgate_periodic_run_pkey", "id"),
+    "a line of a tick": (ticks.UNSAY, "headgate_periodic_task_log_tick", "tick"),
+    "log": (periodic.LOGS, "headgate_periodic_task_log_of", "periodic_task_id"),
+    "list of a tenant": (periodic.LIST_OF_TENANT, "headgate_periodic_task_tenant", "tenant_id"),
+    "calls that wait": (runs.ANY_WAITING, "headgate_periodic_run_call", ""),
+    "calls under way": (runs.UNDER_WAY, "headgate_periodic_run_call", ""),
 }
 _FILL = (
-    "INSERT INTO periodic_task (tenant_id, type, creator, cron_expressions, timezone, status, log, ext, missed,"
+    "INSERT INTO headgate_periodic_task (tenant_id, type, creator, cron_expressions, timezone, status, log, ext, missed,"
     " overlap, options, next_tick, create_date, update_date) SELECT n, 'plain', 0, '* * * * *', 'UTC', 'online',"
     " 'none', '{{}}', 'skip', 'allow', '{{}}', {later}, {later}, {later} FROM {numbers}",
-    "INSERT INTO periodic_run (periodic_task_id, tick, task_id) SELECT n, {later}, n FROM {numbers}",
-    "INSERT INTO periodic_task_log (periodic_task_id, tenant_id, result, tick, create_date, update_date)"
+    "INSERT INTO headgate_periodic_run (periodic_task_id, tick, task_id) SELECT n, {later}, n FROM {numbers}",
+    "INSERT INTO headgate_periodic_task_log (periodic_task_id, tenant_id, result, tick, create_date, update_date)"
     " SELECT n % 100, 0, 'success', {later}, {later}, {later} FROM {numbers}",
 )
 
@@ -93,7 +93,7 @@ def test_on_sqlite_schedules_are_read_by_their_indexes(tmp_path, store_on_file, 
         told = "\n".join(plan_of_sqlite(connection, statement.sqlite))
     key = index.endswith("_pkey")
     assert ("INTEGER PRIMARY KEY" if key else f"INDEX {index}") in told, told
-    assert key or "SCAN periodic_task\n" not in f"{told}\n"
+    assert key or "SCAN headgate_periodic_task\n" not in f"{told}\n"
 
 
 def test_on_sqlite_a_tick_takes_no_more_steps_among_many_schedules_than_among_few(tmp_path, store_on_file, clock):

@@ -17,29 +17,29 @@ from tests.plans.statements import hot_statements
 
 HOT = hot_statements("sqlite")
 # As many entries as tasks run, or families wait: these may be read whole.
-ONLY_WHAT_RUNS = {"task_held", "task_using", "task_mutex", "task_waiting"}
+ONLY_WHAT_RUNS = {"headgate_task_held", "headgate_task_using", "headgate_task_mutex", "headgate_task_waiting"}
 # Each of these must be in the plan of the statement.
 MEANT = {
-    "claim_sqlite.HEADS": "task_ready",
-    "claim_sqlite.HEADS_OF_CREATOR": "task_ready_creator",
-    "claims.READY_STREAMS": "task_ready",
-    "claim_sqlite.HELD_IN_LANE": "task_held",
-    "claim_sqlite.USING": "task_using",
-    "desk.FLOOR": "task_stopped",
-    "desk.letters": "task_stopped",
-    "desk.letters, filtered": "task_stopped",
-    "due.DUE": "task_timed",
-    "families.OPEN_CHILD": "task_child",
-    "families.UNASKED": "task_child",
-    "families.CENSUS": "task_child",
-    "forecasts.AHEAD": "task_ready",
-    "forecasts.IN_LINE": "task_line",
-    "forecasts.LAST_QUEUED": "task_ready",
-    "line.FAMILY_BLOCKED": "task_family",
-    "line.HOLDERS": "task_mutex",
-    "line.HEADS": "task_line",
-    "line.FIRST_BLOCKED": "task_line",
-    "tasks.SAME_KEY": "task_unique",
+    "claim_sqlite.HEADS": "headgate_task_ready",
+    "claim_sqlite.HEADS_OF_CREATOR": "headgate_task_ready_creator",
+    "claims.READY_STREAMS": "headgate_task_ready",
+    "claim_sqlite.HELD_IN_LANE": "headgate_task_held",
+    "claim_sqlite.USING": "headgate_task_using",
+    "desk.FLOOR": "headgate_task_stopped",
+    "desk.letters": "headgate_task_stopped",
+    "desk.letters, filtered": "headgate_task_stopped",
+    "due.DUE": "headgate_task_timed",
+    "families.OPEN_CHILD": "headgate_task_child",
+    "families.UNASKED": "headgate_task_child",
+    "families.CENSUS": "headgate_task_child",
+    "forecasts.AHEAD": "headgate_task_ready",
+    "forecasts.IN_LINE": "headgate_task_line",
+    "forecasts.LAST_QUEUED": "headgate_task_ready",
+    "line.FAMILY_BLOCKED": "headgate_task_family",
+    "line.HOLDERS": "headgate_task_mutex",
+    "line.HEADS": "headgate_task_line",
+    "line.FIRST_BLOCKED": "headgate_task_line",
+    "tasks.SAME_KEY": "headgate_task_unique",
 }
 COUNT = 100_000
 _COPIED = (
@@ -69,7 +69,7 @@ def plan_of(connection: sqlite3.Connection, text: str) -> list[str]:
 
 def whole_tables(text: str, told: list[str]) -> list[str]:
     """What of a plan reads all of the task table, or all of an index that holds more than what runs."""
-    aliases = "|".join({"task", *re.findall(r"\btask ([a-z])\b", text)})
+    aliases = "|".join({"headgate_task", *re.findall(r"\bheadgate_task ([a-z])\b", text)})
     return [
         line for line in told
         if (found := re.match(rf"SCAN (?:{aliases})\b(?:.*INDEX (\w+))?", line)) and found[1] not in ONLY_WHAT_RUNS
@@ -156,12 +156,12 @@ def test_a_day_takes_no_more_steps_with_a_hundred_thousand_waiting_than_with_ten
     """Spec: X4"""
     like, worker_id = PLACES[place](store), store.register("claimer")
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute(f"CREATE TEMP TABLE pattern AS SELECT {_COPIED} FROM task WHERE id = ?", [like])
+        connection.execute(f"CREATE TEMP TABLE pattern AS SELECT {_COPIED} FROM headgate_task WHERE id = ?", [like])
 
         def load(count: int) -> None:
             connection.execute(
                 f"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)"
-                f" INSERT INTO task ({_COPIED}) SELECT {_COPIED} FROM pattern, n",
+                f" INSERT INTO headgate_task ({_COPIED}) SELECT {_COPIED} FROM pattern, n",
                 [count],
             )
 

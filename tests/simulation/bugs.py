@@ -265,8 +265,8 @@ def a_second_task_of_a_mutex_comes_forward(patch: Patch) -> None:
         return rearrange(False, family, queued, blocked)
 
     schema, *later = migrate.migrations("sqlite")
-    assert "UNIQUE INDEX task_mutex" in schema.text
-    plain = replace(schema, text=schema.text.replace("UNIQUE INDEX task_mutex", "INDEX task_mutex"))
+    assert "UNIQUE INDEX headgate_task_mutex" in schema.text
+    plain = replace(schema, text=schema.text.replace("UNIQUE INDEX headgate_task_mutex", "INDEX headgate_task_mutex"))
     patch.setattr(migrate, "migrations", lambda dialect: (plain, *later))
     patch.setattr(line, "rearrange", move_on)
 
@@ -476,7 +476,7 @@ class MovedApart(History):
             at, last = after or history.FIRST
             found = db.rows(history.FINISHED, seconds=seconds, limit=limit, at=at, id=last)
             ids = [row[0] for row in found if row[2]]
-            rows = db.rows(Statement(f"SELECT {history._ALL} FROM task WHERE id {{in ids}}"), ids=ids)
+            rows = db.rows(Statement(f"SELECT {history._ALL} FROM headgate_task WHERE id {{in ids}}"), ids=ids)
             db.send(history.REMOVE, ids=ids)
             return rows
 
@@ -484,7 +484,7 @@ class MovedApart(History):
             for row in rows:
                 values = dict(zip(history._ALL.split(", "), row, strict=True))
                 names = ", ".join(f":{name}" for name in values)
-                db.send(Statement(f"INSERT INTO task_his ({history._ALL}) VALUES ({names})"), **values)
+                db.send(Statement(f"INSERT INTO headgate_task_his ({history._ALL}) VALUES ({names})"), **values)
 
         rows = self._ground.write(take_out)
         self._ground.write(put_in)

@@ -67,7 +67,7 @@ def only_a_success_ends_the_log(patch: Patch) -> None:
 ])  # fmt: skip
 def a_call_of_a_lost_caller_is_made_again(patch: Patch) -> None:
     """It has not ended, so somebody else has to make it."""
-    put_back = Statement("UPDATE periodic_run SET caller = NULL WHERE id {in ids}")
+    put_back = Statement("UPDATE headgate_periodic_run SET caller = NULL WHERE id {in ids}")
 
     def give_up(db: Db, calls: Collection[tuple[int, str]]) -> int:
         db.send(put_back, ids=[run_id for run_id, _ in calls])

@@ -15,10 +15,10 @@ from tests.store.model import Handle
 
 DATABASES = ("sqlite", "postgres")
 _SEEDED = {  # what a migration puts there stays
-    "migration": "true",
-    "lane": "name IN ('*', 'default')",
-    "resource": "name = 'disk-writer'",
-    "catalog": "true",
+    "headgate_migration": "true",
+    "headgate_lane": "name IN ('*', 'default')",
+    "headgate_resource": "name = 'disk-writer'",
+    "headgate_catalog": "true",
 }
 
 
@@ -26,10 +26,10 @@ def empty(url: str) -> None:
     """Make a PostgreSQL store what it was when it was migrated; fifty times as fast as TRUNCATE."""
     connection = kept(url)
     tables = connection.execute(
-        "SELECT tablename FROM pg_tables WHERE schemaname = current_schema() AND tablename !~ '^task_event_'"
+        "SELECT tablename FROM pg_tables WHERE schemaname = current_schema() AND tablename !~ '^headgate_task_event_'"
     ).fetchall()
     deletes = [f"DELETE FROM {name} WHERE NOT ({_SEEDED.get(name, 'false')})" for (name,) in tables]
-    connection.execute("; ".join([*deletes, "UPDATE lane SET capacity = NULL, paused = false"]))
+    connection.execute("; ".join([*deletes, "UPDATE headgate_lane SET capacity = NULL, paused = false"]))
 
 
 def fresh(database: str, postgres_url: str, clock: Clock) -> Store:

@@ -24,13 +24,13 @@ PATIENCE = 20.0
 KEY = f"key {os.getpid()}"  # of a mutex: lines are locked in the whole database, which other test processes share
 WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = %s"
 # Where a claim can be stopped, since it waits for no row: before it takes, and, with a claim_id, at its commit.
-BEFORE_THE_TAKE = "LOCK TABLE task_event IN SHARE MODE"
+BEFORE_THE_TAKE = "LOCK TABLE headgate_task_event IN SHARE MODE"
 AFTER_THE_TAKE = f"SELECT pg_advisory_xact_lock(26727, {os.getpid()})"
 _STOP_AT_THE_COMMIT = f"""
 DROP FUNCTION IF EXISTS stop_at_the_commit CASCADE;
 CREATE FUNCTION stop_at_the_commit() RETURNS trigger LANGUAGE plpgsql
     AS 'BEGIN PERFORM pg_advisory_xact_lock(26727, {os.getpid()}); RETURN NULL; END';
-CREATE CONSTRAINT TRIGGER stop_at_the_commit AFTER INSERT OR UPDATE ON claim_answer
+CREATE CONSTRAINT TRIGGER stop_at_the_commit AFTER INSERT OR UPDATE ON headgate_claim_answer
     DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION stop_at_the_commit();
 """
 
@@ -114,7 +114,7 @@ class Stage:
 
     def count(self, condition: str, *values: Any) -> int:
         with psycopg.connect(self.url) as connection:
-            found = connection.execute(f"SELECT count(*) FROM task WHERE {condition}", values).fetchone()
+            found = connection.execute(f"SELECT count(*) FROM headgate_task WHERE {condition}", values).fetchone()
         assert found is not None
         return int(found[0])
 

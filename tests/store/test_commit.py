@@ -14,7 +14,7 @@ _REFUSE_AT_THE_COMMIT = (
         AS 'BEGIN RAISE EXCEPTION ''not now''; END'
     """,
     """
-    CREATE CONSTRAINT TRIGGER refuse_at_the_commit AFTER INSERT ON task
+    CREATE CONSTRAINT TRIGGER refuse_at_the_commit AFTER INSERT ON headgate_task
         DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION refuse_at_the_commit()
     """,
 )
@@ -39,7 +39,7 @@ def test_a_submit_whose_commit_fails_is_not_acknowledged_and_tells_nobody(refusi
         with pytest.raises(psycopg.errors.RaiseException):
             store.submit(NewTask("plain", **fields))
         assert ears.silent
-        assert sql(refusing, "SELECT count(*) FROM task") == [(0,)]
+        assert sql(refusing, "SELECT count(*) FROM headgate_task") == [(0,)]
         sql(refusing, "DROP FUNCTION refuse_at_the_commit CASCADE")
         made = store.submit(NewTask("plain", **fields))
         assert [task_id for _, task_id in ears.next_wake().values()] == [made.id]

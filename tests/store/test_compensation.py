@@ -253,8 +253,8 @@ def test_a_start_confirmed_while_the_poll_looks_is_not_taken_away(postgres, cloc
         [execution] = server.claim().executions
         clock.advance(31)
         rival = stage.rival()
-        rival.run("SELECT id FROM task WHERE id = %s FOR NO KEY UPDATE", task_id)
-        rival.run("UPDATE task SET status = 'running', seq = seq + 1 WHERE id = %s", task_id)
+        rival.run("SELECT id FROM headgate_task WHERE id = %s FOR NO KEY UPDATE", task_id)
+        rival.run("UPDATE headgate_task SET status = 'running', seq = seq + 1 WHERE id = %s", task_id)
         polling = stage.beside(store.compensation.trigger, FIGURES)
         stage.await_waiters(polling)
         rival.commit()

@@ -482,7 +482,7 @@ def test_a_family_whose_closer_died_is_found_page_by_page_and_closed(store, url)
     child = parents[1][1][0]
     sql(
         url,
-        "UPDATE task SET status = 'succeeded', exec_id = NULL, worker_id = NULL, executing_deadline = NULL, "
+        "UPDATE headgate_task SET status = 'succeeded', exec_id = NULL, worker_id = NULL, executing_deadline = NULL, "
         f"finished_at = start_time WHERE id = {child.id}",
     )
     assert [store.families.close(parent_id) for parent_id in ids] == [False, True, False]

@@ -13,7 +13,7 @@ S = State
 
 
 def tables(url):
-    return tuple(sql(url, f"SELECT count(*) FROM {table}")[0][0] for table in ("task", "task_his"))
+    return tuple(sql(url, f"SELECT count(*) FROM {table}")[0][0] for table in ("headgate_task", "headgate_task_his"))
 
 
 @pytest.mark.parametrize("state", sorted(FINAL))
@@ -79,7 +79,7 @@ def test_a_purge_removes_the_states_it_names_and_all_that_was_kept_about_them(st
     with pytest.raises(NotFound):
         store.get(task.id)
     assert store.events(task.id) == []
-    for table in ("task_log", "checkpoint", "task_event", "task_usage"):
+    for table in ("headgate_task_log", "headgate_checkpoint", "headgate_task_event", "headgate_task_usage"):
         assert sql(url, f"SELECT count(*) FROM {table} WHERE task_id = {task.id}") == [(0,)]
 
 

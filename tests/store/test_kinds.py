@@ -25,7 +25,7 @@ def change(store, code="plain", actor="user:1", **said):
 
 
 def acts(url, kind="type_changed"):
-    told = sql(url, f"SELECT actor, detail FROM task_event WHERE kind = '{kind}' ORDER BY id")
+    told = sql(url, f"SELECT actor, detail FROM headgate_task_event WHERE kind = '{kind}' ORDER BY id")
     return [(actor, json.loads(detail)) for actor, detail in told]
 
 
@@ -52,7 +52,7 @@ def test_a_new_type_is_in_the_audit_with_what_it_says(store, url):
 def test_a_key_that_was_stored_before_its_kind_was_refused_still_holds_until_it_is_edited(store, url):
     """Spec: B5"""
     change(store, mutex="m:{n}")
-    sql(url, "UPDATE task_metadata SET config = replace(config, 'm:{n}', 'm:{n:03}') WHERE code = 'plain'")
+    sql(url, "UPDATE headgate_task_metadata SET config = replace(config, 'm:{n}', 'm:{n:03}') WHERE code = 'plain'")
     with open_store(url) as other:
         assert other.types()["plain"].mutex == "m:{n:03}"
         assert other.get(other.submit(NewTask("plain", '{"n": 7}')).id).mutex == "m:007"

@@ -270,10 +270,10 @@ def test_a_holder_that_commits_late_still_fills_its_resource(postgres, clock):
         for name in ("a", "b"):
             store.put_type(TaskType(name, uses=(f"only-{name}",)))
         late, again, _ = submit(store, "a"), submit(store, "a"), submit(store, "b")
-        slow.execute("SELECT 1 FROM resource WHERE name = 'only-a' FOR NO KEY UPDATE")
+        slow.execute("SELECT 1 FROM headgate_resource WHERE name = 'only-a' FOR NO KEY UPDATE")
         slow.execute(
-            "UPDATE task SET status = 'running', exec_id = gen_random_uuid(), uses = 'only-a', attempt = 1, "
-            f"claim_no = nextval('claim_no'), seq = seq + 1 WHERE id = {late.id}"
+            "UPDATE headgate_task SET status = 'running', exec_id = gen_random_uuid(), uses = 'only-a', attempt = 1, "
+            f"claim_no = nextval('headgate_claim_no'), seq = seq + 1 WHERE id = {late.id}"
         )
         assert [len(start(store, types=frozenset({"b"}))) for _ in range(2)] == [1, 0]
         slow.commit()

@@ -106,8 +106,8 @@ def test_the_plan_of_the_command_line_does_nothing(empty):
 @pytest.mark.parametrize(
     ("edit", "said"),
     [
-        ("UPDATE migration SET checksum = 'another' WHERE version = 1", "not the one"),
-        ("UPDATE migration SET version = 9999, name = '9999_future.sql' WHERE version = 1", "newer"),
+        ("UPDATE headgate_migration SET checksum = 'another' WHERE version = 1", "not the one"),
+        ("UPDATE headgate_migration SET version = 9999, name = '9999_future.sql' WHERE version = 1", "newer"),
     ],
 )
 def test_a_schema_this_program_does_not_know_is_refused_and_left_alone(empty, edit, said):
@@ -115,11 +115,11 @@ def test_a_schema_this_program_does_not_know_is_refused_and_left_alone(empty, ed
     with open_store(empty) as store:
         store.migrate()
         sql(empty, edit)
-        before = sql(empty, "SELECT version, name, checksum FROM migration"), tables(empty)
+        before = sql(empty, "SELECT version, name, checksum FROM headgate_migration"), tables(empty)
         for ask in (store.migrate, store.migration_plan):
             with pytest.raises(Unavailable, match=said):
                 ask()
-    assert (sql(empty, "SELECT version, name, checksum FROM migration"), tables(empty)) == before
+    assert (sql(empty, "SELECT version, name, checksum FROM headgate_migration"), tables(empty)) == before
 
 
 KILLED = """
@@ -130,7 +130,7 @@ real = sqlite3.connect
 
 def connect(*args, **options):
     connection = real(*args, **options)
-    connection.set_trace_callback(lambda text: "CREATE TABLE worker" in text and os.kill(os.getpid(), signal.SIGKILL))
+    connection.set_trace_callback(lambda text: "CREATE TABLE headgate_worker" in text and os.kill(os.getpid(), signal.SIGKILL))
     return connection
 
 sqlite3.connect = connect
@@ -152,7 +152,7 @@ def test_a_migration_killed_half_way_on_sqlite_leaves_nothing(tmp_path):
 def test_a_migration_killed_half_way_on_postgres_leaves_nothing(empty_postgres):
     """Spec: C12"""
     with psycopg.connect(empty_postgres) as blocker, psycopg.connect(empty_postgres, autocommit=True) as killer:
-        blocker.execute("CREATE TABLE worker (id int)")  # uncommitted: whoever makes it too must wait
+        blocker.execute("CREATE TABLE headgate_worker (id int)")  # uncommitted: whoever makes it too must wait
         with open_store(empty_postgres) as store:
             failed = threading.Event()
 
@@ -180,6 +180,6 @@ def test_a_day_of_the_audit_is_made_once_and_ahead(empty_postgres):
     """Spec: A12"""
     with open_store(empty_postgres) as store:
         store.migrate()
-        days = {name for name in tables(empty_postgres) if name.startswith("task_event_2")}
+        days = {name for name in tables(empty_postgres) if name.startswith("headgate_task_event_2")}
         assert store.make_partitions() == []
-    assert len([day for day in days if len(day) == len("task_event_20260101")]) == 3
+    assert len([day for day in days if len(day) == len("headgate_task_event_20260101")]) == 3

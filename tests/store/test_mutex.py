@@ -262,7 +262,7 @@ def test_starts_and_ends_of_one_mutex_alternate_when_many_work_at_once(store, ur
 
     with open_store(url) as one, open_store(url) as two:  # on the wall clock: what is remembered must grow old
         assert together(*[lambda s=s: work(s) for s in (one, two) * 2]) == [None] * 4
-    ordered = sql(url, "SELECT kind, task_id FROM task_event WHERE kind IN ('started', 'completed') ORDER BY id")
+    ordered = sql(url, "SELECT kind, task_id FROM headgate_task_event WHERE kind IN ('started', 'completed') ORDER BY id")
     assert [kind for kind, _ in ordered] == ["started", "completed"] * 24
     assert sorted(task_id for kind, task_id in ordered if kind == "started") == [task.id for task in made]
 
@@ -270,7 +270,7 @@ def test_starts_and_ends_of_one_mutex_alternate_when_many_work_at_once(store, ur
 def test_a_line_that_something_left_in_disorder_is_repaired_page_by_page(store, url):
     """Spec: A10"""
     ids = {mutex: [submit(store, mutex=mutex).id for _ in range(2)] for mutex in ("a", "b", "c")}
-    sql(url, "UPDATE task SET status = 'blocked'")
+    sql(url, "UPDATE headgate_task SET status = 'blocked'")
     assert start(store, 9) == []
     pages, after = 0, store.repair_lines(limit=1)
     while after is not None:

@@ -8,14 +8,14 @@ from headgate.store.claims import Outcome
 from tests.store.races import AFTER_THE_TAKE, BEFORE_THE_TAKE, Claimer, Stage, only, submit_many
 
 READ_THEN_WRITE = (
-    "SELECT id FROM task WHERE status = 'queued' ORDER BY priority, id LIMIT 1",
-    "UPDATE task SET status = 'running', exec_id = gen_random_uuid() WHERE id = %s RETURNING id",
+    "SELECT id FROM headgate_task WHERE status = 'queued' ORDER BY priority, id LIMIT 1",
+    "UPDATE headgate_task SET status = 'running', exec_id = gen_random_uuid() WHERE id = %s RETURNING id",
 )
 
 _COLUMNS = (
     "tenant_id, type, creator, start_time, status, category, ext, create_date, update_date, lane, priority, stream_id"
 )
-SUBMIT_LIKE = f"INSERT INTO task ({_COLUMNS}) SELECT {_COLUMNS} FROM task WHERE id = %s RETURNING id"
+SUBMIT_LIKE = f"INSERT INTO headgate_task ({_COLUMNS}) SELECT {_COLUMNS} FROM headgate_task WHERE id = %s RETURNING id"
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_what_a_claim_skipped_comes_back_within_a_second_if_the_other_claimer_di
     """Spec: A4"""
     rival = stage.rival()
     first, second = submit_many(claimer.store, 2)
-    rival.run("SELECT 1 FROM task WHERE id = %s FOR NO KEY UPDATE", first)
+    rival.run("SELECT 1 FROM headgate_task WHERE id = %s FOR NO KEY UPDATE", first)
     assert claimer.ids() == [second]
     rival.rollback()
     stage.clock.advance(1)
@@ -82,7 +82,7 @@ class TestActsAgainstClaims:
         """Spec: B8, A2"""
         first, second = submit_many(claimer.store, 2, lane=lane)
         rival = stage.rival()
-        rival.run("SELECT 1 FROM task WHERE id = %s FOR NO KEY UPDATE", first)
+        rival.run("SELECT 1 FROM headgate_task WHERE id = %s FOR NO KEY UPDATE", first)
         doing = stage.beside(getattr(stage.store(), act), first)
         stage.await_waiters(doing)
         met = claimer.claim()

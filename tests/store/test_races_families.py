@@ -11,8 +11,8 @@ from tests.store.races import BEFORE_THE_TAKE, Claimer, Stage, only, submit_many
 
 # The parent is ended by whoever sees no other open child, in the transaction that ends its own.
 END_AND_LOOK = """
-WITH ended AS (UPDATE task SET status = 'succeeded', exec_id = NULL, finished_at = now() WHERE id = %s)
-SELECT count(*) FROM task WHERE parent_id = %s AND id <> %s AND status = 'running'
+WITH ended AS (UPDATE headgate_task SET status = 'succeeded', exec_id = NULL, finished_at = now() WHERE id = %s)
+SELECT count(*) FROM headgate_task WHERE parent_id = %s AND id <> %s AND status = 'running'
 """
 ENDS = ("completed", "completed_with_errors", "failed", "cancelled")
 
@@ -65,7 +65,7 @@ def test_the_last_two_children_end_at_once_and_the_parent_ends_once(stage, claim
     claimer.store.settle([Outcome(parent, Returned())])
     rival = stage.rival()
     rival.run(
-        "SELECT 1 FROM task WHERE id IN (%s, %s) ORDER BY id FOR NO KEY UPDATE", *(child.id for child in children)
+        "SELECT 1 FROM headgate_task WHERE id IN (%s, %s) ORDER BY id FOR NO KEY UPDATE", *(child.id for child in children)
     )
     calls = [
         stage.beside(stage.store().settle, [Outcome(child, event)])
@@ -84,7 +84,7 @@ def test_whoever_ends_the_last_child_and_whoever_looks_meanwhile_end_the_parent_
     parent, [first, last] = family
     claimer.store.settle([Outcome(parent, Returned())])
     rival = stage.rival()
-    rival.run("SELECT 1 FROM task WHERE id = %s FOR NO KEY UPDATE", parent.id)
+    rival.run("SELECT 1 FROM headgate_task WHERE id = %s FOR NO KEY UPDATE", parent.id)
     claimer.store.settle([Outcome(first, Returned())])  # it sees another that is open, and has not to wait
     calls = [stage.beside(stage.store().settle, [Outcome(last, Returned())])]
     stage.await_waiters(*calls)
@@ -101,7 +101,7 @@ def test_a_child_given_to_a_family_that_was_looked_at_just_before_is_waited_for(
     parent, children = family
     claimer.store.settle([Outcome(parent, Returned())])
     rival, adopter = stage.rival(), stage.store()
-    rival.run("SELECT 1 FROM task WHERE id = %s FOR NO KEY UPDATE", parent.id)
+    rival.run("SELECT 1 FROM headgate_task WHERE id = %s FOR NO KEY UPDATE", parent.id)
     child = stage.beside(adopter.submit, NewTask("plain", parent_id=parent.id))
     stage.await_waiters(child)
     end = stage.beside(stage.store().settle, [Outcome(each, Returned()) for each in children])
@@ -117,7 +117,7 @@ def test_the_parent_and_its_last_child_end_at_once(stage, claimer, family):
     parent, [first, last] = family
     claimer.store.settle([Outcome(first, Returned())])
     rival = stage.rival()
-    rival.run("SELECT 1 FROM task WHERE id IN (%s, %s) FOR NO KEY UPDATE", parent.id, last.id)
+    rival.run("SELECT 1 FROM headgate_task WHERE id IN (%s, %s) FOR NO KEY UPDATE", parent.id, last.id)
     calls = [stage.beside(stage.store().settle, [Outcome(member, Returned())]) for member in (parent, last)]
     stage.await_waiters(*calls)
     rival.rollback()
@@ -132,7 +132,7 @@ def test_a_child_submitted_while_its_parent_ends_is_waited_for_or_refused(stage,
     submit_many(claimer.store, 1)
     [parent] = claimer.claim().executions
     rival, calls = stage.rival(), {}
-    rival.run("SELECT 1 FROM task WHERE id = %s FOR NO KEY UPDATE", parent.id)
+    rival.run("SELECT 1 FROM headgate_task WHERE id = %s FOR NO KEY UPDATE", parent.id)
     for name in sorted(("child", "end"), key=lambda name: name != first):
         if name == "child":
             calls[name] = stage.beside(claimer.store.submit, NewTask("plain", parent_id=parent.id))
@@ -158,7 +158,7 @@ def test_a_child_submitted_while_a_waiting_family_closes_is_waited_for_or_refuse
     parent, children = family
     claimer.store.settle([Outcome(parent, Returned()), Outcome(children[0], Returned())])
     rival, calls = stage.rival(), {}
-    rival.run("SELECT 1 FROM task WHERE id = %s FOR NO KEY UPDATE", parent.id)
+    rival.run("SELECT 1 FROM headgate_task WHERE id = %s FOR NO KEY UPDATE", parent.id)
     for name in sorted(("child", "close"), key=lambda name: name != first):
         if name == "child":
             calls[name] = stage.beside(claimer.store.submit, NewTask("plain", parent_id=parent.id))

@@ -9,7 +9,7 @@ from headgate.store.feed import Cursor
 from tests.store.races import Claimer, Stage, only, submit_many
 
 EVENT = """
-INSERT INTO task_event (task_id, tenant_id, seq, at, kind, actor) VALUES (%s, 0, 0, now(), 'note', 'rival')
+INSERT INTO headgate_task_event (task_id, tenant_id, seq, at, kind, actor) VALUES (%s, 0, 0, now(), 'note', 'rival')
 RETURNING id
 """
 
@@ -62,7 +62,7 @@ def test_a_reader_that_keeps_only_the_highest_id_skips_what_commits_late(stage, 
     """Spec: D6. The trap."""
     [task_id] = submit_many(store, 1)
     late = note(rival, task_id)
-    naive = "SELECT id FROM task_event WHERE id > %s ORDER BY id"
+    naive = "SELECT id FROM headgate_task_event WHERE id > %s ORDER BY id"
     [newer] = submit_many(store, 1)
     reader = stage.rival()
     seen = [row[0] for row in reader.run(naive, late - 1)]
@@ -133,7 +133,7 @@ def test_an_event_is_told_whose_transaction_began_while_the_feed_was_being_read(
     """Spec: D6. It takes its id after the reader looked who is running, and commits after a later id was read."""
     [task_id] = submit_many(store, 1)
     reader, slow = Reader(store), stage.rival()
-    rival.run("LOCK TABLE task_his IN ACCESS EXCLUSIVE MODE")
+    rival.run("LOCK TABLE headgate_task_his IN ACCESS EXCLUSIVE MODE")
     reading = stage.beside(reader.next)
     stage.await_waiters(reading)
     late = note(slow, task_id)

@@ -8,11 +8,11 @@ from tests.store.races import AFTER_THE_TAKE, Claimer, Rival, Stage, only, submi
 
 # What DESIGN 5 tried: the snapshot, and with it the count, is older than the lock.
 LOCK_COUNT_AND_CLAIM = """
-WITH room AS MATERIALIZED (SELECT capacity FROM lane WHERE name = 'narrow' FOR NO KEY UPDATE),
-     held AS MATERIALIZED (SELECT count(*) AS number FROM room, task WHERE lane = 'narrow' AND status = 'running'),
-     heads AS MATERIALIZED (SELECT id FROM task WHERE lane = 'narrow' AND status = 'queued' ORDER BY priority, id
+WITH room AS MATERIALIZED (SELECT capacity FROM headgate_lane WHERE name = 'narrow' FOR NO KEY UPDATE),
+     held AS MATERIALIZED (SELECT count(*) AS number FROM room, headgate_task WHERE lane = 'narrow' AND status = 'running'),
+     heads AS MATERIALIZED (SELECT id FROM headgate_task WHERE lane = 'narrow' AND status = 'queued' ORDER BY priority, id
                              LIMIT (SELECT capacity - number FROM room, held) FOR NO KEY UPDATE SKIP LOCKED)
-UPDATE task t SET status = 'running', exec_id = gen_random_uuid(), claim_no = nextval('claim_no')
+UPDATE headgate_task t SET status = 'running', exec_id = gen_random_uuid(), claim_no = nextval('headgate_claim_no')
   FROM heads WHERE t.id = heads.id
 """
 RUNNING = "lane = 'narrow' AND status = 'running'"
@@ -95,8 +95,8 @@ def test_a_capacity_that_changes_under_a_claim_waits_for_it_and_holds_for_the_ne
 def test_a_claim_that_reads_a_capacity_just_before_it_is_lowered_does_not_use_the_old_one(stage, claimer):
     """Spec: A9"""
     rival = stage.rival()
-    rival.run("UPDATE lane SET capacity = 1 WHERE name = 'narrow'")
-    rival.run("UPDATE catalog SET version = version + 1")
+    rival.run("UPDATE headgate_lane SET capacity = 1 WHERE name = 'narrow'")
+    rival.run("UPDATE headgate_catalog SET version = version + 1")
     assert claimer.claim(20).busy
     rival.commit()
     assert len(claimer.claim(20).executions) == 1
@@ -138,9 +138,9 @@ def test_nothing_starts_once_a_pause_has_returned(stage, claimer, scope):
 
 
 LIMITS = {
-    "lane": "SELECT 1 FROM lane WHERE name = 'narrow' FOR NO KEY UPDATE",
-    "resource": "SELECT 1 FROM resource WHERE name = 'disk-writer' FOR NO KEY UPDATE",
-    "rate": "SELECT 1 FROM rate_limit WHERE name = 'type:limited' FOR NO KEY UPDATE",
+    "lane": "SELECT 1 FROM headgate_lane WHERE name = 'narrow' FOR NO KEY UPDATE",
+    "resource": "SELECT 1 FROM headgate_resource WHERE name = 'disk-writer' FOR NO KEY UPDATE",
+    "rate": "SELECT 1 FROM headgate_rate_limit WHERE name = 'type:limited' FOR NO KEY UPDATE",
 }
 
 
@@ -196,8 +196,8 @@ def test_a_lane_is_not_exceeded_by_two_threads_that_share_what_their_process_rem
     """Spec: A9. A thread that looked before the other started something tells what it saw afterwards."""
     claimer.store.set_capacity("narrow", 1)
     lane, answers = stage.rival(), stage.rival()
-    lane.run("SELECT 1 FROM lane WHERE name = 'narrow' FOR NO KEY UPDATE")
-    answers.run("LOCK TABLE claim_answer IN ACCESS EXCLUSIVE MODE")
+    lane.run("SELECT 1 FROM headgate_lane WHERE name = 'narrow' FOR NO KEY UPDATE")
+    answers.run("LOCK TABLE headgate_claim_answer IN ACCESS EXCLUSIVE MODE")
     looked_early = stage.beside(claimer.claim, 9, claim_id="slow")
     stage.await_waiters(looked_early)
     lane.rollback()
@@ -237,7 +237,7 @@ def test_a_task_that_somebody_else_has_in_hand_costs_an_agent_no_start(stage, ag
     """Spec: E3"""
     one, other = agents
     rival = stage.rival()
-    rival.run("SELECT id FROM task ORDER BY id LIMIT 1 FOR NO KEY UPDATE")
+    rival.run("SELECT id FROM headgate_task ORDER BY id LIMIT 1 FOR NO KEY UPDATE")
     met = one.claim(1, agent_id="rig", confirm=True)
     assert (met.executions, met.busy) == ([], True)
     rival.commit()

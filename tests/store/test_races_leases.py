@@ -12,7 +12,7 @@ from tests.store.races import AFTER_THE_TAKE, BEFORE_THE_TAKE, KEY, Claimer, Sta
 
 # The reaper without rule 9: tasks are given back by an old look at the lease.
 ROB = """
-UPDATE task SET status = 'queued', exec_id = NULL WHERE worker_id IN (SELECT id FROM worker WHERE lease_until < %s)
+UPDATE headgate_task SET status = 'queued', exec_id = NULL WHERE worker_id IN (SELECT id FROM headgate_worker WHERE lease_until < %s)
 RETURNING id
 """
 
@@ -51,7 +51,7 @@ def test_a_settle_that_meets_the_reaper_is_one_transition_and_the_other_changes_
     [execution] = claimer.claim().executions
     reaper, rival = stage.store(), stage.rival()
     assert reaper.mark_lost(claimer.worker_id, lease(claimer))
-    rival.run("SELECT 1 FROM task WHERE id = %s FOR NO KEY UPDATE", task_id)
+    rival.run("SELECT 1 FROM headgate_task WHERE id = %s FOR NO KEY UPDATE", task_id)
     calls = {
         "settle": lambda: stage.beside(claimer.store.settle, [Outcome(execution, event)]),
         "rescue": lambda: stage.beside(reaper.rescue, claimer.worker_id),
@@ -90,7 +90,7 @@ def test_an_overdue_task_that_settles_meanwhile_is_ended_once(stage, claimer):
     [execution] = claimer.claim().executions
     stage.clock.advance(11)
     rival, reaper = stage.rival(), stage.store()
-    rival.run("SELECT 1 FROM task WHERE id = %s FOR NO KEY UPDATE", execution.id)
+    rival.run("SELECT 1 FROM headgate_task WHERE id = %s FOR NO KEY UPDATE", execution.id)
     calls = [
         stage.beside(reaper.end_overdue),
         stage.beside(stage.store().end_overdue),
@@ -109,7 +109,7 @@ def test_two_reapers_give_a_task_back_once(stage, claimer):
     claimer.claim()
     rival, reapers = stage.rival(), [stage.store(), stage.store()]
     assert reapers[0].mark_lost(claimer.worker_id, lease(claimer))
-    rival.run("SELECT 1 FROM task WHERE id = %s FOR NO KEY UPDATE", task_id)
+    rival.run("SELECT 1 FROM headgate_task WHERE id = %s FOR NO KEY UPDATE", task_id)
     calls = [stage.beside(reaper.rescue, claimer.worker_id) for reaper in reapers]
     stage.await_waiters(*calls)
     rival.rollback()
@@ -123,7 +123,7 @@ def test_a_reaper_that_trusts_an_old_look_robs_a_worker_that_has_beaten_since(st
     claimer.claim()
     stage.clock.advance(31)
     beat, robber = stage.rival(), stage.rival()
-    beat.run("UPDATE worker SET lease_until = lease_until + interval '1 hour'")
+    beat.run("UPDATE headgate_worker SET lease_until = lease_until + interval '1 hour'")
     assert robber.run(ROB, stage.clock.now)
     beat.commit()
     robber.commit()
@@ -137,7 +137,7 @@ def test_a_worker_that_beats_while_it_is_being_declared_lost_keeps_its_tasks(sta
     claimer.claim()
     seen, reaper, rival = lease(claimer), stage.store(), stage.rival()
     stage.clock.advance(31)
-    rival.run("UPDATE worker SET lease_until = %s + interval '30 s' WHERE id = %s", stage.clock.now, claimer.worker_id)
+    rival.run("UPDATE headgate_worker SET lease_until = %s + interval '30 s' WHERE id = %s", stage.clock.now, claimer.worker_id)
     marking = stage.beside(reaper.mark_lost, claimer.worker_id, seen)
     stage.await_waiters(marking)
     rival.commit()
@@ -149,7 +149,7 @@ def test_a_worker_that_beats_while_it_is_being_declared_lost_keeps_its_tasks(sta
 def test_a_worker_that_was_declared_lost_just_before_its_beat_hears_of_it(stage, claimer):
     """Spec: A6"""
     rival = stage.rival()
-    rival.run("UPDATE worker SET lost = true WHERE id = %s", claimer.worker_id)
+    rival.run("UPDATE headgate_worker SET lost = true WHERE id = %s", claimer.worker_id)
     calls = [stage.beside(claimer.store.beat, claimer.worker_id), stage.beside(claimer.claim)]
     stage.await_waiters(*calls)
     rival.commit()
@@ -185,7 +185,7 @@ def test_an_execution_that_took_over_while_the_reaper_looked_is_not_ended_for_th
     stage.clock.advance(11 if why == "its deadline" else 7201)
     rival = stage.rival()
     rival.run(
-        "UPDATE task SET exec_id = gen_random_uuid(), executing_deadline = %s, scheduling_time = %s, seq = seq + 2"
+        "UPDATE headgate_task SET exec_id = gen_random_uuid(), executing_deadline = %s, scheduling_time = %s, seq = seq + 2"
         " WHERE id = %s",
         stage.clock() + timedelta(hours=1), stage.clock(), task_id,
     )  # fmt: skip

@@ -48,7 +48,7 @@ def test_those_who_come_while_one_migrates_wait_and_find_it_done(fresh, clock):
         first.migrate()
     with Stage(fresh, clock) as stage:
         rival = stage.rival()
-        rival.run("LOCK TABLE migration IN ACCESS EXCLUSIVE MODE")
+        rival.run("LOCK TABLE headgate_migration IN ACCESS EXCLUSIVE MODE")
         calls = [stage.beside(stage.store().migrate) for _ in range(3)]
         stage.await_waiters(*calls)
         rival.commit()
@@ -62,7 +62,7 @@ def test_two_who_make_room_for_the_coming_days_at_once_make_it_once(fresh, clock
     with Stage(fresh, clock) as stage:
         clock.advance(10 * 24 * 3600)
         rival = stage.rival()
-        rival.run("LOCK TABLE task_event IN SHARE UPDATE EXCLUSIVE MODE")
+        rival.run("LOCK TABLE headgate_task_event IN SHARE UPDATE EXCLUSIVE MODE")
         calls = [stage.beside(stage.store().make_partitions) for _ in range(2)]
         stage.await_waiters(*calls)
         rival.commit()

@@ -17,8 +17,8 @@ HELD = "mutex IS NOT NULL AND status IN ('scheduling', 'running')"
 STRIPE = f"SELECT pg_advisory_xact_lock({SPACE}, {stripe((0, KEY))})"
 # Free if nobody is seen to hold it: two that look at once both see nobody.
 LOOK_THEN_START = """
-UPDATE task t SET status = 'running', exec_id = gen_random_uuid()
- WHERE t.id = %s AND NOT EXISTS (SELECT 1 FROM task h WHERE h.mutex = t.mutex AND h.status = 'running')
+UPDATE headgate_task t SET status = 'running', exec_id = gen_random_uuid()
+ WHERE t.id = %s AND NOT EXISTS (SELECT 1 FROM headgate_task h WHERE h.mutex = t.mutex AND h.status = 'running')
 RETURNING id
 """
 
@@ -53,15 +53,15 @@ def test_two_who_look_at_once_whether_a_mutex_is_free_both_start_where_no_index_
     late = stage.beside(with_index[1].run, LOOK_THEN_START, second)
     stage.await_waiters(late)
     with_index[0].commit()
-    assert "task_mutex" in str(late.exception(20))
+    assert "headgate_task_mutex" in str(late.exception(20))
     with_index[1].rollback()
     copies = stage.rival(), stage.rival()
-    copies[0].run("CREATE TABLE naive AS SELECT * FROM task WHERE id = %s", second)
-    copies[0].run("INSERT INTO naive SELECT * FROM task WHERE id = %s", first)
+    copies[0].run("CREATE TABLE naive AS SELECT * FROM headgate_task WHERE id = %s", second)
+    copies[0].run("INSERT INTO naive SELECT * FROM headgate_task WHERE id = %s", first)
     copies[0].run("UPDATE naive SET status = 'queued'")
     copies[0].commit()
     try:
-        naive = LOOK_THEN_START.replace("task", "naive")
+        naive = LOOK_THEN_START.replace("headgate_task", "naive")
         assert copies[0].run(naive, first) == [(first,)]
         assert copies[1].run(naive, second) == [(second,)]
     finally:
@@ -90,7 +90,7 @@ def test_a_head_that_another_claimer_looks_at_goes_back_when_it_is_next_chosen(s
     """Spec: A10"""
     plain, manual = heads(claimer)
     rival = stage.rival()
-    rival.run("SELECT 1 FROM task WHERE id = %s FOR NO KEY UPDATE", manual)
+    rival.run("SELECT 1 FROM headgate_task WHERE id = %s FOR NO KEY UPDATE", manual)
     assert claimer.ids() == [plain]
     assert status(claimer, manual) is State.QUEUED
     rival.rollback()
@@ -105,7 +105,7 @@ def test_a_claim_that_finds_its_head_taken_from_under_it_sends_nobody_back(stage
     first = submit(claimer.store, lane="narrow", mutex=KEY).id
     second = submit(claimer.store, "manual", mutex=KEY).id
     rival = stage.rival()
-    rival.run("SELECT 1 FROM task WHERE id = %s FOR NO KEY UPDATE", first)  # as a submit of a child does
+    rival.run("SELECT 1 FROM headgate_task WHERE id = %s FOR NO KEY UPDATE", first)  # as a submit of a child does
     assert claimer.ids(types=frozenset({"plain"})) == []
     assert status(claimer, second) is State.QUEUED
     claimer.store.pause_lane("narrow")
@@ -182,7 +182,7 @@ def test_whoever_is_next_comes_forward_though_it_is_given_a_child_at_that_moment
     [execution] = claimer.claim().executions
     assert execution.id == holder.id
     mother = stage.rival()
-    mother.run("UPDATE task SET has_children = true, seq = seq + 1 WHERE id = %s", following.id)
+    mother.run("UPDATE headgate_task SET has_children = true, seq = seq + 1 WHERE id = %s", following.id)
     settling = stage.beside(claimer.store.settle, [Outcome(execution, Returned())])
     stage.await_waiters(settling)
     mother.commit()

@@ -61,9 +61,9 @@ def test_a_submit_waits_for_the_one_that_has_its_unique_key_and_is_made_if_that_
     """Spec: X2"""
     rival = stage.rival()
     [[first]] = rival.run(
-        "INSERT INTO task (tenant_id, type, creator, start_time, status, category, ext, create_date, update_date, lane,"
+        "INSERT INTO headgate_task (tenant_id, type, creator, start_time, status, category, ext, create_date, update_date, lane,"
         " priority, stream_id, unique_key) SELECT tenant_id, type, creator, start_time, 'queued', category, ext,"
-        " create_date, update_date, lane, priority, stream_id, 'one' FROM task RETURNING id"
+        " create_date, update_date, lane, priority, stream_id, 'one' FROM headgate_task RETURNING id"
     )
     second = stage.beside(claimer.store.submit, UNIQUE)
     stage.await_waiters(second)
@@ -108,7 +108,7 @@ def test_two_calls_of_one_idempotency_key_make_one_task_and_get_one_answer(stage
 def test_a_call_waits_for_the_one_that_has_its_idempotency_key_and_is_made_if_that_fails(stage, claimer, end):
     """Spec: X2"""
     rival = stage.rival()
-    rival.run("INSERT INTO idempotency VALUES (0, 'call-1', 'digest', '[77]', now())")
+    rival.run("INSERT INTO headgate_idempotency VALUES (0, 'call-1', 'digest', '[77]', now())")
     second = stage.beside(claimer.store.submit, NewTask("plain"), once=ONCE)
     stage.await_waiters(second)
     getattr(rival, end)()
@@ -120,7 +120,7 @@ def test_a_call_waits_for_the_one_that_has_its_idempotency_key_and_is_made_if_th
 def test_a_call_that_waited_is_refused_if_the_key_was_used_for_something_else(stage, claimer):
     """Spec: X2"""
     rival = stage.rival()
-    rival.run("INSERT INTO idempotency VALUES (0, 'call-1', 'another digest', '[77]', now())")
+    rival.run("INSERT INTO headgate_idempotency VALUES (0, 'call-1', 'another digest', '[77]', now())")
     second = stage.beside(claimer.store.submit, NewTask("plain"), once=ONCE)
     stage.await_waiters(second)
     rival.commit()
@@ -131,7 +131,7 @@ def test_a_call_that_waited_is_refused_if_the_key_was_used_for_something_else(st
 def test_two_processes_that_make_one_stream_at_once_make_one(stage, claimer):
     """Spec: A4"""
     rival = stage.rival()
-    rival.run("SELECT 1 FROM catalog FOR UPDATE")
+    rival.run("SELECT 1 FROM headgate_catalog FOR UPDATE")
     calls = [stage.beside(stage.store().submit, NewTask("plain", lane="new")) for _ in range(3)]
     stage.await_waiters(*calls)
     rival.commit()
@@ -142,7 +142,7 @@ def test_two_processes_that_make_one_stream_at_once_make_one(stage, claimer):
 def test_a_stream_that_is_committed_after_a_later_one_is_still_served(stage, claimer):
     """Spec: A4. Its id was handed out first; a process that knows the later one must learn of it as well."""
     rival, slow = stage.rival(), stage.store()
-    rival.run("LOCK TABLE rate_limit IN SHARE MODE")
+    rival.run("LOCK TABLE headgate_rate_limit IN SHARE MODE")
     making = stage.beside(
         slow.submit_many, [NewTask("plain", lane="slow"), NewTask("plain", lane="slower", rate_key="new")]
     )

@@ -8,7 +8,7 @@ from tests.schedules import CALLED, fired, logged, made, new, online
 from tests.store.races import BEFORE_THE_TAKE, Stage, only
 
 ME, ANOTHER = "00000000-0000-4000-8000-000000000001", "00000000-0000-4000-8000-000000000002"
-EDIT = "UPDATE periodic_task SET version = version + 1, status = 'offline', next_tick = NULL"
+EDIT = "UPDATE headgate_periodic_task SET version = version + 1, status = 'offline', next_tick = NULL"
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_of_two_who_fire_at_once_the_second_waits_for_nothing_and_does_nothing(s
     other = stage.store()
     theirs = reckon_due(other)
     rival = stage.rival()
-    rival.run("SELECT 1 FROM periodic_task WHERE id = %s FOR NO KEY UPDATE", first.id)
+    rival.run("SELECT 1 FROM headgate_periodic_task WHERE id = %s FOR NO KEY UPDATE", first.id)
     assert other.schedules.fire(theirs).schedules == 1
     rival.commit()
     assert scheduler.schedules.fire(reckon_due(scheduler)).schedules == 1
@@ -113,7 +113,7 @@ def test_calls_that_queue_are_not_taken_past_one_that_is_just_being_taken(stage,
         clock.advance(60)
         scheduler.schedules.fire(reckon_due(scheduler))
     rival = stage.rival()
-    rival.run("UPDATE periodic_run SET caller = %s WHERE id = (SELECT min(id) FROM periodic_run)", ME)
+    rival.run("UPDATE headgate_periodic_run SET caller = %s WHERE id = (SELECT min(id) FROM headgate_periodic_run)", ME)
     assert scheduler.schedules.take_calls(ANOTHER, 10) == []
     rival.commit()
     assert scheduler.schedules.take_calls(ANOTHER, 10) == []
@@ -125,7 +125,7 @@ def test_offline_ends_no_call_that_is_just_being_taken(stage, clock, scheduler):
     clock.advance(60)
     scheduler.schedules.fire(reckon_due(scheduler))
     rival = stage.rival()
-    rival.run("UPDATE periodic_run SET caller = %s", ME)
+    rival.run("UPDATE headgate_periodic_run SET caller = %s", ME)
     going = stage.beside(scheduler.schedules.offline, schedule.id)
     stage.await_waiters(going)
     rival.commit()
@@ -141,7 +141,7 @@ def test_two_who_end_the_same_runs_end_each_once(stage, clock, scheduler):
     scheduler.schedules.fire(reckon_due(scheduler))
     scheduler.cancel(made(scheduler)[0].id)
     rival = stage.rival()
-    rival.run("DELETE FROM periodic_run")
+    rival.run("DELETE FROM headgate_periodic_run")
     late = stage.beside(scheduler.schedules.end_runs)
     stage.await_waiters(late)
     rival.commit()
@@ -153,7 +153,7 @@ def test_programs_that_declare_one_schedule_at_once_make_one(stage, scheduler):
     """Spec: B9"""
     rival = stage.rival()
     rival.run(
-        "INSERT INTO periodic_task (tenant_id, type, creator, cron_expressions, timezone, status, log, ext, missed,"
+        "INSERT INTO headgate_periodic_task (tenant_id, type, creator, cron_expressions, timezone, status, log, ext, missed,"
         " overlap, options, code, create_date, update_date) VALUES (0, 'plain', 0, '* * * * *', 'UTC', 'offline',"
         " 'none', '{}', 'skip', 'allow', '{}', 'a', now(), now())"
     )

@@ -21,7 +21,7 @@ def test_an_edit_that_meets_another_loses_nothing_of_it(stage, code):
         return stage.beside(stage.store().kinds.edit, code, lambda before: edited(before or TaskType(code), said))
 
     rival = stage.rival()
-    rival.run("SELECT 1 FROM catalog FOR UPDATE")
+    rival.run("SELECT 1 FROM headgate_catalog FOR UPDATE")
     first = edit(timeout=1)
     stage.await_waiters(first)
     second = edit(need_manual=True)

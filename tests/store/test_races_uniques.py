@@ -68,16 +68,16 @@ def test_one_that_is_made_and_ends_while_another_waits_for_its_key_is_seen_by_th
     rival = stage.rival()
     claimer.store.submit(HOURLY._replace(unique_key="other"))
     assert claimer.ids() != []
-    rival.run("INSERT INTO submit_key VALUES (0, 'plain', 'report', NULL, now(), now())")
+    rival.run("INSERT INTO headgate_submit_key VALUES (0, 'plain', 'report', NULL, now(), now())")
     waits = stage.beside(stage.store().submit, HOURLY)
     stage.await_waiters(waits)
     [[first]] = rival.run(
-        "INSERT INTO task (tenant_id, type, creator, start_time, status, category, ext, create_date, update_date, lane,"
+        "INSERT INTO headgate_task (tenant_id, type, creator, start_time, status, category, ext, create_date, update_date, lane,"
         " priority, stream_id, unique_key, finished_at) SELECT tenant_id, type, creator, start_time, 'succeeded',"
-        " category, ext, create_date, update_date, lane, priority, stream_id, 'report', now() FROM task"
+        " category, ext, create_date, update_date, lane, priority, stream_id, 'report', now() FROM headgate_task"
         " WHERE status = 'pending' RETURNING id"
     )
-    rival.run("UPDATE submit_key SET task_id = %s, at = %s WHERE key = 'report'", first, stage.clock.now)
+    rival.run("UPDATE headgate_submit_key SET task_id = %s, at = %s WHERE key = 'report'", first, stage.clock.now)
     rival.commit()
     assert only(waits) == Submitted(first, False)
     assert stage.count("unique_key = 'report'") == 1

@@ -17,7 +17,7 @@ from tests.store.races import Claimer, Stage, only, submit_many
 
 # The store is to be the one that is told of the deadlock.
 PATIENT = "SET LOCAL deadlock_timeout = '60s'"
-HOLD = "SELECT 1 FROM task WHERE id = %s FOR NO KEY UPDATE"
+HOLD = "SELECT 1 FROM headgate_task WHERE id = %s FOR NO KEY UPDATE"
 EACH = 200
 PROCESSES = 4
 
@@ -94,7 +94,7 @@ def test_two_submits_with_the_same_unique_keys_in_opposite_order_both_get_an_ans
     submit_many(claimer.store, 1, delay_seconds=60)
     wishes = [NewTask("plain", unique_key=str(number)) for number in range(40)]
     rival = stage.rival()
-    rival.run("LOCK TABLE task IN SHARE MODE")
+    rival.run("LOCK TABLE headgate_task IN SHARE MODE")
     calls = [
         stage.beside(stage.store().submit_many, wishes),
         stage.beside(stage.store().submit_many, wishes[::-1]),
@@ -143,7 +143,7 @@ def test_processes_that_write_one_file_get_no_error_and_each_its_turn(tmp_path):
         process.join()
     assert [process.exitcode for process in processes] == [0] * PROCESSES
     with closing(sqlite3.connect(tmp_path / "shared.db")) as connection:
-        order = [creator for (creator,) in connection.execute("SELECT creator FROM task ORDER BY id")]
+        order = [creator for (creator,) in connection.execute("SELECT creator FROM headgate_task ORDER BY id")]
     assert Counter(order) == dict.fromkeys(range(PROCESSES), EACH)
     done: Counter[int] = Counter()
     for creator in order:

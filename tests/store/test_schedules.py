@@ -190,7 +190,7 @@ def test_who_did_what_to_a_schedule_is_in_the_audit(store, url, clock):
     store.schedules.trigger(made.id, actor="dan")
     store.schedules.offline(made.id, actor="eve")
     store.schedules.remove(made.id, actor="fay")
-    acts = sql(url, "SELECT kind, actor FROM task_event WHERE kind LIKE 'periodic%' ORDER BY id")
+    acts = sql(url, "SELECT kind, actor FROM headgate_task_event WHERE kind LIKE 'periodic%' ORDER BY id")
     assert acts == [
         ("periodic_added", "ann"), ("periodic_online", "bob"), ("periodic_changed", "cid"),
         ("periodic_triggered", "dan"), ("periodic_offline", "eve"), ("periodic_removed", "fay"),

@@ -137,7 +137,7 @@ def test_what_is_kept_is_bounded(begun, clock, url, monkeypatch):
     for _ in range(100):
         clock.advance(FINE)
         store.series.take()
-    kept = dict(sql(url, "SELECT step, count(*) FROM series GROUP BY step"))
+    kept = dict(sql(url, "SELECT step, count(*) FROM headgate_series GROUP BY step"))
     assert kept[FINE] <= 8
     assert kept[COARSE] <= 3
 

@@ -19,7 +19,7 @@ def test_a_session_is_found_by_its_tokens_hash_and_the_token_is_kept_nowhere(sto
     assert session.digest == digest_of(bytes.fromhex(token))
     assert store.sessions.get(session.digest, IDLE) == session
     assert session.key_id == key.id
-    assert token not in str(sql(url, "SELECT * FROM session")) + str(sql(url, "SELECT * FROM task_event"))
+    assert token not in str(sql(url, "SELECT * FROM headgate_session")) + str(sql(url, "SELECT * FROM headgate_task_event"))
 
 
 def test_a_session_that_is_not_used_ends(store, key, clock):
@@ -59,7 +59,7 @@ def test_signing_in_and_out_is_on_record_and_signing_out_twice_is_once(store, ke
     for _ in range(2):
         store.sessions.end(session.digest, actor="somebody")
     assert store.sessions.get(session.digest, IDLE) is None
-    acts = sql(url, "SELECT kind, actor FROM task_event WHERE kind LIKE 'signed%' ORDER BY id")
+    acts = sql(url, "SELECT kind, actor FROM headgate_task_event WHERE kind LIKE 'signed%' ORDER BY id")
     assert [tuple(act) for act in acts] == [("signed_in", "somebody"), ("signed_out", "somebody")]
 
 
@@ -69,4 +69,4 @@ def test_sessions_that_are_over_are_swept_out_by_new_ones(store, key, clock, url
         store.sessions.begin(key, LONGEST, actor="k")
     clock.advance(LONGEST + 1)
     store.sessions.begin(key, LONGEST, actor="k")
-    assert len(sql(url, "SELECT 1 FROM session")) == 1
+    assert len(sql(url, "SELECT 1 FROM headgate_session")) == 1

@@ -214,7 +214,7 @@ def test_an_answer_kept_by_an_older_program_is_still_given_again(store, server, 
     """Spec: B2"""
     submit(store)
     [first] = server.claim(1, claim_id="x").executions
-    sql(url, "UPDATE claim_answer SET exec_ids = NULL")
+    sql(url, "UPDATE headgate_claim_answer SET exec_ids = NULL")
     assert [again.exec_id for again in server.claim(1, claim_id="x").executions] == [first.exec_id]
 
 

@@ -164,5 +164,5 @@ def test_an_id_is_never_given_twice_even_after_a_purge(store, url):
     first = put(store, State.SUCCEEDED).id
     store.archive()
     store.purge([State.SUCCEEDED], seconds=0)
-    assert sql(url, "SELECT count(*) FROM task_his") == [(0,)]
+    assert sql(url, "SELECT count(*) FROM headgate_task_his") == [(0,)]
     assert submit(store).id > first

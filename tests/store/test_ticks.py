@@ -92,7 +92,7 @@ def test_what_was_missed_goes_by_the_policy_and_what_was_dropped_is_in_the_audit
     schedule = online(store, missed=missed)
     assert tick(store, clock, minutes=60) == 1
     assert fired(store, schedule) == ticks
-    acts = sql(url, "SELECT detail FROM task_event WHERE kind = 'ticks_missed'")
+    acts = sql(url, "SELECT detail FROM headgate_task_event WHERE kind = 'ticks_missed'")
     assert [json.loads(detail) for (detail,) in acts] == [
         {
             "periodic_task": schedule.id,

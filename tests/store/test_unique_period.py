@@ -10,7 +10,7 @@ from headgate.store.tasks import Idempotency, Submitted
 from headgate.store.uniques import SET_KEY, lock_key
 from tests.factories import put, record, settle, start, together
 
-KEYS = Statement("SELECT key, task_id FROM submit_key")
+KEYS = Statement("SELECT key, task_id FROM headgate_submit_key")
 HOURLY = NewTask("plain", unique_key="report", unique_seconds=3600)
 
 

@@ -15,7 +15,7 @@ from tests.stories.ledger import Entry, Ledger
 
 PATIENCE = 60.0
 MODULE = "tests.stories.fleet"
-WAITING = "SELECT 1 FROM task WHERE status IN ('pending', 'blocked', 'queued', 'retrying') LIMIT 1"
+WAITING = "SELECT 1 FROM headgate_task WHERE status IN ('pending', 'blocked', 'queued', 'retrying') LIMIT 1"
 SEED = int(os.environ.get("HEADGATE_STORY_SEED", "7"))  # of what is up to the dice; the rest is up to the system
 
 

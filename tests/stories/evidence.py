@@ -23,14 +23,14 @@ _COLUMNS = (
     "id, tenant_id, type, status, lane, mutex, rate_key, parent_id, root_id, seq, attempt, exec_id, worker_id, "
     "{finished_at}, {start_time}, retry_of, agent_id, correlation_id"
 )
-_TASKS = f"SELECT {_COLUMNS} FROM task UNION ALL SELECT {_COLUMNS} FROM task_his"
+_TASKS = f"SELECT {_COLUMNS} FROM headgate_task UNION ALL SELECT {_COLUMNS} FROM headgate_task_his"
 # In the order of ids: who waited for another's commit has the higher one.
-_EVENTS = "SELECT id, task_id, seq, {at}, kind, before, after, actor, exec_id, detail FROM task_event ORDER BY id"
+_EVENTS = "SELECT id, task_id, seq, {at}, kind, before, after, actor, exec_id, detail FROM headgate_task_event ORDER BY id"
 _LINES = (
     "SELECT {l.create_date}, l.periodic_task_id, {l.tick}, l.result, l.task_id, p.log = 'trans_log'"
-    " FROM periodic_task_log l JOIN periodic_task p ON p.id = l.periodic_task_id ORDER BY l.id"
+    " FROM headgate_periodic_task_log l JOIN headgate_periodic_task p ON p.id = l.periodic_task_id ORDER BY l.id"
 )
-_COUNTS = "SELECT status, count(*) FROM (SELECT status FROM task UNION ALL SELECT status FROM task_his) t GROUP BY 1"
+_COUNTS = "SELECT status, count(*) FROM (SELECT status FROM headgate_task UNION ALL SELECT status FROM headgate_task_his) t GROUP BY 1"
 
 
 def rows(url: str, text: str) -> list[Any]:
@@ -47,8 +47,8 @@ def collected(url: str, ledger: Ledger | None = None, wishes: Iterable[Wish] = (
     epoch = time.time() - time.monotonic()  # of the ledger's clock
     tasks = rows(url, _in_seconds(url, _TASKS))
     events = rows(url, _in_seconds(url, _EVENTS))
-    types = rows(url, "SELECT code, config FROM task_metadata")
-    keys = rows(url, "SELECT key, task_ids FROM idempotency")
+    types = rows(url, "SELECT code, config FROM headgate_task_metadata")
+    keys = rows(url, "SELECT key, task_ids FROM headgate_idempotency")
     return Evidence(
         rows=[Row._make((*row[:3], row[3] - epoch, *row[3:8], _text(row[8]), row[9])) for row in events],
         tasks=[Known._make((*row[:11], _text(row[11]), *row[12:])) for row in tasks],

@@ -136,7 +136,7 @@ def test_everybody_is_told_though_senders_are_killed_in_mid_delivery(url: str, t
         until(lambda: store.deliveries.deliverables().pending == 0, "everybody is told")
         sent = store.deliveries.find(Wanted(), limit=200).items
     assert Counter(each.status for each in sent) == {"delivered": ROUNDS * PER_ROUND}
-    assert not rows(url, "SELECT 1 FROM task WHERE status = 'notifying'")
+    assert not rows(url, "SELECT 1 FROM headgate_task WHERE status = 'notifying'")
     owed = [Owed(e.id, e.webhook_id, e.task_id, e.kind, e.seq, e.status, e.attempts) for e in sent]
     found = replace(collected(url), owed=owed, received=receiver.receipts, callbacks={"told": ("success", "error")})
     assert check(found) == []

@@ -47,8 +47,8 @@ def test_workers_told_to_go_at_any_moment_burn_no_attempt_and_do_nothing_twice(u
             deaf = twice or leaving not in members.busy()  # before it listens, and after, the system ends it
             assert members.end_of(leaving) in ({0, -signal.SIGTERM} if deaf else {0})
             members.all_alive()
-        until(lambda: not rows(url, "SELECT 1 FROM task WHERE finished_at IS NULL LIMIT 1"), "all tasks end")
-    counts = Counter(rows(url, "SELECT status, error_count, lost_count FROM task"))
+        until(lambda: not rows(url, "SELECT 1 FROM headgate_task WHERE finished_at IS NULL LIMIT 1"), "all tasks end")
+    counts = Counter(rows(url, "SELECT status, error_count, lost_count FROM headgate_task"))
     assert counts == {("succeeded", 0, 0): portion * STOPS}
     assert check(collected(url, members.ledger, wishes)) == []
     finished = Counter(entry.task_id for entry in members.ledger.finished())

@@ -127,8 +127,8 @@ def rescue(store: Store, killed: dict[int, list[int]]) -> None:
 def play_out(store: Store, url: str, members: Cast) -> None:
     """Do the duties, and let go of what is paused, until nothing is open."""
     deadline = time.monotonic() + PATIENCE
-    while rows(url, "SELECT count(*) FROM task WHERE finished_at IS NULL")[0][0]:
-        assert time.monotonic() < deadline, rows(url, "SELECT status, lane, count(*) FROM task GROUP BY 1, 2")
+    while rows(url, "SELECT count(*) FROM headgate_task WHERE finished_at IS NULL")[0][0]:
+        assert time.monotonic() < deadline, rows(url, "SELECT status, lane, count(*) FROM headgate_task GROUP BY 1, 2")
         members.check()
         store.bring_due()
         for task in store.find(Filter(status=(State.PAUSED,)), limit=200).items:

@@ -34,12 +34,12 @@ def test_a_large_family_ends_once_and_rightly_while_workers_are_killed(url: str,
             members.start()
         until(lambda: parent.record().finished_at is not None, "the family ends", PATIENCE)
         members.all_alive()
-    children = rows(url, f"SELECT status, lost_count FROM task WHERE parent_id = {parent.id}")
+    children = rows(url, f"SELECT status, lost_count FROM headgate_task WHERE parent_id = {parent.id}")
     assert len(children) == CHILDREN
     poisoned = sum(lost >= 3 for _, lost in children)
     states = Counter(status for status, _ in children)
     assert states == {"succeeded": CHILDREN - CHILDREN // ONE_IN - poisoned, "failed": CHILDREN // ONE_IN + poisoned}
-    told = rows(url, f"SELECT kind, detail FROM task_event WHERE task_id = {parent.id}")
+    told = rows(url, f"SELECT kind, detail FROM headgate_task_event WHERE task_id = {parent.id}")
     assert [kind for kind, _ in told if kind in ENDS] == ["completed_with_errors"]
     assert json.loads(told[-1][1]) == {"children": states}
     assert parent.record().status == "partial"

@@ -43,7 +43,7 @@ def wishes(members: Crew, first: int, count: int) -> list[Call[None]]:
 
 def executions_that_counted(url: str) -> set[str]:
     """Those whose success was taken down."""
-    return {str(row[0]) for row in rows(url, "SELECT exec_id FROM task_event WHERE after = 'succeeded'")}
+    return {str(row[0]) for row in rows(url, "SELECT exec_id FROM headgate_task_event WHERE after = 'succeeded'")}
 
 
 def test_nothing_is_lost_or_done_twice_while_workers_are_killed_at_any_moment(url: str, tmp_path: Path):
@@ -63,7 +63,7 @@ def test_nothing_is_lost_or_done_twice_while_workers_are_killed_at_any_moment(ur
             members.kill(members.by_chance())
             members.start()
         asked += app.submit_many_sync(wishes(members, len(asked), TASKS - len(asked)))
-        until(lambda: not rows(url, "SELECT 1 FROM task WHERE finished_at IS NULL LIMIT 1"), "all tasks end")
+        until(lambda: not rows(url, "SELECT 1 FROM headgate_task WHERE finished_at IS NULL LIMIT 1"), "all tasks end")
         members.all_alive()
     ends = {task_id: (status, lost, error) for task_id, status, lost, error in rows(url, ENDS)}
     assert len(ends) == TASKS
@@ -78,7 +78,7 @@ def test_nothing_is_lost_or_done_twice_while_workers_are_killed_at_any_moment(ur
     the_ledger_agrees(url, members, set(ends) - taken_for_poison)
 
 
-ENDS = "SELECT id, status, lost_count, coalesce(error_info, '') FROM task"
+ENDS = "SELECT id, status, lost_count, coalesce(error_info, '') FROM headgate_task"
 
 
 def the_ledger_agrees(url: str, members: Crew, succeeded: set[int]) -> None:

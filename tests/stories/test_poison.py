@@ -30,7 +30,7 @@ def test_poison_ends_after_three_lost_leases_and_every_good_task_succeeds(url: s
             members.bury()
             while len(members.alive) < WORKERS:
                 members.start()
-            return not rows(url, "SELECT 1 FROM task WHERE finished_at IS NULL LIMIT 1")
+            return not rows(url, "SELECT 1 FROM headgate_task WHERE finished_at IS NULL LIMIT 1")
 
         until(all_over, "all tasks end", 2 * PATIENCE)
     for task in tasks:

@@ -29,7 +29,7 @@ LIMITS = {
     "type:step_in_a_thread": Rate(8, 8),
 }
 STARTED = """
-SELECT t.rate_key, t.lane, t.type, {at} FROM task_event e JOIN task t ON t.id = e.task_id
+SELECT t.rate_key, t.lane, t.type, {at} FROM headgate_task_event e JOIN headgate_task t ON t.id = e.task_id
  WHERE e.kind = 'started' ORDER BY e.id
 """
 

@@ -27,9 +27,9 @@ from tests.stories.evidence import collected, rows
 HEADGATE = str(Path(sys.executable).with_name("headgate"))
 SCHEDULERS, KILLS = 3, 8
 EVERY_SECOND = "* * * * * *"
-FIRED = "SELECT count(*) FROM task_event WHERE actor = 'system:periodic' AND kind = 'submitted'"
-OPEN = "SELECT 1 FROM task WHERE finished_at IS NULL LIMIT 1"
-EXECUTING = "SELECT 1 FROM periodic_task_log WHERE result = 'executing' AND task_id IS NOT NULL LIMIT 1"
+FIRED = "SELECT count(*) FROM headgate_task_event WHERE actor = 'system:periodic' AND kind = 'submitted'"
+OPEN = "SELECT 1 FROM headgate_task WHERE finished_at IS NULL LIMIT 1"
+EXECUTING = "SELECT 1 FROM headgate_periodic_task_log WHERE result = 'executing' AND task_id IS NOT NULL LIMIT 1"
 
 
 class Processes:

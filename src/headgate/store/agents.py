@@ -49,49 +49,49 @@ class Holding:
 ONE_AT_A_TIME = Statement(sqlite="SELECT 1", postgres=f"SELECT pg_advisory_xact_lock({SPACE}, -2)")
 FIND = Statement(
     sqlite="""
-    SELECT id, types FROM worker
+    SELECT id, types FROM headgate_worker
      WHERE NOT lost AND agent_id = :agent_id AND name = :name AND tenant_id IS :tenant_id
      ORDER BY id DESC LIMIT 1
     """,
     postgres="""
-    SELECT id, types FROM worker WHERE NOT lost AND agent_id = :agent_id AND name = :name
+    SELECT id, types FROM headgate_worker WHERE NOT lost AND agent_id = :agent_id AND name = :name
        AND tenant_id IS NOT DISTINCT FROM :tenant_id::bigint
      ORDER BY id DESC LIMIT 1
     """,
 )
-SET_TYPES = Statement("UPDATE worker SET types = :types WHERE id = :worker_id AND types <> :types")
+SET_TYPES = Statement("UPDATE headgate_worker SET types = :types WHERE id = :worker_id AND types <> :types")
 SET_LEASE = Statement(
     """
-    UPDATE worker SET lease_seconds = :lease
+    UPDATE headgate_worker SET lease_seconds = :lease
      WHERE id {in ids} AND NOT lost AND (lease_seconds < :lease OR (lease_seconds > :lease AND NOT id {in holders}))
     """
 )
 RENEW = Statement(
     """
-    UPDATE worker SET lease_until = {now + lease_seconds} WHERE id {in ids} AND NOT lost RETURNING id, lease_seconds
+    UPDATE headgate_worker SET lease_until = {now + lease_seconds} WHERE id {in ids} AND NOT lost RETURNING id, lease_seconds
     """
 )
 OUTLIVE = Statement(
     """
-    UPDATE worker SET lease_seconds = :lease, lease_until = {now + :lease}
+    UPDATE headgate_worker SET lease_seconds = :lease, lease_until = {now + :lease}
      WHERE id = :worker_id AND NOT lost AND lease_seconds < :lease
     """
 )
 # A claim under way holds its worker's row: whoever waits for it here sees afterwards what it took.
-LOCK = Statement(sqlite="SELECT 1", postgres="SELECT id FROM worker WHERE id {in ids} ORDER BY id FOR NO KEY UPDATE")
-HOLDERS = Statement("SELECT DISTINCT worker_id FROM task WHERE status IN ('scheduling', 'running')")
+LOCK = Statement(sqlite="SELECT 1", postgres="SELECT id FROM headgate_worker WHERE id {in ids} ORDER BY id FOR NO KEY UPDATE")
+HOLDERS = Statement("SELECT DISTINCT worker_id FROM headgate_task WHERE status IN ('scheduling', 'running')")
 _TAKEN = ", ".join(f"t.{name}" for name in TAKEN_COLUMNS.split(", "))
 HOLDINGS = Statement(
     f"""
     SELECT {_TAKEN}, t.cancel_requested, t.pause_requested, t.worker_id, w.agent_id, coalesce(w.lease_seconds, 0)
-      FROM task t LEFT JOIN worker w ON w.id = t.worker_id
+      FROM headgate_task t LEFT JOIN headgate_worker w ON w.id = t.worker_id
      WHERE t.id {{in ids}} AND t.exec_id IS NOT NULL
     """
 )
-CHECKPOINTS = Statement("SELECT task_id, name, state FROM checkpoint WHERE task_id {in ids}")
+CHECKPOINTS = Statement("SELECT task_id, name, state FROM headgate_checkpoint WHERE task_id {in ids}")
 LAST_OF = Statement(
     """
-    SELECT kind FROM task_event
+    SELECT kind FROM headgate_task_event
      WHERE task_id = :id AND seq > 0 AND CAST(exec_id AS text) = :exec_id ORDER BY seq DESC LIMIT 1
     """
 )

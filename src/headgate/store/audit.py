@@ -7,7 +7,7 @@ SYSTEM = "system"
 
 RECORD_SYSTEM = Statement(
     """
-    INSERT INTO task_event (task_id, tenant_id, seq, at, kind, actor, detail)
+    INSERT INTO headgate_task_event (task_id, tenant_id, seq, at, kind, actor, detail)
     VALUES (NULL, 0, 0, {now}, :kind, :actor, :detail)
     """
 )

@@ -73,13 +73,13 @@ class Catalog:
         return known
 
 
-VERSION = Statement("SELECT version FROM catalog WHERE one = 1")
-BUMP = Statement("UPDATE catalog SET version = version + 1 WHERE one = 1")
-TOUCH = Statement("UPDATE catalog SET version = version WHERE one = 1")
-TYPES = Statement("SELECT code, name, category, config FROM task_metadata")
-STREAMS = Statement("SELECT id, tenant_id, lane, type, category, rate_key, agent_id FROM stream WHERE id > :after")
-RATE_NAMES = Statement("SELECT name FROM rate_limit")
-LIMITED = Statement("SELECT name, capacity IS NOT NULL, paused FROM lane WHERE capacity IS NOT NULL OR paused")
+VERSION = Statement("SELECT version FROM headgate_catalog WHERE one = 1")
+BUMP = Statement("UPDATE headgate_catalog SET version = version + 1 WHERE one = 1")
+TOUCH = Statement("UPDATE headgate_catalog SET version = version WHERE one = 1")
+TYPES = Statement("SELECT code, name, category, config FROM headgate_task_metadata")
+STREAMS = Statement("SELECT id, tenant_id, lane, type, category, rate_key, agent_id FROM headgate_stream WHERE id > :after")
+RATE_NAMES = Statement("SELECT name FROM headgate_rate_limit")
+LIMITED = Statement("SELECT name, capacity IS NOT NULL, paused FROM headgate_lane WHERE capacity IS NOT NULL OR paused")
 
 
 def refresh(db: Db, catalog: Catalog) -> None:
@@ -110,30 +110,30 @@ def touch(db: Db) -> None:
 
 PUT_TYPE = Statement(
     """
-    INSERT INTO task_metadata (code, name, category, config, edited, create_date, update_date)
+    INSERT INTO headgate_task_metadata (code, name, category, config, edited, create_date, update_date)
     VALUES (:code, :name, :category, :config, :edited, {now}, {now})
     ON CONFLICT (code) DO UPDATE
        SET name = excluded.name, category = excluded.category, config = excluded.config, edited = excluded.edited,
            update_date = excluded.update_date
-     WHERE (excluded.edited OR NOT task_metadata.edited)
-       AND (task_metadata.name, task_metadata.category, task_metadata.config, task_metadata.edited)
+     WHERE (excluded.edited OR NOT headgate_task_metadata.edited)
+       AND (headgate_task_metadata.name, headgate_task_metadata.category, headgate_task_metadata.config, headgate_task_metadata.edited)
         <> (excluded.name, excluded.category, excluded.config, excluded.edited)
     RETURNING code
     """
 )
-REMOVE_TYPE = Statement("DELETE FROM task_metadata WHERE code = :code RETURNING code")
-ADD_LANE = Statement("INSERT INTO lane (name) VALUES (:name) ON CONFLICT (name) DO NOTHING")
-ADD_RESOURCE = Statement("INSERT INTO resource (name, capacity) VALUES (:name, 1) ON CONFLICT (name) DO NOTHING")
+REMOVE_TYPE = Statement("DELETE FROM headgate_task_metadata WHERE code = :code RETURNING code")
+ADD_LANE = Statement("INSERT INTO headgate_lane (name) VALUES (:name) ON CONFLICT (name) DO NOTHING")
+ADD_RESOURCE = Statement("INSERT INTO headgate_resource (name, capacity) VALUES (:name, 1) ON CONFLICT (name) DO NOTHING")
 ADD_RATE = Statement(
-    "INSERT INTO rate_limit (name, rate, burst) VALUES (:name, :rate, :burst) ON CONFLICT (name) DO NOTHING"
+    "INSERT INTO headgate_rate_limit (name, rate, burst) VALUES (:name, :rate, :burst) ON CONFLICT (name) DO NOTHING"
 )
 
 
 # There may be no row to lock yet: whoever else would add it waits here.
 ONE_EDIT_AT_A_TIME = Statement(sqlite="SELECT 1", postgres=f"SELECT pg_advisory_xact_lock({SPACE}, -3)")
 HOLD_TYPE = Statement(
-    sqlite="SELECT code, name, category, config FROM task_metadata WHERE code = :code",
-    postgres="SELECT code, name, category, config FROM task_metadata WHERE code = :code FOR NO KEY UPDATE",
+    sqlite="SELECT code, name, category, config FROM headgate_task_metadata WHERE code = :code",
+    postgres="SELECT code, name, category, config FROM headgate_task_metadata WHERE code = :code FOR NO KEY UPDATE",
 )
 
 
@@ -165,7 +165,7 @@ def _record(db: Db, kind: str, actor: str, code: str, changes: dict[str, Any], b
     record_system(db, kind, actor, json.dumps(told, ensure_ascii=False))
 
 
-SET_CONFIG = Statement("UPDATE task_metadata SET config = :config WHERE code = :code")
+SET_CONFIG = Statement("UPDATE headgate_task_metadata SET config = :config WHERE code = :code")
 
 
 def swap_callback(db: Db, kind: TaskType, callback: dict[str, Any]) -> bool:
@@ -264,7 +264,7 @@ def type_of(code: str, name: str, category: str, config: str) -> TaskType:
 
 ADD_STREAM = Statement(
     """
-    INSERT INTO stream (tenant_id, lane, type, category, rate_key, agent_id, digest)
+    INSERT INTO headgate_stream (tenant_id, lane, type, category, rate_key, agent_id, digest)
     VALUES (:tenant_id, :lane, :type, :category, :rate_key, :agent_id, :digest) ON CONFLICT (digest) DO NOTHING
     """
 )
@@ -305,25 +305,25 @@ def _announce(db: Db) -> None:
     db.send(AWAIT_CLAIMS)
 
 
-LANES = Statement("SELECT name, capacity, paused FROM lane WHERE name <> '*' ORDER BY name")
-RESOURCES = Statement("SELECT name, capacity FROM resource ORDER BY name")
-RATES = Statement("SELECT name, rate, burst, tat FROM rate_limit ORDER BY name")
-SET_CAPACITY = Statement("UPDATE lane SET capacity = :capacity WHERE name = :name AND name <> '*'")
-SET_PAUSED = Statement("UPDATE lane SET paused = :paused WHERE name = :name AND paused <> :paused RETURNING name")
+LANES = Statement("SELECT name, capacity, paused FROM headgate_lane WHERE name <> '*' ORDER BY name")
+RESOURCES = Statement("SELECT name, capacity FROM headgate_resource ORDER BY name")
+RATES = Statement("SELECT name, rate, burst, tat FROM headgate_rate_limit ORDER BY name")
+SET_CAPACITY = Statement("UPDATE headgate_lane SET capacity = :capacity WHERE name = :name AND name <> '*'")
+SET_PAUSED = Statement("UPDATE headgate_lane SET paused = :paused WHERE name = :name AND paused <> :paused RETURNING name")
 PUT_RESOURCE = Statement(
     """
-    INSERT INTO resource (name, capacity) VALUES (:name, :capacity)
+    INSERT INTO headgate_resource (name, capacity) VALUES (:name, :capacity)
     ON CONFLICT (name) DO UPDATE SET capacity = excluded.capacity
     """
 )
 PUT_RATE = Statement(
     """
-    INSERT INTO rate_limit (name, rate, burst) VALUES (:name, :rate, :burst)
+    INSERT INTO headgate_rate_limit (name, rate, burst) VALUES (:name, :rate, :burst)
     ON CONFLICT (name) DO UPDATE SET rate = excluded.rate, burst = excluded.burst
     """
 )
-REMOVE_RATE = Statement("DELETE FROM rate_limit WHERE name = :name RETURNING name")
-IS_PAUSED = Statement("SELECT name FROM lane WHERE paused AND name {in names text}")
+REMOVE_RATE = Statement("DELETE FROM headgate_rate_limit WHERE name = :name RETURNING name")
+IS_PAUSED = Statement("SELECT name FROM headgate_lane WHERE paused AND name {in names text}")
 
 
 def set_capacity(db: Db, lane: str, capacity: int | None, actor: str) -> None:

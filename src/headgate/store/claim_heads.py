@@ -21,7 +21,7 @@ def _heads(creator: str, lock: str) -> Statement:
           FROM unnest(:streams::bigint[], :priorities::bigint[], :ids::bigint[], :shares::bigint[])
                AS s(stream_id, priority, id, share)
           CROSS JOIN LATERAL (
-               SELECT t.priority, t.id, t.stream_id, t.mutex FROM task t
+               SELECT t.priority, t.id, t.stream_id, t.mutex FROM headgate_task t
                 WHERE t.stream_id = s.stream_id AND t.status = 'queued' {creator}
                   AND (t.priority, t.id) > (s.priority, s.id)
                 ORDER BY t.priority, t.id LIMIT s.share {lock}) h

@@ -13,38 +13,38 @@ from headgate.store.starts import LAST_STARTS, TRY_AGENT, gate_of, number_of, ro
 
 LOCK_LANES = Statement(
     postgres="""
-    SELECT name FROM lane WHERE name {in names text} AND capacity IS NOT NULL ORDER BY name
+    SELECT name FROM headgate_lane WHERE name {in names text} AND capacity IS NOT NULL ORDER BY name
        FOR NO KEY UPDATE SKIP LOCKED
     """
 )
 LOCK_RESOURCES = Statement(
-    postgres="SELECT name FROM resource WHERE name {in names text} ORDER BY name FOR NO KEY UPDATE SKIP LOCKED"
+    postgres="SELECT name FROM headgate_resource WHERE name {in names text} ORDER BY name FOR NO KEY UPDATE SKIP LOCKED"
 )
 LOCK_RATES = Statement(
-    postgres="SELECT name FROM rate_limit WHERE name {in names text} ORDER BY name FOR NO KEY UPDATE SKIP LOCKED"
+    postgres="SELECT name FROM headgate_rate_limit WHERE name {in names text} ORDER BY name FOR NO KEY UPDATE SKIP LOCKED"
 )
-LANES = Statement(postgres="SELECT name, capacity, paused FROM lane WHERE name {in names text}")
-RESOURCES = Statement(postgres="SELECT name, capacity FROM resource WHERE name {in names text}")
+LANES = Statement(postgres="SELECT name, capacity, paused FROM headgate_lane WHERE name {in names text}")
+RESOURCES = Statement(postgres="SELECT name, capacity FROM headgate_resource WHERE name {in names text}")
 RATES = Statement(
     postgres="""
-    SELECT name, rate, burst, tat, extract(epoch FROM {now})::float8 FROM rate_limit WHERE name {in names text}
+    SELECT name, rate, burst, tat, extract(epoch FROM {now})::float8 FROM headgate_rate_limit WHERE name {in names text}
     """
 )
 # Those remembered, by primary key, and those claimed since: dead entries are not walked. In the order of their index,
 # or a plan from when the table was empty walks over the primary key.
 HELD_IN_LANE = Statement(
     postgres="""
-    SELECT id, NULL, claim_no FROM task WHERE id {in ids} AND lane = :lane AND exec_id IS NOT NULL
+    SELECT id, NULL, claim_no FROM headgate_task WHERE id {in ids} AND lane = :lane AND exec_id IS NOT NULL
     UNION
-    (SELECT id, NULL, claim_no FROM task
+    (SELECT id, NULL, claim_no FROM headgate_task
       WHERE lane = :lane AND claim_no > :newest AND status IN ('scheduling', 'running') ORDER BY claim_no)
     """
 )
 USING = Statement(
     postgres="""
-    SELECT id, uses, claim_no FROM task WHERE id {in ids} AND uses IS NOT NULL AND exec_id IS NOT NULL
+    SELECT id, uses, claim_no FROM headgate_task WHERE id {in ids} AND uses IS NOT NULL AND exec_id IS NOT NULL
     UNION
-    (SELECT id, uses, claim_no FROM task
+    (SELECT id, uses, claim_no FROM headgate_task
       WHERE claim_no > :newest AND uses IS NOT NULL AND status IN ('scheduling', 'running') ORDER BY claim_no)
     """
 )
@@ -54,7 +54,7 @@ USING = Statement(
 # window of the record may there be more than the limit allows.
 TAKE_TOKENS = Statement(
     postgres="""
-    UPDATE rate_limit SET tat = greatest(tat, extract(epoch FROM {now})::float8) + :count::int / rate WHERE name = :name
+    UPDATE headgate_rate_limit SET tat = greatest(tat, extract(epoch FROM {now})::float8) + :count::int / rate WHERE name = :name
     """
 )
 

@@ -33,10 +33,10 @@ TRY_STRIPES = Statement(
 # Asked task by task, not as NOT EXISTS: that the planner may turn into one look at the whole table.
 _FREE = """
     (t.mutex IS NULL OR (
-        SELECT h.id FROM task h WHERE h.tenant_id = t.tenant_id AND h.mutex = t.mutex AND h.exec_id IS NOT NULL
+        SELECT h.id FROM headgate_task h WHERE h.tenant_id = t.tenant_id AND h.mutex = t.mutex AND h.exec_id IS NOT NULL
          LIMIT 1) IS NULL
     AND (
-        SELECT h.id FROM task h WHERE h.tenant_id = t.tenant_id AND h.mutex = t.mutex AND h.status = :waiting
+        SELECT h.id FROM headgate_task h WHERE h.tenant_id = t.tenant_id AND h.mutex = t.mutex AND h.status = :waiting
            AND h.status IN ('queued', 'blocked', 'waiting') AND h.scheduling_time IS NOT NULL
            AND coalesce(h.root_id, h.id) <> coalesce(t.root_id, t.id)
          LIMIT 1) IS NULL)
@@ -50,8 +50,8 @@ def _take(mine: str, ids: str, condition: str) -> Statement:
     """No join: one planned for a small table walks the whole primary key of a large one."""
     return Statement(
         postgres=f"""
-        WITH {mine} number AS MATERIALIZED (SELECT nextval('claim_no') AS claim_no), taken AS (
-            UPDATE task t
+        WITH {mine} number AS MATERIALIZED (SELECT nextval('headgate_claim_no') AS claim_no), taken AS (
+            UPDATE headgate_task t
                SET status = :after, exec_id = (:exec_id::uuid[])[{_AT}], uses = (:uses::text[])[{_AT}],
                    attempt = t.attempt + 1, worker_id = :worker_id, claim_no = (SELECT claim_no FROM number),
                    scheduling_time = {{now}}, started_at = CASE WHEN :after = 'running' THEN {{now}} END,
@@ -62,7 +62,7 @@ def _take(mine: str, ids: str, condition: str) -> Statement:
                    t.max_error_count, t.creator, t.parent_id, t.root_id, t.correlation_id, t.name, t.priority,
                    t.mutex, t.timeout_seconds, t.stream_id, t.status, t.tenant_id, t.seq, t.claim_no
         ), noted AS (
-            INSERT INTO task_event (task_id, tenant_id, seq, at, kind, before, after, actor, exec_id)
+            INSERT INTO headgate_task_event (task_id, tenant_id, seq, at, kind, before, after, actor, exec_id)
             SELECT id, tenant_id, seq, {{now}}, :kind, :before, status, :actor, exec_id::uuid FROM taken
         )
         SELECT * FROM taken
@@ -76,7 +76,7 @@ TAKE = _take(
     f"""
     mine AS MATERIALIZED (
         SELECT t.id FROM unnest(:id::bigint[]) AS o(id)
-          CROSS JOIN LATERAL (SELECT t.id FROM task t WHERE t.id = o.id AND t.status = :before {_LOCKED}) t),
+          CROSS JOIN LATERAL (SELECT t.id FROM headgate_task t WHERE t.id = o.id AND t.status = :before {_LOCKED}) t),
     """,
     "ARRAY(SELECT id FROM mine)",
     f"AND {_FREE}",
@@ -86,17 +86,17 @@ SEND_BACK = Statement(
     postgres="""
     WITH mine AS MATERIALIZED (
         SELECT t.id FROM unnest(:tenants::bigint[], :mutexes::text[]) AS k(tenant_id, mutex)
-          CROSS JOIN LATERAL (SELECT id FROM task t WHERE t.tenant_id = k.tenant_id AND t.mutex = k.mutex
+          CROSS JOIN LATERAL (SELECT id FROM headgate_task t WHERE t.tenant_id = k.tenant_id AND t.mutex = k.mutex
                                  AND t.status = :queued AND t.status IN ('queued', 'blocked', 'waiting')
                                  FOR NO KEY UPDATE SKIP LOCKED) t
-         WHERE (SELECT h.id FROM task h WHERE h.tenant_id = k.tenant_id AND h.mutex = k.mutex
+         WHERE (SELECT h.id FROM headgate_task h WHERE h.tenant_id = k.tenant_id AND h.mutex = k.mutex
                    AND h.exec_id IS NOT NULL LIMIT 1) IS NOT NULL
     ), changed AS (
-        UPDATE task t SET status = 'blocked', update_date = {now}, seq = t.seq + 1
+        UPDATE headgate_task t SET status = 'blocked', update_date = {now}, seq = t.seq + 1
          WHERE t.id = ANY(ARRAY(SELECT id FROM mine))
         RETURNING t.id, t.tenant_id, t.seq
     )
-    INSERT INTO task_event (task_id, tenant_id, seq, at, kind, before, after, actor)
+    INSERT INTO headgate_task_event (task_id, tenant_id, seq, at, kind, before, after, actor)
     SELECT id, tenant_id, seq, {now}, 'sent_back', 'queued', 'blocked', :actor FROM changed
     """
 )

@@ -26,11 +26,11 @@ from headgate.store.line import settle_lines
 from headgate.store.sql import Db, Row, Statement, moment
 from headgate.store.starts import LAST_STARTS, gate_of, note_starts, room_of, waits_of
 
-LANES = Statement("SELECT name, capacity, paused FROM lane")
-RESOURCES = Statement("SELECT name, capacity FROM resource")
-RATES = Statement("SELECT name, rate, burst, tat FROM rate_limit")
-HELD_IN_LANE = Statement("SELECT count(*) FROM task WHERE lane = :lane AND status IN ('scheduling', 'running')")
-USING = Statement("SELECT uses FROM task WHERE uses IS NOT NULL AND status IN ('scheduling', 'running')")
+LANES = Statement("SELECT name, capacity, paused FROM headgate_lane")
+RESOURCES = Statement("SELECT name, capacity FROM headgate_resource")
+RATES = Statement("SELECT name, rate, burst, tat FROM headgate_rate_limit")
+HELD_IN_LANE = Statement("SELECT count(*) FROM headgate_task WHERE lane = :lane AND status IN ('scheduling', 'running')")
+USING = Statement("SELECT uses FROM headgate_task WHERE uses IS NOT NULL AND status IN ('scheduling', 'running')")
 # All that an execution is made of is read with the head: the update then needs no answer.
 _HEAD = (
     "priority, id, stream_id, mutex, ext, attempt, error_count, lost_count, max_error_count, creator, parent_id, "
@@ -38,14 +38,14 @@ _HEAD = (
 )
 HEADS = Statement(
     sqlite=f"""
-    SELECT {_HEAD} FROM task
+    SELECT {_HEAD} FROM headgate_task
      WHERE stream_id = :stream_id AND status = 'queued' AND (priority, id) > (:priority, :id)
      ORDER BY priority, id LIMIT :limit
     """
 )
 HEADS_OF_CREATOR = Statement(
     sqlite=f"""
-    SELECT {_HEAD} FROM task INDEXED BY task_ready_creator
+    SELECT {_HEAD} FROM headgate_task INDEXED BY headgate_task_ready_creator
      WHERE stream_id = :stream_id AND creator <> 0 AND status = 'queued' AND creator = :creator
        AND (priority, id) > (:priority, :id)
      ORDER BY priority, id LIMIT :limit
@@ -53,14 +53,14 @@ HEADS_OF_CREATOR = Statement(
 )
 HEADS_OF_NOBODY = Statement(
     sqlite=f"""
-    SELECT {_HEAD} FROM task
+    SELECT {_HEAD} FROM headgate_task
      WHERE stream_id = :stream_id AND status = 'queued' AND creator = 0 AND (priority, id) > (:priority, :id)
      ORDER BY priority, id LIMIT :limit
     """
 )
 TAKE = Statement(
     sqlite="""
-    UPDATE task
+    UPDATE headgate_task
        SET status = :after, exec_id = :exec_id, uses = :uses, attempt = attempt + 1, worker_id = :worker_id,
            scheduling_time = :now,
            started_at = CASE WHEN :after = 'running' THEN :now END,
@@ -68,7 +68,7 @@ TAKE = Statement(
      WHERE id = :id AND status = 'queued'
     """
 )
-SET_TAT = Statement("UPDATE rate_limit SET tat = :tat WHERE name = :name")
+SET_TAT = Statement("UPDATE headgate_rate_limit SET tat = :tat WHERE name = :name")
 
 
 def claim(db: Db, catalog: Catalog, request: ClaimRequest, last_tenant: int, now: float) -> Claimed:

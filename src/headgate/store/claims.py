@@ -82,10 +82,10 @@ class Control:
 READY_STREAMS = Statement(
     """
     WITH RECURSIVE hop(stream_id) AS (
-        SELECT (SELECT t.stream_id FROM task t WHERE t.status = 'queued' AND t.stream_id > 0
+        SELECT (SELECT t.stream_id FROM headgate_task t WHERE t.status = 'queued' AND t.stream_id > 0
                  ORDER BY t.stream_id LIMIT 1)
         UNION ALL
-        SELECT (SELECT t.stream_id FROM task t WHERE t.status = 'queued' AND t.stream_id > h.stream_id
+        SELECT (SELECT t.stream_id FROM headgate_task t WHERE t.status = 'queued' AND t.stream_id > h.stream_id
                  ORDER BY t.stream_id LIMIT 1)
           FROM hop h WHERE h.stream_id IS NOT NULL
     )
@@ -93,10 +93,10 @@ READY_STREAMS = Statement(
     """
 )
 LIVE_WORKER = Statement(
-    sqlite="SELECT 1 FROM worker WHERE id = :worker_id AND NOT lost",
+    sqlite="SELECT 1 FROM headgate_worker WHERE id = :worker_id AND NOT lost",
     # Shared, so that nobody declares the worker lost while it takes on more.
     postgres=f"""
-    SELECT pg_try_advisory_xact_lock_shared({SPACE}, -1) FROM worker WHERE id = :worker_id AND NOT lost FOR SHARE
+    SELECT pg_try_advisory_xact_lock_shared({SPACE}, -1) FROM headgate_worker WHERE id = :worker_id AND NOT lost FOR SHARE
     """,
 )
 TAKEN_COLUMNS = (
@@ -104,24 +104,24 @@ TAKEN_COLUMNS = (
     "root_id, correlation_id, name, priority, mutex, timeout_seconds, stream_id, status"
 )
 ANSWERED = Statement(
-    "SELECT task_ids, exec_ids FROM claim_answer WHERE worker_id = :worker_id AND claim_id = :claim_id"
+    "SELECT task_ids, exec_ids FROM headgate_claim_answer WHERE worker_id = :worker_id AND claim_id = :claim_id"
 )
 # Written before the claim is made: the same claim_id at the same moment waits for the first one's answer.
 BEGIN_ANSWER = Statement(
     """
-    INSERT INTO claim_answer (worker_id, claim_id, task_ids, at) VALUES (:worker_id, :claim_id, '[]', {now})
+    INSERT INTO headgate_claim_answer (worker_id, claim_id, task_ids, at) VALUES (:worker_id, :claim_id, '[]', {now})
     ON CONFLICT (worker_id, claim_id) DO NOTHING
     """
 )
 KEEP_ANSWER = Statement(
     """
-    UPDATE claim_answer SET task_ids = :task_ids, exec_ids = :exec_ids, at = {now}
+    UPDATE headgate_claim_answer SET task_ids = :task_ids, exec_ids = :exec_ids, at = {now}
      WHERE worker_id = :worker_id AND claim_id = :claim_id
     """
 )
 STILL_HELD = Statement(
     f"""
-    SELECT {TAKEN_COLUMNS} FROM task
+    SELECT {TAKEN_COLUMNS} FROM headgate_task
      WHERE id {{in ids}} AND worker_id = :worker_id AND exec_id IS NOT NULL ORDER BY id
     """
 )

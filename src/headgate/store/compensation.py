@@ -89,18 +89,18 @@ class Compensation:
         return self._ground.read(lambda db: status(db, self._ground.fresh_catalog(db), figures, tenant_id))
 
 
-READ = Statement("SELECT multiplier, skips, since, last_poll, {now} FROM compensation WHERE one = 1")
+READ = Statement("SELECT multiplier, skips, since, last_poll, {now} FROM headgate_compensation WHERE one = 1")
 # Somebody else at it is as good as done.
 HOLD = Statement(sqlite=READ.common, postgres=f"{READ.common} FOR NO KEY UPDATE SKIP LOCKED")
 BEGIN = Statement(
     """
-    INSERT INTO compensation (one, multiplier, skips, since) VALUES (1, 1, 0, {now})
+    INSERT INTO headgate_compensation (one, multiplier, skips, since) VALUES (1, 1, 0, {now})
     ON CONFLICT (one) DO UPDATE SET multiplier = 1
     """
 )
 WRITE = Statement(
     """
-    UPDATE compensation
+    UPDATE headgate_compensation
        SET multiplier = :multiplier, skips = :skips, since = {now},
            last_poll = CASE WHEN :skips = 0 THEN {now} ELSE last_poll END
      WHERE one = 1
@@ -109,7 +109,7 @@ WRITE = Statement(
 # Handed over too long ago; or, since the clock was set back, so far ahead that nobody can say.
 LOST = Statement(
     """
-    SELECT id, exec_id, tenant_id, agent_id FROM task
+    SELECT id, exec_id, tenant_id, agent_id FROM headgate_task
      WHERE status IN ('scheduling', 'running') AND status = 'scheduling' AND agent_id IS NOT NULL
        AND (scheduling_time < {now - :seconds} OR scheduling_time > {now + :seconds})
      ORDER BY scheduling_time, id LIMIT :limit

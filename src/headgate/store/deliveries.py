@@ -153,12 +153,12 @@ class Deliveries:
 LINES = Statement(
     sqlite="""
     WITH RECURSIVE kinds(kind) AS (VALUES ('success'), ('error')), hop(type) AS (
-        SELECT min(type) FROM callback_delivery WHERE status = 'pending'
+        SELECT min(type) FROM headgate_callback_delivery WHERE status = 'pending'
         UNION ALL
-        SELECT (SELECT min(d.type) FROM callback_delivery d WHERE d.status = 'pending' AND d.type > hop.type)
+        SELECT (SELECT min(d.type) FROM headgate_callback_delivery d WHERE d.status = 'pending' AND d.type > hop.type)
           FROM hop WHERE hop.type IS NOT NULL)
     SELECT type, kind, (due_at - :now) / 1e6 FROM (
-        SELECT hop.type, kinds.kind, (SELECT d.due_at FROM callback_delivery d
+        SELECT hop.type, kinds.kind, (SELECT d.due_at FROM headgate_callback_delivery d
                                        WHERE d.status = 'pending' AND d.type = hop.type AND d.kind = kinds.kind
                                        ORDER BY d.due_at LIMIT 1) AS due_at
           FROM hop CROSS JOIN kinds WHERE hop.type IS NOT NULL)
@@ -166,13 +166,13 @@ LINES = Statement(
     """,
     postgres="""
     WITH RECURSIVE hop(type) AS (
-        SELECT min(type) FROM callback_delivery WHERE status = 'pending'
+        SELECT min(type) FROM headgate_callback_delivery WHERE status = 'pending'
         UNION ALL
-        SELECT (SELECT min(d.type) FROM callback_delivery d WHERE d.status = 'pending' AND d.type > hop.type)
+        SELECT (SELECT min(d.type) FROM headgate_callback_delivery d WHERE d.status = 'pending' AND d.type > hop.type)
           FROM hop WHERE hop.type IS NOT NULL)
     SELECT hop.type, k.kind, extract(epoch FROM d.due_at - {now})::float8
       FROM hop CROSS JOIN (VALUES ('success'), ('error')) AS k(kind)
-      CROSS JOIN LATERAL (SELECT due_at FROM callback_delivery d
+      CROSS JOIN LATERAL (SELECT due_at FROM headgate_callback_delivery d
                            WHERE d.status = 'pending' AND d.type = hop.type AND d.kind = k.kind
                            ORDER BY d.due_at LIMIT 1) d
      WHERE hop.type IS NOT NULL
@@ -186,19 +186,19 @@ def _lines(db: Db) -> list[Line]:
 
 LEASE = Statement(
     sqlite="""
-    UPDATE callback_delivery
+    UPDATE headgate_callback_delivery
        SET lease = :lease, due_at = {now + :seconds}, attempts = attempts + 1, update_date = :now
-     WHERE id IN (SELECT id FROM callback_delivery
+     WHERE id IN (SELECT id FROM headgate_callback_delivery
                    WHERE status = 'pending' AND type = :type AND kind = :kind AND due_at <= :now
                    ORDER BY due_at, id LIMIT :count)
     RETURNING id, lease, webhook_id, task_id, type, kind, attempts, error_info, update_date
     """,
     postgres="""
     WITH due AS MATERIALIZED (
-        SELECT id FROM callback_delivery
+        SELECT id FROM headgate_callback_delivery
          WHERE status = 'pending' AND type = :type AND kind = :kind AND due_at <= {now}
          ORDER BY due_at, id LIMIT :count FOR NO KEY UPDATE SKIP LOCKED)
-    UPDATE callback_delivery d
+    UPDATE headgate_callback_delivery d
        SET lease = :lease, due_at = {now + :seconds}, attempts = d.attempts + 1, update_date = {now}
       FROM due WHERE d.id = due.id
     RETURNING d.id, d.lease, d.webhook_id, d.task_id, d.type, d.kind, d.attempts, d.error_info, d.update_date
@@ -229,7 +229,7 @@ def _leased(row: Row, task: Task) -> Leased:
 _RECORD_NAMES = ("id", "lease", "status", "delay", "host", "last_status", "last_error")
 RECORD = Statement(
     sqlite="""
-    UPDATE callback_delivery
+    UPDATE headgate_callback_delivery
        SET status = :status, lease = NULL, due_at = {now + :delay}, host = coalesce(:host, host),
            last_status = :last_status, last_error = :last_error, update_date = :now,
            delivered_at = CASE WHEN :status = 'delivered' THEN :now ELSE delivered_at END
@@ -238,7 +238,7 @@ RECORD = Statement(
     RETURNING id
     """,
     postgres="""
-    UPDATE callback_delivery d
+    UPDATE headgate_callback_delivery d
        SET status = o.status, lease = NULL, due_at = {now + o.delay}, host = coalesce(o.host, d.host),
            last_status = o.last_status, last_error = o.last_error, update_date = {now},
            delivered_at = CASE WHEN o.status = 'delivered' THEN {now} ELSE d.delivered_at END
@@ -255,12 +255,12 @@ RECORD = Statement(
 _KEEP_NAMES = ("delivery_id", "lease", "task_id", "host", "status", "seconds", "error", "body")
 KEEP = Statement(
     sqlite="""
-    INSERT INTO callback_attempt (delivery_id, lease, task_id, at, host, status, seconds, error, body)
+    INSERT INTO headgate_callback_attempt (delivery_id, lease, task_id, at, host, status, seconds, error, body)
     VALUES (:delivery_id, :lease, :task_id, :now, :host, :status, :seconds, :error, :body)
     ON CONFLICT (delivery_id, lease) DO NOTHING
     """,
     postgres="""
-    INSERT INTO callback_attempt (delivery_id, lease, task_id, at, host, status, seconds, error, body)
+    INSERT INTO headgate_callback_attempt (delivery_id, lease, task_id, at, host, status, seconds, error, body)
     SELECT o.delivery_id, o.lease, o.task_id, {now}, o.host, o.status, o.seconds, o.error, o.body
       FROM unnest(:delivery_id::bigint[], :lease::text[], :task_id::bigint[], :host::text[], :status::int[],
                   :seconds::float8[], :error::text[], :body::text[])
@@ -270,8 +270,8 @@ KEEP = Statement(
 )
 NOTE = Statement(
     """
-    INSERT INTO task_event (task_id, tenant_id, seq, at, kind, actor, detail)
-    SELECT task_id, tenant_id, 0, {now}, :kind, :actor, :detail FROM callback_delivery WHERE id = :id
+    INSERT INTO headgate_task_event (task_id, tenant_id, seq, at, kind, actor, detail)
+    SELECT task_id, tenant_id, 0, {now}, :kind, :actor, :detail FROM headgate_callback_delivery WHERE id = :id
     """
 )
 
@@ -322,7 +322,7 @@ def _told(outcome: Outcome) -> str:
 
 GIVE_BACK = Statement(
     """
-    UPDATE callback_delivery SET lease = NULL, due_at = {now}, attempts = attempts - 1, update_date = {now}
+    UPDATE headgate_callback_delivery SET lease = NULL, due_at = {now}, attempts = attempts - 1, update_date = {now}
      WHERE id {in ids} AND status = 'pending' AND lease {in leases text}
     """
 )
@@ -332,11 +332,11 @@ def _give_back(db: Db, leased: Sequence[Leased]) -> None:
     db.send(GIVE_BACK, ids=[each.id for each in leased], leases=sorted({each.lease for each in leased}))
 
 
-LOCK_TASK = Statement(sqlite="SELECT 1", postgres="SELECT 1 FROM task WHERE id = :task_id FOR NO KEY UPDATE")
+LOCK_TASK = Statement(sqlite="SELECT 1", postgres="SELECT 1 FROM headgate_task WHERE id = :task_id FOR NO KEY UPDATE")
 # One that is being sent is left to whoever sends it.
 AGAIN = Statement(
     """
-    UPDATE callback_delivery
+    UPDATE headgate_callback_delivery
        SET status = 'pending', attempts = CASE WHEN lease IS NULL THEN 0 ELSE attempts END, update_date = {now},
            due_at = CASE WHEN lease IS NULL OR due_at < {now} THEN {now} ELSE due_at END
      WHERE id = :id

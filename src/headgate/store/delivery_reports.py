@@ -96,11 +96,11 @@ _COLUMNS = (
     " created_at, update_date, delivered_at"
 )
 OF_TASK = Statement(
-    f"SELECT {_COLUMNS} FROM callback_delivery WHERE task_id = :task_id ORDER BY id DESC LIMIT {MOST_PER_PAGE}"
+    f"SELECT {_COLUMNS} FROM headgate_callback_delivery WHERE task_id = :task_id ORDER BY id DESC LIMIT {MOST_PER_PAGE}"
 )
 TRIES = Statement(
     f"""
-    SELECT delivery_id, id, at, host, status, seconds, error, body FROM callback_attempt WHERE task_id = :task_id
+    SELECT delivery_id, id, at, host, status, seconds, error, body FROM headgate_callback_attempt WHERE task_id = :task_id
      ORDER BY id DESC LIMIT {MOST_ATTEMPTS_SHOWN}
     """
 )
@@ -139,11 +139,11 @@ _CONDITIONS = {
 # One status, by its index. PostgreSQL is asked for an order that only this index has: as an equality it would rather
 # walk the primary key past everything that has another. SQLite does not seek by pairs as soon as there is another
 # condition, and is told the name.
-_EVERY = "FROM callback_delivery WHERE id < :cursor AND id > :floor{and_so} ORDER BY id DESC"
+_EVERY = "FROM headgate_callback_delivery WHERE id < :cursor AND id > :floor{and_so} ORDER BY id DESC"
 _SQLITE, _POSTGRES = (
-    f"FROM callback_delivery {index} WHERE {span}{{and_so}} ORDER BY status DESC, id DESC"
+    f"FROM headgate_callback_delivery {index} WHERE {span}{{and_so}} ORDER BY status DESC, id DESC"
     for index, span in (
-        ("INDEXED BY callback_delivery_status", "status = :status AND id < :cursor AND id > :floor"),
+        ("INDEXED BY headgate_callback_delivery_status", "status = :status AND id < :cursor AND id > :floor"),
         ("", "(status, id) < (:status, :cursor) AND (status, id) > (:status, :floor)"),
     )
 )
@@ -196,8 +196,8 @@ def _floor(db: Db, cursor: int, status: Delivery | None) -> int:
     return int(found[0][0]) if found else 0
 
 
-COUNT = Statement("SELECT count(*) FROM (SELECT 1 FROM callback_delivery WHERE status = :status LIMIT :most) found")
-OLDEST = Statement("SELECT created_at FROM callback_delivery WHERE status = 'pending' ORDER BY id LIMIT 1")
+COUNT = Statement("SELECT count(*) FROM (SELECT 1 FROM headgate_callback_delivery WHERE status = :status LIMIT :most) found")
+OLDEST = Statement("SELECT created_at FROM headgate_callback_delivery WHERE status = 'pending' ORDER BY id LIMIT 1")
 
 
 def deliverables(db: Db) -> Deliverables:
@@ -212,11 +212,11 @@ def deliverables(db: Db) -> Deliverables:
 # What commits late has a lower id than what is seen already: the newest are looked at when they have settled.
 ATTEMPTS = Statement(
     """
-    SELECT id, status, seconds FROM callback_attempt WHERE id > :after AND at < {now - :seconds}
+    SELECT id, status, seconds FROM headgate_callback_attempt WHERE id > :after AND at < {now - :seconds}
      ORDER BY id LIMIT :limit
     """
 )
-LAST_ATTEMPT = Statement("SELECT coalesce(max(id), 0) FROM callback_attempt")
+LAST_ATTEMPT = Statement("SELECT coalesce(max(id), 0) FROM headgate_callback_attempt")
 
 
 def attempts_after(db: Db, attempt_id: int, limit: int) -> list[Pulse]:

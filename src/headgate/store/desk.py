@@ -104,11 +104,11 @@ _CONDITIONS = {
 # its name, and that few are dead: it might look into both states otherwise, and sort all that it finds.
 _SQLITE, _POSTGRES = (
     f"""
-    SELECT {{what}} FROM task {index} WHERE status IN ('dead', 'notifying') AND {span} {{and_so}}
+    SELECT {{what}} FROM headgate_task {index} WHERE status IN ('dead', 'notifying') AND {span} {{and_so}}
      ORDER BY status DESC, id DESC {{end}}
     """
     for index, span in (
-        ("INDEXED BY task_stopped", "likelihood(status = 'dead', 0.0001) AND id < :cursor AND id > :floor"),
+        ("INDEXED BY headgate_task_stopped", "likelihood(status = 'dead', 0.0001) AND id < :cursor AND id > :floor"),
         ("", "(status, id) < ('dead', :cursor) AND (status, id) > ('dead', :floor)"),
     )
 )
@@ -159,7 +159,7 @@ def _floor(db: Db, cursor: int) -> int:
 
 EDIT = Statement(
     """
-    UPDATE task
+    UPDATE headgate_task
        SET ext = :ext, priority = :priority, lane = :lane, stream_id = :stream_id, mutex = :mutex, rate_key = :rate_key,
            unique_key = :unique_key, timeout_seconds = :timeout_seconds, max_error_count = :max_error_count
      WHERE id = :id

@@ -11,22 +11,22 @@ from headgate.store.transitions import Write, apply
 
 DUE = Statement(
     """
-    SELECT id FROM task WHERE status IN ('pending', 'retrying') AND start_time <= {now} ORDER BY start_time, id
+    SELECT id FROM headgate_task WHERE status IN ('pending', 'retrying') AND start_time <= {now} ORDER BY start_time, id
      LIMIT :limit
     """
 )
 NEXT_DUE = Statement(
     sqlite="""
-    SELECT (min(start_time) - :now) / 1000000.0 FROM task WHERE status IN ('pending', 'retrying')
+    SELECT (min(start_time) - :now) / 1000000.0 FROM headgate_task WHERE status IN ('pending', 'retrying')
     """,
     postgres="""
-    SELECT extract(epoch FROM min(start_time) - {now})::float8 FROM task WHERE status IN ('pending', 'retrying')
+    SELECT extract(epoch FROM min(start_time) - {now})::float8 FROM headgate_task WHERE status IN ('pending', 'retrying')
     """,
 )
 # Keys in line, hopping from one to the next.
 LINES = Statement(
     """
-    SELECT tenant_id, mutex FROM task
+    SELECT tenant_id, mutex FROM headgate_task
      WHERE mutex IS NOT NULL AND status IN ('queued', 'blocked', 'waiting')
        AND (tenant_id, mutex) > (:tenant_id, :mutex)
      ORDER BY tenant_id, mutex LIMIT 1

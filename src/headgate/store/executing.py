@@ -10,7 +10,7 @@ from headgate.store.sql import Db, Statement
 
 START = Statement(
     sqlite=f"""
-    UPDATE task SET status = 'running', started_at = :now,
+    UPDATE headgate_task SET status = 'running', started_at = :now,
            executing_deadline = {{now + coalesce(timeout_seconds, :timeout)}}, update_date = :now, seq = seq + 1
      WHERE id = :id AND status = :before AND exec_id = :exec_id
        AND NOT cancel_requested AND NOT pause_requested
@@ -18,19 +18,19 @@ START = Statement(
     """,
     postgres=f"""
     WITH changed AS (
-        UPDATE task SET status = 'running', started_at = {{now}},
+        UPDATE headgate_task SET status = 'running', started_at = {{now}},
                executing_deadline = {{now + coalesce(timeout_seconds, :timeout)}}, update_date = {{now}}, seq = seq + 1
          WHERE id = :id AND status = :before AND exec_id::text = :exec_id
            AND NOT cancel_requested AND NOT pause_requested
         RETURNING *
     ), noted AS (
-        INSERT INTO task_event (task_id, tenant_id, seq, at, kind, before, after, actor, exec_id)
+        INSERT INTO headgate_task_event (task_id, tenant_id, seq, at, kind, before, after, actor, exec_id)
         SELECT id, tenant_id, seq, {{now}}, 'started', 'scheduling', 'running', :actor, exec_id FROM changed
     )
     SELECT {TAKEN_COLUMNS}, tenant_id, seq FROM changed
     """,
 )
-TYPE_OF = Statement("SELECT type FROM task WHERE id = :id")
+TYPE_OF = Statement("SELECT type FROM headgate_task WHERE id = :id")
 
 
 def try_start(db: Db, catalog: Catalog, task_id: int, exec_id: str, actor: str) -> Execution | None:
@@ -48,7 +48,7 @@ def try_start(db: Db, catalog: Catalog, task_id: int, exec_id: str, actor: str) 
 
 # Whoever has an exec_id runs or is about to: that is what the schema says, and an index by status is not asked.
 OWNED = Statement(
-    "SELECT cancel_requested, pause_requested, attempt FROM task WHERE id = :id AND CAST(exec_id AS text) = :exec_id"
+    "SELECT cancel_requested, pause_requested, attempt FROM headgate_task WHERE id = :id AND CAST(exec_id AS text) = :exec_id"
 )
 
 
@@ -63,23 +63,23 @@ def owned(db: Db, task_id: int, exec_id: str) -> tuple[Control, int]:
 
 SET_PROGRESS = Statement(
     """
-    UPDATE task SET progress = :progress, update_date = {now}
+    UPDATE headgate_task SET progress = :progress, update_date = {now}
      WHERE id = :id AND CAST(exec_id AS text) = :exec_id
     RETURNING id
     """
 )
 NOTE_PROGRESS = Statement(
     """
-    INSERT INTO task_event (task_id, tenant_id, seq, at, kind, actor, exec_id, detail)
-    SELECT id, tenant_id, 0, {now}, 'progress', :actor, :exec_id, :progress FROM task WHERE id = :id
+    INSERT INTO headgate_task_event (task_id, tenant_id, seq, at, kind, actor, exec_id, detail)
+    SELECT id, tenant_id, 0, {now}, 'progress', :actor, :exec_id, :progress FROM headgate_task WHERE id = :id
     """
 )
 ADD_LOG = Statement(
     sqlite="""
-    INSERT INTO task_log (task_id, at, attempt, level, message) VALUES (:task_id, :now, :attempt, :level, :message)
+    INSERT INTO headgate_task_log (task_id, at, attempt, level, message) VALUES (:task_id, :now, :attempt, :level, :message)
     """,
     postgres="""
-    INSERT INTO task_log (task_id, at, attempt, level, message)
+    INSERT INTO headgate_task_log (task_id, at, attempt, level, message)
     SELECT o.task_id, {now}, o.attempt, o.level, o.message
       FROM unnest(:task_id::bigint[], :attempt::int[], :level::text[], :message::text[])
            AS o(task_id, attempt, level, message)
@@ -87,7 +87,7 @@ ADD_LOG = Statement(
 )
 SAVE_CHECKPOINT = Statement(
     """
-    INSERT INTO checkpoint (task_id, name, state, at) VALUES (:task_id, :name, :state, {now})
+    INSERT INTO headgate_checkpoint (task_id, name, state, at) VALUES (:task_id, :name, :state, {now})
     ON CONFLICT (task_id, name) DO UPDATE SET state = excluded.state, at = excluded.at
     """
 )

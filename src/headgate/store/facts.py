@@ -16,20 +16,20 @@ from headgate.store.starts import last_start
 
 MOST_HOLDERS = 50
 
-LANE = Statement("SELECT name, capacity, paused FROM lane WHERE name {in names text}")
+LANE = Statement("SELECT name, capacity, paused FROM headgate_lane WHERE name {in names text}")
 IN_LANE = Statement(
-    "SELECT id, tenant_id FROM task WHERE lane = :lane AND status IN ('scheduling', 'running') LIMIT :limit"
+    "SELECT id, tenant_id FROM headgate_task WHERE lane = :lane AND status IN ('scheduling', 'running') LIMIT :limit"
 )
-COUNT_LANE = Statement("SELECT count(*) FROM task WHERE lane = :lane AND status IN ('scheduling', 'running')")
-USING = Statement("SELECT id, tenant_id, uses FROM task WHERE uses IS NOT NULL AND status IN ('scheduling', 'running')")
-RESOURCES = Statement("SELECT name, capacity FROM resource WHERE name {in names text}")
-RATES = Statement("SELECT name, rate, burst, tat FROM rate_limit WHERE name {in names text}")
+COUNT_LANE = Statement("SELECT count(*) FROM headgate_task WHERE lane = :lane AND status IN ('scheduling', 'running')")
+USING = Statement("SELECT id, tenant_id, uses FROM headgate_task WHERE uses IS NOT NULL AND status IN ('scheduling', 'running')")
+RESOURCES = Statement("SELECT name, capacity FROM headgate_resource WHERE name {in names text}")
+RATES = Statement("SELECT name, rate, burst, tat FROM headgate_rate_limit WHERE name {in names text}")
 MUTEX_HOLDER = Statement(
     """
-    SELECT id FROM task WHERE tenant_id = :tenant_id AND mutex = :mutex AND mutex IS NOT NULL AND id <> :id
+    SELECT id FROM headgate_task WHERE tenant_id = :tenant_id AND mutex = :mutex AND mutex IS NOT NULL AND id <> :id
        AND exec_id IS NOT NULL
     UNION ALL
-    SELECT id FROM task WHERE tenant_id = :tenant_id AND mutex = :mutex AND mutex IS NOT NULL
+    SELECT id FROM headgate_task WHERE tenant_id = :tenant_id AND mutex = :mutex AND mutex IS NOT NULL
        AND status IN ('queued', 'blocked', 'waiting') AND status = 'waiting' AND scheduling_time IS NOT NULL
        AND coalesce(root_id, id) <> :root_id
     """
@@ -37,12 +37,12 @@ MUTEX_HOLDER = Statement(
 # The state is a parameter: written as a word, the planner may prefer the whole of the stream to the line.
 AHEAD = Statement(
     """
-    SELECT id FROM task WHERE tenant_id = :tenant_id AND mutex = :mutex AND mutex IS NOT NULL AND id <> :id
+    SELECT id FROM headgate_task WHERE tenant_id = :tenant_id AND mutex = :mutex AND mutex IS NOT NULL AND id <> :id
        AND status = :queued AND status IN ('queued', 'blocked', 'waiting')
-       AND stream_id = (SELECT stream_id FROM task WHERE id = :id)
+       AND stream_id = (SELECT stream_id FROM headgate_task WHERE id = :id)
     """
 )
-SERVERS = Statement("SELECT agent_id, tenant_id, types FROM worker WHERE NOT lost AND lease_until >= {now}")
+SERVERS = Statement("SELECT agent_id, tenant_id, types FROM headgate_worker WHERE NOT lost AND lease_until >= {now}")
 
 
 def facts_of(db: Db, catalog: Catalog, task: Task) -> Facts:

@@ -91,7 +91,7 @@ _STATES = {state.value: state.value for state in _LIKELIEST}  # parameters: a wo
 
 def _child(state: str) -> str:
     # BETWEEN, not =: were the state the same in all rows, PostgreSQL might walk the primary key to have them by id.
-    return f"""(SELECT c.id FROM task c WHERE c.parent_id = p.id AND c.parent_id IS NOT NULL
+    return f"""(SELECT c.id FROM headgate_task c WHERE c.parent_id = p.id AND c.parent_id IS NOT NULL
                    AND c.status BETWEEN :{state} AND :{state} AND c.id > p.children_since
                  ORDER BY c.status DESC, c.id DESC LIMIT 1)"""
 
@@ -103,10 +103,10 @@ _BROKEN_STATES = {state.value: state.value for state in sorted(BROKEN)}
 OPEN_CHILD = Statement(
     f"""
     SELECT p.type, p.status, p.cancel_requested, p.gave_up, p.on_child_failure, {_OPEN_CHILD}
-      FROM task p WHERE p.id = :id
+      FROM headgate_task p WHERE p.id = :id
     """
 )
-BROKEN_CHILD = Statement(f"SELECT {_BROKEN_CHILD} FROM task p WHERE p.id = :id")
+BROKEN_CHILD = Statement(f"SELECT {_BROKEN_CHILD} FROM headgate_task p WHERE p.id = :id")
 
 
 def needs(db: Db, catalog: Catalog, parent_id: int) -> tuple[str | None, bool]:
@@ -136,7 +136,7 @@ def _is_broken(db: Db, parent_id: int) -> bool:
 
 WAITING = Statement(
     """
-    SELECT id FROM task WHERE has_children AND status = 'waiting' AND id > :after ORDER BY id LIMIT :limit
+    SELECT id FROM headgate_task WHERE has_children AND status = 'waiting' AND id > :after ORDER BY id LIMIT :limit
     """
 )
 # The parents of a page, and of each whether it may wait for something that nobody will do.
@@ -145,7 +145,7 @@ STALLED = Statement(
     SELECT p.id, p.cancel_requested OR p.gave_up OR {_OPEN_CHILD} IS NULL
               OR ((p.on_child_failure = '{CANCEL}' OR (p.on_child_failure IS NULL AND p.type {{in cancelling text}}))
                   AND {_BROKEN_CHILD} IS NOT NULL)
-      FROM task p WHERE p.has_children AND p.status = 'waiting' AND p.id > :after ORDER BY p.id LIMIT :limit
+      FROM headgate_task p WHERE p.has_children AND p.status = 'waiting' AND p.id > :after ORDER BY p.id LIMIT :limit
     """
 )
 
@@ -182,10 +182,10 @@ def close(db: Db, catalog: Catalog, parent_id: int) -> Task | None:
 CENSUS = Statement(
     """
     SELECT status, count(*) FROM (
-        SELECT status FROM (SELECT status FROM task WHERE parent_id = :id AND parent_id IS NOT NULL AND id > :since
+        SELECT status FROM (SELECT status FROM headgate_task WHERE parent_id = :id AND parent_id IS NOT NULL AND id > :since
                              LIMIT :most) live
         UNION ALL
-        SELECT status FROM (SELECT status FROM task_his WHERE parent_id = :id AND parent_id IS NOT NULL AND id > :since
+        SELECT status FROM (SELECT status FROM headgate_task_his WHERE parent_id = :id AND parent_id IS NOT NULL AND id > :since
                              LIMIT :most) past) children
      GROUP BY status
     """
@@ -209,7 +209,7 @@ def _counted(db: Db, parent: Task, limit: int) -> list[tuple[str, int]]:
 
 def _unasked_in(state: str) -> str:
     return f"""
-        SELECT id FROM (SELECT id FROM task WHERE parent_id = :id AND parent_id IS NOT NULL AND status = :{state}
+        SELECT id FROM (SELECT id FROM headgate_task WHERE parent_id = :id AND parent_id IS NOT NULL AND status = :{state}
                            AND NOT cancel_requested LIMIT :limit) {state}"""
 
 

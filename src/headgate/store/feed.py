@@ -9,9 +9,9 @@ from headgate.store.sql import Db, Row, Statement, moment
 
 _COLUMNS = "e.id, e.task_id, e.tenant_id, e.seq, e.at, e.kind, e.before, e.after, e.actor, e.exec_id, e.detail"
 _JOINED = f"""
-    SELECT {_COLUMNS}, coalesce((SELECT t.correlation_id FROM task t WHERE t.id = e.task_id),
-                                (SELECT h.correlation_id FROM task_his h WHERE h.id = e.task_id)) AS correlation_id
-      FROM task_event e
+    SELECT {_COLUMNS}, coalesce((SELECT t.correlation_id FROM headgate_task t WHERE t.id = e.task_id),
+                                (SELECT h.correlation_id FROM headgate_task_his h WHERE h.id = e.task_id)) AS correlation_id
+      FROM headgate_task_event e
 """
 NEWER = Statement(f"{_JOINED} WHERE e.id > :after ORDER BY e.id LIMIT :limit")
 LATE = Statement(
@@ -27,7 +27,7 @@ OF_TASK = Statement(
      ORDER BY e.id LIMIT :limit
     """
 )
-LAST = Statement("SELECT id FROM task_event ORDER BY id DESC LIMIT :limit")
+LAST = Statement("SELECT id FROM headgate_task_event ORDER BY id DESC LIMIT :limit")
 # Only transactions that run now can still fill a gap: it is over when all of them have ended, those below XMIN.
 XMIN = Statement(sqlite="SELECT 0", postgres="SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint")
 # Above every transaction that has begun to write. A snapshot's own xmax is not: it is one past the last that has ended,

@@ -47,7 +47,7 @@ LAST = 1 << 62  # behind every id
 
 RUNNING = Statement(
     """
-    SELECT id, lane, type, uses, worker_id, mutex, coalesce(started_at, scheduling_time) FROM task
+    SELECT id, lane, type, uses, worker_id, mutex, coalesce(started_at, scheduling_time) FROM headgate_task
      WHERE status IN ('scheduling', 'running') LIMIT :limit
     """
 )
@@ -56,10 +56,10 @@ RUNNING = Statement(
 _AHEAD = """
 SELECT s.id,
        (SELECT count(*) FROM (
-            SELECT 1 FROM task t WHERE t.status = 'queued' AND t.stream_id = s.id AND t.priority < :priority
+            SELECT 1 FROM headgate_task t WHERE t.status = 'queued' AND t.stream_id = s.id AND t.priority < :priority
              ORDER BY t.priority, t.id LIMIT :most) before),
        (SELECT count(*) FROM (
-            SELECT 1 FROM task t WHERE t.status = 'queued' AND t.stream_id = s.id AND t.priority >= :priority
+            SELECT 1 FROM headgate_task t WHERE t.status = 'queued' AND t.stream_id = s.id AND t.priority >= :priority
                AND (t.priority, t.id) < (:priority, s.until) ORDER BY t.priority, t.id LIMIT :most) beside)
   FROM {streams}
 """
@@ -70,7 +70,7 @@ AHEAD = Statement(
 _IN_LINE = """
 SELECT s.id, (
        SELECT count(*) FROM (
-           SELECT 1 FROM task t
+           SELECT 1 FROM headgate_task t
             WHERE t.tenant_id = :tenant_id AND t.mutex = :mutex AND t.mutex IS NOT NULL
               AND t.status IN ('queued', 'blocked') AND t.status IN ('queued', 'blocked', 'waiting')
               AND t.stream_id = s.id AND (t.priority, t.id) < (:priority, :id)
@@ -83,18 +83,18 @@ IN_LINE = Statement(
 )
 LAST_QUEUED = Statement(
     sqlite="""
-    SELECT s.value, t.priority, t.id FROM json_each(:streams) AS s CROSS JOIN task t ON t.id = (
-           SELECT l.id FROM task l WHERE l.status = 'queued' AND l.stream_id = s.value
+    SELECT s.value, t.priority, t.id FROM json_each(:streams) AS s CROSS JOIN headgate_task t ON t.id = (
+           SELECT l.id FROM headgate_task l WHERE l.status = 'queued' AND l.stream_id = s.value
             ORDER BY l.priority DESC, l.id DESC LIMIT 1)
     """,
     postgres="""
     SELECT s.id, t.priority, t.id FROM unnest(:streams::bigint[]) AS s(id) CROSS JOIN LATERAL (
-           SELECT l.priority, l.id FROM task l WHERE l.status = 'queued' AND l.stream_id = s.id
+           SELECT l.priority, l.id FROM headgate_task l WHERE l.status = 'queued' AND l.stream_id = s.id
             ORDER BY l.priority DESC, l.id DESC LIMIT 1) t
     """,
 )
-SAMPLED = Statement("SELECT stream_id, priority, count, first_id, last_id FROM sample_line")
-BLOCKED = Statement("SELECT lane, count FROM sample WHERE status = 'blocked'")
+SAMPLED = Statement("SELECT stream_id, priority, count, first_id, last_id FROM headgate_sample_line")
+BLOCKED = Statement("SELECT lane, count FROM headgate_sample WHERE status = 'blocked'")
 
 
 class Why(NamedTuple):

@@ -21,8 +21,8 @@ FIRST: Place = (datetime(1970, 1, 1, tzinfo=UTC), 0)
 # how its children did, and a hundred thousand such children are not to be read in one go.
 _FINISHED = """
 SELECT t.id, t.finished_at,
-       (SELECT p.id FROM task p WHERE p.id = t.parent_id AND p.status IN {open} LIMIT 1) IS NULL
-  FROM (SELECT f.id, f.finished_at, f.parent_id FROM task f
+       (SELECT p.id FROM headgate_task p WHERE p.id = t.parent_id AND p.status IN {open} LIMIT 1) IS NULL
+  FROM (SELECT f.id, f.finished_at, f.parent_id FROM headgate_task f
          WHERE f.finished_at IS NOT NULL AND f.finished_at <= {now - :seconds}
            AND (f.finished_at, f.id) > (:at, :id)
          ORDER BY f.finished_at, f.id LIMIT :limit {lock}) t
@@ -31,54 +31,54 @@ SELECT t.id, t.finished_at,
 FINISHED = Statement(
     sqlite=_FINISHED.replace("{lock}", ""), postgres=_FINISHED.replace("{lock}", "FOR UPDATE SKIP LOCKED")
 )
-COPY = Statement(f"INSERT INTO task_his ({_ALL}) SELECT {_ALL} FROM task WHERE id {{in ids}}")
-REMOVE = Statement("DELETE FROM task WHERE id {in ids}")
+COPY = Statement(f"INSERT INTO headgate_task_his ({_ALL}) SELECT {_ALL} FROM headgate_task WHERE id {{in ids}}")
+REMOVE = Statement("DELETE FROM headgate_task WHERE id {in ids}")
 _OLD = """
-SELECT id, finished_at FROM task_his
+SELECT id, finished_at FROM headgate_task_his
  WHERE status = :status AND finished_at <= {now - :seconds} AND (finished_at, id) > (:at, :id)
  ORDER BY finished_at, id LIMIT :limit {lock}
 """
 OLD = Statement(sqlite=_OLD.replace("{lock}", ""), postgres=_OLD.replace("{lock}", "FOR UPDATE SKIP LOCKED"))
 FORGET = (
-    Statement("DELETE FROM task_event WHERE task_id {in ids}"),
-    Statement("DELETE FROM task_log WHERE task_id {in ids}"),
-    Statement("DELETE FROM checkpoint WHERE task_id {in ids}"),
-    Statement("DELETE FROM task_usage WHERE task_id {in ids}"),
-    Statement("DELETE FROM callback_attempt WHERE task_id {in ids}"),
-    Statement("DELETE FROM callback_delivery WHERE task_id {in ids}"),
-    Statement("DELETE FROM task_his WHERE id {in ids}"),
+    Statement("DELETE FROM headgate_task_event WHERE task_id {in ids}"),
+    Statement("DELETE FROM headgate_task_log WHERE task_id {in ids}"),
+    Statement("DELETE FROM headgate_checkpoint WHERE task_id {in ids}"),
+    Statement("DELETE FROM headgate_task_usage WHERE task_id {in ids}"),
+    Statement("DELETE FROM headgate_callback_attempt WHERE task_id {in ids}"),
+    Statement("DELETE FROM headgate_callback_delivery WHERE task_id {in ids}"),
+    Statement("DELETE FROM headgate_task_his WHERE id {in ids}"),
 )
 
 # What is kept for a while and belongs to no task, a batch of each.
 OUTDATED = (
     Statement(
         """
-        DELETE FROM idempotency WHERE (tenant_id, key) IN (
-               SELECT tenant_id, key FROM idempotency WHERE at < {now - :seconds} ORDER BY at LIMIT :limit)
+        DELETE FROM headgate_idempotency WHERE (tenant_id, key) IN (
+               SELECT tenant_id, key FROM headgate_idempotency WHERE at < {now - :seconds} ORDER BY at LIMIT :limit)
         RETURNING 1
         """
     ),
     Statement(
         """
-        DELETE FROM claim_answer WHERE (worker_id, claim_id) IN (
-               SELECT worker_id, claim_id FROM claim_answer WHERE at < {now - :seconds} ORDER BY at LIMIT :limit)
+        DELETE FROM headgate_claim_answer WHERE (worker_id, claim_id) IN (
+               SELECT worker_id, claim_id FROM headgate_claim_answer WHERE at < {now - :seconds} ORDER BY at LIMIT :limit)
         RETURNING 1
         """
     ),
     Statement(  # a last start that holds up nothing any more says nothing
         """
-        DELETE FROM agent_start WHERE (agent_id, tenant_id) IN (
-               SELECT agent_id, tenant_id FROM agent_start
+        DELETE FROM headgate_agent_start WHERE (agent_id, tenant_id) IN (
+               SELECT agent_id, tenant_id FROM headgate_agent_start
                 WHERE started_at < {now - :seconds} AND started_at < {now - seconds} LIMIT :limit)
         RETURNING 1
         """
     ),
     Statement(
         """
-        DELETE FROM worker WHERE id IN (
-               SELECT id FROM worker
+        DELETE FROM headgate_worker WHERE id IN (
+               SELECT id FROM headgate_worker
                 WHERE lost AND lease_until < {now - :seconds}
-                  AND id NOT IN (SELECT worker_id FROM task
+                  AND id NOT IN (SELECT worker_id FROM headgate_task
                                   WHERE status IN ('scheduling', 'running') AND worker_id IS NOT NULL)
                 LIMIT :limit)
         RETURNING 1
@@ -87,12 +87,12 @@ OUTDATED = (
 )
 OLD_ACTS = Statement(
     """
-    DELETE FROM task_event WHERE id IN (
-           SELECT id FROM task_event WHERE task_id IS NULL AND at < {now - :seconds} LIMIT :limit)
+    DELETE FROM headgate_task_event WHERE id IN (
+           SELECT id FROM headgate_task_event WHERE task_id IS NULL AND at < {now - :seconds} LIMIT :limit)
     RETURNING 1
     """
 )
-LAST_ACT = Statement("SELECT max(at) FROM task_event WHERE task_id IS NULL AND kind = :kind")
+LAST_ACT = Statement("SELECT max(at) FROM headgate_task_event WHERE task_id IS NULL AND kind = :kind")
 
 
 @dataclass(frozen=True, slots=True)

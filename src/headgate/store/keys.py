@@ -18,34 +18,34 @@ _COLUMNS = "id, name, role, tenant_id, digest, created_at, created_by, expires_a
 
 ADD = Statement(
     f"""
-    INSERT INTO api_key (name, role, tenant_id, digest, created_at, created_by, expires_at)
+    INSERT INTO headgate_api_key (name, role, tenant_id, digest, created_at, created_by, expires_at)
     VALUES (:name, :role, :tenant_id, :digest, {{now}}, :actor, :expires_at)
     RETURNING {_COLUMNS}
     """
 )
-GET = Statement(f"SELECT {_COLUMNS} FROM api_key WHERE id = :id")
+GET = Statement(f"SELECT {_COLUMNS} FROM headgate_api_key WHERE id = :id")
 LIST = Statement(
     f"""
-    SELECT {_COLUMNS} FROM api_key
+    SELECT {_COLUMNS} FROM headgate_api_key
      WHERE id < :cursor AND (:everyones OR tenant_id = :tenant_id) ORDER BY id DESC LIMIT :limit
     """
 )
-ANY = Statement("SELECT 1 FROM api_key LIMIT 1")
+ANY = Statement("SELECT 1 FROM headgate_api_key LIMIT 1")
 ANY_ALIVE = Statement(
-    "SELECT 1 FROM api_key WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > {now}) LIMIT 1"
+    "SELECT 1 FROM headgate_api_key WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > {now}) LIMIT 1"
 )
-REVOKE = Statement("UPDATE api_key SET revoked_at = {now} WHERE id = :id AND revoked_at IS NULL RETURNING id")
-USED = Statement("UPDATE api_key SET last_used_at = {now} WHERE id {in ids}")
+REVOKE = Statement("UPDATE headgate_api_key SET revoked_at = {now} WHERE id = :id AND revoked_at IS NULL RETURNING id")
+USED = Statement("UPDATE headgate_api_key SET last_used_at = {now} WHERE id {in ids}")
 TAKE_NONCE = Statement(
     f"""
-    INSERT INTO nonce (key_id, nonce, expires_at) VALUES (:key_id, :nonce, {{now + {NONCE_SECONDS}}})
+    INSERT INTO headgate_nonce (key_id, nonce, expires_at) VALUES (:key_id, :nonce, {{now + {NONCE_SECONDS}}})
     ON CONFLICT (key_id, nonce) DO NOTHING RETURNING 1
     """
 )
 OUTDATED = Statement(
     """
-    DELETE FROM nonce WHERE (key_id, nonce) IN (
-           SELECT key_id, nonce FROM nonce WHERE expires_at < {now} ORDER BY expires_at LIMIT :limit)
+    DELETE FROM headgate_nonce WHERE (key_id, nonce) IN (
+           SELECT key_id, nonce FROM headgate_nonce WHERE expires_at < {now} ORDER BY expires_at LIMIT :limit)
     RETURNING 1
     """
 )

@@ -66,8 +66,8 @@ class Kinds:
         return self._ground.snapshot(lambda db: rehearse(db, before or TaskType(after.code), after))
 
 
-KEPT = Statement("SELECT code, name, category, config, edited, update_date FROM task_metadata ORDER BY code")
-ONE = Statement("SELECT code, name, category, config, edited, update_date FROM task_metadata WHERE code = :code")
+KEPT = Statement("SELECT code, name, category, config, edited, update_date FROM headgate_task_metadata ORDER BY code")
+ONE = Statement("SELECT code, name, category, config, edited, update_date FROM headgate_task_metadata WHERE code = :code")
 
 
 def _kept(code: str, name: str, category: str, config: str, edited: object, update_date: int | datetime) -> Kept:
@@ -91,18 +91,18 @@ def edit(db: Db, code: str, change: Callable[[TaskType | None], TaskType], actor
 
 
 _COLUMNS = "id, status, error_count, max_error_count, timeout_seconds, lane, category"
-OF_TYPE = Statement("SELECT id FROM stream WHERE type = :type")
+OF_TYPE = Statement("SELECT id FROM headgate_stream WHERE type = :type")
 # Each along the index that has such tasks (`store/ways.py`).
 QUEUED = Statement(
-    f"SELECT {_COLUMNS} FROM task WHERE {ways.READY.only} AND stream_id {{in streams}} LIMIT :most"
+    f"SELECT {_COLUMNS} FROM headgate_task WHERE {ways.READY.only} AND stream_id {{in streams}} LIMIT :most"
 )  # fmt: skip
 STOPPED = Statement(
     f"""
-    SELECT {_COLUMNS} FROM task
+    SELECT {_COLUMNS} FROM headgate_task
      WHERE {ways.BY_STATUS[ways.LIVE].only} AND status {{in states text}} AND stream_id {{in streams}} LIMIT :most
     """
 )
-HELD = Statement(f"SELECT {_COLUMNS} FROM task WHERE {ways.RUNNING.only} AND type = :type LIMIT :most")
+HELD = Statement(f"SELECT {_COLUMNS} FROM headgate_task WHERE {ways.RUNNING.only} AND type = :type LIMIT :most")
 
 
 def rehearse(db: Db, before: TaskType, after: TaskType) -> Rehearsal:

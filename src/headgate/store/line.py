@@ -24,21 +24,21 @@ HOLDERS = Statement(
     sqlite="""
     SELECT k.tenant_id, k.mutex, t.status, coalesce(t.root_id, t.id)
       FROM (SELECT value ->> 0 AS tenant_id, value ->> 1 AS mutex FROM json_each(:keys)) k
-      CROSS JOIN task t ON t.tenant_id = k.tenant_id AND t.mutex = k.mutex AND t.mutex IS NOT NULL
+      CROSS JOIN headgate_task t ON t.tenant_id = k.tenant_id AND t.mutex = k.mutex AND t.mutex IS NOT NULL
        AND t.exec_id IS NOT NULL
     UNION ALL
     SELECT k.tenant_id, k.mutex, t.status, coalesce(t.root_id, t.id)
       FROM (SELECT value ->> 0 AS tenant_id, value ->> 1 AS mutex FROM json_each(:keys)) k
-      CROSS JOIN task t ON t.tenant_id = k.tenant_id AND t.mutex = k.mutex AND t.mutex IS NOT NULL
+      CROSS JOIN headgate_task t ON t.tenant_id = k.tenant_id AND t.mutex = k.mutex AND t.mutex IS NOT NULL
        AND t.status = 'waiting' AND t.status IN ('queued', 'blocked', 'waiting') AND t.scheduling_time IS NOT NULL
     """,
     postgres="""
     SELECT t.tenant_id, t.mutex, t.status, coalesce(t.root_id, t.id)
       FROM unnest(:tenants::bigint[], :mutexes::text[]) AS k(tenant_id, mutex)
-      CROSS JOIN LATERAL (SELECT * FROM task t WHERE t.tenant_id = k.tenant_id AND t.mutex = k.mutex
+      CROSS JOIN LATERAL (SELECT * FROM headgate_task t WHERE t.tenant_id = k.tenant_id AND t.mutex = k.mutex
                              AND t.exec_id IS NOT NULL
                           UNION ALL
-                          SELECT * FROM task t WHERE t.tenant_id = k.tenant_id AND t.mutex = k.mutex
+                          SELECT * FROM headgate_task t WHERE t.tenant_id = k.tenant_id AND t.mutex = k.mutex
                              AND t.status = :waiting AND t.status IN ('queued', 'blocked', 'waiting')
                              AND t.scheduling_time IS NOT NULL
                           OFFSET 0) t
@@ -48,13 +48,13 @@ HEADS = Statement(
     sqlite="""
     SELECT k.tenant_id, k.mutex, t.priority, t.id, t.stream_id, coalesce(t.root_id, t.id), t.seq
       FROM (SELECT value ->> 0 AS tenant_id, value ->> 1 AS mutex FROM json_each(:keys)) k
-      CROSS JOIN task t ON t.tenant_id = k.tenant_id AND t.mutex = k.mutex AND t.mutex IS NOT NULL
+      CROSS JOIN headgate_task t ON t.tenant_id = k.tenant_id AND t.mutex = k.mutex AND t.mutex IS NOT NULL
        AND t.status = 'queued' AND t.status IN ('queued', 'blocked', 'waiting')
     """,
     postgres="""
     SELECT t.tenant_id, t.mutex, t.priority, t.id, t.stream_id, coalesce(t.root_id, t.id), t.seq
       FROM unnest(:tenants::bigint[], :mutexes::text[]) AS k(tenant_id, mutex)
-      CROSS JOIN LATERAL (SELECT * FROM task t WHERE t.tenant_id = k.tenant_id AND t.mutex = k.mutex
+      CROSS JOIN LATERAL (SELECT * FROM headgate_task t WHERE t.tenant_id = k.tenant_id AND t.mutex = k.mutex
                              AND t.status = :queued AND t.status IN ('queued', 'blocked', 'waiting')
                           OFFSET 0) t
     """,
@@ -64,13 +64,13 @@ FIRST_BLOCKED = Statement(
     sqlite="""
     WITH RECURSIVE hop(tenant_id, mutex, stream_id) AS (
         SELECT k.tenant_id, k.mutex,
-               (SELECT t.stream_id FROM task t WHERE t.tenant_id = k.tenant_id AND t.mutex = k.mutex
+               (SELECT t.stream_id FROM headgate_task t WHERE t.tenant_id = k.tenant_id AND t.mutex = k.mutex
                    AND t.mutex IS NOT NULL AND t.status = 'blocked' AND t.status IN ('queued', 'blocked', 'waiting')
                  ORDER BY t.stream_id LIMIT 1)
           FROM (SELECT value ->> 0 AS tenant_id, value ->> 1 AS mutex FROM json_each(:keys)) k
         UNION ALL
         SELECT h.tenant_id, h.mutex,
-               (SELECT t.stream_id FROM task t WHERE t.tenant_id = h.tenant_id AND t.mutex = h.mutex
+               (SELECT t.stream_id FROM headgate_task t WHERE t.tenant_id = h.tenant_id AND t.mutex = h.mutex
                    AND t.mutex IS NOT NULL AND t.status = 'blocked' AND t.status IN ('queued', 'blocked', 'waiting')
                    AND t.stream_id > h.stream_id
                  ORDER BY t.stream_id LIMIT 1)
@@ -78,8 +78,8 @@ FIRST_BLOCKED = Statement(
     )
     SELECT h.tenant_id, h.mutex, t.priority, t.id, t.stream_id, coalesce(t.root_id, t.id), t.seq
       FROM hop h
-      CROSS JOIN task t ON t.id = (
-           SELECT f.id FROM task f WHERE f.tenant_id = h.tenant_id AND f.mutex = h.mutex AND f.mutex IS NOT NULL
+      CROSS JOIN headgate_task t ON t.id = (
+           SELECT f.id FROM headgate_task f WHERE f.tenant_id = h.tenant_id AND f.mutex = h.mutex AND f.mutex IS NOT NULL
               AND f.status = 'blocked' AND f.status IN ('queued', 'blocked', 'waiting')
               AND f.stream_id = h.stream_id
             ORDER BY f.priority, f.id LIMIT 1)
@@ -88,18 +88,18 @@ FIRST_BLOCKED = Statement(
     postgres="""
     WITH RECURSIVE hop(tenant_id, mutex, stream_id) AS (
         SELECT k.tenant_id, k.mutex,
-               (SELECT t.stream_id FROM task t WHERE t.tenant_id = k.tenant_id AND t.mutex = k.mutex
+               (SELECT t.stream_id FROM headgate_task t WHERE t.tenant_id = k.tenant_id AND t.mutex = k.mutex
                    AND t.status = 'blocked' ORDER BY t.stream_id LIMIT 1)
           FROM unnest(:tenants::bigint[], :mutexes::text[]) AS k(tenant_id, mutex)
         UNION ALL
         SELECT h.tenant_id, h.mutex,
-               (SELECT t.stream_id FROM task t WHERE t.tenant_id = h.tenant_id AND t.mutex = h.mutex
+               (SELECT t.stream_id FROM headgate_task t WHERE t.tenant_id = h.tenant_id AND t.mutex = h.mutex
                    AND t.status = 'blocked' AND t.stream_id > h.stream_id ORDER BY t.stream_id LIMIT 1)
           FROM hop h WHERE h.stream_id IS NOT NULL
     )
     SELECT h.tenant_id, h.mutex, t.priority, t.id, t.stream_id, coalesce(t.root_id, t.id), t.seq
       FROM hop h
-      CROSS JOIN LATERAL (SELECT * FROM task f WHERE f.tenant_id = h.tenant_id AND f.mutex = h.mutex
+      CROSS JOIN LATERAL (SELECT * FROM headgate_task f WHERE f.tenant_id = h.tenant_id AND f.mutex = h.mutex
                              AND f.status = 'blocked' AND f.stream_id = h.stream_id
                            ORDER BY f.priority, f.id LIMIT 1) t
      WHERE h.stream_id IS NOT NULL
@@ -111,9 +111,9 @@ _MEMBER = (
 # The same for one family: however many of its members wait, the first of each stream is read.
 _HOPS = f"""
     WITH RECURSIVE hop(stream_id) AS (
-        SELECT (SELECT t.stream_id FROM task t WHERE {_MEMBER} ORDER BY t.stream_id LIMIT 1)
+        SELECT (SELECT t.stream_id FROM headgate_task t WHERE {_MEMBER} ORDER BY t.stream_id LIMIT 1)
         UNION ALL
-        SELECT (SELECT t.stream_id FROM task t WHERE {_MEMBER} AND t.stream_id > h.stream_id
+        SELECT (SELECT t.stream_id FROM headgate_task t WHERE {_MEMBER} AND t.stream_id > h.stream_id
                  ORDER BY t.stream_id LIMIT 1)
           FROM hop h WHERE h.stream_id IS NOT NULL
     )
@@ -122,14 +122,14 @@ _HOPS = f"""
 FAMILY_BLOCKED = Statement(
     sqlite=f"""{_HOPS}
       FROM hop h
-      CROSS JOIN task m
+      CROSS JOIN headgate_task m
      WHERE h.stream_id IS NOT NULL
-       AND m.id = (SELECT t.id FROM task t WHERE {_MEMBER} AND t.stream_id = h.stream_id
+       AND m.id = (SELECT t.id FROM headgate_task t WHERE {_MEMBER} AND t.stream_id = h.stream_id
                     ORDER BY t.priority, t.id LIMIT 1)
     """,
     postgres=f"""{_HOPS}
       FROM hop h
-     CROSS JOIN LATERAL (SELECT t.* FROM task t WHERE {_MEMBER} AND t.stream_id = h.stream_id
+     CROSS JOIN LATERAL (SELECT t.* FROM headgate_task t WHERE {_MEMBER} AND t.stream_id = h.stream_id
                           ORDER BY t.priority, t.id LIMIT 1) m
      WHERE h.stream_id IS NOT NULL
     """,
@@ -137,14 +137,14 @@ FAMILY_BLOCKED = Statement(
 # Under the stripes' locks nobody else moves in these lines, so there is no answer to wait for; but a parent's `seq` may
 # have been raised by who gave it a child, so that on PostgreSQL only the state says whether what was read still stands.
 MOVE = Statement(
-    sqlite="UPDATE task SET status = :after, update_date = :now, seq = seq + 1 WHERE id = :id AND seq = :seq",
+    sqlite="UPDATE headgate_task SET status = :after, update_date = :now, seq = seq + 1 WHERE id = :id AND seq = :seq",
     postgres="""
     WITH moved AS (
-        UPDATE task t SET status = :after, update_date = {now}, seq = t.seq + 1
+        UPDATE headgate_task t SET status = :after, update_date = {now}, seq = t.seq + 1
          WHERE t.id = ANY(:id::bigint[]) AND t.status = :before
         RETURNING t.id, t.tenant_id, t.seq
     )
-    INSERT INTO task_event (task_id, tenant_id, seq, at, kind, before, after, actor)
+    INSERT INTO headgate_task_event (task_id, tenant_id, seq, at, kind, before, after, actor)
     SELECT id, tenant_id, seq, {now}, :kind, :before, :after, :actor FROM moved
     """,
 )

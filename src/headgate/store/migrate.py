@@ -39,21 +39,21 @@ def migrations(dialect: str) -> tuple[Migration, ...]:
 LOCK = Statement(sqlite="SELECT 1", postgres="SELECT pg_advisory_xact_lock(26725, 0)")
 KEEP = Statement(
     sqlite="""
-    CREATE TABLE IF NOT EXISTS migration (
+    CREATE TABLE IF NOT EXISTS headgate_migration (
         version integer PRIMARY KEY, name text NOT NULL, checksum text NOT NULL, applied_at integer NOT NULL) STRICT
     """,
     postgres="""
-    CREATE TABLE IF NOT EXISTS migration (
+    CREATE TABLE IF NOT EXISTS headgate_migration (
         version integer PRIMARY KEY, name text NOT NULL, checksum text NOT NULL, applied_at timestamptz NOT NULL)
     """,
 )
 EXISTS = Statement(
-    sqlite="SELECT 1 FROM sqlite_master WHERE name = 'migration'",
-    postgres="SELECT 1 WHERE to_regclass('migration') IS NOT NULL",
+    sqlite="SELECT 1 FROM sqlite_master WHERE name = 'headgate_migration'",
+    postgres="SELECT 1 WHERE to_regclass('headgate_migration') IS NOT NULL",
 )
-APPLIED = Statement("SELECT version, name, checksum FROM migration ORDER BY version")
+APPLIED = Statement("SELECT version, name, checksum FROM headgate_migration ORDER BY version")
 NOTE = Statement(
-    "INSERT INTO migration (version, name, checksum, applied_at) VALUES (:version, :name, :checksum, {now})"
+    "INSERT INTO headgate_migration (version, name, checksum, applied_at) VALUES (:version, :name, :checksum, {now})"
 )
 
 

@@ -10,24 +10,24 @@ _OWE_NAMES = ("id", "webhook_id")
 # The ids are sorted: `width_bucket` finds an id's place by halving, as in FINISH.
 OWE = Statement(
     sqlite="""
-    INSERT INTO callback_delivery (webhook_id, task_id, tenant_id, type, kind, seq, status, due_at, error_info,
+    INSERT INTO headgate_callback_delivery (webhook_id, task_id, tenant_id, type, kind, seq, status, due_at, error_info,
                                    created_at, update_date)
     SELECT :webhook_id, id, tenant_id, type, :kind, seq, 'pending', :now,
            CASE WHEN :kind = 'error' THEN error_info END, :now, :now
-      FROM task WHERE id = :id
+      FROM headgate_task WHERE id = :id
     """,
     postgres="""
-    INSERT INTO callback_delivery (webhook_id, task_id, tenant_id, type, kind, seq, status, due_at, error_info,
+    INSERT INTO headgate_callback_delivery (webhook_id, task_id, tenant_id, type, kind, seq, status, due_at, error_info,
                                    created_at, update_date)
     SELECT (:webhook_id::text[])[width_bucket(t.id, :id::bigint[])], t.id, t.tenant_id, t.type, :kind::text, t.seq,
            'pending', {now}, CASE WHEN :kind::text = 'error' THEN t.error_info END, {now}, {now}
-      FROM task t WHERE t.id = ANY(:id::bigint[])
+      FROM headgate_task t WHERE t.id = ANY(:id::bigint[])
     """,
 )
 # The status is asked for as no index has it: only the task's own are to be read.
 CALL_OFF = Statement(
     """
-    UPDATE callback_delivery SET status = 'dropped', lease = NULL, update_date = {now}
+    UPDATE headgate_callback_delivery SET status = 'dropped', lease = NULL, update_date = {now}
      WHERE task_id {in ids} AND kind = 'success' AND coalesce(status, '') IN ('pending', 'undeliverable')
     """
 )

@@ -1,4 +1,4 @@
-"""The days of `task_event` on PostgreSQL: made ahead of time, dropped when their time is over."""
+"""The days of `headgate_task_event` on PostgreSQL: made ahead of time, dropped when their time is over."""
 
 from datetime import datetime, timedelta
 
@@ -6,10 +6,10 @@ from headgate.store.sql import Db, Statement, moment
 from headgate.store.tasks import NOW
 
 DAYS_AHEAD = 3
-_LATE_ROWS = Statement("SELECT 1 FROM task_event_default WHERE at >= :first AND at < :next LIMIT 1")
+_LATE_ROWS = Statement("SELECT 1 FROM headgate_task_event_default WHERE at >= :first AND at < :next LIMIT 1")
 # Both take a lock that everybody who writes waits behind: rather try again later than make them wait.
 _PATIENCE = Statement(postgres="SELECT set_config('lock_timeout', '500ms', true)")
-_NAMES = Statement(postgres="SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = 'task_event'::regclass")
+_NAMES = Statement(postgres="SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = 'headgate_task_event'::regclass")
 
 
 def make_partitions(db: Db) -> list[str]:
@@ -25,7 +25,7 @@ def make_partitions(db: Db) -> list[str]:
         if name not in present and not db.rows(_LATE_ROWS, first=first, next=following):
             bounds = f"FROM ('{first.isoformat()}') TO ('{following.isoformat()}')"
             db.send(
-                Statement(postgres=f"CREATE TABLE IF NOT EXISTS {name} PARTITION OF task_event FOR VALUES {bounds}")
+                Statement(postgres=f"CREATE TABLE IF NOT EXISTS {name} PARTITION OF headgate_task_event FOR VALUES {bounds}")
             )
             made.append(name)
     return made
@@ -39,7 +39,7 @@ def drop_partitions(db: Db, before: datetime) -> list[str]:
     if db.dialect == "sqlite":
         return []
     db.send(_PATIENCE)
-    old = sorted(row[0] for row in db.rows(_NAMES) if row[0] != "task_event_default" and row[0] < _name(before))
+    old = sorted(row[0] for row in db.rows(_NAMES) if row[0] != "headgate_task_event_default" and row[0] < _name(before))
     for name in old:
         if not db.rows(Statement(postgres=f"SELECT 1 FROM {name} LIMIT 1")):
             db.send(Statement(postgres=f"DROP TABLE {name}"))
@@ -48,4 +48,4 @@ def drop_partitions(db: Db, before: datetime) -> list[str]:
 
 
 def _name(day: datetime) -> str:
-    return f"task_event_{day:%Y%m%d}"
+    return f"headgate_task_event_{day:%Y%m%d}"

@@ -24,39 +24,39 @@ _SAID = (
 _COLUMNS = f"id, {', '.join(_SAID)}, status, version, edited, next_tick, done_until, create_date, update_date"
 _LOG_COLUMNS = "id, periodic_task_id, tenant_id, result, error_info, tick, task_id, create_date, update_date"
 
-GET = Statement(f"SELECT {_COLUMNS} FROM periodic_task WHERE id = :id")
+GET = Statement(f"SELECT {_COLUMNS} FROM headgate_periodic_task WHERE id = :id")
 HOLD = Statement(
-    sqlite=f"SELECT {_COLUMNS} FROM periodic_task WHERE id = :id",
-    postgres=f"SELECT {_COLUMNS} FROM periodic_task WHERE id = :id FOR NO KEY UPDATE",
+    sqlite=f"SELECT {_COLUMNS} FROM headgate_periodic_task WHERE id = :id",
+    postgres=f"SELECT {_COLUMNS} FROM headgate_periodic_task WHERE id = :id FOR NO KEY UPDATE",
 )
-OF_CODES = Statement(f"SELECT {_COLUMNS} FROM periodic_task WHERE code {{in codes text}}")
+OF_CODES = Statement(f"SELECT {_COLUMNS} FROM headgate_periodic_task WHERE code {{in codes text}}")
 HOLD_CODE = Statement(
-    sqlite=f"SELECT {_COLUMNS} FROM periodic_task WHERE code = :code",
-    postgres=f"SELECT {_COLUMNS} FROM periodic_task WHERE code = :code FOR NO KEY UPDATE",
+    sqlite=f"SELECT {_COLUMNS} FROM headgate_periodic_task WHERE code = :code",
+    postgres=f"SELECT {_COLUMNS} FROM headgate_periodic_task WHERE code = :code FOR NO KEY UPDATE",
 )
 _WANTED = """
    AND id < :cursor AND (CAST(:status AS text) IS NULL OR status = :status)
    AND (CAST(:type AS text) IS NULL OR type = :type)
  ORDER BY id DESC LIMIT :limit
 """
-LIST = Statement(f"SELECT {_COLUMNS} FROM periodic_task WHERE id > 0 {_WANTED}")
-LIST_OF_TENANT = Statement(f"SELECT {_COLUMNS} FROM periodic_task WHERE tenant_id = :tenant_id {_WANTED}")
+LIST = Statement(f"SELECT {_COLUMNS} FROM headgate_periodic_task WHERE id > 0 {_WANTED}")
+LIST_OF_TENANT = Statement(f"SELECT {_COLUMNS} FROM headgate_periodic_task WHERE tenant_id = :tenant_id {_WANTED}")
 DUE = Statement(
     f"""
-    SELECT {_COLUMNS}, {{now}} FROM periodic_task
+    SELECT {_COLUMNS}, {{now}} FROM headgate_periodic_task
      WHERE status = 'online' AND next_tick <= {{now}} AND (next_tick, id) > (:tick, :id)
      ORDER BY next_tick, id LIMIT :limit
     """
 )
 NEXT_DUE = Statement(
-    sqlite="SELECT (min(next_tick) - :now) / 1000000.0 FROM periodic_task WHERE status = 'online'",
+    sqlite="SELECT (min(next_tick) - :now) / 1000000.0 FROM headgate_periodic_task WHERE status = 'online'",
     postgres="""
-    SELECT extract(epoch FROM min(next_tick) - {now})::float8 FROM periodic_task WHERE status = 'online'
+    SELECT extract(epoch FROM min(next_tick) - {now})::float8 FROM headgate_periodic_task WHERE status = 'online'
     """,
 )
 LOGS = Statement(
     f"""
-    SELECT {_LOG_COLUMNS} FROM periodic_task_log WHERE periodic_task_id = :id AND id < :cursor
+    SELECT {_LOG_COLUMNS} FROM headgate_periodic_task_log WHERE periodic_task_id = :id AND id < :cursor
      ORDER BY id DESC LIMIT :limit
     """
 )
@@ -111,7 +111,7 @@ def logs(db: Db, schedule_id: int, tenant_id: int | None, cursor: int | None, li
 # A program that comes second with its code finds the schedule there.
 ADD = Statement(
     f"""
-    INSERT INTO periodic_task ({", ".join(_SAID)}, status, edited, next_tick, create_date, update_date)
+    INSERT INTO headgate_periodic_task ({", ".join(_SAID)}, status, edited, next_tick, create_date, update_date)
     VALUES ({", ".join(f":{name}" for name in _SAID)}, :status, :edited, :next_tick, {{now}}, {{now}})
     ON CONFLICT (code) DO NOTHING
     RETURNING {_COLUMNS}
@@ -119,19 +119,19 @@ ADD = Statement(
 )
 SAVE = Statement(
     f"""
-    UPDATE periodic_task
+    UPDATE headgate_periodic_task
        SET {", ".join(f"{name} = :{name}" for name in _SAID)}, status = :status, edited = :edited,
            next_tick = :next_tick, version = version + 1, update_date = {{now}}
      WHERE id = :id
     RETURNING {_COLUMNS}
     """
 )
-REMOVE = Statement("DELETE FROM periodic_task WHERE id = :id")
+REMOVE = Statement("DELETE FROM headgate_periodic_task WHERE id = :id")
 # The oldest come first, so that only these are looked at.
 OLD_LOGS = Statement(
     """
-    DELETE FROM periodic_task_log WHERE id IN (
-           SELECT l.id FROM (SELECT id, create_date FROM periodic_task_log WHERE result <> 'executing'
+    DELETE FROM headgate_periodic_task_log WHERE id IN (
+           SELECT l.id FROM (SELECT id, create_date FROM headgate_periodic_task_log WHERE result <> 'executing'
                               ORDER BY id LIMIT :limit) l
             WHERE l.create_date < {now - :seconds})
     RETURNING 1

@@ -16,11 +16,11 @@ MOST_MEASURED = 100_000
 
 LOG = Statement(
     """
-    SELECT id, at, attempt, level, message FROM task_log WHERE task_id = :task_id AND id > :after
+    SELECT id, at, attempt, level, message FROM headgate_task_log WHERE task_id = :task_id AND id > :after
      ORDER BY id LIMIT :limit
     """
 )
-CHECKPOINTS = Statement("SELECT name, state FROM checkpoint WHERE task_id = :task_id ORDER BY name")
+CHECKPOINTS = Statement("SELECT name, state FROM headgate_checkpoint WHERE task_id = :task_id ORDER BY name")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +43,9 @@ def checkpoints_of(db: Db, task_id: int) -> dict[str, str]:
 
 # Counts
 
-SAMPLE = Statement("SELECT lane, status, count, oldest, at FROM sample")
+SAMPLE = Statement("SELECT lane, status, count, oldest, at FROM headgate_sample")
 HELD = Statement(
-    "SELECT lane, status, count(*) FROM task WHERE status IN ('scheduling', 'running') GROUP BY lane, status"
+    "SELECT lane, status, count(*) FROM headgate_task WHERE status IN ('scheduling', 'running') GROUP BY lane, status"
 )
 
 
@@ -73,7 +73,7 @@ def counts(db: Db) -> list[Count]:
 DEPTH = Statement(
     """
     SELECT count(*) FROM (
-        SELECT 1 FROM task WHERE status = 'queued' AND stream_id {in streams} LIMIT :most) queued
+        SELECT 1 FROM headgate_task WHERE status = 'queued' AND stream_id {in streams} LIMIT :most) queued
     """
 )
 
@@ -91,10 +91,10 @@ def _finished(whose: str = "") -> Statement:
     return Statement(
         f"""
         SELECT type, status, exec_time FROM (
-            SELECT type, status, exec_time, finished_at FROM task
+            SELECT type, status, exec_time, finished_at FROM headgate_task
              WHERE finished_at IS NOT NULL AND finished_at >= {{now - :seconds}} {whose}
             UNION ALL
-            SELECT type, status, exec_time, finished_at FROM task_his
+            SELECT type, status, exec_time, finished_at FROM headgate_task_his
              WHERE finished_at >= {{now - :seconds}} {whose}) ended
          ORDER BY finished_at DESC LIMIT :limit
         """

@@ -22,17 +22,17 @@ from headgate.store.transitions import Write, apply
 ACTOR = "system:reaper"
 OVERDUE = Statement(
     """
-    SELECT id, exec_id FROM task
+    SELECT id, exec_id FROM headgate_task
      WHERE status IN ('scheduling', 'running') AND status = 'running' AND executing_deadline < {now}
      LIMIT :limit
     """
 )
 MUTEX_OVERDUE = Statement(
     """
-    SELECT id, exec_id FROM task WHERE mutex IS NOT NULL AND exec_id IS NOT NULL
+    SELECT id, exec_id FROM headgate_task WHERE mutex IS NOT NULL AND exec_id IS NOT NULL
        AND scheduling_time < {now - :seconds}
     UNION ALL
-    SELECT id, exec_id FROM task WHERE has_children AND status = 'waiting' AND coalesce(mutex, '') <> ''
+    SELECT id, exec_id FROM headgate_task WHERE has_children AND status = 'waiting' AND coalesce(mutex, '') <> ''
        AND scheduling_time < {now - :seconds} AND NOT cancel_requested AND NOT gave_up
      LIMIT :limit
     """
@@ -40,18 +40,18 @@ MUTEX_OVERDUE = Statement(
 ANY_OVERDUE = Statement(
     """
     SELECT CASE
-        WHEN EXISTS (SELECT 1 FROM task WHERE status IN ('scheduling', 'running') AND status = 'running'
+        WHEN EXISTS (SELECT 1 FROM headgate_task WHERE status IN ('scheduling', 'running') AND status = 'running'
                         AND executing_deadline < {now}) THEN 1
-        WHEN EXISTS (SELECT 1 FROM task WHERE mutex IS NOT NULL AND exec_id IS NOT NULL
+        WHEN EXISTS (SELECT 1 FROM headgate_task WHERE mutex IS NOT NULL AND exec_id IS NOT NULL
                         AND scheduling_time < {now - :seconds}) THEN 1
-        WHEN EXISTS (SELECT 1 FROM task WHERE has_children AND status = 'waiting' AND coalesce(mutex, '') <> ''
+        WHEN EXISTS (SELECT 1 FROM headgate_task WHERE has_children AND status = 'waiting' AND coalesce(mutex, '') <> ''
                         AND scheduling_time < {now - :seconds} AND NOT cancel_requested AND NOT gave_up) THEN 1
         ELSE 0 END
     """
 )
 HELD_BY = Statement(
     """
-    SELECT id, exec_id FROM task WHERE status IN ('scheduling', 'running') AND worker_id = :worker_id LIMIT :limit
+    SELECT id, exec_id FROM headgate_task WHERE status IN ('scheduling', 'running') AND worker_id = :worker_id LIMIT :limit
     """
 )
 
@@ -105,14 +105,14 @@ def rescue(db: Db, catalog: Catalog, worker_id: int, limit: int) -> list[Task]:
 
 STRAYS = Statement(
     """
-    SELECT id, exec_id FROM task
+    SELECT id, exec_id FROM headgate_task
      WHERE status IN ('scheduling', 'running') AND worker_id = :worker_id AND type {in types text}
     """
 )
 # Whoever claims for a worker shares its row until the commit: this waits for a claim that nobody heard of any more.
 HOLD_WORKER = Statement(
-    sqlite="SELECT id FROM worker WHERE id = :worker_id",
-    postgres="SELECT id FROM worker WHERE id = :worker_id FOR NO KEY UPDATE",
+    sqlite="SELECT id FROM headgate_worker WHERE id = :worker_id",
+    postgres="SELECT id FROM headgate_worker WHERE id = :worker_id FOR NO KEY UPDATE",
 )
 
 
@@ -136,7 +136,7 @@ def give_back(db: Db, catalog: Catalog, task_id: int, exec_id: str, actor: str) 
 
 STUCK = Statement(
     """
-    SELECT id, exec_id FROM task WHERE status IN ('scheduling', 'running') AND status = 'scheduling'
+    SELECT id, exec_id FROM headgate_task WHERE status IN ('scheduling', 'running') AND status = 'scheduling'
        AND agent_id IS NULL AND scheduling_time < {now - :seconds}
      LIMIT :limit
     """

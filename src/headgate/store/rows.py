@@ -46,29 +46,29 @@ def task_of(row: Row) -> Task:
 
 READ = Statement(
     f"""
-    SELECT {SELECTED} FROM task WHERE id = :id
+    SELECT {SELECTED} FROM headgate_task WHERE id = :id
     UNION ALL
-    SELECT {SELECTED} FROM task_his WHERE id = :id AND NOT EXISTS (SELECT 1 FROM task WHERE id = :id)
+    SELECT {SELECTED} FROM headgate_task_his WHERE id = :id AND NOT EXISTS (SELECT 1 FROM headgate_task WHERE id = :id)
     """
 )
 _WANTED = "(SELECT value AS wanted FROM json_each(:ids))"
 READ_MANY = Statement(  # SQLite would go through a table that was small when somebody counted
     sqlite=f"""
-    SELECT {SELECTED} FROM {_WANTED} CROSS JOIN task_his WHERE id = wanted
+    SELECT {SELECTED} FROM {_WANTED} CROSS JOIN headgate_task_his WHERE id = wanted
     UNION ALL
-    SELECT {SELECTED} FROM {_WANTED} CROSS JOIN task WHERE id = wanted
+    SELECT {SELECTED} FROM {_WANTED} CROSS JOIN headgate_task WHERE id = wanted
     """,
     postgres=f"""
-    SELECT {SELECTED} FROM task_his WHERE id {{in ids}}
+    SELECT {SELECTED} FROM headgate_task_his WHERE id {{in ids}}
     UNION ALL
-    SELECT {SELECTED} FROM task WHERE id {{in ids}}
+    SELECT {SELECTED} FROM headgate_task WHERE id {{in ids}}
     """,
 )
 HOLD = Statement(
-    sqlite=f"SELECT {SELECTED} FROM task WHERE id {{in ids}} ORDER BY id",
-    postgres=f"SELECT {SELECTED} FROM task WHERE id {{in ids}} ORDER BY id FOR NO KEY UPDATE",
+    sqlite=f"SELECT {SELECTED} FROM headgate_task WHERE id {{in ids}} ORDER BY id",
+    postgres=f"SELECT {SELECTED} FROM headgate_task WHERE id {{in ids}} ORDER BY id FOR NO KEY UPDATE",
 )
-MUTEXES = Statement("SELECT tenant_id, mutex FROM task WHERE id {in ids} AND mutex IS NOT NULL")
+MUTEXES = Statement("SELECT tenant_id, mutex FROM headgate_task WHERE id {in ids} AND mutex IS NOT NULL")
 
 
 def read(db: Db, task_id: int, tenant_id: int | None = None) -> Task:

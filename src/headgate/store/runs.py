@@ -36,28 +36,28 @@ class Call(NamedTuple):
 TASK_RUNS = Statement(
     """
     SELECT r.id, r.task_id,
-           coalesce((SELECT status FROM task WHERE id = r.task_id), (SELECT status FROM task_his WHERE id = r.task_id)),
-           coalesce((SELECT error_info FROM task WHERE id = r.task_id),
-                    (SELECT error_info FROM task_his WHERE id = r.task_id))
-      FROM periodic_run r WHERE r.task_id IS NOT NULL AND r.id > :after ORDER BY r.id LIMIT :limit
+           coalesce((SELECT status FROM headgate_task WHERE id = r.task_id), (SELECT status FROM headgate_task_his WHERE id = r.task_id)),
+           coalesce((SELECT error_info FROM headgate_task WHERE id = r.task_id),
+                    (SELECT error_info FROM headgate_task_his WHERE id = r.task_id))
+      FROM headgate_periodic_run r WHERE r.task_id IS NOT NULL AND r.id > :after ORDER BY r.id LIMIT :limit
     """
 )
 _END_NAMES = ("id", "result", "error_info")
 END = Statement(
-    sqlite="DELETE FROM periodic_run WHERE id {in ids} RETURNING id, log_id",
+    sqlite="DELETE FROM headgate_periodic_run WHERE id {in ids} RETURNING id, log_id",
     postgres="""
-    DELETE FROM periodic_run WHERE id IN (
-           SELECT id FROM periodic_run WHERE id {in ids} ORDER BY id FOR UPDATE)
+    DELETE FROM headgate_periodic_run WHERE id IN (
+           SELECT id FROM headgate_periodic_run WHERE id {in ids} ORDER BY id FOR UPDATE)
     RETURNING id, log_id
     """,
 )
 END_LOG = Statement(
     sqlite="""
-    UPDATE periodic_task_log SET result = :result, error_info = :error_info, update_date = :now
+    UPDATE headgate_periodic_task_log SET result = :result, error_info = :error_info, update_date = :now
      WHERE id = :id AND result = 'executing'
     """,
     postgres="""
-    UPDATE periodic_task_log l SET result = o.result, error_info = o.error_info, update_date = {now}
+    UPDATE headgate_periodic_task_log l SET result = o.result, error_info = o.error_info, update_date = {now}
       FROM unnest(:id::bigint[], :result::text[], :error_info::text[]) AS o(id, result, error_info)
      WHERE l.id = o.id AND l.id = ANY(:id::bigint[]) AND l.result = 'executing'
     """,
@@ -109,41 +109,41 @@ def _end(db: Db, gone: Sequence[Row], errors: dict[int, str | None]) -> int:
 
 # Calls
 
-ANY_WAITING = Statement("SELECT 1 FROM periodic_run WHERE task_id IS NULL AND caller IS NULL LIMIT 1")
+ANY_WAITING = Statement("SELECT 1 FROM headgate_periodic_run WHERE task_id IS NULL AND caller IS NULL LIMIT 1")
 # A schedule whose calls are to queue has one at a time, the oldest first. A tick's call is made while it is online.
 _TO_BE_MADE = """
-    SELECT r.id FROM periodic_run r JOIN periodic_task p ON p.id = r.periodic_task_id
+    SELECT r.id FROM headgate_periodic_run r JOIN headgate_periodic_task p ON p.id = r.periodic_task_id
      WHERE r.task_id IS NULL AND r.caller IS NULL AND p.http IS NOT NULL AND (r.tick IS NULL OR p.status = 'online')
        AND (p.overlap <> 'queue' OR NOT EXISTS (
-            SELECT 1 FROM periodic_run o
+            SELECT 1 FROM headgate_periodic_run o
              WHERE o.periodic_task_id = r.periodic_task_id AND o.id < r.id AND o.task_id IS NULL))
      ORDER BY r.id LIMIT :limit
 """
 TAKE = Statement(
     sqlite=f"""
-    UPDATE periodic_run SET caller = :caller WHERE id IN ({_TO_BE_MADE}) RETURNING id, periodic_task_id, tick
+    UPDATE headgate_periodic_run SET caller = :caller WHERE id IN ({_TO_BE_MADE}) RETURNING id, periodic_task_id, tick
     """,
     postgres=f"""
     WITH found AS MATERIALIZED ({_TO_BE_MADE} FOR UPDATE OF r SKIP LOCKED)
-    UPDATE periodic_run r SET caller = :caller::uuid FROM found WHERE r.id = found.id
+    UPDATE headgate_periodic_run r SET caller = :caller::uuid FROM found WHERE r.id = found.id
     RETURNING r.id, r.periodic_task_id, r.tick
     """,
 )
-ENDPOINTS = Statement("SELECT id, type, ext, http FROM periodic_task WHERE id {in ids}")
+ENDPOINTS = Statement("SELECT id, type, ext, http FROM headgate_periodic_task WHERE id {in ids}")
 UNDER_WAY = Statement(
-    "SELECT id, caller FROM periodic_run WHERE task_id IS NULL AND caller IS NOT NULL ORDER BY id LIMIT :limit"
+    "SELECT id, caller FROM headgate_periodic_run WHERE task_id IS NULL AND caller IS NOT NULL ORDER BY id LIMIT :limit"
 )
 END_CALL = Statement(
-    "DELETE FROM periodic_run WHERE id = :id AND caller = :caller AND task_id IS NULL RETURNING id, log_id"
+    "DELETE FROM headgate_periodic_run WHERE id = :id AND caller = :caller AND task_id IS NULL RETURNING id, log_id"
 )
 DROP_WAITING = Statement(
     """
-    DELETE FROM periodic_run
+    DELETE FROM headgate_periodic_run
      WHERE periodic_task_id = :id AND task_id IS NULL AND caller IS NULL AND (tick IS NOT NULL OR :by_hand_too)
     RETURNING id, log_id
     """
 )
-FORGET = Statement("DELETE FROM periodic_run WHERE periodic_task_id = :id RETURNING id, log_id")
+FORGET = Statement("DELETE FROM headgate_periodic_run WHERE periodic_task_id = :id RETURNING id, log_id")
 
 
 def any_waiting(db: Db) -> bool:

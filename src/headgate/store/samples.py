@@ -23,53 +23,53 @@ LAST_PRIORITY = 32  # beyond it, and below as many under zero, priorities are co
 _COUNT = """
 SELECT lane, stream_id, status, CASE WHEN status = 'queued' THEN {band} END,
        count(*), min(create_date), min(id), max(id)
-  FROM task WHERE finished_at IS NULL GROUP BY 1, 2, 3, 4
+  FROM headgate_task WHERE finished_at IS NULL GROUP BY 1, 2, 3, 4
 """
 COUNT = Statement(
     sqlite=_COUNT.replace("{band}", "min(max(priority, -:last), :last)"),
     postgres=_COUNT.replace("{band}", "least(greatest(priority, -:last::bigint), :last::bigint)"),
 )
-LAST_MEASURED = Statement("SELECT max(at) FROM run_time")
+LAST_MEASURED = Statement("SELECT max(at) FROM headgate_run_time")
 _ENDED = "exec_time IS NOT NULL AND status <> 'cancelled'"
 FINISHED = Statement(
     f"""
     SELECT lane, type, exec_time, attempt, finished_at FROM (
         SELECT lane, type, exec_time, attempt, finished_at FROM (
-            SELECT lane, type, exec_time, attempt, finished_at FROM task
+            SELECT lane, type, exec_time, attempt, finished_at FROM headgate_task
              WHERE finished_at IS NOT NULL AND finished_at > coalesce(:since, {{now - :seconds}}) AND {_ENDED}
              ORDER BY finished_at DESC LIMIT :limit) live
         UNION ALL
         SELECT lane, type, exec_time, attempt, finished_at FROM (
-            SELECT lane, type, exec_time, attempt, finished_at FROM task_his
+            SELECT lane, type, exec_time, attempt, finished_at FROM headgate_task_his
              WHERE finished_at > coalesce(:since, {{now - :seconds}}) AND {_ENDED}
              ORDER BY finished_at DESC LIMIT :limit) past) ended
      ORDER BY finished_at DESC LIMIT :limit
     """
 )
-RUN_TIMES = Statement("SELECT lane, type, recent FROM run_time")
+RUN_TIMES = Statement("SELECT lane, type, recent FROM headgate_run_time")
 PUT_RUN_TIME = Statement(
     """
-    INSERT INTO run_time (lane, type, recent, at) VALUES (:lane, :type, :recent, :at)
+    INSERT INTO headgate_run_time (lane, type, recent, at) VALUES (:lane, :type, :recent, :at)
     ON CONFLICT (lane, type) DO UPDATE SET recent = excluded.recent, at = excluded.at
     """
 )
-ONE_AT_A_TIME = Statement(sqlite="SELECT 1", postgres="SELECT 1 FROM lane WHERE name = '*' FOR NO KEY UPDATE")
-CLEAR = Statement("DELETE FROM sample")
+ONE_AT_A_TIME = Statement(sqlite="SELECT 1", postgres="SELECT 1 FROM headgate_lane WHERE name = '*' FOR NO KEY UPDATE")
+CLEAR = Statement("DELETE FROM headgate_sample")
 ADD = Statement(
-    sqlite="INSERT INTO sample (at, lane, status, count, oldest) VALUES (:now, :lane, :status, :count, :oldest)",
+    sqlite="INSERT INTO headgate_sample (at, lane, status, count, oldest) VALUES (:now, :lane, :status, :count, :oldest)",
     postgres="""
-    INSERT INTO sample (at, lane, status, count, oldest)
+    INSERT INTO headgate_sample (at, lane, status, count, oldest)
     SELECT {now}, o.* FROM unnest(:lane::text[], :status::text[], :count::bigint[], :oldest::timestamptz[]) AS o
     """,
 )
-CLEAR_LINES = Statement("DELETE FROM sample_line")
+CLEAR_LINES = Statement("DELETE FROM headgate_sample_line")
 ADD_LINE = Statement(
     sqlite="""
-    INSERT INTO sample_line (at, stream_id, priority, count, first_id, last_id)
+    INSERT INTO headgate_sample_line (at, stream_id, priority, count, first_id, last_id)
     VALUES (:now, :stream_id, :priority, :count, :first_id, :last_id)
     """,
     postgres="""
-    INSERT INTO sample_line (at, stream_id, priority, count, first_id, last_id)
+    INSERT INTO headgate_sample_line (at, stream_id, priority, count, first_id, last_id)
     SELECT {now}, o.* FROM unnest(:stream_id::bigint[], :priority::bigint[], :count::bigint[], :first_id::bigint[],
                            :last_id::bigint[]) AS o
     """,

@@ -54,16 +54,16 @@ _SUMS = ", ".join(f"sum({name})" for name in COUNTED)
 _PEAKS = ", ".join(f"max({name})" for name in _NAMES[_NAMES.index("wait_p50") :])
 
 NOW = Statement("SELECT {now}")
-LAST = Statement("SELECT at, mark FROM series WHERE step = :step ORDER BY at DESC LIMIT 1")
-LAST_EVENT = Statement("SELECT coalesce(max(id), 0) FROM task_event")
+LAST = Statement("SELECT at, mark FROM headgate_series WHERE step = :step ORDER BY at DESC LIMIT 1")
+LAST_EVENT = Statement("SELECT coalesce(max(id), 0) FROM headgate_task_event")
 HAPPENED = Statement(
     sqlite=f"""
-    SELECT at / {FINE * 1_000_000} * {FINE}, kind, before, after, count(*), max(id) FROM task_event
+    SELECT at / {FINE * 1_000_000} * {FINE}, kind, before, after, count(*), max(id) FROM headgate_task_event
      WHERE id > :mark AND at < :end AND task_id IS NOT NULL GROUP BY 1, 2, 3, 4
     """,
     postgres=f"""
     SELECT (floor(extract(epoch FROM at) / {FINE}) * {FINE})::bigint, kind, before, after, count(*), max(id)
-      FROM task_event WHERE id > :mark AND at < :end AND at >= :start AND task_id IS NOT NULL GROUP BY 1, 2, 3, 4
+      FROM headgate_task_event WHERE id > :mark AND at < :end AND at >= :start AND task_id IS NOT NULL GROUP BY 1, 2, 3, 4
     """,
 )
 _MEASURED = """
@@ -71,24 +71,24 @@ _MEASURED = """
      WHERE finished_at IS NOT NULL AND finished_at >= :start AND finished_at < :end
      ORDER BY finished_at DESC LIMIT :limit
 """
-MEASURED = tuple(Statement(_MEASURED.format(table=table)) for table in ("task", "task_his"))
+MEASURED = tuple(Statement(_MEASURED.format(table=table)) for table in ("headgate_task", "headgate_task_his"))
 ADD = Statement(
     f"""
-    INSERT INTO series (step, {_COLUMNS}) VALUES (:step, {", ".join(f":{name}" for name in _NAMES)})
+    INSERT INTO headgate_series (step, {_COLUMNS}) VALUES (:step, {", ".join(f":{name}" for name in _NAMES)})
     ON CONFLICT (step, at) DO NOTHING
     """
 )
 ROLL_UP = Statement(
     f"""
-    INSERT INTO series (step, {_COLUMNS})
-    SELECT {COARSE}, :start, max(mark), {_SUMS}, {_PEAKS} FROM series
+    INSERT INTO headgate_series (step, {_COLUMNS})
+    SELECT {COARSE}, :start, max(mark), {_SUMS}, {_PEAKS} FROM headgate_series
      WHERE step = {FINE} AND at >= :start AND at < :end HAVING count(*) > 0
     ON CONFLICT (step, at) DO NOTHING
     """
 )
-FORGET = Statement("DELETE FROM series WHERE step = :step AND at < {now - :seconds}")
-NEWEST = Statement(f"SELECT {_COLUMNS} FROM series WHERE step = {FINE} ORDER BY at DESC LIMIT 1")
-SINCE = Statement(f"SELECT {_COLUMNS} FROM series WHERE step = :step AND at >= {{now - :seconds}} ORDER BY at")
+FORGET = Statement("DELETE FROM headgate_series WHERE step = :step AND at < {now - :seconds}")
+NEWEST = Statement(f"SELECT {_COLUMNS} FROM headgate_series WHERE step = {FINE} ORDER BY at DESC LIMIT 1")
+SINCE = Statement(f"SELECT {_COLUMNS} FROM headgate_series WHERE step = :step AND at >= {{now - :seconds}} ORDER BY at")
 
 
 class Series:

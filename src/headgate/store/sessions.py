@@ -14,23 +14,23 @@ SWEPT = 100  # outdated ones that each new session takes along
 
 ADD = Statement(
     """
-    INSERT INTO session (digest, key_id, created_at, last_used_at, expires_at)
+    INSERT INTO headgate_session (digest, key_id, created_at, last_used_at, expires_at)
     VALUES (:digest, :key_id, {now}, {now}, {now + :seconds})
     RETURNING key_id, created_at, expires_at
     """
 )
 GET = Statement(
     """
-    SELECT key_id, created_at, expires_at FROM session
+    SELECT key_id, created_at, expires_at FROM headgate_session
      WHERE digest = :digest AND expires_at > {now} AND last_used_at > {now - :idle}
     """
 )
-USED = Statement("UPDATE session SET last_used_at = {now} WHERE digest = :digest")
-END = Statement("DELETE FROM session WHERE digest = :digest RETURNING key_id")
+USED = Statement("UPDATE headgate_session SET last_used_at = {now} WHERE digest = :digest")
+END = Statement("DELETE FROM headgate_session WHERE digest = :digest RETURNING key_id")
 OUTDATED = Statement(
     """
-    DELETE FROM session WHERE digest IN (
-           SELECT digest FROM session WHERE expires_at <= {now} ORDER BY expires_at LIMIT :limit)
+    DELETE FROM headgate_session WHERE digest IN (
+           SELECT digest FROM headgate_session WHERE expires_at <= {now} ORDER BY expires_at LIMIT :limit)
     """
 )
 

@@ -116,8 +116,8 @@ def _settle_again(
 
 REFUSE = Statement(
     """
-    INSERT INTO task_event (task_id, tenant_id, seq, at, kind, actor, exec_id, detail)
-    SELECT id, tenant_id, 0, {now}, 'refused', :actor, :exec_id, :detail FROM task WHERE id = :id
+    INSERT INTO headgate_task_event (task_id, tenant_id, seq, at, kind, actor, exec_id, detail)
+    SELECT id, tenant_id, 0, {now}, 'refused', :actor, :exec_id, :detail FROM headgate_task WHERE id = :id
     """
 )
 

@@ -20,7 +20,7 @@ from headgate.store.news import News
 Row = tuple[Any, ...]
 TOO_LARGE = "a number is larger than any that can be stored"
 # The first key of our advisory locks: they hold for the whole database, and it may have another Headgate in it.
-SPACE = "'task'::regclass::oid::int"
+SPACE = "'headgate_task'::regclass::oid::int"
 _NAME = re.compile(r"(?<![:\w]):([a-z_]\w*)")
 _LATER = re.compile(r"\{now ([+-]) ([^}]+)\}")
 _LIST = re.compile(r"\{in (\w+)(?: (\w+))?\}")

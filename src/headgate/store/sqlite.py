@@ -97,7 +97,7 @@ class SqliteDb:
 
 
 _NOTE = """
-INSERT INTO task_event (task_id, tenant_id, seq, kind, before, after, exec_id, detail, at, actor)
+INSERT INTO headgate_task_event (task_id, tenant_id, seq, kind, before, after, exec_id, detail, at, actor)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 

@@ -10,13 +10,13 @@ from headgate.store.sql import SPACE, Db, Row, Statement, moment
 
 # Of an agent's claims one at a time looks at its last start and writes it; whoever comes meanwhile is told it is busy.
 TRY_AGENT = Statement(postgres=f"SELECT pg_try_advisory_xact_lock({SPACE}, :number::int)")
-LAST_STARTS = Statement("SELECT tenant_id, started_at, seconds, {now} FROM agent_start WHERE agent_id = :agent_id")
-ALL_LAST_STARTS = Statement("SELECT agent_id, tenant_id, started_at, seconds FROM agent_start")
+LAST_STARTS = Statement("SELECT tenant_id, started_at, seconds, {now} FROM headgate_agent_start WHERE agent_id = :agent_id")
+ALL_LAST_STARTS = Statement("SELECT agent_id, tenant_id, started_at, seconds FROM headgate_agent_start")
 # From the rows as they are by now: what somebody else took was not started, and holds up nothing.
 NOTE_STARTS = Statement(
     """
-    INSERT INTO agent_start (agent_id, tenant_id, started_at, seconds)
-    SELECT agent_id, tenant_id, max(scheduling_time), :seconds FROM task
+    INSERT INTO headgate_agent_start (agent_id, tenant_id, started_at, seconds)
+    SELECT agent_id, tenant_id, max(scheduling_time), :seconds FROM headgate_task
      WHERE id {in ids} AND CAST(exec_id AS text) {in exec_ids text} GROUP BY agent_id, tenant_id
     ON CONFLICT (agent_id, tenant_id) DO UPDATE SET started_at = excluded.started_at, seconds = excluded.seconds
     """

@@ -80,7 +80,7 @@ def _insert(wishes: str, on_conflict: str = "") -> Statement:
     """A task with a mutex is put at the back of its line; the line is settled afterwards, under its stripe."""
     return Statement(
         sqlite=f"""
-        INSERT INTO task ({_INSERTED})
+        INSERT INTO headgate_task ({_INSERTED})
         VALUES (:tenant_id, :type, :creator, :start_time, :status, :category, :ext, :now, :now, :name, :lane, :priority,
                 :mutex, :rate_key, :agent_id, :unique_key, :parent_id, :root_id, :retry_of, :correlation_id,
                 :max_error_count, :timeout_seconds, :on_child_failure, :stream_id)
@@ -88,7 +88,7 @@ def _insert(wishes: str, on_conflict: str = "") -> Statement:
         """,
         postgres=f"""
         WITH inserted AS (
-            INSERT INTO task ({_INSERTED})
+            INSERT INTO headgate_task ({_INSERTED})
             SELECT tenant_id, type, creator, coalesce(start_time, {{now + coalesce(delay, 0)}}),
                    CASE WHEN coalesce(start_time, {{now + coalesce(delay, 0)}}) > {{now}} THEN 'pending'
                         WHEN mutex IS NULL THEN 'queued' ELSE 'blocked' END,
@@ -99,7 +99,7 @@ def _insert(wishes: str, on_conflict: str = "") -> Statement:
             {on_conflict}
             RETURNING id, status, tenant_id, unique_key, type, start_time, create_date
         ), noted AS (
-            INSERT INTO task_event (task_id, tenant_id, seq, at, kind, after, actor)
+            INSERT INTO headgate_task_event (task_id, tenant_id, seq, at, kind, after, actor)
             SELECT id, tenant_id, 1, {{now}}, 'submitted', status, :actor FROM inserted
         )
         SELECT id, status, tenant_id, unique_key, type, start_time, create_date FROM inserted
@@ -113,7 +113,7 @@ INSERT_UNLESS_THERE = _insert(_MANY_WISHES, _CONFLICT)
 NOW = Statement("SELECT {now}")
 SAME_KEY = Statement(
     f"""
-    SELECT id, status FROM task
+    SELECT id, status FROM headgate_task
      WHERE tenant_id = :tenant_id AND type = :type AND unique_key = :unique_key AND unique_key IS NOT NULL
        AND status IN {_OPEN}
     """
@@ -288,14 +288,14 @@ def _why_unfit(db: Db, unfit: Sequence[tuple[int, int]]) -> NotFound | Refused:
 
 REMEMBER = Statement(
     """
-    INSERT INTO idempotency (tenant_id, key, body_hash, task_ids, at)
+    INSERT INTO headgate_idempotency (tenant_id, key, body_hash, task_ids, at)
     VALUES (:tenant_id, :key, :body_hash, :task_ids, {now})
     ON CONFLICT (tenant_id, key) DO NOTHING
     RETURNING key
     """
 )
-ANSWER = Statement("UPDATE idempotency SET task_ids = :task_ids WHERE tenant_id = :tenant_id AND key = :key")
-REMEMBERED = Statement("SELECT body_hash, task_ids FROM idempotency WHERE tenant_id = :tenant_id AND key = :key")
+ANSWER = Statement("UPDATE headgate_idempotency SET task_ids = :task_ids WHERE tenant_id = :tenant_id AND key = :key")
+REMEMBERED = Statement("SELECT body_hash, task_ids FROM headgate_idempotency WHERE tenant_id = :tenant_id AND key = :key")
 
 
 def insert_once(db: Db, catalog: Catalog, wishes: Sequence[NewTask], actor: str, once: Idempotency) -> list[Submitted]:
@@ -346,11 +346,11 @@ def act(
 # Whoever is a child of the task by now belongs to the life it has behind it.
 NEW_LIFE = Statement(
     """
-    UPDATE task SET children_since = coalesce(
+    UPDATE headgate_task SET children_since = coalesce(
            (SELECT max(id) FROM (
-                SELECT c.id FROM task c WHERE c.parent_id = :id AND c.parent_id IS NOT NULL
+                SELECT c.id FROM headgate_task c WHERE c.parent_id = :id AND c.parent_id IS NOT NULL
                 UNION ALL
-                SELECT h.id FROM task_his h WHERE h.parent_id = :id AND h.parent_id IS NOT NULL) children),
+                SELECT h.id FROM headgate_task_his h WHERE h.parent_id = :id AND h.parent_id IS NOT NULL) children),
            children_since)
      WHERE id = :id
     """
@@ -380,13 +380,13 @@ def is_over(db: Db, start_time: datetime | None, delay: float | None) -> bool:
 
 FIRST_IN_LANE = Statement(
     sqlite="""
-    SELECT min(t.priority) FROM stream s CROSS JOIN task t ON t.id = (
-           SELECT f.id FROM task f WHERE f.stream_id = s.id AND f.status = 'queued' ORDER BY f.priority, f.id LIMIT 1)
+    SELECT min(t.priority) FROM headgate_stream s CROSS JOIN headgate_task t ON t.id = (
+           SELECT f.id FROM headgate_task f WHERE f.stream_id = s.id AND f.status = 'queued' ORDER BY f.priority, f.id LIMIT 1)
      WHERE s.lane = :lane
     """,
     postgres="""
-    SELECT min(t.priority) FROM stream s CROSS JOIN LATERAL (
-           SELECT f.priority FROM task f WHERE f.stream_id = s.id AND f.status = 'queued'
+    SELECT min(t.priority) FROM headgate_stream s CROSS JOIN LATERAL (
+           SELECT f.priority FROM headgate_task f WHERE f.stream_id = s.id AND f.status = 'queued'
             ORDER BY f.priority, f.id LIMIT 1) t
      WHERE s.lane = :lane
     """,

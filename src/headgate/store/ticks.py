@@ -57,17 +57,17 @@ class Begun(NamedTuple):
 
 # Somebody else who holds a row is firing it: there is nothing to wait for.
 HOLD = Statement(
-    sqlite="SELECT id, version, status, next_tick, {now} FROM periodic_task WHERE id {in ids}",
+    sqlite="SELECT id, version, status, next_tick, {now} FROM headgate_periodic_task WHERE id {in ids}",
     postgres="""
-    SELECT id, version, status, next_tick, {now} FROM periodic_task WHERE id {in ids}
+    SELECT id, version, status, next_tick, {now} FROM headgate_periodic_task WHERE id {in ids}
      ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
     """,
 )
 _MOVE_NAMES = ("id", "next_tick", "done_until")
 MOVE = Statement(
-    sqlite="UPDATE periodic_task SET next_tick = :next_tick, done_until = :done_until WHERE id = :id",
+    sqlite="UPDATE headgate_periodic_task SET next_tick = :next_tick, done_until = :done_until WHERE id = :id",
     postgres="""
-    UPDATE periodic_task p SET next_tick = o.next_tick, done_until = o.done_until
+    UPDATE headgate_periodic_task p SET next_tick = o.next_tick, done_until = o.done_until
       FROM unnest(:id::bigint[], :next_tick::timestamptz[], :done_until::timestamptz[]) AS o(id, next_tick, done_until)
      WHERE p.id = o.id AND p.id = ANY(:id::bigint[])
     """,
@@ -75,9 +75,9 @@ MOVE = Statement(
 # A task that has left for history has ended.
 BUSY = Statement(
     """
-    SELECT r.periodic_task_id, min(r.task_id) FROM periodic_run r
+    SELECT r.periodic_task_id, min(r.task_id) FROM headgate_periodic_run r
      WHERE r.periodic_task_id {in ids}
-       AND (r.task_id IS NULL OR (SELECT status FROM task WHERE id = r.task_id)
+       AND (r.task_id IS NULL OR (SELECT status FROM headgate_task WHERE id = r.task_id)
                               IN ('pending', 'blocked', 'queued', 'scheduling', 'running', 'waiting', 'paused',
                                   'retrying'))
      GROUP BY r.periodic_task_id
@@ -86,12 +86,12 @@ BUSY = Statement(
 _LOG_NAMES = ("periodic_task_id", "tenant_id", "result", "error_info", "tick", "task_id")
 ADD_LOG = Statement(
     sqlite="""
-    INSERT INTO periodic_task_log (periodic_task_id, tenant_id, result, error_info, tick, task_id, create_date,
+    INSERT INTO headgate_periodic_task_log (periodic_task_id, tenant_id, result, error_info, tick, task_id, create_date,
                                    update_date)
     VALUES (:periodic_task_id, :tenant_id, :result, :error_info, :tick, :task_id, :now, :now) RETURNING id
     """,
     postgres="""
-    INSERT INTO periodic_task_log (periodic_task_id, tenant_id, result, error_info, tick, task_id, create_date,
+    INSERT INTO headgate_periodic_task_log (periodic_task_id, tenant_id, result, error_info, tick, task_id, create_date,
                                    update_date)
     SELECT o.*, {now}, {now}
       FROM unnest(:periodic_task_id::bigint[], :tenant_id::bigint[], :result::text[], :error_info::text[],
@@ -101,8 +101,8 @@ ADD_LOG = Statement(
 )
 # Of a tick that waits, and only while it does: whoever fires it holds the row.
 _UNFIRED = """
-    INSERT INTO periodic_task_log (periodic_task_id, tenant_id, result, error_info, tick, create_date, update_date)
-    SELECT id, tenant_id, 'failure', :error, next_tick, {now}, {now} FROM periodic_task
+    INSERT INTO headgate_periodic_task_log (periodic_task_id, tenant_id, result, error_info, tick, create_date, update_date)
+    SELECT id, tenant_id, 'failure', :error, next_tick, {now}, {now} FROM headgate_periodic_task
      WHERE id = :id AND version = :version AND status = 'online' AND log = 'trans_log' AND next_tick = :tick
        AND next_tick < {now - :seconds}
 """
@@ -110,7 +110,7 @@ _SAID_ALREADY = "ON CONFLICT (periodic_task_id, tick) WHERE tick IS NOT NULL DO 
 SAY_UNFIRED = Statement(sqlite=f"{_UNFIRED} {_SAID_ALREADY}", postgres=f"{_UNFIRED} FOR NO KEY UPDATE {_SAID_ALREADY}")
 UNSAY = Statement(
     f"""
-    DELETE FROM periodic_task_log
+    DELETE FROM headgate_periodic_task_log
      WHERE periodic_task_id = :id AND tick = :tick AND result = 'failure'
        AND substr(error_info, 1, {len(UNFIRED)}) = '{UNFIRED}'
     """
@@ -118,11 +118,11 @@ UNSAY = Statement(
 _RUN_NAMES = ("periodic_task_id", "tick", "task_id", "log_id")
 ADD_RUN = Statement(
     sqlite="""
-    INSERT INTO periodic_run (periodic_task_id, tick, task_id, log_id)
+    INSERT INTO headgate_periodic_run (periodic_task_id, tick, task_id, log_id)
     VALUES (:periodic_task_id, :tick, :task_id, :log_id)
     """,
     postgres="""
-    INSERT INTO periodic_run (periodic_task_id, tick, task_id, log_id)
+    INSERT INTO headgate_periodic_run (periodic_task_id, tick, task_id, log_id)
     SELECT o.*
       FROM unnest(:periodic_task_id::bigint[], :tick::timestamptz[], :task_id::bigint[], :log_id::bigint[]) AS o
     """,

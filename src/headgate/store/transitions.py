@@ -37,7 +37,7 @@ _FINISH_NAMES = ("id", "exec_id", "result")
 # What the row must be is a parameter: given as a word, the planner would rather read a whole partial index.
 FINISH = Statement(
     sqlite="""
-    UPDATE task
+    UPDATE headgate_task
        SET status = :after, result = :result, exec_id = NULL, executing_deadline = NULL, worker_id = NULL,
            finished_at = CASE WHEN :after = 'succeeded' THEN :now END, update_date = :now, seq = seq + 1,
            exec_time = max(:now - started_at, 0) / 1e6
@@ -45,7 +45,7 @@ FINISH = Statement(
     """,
     postgres="""
     WITH changed AS (
-        UPDATE task t
+        UPDATE headgate_task t
            SET status = :after, result = (:result::text[])[width_bucket(t.id, :id::bigint[])],
                exec_id = NULL, executing_deadline = NULL, worker_id = NULL,
                finished_at = CASE WHEN :after = 'succeeded' THEN {now} END, update_date = {now}, seq = t.seq + 1,
@@ -54,7 +54,7 @@ FINISH = Statement(
            AND t.exec_id = (:exec_id::uuid[])[width_bucket(t.id, :id::bigint[])]
         RETURNING t.id, t.tenant_id, t.seq, (:exec_id::uuid[])[width_bucket(t.id, :id::bigint[])] AS exec_id
     ), noted AS (
-        INSERT INTO task_event (task_id, tenant_id, seq, at, kind, before, after, actor, exec_id)
+        INSERT INTO headgate_task_event (task_id, tenant_id, seq, at, kind, before, after, actor, exec_id)
         SELECT id, tenant_id, seq, {now}, :kind, :before, :after, :actor, exec_id FROM changed
     )
     SELECT id FROM changed
@@ -62,7 +62,7 @@ FINISH = Statement(
 )
 
 STILL_OWNED = Statement(
-    sqlite="SELECT id, exec_id, tenant_id, seq FROM task WHERE id {in ids} AND status = 'running' AND NOT has_children"
+    sqlite="SELECT id, exec_id, tenant_id, seq FROM headgate_task WHERE id {in ids} AND status = 'running' AND NOT has_children"
 )
 
 _APPLY_NAMES = (
@@ -72,7 +72,7 @@ _APPLY_NAMES = (
 )  # fmt: skip
 APPLY = Statement(
     sqlite="""
-    UPDATE task
+    UPDATE headgate_task
        SET status = :after,
            start_time = CASE WHEN :delay IS NULL THEN coalesce(:start_time, start_time)
                              ELSE {now + :delay} END,
@@ -100,7 +100,7 @@ APPLY = Statement(
     """,
     postgres="""
     WITH changed AS (
-        UPDATE task t
+        UPDATE headgate_task t
            SET status = o.after,
                start_time = CASE WHEN o.delay IS NULL THEN coalesce(o.start_time, t.start_time)
                                  ELSE {now + o.delay} END,
@@ -137,7 +137,7 @@ APPLY = Statement(
         RETURNING t.id, t.tenant_id, t.seq, t.stream_id, t.priority, t.worker_id, o.kind, o.before, o.after, o.exec_id,
                   o.detail
     ), noted AS (
-        INSERT INTO task_event (task_id, tenant_id, seq, at, kind, before, after, actor, exec_id, detail)
+        INSERT INTO headgate_task_event (task_id, tenant_id, seq, at, kind, before, after, actor, exec_id, detail)
         SELECT id, tenant_id, seq, {now}, kind, before, after, :actor, exec_id, detail FROM changed
     )
     SELECT id, tenant_id, seq, stream_id, priority, worker_id FROM changed

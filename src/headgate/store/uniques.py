@@ -25,7 +25,7 @@ Asked = Generator[Step, list[Row], T]  # gives out statements, and is sent the r
 
 LOCK_KEY = Statement(
     """
-    INSERT INTO submit_key (tenant_id, type, key, task_id, at, until)
+    INSERT INTO headgate_submit_key (tenant_id, type, key, task_id, at, until)
     VALUES (:tenant_id, :type, :key, NULL, {now}, {now + :kept})
     ON CONFLICT (tenant_id, type, key) DO UPDATE SET until = excluded.until
     RETURNING task_id, at > {now - :seconds}
@@ -33,15 +33,15 @@ LOCK_KEY = Statement(
 )
 SET_KEY = Statement(
     """
-    UPDATE submit_key SET task_id = :task_id, at = {now} WHERE tenant_id = :tenant_id AND type = :type AND key = :key
+    UPDATE headgate_submit_key SET task_id = :task_id, at = {now} WHERE tenant_id = :tenant_id AND type = :type AND key = :key
     """
 )
-IS_KEPT = Statement("SELECT 1 FROM task WHERE id = :id UNION ALL SELECT 1 FROM task_his WHERE id = :id")
+IS_KEPT = Statement("SELECT 1 FROM headgate_task WHERE id = :id UNION ALL SELECT 1 FROM headgate_task_his WHERE id = :id")
 # What `decide` says of `Debounced`: one that waits for its time waits on, no sooner than it did and no longer than may
 # be; one that is due stays in line. Whoever has it already will not hear of it: then nothing matches.
 PUSH = Statement(
     sqlite="""
-    UPDATE task
+    UPDATE headgate_task
        SET start_time = CASE WHEN status IN ('pending', 'paused')
                              THEN max(start_time, min({now + :seconds},
                                                       create_date + CAST(:longest * 1000000 AS integer)))
@@ -51,7 +51,7 @@ PUSH = Statement(
     RETURNING status, seq
     """,
     postgres="""
-    UPDATE task
+    UPDATE headgate_task
        SET start_time = CASE WHEN status IN ('pending', 'paused')
                              THEN greatest(start_time, least({now + :seconds},
                                                              create_date + make_interval(secs => :longest::float8)))
@@ -61,21 +61,21 @@ PUSH = Statement(
     RETURNING status, seq
     """,
 )
-ARGUMENTS = Statement("SELECT ext FROM task WHERE id = :id")
+ARGUMENTS = Statement("SELECT ext FROM headgate_task WHERE id = :id")
 # The detail is what was asked for before: the task itself has only what was asked for last.
 NOTE_PUSH = Statement(
     """
-    INSERT INTO task_event (task_id, tenant_id, seq, at, kind, before, after, actor, detail)
+    INSERT INTO headgate_task_event (task_id, tenant_id, seq, at, kind, before, after, actor, detail)
     VALUES (:id, :tenant_id, :seq, {now}, 'debounced', :status, :status, :actor, :detail)
     """
 )
 OUTDATED_KEYS = Statement(
     """
-    DELETE FROM submit_key
+    DELETE FROM headgate_submit_key
      WHERE until < {now - :seconds} AND (tenant_id, type, key) IN (
-           SELECT k.tenant_id, k.type, k.key FROM submit_key k
+           SELECT k.tenant_id, k.type, k.key FROM headgate_submit_key k
             WHERE k.until < {now - :seconds}
-              AND (SELECT t.finished_at IS NULL FROM task t WHERE t.id = k.task_id) IS NOT TRUE
+              AND (SELECT t.finished_at IS NULL FROM headgate_task t WHERE t.id = k.task_id) IS NOT TRUE
             ORDER BY k.until LIMIT :limit)
     RETURNING 1
     """

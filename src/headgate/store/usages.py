@@ -13,19 +13,19 @@ _INSTEAD = f"""
 """
 KEEP = Statement(
     sqlite=f"""
-    INSERT INTO task_usage (task_id, attempt, cpu_seconds, memory_bytes, read_bytes, written_bytes)
+    INSERT INTO headgate_task_usage (task_id, attempt, cpu_seconds, memory_bytes, read_bytes, written_bytes)
     VALUES (:task_id, :attempt, :cpu_seconds, :memory_bytes, :read_bytes, :written_bytes)
     {_INSTEAD}
     """,
     postgres=f"""
-    INSERT INTO task_usage (task_id, attempt, cpu_seconds, memory_bytes, read_bytes, written_bytes)
+    INSERT INTO headgate_task_usage (task_id, attempt, cpu_seconds, memory_bytes, read_bytes, written_bytes)
     SELECT * FROM unnest(:task_id::bigint[], :attempt::int[], :cpu_seconds::float8[],
                          :memory_bytes::bigint[], :read_bytes::bigint[], :written_bytes::bigint[])
     {_INSTEAD}
     """,
 )
 OF_TASK = Statement(
-    "SELECT attempt, cpu_seconds, memory_bytes, read_bytes, written_bytes FROM task_usage WHERE task_id = :task_id"
+    "SELECT attempt, cpu_seconds, memory_bytes, read_bytes, written_bytes FROM headgate_task_usage WHERE task_id = :task_id"
 )
 
 

@@ -18,7 +18,7 @@ from headgate.store.sql import Db, Row, Statement
 MOST_PLACES = 500  # of one index
 MOST_HELD = 5000  # tasks that run: they are looked at all
 
-LIVE, PAST = TABLES = ("task", "task_his")
+LIVE, PAST = TABLES = ("headgate_task", "headgate_task_his")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +60,14 @@ _STATUS = (("status", "text"), ("stream_id", "bigint"))
 BY_STATUS = {
     LIVE: Index(
         LIVE,
-        "task_by_status",
+        "headgate_task_by_status",
         _STATUS,
         f"{FOR_LISTS} AND status <> 'queued' AND status <> 'scheduling' AND status <> 'running'",
     ),
-    PAST: Index(PAST, "task_his_by_status", _STATUS, FOR_LISTS),
+    PAST: Index(PAST, "headgate_task_his_by_status", _STATUS, FOR_LISTS),
 }
-READY = Index(LIVE, "task_ready", (("stream_id", "bigint"), ("priority", "bigint")), "status = 'queued'")
-RUNNING = Index(LIVE, "task_held", (), "status IN ('scheduling', 'running')", in_order=False)
+READY = Index(LIVE, "headgate_task_ready", (("stream_id", "bigint"), ("priority", "bigint")), "status = 'queued'")
+RUNNING = Index(LIVE, "headgate_task_held", (), "status IN ('scheduling', 'running')", in_order=False)
 # What the tasks of a stream have in common.
 _OF_STREAMS = ("tenant_id", "type", "lane", "category", "agent_id")
 
@@ -170,11 +170,11 @@ def _by_status(db: Db, table: str, states: set[State], streams: list[int], rest:
 PRIORITIES = Statement(
     """
     WITH RECURSIVE hop(stream_id, priority) AS (
-        SELECT s.id, (SELECT t.priority FROM task t WHERE t.stream_id = s.id AND t.status = 'queued'
+        SELECT s.id, (SELECT t.priority FROM headgate_task t WHERE t.stream_id = s.id AND t.status = 'queued'
                        ORDER BY t.stream_id DESC, t.priority DESC, t.id DESC LIMIT 1)
-          FROM stream s WHERE s.id {in streams}
+          FROM headgate_stream s WHERE s.id {in streams}
         UNION ALL
-        SELECT h.stream_id, (SELECT t.priority FROM task t
+        SELECT h.stream_id, (SELECT t.priority FROM headgate_task t
                               WHERE t.stream_id = h.stream_id AND t.priority < h.priority AND t.status = 'queued'
                               ORDER BY t.stream_id DESC, t.priority DESC, t.id DESC LIMIT 1)
           FROM hop h WHERE h.priority IS NOT NULL
@@ -182,7 +182,7 @@ PRIORITIES = Statement(
     SELECT stream_id, priority FROM hop WHERE priority IS NOT NULL LIMIT :most
     """
 )
-MANY_RUN = Statement(f"SELECT 1 FROM task WHERE {RUNNING.only} ORDER BY lane, claim_no LIMIT 1 OFFSET :most")
+MANY_RUN = Statement(f"SELECT 1 FROM headgate_task WHERE {RUNNING.only} ORDER BY lane, claim_no LIMIT 1 OFFSET :most")
 
 
 def _queued(db: Db, streams: list[int], rest: tuple[str, ...]) -> Way | None:
