@@ -44,7 +44,8 @@ _EVENTS = (
     "   FROM headgate_task t CROSS JOIN headgate_task_event e WHERE e.task_id = {task_id} AND t.id > {task_id}"
 )
 _SQLITE = (
-    f"INSERT INTO headgate_task ({_TASK}, finished_at) WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE"
+    f"INSERT INTO headgate_task ({_TASK}, finished_at) WITH RECURSIVE n(i) AS (SELECT 1"
+    " UNION ALL SELECT i + 1 FROM n WHERE"
     f" i < {{count}}) SELECT {_TASK},"
     f" finished_at - {OLDEST} * 1000000 + CAST({SPAN} * 1e6 / {{count}} * n.i AS integer)"
     " FROM n CROSS JOIN headgate_task WHERE headgate_task.id = {task_id}",
@@ -52,7 +53,8 @@ _SQLITE = (
 )
 _POSTGRES = (
     f"INSERT INTO headgate_task ({_TASK}, finished_at) SELECT {_TASK}, finished_at - make_interval(secs => {OLDEST})"
-    f" + make_interval(secs => {SPAN}::float8 / {{count}} * i) FROM generate_series(1, {{count}}) AS i CROSS JOIN headgate_task"
+    f" + make_interval(secs => {SPAN}::float8 / {{count}} * i)"
+    f" FROM generate_series(1, {{count}}) AS i CROSS JOIN headgate_task"
     " WHERE headgate_task.id = {task_id}",
     _EVENTS,
 )

@@ -53,7 +53,8 @@ class SqlitePlace:
             connection.execute(
                 f"""
                 WITH RECURSIVE series(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM series WHERE n < ?)
-                INSERT INTO headgate_task ({columns}) SELECT {columns} FROM series CROSS JOIN headgate_task WHERE headgate_task.id = ?
+                INSERT INTO headgate_task ({columns}) SELECT {columns}
+                 FROM series CROSS JOIN headgate_task WHERE headgate_task.id = ?
                 """,
                 (copies, task_id),
             )
@@ -92,7 +93,8 @@ class PostgresPlace:
         with connect_postgres(url) as connection:
             columns = ", ".join(task_columns(connection))
             connection.execute(
-                f"INSERT INTO headgate_task ({columns}) SELECT {columns} FROM generate_series(1, %s), headgate_task WHERE headgate_task.id = %s",
+                f"INSERT INTO headgate_task ({columns}) SELECT {columns}"
+                " FROM generate_series(1, %s), headgate_task WHERE headgate_task.id = %s",
                 (copies, task_id),
             )
         self.tidy(url)

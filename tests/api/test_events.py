@@ -20,7 +20,8 @@ from tests.events.listening import Listener
 from tests.factories import TYPES, running, settle, submit
 
 LATE = """
-INSERT INTO headgate_task_event (task_id, tenant_id, seq, at, kind, actor) VALUES (NULL, 0, 0, now(), %s, 'rival') RETURNING id
+INSERT INTO headgate_task_event (task_id, tenant_id, seq, at, kind, actor) VALUES (NULL, 0, 0, now(), %s, 'rival')
+RETURNING id
 """
 
 

@@ -41,7 +41,8 @@ def test_a_server_that_cannot_write_is_not_ready(client, url):
             "DROP TRIGGER full",
         ),
         "postgres": (
-            "CREATE RULE full_ AS ON UPDATE TO headgate_catalog DO INSTEAD SELECT 1 / (version - version) FROM headgate_catalog",
+            "CREATE RULE full_ AS ON UPDATE TO headgate_catalog DO INSTEAD"
+            " SELECT 1 / (version - version) FROM headgate_catalog",
             "DROP RULE full_ ON headgate_catalog",
         ),
     }["sqlite" if url.startswith("sqlite") else "postgres"]

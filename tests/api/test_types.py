@@ -281,7 +281,9 @@ def test_a_secret_is_kept_sealed_and_never_shown(client, store, url):
     assert all(answer.status_code == 200 and "canary" not in answer.text for answer in answers)
     sealed = store.types()["letter"].callback["security"]["sk"]
     assert Seals([SECRET]).open(sealed, "type letter") == secret
-    assert "canary" not in repr([sql(url, f"SELECT * FROM {table}") for table in ("headgate_task_metadata", "headgate_task_event")])
+    assert "canary" not in repr(
+        [sql(url, f"SELECT * FROM {table}") for table in ("headgate_task_metadata", "headgate_task_event")]
+    )
 
 
 def test_another_key_does_not_inherit_the_secret(client, store):

@@ -65,7 +65,10 @@ def test_a_program_that_starts_again_writes_nothing_it_has_written(app, url):
     again = Headgate(settings=Settings(url=url))
     again.task(elsewhere.count)
     assert again.store.types()
-    assert (sql(url, "SELECT version FROM headgate_catalog"), sql(url, "SELECT count(*) FROM headgate_task_event")) == before
+    assert (
+        sql(url, "SELECT version FROM headgate_catalog"),
+        sql(url, "SELECT count(*) FROM headgate_task_event"),
+    ) == before
     again.close()
 
 

@@ -208,7 +208,10 @@ def test_on_sqlite_a_program_may_submit_first_of_all_inside_its_transaction(tmp_
     assert {room.name for room in app.store.lanes()} >= {"post"}
     assert {room.name for room in app.store.resources()} >= {"smtp"}
     assert {bucket.name for bucket in app.store.rate_limits()} == {"key:host:a.org"}
-    assert sql(url, "SELECT kind, count(*) FROM headgate_task_event GROUP BY kind") == [("submitted", 2), ("type_changed", 1)]
+    assert sql(url, "SELECT kind, count(*) FROM headgate_task_event GROUP BY kind") == [
+        ("submitted", 2),
+        ("type_changed", 1),
+    ]
     assert drain(app.store) == [first.id, second.id]
     app.close()
 

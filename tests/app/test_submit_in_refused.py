@@ -97,7 +97,8 @@ def test_a_connection_that_finds_other_tables_is_refused_and_can_go_on(postgres)
         assert connection.execute("SELECT 1").fetchone() == (1,)
         connection.execute(f"SET search_path TO {schema_of(postgres)}")
         app.submit_in(connection, send.call("a.org"))
-        connection.execute("CREATE TEMPORARY TABLE headgate_task (id integer)")  # somebody else's: names mean this one now
+        # somebody else's: names mean this one now
+        connection.execute("CREATE TEMPORARY TABLE headgate_task (id integer)")
         with pytest.raises(Invalid, match="search_path"):
             app.submit_in(connection, send.call("a.org"))
         connection.rollback()

@@ -64,7 +64,9 @@ def test_a_type_is_edited_and_the_rest_of_it_stays(anywhere, run, url):
     assert (kept.edited, kept.kind) == (
         True, TaskType("scan", lane="slow", retry=fixed(30, retries=5), timeout_seconds=2700, need_manual=True),
     )  # fmt: skip
-    [*_, (actor, detail)] = sql(url, "SELECT actor, detail FROM headgate_task_event WHERE kind = 'type_changed' ORDER BY id")
+    [*_, (actor, detail)] = sql(
+        url, "SELECT actor, detail FROM headgate_task_event WHERE kind = 'type_changed' ORDER BY id"
+    )
     assert (actor, json.loads(detail)["changes"]["need_manual"]) == ("person", {"old": False, "new": True})
     assert run("types", "set", "scan", "timeout=45").out == "type scan: nothing changes\n"
 

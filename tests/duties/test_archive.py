@@ -45,7 +45,8 @@ def present(store, task_id):
 
 def retentions(url):
     return [
-        json.loads(row[0]) for row in sql(url, "SELECT detail FROM headgate_task_event WHERE kind = 'retention' ORDER BY id")
+        json.loads(row[0])
+        for row in sql(url, "SELECT detail FROM headgate_task_event WHERE kind = 'retention' ORDER BY id")
     ]
 
 
@@ -195,7 +196,9 @@ def test_days_of_audit_rows_are_made_ahead_and_go_when_they_are_empty(postgres, 
         return
 
     def days():
-        found = sql(url, "SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = 'headgate_task_event'::regclass")
+        found = sql(
+            url, "SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = 'headgate_task_event'::regclass"
+        )
         return {name for (name,) in found}
 
     clock.now = datetime(2099, 1, 1, 12, tzinfo=UTC)

@@ -69,7 +69,9 @@ class Deep:
     def remember(self, like: int) -> None:
         """Keep a task as it is now, as the pattern of `load`."""
         self.connection.execute("DROP TABLE IF EXISTS pattern")
-        self.connection.execute(f"CREATE TEMP TABLE pattern AS SELECT {_COPIED} FROM headgate_task WHERE id = %s", [like])
+        self.connection.execute(
+            f"CREATE TEMP TABLE pattern AS SELECT {_COPIED} FROM headgate_task WHERE id = %s", [like]
+        )
 
     def load(self, count: int) -> None:
         """Put `count` copies of the pattern straight into the table."""
@@ -146,7 +148,8 @@ def postgres(quiet_url: str) -> str:
 @pytest.fixture
 def deep(postgres: str, clock: Clock) -> Iterator[Deep]:  # noqa: F811
     made = Deep(postgres, clock)
-    made.connection.execute("ALTER TABLE headgate_task SET (autovacuum_enabled = off)")  # it reads, too, and when it likes
+    # it reads, too, and when it likes
+    made.connection.execute("ALTER TABLE headgate_task SET (autovacuum_enabled = off)")
     yield made
     made.connection.execute("ALTER TABLE headgate_task RESET (autovacuum_enabled)")
     made.close()

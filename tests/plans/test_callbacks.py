@@ -38,7 +38,8 @@ MEANT: dict[str, tuple[Statement, str, str]] = {
 # In a table of a few rows PostgreSQL may ask for the id in each of the four states: that is as good.
 ALSO = {"record": "headgate_callback_delivery_status"}
 _DELIVERED = (
-    "INSERT INTO headgate_callback_delivery (webhook_id, task_id, tenant_id, type, kind, seq, status, due_at, created_at,"
+    "INSERT INTO headgate_callback_delivery (webhook_id, task_id, tenant_id, type, kind, seq, status, due_at,"
+    " created_at,"
     " update_date) SELECT 'msg_' || n, n, 0, 'called-back', 'success', 4, CASE WHEN n % 50 = 0 THEN 'pending' ELSE"
     " 'delivered' END, {later}, {later}, {later} FROM {numbers}",
     "INSERT INTO headgate_callback_attempt (delivery_id, lease, task_id, at, host, status, seconds, error, body)"

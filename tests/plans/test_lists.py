@@ -108,8 +108,10 @@ def above(limit: int, found: dict[str, int]) -> dict[str, int]:
 
 _FLUSH = Statement(postgres="SELECT pg_stat_force_next_flush()")
 _READ = """
-SELECT (SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE relid IN ('headgate_task'::regclass, 'headgate_task_his'::regclass))
-     + (SELECT sum(seq_tup_read) FROM pg_stat_user_tables WHERE relid IN ('headgate_task'::regclass, 'headgate_task_his'::regclass))
+SELECT (SELECT sum(idx_tup_read) FROM pg_stat_user_indexes
+         WHERE relid IN ('headgate_task'::regclass, 'headgate_task_his'::regclass))
+     + (SELECT sum(seq_tup_read) FROM pg_stat_user_tables
+         WHERE relid IN ('headgate_task'::regclass, 'headgate_task_his'::regclass))
 """
 
 

@@ -35,7 +35,8 @@ MEANT: dict[str, tuple[Statement, str, str]] = {
     "calls under way": (runs.UNDER_WAY, "headgate_periodic_run_call", ""),
 }
 _FILL = (
-    "INSERT INTO headgate_periodic_task (tenant_id, type, creator, cron_expressions, timezone, status, log, ext, missed,"
+    "INSERT INTO headgate_periodic_task (tenant_id, type, creator, cron_expressions, timezone, status, log, ext,"
+    " missed,"
     " overlap, options, next_tick, create_date, update_date) SELECT n, 'plain', 0, '* * * * *', 'UTC', 'online',"
     " 'none', '{{}}', 'skip', 'allow', '{{}}', {later}, {later}, {later} FROM {numbers}",
     "INSERT INTO headgate_periodic_run (periodic_task_id, tick, task_id) SELECT n, {later}, n FROM {numbers}",

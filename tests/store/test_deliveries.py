@@ -456,7 +456,9 @@ def test_callbacks_leave_with_their_task(store, clock, url):
     assert len(store.deliveries.of_task(task_id)) == 1
     clock.advance(10)
     assert store.purge([State.SUCCEEDED], seconds=5) == 1
-    assert sql(url, "SELECT count(*) FROM headgate_callback_delivery") == sql(url, "SELECT count(*) FROM headgate_callback_attempt")
+    assert sql(url, "SELECT count(*) FROM headgate_callback_delivery") == sql(
+        url, "SELECT count(*) FROM headgate_callback_attempt"
+    )
     assert sql(url, "SELECT * FROM headgate_callback_delivery") == []
 
 

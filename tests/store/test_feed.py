@@ -11,7 +11,9 @@ from headgate.store import open_store
 from headgate.store.feed import Cursor, Gap
 from tests.factories import TYPES, running, settle, submit, together
 
-LATE = "INSERT INTO headgate_task_event (task_id, tenant_id, seq, at, kind, actor) VALUES ({}, 0, 0, now(), 'late', 'x')"
+LATE = (
+    "INSERT INTO headgate_task_event (task_id, tenant_id, seq, at, kind, actor) VALUES ({}, 0, 0, now(), 'late', 'x')"
+)
 
 
 @pytest.fixture

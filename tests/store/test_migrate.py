@@ -130,7 +130,8 @@ real = sqlite3.connect
 
 def connect(*args, **options):
     connection = real(*args, **options)
-    connection.set_trace_callback(lambda text: "CREATE TABLE headgate_worker" in text and os.kill(os.getpid(), signal.SIGKILL))
+    half_way = "CREATE TABLE headgate_worker"
+    connection.set_trace_callback(lambda text: half_way in text and os.kill(os.getpid(), signal.SIGKILL))
     return connection
 
 sqlite3.connect = connect

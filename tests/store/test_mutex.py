@@ -262,7 +262,9 @@ def test_starts_and_ends_of_one_mutex_alternate_when_many_work_at_once(store, ur
 
     with open_store(url) as one, open_store(url) as two:  # on the wall clock: what is remembered must grow old
         assert together(*[lambda s=s: work(s) for s in (one, two) * 2]) == [None] * 4
-    ordered = sql(url, "SELECT kind, task_id FROM headgate_task_event WHERE kind IN ('started', 'completed') ORDER BY id")
+    ordered = sql(
+        url, "SELECT kind, task_id FROM headgate_task_event WHERE kind IN ('started', 'completed') ORDER BY id"
+    )
     assert [kind for kind, _ in ordered] == ["started", "completed"] * 24
     assert sorted(task_id for kind, task_id in ordered if kind == "started") == [task.id for task in made]
 

@@ -65,7 +65,8 @@ def test_the_last_two_children_end_at_once_and_the_parent_ends_once(stage, claim
     claimer.store.settle([Outcome(parent, Returned())])
     rival = stage.rival()
     rival.run(
-        "SELECT 1 FROM headgate_task WHERE id IN (%s, %s) ORDER BY id FOR NO KEY UPDATE", *(child.id for child in children)
+        "SELECT 1 FROM headgate_task WHERE id IN (%s, %s) ORDER BY id FOR NO KEY UPDATE",
+        *(child.id for child in children),
     )
     calls = [
         stage.beside(stage.store().settle, [Outcome(child, event)])

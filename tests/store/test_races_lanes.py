@@ -9,8 +9,10 @@ from tests.store.races import AFTER_THE_TAKE, Claimer, Rival, Stage, only, submi
 # What DESIGN 5 tried: the snapshot, and with it the count, is older than the lock.
 LOCK_COUNT_AND_CLAIM = """
 WITH room AS MATERIALIZED (SELECT capacity FROM headgate_lane WHERE name = 'narrow' FOR NO KEY UPDATE),
-     held AS MATERIALIZED (SELECT count(*) AS number FROM room, headgate_task WHERE lane = 'narrow' AND status = 'running'),
-     heads AS MATERIALIZED (SELECT id FROM headgate_task WHERE lane = 'narrow' AND status = 'queued' ORDER BY priority, id
+     held AS MATERIALIZED (SELECT count(*) AS number FROM room, headgate_task
+                            WHERE lane = 'narrow' AND status = 'running'),
+     heads AS MATERIALIZED (SELECT id FROM headgate_task WHERE lane = 'narrow' AND status = 'queued'
+                             ORDER BY priority, id
                              LIMIT (SELECT capacity - number FROM room, held) FOR NO KEY UPDATE SKIP LOCKED)
 UPDATE headgate_task t SET status = 'running', exec_id = gen_random_uuid(), claim_no = nextval('headgate_claim_no')
   FROM heads WHERE t.id = heads.id

@@ -12,7 +12,8 @@ from tests.store.races import AFTER_THE_TAKE, BEFORE_THE_TAKE, KEY, Claimer, Sta
 
 # The reaper without rule 9: tasks are given back by an old look at the lease.
 ROB = """
-UPDATE headgate_task SET status = 'queued', exec_id = NULL WHERE worker_id IN (SELECT id FROM headgate_worker WHERE lease_until < %s)
+UPDATE headgate_task SET status = 'queued', exec_id = NULL
+ WHERE worker_id IN (SELECT id FROM headgate_worker WHERE lease_until < %s)
 RETURNING id
 """
 
@@ -137,7 +138,11 @@ def test_a_worker_that_beats_while_it_is_being_declared_lost_keeps_its_tasks(sta
     claimer.claim()
     seen, reaper, rival = lease(claimer), stage.store(), stage.rival()
     stage.clock.advance(31)
-    rival.run("UPDATE headgate_worker SET lease_until = %s + interval '30 s' WHERE id = %s", stage.clock.now, claimer.worker_id)
+    rival.run(
+        "UPDATE headgate_worker SET lease_until = %s + interval '30 s' WHERE id = %s",
+        stage.clock.now,
+        claimer.worker_id,
+    )
     marking = stage.beside(reaper.mark_lost, claimer.worker_id, seen)
     stage.await_waiters(marking)
     rival.commit()
@@ -185,7 +190,8 @@ def test_an_execution_that_took_over_while_the_reaper_looked_is_not_ended_for_th
     stage.clock.advance(11 if why == "its deadline" else 7201)
     rival = stage.rival()
     rival.run(
-        "UPDATE headgate_task SET exec_id = gen_random_uuid(), executing_deadline = %s, scheduling_time = %s, seq = seq + 2"
+        "UPDATE headgate_task SET exec_id = gen_random_uuid(), executing_deadline = %s, scheduling_time = %s,"
+        " seq = seq + 2"
         " WHERE id = %s",
         stage.clock() + timedelta(hours=1), stage.clock(), task_id,
     )  # fmt: skip

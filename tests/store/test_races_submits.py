@@ -61,7 +61,8 @@ def test_a_submit_waits_for_the_one_that_has_its_unique_key_and_is_made_if_that_
     """Spec: X2"""
     rival = stage.rival()
     [[first]] = rival.run(
-        "INSERT INTO headgate_task (tenant_id, type, creator, start_time, status, category, ext, create_date, update_date, lane,"
+        "INSERT INTO headgate_task (tenant_id, type, creator, start_time, status, category, ext, create_date,"
+        " update_date, lane,"
         " priority, stream_id, unique_key) SELECT tenant_id, type, creator, start_time, 'queued', category, ext,"
         " create_date, update_date, lane, priority, stream_id, 'one' FROM headgate_task RETURNING id"
     )

@@ -153,7 +153,8 @@ def test_programs_that_declare_one_schedule_at_once_make_one(stage, scheduler):
     """Spec: B9"""
     rival = stage.rival()
     rival.run(
-        "INSERT INTO headgate_periodic_task (tenant_id, type, creator, cron_expressions, timezone, status, log, ext, missed,"
+        "INSERT INTO headgate_periodic_task (tenant_id, type, creator, cron_expressions, timezone, status, log, ext,"
+        " missed,"
         " overlap, options, code, create_date, update_date) VALUES (0, 'plain', 0, '* * * * *', 'UTC', 'offline',"
         " 'none', '{}', 'skip', 'allow', '{}', 'a', now(), now())"
     )

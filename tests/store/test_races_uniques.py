@@ -72,7 +72,8 @@ def test_one_that_is_made_and_ends_while_another_waits_for_its_key_is_seen_by_th
     waits = stage.beside(stage.store().submit, HOURLY)
     stage.await_waiters(waits)
     [[first]] = rival.run(
-        "INSERT INTO headgate_task (tenant_id, type, creator, start_time, status, category, ext, create_date, update_date, lane,"
+        "INSERT INTO headgate_task (tenant_id, type, creator, start_time, status, category, ext, create_date,"
+        " update_date, lane,"
         " priority, stream_id, unique_key, finished_at) SELECT tenant_id, type, creator, start_time, 'succeeded',"
         " category, ext, create_date, update_date, lane, priority, stream_id, 'report', now() FROM headgate_task"
         " WHERE status = 'pending' RETURNING id"

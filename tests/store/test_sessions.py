@@ -19,7 +19,9 @@ def test_a_session_is_found_by_its_tokens_hash_and_the_token_is_kept_nowhere(sto
     assert session.digest == digest_of(bytes.fromhex(token))
     assert store.sessions.get(session.digest, IDLE) == session
     assert session.key_id == key.id
-    assert token not in str(sql(url, "SELECT * FROM headgate_session")) + str(sql(url, "SELECT * FROM headgate_task_event"))
+    assert token not in str(sql(url, "SELECT * FROM headgate_session")) + str(
+        sql(url, "SELECT * FROM headgate_task_event")
+    )
 
 
 def test_a_session_that_is_not_used_ends(store, key, clock):

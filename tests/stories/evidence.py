@@ -25,12 +25,17 @@ _COLUMNS = (
 )
 _TASKS = f"SELECT {_COLUMNS} FROM headgate_task UNION ALL SELECT {_COLUMNS} FROM headgate_task_his"
 # In the order of ids: who waited for another's commit has the higher one.
-_EVENTS = "SELECT id, task_id, seq, {at}, kind, before, after, actor, exec_id, detail FROM headgate_task_event ORDER BY id"
+_EVENTS = (
+    "SELECT id, task_id, seq, {at}, kind, before, after, actor, exec_id, detail FROM headgate_task_event ORDER BY id"
+)
 _LINES = (
     "SELECT {l.create_date}, l.periodic_task_id, {l.tick}, l.result, l.task_id, p.log = 'trans_log'"
     " FROM headgate_periodic_task_log l JOIN headgate_periodic_task p ON p.id = l.periodic_task_id ORDER BY l.id"
 )
-_COUNTS = "SELECT status, count(*) FROM (SELECT status FROM headgate_task UNION ALL SELECT status FROM headgate_task_his) t GROUP BY 1"
+_COUNTS = """
+SELECT status, count(*)
+  FROM (SELECT status FROM headgate_task UNION ALL SELECT status FROM headgate_task_his) t GROUP BY 1
+"""
 
 
 def rows(url: str, text: str) -> list[Any]:

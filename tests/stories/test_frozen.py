@@ -74,7 +74,9 @@ def test_a_worker_that_wakes_after_its_lease_changes_nothing_and_works_on(url: s
     for task in tasks:
         record = task.record()
         assert (record.lost_count, record.error_count, record.attempt) == (1, 0, 2)
-        [[accepted]] = rows(url, f"SELECT exec_id FROM headgate_task_event WHERE task_id = {task.id} AND after = 'succeeded'")
+        [[accepted]] = rows(
+            url, f"SELECT exec_id FROM headgate_task_event WHERE task_id = {task.id} AND after = 'succeeded'"
+        )
         assert str(accepted) != old[task.id]
     assert check(collected(url, members.ledger, [made([again.id, *(task.id for task in tasks)])])) == []
 

@@ -102,11 +102,16 @@ def test_workers_go_on_by_themselves_when_postgres_comes_back(server: Postgres, 
                 members.all_alive()
         finally:
             client.stop()
-        until(lambda: not rows(server.url, "SELECT 1 FROM headgate_task WHERE finished_at IS NULL LIMIT 1"), "all tasks end")
+        until(
+            lambda: not rows(server.url, "SELECT 1 FROM headgate_task WHERE finished_at IS NULL LIMIT 1"),
+            "all tasks end",
+        )
         members.all_alive()
     assert client.unavailable >= len(OUTAGES)
     assert len(set(client.answered)) == len(client.answered)
-    blamed = rows(server.url, "SELECT id, status, error_info FROM headgate_task WHERE status <> 'succeeded' OR error_count > 0")
+    blamed = rows(
+        server.url, "SELECT id, status, error_info FROM headgate_task WHERE status <> 'succeeded' OR error_count > 0"
+    )
     assert blamed == [], "an outage is nobody's error"
     assert check(collected(server.url, members.ledger, [made(client.answered), Wish(None, "unknown")])) == []
     app.close()

@@ -68,7 +68,8 @@ SET_LEASE = Statement(
 )
 RENEW = Statement(
     """
-    UPDATE headgate_worker SET lease_until = {now + lease_seconds} WHERE id {in ids} AND NOT lost RETURNING id, lease_seconds
+    UPDATE headgate_worker SET lease_until = {now + lease_seconds}
+     WHERE id {in ids} AND NOT lost RETURNING id, lease_seconds
     """
 )
 OUTLIVE = Statement(
@@ -78,7 +79,9 @@ OUTLIVE = Statement(
     """
 )
 # A claim under way holds its worker's row: whoever waits for it here sees afterwards what it took.
-LOCK = Statement(sqlite="SELECT 1", postgres="SELECT id FROM headgate_worker WHERE id {in ids} ORDER BY id FOR NO KEY UPDATE")
+LOCK = Statement(
+    sqlite="SELECT 1", postgres="SELECT id FROM headgate_worker WHERE id {in ids} ORDER BY id FOR NO KEY UPDATE"
+)
 HOLDERS = Statement("SELECT DISTINCT worker_id FROM headgate_task WHERE status IN ('scheduling', 'running')")
 _TAKEN = ", ".join(f"t.{name}" for name in TAKEN_COLUMNS.split(", "))
 HOLDINGS = Statement(

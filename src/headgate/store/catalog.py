@@ -77,7 +77,9 @@ VERSION = Statement("SELECT version FROM headgate_catalog WHERE one = 1")
 BUMP = Statement("UPDATE headgate_catalog SET version = version + 1 WHERE one = 1")
 TOUCH = Statement("UPDATE headgate_catalog SET version = version WHERE one = 1")
 TYPES = Statement("SELECT code, name, category, config FROM headgate_task_metadata")
-STREAMS = Statement("SELECT id, tenant_id, lane, type, category, rate_key, agent_id FROM headgate_stream WHERE id > :after")
+STREAMS = Statement(
+    "SELECT id, tenant_id, lane, type, category, rate_key, agent_id FROM headgate_stream WHERE id > :after"
+)
 RATE_NAMES = Statement("SELECT name FROM headgate_rate_limit")
 LIMITED = Statement("SELECT name, capacity IS NOT NULL, paused FROM headgate_lane WHERE capacity IS NOT NULL OR paused")
 
@@ -116,14 +118,17 @@ PUT_TYPE = Statement(
        SET name = excluded.name, category = excluded.category, config = excluded.config, edited = excluded.edited,
            update_date = excluded.update_date
      WHERE (excluded.edited OR NOT headgate_task_metadata.edited)
-       AND (headgate_task_metadata.name, headgate_task_metadata.category, headgate_task_metadata.config, headgate_task_metadata.edited)
+       AND (headgate_task_metadata.name, headgate_task_metadata.category,
+            headgate_task_metadata.config, headgate_task_metadata.edited)
         <> (excluded.name, excluded.category, excluded.config, excluded.edited)
     RETURNING code
     """
 )
 REMOVE_TYPE = Statement("DELETE FROM headgate_task_metadata WHERE code = :code RETURNING code")
 ADD_LANE = Statement("INSERT INTO headgate_lane (name) VALUES (:name) ON CONFLICT (name) DO NOTHING")
-ADD_RESOURCE = Statement("INSERT INTO headgate_resource (name, capacity) VALUES (:name, 1) ON CONFLICT (name) DO NOTHING")
+ADD_RESOURCE = Statement(
+    "INSERT INTO headgate_resource (name, capacity) VALUES (:name, 1) ON CONFLICT (name) DO NOTHING"
+)
 ADD_RATE = Statement(
     "INSERT INTO headgate_rate_limit (name, rate, burst) VALUES (:name, :rate, :burst) ON CONFLICT (name) DO NOTHING"
 )
@@ -309,7 +314,9 @@ LANES = Statement("SELECT name, capacity, paused FROM headgate_lane WHERE name <
 RESOURCES = Statement("SELECT name, capacity FROM headgate_resource ORDER BY name")
 RATES = Statement("SELECT name, rate, burst, tat FROM headgate_rate_limit ORDER BY name")
 SET_CAPACITY = Statement("UPDATE headgate_lane SET capacity = :capacity WHERE name = :name AND name <> '*'")
-SET_PAUSED = Statement("UPDATE headgate_lane SET paused = :paused WHERE name = :name AND paused <> :paused RETURNING name")
+SET_PAUSED = Statement(
+    "UPDATE headgate_lane SET paused = :paused WHERE name = :name AND paused <> :paused RETURNING name"
+)
 PUT_RESOURCE = Statement(
     """
     INSERT INTO headgate_resource (name, capacity) VALUES (:name, :capacity)

@@ -21,7 +21,9 @@ LOCK_RESOURCES = Statement(
     postgres="SELECT name FROM headgate_resource WHERE name {in names text} ORDER BY name FOR NO KEY UPDATE SKIP LOCKED"
 )
 LOCK_RATES = Statement(
-    postgres="SELECT name FROM headgate_rate_limit WHERE name {in names text} ORDER BY name FOR NO KEY UPDATE SKIP LOCKED"
+    postgres=(
+        "SELECT name FROM headgate_rate_limit WHERE name {in names text} ORDER BY name FOR NO KEY UPDATE SKIP LOCKED"
+    )
 )
 LANES = Statement(postgres="SELECT name, capacity, paused FROM headgate_lane WHERE name {in names text}")
 RESOURCES = Statement(postgres="SELECT name, capacity FROM headgate_resource WHERE name {in names text}")
@@ -54,7 +56,8 @@ USING = Statement(
 # window of the record may there be more than the limit allows.
 TAKE_TOKENS = Statement(
     postgres="""
-    UPDATE headgate_rate_limit SET tat = greatest(tat, extract(epoch FROM {now})::float8) + :count::int / rate WHERE name = :name
+    UPDATE headgate_rate_limit SET tat = greatest(tat, extract(epoch FROM {now})::float8) + :count::int / rate
+     WHERE name = :name
     """
 )
 

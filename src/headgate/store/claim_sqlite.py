@@ -29,7 +29,9 @@ from headgate.store.starts import LAST_STARTS, gate_of, note_starts, room_of, wa
 LANES = Statement("SELECT name, capacity, paused FROM headgate_lane")
 RESOURCES = Statement("SELECT name, capacity FROM headgate_resource")
 RATES = Statement("SELECT name, rate, burst, tat FROM headgate_rate_limit")
-HELD_IN_LANE = Statement("SELECT count(*) FROM headgate_task WHERE lane = :lane AND status IN ('scheduling', 'running')")
+HELD_IN_LANE = Statement(
+    "SELECT count(*) FROM headgate_task WHERE lane = :lane AND status IN ('scheduling', 'running')"
+)
 USING = Statement("SELECT uses FROM headgate_task WHERE uses IS NOT NULL AND status IN ('scheduling', 'running')")
 # All that an execution is made of is read with the head: the update then needs no answer.
 _HEAD = (

@@ -96,7 +96,8 @@ LIVE_WORKER = Statement(
     sqlite="SELECT 1 FROM headgate_worker WHERE id = :worker_id AND NOT lost",
     # Shared, so that nobody declares the worker lost while it takes on more.
     postgres=f"""
-    SELECT pg_try_advisory_xact_lock_shared({SPACE}, -1) FROM headgate_worker WHERE id = :worker_id AND NOT lost FOR SHARE
+    SELECT pg_try_advisory_xact_lock_shared({SPACE}, -1)
+      FROM headgate_worker WHERE id = :worker_id AND NOT lost FOR SHARE
     """,
 )
 TAKEN_COLUMNS = (

@@ -100,7 +100,8 @@ OF_TASK = Statement(
 )
 TRIES = Statement(
     f"""
-    SELECT delivery_id, id, at, host, status, seconds, error, body FROM headgate_callback_attempt WHERE task_id = :task_id
+    SELECT delivery_id, id, at, host, status, seconds, error, body
+      FROM headgate_callback_attempt WHERE task_id = :task_id
      ORDER BY id DESC LIMIT {MOST_ATTEMPTS_SHOWN}
     """
 )
@@ -196,7 +197,9 @@ def _floor(db: Db, cursor: int, status: Delivery | None) -> int:
     return int(found[0][0]) if found else 0
 
 
-COUNT = Statement("SELECT count(*) FROM (SELECT 1 FROM headgate_callback_delivery WHERE status = :status LIMIT :most) found")
+COUNT = Statement(
+    "SELECT count(*) FROM (SELECT 1 FROM headgate_callback_delivery WHERE status = :status LIMIT :most) found"
+)
 OLDEST = Statement("SELECT created_at FROM headgate_callback_delivery WHERE status = 'pending' ORDER BY id LIMIT 1")
 
 

@@ -20,7 +20,8 @@ NEXT_DUE = Statement(
     SELECT (min(start_time) - :now) / 1000000.0 FROM headgate_task WHERE status IN ('pending', 'retrying')
     """,
     postgres="""
-    SELECT extract(epoch FROM min(start_time) - {now})::float8 FROM headgate_task WHERE status IN ('pending', 'retrying')
+    SELECT extract(epoch FROM min(start_time) - {now})::float8
+      FROM headgate_task WHERE status IN ('pending', 'retrying')
     """,
 )
 # Keys in line, hopping from one to the next.

@@ -48,7 +48,8 @@ def try_start(db: Db, catalog: Catalog, task_id: int, exec_id: str, actor: str) 
 
 # Whoever has an exec_id runs or is about to: that is what the schema says, and an index by status is not asked.
 OWNED = Statement(
-    "SELECT cancel_requested, pause_requested, attempt FROM headgate_task WHERE id = :id AND CAST(exec_id AS text) = :exec_id"
+    "SELECT cancel_requested, pause_requested, attempt FROM headgate_task"
+    " WHERE id = :id AND CAST(exec_id AS text) = :exec_id"
 )
 
 
@@ -76,7 +77,8 @@ NOTE_PROGRESS = Statement(
 )
 ADD_LOG = Statement(
     sqlite="""
-    INSERT INTO headgate_task_log (task_id, at, attempt, level, message) VALUES (:task_id, :now, :attempt, :level, :message)
+    INSERT INTO headgate_task_log (task_id, at, attempt, level, message)
+    VALUES (:task_id, :now, :attempt, :level, :message)
     """,
     postgres="""
     INSERT INTO headgate_task_log (task_id, at, attempt, level, message)

@@ -21,7 +21,9 @@ IN_LANE = Statement(
     "SELECT id, tenant_id FROM headgate_task WHERE lane = :lane AND status IN ('scheduling', 'running') LIMIT :limit"
 )
 COUNT_LANE = Statement("SELECT count(*) FROM headgate_task WHERE lane = :lane AND status IN ('scheduling', 'running')")
-USING = Statement("SELECT id, tenant_id, uses FROM headgate_task WHERE uses IS NOT NULL AND status IN ('scheduling', 'running')")
+USING = Statement(
+    "SELECT id, tenant_id, uses FROM headgate_task WHERE uses IS NOT NULL AND status IN ('scheduling', 'running')"
+)
 RESOURCES = Statement("SELECT name, capacity FROM headgate_resource WHERE name {in names text}")
 RATES = Statement("SELECT name, rate, burst, tat FROM headgate_rate_limit WHERE name {in names text}")
 MUTEX_HOLDER = Statement(

@@ -182,10 +182,12 @@ def close(db: Db, catalog: Catalog, parent_id: int) -> Task | None:
 CENSUS = Statement(
     """
     SELECT status, count(*) FROM (
-        SELECT status FROM (SELECT status FROM headgate_task WHERE parent_id = :id AND parent_id IS NOT NULL AND id > :since
+        SELECT status FROM (SELECT status FROM headgate_task WHERE parent_id = :id AND parent_id IS NOT NULL
+                             AND id > :since
                              LIMIT :most) live
         UNION ALL
-        SELECT status FROM (SELECT status FROM headgate_task_his WHERE parent_id = :id AND parent_id IS NOT NULL AND id > :since
+        SELECT status FROM (SELECT status FROM headgate_task_his WHERE parent_id = :id AND parent_id IS NOT NULL
+                             AND id > :since
                              LIMIT :most) past) children
      GROUP BY status
     """
@@ -209,7 +211,8 @@ def _counted(db: Db, parent: Task, limit: int) -> list[tuple[str, int]]:
 
 def _unasked_in(state: str) -> str:
     return f"""
-        SELECT id FROM (SELECT id FROM headgate_task WHERE parent_id = :id AND parent_id IS NOT NULL AND status = :{state}
+        SELECT id FROM (SELECT id FROM headgate_task WHERE parent_id = :id AND parent_id IS NOT NULL
+                         AND status = :{state}
                            AND NOT cancel_requested LIMIT :limit) {state}"""
 
 

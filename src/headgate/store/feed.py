@@ -10,7 +10,8 @@ from headgate.store.sql import Db, Row, Statement, moment
 _COLUMNS = "e.id, e.task_id, e.tenant_id, e.seq, e.at, e.kind, e.before, e.after, e.actor, e.exec_id, e.detail"
 _JOINED = f"""
     SELECT {_COLUMNS}, coalesce((SELECT t.correlation_id FROM headgate_task t WHERE t.id = e.task_id),
-                                (SELECT h.correlation_id FROM headgate_task_his h WHERE h.id = e.task_id)) AS correlation_id
+                                (SELECT h.correlation_id FROM headgate_task_his h WHERE h.id = e.task_id))
+                               AS correlation_id
       FROM headgate_task_event e
 """
 NEWER = Statement(f"{_JOINED} WHERE e.id > :after ORDER BY e.id LIMIT :limit")

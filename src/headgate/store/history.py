@@ -61,7 +61,8 @@ OUTDATED = (
     Statement(
         """
         DELETE FROM headgate_claim_answer WHERE (worker_id, claim_id) IN (
-               SELECT worker_id, claim_id FROM headgate_claim_answer WHERE at < {now - :seconds} ORDER BY at LIMIT :limit)
+               SELECT worker_id, claim_id FROM headgate_claim_answer WHERE at < {now - :seconds}
+                ORDER BY at LIMIT :limit)
         RETURNING 1
         """
     ),

@@ -26,16 +26,19 @@ Steps = Asked[Submitted]
 # Which database this is: the file, or the very tables that unqualified names mean.
 PLACE = Statement(
     sqlite="SELECT file FROM pragma_database_list WHERE name = 'main'",
-    postgres="SELECT concat_ws(' ', current_database(), to_regclass('headgate_task')::oid, to_regclass('headgate_task_event')::oid)",
+    postgres=(
+        "SELECT concat_ws(' ', current_database(), to_regclass('headgate_task')::oid,"
+        " to_regclass('headgate_task_event')::oid)"
+    ),
 )
 IS_TYPE = Statement("SELECT 1 FROM headgate_task_metadata WHERE code = :code")
 STREAM = Statement("SELECT id FROM headgate_stream WHERE digest = :digest")
 _START = "coalesce(CAST(:start_time AS timestamptz), {now + coalesce(CAST(:delay AS double precision), 0)})"
 JOIN = Statement(
     f"""
-    INSERT INTO headgate_task (tenant_id, type, creator, start_time, status, category, ext, create_date, update_date, name,
-                      lane, priority, mutex, rate_key, agent_id, unique_key, correlation_id, max_error_count,
-                      timeout_seconds, on_child_failure, stream_id)
+    INSERT INTO headgate_task (tenant_id, type, creator, start_time, status, category, ext, create_date, update_date,
+                               name, lane, priority, mutex, rate_key, agent_id, unique_key, correlation_id,
+                               max_error_count, timeout_seconds, on_child_failure, stream_id)
     VALUES (:tenant_id, :type, :creator, {_START},
             CASE WHEN CAST(:mutex AS text) IS NOT NULL OR {_START} > {{now}} THEN 'pending' ELSE 'queued' END,
             :category, :ext, {{now}}, {{now}}, :name, :lane, :priority, :mutex, :rate_key, :agent_id, :unique_key,

@@ -67,7 +67,9 @@ class Kinds:
 
 
 KEPT = Statement("SELECT code, name, category, config, edited, update_date FROM headgate_task_metadata ORDER BY code")
-ONE = Statement("SELECT code, name, category, config, edited, update_date FROM headgate_task_metadata WHERE code = :code")
+ONE = Statement(
+    "SELECT code, name, category, config, edited, update_date FROM headgate_task_metadata WHERE code = :code"
+)
 
 
 def _kept(code: str, name: str, category: str, config: str, edited: object, update_date: int | datetime) -> Kept:

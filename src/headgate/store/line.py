@@ -79,7 +79,8 @@ FIRST_BLOCKED = Statement(
     SELECT h.tenant_id, h.mutex, t.priority, t.id, t.stream_id, coalesce(t.root_id, t.id), t.seq
       FROM hop h
       CROSS JOIN headgate_task t ON t.id = (
-           SELECT f.id FROM headgate_task f WHERE f.tenant_id = h.tenant_id AND f.mutex = h.mutex AND f.mutex IS NOT NULL
+           SELECT f.id FROM headgate_task f WHERE f.tenant_id = h.tenant_id AND f.mutex = h.mutex
+              AND f.mutex IS NOT NULL
               AND f.status = 'blocked' AND f.status IN ('queued', 'blocked', 'waiting')
               AND f.stream_id = h.stream_id
             ORDER BY f.priority, f.id LIMIT 1)

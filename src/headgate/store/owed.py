@@ -11,14 +11,14 @@ _OWE_NAMES = ("id", "webhook_id")
 OWE = Statement(
     sqlite="""
     INSERT INTO headgate_callback_delivery (webhook_id, task_id, tenant_id, type, kind, seq, status, due_at, error_info,
-                                   created_at, update_date)
+                                            created_at, update_date)
     SELECT :webhook_id, id, tenant_id, type, :kind, seq, 'pending', :now,
            CASE WHEN :kind = 'error' THEN error_info END, :now, :now
       FROM headgate_task WHERE id = :id
     """,
     postgres="""
     INSERT INTO headgate_callback_delivery (webhook_id, task_id, tenant_id, type, kind, seq, status, due_at, error_info,
-                                   created_at, update_date)
+                                            created_at, update_date)
     SELECT (:webhook_id::text[])[width_bucket(t.id, :id::bigint[])], t.id, t.tenant_id, t.type, :kind::text, t.seq,
            'pending', {now}, CASE WHEN :kind::text = 'error' THEN t.error_info END, {now}, {now}
       FROM headgate_task t WHERE t.id = ANY(:id::bigint[])

@@ -9,7 +9,9 @@ DAYS_AHEAD = 3
 _LATE_ROWS = Statement("SELECT 1 FROM headgate_task_event_default WHERE at >= :first AND at < :next LIMIT 1")
 # Both take a lock that everybody who writes waits behind: rather try again later than make them wait.
 _PATIENCE = Statement(postgres="SELECT set_config('lock_timeout', '500ms', true)")
-_NAMES = Statement(postgres="SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = 'headgate_task_event'::regclass")
+_NAMES = Statement(
+    postgres="SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = 'headgate_task_event'::regclass"
+)
 
 
 def make_partitions(db: Db) -> list[str]:
@@ -25,7 +27,9 @@ def make_partitions(db: Db) -> list[str]:
         if name not in present and not db.rows(_LATE_ROWS, first=first, next=following):
             bounds = f"FROM ('{first.isoformat()}') TO ('{following.isoformat()}')"
             db.send(
-                Statement(postgres=f"CREATE TABLE IF NOT EXISTS {name} PARTITION OF headgate_task_event FOR VALUES {bounds}")
+                Statement(
+                    postgres=f"CREATE TABLE IF NOT EXISTS {name} PARTITION OF headgate_task_event FOR VALUES {bounds}"
+                )
             )
             made.append(name)
     return made
@@ -39,7 +43,9 @@ def drop_partitions(db: Db, before: datetime) -> list[str]:
     if db.dialect == "sqlite":
         return []
     db.send(_PATIENCE)
-    old = sorted(row[0] for row in db.rows(_NAMES) if row[0] != "headgate_task_event_default" and row[0] < _name(before))
+    old = sorted(
+        row[0] for row in db.rows(_NAMES) if row[0] != "headgate_task_event_default" and row[0] < _name(before)
+    )
     for name in old:
         if not db.rows(Statement(postgres=f"SELECT 1 FROM {name} LIMIT 1")):
             db.send(Statement(postgres=f"DROP TABLE {name}"))

@@ -51,7 +51,8 @@ ANY_OVERDUE = Statement(
 )
 HELD_BY = Statement(
     """
-    SELECT id, exec_id FROM headgate_task WHERE status IN ('scheduling', 'running') AND worker_id = :worker_id LIMIT :limit
+    SELECT id, exec_id FROM headgate_task WHERE status IN ('scheduling', 'running') AND worker_id = :worker_id
+     LIMIT :limit
     """
 )
 

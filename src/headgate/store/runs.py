@@ -36,7 +36,8 @@ class Call(NamedTuple):
 TASK_RUNS = Statement(
     """
     SELECT r.id, r.task_id,
-           coalesce((SELECT status FROM headgate_task WHERE id = r.task_id), (SELECT status FROM headgate_task_his WHERE id = r.task_id)),
+           coalesce((SELECT status FROM headgate_task WHERE id = r.task_id),
+                    (SELECT status FROM headgate_task_his WHERE id = r.task_id)),
            coalesce((SELECT error_info FROM headgate_task WHERE id = r.task_id),
                     (SELECT error_info FROM headgate_task_his WHERE id = r.task_id))
       FROM headgate_periodic_run r WHERE r.task_id IS NOT NULL AND r.id > :after ORDER BY r.id LIMIT :limit

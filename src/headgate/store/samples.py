@@ -56,7 +56,9 @@ PUT_RUN_TIME = Statement(
 ONE_AT_A_TIME = Statement(sqlite="SELECT 1", postgres="SELECT 1 FROM headgate_lane WHERE name = '*' FOR NO KEY UPDATE")
 CLEAR = Statement("DELETE FROM headgate_sample")
 ADD = Statement(
-    sqlite="INSERT INTO headgate_sample (at, lane, status, count, oldest) VALUES (:now, :lane, :status, :count, :oldest)",
+    sqlite=(
+        "INSERT INTO headgate_sample (at, lane, status, count, oldest) VALUES (:now, :lane, :status, :count, :oldest)"
+    ),
     postgres="""
     INSERT INTO headgate_sample (at, lane, status, count, oldest)
     SELECT {now}, o.* FROM unnest(:lane::text[], :status::text[], :count::bigint[], :oldest::timestamptz[]) AS o

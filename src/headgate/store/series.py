@@ -63,7 +63,8 @@ HAPPENED = Statement(
     """,
     postgres=f"""
     SELECT (floor(extract(epoch FROM at) / {FINE}) * {FINE})::bigint, kind, before, after, count(*), max(id)
-      FROM headgate_task_event WHERE id > :mark AND at < :end AND at >= :start AND task_id IS NOT NULL GROUP BY 1, 2, 3, 4
+      FROM headgate_task_event WHERE id > :mark AND at < :end AND at >= :start AND task_id IS NOT NULL
+     GROUP BY 1, 2, 3, 4
     """,
 )
 _MEASURED = """

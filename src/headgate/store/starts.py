@@ -10,7 +10,9 @@ from headgate.store.sql import SPACE, Db, Row, Statement, moment
 
 # Of an agent's claims one at a time looks at its last start and writes it; whoever comes meanwhile is told it is busy.
 TRY_AGENT = Statement(postgres=f"SELECT pg_try_advisory_xact_lock({SPACE}, :number::int)")
-LAST_STARTS = Statement("SELECT tenant_id, started_at, seconds, {now} FROM headgate_agent_start WHERE agent_id = :agent_id")
+LAST_STARTS = Statement(
+    "SELECT tenant_id, started_at, seconds, {now} FROM headgate_agent_start WHERE agent_id = :agent_id"
+)
 ALL_LAST_STARTS = Statement("SELECT agent_id, tenant_id, started_at, seconds FROM headgate_agent_start")
 # From the rows as they are by now: what somebody else took was not started, and holds up nothing.
 NOTE_STARTS = Statement(

@@ -295,7 +295,9 @@ REMEMBER = Statement(
     """
 )
 ANSWER = Statement("UPDATE headgate_idempotency SET task_ids = :task_ids WHERE tenant_id = :tenant_id AND key = :key")
-REMEMBERED = Statement("SELECT body_hash, task_ids FROM headgate_idempotency WHERE tenant_id = :tenant_id AND key = :key")
+REMEMBERED = Statement(
+    "SELECT body_hash, task_ids FROM headgate_idempotency WHERE tenant_id = :tenant_id AND key = :key"
+)
 
 
 def insert_once(db: Db, catalog: Catalog, wishes: Sequence[NewTask], actor: str, once: Idempotency) -> list[Submitted]:
@@ -381,7 +383,8 @@ def is_over(db: Db, start_time: datetime | None, delay: float | None) -> bool:
 FIRST_IN_LANE = Statement(
     sqlite="""
     SELECT min(t.priority) FROM headgate_stream s CROSS JOIN headgate_task t ON t.id = (
-           SELECT f.id FROM headgate_task f WHERE f.stream_id = s.id AND f.status = 'queued' ORDER BY f.priority, f.id LIMIT 1)
+           SELECT f.id FROM headgate_task f WHERE f.stream_id = s.id AND f.status = 'queued'
+            ORDER BY f.priority, f.id LIMIT 1)
      WHERE s.lane = :lane
     """,
     postgres="""

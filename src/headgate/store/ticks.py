@@ -87,12 +87,12 @@ _LOG_NAMES = ("periodic_task_id", "tenant_id", "result", "error_info", "tick", "
 ADD_LOG = Statement(
     sqlite="""
     INSERT INTO headgate_periodic_task_log (periodic_task_id, tenant_id, result, error_info, tick, task_id, create_date,
-                                   update_date)
+                                            update_date)
     VALUES (:periodic_task_id, :tenant_id, :result, :error_info, :tick, :task_id, :now, :now) RETURNING id
     """,
     postgres="""
     INSERT INTO headgate_periodic_task_log (periodic_task_id, tenant_id, result, error_info, tick, task_id, create_date,
-                                   update_date)
+                                            update_date)
     SELECT o.*, {now}, {now}
       FROM unnest(:periodic_task_id::bigint[], :tenant_id::bigint[], :result::text[], :error_info::text[],
                   :tick::timestamptz[], :task_id::bigint[]) AS o
@@ -101,7 +101,8 @@ ADD_LOG = Statement(
 )
 # Of a tick that waits, and only while it does: whoever fires it holds the row.
 _UNFIRED = """
-    INSERT INTO headgate_periodic_task_log (periodic_task_id, tenant_id, result, error_info, tick, create_date, update_date)
+    INSERT INTO headgate_periodic_task_log (periodic_task_id, tenant_id, result, error_info, tick,
+                                            create_date, update_date)
     SELECT id, tenant_id, 'failure', :error, next_tick, {now}, {now} FROM headgate_periodic_task
      WHERE id = :id AND version = :version AND status = 'online' AND log = 'trans_log' AND next_tick = :tick
        AND next_tick < {now - :seconds}

@@ -62,7 +62,10 @@ FINISH = Statement(
 )
 
 STILL_OWNED = Statement(
-    sqlite="SELECT id, exec_id, tenant_id, seq FROM headgate_task WHERE id {in ids} AND status = 'running' AND NOT has_children"
+    sqlite=(
+        "SELECT id, exec_id, tenant_id, seq FROM headgate_task"
+        " WHERE id {in ids} AND status = 'running' AND NOT has_children"
+    )
 )
 
 _APPLY_NAMES = (

@@ -33,10 +33,13 @@ LOCK_KEY = Statement(
 )
 SET_KEY = Statement(
     """
-    UPDATE headgate_submit_key SET task_id = :task_id, at = {now} WHERE tenant_id = :tenant_id AND type = :type AND key = :key
+    UPDATE headgate_submit_key SET task_id = :task_id, at = {now}
+     WHERE tenant_id = :tenant_id AND type = :type AND key = :key
     """
 )
-IS_KEPT = Statement("SELECT 1 FROM headgate_task WHERE id = :id UNION ALL SELECT 1 FROM headgate_task_his WHERE id = :id")
+IS_KEPT = Statement(
+    "SELECT 1 FROM headgate_task WHERE id = :id UNION ALL SELECT 1 FROM headgate_task_his WHERE id = :id"
+)
 # What `decide` says of `Debounced`: one that waits for its time waits on, no sooner than it did and no longer than may
 # be; one that is due stays in line. Whoever has it already will not hear of it: then nothing matches.
 PUSH = Statement(

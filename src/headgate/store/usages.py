@@ -25,7 +25,8 @@ KEEP = Statement(
     """,
 )
 OF_TASK = Statement(
-    "SELECT attempt, cpu_seconds, memory_bytes, read_bytes, written_bytes FROM headgate_task_usage WHERE task_id = :task_id"
+    "SELECT attempt, cpu_seconds, memory_bytes, read_bytes, written_bytes FROM headgate_task_usage"
+    " WHERE task_id = :task_id"
 )
 
 

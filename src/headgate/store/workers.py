@@ -47,23 +47,30 @@ ASKED = Statement(
      WHERE id {in held} AND worker_id = :worker_id AND (cancel_requested OR pause_requested)
     """
 )
-OWNED = Statement("SELECT exec_id FROM headgate_task WHERE id {in held} AND worker_id = :worker_id AND exec_id IS NOT NULL")
+OWNED = Statement(
+    "SELECT exec_id FROM headgate_task WHERE id {in held} AND worker_id = :worker_id AND exec_id IS NOT NULL"
+)
 LEAVE = Statement("UPDATE headgate_worker SET lost = true, lease_until = {now} WHERE id = :worker_id")
 MARK_LOST = Statement(
     """
-    UPDATE headgate_worker SET lost = true WHERE id = :worker_id AND NOT lost AND lease_until = :lease_until RETURNING name
+    UPDATE headgate_worker SET lost = true WHERE id = :worker_id AND NOT lost AND lease_until = :lease_until
+    RETURNING name
     """
 )
 WORKERS = Statement(
     """
-    SELECT id, name, agent_id, tenant_id, types, lease_seconds, lease_until, lost, started_at, detail FROM headgate_worker
+    SELECT id, name, agent_id, tenant_id, types, lease_seconds, lease_until, lost, started_at, detail
+      FROM headgate_worker
      WHERE NOT lost OR :all ORDER BY id
     """
 )
-LOADS = Statement("SELECT worker_id, count(*) FROM headgate_task WHERE status IN ('scheduling', 'running') GROUP BY worker_id")
+LOADS = Statement(
+    "SELECT worker_id, count(*) FROM headgate_task WHERE status IN ('scheduling', 'running') GROUP BY worker_id"
+)
 LOST_HOLDERS = Statement(
     """
-    SELECT DISTINCT w.id FROM headgate_worker w JOIN headgate_task t ON t.worker_id = w.id AND t.status IN ('scheduling', 'running')
+    SELECT DISTINCT w.id FROM headgate_worker w
+      JOIN headgate_task t ON t.worker_id = w.id AND t.status IN ('scheduling', 'running')
      WHERE w.lost
     """
 )
