@@ -8,8 +8,9 @@ from headgate.core.states import State
 from headgate.outside import utc_now
 from headgate.store import open_store
 from lab.postgres import Postgres
-from tests.factories import TYPES, lose, put, submit, worker
+from tests.factories import TYPES, lose, put, sql, submit, worker
 from tests.schedules import online
+from tests.store.earlier import copy_into_earlier, make_earlier
 
 LOOKING = [["list"], ["show", "1"], ["why", "1"], ["cancel", "1"], ["lanes"], ["purge"], ["submit", "plain"],
            ["periodic"], ["periodic", "trigger", "1"]]  # fmt: skip
@@ -72,6 +73,32 @@ def test_a_store_that_cannot_be_used_is_one_clear_line(run, url, code, said):
     assert answer.code == code
     assert said in answer.err
     assert len(answer.err.splitlines()) == 1
+
+
+def test_a_table_that_is_not_ours_in_the_way_is_one_clear_line(folder, run):
+    """Spec: X13"""
+    url = f"sqlite:///{folder}/app.db"
+    sql(url, "CREATE TABLE headgate_task (id integer)")
+    answer = run("migrate", "--url", url)
+    assert answer.code == 4
+    assert answer.err == (
+        "error: the database has a headgate_task that is not Headgate's: rename it, or use another file\n"
+    )
+
+
+def test_an_upgrade_while_a_worker_runs_is_refused_in_one_clear_line(folder, run):
+    """Spec: X13, C12"""
+    today, old = f"sqlite:///{folder}/today.db", f"sqlite:///{folder}/old.db"
+    with open_store(today) as store:
+        store.migrate()
+        worker(store)
+    make_earlier(old)
+    copy_into_earlier(today, old)
+    for command in (["migrate"], ["list"]):
+        answer = run(*command, "--url", old)
+        assert answer.code == 1
+        assert answer.err.startswith("error: a worker is running on this store, and its tables are about to be renamed")
+        assert len(answer.err.splitlines()) == 1
 
 
 def test_a_setting_that_is_wrong_is_bad_input(folder, run):

@@ -99,15 +99,15 @@ def test_the_plan_of_the_command_line_does_nothing(empty):
     """Spec: C12"""
     command = [sys.executable, "-m", "headgate.store", "--plan", empty]
     said = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
-    assert said.startswith("would apply 0001_engine.sql")
+    assert said.startswith("would apply 0010_baseline.sql")
     assert tables(empty) == set()
 
 
 @pytest.mark.parametrize(
     ("edit", "said"),
     [
-        ("UPDATE headgate_migration SET checksum = 'another' WHERE version = 1", "not the one"),
-        ("UPDATE headgate_migration SET version = 9999, name = '9999_future.sql' WHERE version = 1", "newer"),
+        ("UPDATE headgate_migration SET checksum = 'another' WHERE version = 10", "not the one"),
+        ("UPDATE headgate_migration SET version = 9999, name = '9999_future.sql' WHERE version = 10", "newer"),
     ],
 )
 def test_a_schema_this_program_does_not_know_is_refused_and_left_alone(empty, edit, said):

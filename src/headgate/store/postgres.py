@@ -52,6 +52,7 @@ class PostgresDb:
     """One transaction."""
 
     dialect = "postgres"
+    schema = ""
 
     def __init__(self, wire: Wire, now: datetime | None) -> None:
         self._wire = wire
@@ -72,6 +73,9 @@ class PostgresDb:
     def many(self, statement: Statement, names: Sequence[str], rows: Sequence[Row], **common: Any) -> int:
         self.each(statement, names, rows, **common)
         return 0
+
+    def define(self, text: str) -> None:
+        self._wire.send(text)
 
     def time(self, moment: datetime) -> datetime:
         return moment

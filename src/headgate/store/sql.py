@@ -79,6 +79,10 @@ class Db(Protocol):
     def dialect(self) -> str: ...
 
     @property
+    def schema(self) -> str:
+        """The schema our tables are in; "" where the search_path says it, and on SQLite."""
+
+    @property
     def now(self) -> Any:
         """The time, as this database keeps it; None where the database itself knows it."""
 
@@ -96,6 +100,9 @@ class Db(Protocol):
 
     def many(self, statement: Statement, names: Sequence[str], rows: Sequence[Row], **common: Any) -> int:
         """`each`, for statements that answer nothing; the last id it gave out (SQLite)."""
+
+    def define(self, text: str) -> None:
+        """Run DDL as it stands: its names mean what the transaction's search_path says."""
 
     def time(self, moment: datetime) -> Any:
         """A time as this database keeps it, for `each`."""

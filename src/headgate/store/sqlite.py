@@ -52,6 +52,7 @@ class SqliteDb:
     """One operation's view of the open transaction."""
 
     dialect = "sqlite"
+    schema = ""
 
     def __init__(self, connection: sqlite3.Connection, now: datetime) -> None:
         self._connection = connection
@@ -88,6 +89,14 @@ class SqliteDb:
         # `actor` and the like may be for PostgreSQL's text only.
         after = (*common.values(), self.now) if ":now" in statement.sqlite else tuple(common.values())
         return numbered(statement, (*names, *common, "now")), after
+
+    def define(self, text: str) -> None:
+        try:
+            self._connection.execute(text)
+        except sqlite3.OperationalError as error:  # the user's own tables and views may be in the way
+            if error.sqlite_errorcode != sqlite3.SQLITE_ERROR:
+                raise
+            raise Unavailable(f"the schema cannot be changed: {error}") from error
 
     def time(self, moment: datetime) -> int:
         return microseconds(moment)
