@@ -10,7 +10,10 @@ _LATE_ROWS = Statement("SELECT 1 FROM headgate_task_event_default WHERE at >= :f
 # Both take a lock that everybody who writes waits behind: rather try again later than make them wait.
 _PATIENCE = Statement(postgres="SELECT set_config('lock_timeout', '500ms', true)")
 _NAMES = Statement(
-    postgres="SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = 'headgate_task_event'::regclass"
+    postgres="""
+    SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+     WHERE i.inhparent = 'headgate_task_event'::regclass
+    """
 )
 
 
