@@ -12,6 +12,7 @@ import pytest
 from hypothesis import settings
 
 from headgate.store import open_store
+from headgate.store.migrate import migrations
 from lab.postgres import Postgres
 from tests.kept import kept, let_go
 
@@ -79,6 +80,30 @@ def postgres(postgres_url: str) -> str:
     """That schema, emptied."""
     empty(postgres_url)
     return postgres_url
+
+
+@pytest.fixture
+def hostile(postgres_server: str) -> Iterator[str]:
+    """A URL whose search_path finds tables that have our names and are not ours."""
+    schema = f"hostile_{os.environ.get('PYTEST_XDIST_WORKER', 'main')}"
+    with psycopg.connect(postgres_server, autocommit=True) as connection:
+        connection.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
+        connection.execute(f"CREATE SCHEMA {schema}")
+        for name in {name for step in migrations("postgres") for name in step.makes}:
+            connection.execute(f"CREATE TABLE {schema}.{name} (theirs integer)")
+        yield f"{postgres_server}?options={quote(f'-csearch_path={schema}')}"
+        connection.execute(f"DROP SCHEMA {schema} CASCADE")
+
+
+@pytest.fixture
+def schemas(postgres_server: str) -> Iterator[tuple[str, str]]:
+    """The names of two schemas that are not there yet, and are gone afterwards; one is a word of SQL."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "")
+    names = f"order{worker}", f"other{worker}"
+    yield names
+    with psycopg.connect(postgres_server, autocommit=True) as connection:
+        for name in names:
+            connection.execute(f'DROP SCHEMA IF EXISTS "{name}" CASCADE')
 
 
 def empty(url: str, *, anew: bool = False) -> None:

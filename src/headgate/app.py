@@ -351,7 +351,7 @@ class Headgate:
             return self._store
 
     def _open(self) -> Store:
-        store = open_store(self.settings.url)
+        store = open_store(self.settings.url, schema=self.settings.schema)
         try:
             missing = store.migration_plan()
             if missing and store.dialect != "sqlite":

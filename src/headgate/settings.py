@@ -3,6 +3,7 @@
 import difflib
 import math
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -17,6 +18,7 @@ from headgate.core.errors import Invalid
 from headgate.core.keys import SHORTEST_SERVER_SECRET
 
 PREFIX = "HEADGATE_"
+_SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 ALIKE = 0.9  # how near a variable's name is to a setting's before it is taken for a slip of the hand
 
 
@@ -25,6 +27,7 @@ class Settings:
     """Every setting has a name in `headgate.toml` and, in capitals behind HEADGATE_, in the environment."""
 
     url: str = field(default="sqlite:///headgate.db", repr=False)  # there may be a password in it
+    schema: str = ""  # of PostgreSQL, for our tables; without one the search_path decides
     host: str = "127.0.0.1"
     port: int = 8000
     hosts: str = ""  # names, besides this machine's own, that an open server may be asked under
@@ -67,6 +70,7 @@ class Settings:
             raise Invalid("port is between 0 and 65535")
         if not self.callback_concurrency > 0:
             raise Invalid("callback_concurrency is above 0")
+        check_schema(self.schema)
         if not self.host:
             raise Invalid("host is an address or a name")
         if any(len(secret) < SHORTEST_SERVER_SECRET for secret in self.secrets):
@@ -88,6 +92,14 @@ class Settings:
     def secrets(self) -> tuple[str, ...]:
         """The server's secrets: what is new is sealed and signed with the first, what is old is still understood."""
         return tuple(filter(None, (secret.strip() for secret in self.secret.split(","))))
+
+
+def check_schema(name: str) -> None:
+    """`Invalid` for what is no plain name of a schema; "" is none."""
+    if name and (not _SCHEMA.fullmatch(name) or name.startswith("pg_")):
+        raise Invalid(
+            f"schema {name!r}: use at most 63 of a-z, 0-9 and _, beginning with a letter or _, and not with pg_"
+        )
 
 
 NAMES = tuple(setting.name for setting in fields(Settings))

@@ -86,6 +86,26 @@ def test_a_table_that_is_not_ours_in_the_way_is_one_clear_line(folder, run):
     )
 
 
+def test_every_command_takes_the_schema_from_the_settings(run, hostile, schemas, monkeypatch):
+    """Spec: X13, C12"""
+    monkeypatch.setenv("HEADGATE_SCHEMA", schemas[0])
+    monkeypatch.setenv("HEADGATE_URL", hostile)
+    assert "run `headgate migrate` first" in run("list").err
+    assert run("migrate").code == 0
+    with open_store(hostile, schema=schemas[0]) as store:
+        store.put_type(TYPES[0])
+    assert run("submit", "plain").code == 0
+    assert "plain" in run("list").out
+    checks = {check["name"]: check["state"] for check in run("doctor", "--json").json["checks"]}
+    assert (checks["store"], checks["schema"]) == ("ok", "ok")
+    answer = run("list", "--url", "sqlite:///headgate.db")
+    assert (answer.code, len(answer.err.splitlines())) == (4, 1)
+    answer = run("migrate", "--url", "sqlite:///headgate.db")
+    assert (answer.code, answer.err) == (
+        2, "error: a schema is for PostgreSQL: a SQLite file has none, unset HEADGATE_SCHEMA\n",
+    )  # fmt: skip
+
+
 def test_an_upgrade_while_a_worker_runs_is_refused_in_one_clear_line(folder, run):
     """Spec: X13, C12"""
     today, old = f"sqlite:///{folder}/today.db", f"sqlite:///{folder}/old.db"

@@ -48,7 +48,7 @@ def settings_of(apps: list[Headgate], url: str | None) -> Settings:
     if not apps:
         return load({"url": url})
     ours = [app.settings if url is None else replace(app.settings, url=url) for app in apps]
-    if len({settings.url for settings in ours}) > 1:
+    if len({(settings.url, settings.schema) for settings in ours}) > 1:
         raise Invalid(
             "these apps keep their tasks in different stores, and a worker has one: "
             "serve them apart, or say --url or HEADGATE_URL"

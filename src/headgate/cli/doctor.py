@@ -49,7 +49,7 @@ def examine(said: str | None) -> list[Check]:
         checks.append(Check("store", "fail", f"there is no {file}", "`headgate up` or `headgate migrate` makes it"))
         return checks
     try:
-        with open_store(settings.url) as store:
+        with open_store(settings.url, schema=settings.schema) as store:
             checks += _of_store(store, file, settings.secrets)
     except HeadgateError as error:
         checks.append(Check("store", "fail", explained(error), "check the URL, and that the database is up"))

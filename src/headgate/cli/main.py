@@ -25,9 +25,8 @@ from headgate.cli.exits import FAILED, MEANING, code_of, tell
 from headgate.cli.options import Json, Url
 from headgate.cli.output import document, say, table
 from headgate.cli.plan import SUPERVISING, WORKING, Duties, Plan, become
-from headgate.cli.stores import url_of
+from headgate.cli.stores import open_configured
 from headgate.core.errors import HeadgateError
-from headgate.store import open_store
 
 DEMO = "headgate.demo"
 EPILOG = "Exit codes: " + "; ".join(f"{code} {meaning}" for code, meaning in MEANING.items()) + "."
@@ -221,7 +220,7 @@ def migrate(
     headgate migrate --plan
     headgate migrate
     """  # fmt: skip
-    with open_store(url_of(url)) as store:
+    with open_configured(url) as store:
         steps = store.migration_plan() if plan else store.migrate()
     if as_json:
         document({"planned" if plan else "applied": [step.name for step in steps]})

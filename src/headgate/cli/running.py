@@ -51,7 +51,7 @@ def run(plan: Plan) -> None:
     settings = replace(settings, **_said({"host": plan.host, "port": plan.port}))
     # Loaded only where it is served: it would double the memory of a worker. And bound before anything is written.
     listening = importlib.import_module(SERVING).bound_to(settings.host, settings.port) if plan.api else None
-    with open_store(settings.url) as store:
+    with open_store(settings.url, schema=settings.schema) as store:
         if plan.migrate:
             store.migrate()
         else:

@@ -9,9 +9,10 @@ from headgate.settings import load
 from headgate.store import Store, open_store
 
 
-def url_of(said: str | None) -> str:
-    """The store's URL: as said, or as configured."""
-    return load({"url": said}).url
+def open_configured(said: str | None) -> Store:
+    """The store at the URL that was said, or as configured."""
+    settings = load({"url": said})
+    return open_store(settings.url, schema=settings.schema)
 
 
 def file_of(url: str) -> Path | None:
@@ -23,11 +24,10 @@ def file_of(url: str) -> Path | None:
 @contextmanager
 def ready(said: str | None) -> Iterator[Store]:
     """The store that is there, its schema up to date. A command that looks or steers makes no store."""
-    url = url_of(said)
-    file = file_of(url)
+    file = file_of(load({"url": said}).url)
     if file is not None and not file.exists():
         raise Unavailable(f"there is no store {file}: `headgate up` and `headgate migrate` make one; or say --url")
-    with open_store(url) as store:
+    with open_configured(said) as store:
         bring_up_to_date(store)
         yield store
 

@@ -149,7 +149,7 @@ def _as_declared(
 ) -> tuple[Store, NewTask]:
     apps = apps_in([module])
     settings = settings_of(apps, url or os.environ.get("HEADGATE_URL"))
-    store = stack.enter_context(open_store(settings.url))
+    store = stack.enter_context(open_store(settings.url, schema=settings.schema))
     bring_up_to_date(store)
     handler = bound(apps, store).get(type_code)
     if handler is None:

@@ -15,7 +15,7 @@ from headgate.core.errors import Invalid, Refused
 from headgate.core.task import NewTask, TaskType, check, completed
 from headgate.store.audit import PERSON, SYSTEM
 from headgate.store.base import Store
-from headgate.store.sql import Answer, Db, Known, Row, Statement, microseconds
+from headgate.store.sql import Answer, Db, Known, Row, Statement, in_schema, microseconds
 from headgate.store.tasks import SAME_KEY, Submitted
 from headgate.store.uniques import Asked, Step, asked, asks_first, plain_wish
 
@@ -66,9 +66,21 @@ class Joining:
     now: Any
     type_known: bool
     stream_id: int | None
+    schema: str = ""
 
     def steps(self) -> Steps:
         """Make the task, its audit row, and on SQLite what its type and stream lack; run all in one transaction."""
+        steps = self._steps()
+        if not self.schema:
+            return (yield from steps)
+        try:
+            statement, parameters = next(steps)
+            while True:
+                statement, parameters = steps.send((yield in_schema(statement, self.schema), parameters))
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+
+    def _steps(self) -> Steps:
         yield from self._look_where_we_are()
         if not self.type_known:
             yield from self._add_type()
@@ -103,9 +115,10 @@ class Joining:
     def _look_where_we_are(self) -> Generator[Step, list[Row], None]:
         [[place]] = yield PLACE, {}
         if place != self.place:
+            found = "" if self.schema else ", and on PostgreSQL its search_path must find the same tables"
             raise Invalid(
-                "the connection does not lead to this app's tasks: it must be to the same database as the app's URL, "
-                "and on PostgreSQL its search_path must find the same tables"
+                "the connection does not lead to this app's tasks: it must be to the same database as the app's URL"
+                + found
             )
 
     def _add_type(self) -> Generator[Step, list[Row], None]:
@@ -185,4 +198,4 @@ def _joining(store: Store, db: Db, new: NewTask, kind: TaskType, actor: str) -> 
         raise Invalid("a store in memory has no transactions but its own")
     known = catalog.types.get(new.type)
     stream_id = None if known is None else catalog.ids.get(catalogs.stream_key(new, known))
-    return Joining(new, known or kind, actor, place, db.now, known is not None, stream_id)
+    return Joining(new, known or kind, actor, place, db.now, known is not None, stream_id, db.schema)

@@ -16,7 +16,7 @@ from psycopg.pq import ExecStatus
 from headgate.outside import draw
 from headgate.store.listener import CLOSE_SECONDS, Hear, Listener
 from headgate.store.news import News, encode
-from headgate.store.sql import SPACE
+from headgate.store.sql import SPACE, qualified
 from headgate.store.wire import connect
 
 log = logging.getLogger("headgate.store")
@@ -33,11 +33,11 @@ _NOTIFY = f"SELECT pg_notify({_CHANNEL}, $1)"
 Connection = psycopg.Connection[tuple[Any, ...]]
 
 
-def _connect(url: str) -> tuple[Connection, str]:
+def _connect(url: str, schema: str) -> tuple[Connection, str]:
     """A connection outside the pool, and the channel's name."""
     connection = connect(url, CONNECT_SECONDS, application_name="headgate news")
     try:
-        row = connection.execute(_SETTINGS).fetchone()
+        row = connection.execute(qualified(_SETTINGS, schema).encode()).fetchone()
         assert row is not None
     except BaseException:
         connection.close()
@@ -48,9 +48,10 @@ def _connect(url: str) -> tuple[Connection, str]:
 class Notifier:
     """Tells other processes, at once if it is idle; what piles up while it is not goes together, a little later."""
 
-    def __init__(self, url: str, token: str) -> None:
+    def __init__(self, url: str, token: str, schema: str = "") -> None:
         self._url = url
         self._token = token
+        self._schema = schema
         self._lock = threading.Lock()
         self._news = News()
         self._something = threading.Event()
@@ -108,8 +109,8 @@ class Notifier:
         for _ in range(2):  # the server may have been away since the last time
             try:
                 if self._connection is None:
-                    self._connection, _ = _connect(self._url)
-                    self._connection.pgconn.prepare(b"notify", _NOTIFY.encode())
+                    self._connection, _ = _connect(self._url, self._schema)
+                    self._connection.pgconn.prepare(b"notify", qualified(_NOTIFY, self._schema).encode())
                 # Past the driver: its own way costs the submitting threads a tenth of their speed.
                 result = self._connection.pgconn.exec_prepared(b"notify", [text.encode()])
                 if result.status == ExecStatus.TUPLES_OK:
@@ -125,15 +126,16 @@ class Notifier:
 class Notifications(Listener):
     """Hears what the notifiers of other processes tell; connects again by itself whenever the server comes back."""
 
-    def __init__(self, url: str, token: str, hear: Hear) -> None:
+    def __init__(self, url: str, token: str, hear: Hear, schema: str = "") -> None:
         super().__init__(token, hear)
         self._url = url
+        self._schema = schema
         self._failures = 0
 
     def _listen(self) -> None:
         while not self._closing:
             try:
-                connection, channel = _connect(self._url)
+                connection, channel = _connect(self._url, self._schema)
                 with closing(connection):
                     connection.execute(f'LISTEN "{channel}"')
                     self._failures = 0

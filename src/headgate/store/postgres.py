@@ -13,14 +13,21 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 import psycopg
-from psycopg.errors import DeadlockDetected, DiskFull, LockNotAvailable, NumericValueOutOfRange, SerializationFailure
+from psycopg.errors import (
+    DeadlockDetected,
+    DiskFull,
+    InsufficientPrivilege,
+    LockNotAvailable,
+    NumericValueOutOfRange,
+    SerializationFailure,
+)
 
 from headgate.core.errors import Invalid, StoreFull, Unavailable
 from headgate.outside import draw, new_ids
 from headgate.store.deferred import Deferred
 from headgate.store.news import News
 from headgate.store.notifications import Notifications, Notifier
-from headgate.store.sql import TOO_LARGE, Row, Statement
+from headgate.store.sql import TOO_LARGE, Row, Statement, qualified
 from headgate.store.wire import Wire, WireAnswer, connect
 
 T = TypeVar("T")
@@ -52,16 +59,17 @@ class PostgresDb:
     """One transaction."""
 
     dialect = "postgres"
-    schema = ""
 
-    def __init__(self, wire: Wire, now: datetime | None) -> None:
+    def __init__(self, wire: Wire, now: datetime | None, schema: str = "") -> None:
         self._wire = wire
         self.now = now
+        self.schema = schema
         self.news = News()
 
     def send(self, statement: Statement, **parameters: Any) -> WireAnswer:
         parameters["now"] = self.now
-        return self._wire.send(statement.postgres, [parameters[name] for name in statement.order])
+        text = qualified(statement.postgres, self.schema) if self.schema else statement.postgres
+        return self._wire.send(text, [parameters[name] for name in statement.order])
 
     def rows(self, statement: Statement, **parameters: Any) -> list[Row]:
         return self.send(statement, **parameters).rows()
@@ -90,23 +98,30 @@ class Postgres:
     dialect = "postgres"
 
     def __init__(
-        self, url: str, clock: Callable[[], datetime] | None, *, pooled: bool = False, alone: bool = False
+        self,
+        url: str,
+        clock: Callable[[], datetime] | None,
+        *,
+        pooled: bool = False,
+        alone: bool = False,
+        schema: str = "",
     ) -> None:
         self.on_news: Callable[[News], None] = lambda news: None
         self.url = url
+        self.schema = schema
         self._clock = clock
         self._pooled = pooled
         self._idle: list[Wire] = []
         self._places = threading.BoundedSemaphore(CONNECTIONS)
         self._token = new_ids(1)[0]
-        self._notifier = None if pooled or alone else Notifier(url, self._token)
+        self._notifier = None if pooled or alone else Notifier(url, self._token, schema)
         self._notifications: Notifications | None = None
 
     def listen(self) -> None:
         """Tell `on_news` what other processes commit; not behind a pooler, where nobody can listen."""
         if self._pooled or self._notifications is not None:
             return
-        self._notifications = Notifications(self.url, self._token, self.on_news)
+        self._notifications = Notifications(self.url, self._token, self.on_news, self.schema)
         self._notifications.start()
 
     def close(self) -> None:
@@ -171,7 +186,7 @@ class Postgres:
     def _begin(self, wire: Wire) -> PostgresDb:
         if self._pooled:  # the next transaction may be on another server connection
             wire.send(_SET_LOCAL)
-        return PostgresDb(wire, self._clock() if self._clock else None)
+        return PostgresDb(wire, self._clock() if self._clock else None, self.schema)
 
     @contextmanager
     def _wire(self, deadline: float | None = None) -> Iterator[Wire]:
@@ -245,5 +260,7 @@ def _translated() -> Iterator[None]:
         raise StoreFull("the store's disk is full") from error
     except NumericValueOutOfRange as error:
         raise Invalid(TOO_LARGE) from error
+    except InsufficientPrivilege as error:
+        raise Unavailable(f"the store's user may not do this: {error.diag.message_primary}") from error
     except psycopg.OperationalError as error:
         raise Unavailable(f"the store did not answer: {error}") from error

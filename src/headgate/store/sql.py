@@ -9,6 +9,7 @@ Texts name their parameters `:like_this` and may use three words that each datab
 
 import re
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -24,6 +25,7 @@ SPACE = "'headgate_task'::regclass::oid::int"
 _NAME = re.compile(r"(?<![:\w]):([a-z_]\w*)")
 _LATER = re.compile(r"\{now ([+-]) ([^}]+)\}")
 _LIST = re.compile(r"\{in (\w+)(?: (\w+))?\}")
+_OURS = re.compile(r"(?<![\w.])headgate_[a-z0-9_]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,20 @@ class Statement:
 def numbered(statement: Statement, names: tuple[str, ...]) -> str:
     """SQLite's text with `?1`, `?2` … in place of `names`: rows can then be bound as they are, by position."""
     return _NAME.sub(lambda m: f"?{names.index(m[1]) + 1}", statement.sqlite)
+
+
+@cache
+def qualified(text: str, schema: str) -> str:
+    """PostgreSQL's text with every relation of ours named in its schema, so that no search_path matters; "" is none."""
+    return _OURS.sub(rf'"{schema}".\g<0>', text) if schema else text
+
+
+@cache
+def in_schema(statement: Statement, schema: str) -> Statement:
+    """The statement with `qualified` names."""
+    there = copy(statement)
+    object.__setattr__(there, "postgres", qualified(statement.postgres, schema))
+    return there
 
 
 class Answer(Protocol):
