@@ -57,15 +57,15 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="one small round of each: does it run, not how fast")
     parser.add_argument("--only", default="", metavar="TEXT", help="only what has TEXT in its name")
     parser.add_argument("--store", choices=list(NAMES), help="only this store")
-    asked = parser.parse_args()
-    scale = QUICK if asked.quick else FULL
-    wanted = [measurement for measurement in MEASUREMENTS if asked.only in measurement.title(scale)]
-    observed = [observation for observation in end.OBSERVATIONS if asked.only in observation.title]
+    options = parser.parse_args()
+    scale = QUICK if options.quick else FULL
+    wanted = [measurement for measurement in MEASUREMENTS if options.only in measurement.title(scale)]
+    observed = [observation for observation in end.OBSERVATIONS if options.only in observation.title]
     if not wanted and not observed:
         titles = [measurement.title(scale) for measurement in MEASUREMENTS]
         parser.error("nothing is called that: " + "; ".join(titles + [each.title for each in end.OBSERVATIONS]))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that everything is cleaned up then, too
-    with places([asked.store] if asked.store else list(NAMES)) as found:
+    with places([options.store] if options.store else list(NAMES)) as found:
         if wanted:
             print(render(measure(wanted, found, scale), scale), flush=True)
         if observed:

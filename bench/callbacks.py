@@ -18,11 +18,11 @@ from bench.__main__ import places
 from bench.percentile import percentile
 from bench.place import Place
 from bench.table import NAMES, grid
-from headgate.cli.plan import WORKING, Plan, command
+from headgate.cli.plan import WORKER_MODULE, ProcessPlan, command_line
 from headgate.core.machine import Returned
 from headgate.core.task import NewTask, TaskType
-from headgate.store import Store, open_store
-from headgate.store.claims import ClaimRequest, Outcome
+from headgate.store.claim.contract import ClaimRequest, Outcome
+from headgate.store.store import Store, open_store
 from lab.server import die_with_parent
 
 HEADS = ("callbacks", "SQLite", "PostgreSQL", "target", "")
@@ -37,13 +37,13 @@ TARGET_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Result:
     """What one store did."""
 
     p50: float
     p99: float
     slowest: float
-    arrived: int  # of what was owed to receivers that are well, the share
+    arrived: int  # percent of the callbacks to receivers that are well
     share: float  # of a core, that the sender used
     drained: float  # callbacks a second, from a backlog
 
@@ -69,7 +69,7 @@ def receiving(count: int, hanging: int) -> Iterator[tuple["subprocess.Popen[str]
         yield receivers, json.loads(receivers.stdout.readline())
 
 
-def taken(receivers: "subprocess.Popen[str]") -> list[list[tuple[float, float]]]:
+def arrivals(receivers: "subprocess.Popen[str]") -> list[list[tuple[float, float]]]:
     """Of each receiver's callbacks, when their tasks ended and how many seconds later they arrived."""
     answer, _ = receivers.communicate()
     found: list[list[tuple[float, float]]] = json.loads(answer)
@@ -83,7 +83,7 @@ def fresh(place: Place, ports: list[int]) -> Iterator[tuple[Store, str]]:
         store.migrate()
         for number, port in enumerate(ports):
             target = {"url": f"http://127.0.0.1:{port}/told", "method": "POST"}
-            store.put_type(TaskType(f"told {number:02}", callback={"success": target}))
+            store.types.put(TaskType(f"told {number:02}", callback={"success": target}))
         yield store, url
 
 
@@ -91,22 +91,22 @@ def fresh(place: Place, ports: list[int]) -> Iterator[tuple[Store, str]]:
 def sending(url: str) -> Iterator[psutil.Process]:
     """`headgate duties`, as anybody would run it."""
     environment = {"HEADGATE_URL": url, "HEADGATE_CALLBACK_ALLOW": "127.0.0.0/8"}
-    with process(*command(WORKING, Plan())[3:], **environment) as sender:
+    with process(*command_line(WORKER_MODULE, ProcessPlan())[3:], **environment) as sender:
         yield psutil.Process(sender.pid)
 
 
 def end_tasks(store: Store, worker_id: int, first: int, count: int) -> None:
     """Tasks of one type after the other, submitted and done; their result is the time at which they were."""
-    wishes = [NewTask(f"told {number % RECEIVERS:02}") for number in range(first, first + count)]
-    store.submit_many(wishes)
-    ended = store.claim(ClaimRequest(worker_id, count)).executions
+    new_tasks = [NewTask(f"told {number % RECEIVERS:02}") for number in range(first, first + count)]
+    store.tasks.submit_many(new_tasks)
+    ended = store.claims.take(ClaimRequest(worker_id, count)).executions
     at = repr(time.monotonic())
-    store.settle([Outcome(execution, Returned(at)) for execution in ended])
+    store.executions.settle([Outcome(execution, Returned(at)) for execution in ended])
 
 
-def steadily(store: Store, seconds: float) -> int:
-    """So many tasks a second, whatever becomes of them; how many."""
-    worker_id = store.register("bench", lease_seconds=3600.0)
+def end_tasks_steadily(store: Store, seconds: float) -> int:
+    """End `RATE` tasks a second, whether or not their callbacks keep up; how many it ended."""
+    worker_id = store.workers.register("bench", lease_seconds=3600.0)
     begun, done = time.monotonic(), 0
     while (passed := time.monotonic() - begun) < seconds:
         if (due := int(passed * RATE) - done) > 0:
@@ -116,7 +116,7 @@ def steadily(store: Store, seconds: float) -> int:
     return done
 
 
-def await_all(store: Store, left: int) -> float:
+def seconds_until_pending(store: Store, left: int) -> float:
     """Seconds until no more than `left` are pending."""
     begun = time.monotonic()
     while store.deliveries.deliverables().pending > left:
@@ -126,32 +126,33 @@ def await_all(store: Store, left: int) -> float:
     return time.monotonic() - begun
 
 
-def measure(place: Place, seconds: float) -> Found:
+def measure(place: Place, seconds: float) -> Result:
     with (
         receiving(RECEIVERS, HANGING) as (receivers, ports),
         fresh(place, ports) as (store, url),
         sending(url) as sender,
     ):
-        warm = steadily(store, WARM_SECONDS)
+        warm = end_tasks_steadily(store, WARM_SECONDS)
         used, begun = sum(sender.cpu_times()[:2]), time.monotonic()
-        done = steadily(store, seconds)
+        done = end_tasks_steadily(store, seconds)
         share = (sum(sender.cpu_times()[:2]) - used) / (time.monotonic() - begun)
-        await_all(store, (warm + done) * HANGING // RECEIVERS)
-        got = [(at, took) for each in taken(receivers)[:-HANGING] for at, took in each]
+        seconds_until_pending(store, (warm + done) * HANGING // RECEIVERS)
+        got = [(at, took) for each in arrivals(receivers)[:-HANGING] for at, took in each]
         well = [took for at, took in got if at >= begun]
-    owed = (warm + done) * (RECEIVERS - HANGING) / RECEIVERS
+    expected = (warm + done) * (RECEIVERS - HANGING) / RECEIVERS
     with receiving(RECEIVERS, 0) as (receivers, ports), fresh(place, ports) as (store, url):
-        worker_id = store.register("bench", lease_seconds=3600.0)
+        worker_id = store.workers.register("bench", lease_seconds=3600.0)
         end_tasks(store, worker_id, 0, BACKLOG)
         with sending(url):
             while store.deliveries.deliverables().pending == BACKLOG:
                 time.sleep(TICK_SECONDS)
             before = store.deliveries.deliverables().pending
-            drained = before / await_all(store, 0)
-    return Found(percentile(well, 0.5), percentile(well, 0.99), max(well), round(100 * len(got) / owed), share, drained)
+            drained = before / seconds_until_pending(store, 0)
+    arrived = round(100 * len(got) / expected)
+    return Result(percentile(well, 0.5), percentile(well, 0.99), max(well), arrived, share, drained)
 
 
-def rows(found: dict[str, Found]) -> Iterator[tuple[str, ...]]:
+def rows(found: dict[str, Result]) -> Iterator[tuple[str, ...]]:
     met = all(each.p99 <= TARGET_SECONDS for each in found.values())
     title = f"{RATE}/s to {RECEIVERS} receivers, {HANGING} hang: the others, p50, ms"
     yield _row(title, {name: 1000 * each.p50 for name, each in found.items()})
@@ -172,9 +173,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.callbacks", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a few seconds of each: does it run, not how fast")
     parser.add_argument("--store", choices=list(NAMES), help="only this store")
-    asked = parser.parse_args()
-    with places([asked.store] if asked.store else list(NAMES)) as found:
-        measured = {place.dialect: measure(place, 3.0 if asked.quick else 30.0) for place in found}
+    options = parser.parse_args()
+    with places([options.store] if options.store else list(NAMES)) as found:
+        measured = {place.dialect: measure(place, 3.0 if options.quick else 30.0) for place in found}
     print(grid([HEADS, *rows(measured)]))
 
 

@@ -17,8 +17,8 @@ from bench.place import Place
 from bench.table import NAMES, grid
 from headgate.core.machine import Raised, Returned
 from headgate.core.task import NewTask, TaskType
-from headgate.store import Store, open_store
-from headgate.store.claims import ClaimRequest, Outcome
+from headgate.store.claim.contract import ClaimRequest, Outcome
+from headgate.store.store import Store, open_store
 from lab.chromium import QUIET, program
 from lab.console import build
 from lab.crowd import multiply
@@ -49,22 +49,22 @@ TIMED = """async () => {
 }"""
 
 
-def _filled(store: Store, url: str, count: int) -> None:
+def _fill(store: Store, url: str, count: int) -> None:
     """As many tasks in history as in line."""
     for number in range(TYPES):
-        store.put_type(TaskType(f"type-{number}"))
-    worker_id = store.register("bench", lease_seconds=3600.0)
-    store.submit_many([_wish(number) for number in range(TYPES * 5)])
-    claimed = store.claim(ClaimRequest(worker_id, TYPES * 5)).executions
+        store.types.put(TaskType(f"type-{number}"))
+    worker_id = store.workers.register("bench", lease_seconds=3600.0)
+    store.tasks.submit_many([_new_task(number) for number in range(TYPES * 5)])
+    claimed = store.claims.take(ClaimRequest(worker_id, TYPES * 5)).executions
     ends = [Raised("no") if number % 10 == 0 else Returned() for number in range(len(claimed))]
-    store.settle([Outcome(execution, end) for execution, end in zip(claimed, ends, strict=True)])
-    while store.archive():
+    store.executions.settle([Outcome(execution, end) for execution, end in zip(claimed, ends, strict=True)])
+    while store.history.archive():
         pass
-    store.submit_many([_wish(number)._replace(delay_seconds=10**6) for number in range(TYPES * 5)])
+    store.tasks.submit_many([_new_task(number)._replace(delay_seconds=10**6) for number in range(TYPES * 5)])
     multiply(url, count // 2)
 
 
-def _wish(number: int) -> NewTask:
+def _new_task(number: int) -> NewTask:
     return NewTask(f"type-{number % TYPES}", EXT, lane=f"lane-{number % 3}", creator=number % 7)
 
 
@@ -117,12 +117,12 @@ RESET = """() => [...document.querySelectorAll("main button")].find((each) => ea
 ALL_TYPES = """() => rows().length > 10 && rows().some((row) => row.querySelector("b")?.textContent !== "type-1")"""
 
 
-def _measured(place: Place, browser: Browser, count: int, rounds: int) -> dict[str, list[float]]:
+def _measure(place: Place, browser: Browser, count: int, rounds: int) -> dict[str, list[float]]:
     found: dict[str, list[float]] = {}
     with place.fresh() as url:
         with open_store(url) as store:
             store.migrate()
-            _filled(store, url, count)
+            _fill(store, url, count)
         with server(url) as (port, _):
             for number in range(rounds + 1):
                 context = browser.new_context(viewport=SIZE, locale="en-GB", reduced_motion="reduce")
@@ -137,9 +137,10 @@ def _measured(place: Place, browser: Browser, count: int, rounds: int) -> dict[s
 
 def rows(found: dict[str, dict[str, list[float]]]) -> Iterator[tuple[str, ...]]:
     for title in next(iter(found.values())):
-        shown = {name: (percentile(times[title], 0.5), percentile(times[title], 0.95)) for name, times in found.items()}
-        cells = [f"{shown[name][0]:.0f} / {shown[name][1]:.0f}" if name in shown else "" for name in NAMES]
-        met = all(p95 <= TARGET for _, p95 in shown.values())
+        times = {name: measured[title] for name, measured in found.items()}
+        values = {name: (percentile(each, 0.5), percentile(each, 0.95)) for name, each in times.items()}
+        cells = [f"{values[name][0]:.0f} / {values[name][1]:.0f}" if name in values else "" for name in NAMES]
+        met = all(p95 <= TARGET for _, p95 in values.values())
         yield (title, *cells, f"≤ {TARGET:g}", "met" if met else "missed")
 
 
@@ -147,14 +148,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.console", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="among 100,000, a few rounds: does it run, not how fast")
     parser.add_argument("--store", choices=list(NAMES), help="only this store")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     build()
     chromium, environment = program()
-    count, rounds = (QUICK, QUICK_ROUNDS) if asked.quick else (FULL, ROUNDS)
+    count, rounds = (QUICK, QUICK_ROUNDS) if options.quick else (FULL, ROUNDS)
     words = [word for word in QUIET if word != "--headless"]
-    with places([asked.store] if asked.store else list(NAMES)) as found, sync_playwright() as playwright:
+    with places([options.store] if options.store else list(NAMES)) as found, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, env={**environment}, args=words)
-        measured = {place.dialect: _measured(place, browser, count, rounds) for place in found}
+        measured = {place.dialect: _measure(place, browser, count, rounds) for place in found}
         browser.close()
     print(grid([HEADS, *rows(measured)]))
 

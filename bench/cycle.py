@@ -13,8 +13,8 @@ from bench.place import Place
 from bench.raw import BATCH
 from headgate.core.machine import Returned
 from headgate.core.task import DEFAULT_LANE, NewTask
-from headgate.store.base import Store
-from headgate.store.claims import ClaimRequest, Outcome
+from headgate.store.claim.contract import ClaimRequest, Outcome
+from headgate.store.store import Store
 
 LIMIT = 200  # tasks to a claim
 CAPACITY = 50
@@ -52,7 +52,7 @@ def plain(_: int) -> NewTask:
 
 def fill(store: Store, make: Make, count: int) -> None:
     for start in range(0, count, BATCH):
-        store.submit_many([make(number) for number in range(start, min(start + BATCH, count))])
+        store.tasks.submit_many([make(number) for number in range(start, min(start + BATCH, count))])
 
 
 def drain(store: Store, request: ClaimRequest, patience: float = 0.0) -> Passed:
@@ -60,7 +60,7 @@ def drain(store: Store, request: ClaimRequest, patience: float = 0.0) -> Passed:
     passed = Passed(time.perf_counter())
     held: list[Outcome] = []
     while True:
-        _, claimed = store.settle_and_claim(held, request)
+        _, claimed = store.executions.settle_and_claim(held, request)
         now = time.perf_counter()
         if held:
             passed.marks.append((now, passed.count + len(held)))
@@ -89,8 +89,8 @@ def _all_of(count: int, spent: Spent) -> Spent:
 def worker(place: Place, scale: Scale, make: Make = plain, capacity: int | None = None) -> Iterator[Work]:
     """One thread that passes a turn's share of fresh tasks."""
     with fresh_store(place) as (store, _):
-        store.set_capacity(DEFAULT_LANE, capacity)
-        request = ClaimRequest(store.register("bench"), LIMIT)
+        store.lanes.set_capacity(DEFAULT_LANE, capacity)
+        request = ClaimRequest(store.workers.register("bench"), LIMIT)
         pass_through(store, request, make, LIMIT)  # connect and prepare before it counts
         yield lambda: pass_through(store, request, make, scale.tasks // scale.turns)
 
@@ -102,7 +102,7 @@ def _one_thread(place: Place, scale: Scale) -> Figure:
 
 def _two_threads(place: Place, scale: Scale) -> Figure:
     with raw.single_commits(place, scale) as base, fresh_store(place) as (store, _):
-        requests = [ClaimRequest(store.register("bench"), LIMIT) for _ in range(2)]
+        requests = [ClaimRequest(store.workers.register("bench"), LIMIT) for _ in range(2)]
 
         def ours() -> Spent:
             fill(store, plain, scale.tasks)
@@ -125,7 +125,7 @@ def _two_processes(place: Place, scale: Scale) -> Figure:
 
 def drain_alone(store: Store) -> Passed:
     """What each of several processes does."""
-    return drain(store, ClaimRequest(store.register("bench"), LIMIT), PATIENCE)
+    return drain(store, ClaimRequest(store.workers.register("bench"), LIMIT), PATIENCE)
 
 
 def _together(runs: list[Passed]) -> Spent:

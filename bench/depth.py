@@ -9,8 +9,8 @@ from bench.measurement import EXT, TYPE, Measurement, both, fresh_store
 from bench.place import Place
 from headgate.core.limits import Rate
 from headgate.core.task import NewTask, TaskType
-from headgate.store.base import Store
-from headgate.store.claims import ClaimRequest
+from headgate.store.claim.contract import ClaimRequest
+from headgate.store.store import Store
 
 OTHER = "other"
 TENANT = 7
@@ -20,25 +20,27 @@ Prepare = Callable[[Store], int]  # gives the task that is to be there many time
 
 
 def _waiting(store: Store, new: NewTask) -> int:
-    return store.submit(new).id
+    return store.tasks.submit(new).id
 
 
 def _behind(store: Store, new: NewTask) -> int:
     """The second of two such tasks, the first of which is running and in its way."""
-    first, second = (made.id for made in store.submit_many([new, new]))
-    started = [execution.id for execution in store.claim(ClaimRequest(store.register(OTHER), LIMIT)).executions]
+    first, second = (made.id for made in store.tasks.submit_many([new, new]))
+    started = [
+        execution.id for execution in store.claims.take(ClaimRequest(store.workers.register(OTHER), LIMIT)).executions
+    ]
     if started != [first]:
         raise RuntimeError("nothing is in the second one's way")
     return second
 
 
 def _another_lane(store: Store) -> int:
-    store.set_capacity(OTHER, 1)
+    store.lanes.set_capacity(OTHER, 1)
     return _behind(store, NewTask(TYPE, ext=EXT, lane=OTHER))
 
 
 def _another_type(store: Store) -> int:
-    store.put_type(TaskType(OTHER))
+    store.types.put(TaskType(OTHER))
     return _waiting(store, NewTask(OTHER, ext=EXT))
 
 
@@ -55,7 +57,7 @@ def _one_mutex(store: Store) -> int:
 
 
 def _exhausted_rate(store: Store) -> int:
-    store.set_rate_limit(f"key:{OTHER}", Rate(1 / A_DAY, 1))
+    store.rate_limits.set(f"key:{OTHER}", Rate(1 / A_DAY, 1))
     return _behind(store, NewTask(TYPE, ext=EXT, rate_key=OTHER))
 
 
@@ -65,7 +67,7 @@ def _deep(prepare: Prepare, place: Place, scale: Scale) -> Figure:
         place.clone(url, prepare(store), copies)
         # The worker asks for its own type and tenant where others wait; elsewhere it is offered everything.
         request = ClaimRequest(
-            store.register("bench"),
+            store.workers.register("bench"),
             LIMIT,
             types=frozenset({TYPE}) if prepare is _another_type else None,
             tenant_id=0 if prepare is _another_tenant else None,

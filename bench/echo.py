@@ -9,10 +9,10 @@ from litestar import Router, post
 
 import headgate.api.app as api
 from headgate.api.principal import Role
-from headgate.cli.running import spare_the_collector
-from headgate.cli.serving import Api, bound_to
+from headgate.cli.running import tune_garbage_collector
+from headgate.cli.serving import Api, listen_on
 from headgate.settings import load
-from headgate.store import open_store
+from headgate.store.store import open_store
 
 
 @post("/echo", status_code=200, opt={"role": Role.READ})
@@ -27,15 +27,15 @@ class _Room:
 
 async def main(url: str) -> None:
     with open_store(url) as store:
-        store.listen()
+        store.wakeups.listen()
         settings = load({"url": url})
-        server = Api(store, settings, bound_to(settings.host, 0))
+        server = Api(store, settings, listen_on(settings.host, 0))
         await server.start(on_end=lambda: None)
-        spare_the_collector()
+        tune_garbage_collector()
         print(server.address.rpartition(":")[2], flush=True)
         await asyncio.Event().wait()
 
 
 if __name__ == "__main__":
-    api.ROOMS = (*api.ROOMS, _Room)  # type: ignore[assignment]
+    api.ROUTE_MODULES = (*api.ROUTE_MODULES, _Room)  # type: ignore[assignment]
     uvloop.run(main(sys.argv[1]))

@@ -106,8 +106,8 @@ def _statements(place: Place, scale: Scale, folder: Path) -> Sequence[float]:
         with subject.workers(url, 1) as crew, connect_postgres(url) as connection:
 
             def transactions() -> int:
-                asked = "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()"
-                return sum(connection.execute(asked).fetchone() or ())
+                count = "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()"
+                return sum(connection.execute(count).fetchone() or ())
 
             time.sleep(scale.idle)
             before, begun = transactions(), time.monotonic()

@@ -17,15 +17,14 @@ from headgate.core.machine import Returned
 from headgate.core.states import State
 from headgate.core.task import DEFAULT_LANE, NewTask
 from headgate.settings import load
-from headgate.store import open_store
-from headgate.store.base import Store
-from headgate.store.claims import ClaimRequest, Outcome
-from headgate.store.lists import Filter
+from headgate.store.claim.contract import ClaimRequest, Outcome
+from headgate.store.reading.lists import Filter
+from headgate.store.store import Store, open_store
 
 COMMAND = str(Path(sys.executable).with_name("headgate"))
 LANE, CAPACITY = "press", 4
 SECONDS = (0.05, 0.15)  # that a page takes, by chance
-LOOKS_APART = 0.5
+POLL_SECONDS = 0.5
 AHEAD = (40, 80, 160)
 WARM = 60  # pages after which the lane is known
 PATIENCE = 120.0
@@ -38,11 +37,11 @@ def errors(place: Place, scale: Scale, folder: Path) -> Sequence[float]:
         store = stack.enter_context(open_store(url))
         store.migrate()
         log = stack.enter_context((folder / "workers.log").open("ab"))
-        store.set_capacity(LANE, CAPACITY)
+        store.lanes.set_capacity(LANE, CAPACITY)
         ids = _fill(url, scale.pages)
         stack.enter_context(running([COMMAND, "work", tasks.__name__, "--url", url], {}, log))
-        asked = _ask(store, ids)
-        found = [_error(store, task_id, when, said) for task_id, (when, said) in asked.items()]
+        forecasts = _forecasts(store, ids)
+        found = [_error(store, task_id, when, forecast) for task_id, (when, forecast) in forecasts.items()]
         return [100 * percentile(found, 0.5), 100 * percentile(found, 0.9)]
 
 
@@ -54,44 +53,44 @@ def _fill(url: str, count: int) -> list[int]:
     return ids
 
 
-def _ask(store: Store, ids: Sequence[int]) -> dict[int, tuple[float, float]]:
-    """Ask for tasks at several distances while the lane moves, until all have ended: when, and what was said."""
-    asked: dict[int, tuple[float, float]] = {}
+def _forecasts(store: Store, ids: Sequence[int]) -> dict[int, tuple[float, float]]:
+    """Forecast starts at several distances until the lane is empty: by task, when that was, and the forecast."""
+    found: dict[int, tuple[float, float]] = {}
     end = time.monotonic() + PATIENCE
-    while (waiting := store.depth(LANE)) or store.find(Filter(status=(State.RUNNING,)), limit=1).items:
+    while (waiting := store.statistics.depth(LANE)) or store.tasks.find(Filter(status=(State.RUNNING,)), limit=1).items:
         if time.monotonic() > end:
             raise TimeoutError(f"{waiting} pages were left after {PATIENCE:g} s")
-        store.take_sample()
+        store.statistics.take_sample()
         begun = len(ids) - waiting
         for ahead in AHEAD if begun > WARM else ():
             if begun + ahead < len(ids):
                 forecast = store.forecasts.why(ids[begun + ahead]).forecast
                 if forecast is not None and forecast.at is not None and forecast.seconds is not None:
                     at = forecast.at.timestamp()
-                    asked.setdefault(ids[begun + ahead], (at - forecast.seconds, at))
-        time.sleep(LOOKS_APART)
-    return asked
+                    found.setdefault(ids[begun + ahead], (at - forecast.seconds, at))
+        time.sleep(POLL_SECONDS)
+    return found
 
 
-def _error(store: Store, task_id: int, when: float, said: float) -> float:
-    begun = store.get(task_id).started_at
+def _error(store: Store, task_id: int, when: float, forecast: float) -> float:
+    begun = store.tasks.get(task_id).started_at
     assert begun is not None
-    return abs((said - when) / (begun.timestamp() - when) - 1)
+    return abs((forecast - when) / (begun.timestamp() - when) - 1)
 
 
 def cost(place: Place, scale: Scale, folder: Path) -> Sequence[float]:
     """Milliseconds of a forecast, p50, with a few waiting and with very many."""
     with fresh_store(place) as (store, url):
-        store.set_capacity(DEFAULT_LANE, 1)
-        worker_id = store.register("bench", lease_seconds=3600.0)
-        task_id = store.submit(NewTask(TYPE, ext=EXT)).id
-        [execution] = store.claim(ClaimRequest(worker_id, 1)).executions
-        store.settle([Outcome(execution, Returned())])
-        first, last = (store.submit(NewTask(TYPE, ext=EXT, priority=priority)).id for priority in (5, 6))
+        store.lanes.set_capacity(DEFAULT_LANE, 1)
+        worker_id = store.workers.register("bench", lease_seconds=3600.0)
+        task_id = store.tasks.submit(NewTask(TYPE, ext=EXT)).id
+        [execution] = store.claims.take(ClaimRequest(worker_id, 1)).executions
+        store.executions.settle([Outcome(execution, Returned())])
+        first, last = (store.tasks.submit(NewTask(TYPE, ext=EXT, priority=priority)).id for priority in (5, 6))
         assert task_id < first
         few = _milliseconds(store, last, scale)
         place.clone(url, first, scale.depth)
-        store.take_sample()
+        store.statistics.take_sample()
         return [few, _milliseconds(store, last, scale)]
 
 

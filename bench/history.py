@@ -22,12 +22,11 @@ from headgate.core.task import NewTask
 from headgate.duties import Archive
 from headgate.service import inline
 from headgate.settings import Settings
-from headgate.store import open_store
-from headgate.store.base import Store
-from headgate.store.claims import ClaimRequest, Outcome
+from headgate.store.claim.contract import ClaimRequest, Outcome
+from headgate.store.store import Store, open_store
 
-EVERY = 0.01  # a claim and what it settles, so often
-BITE = 5  # tasks to a claim
+CLAIM_SECONDS = 0.01  # a claim and what it settles, so often
+CLAIM_SIZE = 5  # tasks to a claim
 DAY = 86_400
 OLDEST, SPAN = 40 * DAY, 30 * DAY  # seconds: how long ago the first one ended, and how much later the last
 
@@ -63,9 +62,9 @@ _POSTGRES = (
 def fill(place: Place, url: str, count: int) -> None:
     """Put finished tasks there, each with its audit rows, as if they had ended in the course of weeks."""
     with open_store(url) as store:
-        task_id = store.submit(NewTask(TYPE, ext=EXT)).id
-        [execution] = store.claim(ClaimRequest(store.register("bench"), 1)).executions
-        store.settle([Outcome(execution, Returned())])
+        task_id = store.tasks.submit(NewTask(TYPE, ext=EXT)).id
+        [execution] = store.claims.take(ClaimRequest(store.workers.register("bench"), 1)).executions
+        store.executions.settle([Outcome(execution, Returned())])
     texts = [text.format(task_id=task_id, count=count) for text in (_SQLITE if _on_file(place) else _POSTGRES)]
     with connection(place, url) as connected:
         for text in [*([] if _on_file(place) else _days()), *texts]:
@@ -99,7 +98,7 @@ class Batches(NamedTuple):
     seconds: float
 
 
-def _clear(url: str, days: float, clock: datetime, tell: Connection) -> None:
+def _clear(url: str, days: float, clock: datetime, sender: Connection) -> None:
     """Turn until nothing is left to be done."""
     rows, milliseconds = list[int](), list[float]()
     settings = Settings(url=url, retention_succeeded_days=days, retention_failed_days=days)
@@ -113,20 +112,20 @@ def _clear(url: str, days: float, clock: datetime, tell: Connection) -> None:
                 break
             milliseconds.append(1000 * (time.perf_counter() - at))
             rows.append(done)
-            time.sleep(duty.breath)
-        tell.send(Batches(rows, milliseconds, time.perf_counter() - begun))
+            time.sleep(duty.pause_after_work)
+        sender.send(Batches(rows, milliseconds, time.perf_counter() - begun))
 
 
 @contextmanager
 def clearing(url: str, days: float, clock: datetime) -> Iterator[Connection]:
     """The duty, beside us, that tells what it did when it is done."""
     spawn = multiprocessing.get_context("spawn")
-    ears, mouth = spawn.Pipe(duplex=False)
-    process = spawn.Process(target=_clear, args=(url, days, clock, mouth), daemon=True)
+    receiver, sender = spawn.Pipe(duplex=False)
+    process = spawn.Process(target=_clear, args=(url, days, clock, sender), daemon=True)
     process.start()
-    mouth.close()
+    sender.close()
     try:
-        yield ears
+        yield receiver
     finally:
         process.kill()
         process.join()
@@ -135,34 +134,34 @@ def clearing(url: str, days: float, clock: datetime) -> Iterator[Connection]:
 # The load beside it
 
 
-def claims(store: Store, request: ClaimRequest, go_on: Callable[[], bool]) -> list[float]:
+def claims(store: Store, request: ClaimRequest, keep_going: Callable[[], bool]) -> list[float]:
     """Milliseconds of each claim, made at a steady pace with the settling of the one before it."""
     taken, held = list[float](), list[Outcome]()
     due = time.perf_counter()
-    while go_on():
-        store.submit_many([NewTask(TYPE, ext=EXT)] * BITE)
+    while keep_going():
+        store.tasks.submit_many([NewTask(TYPE, ext=EXT)] * CLAIM_SIZE)
         begun = time.perf_counter()
-        _, claimed = store.settle_and_claim(held, request)
+        _, claimed = store.executions.settle_and_claim(held, request)
         taken.append(1000 * (time.perf_counter() - begun))
         held = [Outcome(execution, Returned()) for execution in claimed.executions]
-        due = max(due + EVERY, time.perf_counter() - EVERY)
+        due = max(due + CLAIM_SECONDS, time.perf_counter() - CLAIM_SECONDS)
         time.sleep(max(due - time.perf_counter(), 0.0))
-    store.settle(held)
+    store.executions.settle(held)
     return taken
 
 
 def beside(store: Store, request: ClaimRequest, url: str, days: float, clock: datetime) -> tuple[Batches, list[float]]:
     """What the duty did, and how long claims took meanwhile."""
-    with clearing(url, days, clock) as ears:
-        taken = claims(store, request, lambda: not ears.poll())
-        return ears.recv(), taken
+    with clearing(url, days, clock) as receiver:
+        taken = claims(store, request, lambda: not receiver.poll())
+        return receiver.recv(), taken
 
 
 def measure(place: Place, rows: int, seconds: float) -> list[float]:
     """The values of `ROWS`, in their order."""
     with fresh_store(place) as (store, url):
         fill(place, url, rows)
-        request = ClaimRequest(store.register("bench", lease_seconds=3600.0), BITE)
+        request = ClaimRequest(store.workers.register("bench", lease_seconds=3600.0), CLAIM_SIZE)
         end = time.monotonic() + seconds
         usual = percentile(claims(store, request, lambda: time.monotonic() < end), 0.99)
         now = datetime.now(UTC)
@@ -212,10 +211,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.history", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="few rows: does it run, not how fast")
     parser.add_argument("--store", choices=list(NAMES), help="only this store")
-    asked = parser.parse_args()
-    rows, seconds = (50_000, 3.0) if asked.quick else (1_000_000, 20.0)
+    options = parser.parse_args()
+    rows, seconds = (50_000, 3.0) if options.quick else (1_000_000, 20.0)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that everything is cleaned up then, too
-    with places([asked.store] if asked.store else list(NAMES)) as there:
+    with places([options.store] if options.store else list(NAMES)) as there:
         found = {}
         for place in there:
             begun = time.perf_counter()

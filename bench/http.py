@@ -29,12 +29,12 @@ from bench.submit import CALLERS, at_once
 from bench.table import NAMES, grid
 from headgate.core.machine import Returned
 from headgate.core.task import NewTask, TaskType
-from headgate.store import Store, open_store
-from headgate.store.claims import ClaimRequest, Outcome
+from headgate.store.claim.contract import ClaimRequest, Outcome
+from headgate.store.store import Store, open_store
 from lab.server import die_with_parent
 
 HEADS = ("over HTTP", "SQLite", "PostgreSQL", "target", "")
-HAND = 100  # tasks that an agent is given at a time
+CLAIM_SIZE = 100  # tasks that an agent is given at a time
 BATCH = 1000
 MORE_THAN_ENOUGH = 30_000  # tasks a second, so that nobody runs out of them
 POLLS, STREAMS = 1000, 200
@@ -146,9 +146,9 @@ class _Tasks(msgspec.Struct):
 _TASKS = msgspec.json.Decoder(_Tasks)
 
 
-async def _hand(connection: Connection) -> int:
+async def _claim_and_report(connection: Connection) -> int:
     """Claim a hundred and report them."""
-    claim = msgspec.json.encode({"limit": HAND})
+    claim = msgspec.json.encode({"limit": CLAIM_SIZE})
     tasks = _TASKS.decode(await connection.ask("POST", "/api/agents/bench/claim", claim)).tasks
     reports = [{"id": task.id, "exec_id": task.exec_id, "status": "Success"} for task in tasks]
     if reports:
@@ -157,16 +157,16 @@ async def _hand(connection: Connection) -> int:
     return len(tasks)
 
 
-def _own_hand(store: Store, worker_id: int) -> int:
-    claimed = store.claim(ClaimRequest(worker_id, HAND)).executions
-    store.settle([Outcome(execution, Returned()) for execution in claimed])
+def _claim_and_settle(store: Store, worker_id: int) -> int:
+    claimed = store.claims.take(ClaimRequest(worker_id, CLAIM_SIZE)).executions
+    store.executions.settle([Outcome(execution, Returned()) for execution in claimed])
     return len(claimed)
 
 
-def _filled(url: str, count: int) -> None:
+def _fill(url: str, count: int) -> None:
     with open_store(url) as store:
         for _ in range(0, count, BATCH):
-            store.submit_many([NewTask(TYPE, ext=EXT)] * BATCH)
+            store.tasks.submit_many([NewTask(TYPE, ext=EXT)] * BATCH)
 
 
 class Bench:
@@ -182,7 +182,7 @@ class Bench:
         with self._place.fresh() as url:
             with open_store(url) as store:
                 store.migrate()
-                store.put_type(TaskType(TYPE))
+                store.types.put(TaskType(TYPE))
             with server(url) as (port, process):
                 yield port, process, url
 
@@ -193,7 +193,7 @@ class Bench:
             with self._served() as (port, _, url), open_store(url) as store:
                 ours = asyncio.run(_rate(port, self._seconds, CALLERS, _submit))
                 echo = asyncio.run(_rate(port, self._seconds, CALLERS, _echo))
-                own = at_once(CALLERS, self._seconds, lambda: len([store.submit(NewTask(TYPE, ext=EXT))])).rate
+                own = at_once(CALLERS, self._seconds, lambda: len([store.tasks.submit(NewTask(TYPE, ext=EXT))])).rate
                 rates.append((ours, ours / own, ours / echo))
         return _medians(rates)
 
@@ -202,21 +202,21 @@ class Bench:
         rates: list[tuple[float, ...]] = []
         for _ in range(self._scale.rounds):
             with self._served() as (port, _, url), open_store(url) as store:
-                own = timed(self._seconds, lambda: len(store.submit_many([NewTask(TYPE, ext=EXT)] * BATCH))).rate
+                own = timed(self._seconds, lambda: len(store.tasks.submit_many([NewTask(TYPE, ext=EXT)] * BATCH))).rate
                 ours = asyncio.run(_rate(port, self._seconds, 1, _bulk))
                 rates.append((ours, ours / own))
         return _medians(rates)
 
-    def hand(self) -> Sequence[float]:
+    def claims(self) -> Sequence[float]:
         """Tasks a second claimed and reported by 100; ÷ the store's own."""
         rates: list[tuple[float, ...]] = []
         for _ in range(self._scale.rounds):
             with self._served() as (port, _, url), open_store(url) as store:
-                worker_id = store.register("bench", lease_seconds=600.0)
-                _filled(url, int(MORE_THAN_ENOUGH * self._seconds))
-                own = timed(self._seconds, partial(_own_hand, store, worker_id)).rate
-                _filled(url, int(MORE_THAN_ENOUGH * self._seconds))
-                ours = asyncio.run(_rate(port, self._seconds, 1, _hand))
+                worker_id = store.workers.register("bench", lease_seconds=600.0)
+                _fill(url, int(MORE_THAN_ENOUGH * self._seconds))
+                own = timed(self._seconds, partial(_claim_and_settle, store, worker_id)).rate
+                _fill(url, int(MORE_THAN_ENOUGH * self._seconds))
+                ours = asyncio.run(_rate(port, self._seconds, 1, _claim_and_report))
                 rates.append((ours, ours / own))
         return _medians(rates)
 
@@ -281,8 +281,8 @@ def rows(benches: dict[str, Bench]) -> Iterator[tuple[str, ...]]:
     ratios = {name: found[2] for name, found in singles.items()}
     met = all(share >= 1 for share in best.values())
     yield _row("  ÷ a bare echo", ratios, 2, "≥ 0.6 or ≥ 0.7", met)
-    for title, asked in (("submit in bulk of 1,000", "bulk"), ("claim and report by 100", "hand")):
-        found = {name: getattr(bench, asked)() for name, bench in benches.items()}
+    for title, measure in (("submit in bulk of 1,000", "bulk"), ("claim and report by 100", "claims")):
+        found = {name: getattr(bench, measure)() for name, bench in benches.items()}
         yield _row(f"{title}, tasks/s", {name: value[0] for name, value in found.items()}, 0)
         shares = {name: value[1] for name, value in found.items()}
         yield _row("  ÷ the store's own", shares, 2, "≥ 0.6", all(share >= 0.6 for share in shares.values()))
@@ -305,9 +305,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.http", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one small round of each: does it run, not how fast")
     parser.add_argument("--store", choices=list(NAMES), help="only this store")
-    asked = parser.parse_args()
-    scale = QUICK if asked.quick else FULL
-    with places([asked.store] if asked.store else list(NAMES)) as found:
+    options = parser.parse_args()
+    scale = QUICK if options.quick else FULL
+    with places([options.store] if options.store else list(NAMES)) as found:
         benches = {place.dialect: Bench(place, scale) for place in found}
         print(grid([HEADS, *rows(benches)]))
 

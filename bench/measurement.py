@@ -7,8 +7,7 @@ from dataclasses import asdict, dataclass, field
 from bench.figure import Figure, Scale
 from bench.place import Place
 from headgate.core.task import TaskType
-from headgate.store import open_store
-from headgate.store.base import Store
+from headgate.store.store import Store, open_store
 
 TYPE = "work"
 EXT = '{"video": "a7c2e9", "quality": 1080}'
@@ -34,5 +33,5 @@ def fresh_store(place: Place) -> Iterator[tuple[Store, str]]:
     """An empty store that knows one type, and its URL."""
     with place.fresh() as url, open_store(url) as store:
         store.migrate()
-        store.put_type(TaskType(TYPE))
+        store.types.put(TaskType(TYPE))
         yield store, url

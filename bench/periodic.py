@@ -17,9 +17,9 @@ from bench.measurement import EXT, TYPE
 from bench.percentile import percentile
 from bench.place import Place
 from bench.table import NAMES, grid
-from headgate.core.schedule import Log, NewSchedule, Status
+from headgate.core.schedule import LogMode, NewSchedule, ScheduleStatus
 from headgate.core.task import NewTask, TaskType
-from headgate.store import Store, open_store
+from headgate.store.store import Store, open_store
 from lab.server import die_with_parent
 
 SCHEDULES = 1000
@@ -35,29 +35,29 @@ HEADGATE = str(Path(sys.executable).with_name("headgate"))
 @contextmanager
 def duties(url: str) -> Iterator[None]:
     """`headgate duties`, one process."""
-    with tempfile.TemporaryFile() as said:
+    with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(
-            [HEADGATE, "duties"], env=os.environ | {"HEADGATE_URL": url}, stderr=said,
+            [HEADGATE, "duties"], env=os.environ | {"HEADGATE_URL": url}, stderr=errors,
             preexec_fn=die_with_parent(signal.SIGKILL),
         )  # fmt: skip
         try:
             yield
             if process.poll() is not None:
-                said.seek(0)
-                raise RuntimeError(said.read().decode()[-2000:])
+                errors.seek(0)
+                raise RuntimeError(errors.read().decode()[-2000:])
         finally:
             process.kill()
             process.wait()
 
 
-def delays(place: Place, log: Log, seconds: int) -> list[float]:
+def delays(place: Place, log: LogMode, seconds: int) -> list[float]:
     """Milliseconds from each tick until its task can be seen by others, over so many seconds."""
     with place.fresh() as url, open_store(url) as store:
         store.migrate()
-        store.put_type(TaskType(TYPE))
+        store.types.put(TaskType(TYPE))
         for _ in range(SCHEDULES):
             new = NewSchedule(NewTask(TYPE, EXT), "* * * * * *", log=log)
-            store.schedules.add(new, status=Status.ONLINE)
+            store.schedules.add(new, status=ScheduleStatus.ONLINE)
         with duties(url):
             return _watched(store, seconds)
 
@@ -65,11 +65,11 @@ def delays(place: Place, log: Log, seconds: int) -> list[float]:
 def _watched(store: Store, seconds: int) -> list[float]:
     """From the first second that is fired in time on: how long it takes to start is no delay of a tick."""
     found: dict[str, list[float]] = {}
-    cursor, end = store.last_event(), time.monotonic() + PATIENCE
+    cursor, end = store.events.last(), time.monotonic() + PATIENCE
     while len(found) < seconds + 2 or len(found[max(found)]) < SCHEDULES:
         if time.monotonic() > end:
             raise RuntimeError(f"only {sum(map(len, found.values()))} ticks fired in {PATIENCE:g} s")
-        happenings, cursor = store.feed(cursor, PAGE)
+        happenings, cursor = store.events.after(cursor, PAGE)
         now = time.time()
         for happening in happenings:
             tick = (happening.correlation_id or "").partition(":")[2].partition(":")[2]
@@ -89,7 +89,7 @@ def _seconds(tick: str) -> float:
 
 
 def rows(found: list[Place], seconds: int) -> Iterator[tuple[str, ...]]:
-    for log in (Log.TRANS, Log.NONE):
+    for log in (LogMode.TRANS, LogMode.NONE):
         taken = {place.dialect: delays(place, log, seconds) for place in found}
         for share in (0.5, 0.99):
             values = {name: percentile(delay, share) for name, delay in taken.items()}
@@ -103,9 +103,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.periodic", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a few seconds of each: does it run, not how fast")
     parser.add_argument("--store", choices=list(NAMES), help="only this store")
-    asked = parser.parse_args()
-    with places([asked.store] if asked.store else list(NAMES)) as found:
-        print(grid([HEADS, *rows(found, QUICK_SECONDS if asked.quick else SECONDS)]))
+    options = parser.parse_args()
+    with places([options.store] if options.store else list(NAMES)) as found:
+        print(grid([HEADS, *rows(found, QUICK_SECONDS if options.quick else SECONDS)]))
 
 
 if __name__ == "__main__":

@@ -15,14 +15,13 @@ from bench.measurement import EXT, TYPE, Measurement, fresh_store
 from bench.place import Place
 from headgate.core.machine import Returned
 from headgate.core.task import NewTask
-from headgate.store import open_store
-from headgate.store.base import Store
-from headgate.store.claims import ClaimRequest, Outcome
+from headgate.store.claim.contract import ClaimRequest, Outcome
+from headgate.store.store import Store, open_store
 
 T = TypeVar("T")
 
 COMPETITORS = 4
-BITE = 20  # tasks to a call
+BATCH = 20  # tasks to a call
 LONGEST = 180.0
 
 
@@ -48,7 +47,7 @@ def together(count: int, work: Callable[[Store], T], url: str) -> list[T]:
 def _child(work: Callable[[Store], T], url: str, start: Barrier, results: "Queue[T | BaseException]") -> None:
     try:
         with open_store(url) as store:
-            store.types()  # connect before the others are kept waiting
+            store.types.by_code()  # connect before the others are kept waiting
             start.wait(30)
             results.put(work(store))
     except BaseException as error:
@@ -66,13 +65,13 @@ class Share:
 
 def compete(seconds: float, store: Store) -> Share:
     """Submit some, claim some, settle them, as often as the others let you."""
-    request = ClaimRequest(store.register("bench"), BITE)
+    request = ClaimRequest(store.workers.register("bench"), BATCH)
     settled, held, errors = 0, list[Outcome](), list[str]()
     begun = time.perf_counter()
     while time.perf_counter() - begun < seconds:
         try:
-            store.submit_many([NewTask(TYPE, ext=EXT)] * BITE)
-            _, claimed = store.settle_and_claim(held, request)
+            store.tasks.submit_many([NewTask(TYPE, ext=EXT)] * BATCH)
+            _, claimed = store.executions.settle_and_claim(held, request)
         except Exception as error:
             errors.append(f"{type(error).__name__}: {error}")
             continue

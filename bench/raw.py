@@ -51,7 +51,7 @@ def _insert_postgres(connection: "psycopg.Connection[Row]") -> int:
 def batches(place: Place, scale: Scale) -> Iterator[Work]:
     """Insert whole rows of `headgate_task` into a table with no index but its key, a thousand to a commit."""
     with fresh_store(place) as (store, url):
-        store.submit_many([NewTask(TYPE, ext=EXT)] * BATCH)
+        store.tasks.submit_many([NewTask(TYPE, ext=EXT)] * BATCH)
         if place.dialect == "sqlite":
             with closing(connect_sqlite(url)) as file:
                 step = _batch_sqlite(file)

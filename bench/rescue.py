@@ -14,7 +14,7 @@ from bench.peers import tasks
 from bench.peers.starts import STARTS
 from bench.subject import running
 from headgate.settings import load
-from headgate.store import open_store
+from headgate.store.store import open_store
 from lab.server import tail
 
 COMMAND = str(Path(sys.executable).with_name("headgate"))
@@ -61,9 +61,9 @@ def _wave(url: str, victims: int, folder: Path) -> list[float]:
         _submit(url, victims)
         _until(lambda: len(starts(1)) == victims, folder)
         with open_store(url) as store:
-            before = len(store.workers())
+            before = len(store.workers.all())
             work(slots=2 * victims)
-            _until(lambda: len(store.workers()) > before, folder)
+            _until(lambda: len(store.workers.all()) > before, folder)
         killed: dict[int, float] = {}
         for pid in doomed:
             time.sleep(random.uniform(0.1, 0.5))

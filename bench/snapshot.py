@@ -8,18 +8,18 @@ from bench.figure import Figure, Scale, Spent
 from bench.measurement import Measurement, both, fresh_store
 from bench.place import Place
 from headgate.core.task import DEFAULT_LANE
-from headgate.store.claims import ClaimRequest
+from headgate.store.claim.contract import ClaimRequest
 
 
 def _held(capacity: int | None, place: Place, scale: Scale) -> Figure:
     rates, ratios = [], []
     for _ in range(scale.rounds):
         with fresh_store(place) as (store, url):
-            store.set_capacity(DEFAULT_LANE, capacity)
+            store.lanes.set_capacity(DEFAULT_LANE, capacity)
             fill(store, plain, scale.passing)
             place.tidy(url)
             with place.snapshot(url):
-                passed = drain(store, ClaimRequest(store.register("bench"), LIMIT))
+                passed = drain(store, ClaimRequest(store.workers.register("bench"), LIMIT))
         first, last = _part(passed, 0.0, 0.1), _part(passed, 0.9, 1.0)
         rates.append(passed.spent.rate)
         ratios.append(last.rate / first.rate)

@@ -11,18 +11,18 @@ from bench.measurement import EXT, TYPE, Measurement, both, fresh_store
 from bench.place import Place
 from bench.raw import BATCH, timed
 from headgate.core.task import NewTask
-from headgate.store.base import Store
+from headgate.store.store import Store
 
 CALLERS = 32
 
 
 def _submit(store: Store) -> int:
-    store.submit(NewTask(TYPE, ext=EXT))
+    store.tasks.submit(NewTask(TYPE, ext=EXT))
     return 1
 
 
 def _submit_batch(store: Store) -> int:
-    return len(store.submit_many([NewTask(TYPE, ext=EXT) for _ in range(BATCH)]))
+    return len(store.tasks.submit_many([NewTask(TYPE, ext=EXT) for _ in range(BATCH)]))
 
 
 def at_once(callers: int, seconds: float, step: Callable[[], int]) -> Spent:

@@ -73,17 +73,17 @@ def generated_types() -> str:
 
 def _openapi() -> dict[str, Any]:
     """The server's own description; what can go wrong is the same shape everywhere, and is said once per route."""
-    from headgate.api.app import table
+    from headgate.api.app import route_table
     from headgate.api.openapi import openapi_of
 
-    said = openapi_of(table())
-    for methods in said["paths"].values():
+    document = openapi_of(route_table())
+    for methods in document["paths"].values():
         for operation in methods.values():
             answers = operation["responses"]
             problems = [answers.pop(status) for status in list(answers) if not status.startswith("2")]
             if problems:
                 answers["default"] = {**problems[0], "description": "A problem"}
-    return said
+    return document
 
 
 def check() -> None:
@@ -102,10 +102,10 @@ def lock() -> None:
     """The newest versions that package.json allows. Whoever wants to be paid is named with an address: cut out."""
     npm("install", "--package-lock-only")
     file = SOURCE / "package-lock.json"
-    said = json.loads(file.read_text())
-    for package in said["packages"].values():
+    locked = json.loads(file.read_text())
+    for package in locked["packages"].values():
         package.pop("funding", None)
-    file.write_text(json.dumps(said, indent=2, ensure_ascii=False) + "\n")
+    file.write_text(json.dumps(locked, indent=2, ensure_ascii=False) + "\n")
 
 
 def install() -> None:

@@ -16,21 +16,22 @@ _LATER = {
     "sqlite": "create_date + number * 1000000",
     "postgres": "create_date + number * interval '1 second'",
 }
-_GIVEN_OUT = "SELECT setval(pg_get_serial_sequence('headgate_task', 'id'), (SELECT max(id) FROM headgate_task))"
+_ADVANCE_IDS = "SELECT setval(pg_get_serial_sequence('headgate_task', 'id'), (SELECT max(id) FROM headgate_task))"
 
 
-def multiply(url: str, count: int, *, after: int = 0, tell: bool = True) -> None:
+def multiply(url: str, count: int, *, after: int = 0, analyze: bool = True) -> None:
     """Fill history with about `count` copies of its tasks above the id `after`, and then the live table of its own.
 
-    What is being executed is not copied: there is but one of each. The planner hears of it, unless it is not told.
+    What is being executed is not copied: there is but one of each. With `analyze`, PostgreSQL's planner
+    knows of the copies.
     """
     dialect = "sqlite" if url.startswith("sqlite") else "postgres"
     with closing(_connected(url)) as connection:
         for table in ("headgate_task_his", "headgate_task"):
             _copy(connection, dialect, table, count, after)
         if dialect == "postgres":
-            connection.execute(_GIVEN_OUT)
-        if dialect == "postgres" and tell:
+            connection.execute(_ADVANCE_IDS)
+        if dialect == "postgres" and analyze:
             connection.execute("VACUUM (ANALYZE) headgate_task")
             connection.execute("VACUUM (ANALYZE) headgate_task_his")
             connection.execute("CHECKPOINT")

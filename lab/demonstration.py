@@ -68,10 +68,10 @@ class Demonstration:
             self.ask("POST", "/api/requests/enqueue", {"type": "download", "subscription_id": number + 1})
 
     def _call_back(self, type_code: str, callback: dict[str, Any]) -> None:
-        kind = self.ask("GET", f"/api/task-types/{type_code}")
-        del kind["code"]
-        kind["config"]["callback"] = callback
-        self.ask("PUT", f"/api/task-types/{type_code}", kind)
+        task_type = self.ask("GET", f"/api/task-types/{type_code}")
+        del task_type["code"]
+        task_type["config"]["callback"] = callback
+        self.ask("PUT", f"/api/task-types/{type_code}", task_type)
 
     def live(self, seconds: float) -> None:
         """Work comes in, as it does: mostly small, sometimes failing."""
@@ -81,7 +81,7 @@ class Demonstration:
             time.sleep(self._draw.uniform(0.1, 0.5))
 
     def _some_task(self) -> dict[str, Any]:
-        kinds: list[tuple[float, dict[str, Any]]] = [
+        weighted: list[tuple[float, dict[str, Any]]] = [
             (50, {"type": "hello", "ext": {"name": self._draw.choice(["Ann", "Bo", "Cy"])}}),
             (25, {"type": "fetch", "ext": {"item": self._draw.randint(1, 99), "seconds": 0.8}}),
             (10, {"type": "flaky", "ext": {"failures": self._draw.choice([1, 2, 5])}}),
@@ -89,7 +89,7 @@ class Demonstration:
             (4, {"type": "album", "ext": {"tracks": 4}}),
             (1, {"type": "invoice", "ext": {"number": self._draw.randint(1000, 9999)}}),
         ]
-        return self._draw.choices([task for _, task in kinds], [weight for weight, _ in kinds])[0]
+        return self._draw.choices([task for _, task in weighted], [weight for weight, _ in weighted])[0]
 
     def held_up(self) -> int:
         """A task that waits for its lane."""
@@ -102,8 +102,7 @@ class Demonstration:
 
     def lock(self) -> str:
         """Shut to whoever has no key from now on; an administrator's."""
-        said = {"name": "ann", "role": "admin"}
-        self._key = str(self.ask("POST", "/api/keys", said)["key"])
+        self._key = str(self.ask("POST", "/api/keys", {"name": "ann", "role": "admin"})["key"])
         for name, role, tenant in (
             ("importer", "submit", 3),
             ("dashboard", "read", None),

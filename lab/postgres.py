@@ -39,7 +39,7 @@ class Postgres:
     def __init__(self, folder: Path | None = None, durable: bool = False) -> None:
         self._port = free_port()
         self.url = f"postgresql://headgate@127.0.0.1:{self._port}/postgres"
-        self._kept = folder
+        self._given_folder = folder
         self._settings = SETTINGS if durable else SETTINGS | CARELESS
         self._folder: Path | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -47,7 +47,7 @@ class Postgres:
     def start(self) -> Self:
         """Start the server and return once it answers; its folder is made and filled the first time."""
         assert self._process is None, "already started"
-        self._folder = self._kept or Path(tempfile.mkdtemp(prefix="headgate-postgres-"))
+        self._folder = self._given_folder or Path(tempfile.mkdtemp(prefix="headgate-postgres-"))
         self._folder.mkdir(parents=True, exist_ok=True)
         atexit.register(self.stop)
         try:
@@ -68,7 +68,7 @@ class Postgres:
                 self._process.kill()
                 self._process.wait()
             self._process = None
-        if self._folder is not None and self._folder != self._kept:
+        if self._folder is not None and self._folder != self._given_folder:
             shutil.rmtree(self._folder, ignore_errors=True)
         self._folder = None
 

@@ -31,7 +31,7 @@ class RabbitMQ:
     def __init__(self, folder: Path | None = None) -> None:
         self._port, self._inner_port, self._mapper_port = free_port(), free_port(), free_port()
         self.url = f"amqp://guest:guest@127.0.0.1:{self._port}//"
-        self._kept = folder
+        self._given_folder = folder
         self._folder: Path | None = None
         self._mapper: subprocess.Popen[bytes] | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -39,7 +39,7 @@ class RabbitMQ:
     def start(self) -> Self:
         """Start the server and return once it answers; what it needs is fetched and unpacked the first time."""
         assert self._process is None, "already started"
-        self._folder = self._kept or Path(tempfile.mkdtemp(prefix="headgate-rabbitmq-"))
+        self._folder = self._given_folder or Path(tempfile.mkdtemp(prefix="headgate-rabbitmq-"))
         self._folder.mkdir(parents=True, exist_ok=True)
         atexit.register(self.stop)
         try:
@@ -61,7 +61,7 @@ class RabbitMQ:
                     process.kill()
                     process.wait()
         self._process = self._mapper = None
-        if self._folder is not None and self._folder != self._kept:
+        if self._folder is not None and self._folder != self._given_folder:
             shutil.rmtree(self._folder, ignore_errors=True)
         self._folder = None
 

@@ -31,7 +31,7 @@ FONTS = """<?xml version="1.0"?><fontconfig><dir>{fonts}</dir><dir>/usr/share/fo
 class Picture(NamedTuple):
     name: str
     path: str
-    about: dict[str, Any] = LIGHT
+    options: dict[str, Any] = LIGHT
 
 
 def of_the_guide(name: str, path: str) -> Iterator[Picture]:
@@ -63,7 +63,7 @@ class Camera:
 
     def take(self, picture: Picture, key: str = "") -> None:
         """One picture, once the page stands still."""
-        context = self._browser.new_context(**{"locale": "en-GB", "reduced_motion": "reduce"} | picture.about)
+        context = self._browser.new_context(**{"locale": "en-GB", "reduced_motion": "reduce"} | picture.options)
         page = context.new_page()
         page.goto(self._address + picture.path)
         if key:
@@ -94,12 +94,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m lab.screenshots", description=__doc__)
     parser.add_argument("folder", type=Path, nargs="?", help="for every page in every way; else those of the guide")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="of life before the first")
-    asked = parser.parse_args()
-    wanted = of_the_guide if asked.folder is None else of_everything
+    options = parser.parse_args()
+    wanted = of_the_guide if options.folder is None else of_everything
     build()
-    (into := asked.folder or IMAGES).mkdir(exist_ok=True)
+    (into := options.folder or IMAGES).mkdir(exist_ok=True)
     chromium, around = program()
-    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright, receiver() as told:
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright, receiver() as receiver_url:
         demonstration = Demonstration(folder)
         browser = playwright.chromium.launch(
             executable_path=chromium,
@@ -107,8 +107,8 @@ def main() -> None:
             args=[word for word in QUIET if word != "--headless"],
         )
         camera = Camera(browser, demonstration.address, into)
-        demonstration.begin(told)
-        demonstration.live(asked.seconds)
+        demonstration.begin(receiver_url)
+        demonstration.live(options.seconds)
         for name, path in pages_of(demonstration).items():
             for picture in wanted(name, path):
                 camera.take(picture)

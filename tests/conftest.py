@@ -11,8 +11,8 @@ import psycopg
 import pytest
 from hypothesis import settings
 
-from headgate.store import open_store
-from headgate.store.migrate import migrations
+from headgate.store.db.migrate import migrations
+from headgate.store.store import open_store
 from lab.postgres import Postgres
 from tests.kept import kept, let_go
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import psycopg
 
-from headgate.core.events import Happening
+from headgate.core.events import AuditEvent
 from headgate.core.machine import Raised, Returned
 from headgate.core.states import State
 from headgate.core.task import Execution, NewTask, Task, TaskType
-from headgate.store import Store
-from headgate.store.claims import ClaimRequest, Outcome
-from headgate.store.reports import LogLine
+from headgate.store.claim.contract import ClaimRequest, Outcome
+from headgate.store.execution.reports import LogLine
+from headgate.store.store import Store
 
 START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
@@ -44,16 +44,16 @@ TYPES = (
 
 def worker(store: Store) -> int:
     """A worker that serves everything."""
-    return store.register("tester")
+    return store.workers.register("tester")
 
 
 def start(store: Store, limit: int = 1, **wanted: Any) -> list[Execution]:
     """What a fresh worker gets."""
-    return store.claim(ClaimRequest(worker(store), limit, **wanted)).executions
+    return store.claims.take(ClaimRequest(worker(store), limit, **wanted)).executions
 
 
 def submit(store: Store, type_code: str = "plain", **fields: Any) -> Task:
-    return store.get(store.submit(NewTask(type_code, **fields)).id)
+    return store.tasks.get(store.tasks.submit(NewTask(type_code, **fields)).id)
 
 
 def running(store: Store, type_code: str = "plain", **fields: Any) -> Execution:
@@ -65,12 +65,12 @@ def running(store: Store, type_code: str = "plain", **fields: Any) -> Execution:
 
 
 def settle(store: Store, execution: Execution, event: Any) -> State | None:
-    return store.settle([Outcome(execution, event)])[0]
+    return store.executions.settle([Outcome(execution, event)])[0]
 
 
 def _waiting(store: Store) -> int:
     parent = running(store)
-    store.submit(NewTask("plain", parent_id=parent.id, delay_seconds=10**6))
+    store.tasks.submit(NewTask("plain", parent_id=parent.id, delay_seconds=10**6))
     settle(store, parent, Returned())
     return parent.id
 
@@ -78,7 +78,7 @@ def _waiting(store: Store) -> int:
 def _partial(store: Store) -> int:
     parent = running(store)
     for event in (Returned(), Raised("no")):
-        store.submit(NewTask("plain", parent_id=parent.id))
+        store.tasks.submit(NewTask("plain", parent_id=parent.id))
         [child] = start(store)
         settle(store, child, event)
     settle(store, parent, Returned())
@@ -125,7 +125,7 @@ _WAYS: dict[State, Callable[[Store], int]] = {
     State.SCHEDULING: _scheduling,
     State.RUNNING: lambda store: running(store).id,
     State.WAITING: _waiting,
-    State.PAUSED: _acted(_submitted(), lambda store, task_id: store.pause(task_id)),
+    State.PAUSED: _acted(_submitted(), lambda store, task_id: store.tasks.pause(task_id)),
     State.RETRYING: _ended("plain", Raised("again", 60.0)),
     State.NOTIFYING: _ended("called-back", Returned()),
     State.SUCCEEDED: _ended("plain", Returned()),
@@ -133,27 +133,27 @@ _WAYS: dict[State, Callable[[Store], int]] = {
     State.FAILED: _ended("plain", Raised("no")),
     State.DEAD: _ended("manual", Raised("no")),
     State.RESOLVED: _acted(
-        _ended("manual", Raised("no")), lambda store, task_id: store.resolve(task_id, "done by hand")
+        _ended("manual", Raised("no")), lambda store, task_id: store.tasks.resolve(task_id, "done by hand")
     ),
-    State.CANCELLED: _acted(_submitted(), lambda store, task_id: store.cancel(task_id)),
+    State.CANCELLED: _acted(_submitted(), lambda store, task_id: store.tasks.cancel(task_id)),
 }
 
 
 def put(store: Store, state: State) -> Task:
     """A task in `state`; the only one that could be claimed, if it can."""
-    task = store.get(_WAYS[state](store))
+    task = store.tasks.get(_WAYS[state](store))
     assert task.status is state
     return task
 
 
-def record(store: Store, task_id: int) -> tuple[Task, list[Happening], list[LogLine], dict[str, str]]:
+def record(store: Store, task_id: int) -> tuple[Task, list[AuditEvent], list[LogLine], dict[str, str]]:
     """All that is kept about a task, but for the reports that were refused."""
-    events = [event for event in store.events(task_id) if event.kind != "refused"]
-    return store.get(task_id), events, store.log(task_id), store.checkpoints(task_id)
+    events = [event for event in store.events.of(task_id) if event.kind != "refused"]
+    return store.tasks.get(task_id), events, store.executions.log(task_id), store.executions.checkpoints(task_id)
 
 
 def kinds(store: Store, task_id: int) -> list[str]:
-    return [event.kind for event in store.events(task_id)]
+    return [event.kind for event in store.events.of(task_id)]
 
 
 def drain(store: Store, **wanted: Any) -> list[int]:
@@ -169,7 +169,7 @@ def robbed(store: Store, clock: Clock, **fields: Any) -> tuple[Execution, Execut
     """An execution that was overdue, and the one that owns its task now."""
     old = running(store, max_error_count=3, timeout_seconds=10, **fields)
     clock.advance(11)
-    store.end_overdue()
+    store.executions.end_overdue()
     [new] = start(store)
     assert new.id == old.id
     return old, new
@@ -177,8 +177,8 @@ def robbed(store: Store, clock: Clock, **fields: Any) -> tuple[Execution, Execut
 
 def lose(store: Store, worker_id: int) -> None:
     """Declare a worker lost, as it stands."""
-    [worker] = [worker for worker in store.workers() if worker.id == worker_id]
-    assert store.mark_lost(worker_id, worker.lease_until)
+    [worker] = [worker for worker in store.workers.all() if worker.id == worker_id]
+    assert store.workers.mark_lost(worker_id, worker.lease_until)
 
 
 def together(*calls: Callable[[], Any]) -> list[Any]:

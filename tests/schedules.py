@@ -4,11 +4,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from headgate.core.cron import Missed, Overlap
-from headgate.core.schedule import Endpoint, Log, NewSchedule, Schedule, Status, TickLog
+from headgate.core.schedule import Endpoint, LogMode, NewSchedule, Schedule, ScheduleStatus, TickLog
 from headgate.core.task import NewTask, Task
-from headgate.duties.periodic import fire_due
-from headgate.store import Store
-from headgate.store.lists import Filter
+from headgate.duties.schedules import fire_due
+from headgate.store.reading.lists import Filter
+from headgate.store.store import Store
 from tests.factories import START, Clock
 
 MINUTELY = "* * * * *"
@@ -17,7 +17,7 @@ CALLED = Endpoint("https://example.org/hook")
 
 def new(cron: str = MINUTELY, type_code: str = "plain", **said: Any) -> NewSchedule:
     """What is asked for: fields of the task and of the schedule."""
-    about = {"log": Log, "missed": Missed, "overlap": Overlap}
+    about = {"log": LogMode, "missed": Missed, "overlap": Overlap}
     of_schedule: dict[str, Any] = {name: kind(said.pop(name)) for name, kind in about.items() if name in said}
     for name in ("timezone", "http", "code"):
         if name in said:
@@ -26,7 +26,7 @@ def new(cron: str = MINUTELY, type_code: str = "plain", **said: Any) -> NewSched
 
 
 def online(store: Store, cron: str = MINUTELY, type_code: str = "plain", **said: Any) -> Schedule:
-    return store.schedules.add(new(cron, type_code, **said), status=Status.ONLINE)
+    return store.schedules.add(new(cron, type_code, **said), status=ScheduleStatus.ONLINE)
 
 
 def tick(store: Store, clock: Clock, minutes: float = 1) -> int:
@@ -48,7 +48,7 @@ def minute(text: str) -> int:
 
 
 def made(store: Store) -> list[Task]:
-    return store.find(Filter(), limit=200).items
+    return store.tasks.find(Filter(), limit=200).items
 
 
 def logged(store: Store, schedule: Schedule) -> list[tuple[str, str | None]]:

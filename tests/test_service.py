@@ -209,14 +209,14 @@ def test_a_service_survives_its_failures_and_says_so_once(error, caplog):
 
     with caplog.at_level(logging.INFO, logger="headgate"):
         run(scene())
-    told = [(record.levelno >= logging.WARNING, record.getMessage()) for record in caplog.records]
-    assert [bad for bad, _ in told] == [True, False, True, False]
-    assert all("scripted" in text for _, text in told)
+    logged = [(record.levelno >= logging.WARNING, record.getMessage()) for record in caplog.records]
+    assert [bad for bad, _ in logged] == [True, False, True, False]
+    assert all("scripted" in text for _, text in logged)
 
 
 def test_failures_are_tried_again_later_each_time_and_in_time_after_all(monkeypatch):
     """Spec: A6"""
-    monkeypatch.setattr(headgate.service, "draw", lambda: 0.5)
+    monkeypatch.setattr(headgate.service, "random_number", lambda: 0.5)
     service = Scripted(1.0, *[Unavailable("no")] * 8, 0)
     pauses = []
 
@@ -231,7 +231,7 @@ def test_failures_are_tried_again_later_each_time_and_in_time_after_all(monkeypa
 
 def test_a_pause_longer_than_the_longest_stays_as_it_is(monkeypatch):
     """Spec: A6"""
-    monkeypatch.setattr(headgate.service, "draw", lambda: 0.5)
+    monkeypatch.setattr(headgate.service, "random_number", lambda: 0.5)
     service = Scripted(60.0, Unavailable("no"))
     run(service._safe_turn())
     assert service._next_pause() == 60

@@ -12,7 +12,7 @@ from headgate.core.errors import Invalid, NotFound
 from headgate.core.limits import Rate
 from headgate.core.task import NewTask
 from headgate.settings import Settings
-from headgate.store import open_store
+from headgate.store.store import open_store
 from headgate.testing import MOST_EXECUTIONS, Ran, sandbox
 
 S = State
@@ -32,7 +32,7 @@ def box(app):
         yield made
 
 
-def told(ran):
+def outcomes(ran):
     return [(one.type, one.status) for one in ran]
 
 
@@ -56,7 +56,7 @@ def test_nothing_of_the_apps_own_store_is_touched(app, tmp_path):
 
     with sandbox(app) as box:
         plain.submit_sync()
-        assert told(box.drain()) == [("plain", S.SUCCEEDED)]
+        assert outcomes(box.drain()) == [("plain", S.SUCCEEDED)]
     assert list(tmp_path.iterdir()) == []
 
 
@@ -70,9 +70,9 @@ def test_the_app_has_its_own_store_again_afterwards(app):
     with sandbox(app) as box:
         inside = [plain.submit_sync().id for _ in range(3)][-1]
         assert len(box.drain()) == 3
-    assert app.store.get(first.id).status is S.QUEUED
+    assert app.store.tasks.get(first.id).status is S.QUEUED
     with pytest.raises(NotFound):
-        app.store.get(inside)
+        app.store.tasks.get(inside)
     assert plain.submit_sync().id == first.id + 1
 
 
@@ -86,7 +86,7 @@ def test_a_sandbox_in_a_sandbox_leads_back_to_the_first(app, box):
     with sandbox(app) as inner:
         assert inner.drain() == []
     assert app.store is box.store
-    assert told(box.drain()) == [("plain", S.SUCCEEDED)]
+    assert outcomes(box.drain()) == [("plain", S.SUCCEEDED)]
 
 
 def test_a_store_that_was_bound_is_bound_again_even_after_an_error(app):
@@ -146,11 +146,11 @@ def test_handlers_find_their_context(app, box):
         return context.exec_id
 
     tasks = [speak.submit_sync(), speak_too.submit_sync()]
-    assert told(box.drain()) == [("speak", S.SUCCEEDED), ("speak_too", S.SUCCEEDED)]
+    assert outcomes(box.drain()) == [("speak", S.SUCCEEDED), ("speak_too", S.SUCCEEDED)]
     for task in tasks:
         assert task.record().progress == '{"done":3,"total":3}'
-        assert len(box.store.log(task.id)) == 1
-        assert box.store.checkpoints(task.id) == {"page": "1"}
+        assert len(box.store.executions.log(task.id)) == 1
+        assert box.store.executions.checkpoints(task.id) == {"page": "1"}
     with pytest.raises(LookupError):
         headgate.context()
 
@@ -168,7 +168,7 @@ def test_children_run_and_the_family_is_closed(app, box):
         await headgate.context().submit_many([child.call(number) for number in range(3)])
 
     task = parent.submit_sync()
-    assert told(box.drain()) == [
+    assert outcomes(box.drain()) == [
         ("parent", S.WAITING), ("child", S.SUCCEEDED), ("child", S.SUCCEEDED), ("child", S.FAILED),
     ]  # fmt: skip
     assert task.record().status is S.PARTIAL
@@ -185,11 +185,11 @@ def test_what_handlers_submit_by_the_app_runs_too(app, box):
         await after.submit()
 
     before.submit_sync()
-    assert told(box.drain()) == [("before", S.SUCCEEDED), ("after", S.SUCCEEDED)]
+    assert outcomes(box.drain()) == [("before", S.SUCCEEDED), ("after", S.SUCCEEDED)]
 
 
 @pytest.mark.parametrize(
-    ("error", "status", "told"),
+    ("error", "status", "error_line"),
     [
         (ConnectionError("gone"), S.RETRYING, "ConnectionError: gone"),
         (ValueError("bad"), S.FAILED, "ValueError: bad"),
@@ -197,7 +197,7 @@ def test_what_handlers_submit_by_the_app_runs_too(app, box):
     ],
 )
 @pytest.mark.parametrize("kind", ["function", "coroutine"])
-def test_errors_are_told_apart_as_in_a_worker(app, box, kind, error, status, told):
+def test_errors_are_told_apart_as_in_a_worker(app, box, kind, error, status, error_line):
     """Spec: X5, A5"""
     if kind == "function":
 
@@ -211,7 +211,7 @@ def test_errors_are_told_apart_as_in_a_worker(app, box, kind, error, status, tol
             raise error
 
     task = fails.submit_sync()
-    assert box.drain() == [Ran(task.id, "fails", status, told)]
+    assert box.drain() == [Ran(task.id, "fails", status, error_line)]
     assert task.record().error_count == 1
 
 
@@ -221,7 +221,7 @@ def test_arguments_that_a_handler_does_not_understand_fail_its_task(app, box):
     @app.task
     def plain(number: int) -> None: ...
 
-    app.store.submit(NewTask("plain", ext='{"number": "seven"}'))
+    app.store.tasks.submit(NewTask("plain", ext='{"number": "seven"}'))
     [ran] = box.drain()
     assert (ran.status, ran.error and ran.error.split(":")[0]) == (S.FAILED, "Invalid")
 
@@ -236,13 +236,13 @@ def test_a_pause_takes_hold_at_a_checkpoint_and_the_task_goes_on_from_there(app,
         for page in range(context.restore("page", 0), 3):
             seen.append(page)
             if page == 1 and context.attempt == 1:
-                box.store.pause(context.task_id)
+                box.store.tasks.pause(context.task_id)
             context.checkpoint("page", page + 1)
 
     task = pages.submit_sync()
-    assert told(box.drain()) == [("pages", S.PAUSED)]
-    box.store.resume(task.id)
-    assert told(box.drain()) == [("pages", S.SUCCEEDED)]
+    assert outcomes(box.drain()) == [("pages", S.PAUSED)]
+    box.store.tasks.resume(task.id)
+    assert outcomes(box.drain()) == [("pages", S.SUCCEEDED)]
     assert seen == [0, 1, 2]
 
 
@@ -253,19 +253,19 @@ def test_a_cancel_reaches_a_running_handler_at_its_next_report(app, box, kind):
 
         @app.task
         def ends() -> None:
-            box.store.cancel(headgate.context().task_id)
+            box.store.tasks.cancel(headgate.context().task_id)
             headgate.context().log("one more line")
             raise AssertionError("it goes on")
     else:
 
         @app.task
         async def ends() -> None:
-            box.store.cancel(headgate.context().task_id)
+            box.store.tasks.cancel(headgate.context().task_id)
             await headgate.context().log("one more line")
             await asyncio.sleep(3600)
 
     ends.submit_sync()
-    assert told(box.drain()) == [("ends", S.CANCELLED)]
+    assert outcomes(box.drain()) == [("ends", S.CANCELLED)]
 
 
 def test_the_tests_own_way_out_is_not_taken_for_a_failure(app, box):
@@ -300,9 +300,9 @@ def test_what_nobody_here_handles_stays(app, box):
     @app.task
     def plain() -> None: ...
 
-    made = app.store.submit(NewTask("plain", agent_id="elsewhere"))
+    made = app.store.tasks.submit(NewTask("plain", agent_id="elsewhere"))
     assert box.drain(through=3600) == []
-    assert box.store.get(made.id).status is S.QUEUED
+    assert box.store.tasks.get(made.id).status is S.QUEUED
 
 
 # when
@@ -340,11 +340,11 @@ def test_time_goes_by_from_one_start_time_to_the_next(app, box):
 
     stubborn.submit_sync()
     late.using(delay_seconds=15).submit_sync()
-    assert told(box.drain(through=59)) == [
+    assert outcomes(box.drain(through=59)) == [
         ("stubborn", S.RETRYING), ("stubborn", S.RETRYING), ("late", S.SUCCEEDED), ("stubborn", S.RETRYING),
     ]  # fmt: skip
     assert box.now == START + timedelta(seconds=59)
-    assert told(box.drain(through=1)) == [("stubborn", S.FAILED)]
+    assert outcomes(box.drain(through=1)) == [("stubborn", S.FAILED)]
     assert times == [0, 10, 15, 30, 60]
     assert box.drain(through=10**6) == []
     assert box.now == START + timedelta(seconds=60 + 10**6)
@@ -358,7 +358,7 @@ def test_a_rate_limit_lets_tasks_through_as_time_goes_by(app, box):
     def plain() -> None:
         times.append(round((box.now - START).total_seconds()))
 
-    box.store.set_rate_limit("key:slow", Rate(0.1, 1))
+    box.store.rate_limits.set("key:slow", Rate(0.1, 1))
     for _ in range(3):
         plain.submit_sync()
     assert len(box.drain()) == 1
@@ -374,8 +374,8 @@ def test_years_go_by_and_the_box_still_works(app, box):
 
     box.advance(10 * 365 * 86400)
     task = plain.submit_sync()
-    assert [gate.name for gate in box.store.why(task.id) if not gate.open] == []
-    assert told(box.drain()) == [("plain", S.SUCCEEDED)]
+    assert [gate.name for gate in box.store.tasks.why(task.id) if not gate.open] == []
+    assert outcomes(box.drain()) == [("plain", S.SUCCEEDED)]
 
 
 def test_time_starts_now_unless_it_is_told(app):
@@ -412,7 +412,7 @@ def test_an_async_test_drains_just_the_same(app, box):
         await one.submit()
         return box.drain()
 
-    assert told(asyncio.run(scene())) == [("one", S.SUCCEEDED), ("two", S.SUCCEEDED)]
+    assert outcomes(asyncio.run(scene())) == [("one", S.SUCCEEDED), ("two", S.SUCCEEDED)]
 
 
 def test_coroutines_share_one_event_loop_for_as_long_as_the_box_lives(app, box):

@@ -115,7 +115,7 @@ def caption(found: dict[str, Entrant], effort: Effort) -> str:
         f"Medians of {effort.rounds}, in one run; default durability; tasks that do nothing.",
         f"Python {platform.python_version()}, PostgreSQL {version[0] if version else '?'}, {os.cpu_count()} cores.",
     ]
-    lines += [entrant.subject.ask("about") for whom, entrant in found.items() if whom != OURSELVES[1]]
+    lines += [entrant.subject.ask("describe") for whom, entrant in found.items() if whom != OURSELVES[1]]
     return "\n".join(lines)
 
 
@@ -123,11 +123,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.peers", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one small round of each: does it run, not how fast")
     parser.add_argument("--only", metavar="PEER", choices=[PGQUEUER, PROCRASTINATE, CELERY, HUEY], help="only this one")
-    asked = parser.parse_args()
-    effort, readings = QUICK if asked.quick else FULL, Readings()
+    options = parser.parse_args()
+    effort, readings = QUICK if options.quick else FULL, Readings()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that everything is cleaned up then, too
     with entrants() as found:
-        wanted = [whom for whom in found if asked.only in (None, whom) or whom in OURSELVES]
+        wanted = [whom for whom in found if options.only in (None, whom) or whom in OURSELVES]
         for number in range(effort.rounds):
             for whom in wanted:
                 begun = time.perf_counter()

@@ -1,4 +1,4 @@
-"""What a system under test can be told to do. Runs in that system's own environment, and needs nothing but uvloop."""
+"""What a system under test can be asked to do. Runs in that system's own environment, and needs nothing but uvloop."""
 
 import argparse
 import asyncio
@@ -12,7 +12,7 @@ from typing import Any
 
 import uvloop
 
-from bench.peers.starts import left
+from bench.peers.starts import read_lines
 
 BATCH = 1000
 WARM = 10
@@ -74,9 +74,9 @@ class Driver(ABC):
                 await self.submit()
 
 
-def about(kind: type[Driver]) -> str:
-    versions = ", ".join(f"{name} {metadata.version(name)}" for name in kind.packages)
-    return f"{versions}; {kind.settings}"
+def describe(driver_class: type[Driver]) -> str:
+    versions = ", ".join(f"{name} {metadata.version(name)}" for name in driver_class.packages)
+    return f"{versions}; {driver_class.settings}"
 
 
 async def rate(seconds: float, step: Callable[[], Awaitable[None]], each: int = 1) -> float:
@@ -95,11 +95,11 @@ async def latencies(driver: Driver, count: int) -> list[float]:
         await driver.probe(time.monotonic())
         await asyncio.sleep(random.uniform(*PAUSE))
         end = time.monotonic() + LONGEST
-        while len(left()) <= number:
+        while len(read_lines()) <= number:
             if time.monotonic() > end:
                 raise TimeoutError(f"a probe did not start within {LONGEST:g} s")
             await asyncio.sleep(0.005)
-    return [float(line) for line in left()[WARM:]]
+    return [float(line) for line in read_lines()[WARM:]]
 
 
 def watch(driver: Driver) -> None:
@@ -131,19 +131,19 @@ async def _submit(driver: Driver, command: str, number: float) -> Any:
         await driver.close()
 
 
-def drive(kind: type[Driver]) -> None:
+def drive(driver_class: type[Driver]) -> None:
     """Do what the command line says, and print the answer as JSON."""
     parser = argparse.ArgumentParser()
-    commands = ["about", "prepare", "fill", "submit", "bulk", "latency", "watch", "work"]
+    commands = ["describe", "prepare", "fill", "submit", "bulk", "latency", "watch", "work"]
     parser.add_argument("command", choices=commands)
     parser.add_argument("url", nargs="?", default="")
     parser.add_argument("number", type=float, nargs="?", default=0.0)
-    asked = parser.parse_args()
-    if asked.command == "about":
-        print(json.dumps(about(kind)))
-    elif asked.command == "watch":
-        watch(kind(asked.url))
-    elif asked.command == "work":
-        kind(asked.url).work()
+    options = parser.parse_args()
+    if options.command == "describe":
+        print(json.dumps(describe(driver_class)))
+    elif options.command == "watch":
+        watch(driver_class(options.url))
+    elif options.command == "work":
+        driver_class(options.url).work()
     else:
-        print(json.dumps(uvloop.run(_submit(kind(asked.url), asked.command, asked.number))))
+        print(json.dumps(uvloop.run(_submit(driver_class(options.url), options.command, options.number))))

@@ -12,7 +12,7 @@ import psycopg
 from bench.peers import tasks
 from bench.peers.driver import Driver, drive
 from headgate.settings import load
-from headgate.store import open_store
+from headgate.store.store import open_store
 
 COMMAND = str(Path(sys.executable).with_name("headgate"))
 CONCURRENCY = 400

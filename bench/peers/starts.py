@@ -6,13 +6,13 @@ import time
 STARTS = "BENCH_STARTS"  # names the file
 
 
-def leave(line: str) -> None:
+def write_line(line: str) -> None:
     file = os.open(os.environ[STARTS], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     os.write(file, f"{line}\n".encode())
     os.close(file)
 
 
-def left() -> list[str]:
+def read_lines() -> list[str]:
     """The lines left so far."""
     try:
         with open(os.environ[STARTS]) as file:
@@ -23,4 +23,4 @@ def left() -> list[str]:
 
 def started(sent: float) -> None:
     """Leave the seconds from `sent` until now: the clock is the same in all processes."""
-    leave(str(time.monotonic() - sent))
+    write_line(str(time.monotonic() - sent))

@@ -5,7 +5,7 @@ import os
 import time
 
 import headgate
-from bench.peers.starts import leave, started
+from bench.peers.starts import started, write_line
 
 app = headgate.Headgate()
 FOREVER = 3600.0
@@ -30,6 +30,6 @@ async def page(seconds: float) -> None:
 async def hold() -> None:
     """Leave who started it when; end only the second time."""
     context = headgate.context()
-    leave(f"{context.task_id} {context.attempt} {os.getpid()} {time.monotonic()}")
+    write_line(f"{context.task_id} {context.attempt} {os.getpid()} {time.monotonic()}")
     if context.attempt == 1:
         await asyncio.sleep(FOREVER)

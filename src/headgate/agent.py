@@ -15,7 +15,7 @@ from urllib.request import getproxies, proxy_bypass
 
 from headgate.core.retry import ErrorClass, classify
 from headgate.core.task import clip
-from headgate.outside import draw, new_ids, utc_now
+from headgate.environment import new_ids, random_number, utc_now
 
 log = logging.getLogger("headgate.agent")
 LONGEST_PAUSE = 30.0
@@ -25,7 +25,7 @@ class Stopped(Exception):
     """Raised in a handler by `Work`'s methods: somebody asked for the task to be cancelled or paused."""
 
 
-class Problem(Exception):
+class ServerProblem(Exception):
     """The server's answer to a call that it did not take."""
 
     def __init__(self, status: int, detail: str) -> None:
@@ -34,7 +34,7 @@ class Problem(Exception):
 
 
 class Work:
-    """One task under way. `asked` is none, cancel, pause, or gone when it is somebody else's by now."""
+    """One task under way. `control` is none, cancel, pause, or gone when another agent has the task."""
 
     def __init__(self, agent: "Agent", task: dict[str, Any]) -> None:
         self._agent = agent
@@ -44,35 +44,36 @@ class Work:
         self.attempt: int = task["attempt"]
         self.checkpoints: dict[str, Any] = task["checkpoints"]
         self.deadline = datetime.fromisoformat(task["executing_deadline"])
-        self.asked = "none"
+        self.control = "none"
 
     def progress(self, done: float | None = None, total: float | None = None, note: str | None = None) -> None:
         """Say how far it is."""
-        self.tell("progress", done=done, total=total, note=note)
-        self._obey("cancel")
+        self.report("progress", done=done, total=total, note=note)
+        self._stop_if_asked("cancel")
 
     def log(self, message: str, level: str = "info") -> None:
         """Keep a line with the task."""
-        self.tell("log", lines=[{"message": message, "level": level}])
-        self._obey("cancel")
+        self.report("log", lines=[{"message": message, "level": level}])
+        self._stop_if_asked("cancel")
 
     def checkpoint(self, name: str, state: Any) -> None:
         """Save a state that the next execution finds; a task that is to pause ends here."""
-        self.tell("checkpoint", name=name, state=state)
-        self._obey("cancel", "pause")
+        self.report("checkpoint", name=name, state=state)
+        self._stop_if_asked("cancel", "pause")
 
     def check(self) -> None:
         """Raise `Stopped` if the task is to end: for long work that reports nothing."""
-        self._obey("cancel")
+        self._stop_if_asked("cancel")
 
-    def tell(self, what: str, **said: Any) -> None:
-        """Report something by the name of its route; what is asked of the task comes back."""
-        answer = self._agent.surely(f"tasks/{self.id}/{what}", {"exec_id": self.exec_id, **said}, self.deadline)
-        self.asked = answer["control"]
+    def report(self, route: str, **fields: Any) -> None:
+        """Send a report to one of the task's routes; the answer says what is asked of the task."""
+        body = {"exec_id": self.exec_id, **fields}
+        answer = self._agent.call_until_answered(f"tasks/{self.id}/{route}", body, self.deadline)
+        self.control = answer["control"]
 
-    def _obey(self, *reasons: str) -> None:
-        if self.asked in (*reasons, "gone"):
-            raise Stopped(self.asked)
+    def _stop_if_asked(self, *reasons: str) -> None:
+        if self.control in (*reasons, "gone"):
+            raise Stopped(self.control)
 
 
 Handler = Callable[[Work], Any]
@@ -122,17 +123,17 @@ class Agent:
             "instance": self._instance,
             "claim_id": new_ids(1)[0],  # kept until there is an answer: what was handed over is not lost with it
         }  # fmt: skip
-        tasks: list[dict[str, Any]] = self.surely("claim", wanted, timeout=wait_seconds + 20)["tasks"]
+        tasks: list[dict[str, Any]] = self.call_until_answered("claim", wanted, timeout=wait_seconds + 20)["tasks"]
         for task in tasks:
             try:
                 self._run(Work(self, task), task)
-            except Problem as problem:  # it is another agent's by now: nothing that we say counts
+            except ServerProblem as problem:  # it is another agent's by now: nothing that we say counts
                 log.warning("task %d: %s", task["id"], problem)
         return len(tasks)
 
     def _run(self, work: Work, task: dict[str, Any]) -> None:
         if task["status"] == "scheduling":  # assigned to this agent: it runs when its start is confirmed
-            work.tell("start")
+            work.report("start")
         done = threading.Event()
         beating = threading.Thread(target=self._beat, args=(work, done), daemon=True)
         beating.start()
@@ -140,13 +141,13 @@ class Agent:
             result = self._handlers[task["type"]](work)
             json.dumps(result)
         except Stopped:
-            if work.asked != "gone":
-                work.tell("cancelled" if work.asked == "cancel" else "paused")
-        except Problem:
+            if work.control != "gone":
+                work.report("cancelled" if work.control == "cancel" else "paused")
+        except ServerProblem:
             raise
         except Exception as error:
             retryable = {ErrorClass.RETRYABLE: True, ErrorClass.FATAL: False}.get(classify(error))
-            work.tell("fail", error_info=clip(traceback.format_exc()), retryable=retryable)
+            work.report("fail", error_info=clip(traceback.format_exc()), retryable=retryable)
         else:
             self._complete(work, result)
         finally:
@@ -155,23 +156,24 @@ class Agent:
 
     def _complete(self, work: Work, result: Any) -> None:
         try:
-            work.tell("complete", result=result)
-        except Problem as problem:
+            work.report("complete", result=result)
+        except ServerProblem as problem:
             if problem.status == 409:
                 raise
-            work.tell("fail", error_info=f"its result was not taken: {problem}", retryable=False)
+            work.report("fail", error_info=f"its result was not taken: {problem}", retryable=False)
 
     def _beat(self, work: Work, done: threading.Event) -> None:
         while not done.wait(self._lease / 6):
             try:
-                work.asked = self._call(f"tasks/{work.id}/beat", {"exec_id": work.exec_id}, self._lease / 3)["control"]
-            except Problem as problem:
+                answer = self._call(f"tasks/{work.id}/beat", {"exec_id": work.exec_id}, self._lease / 3)
+                work.control = answer["control"]
+            except ServerProblem as problem:
                 if problem.status in (404, 409):
-                    work.asked = "gone"
+                    work.control = "gone"
             except (OSError, ValueError, HTTPException) as error:
                 log.warning("task %d: a beat was not heard: %s", work.id, error)
 
-    def surely(self, path: str, body: Any, until: datetime | None = None, timeout: float = 20.0) -> Any:
+    def call_until_answered(self, path: str, body: Any, until: datetime | None = None, timeout: float = 20.0) -> Any:
         """A call, made again and again, later each time, until the server has answered or it is too late."""
         pause = 0.5
         while True:
@@ -179,20 +181,20 @@ class Agent:
                 return self._call(path, body, timeout)
             except (OSError, ValueError, HTTPException) as error:
                 if until is not None and utc_now() > until:
-                    raise Problem(0, f"no answer before the deadline: {error}") from error
+                    raise ServerProblem(0, f"no answer before the deadline: {error}") from error
                 log.warning("%s: %s; trying again", path, error)
-            except Problem as problem:
+            except ServerProblem as problem:
                 if problem.status < 500 and problem.status != 429:
                     raise
                 log.warning("%s: %s; trying again", path, problem)
-            time.sleep(draw() * pause)
+            time.sleep(random_number() * pause)
             pause = min(2 * pause, LONGEST_PAUSE)
 
     def _call(self, path: str, body: Any, timeout: float) -> Any:
-        status, said = self._connections.post(self._path + path, json.dumps(body).encode(), self._headers, timeout)
+        status, answer = self._connections.post(self._path + path, json.dumps(body).encode(), self._headers, timeout)
         if not 200 <= status < 300:
-            raise Problem(status, _detail(said))
-        return json.loads(said)
+            raise ServerProblem(status, _detail(answer))
+        return json.loads(answer)
 
 
 class Connections:
@@ -206,22 +208,24 @@ class Connections:
         target = urlsplit(server)
         secure, host = target.scheme == "https", target.hostname or ""
         proxy = None if proxy_bypass(host) else getproxies().get(target.scheme)
-        self._kind = HTTPSConnection if secure else HTTPConnection
+        self._connection_class = HTTPSConnection if secure else HTTPConnection
         self._first = urlsplit(proxy) if proxy else target
         self._tunnel = (host, target.port) if proxy and secure else None
         self._prefix = server if proxy and not secure else target.path
-        self._given = _proof(self._first.username, self._first.password) if proxy else {}
+        self._proxy_headers = _proxy_authorization(self._first.username, self._first.password) if proxy else {}
         self._idle: list[HTTPConnection] = []
 
     def post(self, path: str, body: bytes, headers: dict[str, str], timeout: float) -> tuple[int, bytes]:
         """The status and the body of the answer."""
+        if self._tunnel is None:
+            headers = headers | self._proxy_headers
         while True:
-            kept = self._idle.pop() if self._idle else None
-            connection = kept or self._make()
+            reused = self._idle.pop() if self._idle else None
+            connection = reused or self._make()
             try:
-                return self._post(connection, path, body, headers | ({} if self._tunnel else self._given), timeout)
+                return self._post(connection, path, body, headers, timeout)
             except (RemoteDisconnected, ConnectionResetError, BrokenPipeError):
-                if kept is None:
+                if reused is None:
                     raise
 
     def _post(
@@ -232,34 +236,34 @@ class Connections:
             connection.sock.settimeout(timeout)
         try:
             connection.request("POST", self._prefix + path, body, headers)
-            answer = connection.getresponse()
-            said = answer.read()
+            response = connection.getresponse()
+            content = response.read()
         except BaseException:
             connection.close()
             raise
-        if answer.will_close:
+        if response.will_close:
             connection.close()
         else:
             self._idle.append(connection)
-        return answer.status, said
+        return response.status, content
 
     def close(self) -> None:
         while self._idle:
             self._idle.pop().close()
 
     def _make(self) -> HTTPConnection:
-        connection = self._kind(self._first.hostname or "", self._first.port)
+        connection = self._connection_class(self._first.hostname or "", self._first.port)
         if self._tunnel is not None:
-            connection.set_tunnel(*self._tunnel, headers=self._given)
+            connection.set_tunnel(*self._tunnel, headers=self._proxy_headers)
         return connection
 
 
-def _proof(name: str | None, password: str | None) -> dict[str, str]:
-    """What a proxy wants to know of who uses it."""
+def _proxy_authorization(name: str | None, password: str | None) -> dict[str, str]:
+    """The header that authorizes us at a proxy, if its URL names a user."""
     if name is None:
         return {}
-    said = b64encode(f"{unquote(name)}:{unquote(password or '')}".encode()).decode()
-    return {"Proxy-Authorization": f"Basic {said}"}
+    credentials = b64encode(f"{unquote(name)}:{unquote(password or '')}".encode()).decode()
+    return {"Proxy-Authorization": f"Basic {credentials}"}
 
 
 def _detail(answer: bytes) -> str:

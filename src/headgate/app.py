@@ -11,11 +11,11 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import fields, replace
-from datetime import datetime
-from functools import partial, update_wrapper
-from typing import Any, Generic, ParamSpec, Protocol, TypeVar, overload
+from functools import partial
+from typing import Any, ParamSpec, Protocol, TypeVar, overload
 
-from headgate.client import Call, Task, call_of
+import headgate.store.db.drivers as drivers
+from headgate.client import Call, Task
 from headgate.core.callbacks import Callback
 from headgate.core.errors import Invalid, Unavailable
 from headgate.core.family import CONTINUE
@@ -23,7 +23,7 @@ from headgate.core.retry import RetryPolicy, never
 from headgate.core.task import DEFAULT_LANE, DEFAULT_PRIORITY, KEYS, NewTask, TaskType
 from headgate.core.template import names_in
 from headgate.events.telemetry import submitting
-from headgate.outward.callback import stored
+from headgate.outward.callback import sealed_callback
 from headgate.outward.sealing import Seals
 from headgate.registry import (
     MEMORY_MEGABYTES,
@@ -36,80 +36,18 @@ from headgate.registry import (
     same_function,
 )
 from headgate.settings import Settings, load
-from headgate.store import drivers, open_store
-from headgate.store.base import Store
-from headgate.store.joining import Joining, prepare
-from headgate.store.tasks import Submitted
-from headgate.timetable import Entry, Timetable
+from headgate.store.store import Store, open_store
+from headgate.store.tasks.submit import Submitted
+from headgate.store.tasks.submit_in import Joining, prepare
+from headgate.task_function import TaskFunction
+from headgate.timetable import DeclaredSchedule, Timetable
 
 P = ParamSpec("P")
 F = TypeVar("F", bound=Callable[..., Any])
 R = TypeVar("R")
-Answer = TypeVar("Answer")
 T = TypeVar("T")
-CALLERS = 16
+MAX_THREADS = 16
 log = logging.getLogger("headgate")
-
-
-class TaskFunction(Generic[P, Answer, R]):
-    """A function that is also a type of task. Called, it runs here and now; submitted, a worker runs it."""
-
-    __name__: str
-
-    def __init__(self, app: "Headgate", handler: Handler, wish: NewTask) -> None:
-        update_wrapper(self, handler.function)
-        self.app = app
-        self.handler = handler
-        self._wish = wish
-
-    def __repr__(self) -> str:
-        return f"<task {self.handler.code}: {self.handler.place}>"
-
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Answer:
-        return self.handler.function(*args, **kwargs)  # type: ignore[no-any-return]
-
-    def using(
-        self,
-        *,
-        name: str | None = None,
-        lane: str | None = None,
-        category: str | None = None,
-        priority: int | None = None,
-        mutex: str | None = None,
-        rate_key: str | None = None,
-        unique_key: str | None = None,
-        unique: str | None = None,
-        unique_seconds: float | None = None,
-        debounce_seconds: float | None = None,
-        debounce_longest_seconds: float | None = None,
-        debounce_replace: bool | None = None,
-        start_time: datetime | None = None,
-        delay_seconds: float | None = None,
-        max_error_count: int | None = None,
-        timeout_seconds: float | None = None,
-        tenant_id: int | None = None,
-        creator: int | None = None,
-        agent_id: str | None = None,
-        parent_id: int | None = None,
-        correlation_id: str | None = None,
-        on_child_failure: str | None = None,
-    ) -> "TaskFunction[P, Answer, R]":
-        """The same function, its tasks made with these options."""
-        said = {key: value for key, value in locals().items() if key not in ("self", "unique") and value is not None}
-        handler = self.handler if unique is None else replace(self.handler, unique=unique)
-        return TaskFunction(self.app, handler, self._wish._replace(**said))
-
-    def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
-        """A call to be submitted: alone, with others (`submit_many`), or in a transaction of yours (`submit_in`)."""
-        return call_of(self.handler, self._wish, args, kwargs)
-
-    async def submit(self, *args: P.args, **kwargs: P.kwargs) -> Task[R]:
-        """Make a task of this call; it is on disk when this returns."""
-        return await self.app.submit(self.call(*args, **kwargs))
-
-    def submit_sync(self, *args: P.args, **kwargs: P.kwargs) -> Task[R]:
-        """`submit`, for callers that are not async."""
-        return self.app.submit_sync(self.call(*args, **kwargs))
 
 
 class _Decorator(Protocol):
@@ -134,9 +72,9 @@ class Headgate:
         self.timetable = Timetable(self.registry)
         self._opening = threading.RLock()
         self._store: Store | None = None
-        self._ours = False  # whether we opened it, and are to close it
-        self._put = 0  # the edition of the program whose types and schedules the store knows
-        self._callers: ThreadPoolExecutor | None = None
+        self._owns_store = False  # whether we opened it, and are to close it
+        self._registered_edition = 0  # the edition of the program whose types and schedules the store knows
+        self._threads: ThreadPoolExecutor | None = None
         _apps.add(self)
 
     # declaring
@@ -197,27 +135,27 @@ class Headgate:
         callback: Callback | None = None,
         isolation: str | None = None,
         memory_megabytes: float = MEMORY_MEGABYTES,
-        **of_type: Any,
+        **type_options: Any,
     ) -> TaskFunction[..., Any, Any]:
         name = name_of(function)
-        _check_options(of_type)
+        _check_options(type_options)
         if isinstance(uses, str):
             raise Invalid(f"{name}: uses is a list of resources: uses=[{uses!r}]")
-        if unique is not None and of_type.get("unique_key") is not None:
+        if unique is not None and type_options.get("unique_key") is not None:
             raise Invalid(f"{name}: give unique or unique_key, not both")
         code = name if code is None else code
-        told = stored(callback or {}, code, Seals(self.settings.secrets))
+        stored_callback = sealed_callback(callback or {}, code, Seals(self.settings.secrets))
         arguments = Arguments(function)
-        named = [each for label in KEYS for each in names_in(of_type.get(label) or "")]
+        named = [each for label in KEYS for each in names_in(type_options.get(label) or "")]
         handler = Handler(
             function=function,
             type=TaskType(
                 code,
                 uses=tuple(uses),
-                callback=told,
+                callback=stored_callback,
                 defaults=arguments.defaults(named),
                 declared_by=place_of(function),
-                **of_type,
+                **type_options,
             ),
             arguments=arguments,
             isolation=isolation_of(function, isolation),
@@ -229,7 +167,7 @@ class Headgate:
             debounce_replace=debounce_replace,
         )
         self.registry.add(handler)
-        return TaskFunction(self, handler, handler.wish)
+        return TaskFunction(self, handler, handler.new_task)
 
     def periodic(
         self,
@@ -244,14 +182,14 @@ class Headgate:
     ) -> Callable[[F], F]:
         """Run a task by the clock: above or below `@app.task`, or called with what `using` gives.
 
-        The schedule is online from the program's first start on, under `code` (the task's own unless it is said). What
+        The schedule is online from the program's first start on, under `code` (the task's own unless given). What
         a person edits or takes offline stays as they left it. `arguments` are those of every call.
         """
 
         def declare(function: F) -> F:
             task = function if isinstance(function, TaskFunction) else None
-            handler, wish = (None, None) if task is None else (task.handler, task._wish)
-            entry = Entry(function, handler, wish, cron, timezone, arguments, code, log, missed, overlap)
+            handler, new = (None, None) if task is None else (task.handler, task.new_task)
+            entry = DeclaredSchedule(function, handler, new, cron, timezone, arguments, code, log, missed, overlap)
             if task is not None:
                 entry.schedule(self.registry)  # so that what is wrong is said here
             self.timetable.add(entry)
@@ -263,7 +201,7 @@ class Headgate:
 
     async def submit(self, call: Call[R]) -> Task[R]:
         """Make one task; it is on disk when this returns."""
-        return await self.aside(self.submit_sync, call)
+        return await self.in_thread(self.submit_sync, call)
 
     def submit_sync(self, call: Call[R]) -> Task[R]:
         """`submit`, for callers that are not async."""
@@ -271,13 +209,13 @@ class Headgate:
 
     async def submit_many(self, calls: Sequence[Call[R]]) -> list[Task[R]]:
         """Make many tasks, all or none."""
-        return await self.aside(self.submit_many_sync, calls)
+        return await self.in_thread(self.submit_many_sync, calls)
 
     def submit_many_sync(self, calls: Sequence[Call[R]]) -> list[Task[R]]:
         """`submit_many`, for callers that are not async."""
         store = self.store
-        with submitting([_wish(call) for call in calls]) as wishes:
-            made = store.submit_many(wishes)
+        with submitting([_new_task(call) for call in calls]) as new_tasks:
+            made = store.tasks.submit_many(new_tasks)
         return [self._handle(store, done, call) for done, call in zip(made, calls, strict=True)]
 
     def submit_in(self, connection: object, call: Call[R]) -> Task[R]:
@@ -287,23 +225,23 @@ class Headgate:
         Nothing is committed or rolled back here. The task can be waited for once you have committed; workers find it
         at their next look. On SQLite the file must have been set up before, by any other use or `headgate migrate`.
         """
-        store, joining = self._joining(call)
+        store, joining = self._prepare_submit_in(call)
         return self._handle(store, drivers.run(connection, joining.steps()), call)
 
     async def submit_in_async(self, connection: object, call: Call[R]) -> Task[R]:
         """`submit_in`, on an async connection: of psycopg, asyncpg, aiosqlite or SQLAlchemy."""
-        store, joining = await self.aside(self._joining, call)
+        store, joining = await self.in_thread(self._prepare_submit_in, call)
         return self._handle(store, await drivers.run_async(connection, joining.steps()), call)
 
-    def _joining(self, call: Call[Any]) -> tuple[Store, Joining]:
-        _wish(call)
+    def _prepare_submit_in(self, call: Call[Any]) -> tuple[Store, Joining]:
+        _new_task(call)
         store = self._opened()
-        if store.dialect == "postgres":  # on SQLite the caller may be writing, and registering a type would wait for it
+        if not store.database.one_writer:  # else the caller may be writing, and declaring a type would wait for it
             store = self.store
-        return store, prepare(store, call.new, call.handler.type)
+        return store, prepare(store.database, store.catalog, call.new, call.handler.type)
 
     def _handle(self, store: Store, made: Submitted, call: Call[R]) -> Task[R]:
-        return Task(made, call.handler.arguments.result, store, self.aside)
+        return Task(made, call.handler.arguments.result, store, self.in_thread)
 
     # the store
 
@@ -311,7 +249,7 @@ class Headgate:
     def store(self) -> Store:
         """The store, opened at first use, with this program's types and schedules known to it."""
         store = self._store
-        if store is None or self._put != self._edition:
+        if store is None or self._registered_edition != self._edition:
             with self._opening:
                 store = self._opened()
                 self._register(store)
@@ -324,18 +262,18 @@ class Headgate:
     def _register(self, store: Store) -> None:
         edition = self._edition
         schedules = self.timetable.schedules()
-        known = store.types() if edition else {}
+        known = store.types.by_code() if edition else {}
         for handler in self.registry:
             if known.get(handler.code) != handler.type:
                 self._put_type(store, handler, known.get(handler.code))
         if schedules:
             store.schedules.register(schedules)
-        self._put = edition
+        self._registered_edition = edition
 
     def _put_type(self, store: Store, handler: Handler, before: TaskType | None) -> None:
-        """Say what holds for the type from now on, unless a person did; whoever else said otherwise is told of."""
-        store.put_type(handler.type)
-        if store.type_of(handler.code) != handler.type:
+        """Store the type as declared here, unless a person edited it; log whose declaration does not hold."""
+        store.types.put(handler.type)
+        if store.types.recent(handler.code) != handler.type:
             log.info("type %s was edited by hand: what %s declares does not hold", handler.code, handler.place)
         elif before is not None and not same_function(before.declared_by, handler.place):
             log.warning(
@@ -344,17 +282,17 @@ class Headgate:
             )  # fmt: skip
 
     def _opened(self) -> Store:
-        """The store; of a file with its schema up to date nothing but that is asked, so it can be opened any time."""
+        """The store, opened without writing to a file whose schema is up to date: that never waits for a writer."""
         with self._opening:
             if self._store is None:
-                self._store, self._ours, self._put = self._open(), True, 0
+                self._store, self._owns_store, self._registered_edition = self._open(), True, 0
             return self._store
 
     def _open(self) -> Store:
         store = open_store(self.settings.url, schema=self.settings.schema)
         try:
             missing = store.migration_plan()
-            if missing and store.dialect != "sqlite":
+            if missing and store.database.dialect != "sqlite":
                 raise Unavailable("the store's schema is not up to date: run `headgate migrate` first")
             if missing:  # a file is ours to set up; a server has an owner
                 store.migrate()
@@ -368,25 +306,27 @@ class Headgate:
         """Use this store from now on. Whoever opened it closes it."""
         self.close()
         with self._opening:
-            self._store, self._ours, self._put = store, False, 0
+            self._store, self._owns_store, self._registered_edition = store, False, 0
 
-    async def aside(self, work: Callable[..., T], *arguments: Any) -> T:
+    async def in_thread(self, work: Callable[..., T], *arguments: Any) -> T:
         """Run blocking work in a thread, so that the caller's event loop goes on."""
-        callers = self._callers
-        if callers is None:
+        threads = self._threads
+        if threads is None:
             with self._opening:
-                callers = self._callers = self._callers or ThreadPoolExecutor(CALLERS, thread_name_prefix="headgate")
-        return await asyncio.get_running_loop().run_in_executor(callers, copy_context().run, work, *arguments)
+                threads = self._threads = self._threads or ThreadPoolExecutor(
+                    MAX_THREADS, thread_name_prefix="headgate"
+                )
+        return await asyncio.get_running_loop().run_in_executor(threads, copy_context().run, work, *arguments)
 
     def close(self) -> None:
         """Let go of the store; it is opened anew at the next use."""
         with self._opening:
             store, self._store = self._store, None
-            ours, self._ours, self._put = self._ours, False, 0
-            callers, self._callers = self._callers, None
-        if callers is not None:
-            callers.shutdown()
-        if store is not None and ours:
+            owned, self._owns_store, self._registered_edition = self._owns_store, False, 0
+            threads, self._threads = self._threads, None
+        if threads is not None:
+            threads.shutdown()
+        if store is not None and owned:
             atexit.unregister(self.close)
             store.close()
 
@@ -395,7 +335,7 @@ class Headgate:
         self._opening = threading.RLock()
         if self._store is not None:
             _inherited.append(self._store)  # to close one here would end it there
-        self._store, self._ours, self._put, self._callers = None, False, 0, None
+        self._store, self._owns_store, self._registered_edition, self._threads = None, False, 0, None
 
 
 _apps: "weakref.WeakSet[Headgate]" = weakref.WeakSet()
@@ -410,24 +350,24 @@ def _forked() -> None:
 os.register_at_fork(after_in_child=_forked)
 
 
-def _wish(call: Call[Any]) -> NewTask:
+def _new_task(call: Call[Any]) -> NewTask:
     if not isinstance(call, Call):
         raise Invalid(f"{call!r} is no call to be submitted: say `name_of_the_task.call(…)`")
     return call.new
 
 
-_OF_TASK = (
+_HANDLER_OPTIONS = (
     "code", "unique", "unique_seconds", "debounce_seconds", "debounce_longest_seconds", "debounce_replace", "uses",
     "callback", "isolation", "memory_megabytes",
 )  # fmt: skip
-_SAID_OTHERWISE = ("code", "uses", "callback", "defaults", "declared_by")
-_OF_TYPE = tuple(field.name for field in fields(TaskType) if field.name not in _SAID_OTHERWISE)
+_HANDLED_SEPARATELY = ("code", "uses", "callback", "defaults", "declared_by")
+_TYPE_OPTIONS = tuple(field.name for field in fields(TaskType) if field.name not in _HANDLED_SEPARATELY)
 
 
-def _check_options(of_type: dict[str, Any]) -> None:
-    for name in of_type:
-        if name not in _OF_TYPE:
-            near = difflib.get_close_matches(name, [*_OF_TYPE, *_OF_TASK], 1)
+def _check_options(type_options: dict[str, Any]) -> None:
+    for name in type_options:
+        if name not in _TYPE_OPTIONS:
+            near = difflib.get_close_matches(name, [*_TYPE_OPTIONS, *_HANDLER_OPTIONS], 1)
             raise Invalid(f"@app.task knows no option {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
-    if not isinstance(of_type.get("retry", never), RetryPolicy):
+    if not isinstance(type_options.get("retry", never), RetryPolicy):
         raise Invalid("retry is a policy: headgate.exponential(60, retries=3), headgate.fixed(…), headgate.sequence(…)")

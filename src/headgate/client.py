@@ -12,11 +12,11 @@ from headgate.core.errors import HeadgateError, Invalid
 from headgate.core.states import FINAL, State
 from headgate.core.task import NewTask
 from headgate.core.task import Task as Record
-from headgate.core.unique import key_of
+from headgate.core.unique import unique_key_of
 from headgate.registry import Handler
-from headgate.service import Aside
-from headgate.store.base import Store
-from headgate.store.tasks import Submitted
+from headgate.service import InThread
+from headgate.store.store import Store
+from headgate.store.tasks.submit import Submitted
 
 R = TypeVar("R")
 FIRST_LOOK_SECONDS = 0.005
@@ -43,7 +43,7 @@ class Ended(Generic[R]):
     status: State
     error: str | None
     _result: str | None
-    _kind: Any
+    _result_type: Any
 
     @property
     def succeeded(self) -> bool:
@@ -55,7 +55,7 @@ class Ended(Generic[R]):
         if not self.succeeded and self.status is not State.PARTIAL:
             raise TaskFailed(self)
         try:
-            return msgspec.json.decode(self._result or "null", type=self._kind)  # type: ignore[no-any-return]
+            return msgspec.json.decode(self._result or "null", type=self._result_type)  # type: ignore[no-any-return]
         except msgspec.MsgspecError as error:
             raise Invalid(f"task {self.id} gave back something else than its handler says: {error}") from None
 
@@ -73,43 +73,43 @@ class Call(Generic[R]):
         """The same call as a child of a task, and so of its tenant."""
         if self.new.parent_id not in (None, parent_id) or self.new.tenant_id not in (0, tenant_id):
             raise Invalid("a child has the parent and the tenant of the task that submits it")
-        told = self.new.correlation_id or correlation_id
-        new = self.new._replace(parent_id=parent_id, tenant_id=tenant_id, correlation_id=told)
+        correlation_id = self.new.correlation_id or correlation_id
+        new = self.new._replace(parent_id=parent_id, tenant_id=tenant_id, correlation_id=correlation_id)
         return Call(new, self.handler)
 
 
-def call_of(handler: Handler, wish: NewTask, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call[Any]:
-    """The wish with these arguments; `Invalid` if they are not what the handler takes."""
+def call_of(handler: Handler, options: NewTask, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call[Any]:
+    """A call with these options and arguments; `Invalid` if they are not what the handler takes."""
     ext = handler.arguments.encode(handler.arguments.bind(args, kwargs))
-    new = NewTask(wish.type, ext, *wish[2:])
-    if handler.unique is not None and wish.unique_key is None:
-        new = new._replace(unique_key=key_of(ext))
+    new = NewTask(options.type, ext, *options[2:])
+    if handler.unique is not None and options.unique_key is None:
+        new = new._replace(unique_key=unique_key_of(ext))
     return Call(new, handler)
 
 
 class Task(Generic[R]):
     """A task that was submitted. `created` is False where an open one had its unique key: this is that one."""
 
-    __slots__ = ("_aside", "_kind", "_store", "created", "id")
+    __slots__ = ("_in_thread", "_result_type", "_store", "created", "id")
 
-    def __init__(self, made: Submitted, kind: Any, store: Store, aside: Aside) -> None:
+    def __init__(self, made: Submitted, result_type: Any, store: Store, in_thread: InThread) -> None:
         self.id = made.id
         self.created = made.created
-        self._kind = kind
+        self._result_type = result_type
         self._store = store
-        self._aside = aside
+        self._in_thread = in_thread
 
     def __repr__(self) -> str:
         return f"Task({self.id})"
 
     def record(self) -> Record:
         """The task as it stands in the store."""
-        return self._store.get(self.id)
+        return self._store.tasks.get(self.id)
 
     async def wait(self, timeout: float | None = None) -> Ended[R]:  # noqa: ASYNC109 the look-ups pace themselves
         """Until it has ended; `TimeoutError` after `timeout` seconds, which changes nothing for the task."""
         for pause in _pauses(timeout):
-            if (ended := self._ended(await self._aside(self._store.get, self.id))) is not None:
+            if (ended := self._ended(await self._in_thread(self._store.tasks.get, self.id))) is not None:
                 return ended
             await asyncio.sleep(pause)
         raise TimeoutError(f"task {self.id} has not ended after {timeout:g} s")
@@ -117,31 +117,31 @@ class Task(Generic[R]):
     def wait_sync(self, timeout: float | None = None) -> Ended[R]:
         """`wait`, for callers that are not async."""
         for pause in _pauses(timeout):
-            if (ended := self._ended(self._store.get(self.id))) is not None:
+            if (ended := self._ended(self._store.tasks.get(self.id))) is not None:
                 return ended
             time.sleep(pause)
         raise TimeoutError(f"task {self.id} has not ended after {timeout:g} s")
 
     async def snooze(self, seconds: float) -> None:
         """Let it start no sooner than in so many seconds; `Refused` if it has started."""
-        await self._aside(self.snooze_sync, seconds)
+        await self._in_thread(self.snooze_sync, seconds)
 
     def snooze_sync(self, seconds: float) -> None:
         """`snooze`, for callers that are not async."""
-        self._store.reschedule(self.id, delay_seconds=seconds)
+        self._store.tasks.reschedule(self.id, delay_seconds=seconds)
 
     async def cancel(self, reason: str = "") -> None:
         """End it early: at once before its start, else by asking its execution to stop."""
-        await self._aside(self.cancel_sync, reason)
+        await self._in_thread(self.cancel_sync, reason)
 
     def cancel_sync(self, reason: str = "") -> None:
         """`cancel`, for callers that are not async."""
-        self._store.cancel(self.id, reason)
+        self._store.tasks.cancel(self.id, reason)
 
     def _ended(self, task: Record) -> Ended[R] | None:
         if task.status not in FINAL and task.status not in (State.DEAD, State.NOTIFYING):
             return None
-        return Ended(task.id, task.status, task.error_info, task.result, self._kind)
+        return Ended(task.id, task.status, task.error_info, task.result, self._result_type)
 
 
 def _pauses(timeout: float | None) -> Iterator[float]:

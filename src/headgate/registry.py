@@ -17,7 +17,7 @@ import msgspec
 from msgspec.inspect import CustomType, type_info
 
 from headgate.core.errors import Invalid
-from headgate.core.task import KEYS, NewTask, TaskType, check, check_keys
+from headgate.core.task import KEYS, NewTask, TaskType, check_key_templates, check_new_task
 from headgate.core.template import names_in
 from headgate.core.unique import BY_ARGUMENTS
 
@@ -61,16 +61,16 @@ def name_of(function: Callable[..., Any]) -> str:
     return function.__name__
 
 
-def isolation_of(function: Callable[..., Any], said: str | None) -> Isolation:
-    """Where a function is to run: as said, or a coroutine on the loop and the rest in a thread."""
+def isolation_of(function: Callable[..., Any], wanted: str | None) -> Isolation:
+    """Where a function is to run: as wanted, else a coroutine on the loop and the rest in a thread."""
     own = Isolation.LOOP if inspect.iscoroutinefunction(function) else Isolation.THREAD
-    if said is not None and said not in list(Isolation):
-        raise Invalid(f"{function.__qualname__}: isolation is one of {', '.join(Isolation)}, not {said!r}")
-    if said is None or said == own:
+    if wanted is not None and wanted not in list(Isolation):
+        raise Invalid(f"{function.__qualname__}: isolation is one of {', '.join(Isolation)}, not {wanted!r}")
+    if wanted is None or wanted == own:
         return own
-    if said != Isolation.PROCESS:
-        kind = "an async function" if own is Isolation.LOOP else "a function that is not async"
-        raise Invalid(f"{function.__qualname__}: isolation {said!r} is not for {kind}; 'process' and '{own}' are")
+    if wanted != Isolation.PROCESS:
+        refused = "an async function" if own is Isolation.LOOP else "a function that is not async"
+        raise Invalid(f"{function.__qualname__}: isolation {wanted!r} is not for {refused}; 'process' and '{own}' are")
     if "<" in function.__qualname__ or inspect.ismethod(function):
         raise Invalid(f"{function.__qualname__}: another process cannot import it; it is not at the top of a module")
     return Isolation.PROCESS
@@ -80,11 +80,11 @@ class Arguments:
     """A handler's parameters as JSON, checked against its annotations on the way in and on the way out."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        self._of = function.__qualname__
+        self._qualname = function.__qualname__
         try:
             self._signature = inspect.signature(function, eval_str=True)
         except (NameError, AttributeError, TypeError, ValueError, SyntaxError) as error:
-            raise Invalid(f"{self._of}: its annotations cannot be read: {error}") from None
+            raise Invalid(f"{self._qualname}: its annotations cannot be read: {error}") from None
         self.names = tuple(self._signature.parameters)
         self._names = frozenset(self.names)
         parameters = self._signature.parameters.values()
@@ -99,33 +99,35 @@ class Arguments:
             msgspec.json.Decoder(self.result)
             self._refuse_custom(shape, self.result)
         except TypeError as error:
-            raise Invalid(f"{self._of}: {error}") from None
+            raise Invalid(f"{self._qualname}: {error}") from None
 
     def _member(self, parameter: inspect.Parameter) -> tuple[str, Any] | tuple[str, Any, Any]:
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
-            raise Invalid(f"{self._of}: a task's parameters have names, {parameter} has none")
+            raise Invalid(f"{self._qualname}: a task's parameters have names, {parameter} has none")
         if parameter.annotation is parameter.empty and parameter.name == self.names[0] in ("self", "cls"):
-            raise Invalid(f"{self._of}: a task is a function, not a method; nobody could give it its {parameter.name}")
-        kind = Any if parameter.annotation is parameter.empty else parameter.annotation
+            raise Invalid(
+                f"{self._qualname}: a task is a function, not a method; nobody could give it its {parameter.name}"
+            )
+        annotation = Any if parameter.annotation is parameter.empty else parameter.annotation
         if parameter.default is parameter.empty:
-            return (parameter.name, kind)
+            return (parameter.name, annotation)
         # What is left out stays out: the default is the handler's, on the day it runs.
-        return (parameter.name, Union[kind, msgspec.UnsetType], msgspec.UNSET)  # noqa: UP007
+        return (parameter.name, Union[annotation, msgspec.UnsetType], msgspec.UNSET)  # noqa: UP007
 
-    def _refuse_custom(self, *kinds: Any) -> None:
-        for found in _parts(type_info(kind) for kind in kinds):
+    def _refuse_custom(self, *annotations: Any) -> None:
+        for found in _parts(type_info(annotation) for annotation in annotations):
             if isinstance(found, CustomType) and found.cls is not object:
-                raise Invalid(f"{self._of}: a {found.cls.__qualname__} cannot be made of JSON")
+                raise Invalid(f"{self._qualname}: a {found.cls.__qualname__} cannot be made of JSON")
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments of a call, by name, in the order of the parameters."""
-        said = dict(zip(self._positional, args)) | dict(kwargs)  # noqa: B905 too many are counted below
-        if len(said) == len(args) + len(kwargs) and self._required <= said.keys() <= self._names:
-            return {name: said[name] for name in self.names if name in said}
+        arguments = dict(zip(self._positional, args)) | dict(kwargs)  # noqa: B905 too many are counted below
+        if len(arguments) == len(args) + len(kwargs) and self._required <= arguments.keys() <= self._names:
+            return {name: arguments[name] for name in self.names if name in arguments}
         try:
             return self._signature.bind(*args, **kwargs).arguments
         except TypeError as error:
-            raise Invalid(f"{self._of}: {error}") from None
+            raise Invalid(f"{self._qualname}: {error}") from None
 
     def defaults(self, names: Iterable[str]) -> dict[str, Any]:
         """The defaults of these parameters, as JSON has them; those that have none, or none that JSON knows, not."""
@@ -143,7 +145,7 @@ class Arguments:
             text = json_of(arguments)
             self._decoder.decode(text)
         except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as error:
-            raise Invalid(f"{self._of}: arguments: {error}") from None
+            raise Invalid(f"{self._qualname}: arguments: {error}") from None
         return text
 
     def decode(self, ext: str) -> dict[str, Any]:
@@ -151,7 +153,7 @@ class Arguments:
         try:
             shape = self._decoder.decode(ext)
         except (ValueError, RecursionError, msgspec.MsgspecError) as error:
-            raise Invalid(f"{self._of}: arguments: {error}") from None
+            raise Invalid(f"{self._qualname}: arguments: {error}") from None
         return {name: value for name in self.names if (value := getattr(shape, name)) is not msgspec.UNSET}
 
 
@@ -159,7 +161,7 @@ def _without_requests(answer: Any) -> Any:
     """A handler's result, without what it may say to Headgate in its place: `dict | Snooze` gives a dict."""
     if get_origin(answer) not in (Union, UnionType):
         return answer
-    results = [kind for kind in get_args(answer) if not getattr(kind, "__module__", "").startswith("headgate.")]
+    results = [member for member in get_args(answer) if not getattr(member, "__module__", "").startswith("headgate.")]
     return reduce(or_, results) if results else None
 
 
@@ -197,7 +199,7 @@ class Handler:
         return self.type.code
 
     @property
-    def wish(self) -> NewTask:
+    def new_task(self) -> NewTask:
         """A task of this type, but for its arguments."""
         return NewTask(
             self.code, unique_seconds=self.unique_seconds, debounce_seconds=self.debounce_seconds,
@@ -212,13 +214,13 @@ class Handler:
     def __post_init__(self) -> None:
         if self.unique not in (None, BY_ARGUMENTS):
             raise Invalid(f"{self.code}: unique is {BY_ARGUMENTS!r}, not {self.unique!r}")
-        check(self.wish)
+        check_new_task(self.new_task)
         for_a_while = self.unique_seconds is not None or self.debounce_seconds is not None
         if for_a_while and self.unique is None and self.type.unique_key is None:
             raise Invalid(f"{self.code}: unique_seconds and debounce_seconds need unique or unique_key")
         if not self.memory_megabytes > 0:
             raise Invalid(f"{self.code}: memory_megabytes is above 0")
-        check_keys(self.type)
+        check_key_templates(self.type)
         for label in KEYS:
             template = getattr(self.type, label)
             for name in names_in(template or ""):

@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from headgate.core.errors import HeadgateError
-from headgate.outside import draw
+from headgate.environment import random_number
 
 T = TypeVar("T")
-Aside = Callable[..., Awaitable[Any]]
+InThread = Callable[..., Awaitable[Any]]
 LONGEST_PAUSE = 30.0
 log = logging.getLogger("headgate")
 
@@ -22,13 +22,13 @@ async def inline(work: Callable[..., T], *arguments: Any) -> T:
 class Service:
     """One named loop. `turn` does what there is to do and says how much that was; 0 means: nothing now.
 
-    After a turn that did something the next follows when a `breath` has been taken, else after `pause` seconds or a
-    `wake`. A turn is idempotent and may be run by any number of processes. One that fails is told about, once until
-    it is well again, and tried again, later each time.
+    After a turn that did something the next follows in `pause_after_work` seconds, else after `pause` seconds or a
+    `wake`. A turn is idempotent and may be run by any number of processes. One that fails is logged, once until it
+    succeeds again, and is tried again, later each time.
     """
 
     name = "service"
-    breath = 0.0
+    pause_after_work = 0.0
 
     def __init__(self, pause: float) -> None:
         self.pause = pause
@@ -61,7 +61,7 @@ class Service:
             self._woken.clear()  # before the turn, or a wake-up during it is lost
             done = await self._safe_turn()
             await asyncio.sleep(0)  # a turn that never waits must not keep everybody else from theirs
-            await wait(self._woken, self.breath if done else self._next_pause())
+            await wait(self._woken, self.pause_after_work if done else self._next_pause())
 
     async def _safe_turn(self) -> int:
         try:
@@ -86,7 +86,7 @@ class Service:
     def _next_pause(self) -> float:
         """The pause, a little off so that processes do not march in step; longer after each failure."""
         pause = min(self.pause * 2.0 ** min(self._failures, 6), max(LONGEST_PAUSE, self.pause))
-        return pause * (0.9 + 0.2 * draw())
+        return pause * (0.9 + 0.2 * random_number())
 
 
 async def wait(event: asyncio.Event, at_most: float) -> bool:

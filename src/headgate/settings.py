@@ -13,13 +13,13 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 
-from headgate.core.compensation import Figures
+from headgate.core.compensation import CompensationSettings
 from headgate.core.errors import Invalid
 from headgate.core.keys import SHORTEST_SERVER_SECRET
 
 PREFIX = "HEADGATE_"
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
-ALIKE = 0.9  # how near a variable's name is to a setting's before it is taken for a slip of the hand
+TYPO_SIMILARITY = 0.9  # how near a variable's name is to a setting's before it is taken for a slip of the hand
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +84,11 @@ class Settings:
             raise Invalid(f"timezone: there is no {self.timezone!r}") from None
 
     @property
-    def compensation(self) -> Figures:
+    def compensation(self) -> CompensationSettings:
         """What is set about start compensation."""
-        return Figures(**{figure.name: getattr(self, f"compensation_{figure.name}") for figure in fields(Figures)})
+        return CompensationSettings(
+            **{setting.name: getattr(self, f"compensation_{setting.name}") for setting in fields(CompensationSettings)}
+        )
 
     @property
     def secrets(self) -> tuple[str, ...]:
@@ -116,13 +118,13 @@ def load(
     found = _from_toml(folder / "headgate.toml")
     found |= _from_variables(_from_dotenv(folder / ".env"))
     found |= _from_variables(os.environ if environment is None else environment)
-    found |= _known("flags", {name: value for name, value in (flags or {}).items() if value is not None})
+    found |= _check_known("flags", {name: value for name, value in (flags or {}).items() if value is not None})
     try:
         return msgspec.convert(found, Settings, strict=False)
     except msgspec.ValidationError as error:
-        said, _, name = str(error).rstrip("`").partition(" - at `$.")
+        reason, _, name = str(error).rstrip("`").partition(" - at `$.")
         where = f"the setting {name} ({PREFIX}{name.upper()})" if name else "settings"
-        raise Invalid(f"{where}: {said}") from None
+        raise Invalid(f"{where}: {reason}") from None
 
 
 def _from_toml(path: Path) -> dict[str, Any]:
@@ -132,10 +134,10 @@ def _from_toml(path: Path) -> dict[str, Any]:
         return {}
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise Invalid(f"{path.name}: {error}") from None
-    return _known(path.name, found)
+    return _check_known(path.name, found)
 
 
-def _known(where: str, found: dict[str, Any]) -> dict[str, Any]:
+def _check_known(where: str, found: dict[str, Any]) -> dict[str, Any]:
     for name in found:
         if name not in NAMES:
             near = difflib.get_close_matches(name, NAMES, 1)
@@ -147,7 +149,7 @@ def _from_variables(variables: Mapping[str, str]) -> dict[str, str]:
     """The settings among environment variables. An empty one is none; a name too near to be chance is refused."""
     found = {key.removeprefix(PREFIX).lower(): key for key in variables if key.startswith(PREFIX) and variables[key]}
     for name, key in found.items():
-        if name not in NAMES and (near := difflib.get_close_matches(name, NAMES, 1, ALIKE)):
+        if name not in NAMES and (near := difflib.get_close_matches(name, NAMES, 1, TYPO_SIMILARITY)):
             raise Invalid(f"environment: no setting {key}; did you mean {PREFIX}{near[0].upper()}?")
     return {name: variables[key] for name, key in found.items() if name in NAMES}
 

@@ -15,16 +15,15 @@ from headgate.core.errors import Invalid
 from headgate.core.machine import Raised
 from headgate.core.states import State
 from headgate.core.task import Execution
-from headgate.duties.periodic import fire_due
-from headgate.outside import utc_now
+from headgate.duties.schedules import fire_due
+from headgate.environment import utc_now
 from headgate.service import inline
-from headgate.store import open_store
-from headgate.store.base import Store
-from headgate.store.claims import ClaimRequest, Outcome
-from headgate.store.lists import Filter
+from headgate.store.claim.contract import ClaimRequest, Outcome
+from headgate.store.reading.lists import Filter
+from headgate.store.store import Store, open_store
 from headgate.worker.context import Context, Interrupted, Paused, Reporter, current
-from headgate.worker.reports import LoopReporter, Reports, ThreadReporter
-from headgate.worker.run import Run, answered, raised
+from headgate.worker.reports import ExecutionReports, LoopReporter, ThreadReporter
+from headgate.worker.run import Run, event_of_error, event_of_result
 
 T = TypeVar("T")
 MOST_EXECUTIONS = 10_000
@@ -50,7 +49,7 @@ def sandbox(app: Headgate, *, now: datetime | None = None) -> Iterator["Box"]:
     """
     if now is not None and now.tzinfo is None:
         raise Invalid("now is a time with a time zone")
-    before = None if app._ours else app._store  # one that somebody bound: a sandbox around this one
+    before = None if app._owns_store else app._store  # one that somebody bound: a sandbox around this one
     box = Box(app, now or utc_now())
     try:
         yield box
@@ -71,7 +70,7 @@ class Box:
         app.bind(empty)
         self.store: Store = app.store  # the same, and it knows the app's types
         self._app = app
-        self._worker_id = self.store.register("sandbox", lease_seconds=LEASE_SECONDS)
+        self._worker_id = self.store.workers.register("sandbox", lease_seconds=LEASE_SECONDS)
         self._runner = asyncio.Runner()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="headgate sandbox")
 
@@ -95,9 +94,9 @@ class Box:
         """
         if through < 0:
             raise Invalid("time goes forward")
-        return self._away_from_any_loop(lambda: self._drain(self.now + timedelta(seconds=through)))
+        return self._outside_event_loop(lambda: self._drain(self.now + timedelta(seconds=through)))
 
-    def _away_from_any_loop(self, work: Callable[[], T]) -> T:
+    def _outside_event_loop(self, work: Callable[[], T]) -> T:
         """Here, or in a thread if an event loop runs here: handlers that are no coroutines may start one."""
         try:
             asyncio.get_running_loop()
@@ -122,32 +121,32 @@ class Box:
 
     def _next(self) -> Execution | None:
         fire_due(self.store)
-        self.store.bring_due()
+        self.store.due.bring()
         codes = frozenset(handler.code for handler in self._app.registry)
-        claimed = self.store.claim(ClaimRequest(self._worker_id, 1, types=codes))
+        claimed = self.store.claims.take(ClaimRequest(self._worker_id, 1, types=codes))
         return claimed.executions[0] if claimed.executions else None
 
     def _next_moment(self) -> datetime | None:
         """When something may run that cannot now: a start time, a tick, or a token of a rate limit."""
-        aheads = (self.store.next_due(), self.store.schedules.next_due())
+        aheads = (self.store.due.next_in(), self.store.schedules.next_due())
         moments = [self.now + timedelta(seconds=ahead) for ahead in aheads if ahead is not None]
-        for task in self.store.find(Filter(status=(State.QUEUED,)), limit=200).items:
-            shut = [gate for gate in self.store.why(task.id) if not gate.open]
+        for task in self.store.tasks.find(Filter(status=(State.QUEUED,)), limit=200).items:
+            shut = [gate for gate in self.store.tasks.why(task.id) if not gate.open]
             moments += [gate.until + A_LITTLE_LATER for gate in shut if gate.until is not None]
         return min((moment for moment in moments if moment > self.now), default=None)
 
     def _execute(self, execution: Execution) -> Ran:
         run = Run(execution, self._app.registry[execution.type])
-        rules = self.store.type_of(execution.type)
+        rules = self.store.types.recent(execution.type)
         try:
             answer = self._call(run)
         except (Exception, asyncio.CancelledError, Paused, Interrupted) as error:  # Ctrl-C is the test's own
-            event = raised(run, error, rules)
+            event = event_of_error(run, error, rules)
         else:
-            event = answered(run, answer, rules)
+            event = event_of_result(run, answer, rules)
         if event is not None:
-            self.store.settle([Outcome(execution, event)])
-        task = self.store.get(execution.id)
+            self.store.executions.settle([Outcome(execution, event)])
+        task = self.store.tasks.get(execution.id)
         error_line = event.error.partition("\n")[0] if isinstance(event, Raised) else None
         return Ran(execution.id, execution.type, task.status, error_line)
 
@@ -162,21 +161,21 @@ class Box:
         assert task is not None
         run.interrupt = task.cancel
         try:
-            arguments, context = self._begin(run, LoopReporter(Reports(self.store, inline, run), inline))
+            arguments, context = self._begin(run, LoopReporter(ExecutionReports(self.store, inline, run), inline))
             answer = await run.handler.function(**arguments)
-            await context.last_words()
+            await context.flush_progress()
         finally:
             await asyncio.sleep(0)  # reports that it did not wait for are made all the same
         return answer
 
     def _function(self, run: Run) -> Any:
-        arguments, context = self._begin(run, ThreadReporter(Reports(self.store, inline, run)))
+        arguments, context = self._begin(run, ThreadReporter(ExecutionReports(self.store, inline, run)))
         answer = run.handler.function(**arguments)
-        context.last_words()
+        context.flush_progress()
         return answer
 
     def _begin(self, run: Run, reporter: Reporter) -> tuple[dict[str, Any], Context]:
-        saved = self.store.checkpoints(run.execution.id)
+        saved = self.store.executions.checkpoints(run.execution.id)
         run.context = context = Context(run.execution, reporter, saved, lambda: self.now.timestamp())
         current.set(context)
         return run.handler.arguments.decode(run.execution.ext), context

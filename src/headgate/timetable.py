@@ -7,41 +7,41 @@ from typing import Any
 from headgate.client import call_of
 from headgate.core.cron import Cron, Missed, Overlap
 from headgate.core.errors import Invalid
-from headgate.core.schedule import Log, NewSchedule, check_schedule
+from headgate.core.schedule import LogMode, NewSchedule, check_schedule
 from headgate.core.task import NewTask
 from headgate.registry import Handler, Registry
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class DeclaredSchedule:
     """What `@app.periodic` says. Above `@app.task` it knows the handler, below it only the function."""
 
     function: Callable[..., Any]
     handler: Handler | None
-    wish: NewTask | None
+    new: NewTask | None
     cron: str
     timezone: str = "UTC"
     arguments: Mapping[str, Any] | None = None
     code: str | None = None
-    log: str = Log.TRANS
+    log: str = LogMode.TRANS
     missed: str = Missed.SKIP
     overlap: str = Overlap.ALLOW
 
     def __post_init__(self) -> None:
         Cron(self.cron, self.timezone)
-        for name, kind in (("log", Log), ("missed", Missed), ("overlap", Overlap)):
-            if getattr(self, name) not in list(kind):
-                raise Invalid(f"{name} is one of {', '.join(kind)}, not {getattr(self, name)!r}")
+        for name, choices in (("log", LogMode), ("missed", Missed), ("overlap", Overlap)):
+            if getattr(self, name) not in list(choices):
+                raise Invalid(f"{name} is one of {', '.join(choices)}, not {getattr(self, name)!r}")
 
     def schedule(self, registry: Registry) -> NewSchedule:
         """What it asks for; `Invalid` if its function is no task, or does not take its arguments."""
         handler = self.handler or self._handler_in(registry)
-        call = call_of(handler, self.wish or handler.wish, (), dict(self.arguments or {}))
+        call = call_of(handler, self.new or handler.new_task, (), dict(self.arguments or {}))
         new = NewSchedule(
-            wish=call.new,
+            task=call.new,
             cron_expressions=self.cron,
             timezone=self.timezone,
-            log=Log(self.log),
+            log=LogMode(self.log),
             missed=Missed(self.missed),
             overlap=Overlap(self.overlap),
             code=handler.code if self.code is None else self.code,
@@ -67,10 +67,10 @@ class Timetable:
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self._entries: list[Entry] = []
+        self._entries: list[DeclaredSchedule] = []
         self.edition = 0  # moves with every entry that is added
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: DeclaredSchedule) -> None:
         self._entries.append(entry)
         self.edition += 1
 

@@ -5,13 +5,13 @@ from collections.abc import Iterator
 import pytest
 from litestar.testing import TestClient
 
-from headgate.api.app import App, create_app
+from headgate.api.app import ApiApp, create_app
 from headgate.settings import Settings
-from headgate.store import Store, open_store
+from headgate.store.store import Store, open_store
 from tests.factories import TYPES
 
 HERE = "http://127.0.0.1"
-Client = TestClient[App]
+Client = TestClient[ApiApp]
 
 
 @pytest.fixture
@@ -19,17 +19,17 @@ def store(url: str) -> Iterator[Store]:
     """An empty store that knows the types of `tests.factories`."""
     with open_store(url) as opened:
         for kind in TYPES:
-            opened.put_type(kind)
+            opened.types.put(kind)
         yield opened
 
 
 @pytest.fixture
-def app(store: Store, url: str) -> App:
+def app(store: Store, url: str) -> ApiApp:
     return create_app(store, Settings(url=url))
 
 
 @pytest.fixture
-def client(app: App) -> Iterator[Client]:
+def client(app: ApiApp) -> Iterator[Client]:
     """Somebody at this machine, who may do everything."""
     with TestClient(app, base_url=HERE) as opened:
         yield opened

@@ -20,7 +20,7 @@ import uvicorn
 from headgate.api.app import create_app
 from headgate.duties import light_duties
 from headgate.settings import Settings
-from headgate.store import open_store
+from headgate.store.store import open_store
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 60.0

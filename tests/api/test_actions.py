@@ -25,9 +25,9 @@ def many(client, action, **fields):
 def clear(client, store):
     """Leave nothing that could be claimed."""
     many(client, "cancel", filter={"status": [state for state in State if state not in FINAL]})
-    for held in store.workers():
+    for held in store.workers.all():
         lose(store, held.id)
-        store.rescue(held.id)
+        store.executions.rescue(held.id)
 
 
 def test_an_open_task_is_paused_resumed_prioritized_and_cancelled(client, store):
@@ -63,7 +63,7 @@ def test_a_remark_is_needed_to_resolve(client, store):
     for body in ({}, {"remark": ""}, {"remark": "x" * 4001}):
         assert act(client, "resolve", dead.id, body).status_code == 422
     assert client.post(f"/api/tasks/{dead.id}/resolve").status_code == 422
-    assert store.get(dead.id) == dead
+    assert store.tasks.get(dead.id) == dead
 
 
 @pytest.mark.parametrize("state", State)
@@ -105,12 +105,12 @@ def test_many_are_given_a_priority(client, store):
     """Spec: A4"""
     ids = [submit(store).id for _ in range(3)]
     many(client, "prioritize", ids=ids, priority=1)
-    assert [store.get(task_id).priority for task_id in ids] == [1, 1, 1]
+    assert [store.tasks.get(task_id).priority for task_id in ids] == [1, 1, 1]
 
 
 def test_an_action_by_a_filter_goes_on_where_it_has_stopped(client, store, monkeypatch):
     """Spec: D12. Also over a page on which nothing was found."""
-    monkeypatch.setattr("headgate.store.lists.MOST_READ", 4)
+    monkeypatch.setattr("headgate.store.reading.lists.MOST_READ", 4)
     wanted = [submit(store, name="wanted").id for _ in range(3)]
     for _ in range(9):
         submit(store)
@@ -121,7 +121,7 @@ def test_an_action_by_a_filter_goes_on_where_it_has_stopped(client, store, monke
         answer = client.post("/api/tasks/actions", json=body | {"cursor": answer["next_cursor"]}).json()
         found += [done["id"] for done in answer["items"]]
     assert found == wanted[::-1]
-    assert {task.status for task in store.get_many(wanted).values()} == {State.CANCELLED}
+    assert {task.status for task in store.tasks.get_many(wanted).values()} == {State.CANCELLED}
 
 
 @pytest.mark.parametrize(
@@ -143,4 +143,4 @@ def test_an_action_on_many_that_breaks_a_rule_touches_none(client, store, body):
     """Spec: D12"""
     task = submit(store)
     assert client.post("/api/tasks/actions", json=body).status_code == 422
-    assert store.get(task.id) == task
+    assert store.tasks.get(task.id) == task

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from litestar.testing import TestClient
 
-from headgate.api import roster
+import headgate.api.agent_cache as agent_cache
 from headgate.api.app import create_app
 from headgate.core.keys import Role
 from headgate.core.retry import fixed
@@ -17,7 +17,7 @@ from headgate.core.task import NewTask, TaskType
 from headgate.duties import Reaper
 from headgate.service import inline
 from headgate.settings import Settings
-from headgate.store import open_store
+from headgate.store.store import open_store
 from tests.api.conftest import HERE
 from tests.duties.turns import turn
 from tests.factories import kinds, lose, record, submit
@@ -41,7 +41,7 @@ def store(url):
             TaskType("sorted", category="parcels"),
             TaskType("called-back", callback={"success": {"url": "https://example.org", "method": "POST"}}),
         ):
-            store.put_type(kind)
+            store.types.put(kind)
         yield store
 
 
@@ -74,7 +74,7 @@ def test_a_claim_hands_over_due_tasks_with_all_that_an_agent_needs(store, client
     first = submit(store, ext='{"n": 1}', name="first", mutex="m", correlation_id="c")
     submit(store, delay_seconds=3600)
     [task] = client.claim(limit=10)
-    row = store.get(first.id)
+    row = store.tasks.get(first.id)
     assert (task["id"], task["ext"], task["attempt"], task["status"]) == (first.id, {"n": 1}, 1, "running")
     assert (task["name"], task["mutex"], task["correlation_id"]) == ("first", "m", "c")
     assert (row.exec_id, row.executing_deadline) == (
@@ -111,12 +111,12 @@ def test_an_assigned_task_is_handed_to_its_agent_alone_and_runs_when_the_start_i
     free, own = submit(store), submit(store, agent_id="one")
     assert [task["id"] for task in client.claim("two", limit=5, types=["plain"])] == [free.id]
     [task] = client.claim("one", limit=5)
-    assert (task["id"], task["status"], store.get(own.id).status) == (own.id, "scheduling", State.SCHEDULING)
-    assert store.get(own.id).scheduling_time is not None
+    assert (task["id"], task["status"], store.tasks.get(own.id).status) == (own.id, "scheduling", State.SCHEDULING)
+    assert store.tasks.get(own.id).scheduling_time is not None
     assert client.tell("complete", task, expect=409)["type"].endswith(":refused")
     assert client.tell("start", task)["status"] == "running"
     assert client.tell("start", task)["status"] == "running"  # its answer may have been lost
-    assert store.get(own.id).status is State.RUNNING
+    assert store.tasks.get(own.id).status is State.RUNNING
     assert client.tell("complete", task)["status"] == "succeeded"
 
 
@@ -124,9 +124,9 @@ def test_an_assigned_task_that_was_cancelled_cannot_be_started(store, client):
     """Spec: E1, B8"""
     own = submit(store, agent_id="one")
     [task] = client.claim()
-    store.cancel(own.id)
+    store.tasks.cancel(own.id)
     assert client.tell("start", task, expect=409)["type"].endswith(":stale-execution")
-    assert store.get(own.id).status is State.CANCELLED
+    assert store.tasks.get(own.id).status is State.CANCELLED
 
 
 def test_the_same_agent_keeps_its_row_on_every_server_while_its_lease_lives(store, url, client):
@@ -134,11 +134,11 @@ def test_the_same_agent_keeps_its_row_on_every_server_while_its_lease_lives(stor
     client.claim(types=["plain"])
     with open_store(url) as other, TestClient(create_app(other, SETTINGS), base_url=HERE) as http:
         Client(http).claim(types=["sorted"], lease_seconds=45)
-    [row] = store.workers()
+    [row] = store.workers.all()
     assert (row.agent_id, row.types, row.lease_seconds) == ("one", ("plain", "sorted"), 45)
     lose(store, row.id)
     client.claim()
-    [fresh] = store.workers()
+    [fresh] = store.workers.all()
     assert fresh.id > row.id
 
 
@@ -152,17 +152,17 @@ def test_many_servers_that_hear_of_an_agent_at_once_make_one_row(store, url):
             return (store, other)[place % 2].agents.sign_on("one", tenant_id=1, types=None, lease_seconds=30).worker_id
 
         assert len(set(pool.map(sign_on, range(8)))) == 1
-    assert len(store.workers()) == 1
+    assert len(store.workers.all()) == 1
 
 
 def test_without_a_lease_a_task_stays_with_its_agent_until_the_deadline(store, client):
     """Spec: B2, B3"""
     submit(store, timeout_seconds=500)
     client.claim()
-    [row] = store.workers()
+    [row] = store.workers.all()
     assert row.lease_seconds > 500
     client.claim("two", lease_seconds=20)
-    assert store.workers()[1].lease_seconds == 20
+    assert store.workers.all()[1].lease_seconds == 20
 
 
 UNDER_WAY = ("start", "beat", "progress", "log", "checkpoint")
@@ -172,20 +172,20 @@ def test_every_call_tells_what_is_asked(store, client):
     """Spec: B2, B8"""
     submit(store)
     [task] = client.claim()
-    for ask, control in ((store.get, "none"), (store.pause, "pause"), (store.cancel, "cancel")):
+    for ask, control in ((store.tasks.get, "none"), (store.tasks.pause, "pause"), (store.tasks.cancel, "cancel")):
         ask(task["id"])
         assert {client.tell(what, task, **REPORTS[what])["control"] for what in UNDER_WAY} == {control}
 
 
 def test_every_call_renews_the_lease(store, client, monkeypatch):
     """Spec: B2"""
-    monkeypatch.setattr(roster, "A_MOMENT", 0.0)
+    monkeypatch.setattr(agent_cache, "FRESH_SECONDS", 0.0)
     submit(store)
     [task] = client.claim(lease_seconds=5)
     for what in UNDER_WAY:
-        [before] = store.workers()
+        [before] = store.workers.all()
         client.tell(what, task, **REPORTS[what])
-        assert store.workers()[0].lease_until > before.lease_until, what
+        assert store.workers.all()[0].lease_until > before.lease_until, what
 
 
 def test_reports_are_kept_with_the_task(store, client):
@@ -200,7 +200,7 @@ def test_reports_are_kept_with_the_task(store, client):
     assert [(line.level, line.message) for line in lines] == [("error", "a"), ("info", "b")]
     assert [event.actor for event in events if event.kind == "progress"] == ["agent:one"]
     client.tell("fail", task, error_info="no")
-    store.bring_due()
+    store.due.bring()
     [again] = client.claim("two")
     assert (again["attempt"], again["error_count"], again["checkpoints"]) == (2, 1, {"page": {"n": 2}})
 
@@ -211,7 +211,7 @@ def test_completed_asks_for_the_callback_and_success_does_without(store, client,
     submit(store, "called-back")
     [task] = client.claim()
     answer = client.tell("complete", task, status=status, result={"a": [1]})
-    assert (answer["status"], store.get(task["id"]).result) == (state, '{"a":[1]}')
+    assert (answer["status"], store.tasks.get(task["id"]).result) == (state, '{"a":[1]}')
 
 
 @pytest.mark.parametrize(
@@ -224,7 +224,7 @@ def test_a_failure_follows_the_policy_of_the_type(store, client, type_code, said
     submit(store, type_code)
     [task] = client.claim()
     assert client.tell("fail", task, error_info="it broke", **said)["status"] == state
-    row = store.get(task["id"])
+    row = store.tasks.get(task["id"])
     assert (row.status, row.error_count, row.error_info) == (state, 1, "it broke")
 
 
@@ -233,13 +233,13 @@ def test_the_next_try_waits_at_least_as_long_as_the_agent_says(store, client):
     submit(store, "again")
     [task] = client.claim()
     client.tell("fail", task, error_info="busy", retry_after=500)
-    row = store.get(task["id"])
+    row = store.tasks.get(task["id"])
     assert (row.start_time - row.update_date).total_seconds() == pytest.approx(500, abs=1)
 
 
 def test_cancel_and_pause_end_an_execution_only_if_they_were_asked_for(store, client):
     """Spec: B8, A2"""
-    for end, ask, state in (("cancelled", store.cancel, "cancelled"), ("paused", store.pause, "paused")):
+    for end, ask, state in (("cancelled", store.tasks.cancel, "cancelled"), ("paused", store.tasks.pause, "paused")):
         submit(store)
         [task] = client.claim()
         assert client.tell(end, task, expect=409)["type"].endswith(":refused")
@@ -253,14 +253,14 @@ def test_a_task_that_is_given_back_counts_nothing_and_goes_to_another(store, cli
     [task] = client.claim()
     assert client.tell("release", task)["status"] == "queued"
     [again] = client.claim("two")
-    assert (again["id"], again["error_count"], store.get(task["id"]).lost_count) == (task["id"], 0, 0)
+    assert (again["id"], again["error_count"], store.tasks.get(task["id"]).lost_count) == (task["id"], 0, 0)
 
 
 def test_a_report_under_an_old_exec_id_changes_nothing_and_says_why(store, client):
     """Spec: B3"""
     submit(store, "again", timeout_seconds=0.001)
     [old] = client.claim()
-    while not store.end_overdue():
+    while not store.executions.end_overdue():
         pass
     [new] = client.claim("two")
     before = record(store, new["id"])
@@ -315,7 +315,7 @@ def test_many_reports_in_one_call_are_answered_one_by_one(store, client):
     assert [item["status"] or item["problem"]["type"].rpartition(":")[2] for item in items] == [
         "succeeded", "stale-execution", "refused", "retrying", "refused", "not-found", "invalid",
     ]  # fmt: skip
-    assert [store.get(task["id"]).status.value for task in tasks] == [
+    assert [store.tasks.get(task["id"]).status.value for task in tasks] == [
         "succeeded", "running", "running", "retrying", "scheduling",
     ]  # fmt: skip
 
@@ -329,7 +329,7 @@ def test_a_claim_that_breaks_a_rule_is_refused_and_takes_nothing(store, client):
         {"claim_id": ""}, {"claim_id": "a\0"}, {"types": ["a\0"]}, {"limit": "many"},
     ):  # fmt: skip
         client.post("/api/agents/one/claim", body, expect=422)
-    assert store.get(task.id).status is State.QUEUED
+    assert store.tasks.get(task.id).status is State.QUEUED
 
 
 def test_names_that_cannot_be_kept_are_refused(store, client):
@@ -350,7 +350,7 @@ def test_a_report_is_taken_by_any_server_and_by_each_only_once(store, url, clien
         assert "its end is on record" in client.tell("complete", first, expect=409, result=2)["detail"]
         assert client.tell("complete", second, status="Success", result=3)["status"] == "succeeded"
         assert "its end is on record" in Client(http).tell("complete", second, expect=409, result=4)["detail"]
-    assert [store.get(task["id"]).result for task in (first, second)] == ["1", "3"]
+    assert [store.tasks.get(task["id"]).result for task in (first, second)] == ["1", "3"]
 
 
 @pytest.mark.parametrize("late_first", [False, True])
@@ -358,7 +358,7 @@ def test_a_late_report_beside_the_right_one_does_it_no_harm(store, client, late_
     """Spec: B3"""
     submit(store, "again", timeout_seconds=0.001)
     [late] = client.claim()
-    while not store.end_overdue():
+    while not store.executions.end_overdue():
         pass
     [right] = client.claim()
     told = [(late, {"late": 1}), (right, {"right": 1})] if late_first else [(right, {"right": 1}), (late, {"late": 1})]
@@ -366,7 +366,7 @@ def test_a_late_report_beside_the_right_one_does_it_no_harm(store, client, late_
         {"id": task["id"], "exec_id": task["exec_id"], "status": "Success", "result": result} for task, result in told
     ]
     client.post("/api/agents/one/report", {"reports": reports})
-    task = store.get(right["id"])
+    task = store.tasks.get(right["id"])
     assert (task.status, task.result) == (State.SUCCEEDED, '{"right":1}')
 
 
@@ -375,12 +375,12 @@ def test_a_success_that_is_reported_for_another_task_changes_neither(store, clie
     submit(store), submit(store)
     first, second = client.claim(limit=2)
     client.tell("complete", {"id": first["id"], "exec_id": second["exec_id"]}, expect=409)
-    assert {store.get(task["id"]).status for task in (first, second)} == {State.RUNNING}
+    assert {store.tasks.get(task["id"]).status for task in (first, second)} == {State.RUNNING}
 
 
 def test_a_key_of_one_tenant_learns_nothing_of_anothers_tasks(store):
     """Spec: B11"""
-    store.submit(NewTask("plain", tenant_id=2))
+    store.tasks.submit(NewTask("plain", tenant_id=2))
     _, theirs = store.keys.add("theirs", role=Role.AGENT, tenant_id=2)
     _, ours = store.keys.add("ours", role=Role.AGENT, tenant_id=1)
     with TestClient(create_app(store, SETTINGS), base_url=HERE) as http:
@@ -395,8 +395,8 @@ def test_a_key_of_one_tenant_learns_nothing_of_anothers_tasks(store):
         report = {"id": task["id"], "exec_id": task["exec_id"], "status": "Success"}
         [item] = client.post("/api/agents/one/report", {"reports": [report]})["items"]
         assert item["problem"]["type"].endswith(":not-found")
-    assert store.get(task["id"]).status is State.RUNNING
-    assert {row.tenant_id for row in store.workers()} == {1, 2}
+    assert store.tasks.get(task["id"]).status is State.RUNNING
+    assert {row.tenant_id for row in store.workers.all()} == {1, 2}
 
 
 def test_an_agent_that_dies_and_comes_back_as_another_process_does_not_keep_what_it_lost(store, client):
@@ -404,10 +404,10 @@ def test_an_agent_that_dies_and_comes_back_as_another_process_does_not_keep_what
     submit(store)
     [first] = client.claim(lease_seconds=5, instance="1")
     assert client.claim(lease_seconds=5, instance="2") == []
-    held = {worker.id: worker.name for worker in store.workers()}
+    held = {worker.id: worker.name for worker in store.workers.all()}
     assert sorted(held.values()) == ["one 1", "one 2"]
-    [dead] = [worker for worker in store.workers() if worker.name == "one 1"]
-    assert store.mark_lost(dead.id, dead.lease_until)
-    assert [task.id for task in store.rescue(dead.id)] == [first["id"]]
+    [dead] = [worker for worker in store.workers.all() if worker.name == "one 1"]
+    assert store.workers.mark_lost(dead.id, dead.lease_until)
+    assert [task.id for task in store.executions.rescue(dead.id)] == [first["id"]]
     [again] = client.claim(lease_seconds=5, instance="2")
     assert (again["id"], again["attempt"]) == (first["id"], 2)

@@ -15,7 +15,7 @@ from headgate.core.limits import Rate
 from headgate.core.states import State
 from headgate.core.task import NewTask
 from headgate.settings import Settings
-from headgate.store import open_store
+from headgate.store.store import open_store
 from tests.api.conftest import HERE
 from tests.api.serving import PATIENCE, serving
 from tests.factories import PLAIN, sql, submit
@@ -125,18 +125,18 @@ def test_an_assigned_task_wakes_its_agent_and_nobody_else(store, office):
 
 def test_room_in_a_lane_wakes_who_waits_for_it(store, office):
     """Spec: B2, A9"""
-    store.set_capacity("default", 1)
+    store.lanes.set_capacity("default", 1)
     held, next_one = submit(store), submit(store)
     assert office.claim("one", wait_seconds=0) == [held.id]
     waiting = office.wait("two")
     execution = store.agents.holdings([held.id])[held.id].execution
-    store.give_back(held.id, execution.exec_id)
+    store.executions.give_back(held.id, execution.exec_id)
     assert waiting.result(PATIENCE)[0] in (held.id, next_one.id)
 
 
 def test_the_next_token_wakes_one_agent_of_those_who_wait_for_it(store, office):
     """Spec: D8, B2"""
-    store.set_rate_limit("key:slow", Rate(2, 1))
+    store.rate_limits.set("key:slow", Rate(2, 1))
     ids = [submit(store, rate_key="slow").id for _ in range(3)]
     first = office.claim("a0")
     waiting = [office.wait(f"a{number}") for number in (1, 2)]
@@ -158,8 +158,8 @@ def test_who_waits_lives(store, office, monkeypatch):
     """Spec: B2"""
     monkeypatch.setattr(polls, "TICK_SECONDS", 0.05)
     office.wait("one", lease_seconds=5)
-    [before] = store.workers()
-    until(lambda: store.workers()[0].lease_until > before.lease_until)
+    [before] = store.workers.all()
+    until(lambda: store.workers.all()[0].lease_until > before.lease_until)
 
 
 def test_a_server_that_goes_lets_nobody_wait(store, office):
@@ -178,7 +178,7 @@ def test_when_the_time_is_up_there_is_nothing(store, office):
 @pytest.fixture
 def server(url):
     with open_store(url) as store:
-        store.put_type(PLAIN)
+        store.types.put(PLAIN)
     with serving(url) as server:
         yield server
 
@@ -224,14 +224,14 @@ async def _wait_together(server, store):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(request_of(f"agent-{number}", 60))
         connections.append((reader, writer))
-    await asyncio.to_thread(until, lambda: len(store.workers()) == MANY)
+    await asyncio.to_thread(until, lambda: len(store.workers.all()) == MANY)
     threads, memory = server.process.num_threads(), server.process.memory_info().rss
     answers = [asyncio.create_task(reader.readuntil(b"\r\n\r\n")) for reader, _ in connections]
-    tasks = [store.submit(NewTask("plain")).id, store.submit(NewTask("plain", agent_id="agent-7")).id]
+    tasks = [store.tasks.submit(NewTask("plain")).id, store.tasks.submit(NewTask("plain", agent_id="agent-7")).id]
     while sum(answer.done() for answer in answers) < 2:
         await asyncio.wait(answers, return_when=asyncio.FIRST_COMPLETED, timeout=PATIENCE)
     assert answers[7].done()
-    assert {store.get(task_id).status for task_id in tasks} == {State.RUNNING, State.SCHEDULING}
+    assert {store.tasks.get(task_id).status for task_id in tasks} == {State.RUNNING, State.SCHEDULING}
     answered = sum(answer.done() for answer in answers)
     for answer in answers:
         answer.cancel()

@@ -181,7 +181,7 @@ def test_an_error_of_ours_shows_nothing_of_the_inside(client, store, monkeypatch
     def broken(*_: object) -> None:
         raise RuntimeError("SELECT secret FROM inside")
 
-    monkeypatch.setattr(store, "find", broken)
+    monkeypatch.setattr(store.tasks, "find", broken)
     answer = client.get("/api/tasks")
     assert answer.status_code == 500
     assert "inside" not in answer.text

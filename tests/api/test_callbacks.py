@@ -4,13 +4,13 @@ import pytest
 from litestar.testing import TestClient
 
 from headgate.api.app import create_app
-from headgate.core.callbacks import Attempt, Delivery, Kind
+from headgate.core.callbacks import Attempt, CallbackKind, Delivery
 from headgate.core.keys import Role
 from headgate.core.machine import Raised, Returned
 from headgate.core.states import State
 from headgate.core.task import TaskType
 from headgate.settings import Settings
-from headgate.store.deliveries import Outcome
+from headgate.store.callbacks.deliveries import DeliveryOutcome
 from tests.api.conftest import HERE
 from tests.factories import running, settle
 
@@ -19,7 +19,7 @@ BOTH = {"success": {"url": "https://good.example/x"}, "error": {"url": "https://
 
 @pytest.fixture(autouse=True)
 def types(store):
-    store.put_type(TaskType("told", callback=BOTH))
+    store.types.put(TaskType("told", callback=BOTH))
 
 
 def owed(store, event=None, **fields):
@@ -28,9 +28,9 @@ def owed(store, event=None, **fields):
     return execution.id
 
 
-def sent(store, attempt, status, kind=Kind.SUCCESS, host="good.example"):
+def sent(store, attempt, status, kind=CallbackKind.SUCCESS, host="good.example"):
     [leased] = store.deliveries.lease([("told", kind, 1)], 60.0)
-    store.deliveries.record([Outcome(leased, host, attempt, status)])
+    store.deliveries.record([DeliveryOutcome(leased, host, attempt, status)])
 
 
 def items(client, query=""):
@@ -150,4 +150,4 @@ def test_answers_of_receivers_are_for_admins_and_each_tenant_has_its_own(store, 
         assert foreign.json() == {"items": []}
         assert client.post(f"/api/tasks/{task_id}/redeliver", headers=keys[Role.OPERATOR, 2]).status_code == 404
         assert client.post(f"/api/tasks/{task_id}/redeliver", headers=keys[Role.READ, 1]).status_code == 403
-        assert store.get(task_id).status is State.NOTIFYING
+        assert store.tasks.get(task_id).status is State.NOTIFYING

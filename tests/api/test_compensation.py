@@ -14,7 +14,7 @@ from headgate.api.app import create_app
 from headgate.core.keys import Role
 from headgate.core.states import State
 from headgate.settings import Settings
-from headgate.store import Store, open_store
+from headgate.store.store import Store, open_store
 from tests.api.conftest import HERE, Client
 from tests.api.test_metrics import scraped
 from tests.factories import START, TYPES, Clock, kinds, submit
@@ -31,7 +31,7 @@ def clock() -> Clock:
 def store(url: str, clock: Clock) -> Iterator[Store]:
     with open_store(url, clock) as opened:
         for kind in TYPES:
-            opened.put_type(kind)
+            opened.types.put(kind)
         yield opened
 
 
@@ -78,7 +78,7 @@ def test_a_trigger_has_polled_when_it_answers_and_goes_on_from_the_base(store, c
     assert post(client, "/api/compensation/trigger")["found"] == 0
     late = post(client, f"/api/agents/rig/tasks/{lost.id}/start", {"exec_id": task["exec_id"]}, expect=409)
     assert late["detail"].endswith("which is queued: its start was not confirmed in time")
-    assert store.get(lost.id).status is State.QUEUED
+    assert store.tasks.get(lost.id).status is State.QUEUED
 
 
 def test_a_tenant_sees_the_size_of_its_own_start_queues_and_may_not_trigger(store, client):
@@ -127,10 +127,10 @@ def test_an_agent_that_waits_gets_the_next_task_when_its_start_queue_lets_it_out
     monkeypatch.setattr(polls, "SAFETY_SECONDS", 3600.0)  # nobody else tells that the time has come
     settings = Settings(url=url, compensation_start_interval=0.3)
     with open_store(url) as store, TestClient(create_app(store, settings), base_url=HERE) as client:
-        store.put_type(TYPES[0])
+        store.types.put(TYPES[0])
         ids = [submit(store, agent_id="rig").id for _ in range(3)]
         got = [claim(client, wait_seconds=PATIENCE)[0]["id"] for _ in ids]
-        starts = [store.get(task_id).scheduling_time or START for task_id in got]
+        starts = [store.tasks.get(task_id).scheduling_time or START for task_id in got]
     assert got == ids
     assert all(after - before >= timedelta(seconds=0.3) for before, after in pairwise(starts))
 
@@ -139,7 +139,7 @@ def test_an_agent_that_waits_gets_a_compensated_task_at_once(url):
     """Spec: E2"""
     settings = Settings(url=url, compensation_threshold=0.001, compensation_start_interval=0.001)
     with open_store(url) as store, TestClient(create_app(store, settings), base_url=HERE) as client:
-        store.put_type(TYPES[0])
+        store.types.put(TYPES[0])
         task = submit(store, agent_id="rig")
         [lost] = claim(client)
         with ThreadPoolExecutor(1) as pool:

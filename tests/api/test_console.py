@@ -11,7 +11,7 @@ from headgate.api import console
 from headgate.api.app import create_app
 from headgate.core.keys import Role
 from headgate.settings import Settings
-from headgate.store import Store
+from headgate.store.store import Store
 from tests.api.conftest import HERE, Client
 
 PAGES = ("/", "/tasks", "/tasks/17", "/queue", "/anything/else")

@@ -19,7 +19,7 @@ from headgate.api.app import create_app
 from headgate.api.gatekeeper import Gatekeeper
 from headgate.core.states import State
 from headgate.settings import Settings
-from headgate.store import Store, open_store
+from headgate.store.store import Store, open_store
 from lab.chromium import Chromium
 from tests.api.conftest import HERE
 from tests.factories import TYPES, submit
@@ -143,7 +143,7 @@ def here(tmp_path: Any) -> Iterator[tuple[Store, str]]:
     with open_store(url) as store:
         store.migrate()
         for kind in TYPES:
-            store.put_type(kind)
+            store.types.put(kind)
         submit(store)
         yield store, url
 
@@ -166,18 +166,18 @@ def test_a_page_of_another_site_changes_and_reads_nothing(here, site_name):
     assert {status for _, _, status in seen.answers} == {403}
     assert told["read"] == "failed"
     assert told["json"] == "failed"
-    assert [(task.id, task.status) for task in store.find().items] == [(1, State.QUEUED)]
-    assert not store.everything_paused()
+    assert [(task.id, task.status) for task in store.tasks.find().items] == [(1, State.QUEUED)]
+    assert not store.lanes.everything_paused()
     assert store.keys.find() == []
 
 
 def test_without_the_gatekeeper_that_page_would_have_its_way(here, monkeypatch):
     """Spec: B11"""
-    monkeypatch.setattr(Gatekeeper, "_check_neighbour", lambda *_: None)
+    monkeypatch.setattr(Gatekeeper, "_check_local_request", lambda *_: None)
     attacked(here[0], here[1], "evil.example")
     store, _ = here
-    assert store.get(1).status is State.CANCELLED
-    assert store.everything_paused()
+    assert store.tasks.get(1).status is State.CANCELLED
+    assert store.lanes.everything_paused()
 
 
 def test_a_name_that_was_bent_to_this_machine_is_not_answered(here):
@@ -248,7 +248,7 @@ def test_whoever_cannot_be_ours_is_refused_and_changes_nothing(client, here, hea
     """Spec: B11"""
     assert client.get("/api/tasks", headers=headers).status_code == 403
     assert client.post("/api/tasks", headers=headers, json={"type": "plain"}).status_code == 403
-    assert len(here[0].find().items) == 1
+    assert len(here[0].tasks.find().items) == 1
 
 
 def test_two_host_headers_are_one_too_many(client):

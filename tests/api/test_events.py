@@ -13,7 +13,7 @@ from headgate.api.stream import ADVICE, LiveEvent
 from headgate.core.keys import Role
 from headgate.core.machine import Returned
 from headgate.core.task import NewTask
-from headgate.store import open_store
+from headgate.store.store import open_store
 from tests.api.serving import serving
 from tests.events.inside import serving_here
 from tests.events.listening import Listener
@@ -29,7 +29,7 @@ RETURNING id
 def store(url):
     with open_store(url) as opened:
         for kind in TYPES:
-            opened.put_type(kind)
+            opened.types.put(kind)
         yield opened
 
 
@@ -53,7 +53,7 @@ def test_a_task_is_followed_from_its_submit_to_its_end_by_what_another_process_d
     assert {(event["task_id"], event["type"], event["lane"]) for event in heard} == {(execution.id, "plain", "default")}
     assert heard[1]["exec_id"] == execution.exec_id
     assert heard[1]["correlation_id"] == "c-1"
-    assert [event["id"] for event in heard] == [event.id for event in store.events(execution.id)]
+    assert [event["id"] for event in heard] == [event.id for event in store.events.of(execution.id)]
     assert heard[0].keys() == set(LiveEvent.__struct_encode_fields__)
 
 
@@ -114,7 +114,7 @@ def test_a_restart_of_the_server_repeats_none_and_skips_none(url, store):
     wanted, heard, last_id = list[int](), list[int](), None
     for _ in range(3):
         with serving(url) as served, Listener(served.address, "/api/events?kind=submitted", last_id) as listener:
-            wanted += [made.id for made in store.submit_many([NewTask("plain")] * 700)]
+            wanted += [made.id for made in store.tasks.submit_many([NewTask("plain")] * 700)]
             heard += [event["task_id"] for event in listener.next(len(wanted) - len(heard) - 5)]
             last_id = listener.last_id
     with serving(url) as served, Listener(served.address, "/api/events?kind=submitted", last_id) as listener:
@@ -128,25 +128,25 @@ def test_an_event_that_commits_late_is_heard_once_also_across_a_restart(postgres
     path = "/api/events?kind=early&kind=late&kind=now"
     with open_store(postgres) as store, closing(psycopg.connect(postgres)) as rival:
         for kind in TYPES:
-            store.put_type(kind)
+            store.types.put(kind)
         rival.execute("SELECT pg_current_xact_id()")
         [late] = rival.execute(LATE, ["late"]).fetchone() or ()  # it has its id, and is not committed
         with serving_here(postgres) as served, Listener(served.address, path, "0") as listener:
-            store.record_act("now", "1")
+            store.events.record("now", "1")
             [first] = listener.next()
             assert first["id"] > late
             last_id = listener.last_id
         assert f"{late}-{late}@" in str(last_id)
         with serving_here(postgres) as served, Listener(served.address, path, last_id) as listener:
-            store.record_act("now", "2")
+            store.events.record("now", "2")
             assert [event["kind"] for event in listener.next()] == ["now"]
             rival.commit()
             assert [event["id"] for event in listener.next()] == [late]
-            store.record_act("now", "3")
+            store.events.record("now", "3")
             assert [event["detail"] for event in listener.next()] == ["3"]
             last_id = listener.last_id
         with serving_here(postgres) as served, Listener(served.address, path, last_id) as listener:
-            store.record_act("now", "4")
+            store.events.record("now", "4")
             assert [event["detail"] for event in listener.next()] == ["4"]
 
 
@@ -174,8 +174,8 @@ def test_one_task_alone_can_be_followed(server, store):
     """Spec: D6"""
     first, second = submit(store), submit(store)
     with Listener(server.address, f"/api/events?task_id={second.id}") as listener:
-        store.cancel(first.id)
-        store.cancel(second.id)
+        store.tasks.cancel(first.id)
+        store.tasks.cancel(second.id)
         assert [(event["task_id"], event["kind"]) for event in listener.next()] == [(second.id, "cancelled")]
 
 
@@ -201,9 +201,9 @@ def test_a_tenants_key_hears_of_its_own_tenants_tasks_and_of_nothing_else(url, s
     authorization, _ = key_of(store, 1)
     with serving_here(url) as served, Listener(served.address, last_id="0", Authorization=authorization) as listener:
         for tenant_id in (2, 1, 0, 2, 1):
-            store.submit(NewTask("plain", tenant_id=tenant_id))
-        store.set_capacity("theirs", 3)
-        last = store.submit(NewTask("plain", tenant_id=1))
+            store.tasks.submit(NewTask("plain", tenant_id=tenant_id))
+        store.lanes.set_capacity("theirs", 3)
+        last = store.tasks.submit(NewTask("plain", tenant_id=1))
         heard = listener.until(lambda event: event["task_id"] == last.id)
     assert {event["tenant_id"] for event in heard} == {1}
     assert len(heard) == 3
@@ -223,7 +223,7 @@ def test_a_stream_ends_soon_after_its_key_is_revoked(url, store):
 def test_requests_are_followed_in_the_request_queues_own_words(server, store):
     """Spec: C4"""
     with Listener(server.address, "/api/requests/events") as listener:
-        store.submit(NewTask("plain"))
+        store.tasks.submit(NewTask("plain"))
         status, made = server.ask("POST", "/api/requests/enqueue", {"type": "parse", "subscription_id": 7})
         assert status == 201
         server.ask("POST", f"/api/requests/{made['id']}/cancel")
@@ -255,7 +255,7 @@ def test_a_client_that_does_not_read_is_cut_off_and_loses_nothing(server, store)
             "headgate_event_listeners 0.0" not in httpx.get(f"{server.address}/metrics", timeout=60, verify=False).text
         ):
             assert len(wanted) < 200_000, "nobody was cut off"
-            wanted += [made.id for made in store.submit_many([NewTask("plain")] * 4000)]
+            wanted += [made.id for made in store.tasks.submit_many([NewTask("plain")] * 4000)]
         last_id, heard, end = None, list[int](), None
         for line in response.iter_lines():
             name, _, value = line.partition(": ")

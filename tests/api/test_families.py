@@ -29,7 +29,7 @@ def test_a_parent_shows_how_far_its_children_are(client, store):
         "states": {"failed": 1, "queued": 1, "succeeded": 2},
     }  # fmt: skip
     settle(store, start(store)[0], GOOD)
-    store.archive()
+    store.history.archive()
     ended = looked_up(client, parent.id)
     assert (ended["status"], ended["progress"]) == ("partial", {"done": 4, "total": 4, "failed": 1})
 
@@ -39,7 +39,7 @@ def test_while_its_own_code_runs_a_parent_s_progress_is_what_the_code_says(clien
     parent = running(store)
     submit(store, parent_id=parent.id)
     assert looked_up(client, parent.id)["progress"] == {"done": 0, "total": 1}
-    store.progress(parent.id, parent.exec_id, '{"done": 7, "total": 9, "note": "dealing out"}')
+    store.executions.progress(parent.id, parent.exec_id, '{"done": 7, "total": 9, "note": "dealing out"}')
     assert looked_up(client, parent.id)["progress"] == {"done": 7, "total": 9, "note": "dealing out"}
     settle(store, parent, GOOD)
     assert looked_up(client, parent.id)["progress"] == {"done": 0, "total": 1, "note": "dealing out"}
@@ -70,7 +70,7 @@ def test_a_type_says_what_a_failed_child_means_for_the_others(client, store):
     """Spec: D7, B5"""
     put = client.put("/api/task-types/strict", json={"config": {"on_child_failure": "cancel"}})
     assert put.json()["config"]["on_child_failure"] == "cancel"
-    assert store.types()["strict"].on_child_failure == "cancel"
+    assert store.types.by_code()["strict"].on_child_failure == "cancel"
 
 
 @pytest.mark.parametrize("policy", ["panic", "", 1])

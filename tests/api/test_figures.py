@@ -8,9 +8,9 @@ from headgate.api.stream import MOST_IN_DIGEST, MOST_NAMED
 from headgate.core.keys import Role
 from headgate.core.machine import Raised, Returned
 from headgate.core.task import NewTask
-from headgate.outside import utc_now
-from headgate.store import open_store
-from headgate.store.series import COARSE, FINE, LAG_SECONDS
+from headgate.environment import utc_now
+from headgate.store.reading.series import COARSE, FINE, LAG_SECONDS
+from headgate.store.store import open_store
 from tests.events.inside import serving_here
 from tests.events.listening import Listener
 from tests.factories import Clock, running, settle, submit
@@ -44,7 +44,7 @@ def test_counts_are_by_lane_and_state(client, store):
     """Spec: X7"""
     settle(store, running(store, "manual"), Raised("no"))
     submit(store, lane="other")
-    store.take_sample()
+    store.statistics.take_sample()
     counts = {(each["lane"], each["status"]): each["count"] for each in client.get("/api/counts").json()["items"]}
     assert counts == {("default", "dead"): 1, ("other", "queued"): 1}
 
@@ -83,7 +83,7 @@ def test_a_digest_is_bounded_whatever_happens_and_names_whom_it_left_out(server,
     """Spec: X7"""
     count = MOST_IN_DIGEST + MOST_NAMED // 2
     with Listener(server.address, "/api/events?gather=2") as listener:
-        store.submit_many([NewTask("plain") for _ in range(count)])
+        store.tasks.submit_many([NewTask("plain") for _ in range(count)])
         events, left_out, named = 0, 0, 0
         while events + left_out < count:
             [digest] = listener.next(event="digest")
@@ -117,7 +117,7 @@ def test_a_new_point_of_the_charts_is_told_to_who_listens(server, store):
 def test_what_happened_last_is_shown_newest_first(client, store):
     """Spec: X7, B11"""
     tasks = [submit(store, tenant_id=number) for number in (1, 2, 1)]
-    store.pause_lane("default")
+    store.lanes.pause("default")
     items = client.get("/api/events/latest", params={"limit": 3}).json()["items"]
     assert [(item["kind"], item["task_id"]) for item in items] == [
         ("paused", None), ("submitted", tasks[2].id), ("submitted", tasks[1].id),

@@ -13,8 +13,8 @@ def measured(store):
     """A store in which a task has finished, and one runs in a lane of one."""
     worker(store)
     settle(store, running(store), Returned())
-    store.take_sample()
-    store.set_capacity("default", 1)
+    store.statistics.take_sample()
+    store.lanes.set_capacity("default", 1)
     running(store)
     return store
 
@@ -37,7 +37,7 @@ def test_why_says_when_a_task_will_likely_start(client, measured):
 def test_where_nobody_can_say_the_reason_is_told_without_a_number(client, measured):
     """Spec: X3"""
     task = submit(measured)
-    measured.pause_lane("default")
+    measured.lanes.pause("default")
     told = {"at": None, "in_seconds": None, "reason": "lane default is paused", "ahead": 0}
     assert forecast(client, task.id) == told
     [lane] = [lane for lane in client.get("/api/lanes").json()["items"] if lane["name"] == "default"]
@@ -53,7 +53,7 @@ def test_what_has_started_has_no_forecast(client, store):
 def test_a_lane_says_when_it_is_drained(client, measured):
     """Spec: X3"""
     task = submit(measured)
-    measured.set_capacity("idle", 1)
+    measured.lanes.set_capacity("idle", 1)
     lanes = {lane["name"]: lane for lane in client.get("/api/lanes").json()["items"]}
     assert lanes["default"]["drained"]["in_seconds"] >= forecast(client, task.id)["in_seconds"]
     assert lanes["idle"]["drained"] is None
@@ -72,6 +72,8 @@ def test_what_others_run_is_in_a_tenants_forecast_as_a_number_only(client, measu
 
 def test_a_worker_says_how_many_it_runs_at_once(client, store):
     """Spec: A8, X3"""
-    store.register("w", detail='{"pools": [{"types": ["plain"], "slots": 8}, {"types": ["manual"], "slots": 2}]}')
+    store.workers.register(
+        "w", detail='{"pools": [{"types": ["plain"], "slots": 8}, {"types": ["manual"], "slots": 2}]}'
+    )
     start(store)
     assert [each["slots"] for each in client.get("/api/workers").json()["items"]] == [10, None]

@@ -11,12 +11,12 @@ from litestar.testing import TestClient
 
 from headgate.api.app import create_app
 from headgate.api.failures import ALLOWED, FORGIVEN_PER_SECOND, Failures
-from headgate.api.gatekeeper import SAFE
+from headgate.api.gatekeeper import SAFE_HEADERS
 from headgate.api.keyring import FRESH_SECONDS
-from headgate.core.keys import SECRET_BYTES, Role, understood, written
-from headgate.outside import Outside, replaced, utc_now
+from headgate.core.keys import SECRET_BYTES, Role, format_key, parse_key
+from headgate.environment import Environment, replaced, utc_now
 from headgate.settings import Settings
-from headgate.store import Store
+from headgate.store.store import Store
 from tests.api.conftest import HERE, Client
 from tests.factories import sql
 
@@ -31,7 +31,7 @@ def bearer(text: str) -> dict[str, str]:
 
 
 def read(text: str) -> tuple[int, bytes]:
-    found = understood(text)
+    found = parse_key(text)
     assert found is not None
     return found
 
@@ -59,14 +59,14 @@ def second(store: Store, url: str, admin: str) -> Iterator[Client]:
 
 def test_a_key_is_written_so_that_it_can_be_found_and_cannot_be_mistyped():
     """Spec: B11"""
-    text = written(17, bytes(range(SECRET_BYTES)))
+    text = format_key(17, bytes(range(SECRET_BYTES)))
     assert text.startswith("hg_17_000102")
-    assert understood(text) == (17, bytes(range(SECRET_BYTES)))
+    assert parse_key(text) == (17, bytes(range(SECRET_BYTES)))
     for at in range(len(text)):
         for letter in "0a_":
             wrong = text[:at] + letter + text[at + 1 :]
-            assert wrong == text or understood(wrong) is None
-    assert understood(text.upper()) is understood(text + "0") is understood("") is None
+            assert wrong == text or parse_key(wrong) is None
+    assert parse_key(text.upper()) is parse_key(text + "0") is parse_key("") is None
 
 
 def test_from_the_first_key_on_nobody_comes_in_without_one(client):
@@ -91,8 +91,8 @@ def test_whatever_was_wrong_the_answer_is_the_same(client, admin):
     assert client.delete(f"/api/keys/{ended['id']}", headers=bearer(admin)).status_code == 204
     _, secret = read(admin)
     given: list[dict[str, Any]] = [
-        {}, bearer(""), bearer("hg_1"), bearer(admin[:-1]), bearer(admin.upper()), bearer(written(1, bytes(24))),
-        bearer(written(99, secret)), bearer(ended["key"]), {"Authorization": admin},
+        {}, bearer(""), bearer("hg_1"), bearer(admin[:-1]), bearer(admin.upper()), bearer(format_key(1, bytes(24))),
+        bearer(format_key(99, secret)), bearer(ended["key"]), {"Authorization": admin},
         {"Authorization": f"Basic {admin}"}, {"Authorization": "HEADGATE-HMAC-SHA256x y"},
         {"Authorization": b"Bearer \xff"},
     ]  # fmt: skip
@@ -242,7 +242,7 @@ def test_many_wrong_keys_from_an_address_are_slowed_down_and_a_good_one_goes_on(
     statuses = [client.get("/api/tasks", headers=bearer(f"hg_{n}_x")).status_code for n in range(int(ALLOWED) + 5)]
     assert statuses[0] == 401
     assert statuses[-1] == 429
-    answer = client.get("/api/tasks", headers=bearer(written(1, bytes(24))))
+    answer = client.get("/api/tasks", headers=bearer(format_key(1, bytes(24))))
     assert (answer.status_code, answer.headers["Retry-After"]) == (429, "60")
     make(client, admin)
 
@@ -250,7 +250,7 @@ def test_many_wrong_keys_from_an_address_are_slowed_down_and_a_good_one_goes_on(
 def test_failures_are_forgiven_with_time_and_counted_per_address():
     """Spec: B11"""
     now = 0.0
-    with replaced(Outside(lambda: datetime.now(UTC), lambda: now, lambda: 0.5, bytes)):
+    with replaced(Environment(lambda: datetime.now(UTC), lambda: now, lambda: 0.5, bytes)):
         failures = Failures()
         for _ in range(int(ALLOWED) + 100):
             failures.add("here")
@@ -280,7 +280,7 @@ def test_every_answer_has_the_requests_id_and_the_headers_that_keep_it_safe(clie
     body: dict[str, Any] = {"json": {}} if method == "POST" else {}
     answer = client.request(method, path, headers={"X-Request-Id": "mine-1"}, **body)
     assert (answer.status_code, answer.headers["X-Request-Id"]) == (status, "mine-1")
-    assert {name.decode() for name, _ in SAFE} <= answer.headers.keys()
+    assert {name.decode() for name, _ in SAFE_HEADERS} <= answer.headers.keys()
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
 
 

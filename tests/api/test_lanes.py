@@ -17,7 +17,7 @@ def test_a_lane_shows_what_runs_what_is_queued_and_what_waits(client, store):
     submit(store, lane="x", mutex="m")
     submit(store, lane="x")
     submit(store, lane="x", delay_seconds=3600)
-    store.take_sample()
+    store.statistics.take_sample()
     found = lane(client, "x")
     assert found.pop("as_of").endswith("Z")
     assert found.pop("drained")["in_seconds"] is None  # nothing of the kind has finished yet
@@ -49,15 +49,15 @@ def test_a_lane_is_paused_and_resumed(client, store):
 def test_the_pause_of_everything_shows(client, store):
     """Spec: A9"""
     assert client.get("/api/lanes").json()["everything_paused"] is False
-    store.pause_lane()
+    store.lanes.pause()
     assert client.get("/api/lanes").json()["everything_paused"] is True
 
 
 def test_the_audit_says_who_changed_a_lane(client, store):
     """Spec: A12"""
-    cursor = store.last_event()
+    cursor = store.events.last()
     client.put("/api/lanes/x", json={"capacity": 2, "paused": True})
-    events, _ = store.feed(cursor)
+    events, _ = store.events.after(cursor)
     assert [(event.kind, event.actor) for event in events] == [("capacity_changed", "person"), ("paused", "person")]
 
 
@@ -96,11 +96,11 @@ def test_rate_limits_are_put_listed_looked_up_and_lifted(client, store):
     """Spec: D8"""
     put = client.put("/api/rate-limits/key:openai", json={"rate": 5, "burst": 10})
     assert (put.status_code, put.json()) == (200, {"name": "key:openai", "rate": 5.0, "burst": 10})
-    assert [bucket.limit for bucket in store.rate_limits()] == [Rate(5.0, 10)]
+    assert [bucket.limit for bucket in store.rate_limits.all()] == [Rate(5.0, 10)]
     assert client.get("/api/rate-limits/key:openai").json() == put.json()
     assert client.get("/api/rate-limits").json() == {"items": [put.json()]}
     assert client.delete("/api/rate-limits/key:openai").status_code == 204
-    assert store.rate_limits() == []
+    assert store.rate_limits.all() == []
     for method in ("GET", "DELETE"):
         assert client.request(method, "/api/rate-limits/key:openai").status_code == 404
 
@@ -118,7 +118,7 @@ def test_rate_limits_are_put_listed_looked_up_and_lifted(client, store):
 def test_a_rate_limit_that_breaks_a_rule_is_refused(client, store, name, body):
     """Spec: D8"""
     assert client.put(f"/api/rate-limits/{name}", json=body).status_code == 422
-    assert store.rate_limits() == []
+    assert store.rate_limits.all() == []
 
 
 def test_a_name_with_a_slash_is_reached_like_any_other(client, store):

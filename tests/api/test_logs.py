@@ -9,7 +9,7 @@ from litestar.testing import TestClient
 from headgate.api.app import create_app
 from headgate.core.keys import Role
 from headgate.core.task import NewTask
-from headgate.events.lines import ForPrograms
+from headgate.events.log_lines import JsonFormatter
 from headgate.settings import Settings
 from tests.api.conftest import HERE
 
@@ -21,7 +21,7 @@ class Kept(logging.Handler):
 
     def __init__(self):
         super().__init__(logging.DEBUG)
-        self.setFormatter(ForPrograms())
+        self.setFormatter(JsonFormatter())
         self.text = ""
 
     def emit(self, record):
@@ -72,7 +72,7 @@ def test_what_agents_do_all_the_time_is_at_debug(client, log):
 
 def test_a_bug_is_at_info_and_its_lines_have_the_id_of_the_request(client, store, log, monkeypatch):
     """Spec: D10"""
-    monkeypatch.setattr(store, "get", None)
+    monkeypatch.setattr(store.tasks, "get", None)
     assert client.get("/api/tasks/1", headers={"X-Request-ID": "r-9"}).status_code == 500
     error, line = log.lines
     assert error["level"] == "error"
@@ -128,7 +128,7 @@ def test_the_requests_of_the_queue_have_it_too(client, store):
         headers={"X-Correlation-ID": "c-1"},
     )
     assert made.status_code == 201, made.text
-    assert [task.correlation_id for task in store.find().items] == ["c-1"]
+    assert [task.correlation_id for task in store.tasks.find().items] == ["c-1"]
 
 
 def test_an_idempotency_key_is_not_about_the_id_of_the_request(client):
@@ -144,5 +144,5 @@ def test_an_idempotency_key_is_not_about_the_id_of_the_request(client):
 def test_one_request_does_not_lend_its_id_to_another(client, store):
     """Spec: D10"""
     client.post("/api/tasks", json={"type": "plain"}, headers={"X-Correlation-ID": "c-1"})
-    made = store.submit(NewTask("plain"))
-    assert store.get(made.id).correlation_id is None
+    made = store.tasks.submit(NewTask("plain"))
+    assert store.tasks.get(made.id).correlation_id is None

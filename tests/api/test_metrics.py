@@ -5,13 +5,13 @@ from litestar.testing import TestClient
 from prometheus_client.parser import text_string_to_metric_families
 
 from headgate.api.app import create_app
-from headgate.core.callbacks import Attempt, Delivery, Kind
+from headgate.core.callbacks import Attempt, CallbackKind, Delivery
 from headgate.core.machine import Raised, Returned
 from headgate.core.task import NewTask
 from headgate.settings import Settings
-from headgate.store import open_store
-from headgate.store.claims import ClaimRequest, Outcome
-from headgate.store.deliveries import Outcome as Delivered
+from headgate.store.callbacks.deliveries import DeliveryOutcome as Delivered
+from headgate.store.claim.contract import ClaimRequest, Outcome
+from headgate.store.store import open_store
 from tests.factories import running, settle, sql, submit
 
 
@@ -67,11 +67,11 @@ def test_callbacks_are_counted_by_what_became_of_them(client, store, elsewhere, 
         (Attempt(200, 0.25), Delivery.DELIVERED), (Attempt(410, 0.5), Delivery.UNDELIVERABLE),
         (Attempt(None, 15.0, "away"), Delivery.PENDING),
     ]  # fmt: skip
-    leased = elsewhere.deliveries.lease([("called-back", Kind.SUCCESS, 3)], 60.0)
+    leased = elsewhere.deliveries.lease([("called-back", CallbackKind.SUCCESS, 3)], 60.0)
     elsewhere.deliveries.record(
         [Delivered(each, "x", attempt, status) for each, (attempt, status) in zip(leased, ends, strict=True)]
     )
-    back = "at - 60000000" if store.dialect == "sqlite" else "at - interval '60 s'"
+    back = "at - 60000000" if store.database.dialect == "sqlite" else "at - interval '60 s'"
     sql(url, f"UPDATE headgate_callback_attempt SET at = {back}")  # they are counted when they have settled
     found = scraped(client)
     assert found["headgate_callbacks", ("status", "pending")] == 2
@@ -102,9 +102,9 @@ def test_lanes_queues_and_workers_are_told(client, store):
     """Spec: D11"""
     for _ in range(3):
         client.post("/api/requests/enqueue", json={"type": "download"})
-    worker_id = store.register("tester")
-    [execution] = store.claim(ClaimRequest(worker_id, 5)).executions
-    store.take_sample()
+    worker_id = store.workers.register("tester")
+    [execution] = store.claims.take(ClaimRequest(worker_id, 5)).executions
+    store.statistics.take_sample()
     client.post("/api/queue/pause?scope=no_cookie")
     found = scraped(client)
     cookie, other = ("lane", "requires_cookie"), ("lane", "no_cookie")
@@ -115,7 +115,7 @@ def test_lanes_queues_and_workers_are_told(client, store):
     assert [found[f"headgate_lane_{name}", other] for name in ("capacity", "running", "room")] == [2, 0, 2]
     assert (found["headgate_lane_paused", other], found["headgate_paused",]) == (1, 0)
     assert found["headgate_workers_alive", ("kind", "worker")] == 1
-    store.settle([Outcome(execution, Returned())])
+    store.executions.settle([Outcome(execution, Returned())])
     assert scraped(client)["headgate_lane_room", cookie] == 1
 
 
@@ -133,7 +133,7 @@ def test_requests_are_counted_by_route_and_not_by_what_was_asked_for(client):
 
 def test_no_tenant_is_named(client, store):
     """Spec: B11"""
-    store.submit(NewTask("plain", tenant_id=4711))
+    store.tasks.submit(NewTask("plain", tenant_id=4711))
     text = client.get("/metrics").text
     assert "4711" not in text
     assert "tenant" not in text

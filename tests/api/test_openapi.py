@@ -17,11 +17,11 @@ from schemathesis.checks import CHECKS, load_all_checks
 from schemathesis.core.failures import FailureGroup
 from schemathesis.core.result import Ok
 
-from headgate.api.app import create_app, table
+from headgate.api.app import create_app, route_table
 from headgate.api.principal import Role
 from headgate.core.states import State
 from headgate.settings import Settings
-from headgate.store import Store, open_store
+from headgate.store.store import Store, open_store
 from tests.api.conftest import HERE
 from tests.factories import TYPES, put
 from tests.schedules import CALLED, new
@@ -38,7 +38,7 @@ def served(tmp_path: Path) -> Iterator[Store]:
     with open_store(f"sqlite:///{tmp_path}/store.db") as opened:
         opened.migrate()
         for kind in TYPES:
-            opened.put_type(kind)
+            opened.types.put(kind)
         for state in (
             State.DEAD,
             State.SUCCEEDED,
@@ -138,7 +138,7 @@ def test_every_route_is_in_the_openapi_file(served):
     paths = file_of(served)["paths"]
     routes = {
         (route.path_format, method.lower())
-        for route in table().routes
+        for route in route_table().routes
         if isinstance(route, HTTPRoute)
         for method in route.route_handler_map
         if method != "OPTIONS" and not route.path.startswith(("/api/docs", "/api/openapi.json"))

@@ -13,8 +13,8 @@ from headgate.core.retry import next_delay
 from headgate.core.task import NewTask
 from headgate.packs.media.setup import set_up
 from headgate.settings import Settings
-from headgate.store import open_store
-from headgate.store.claims import ClaimRequest
+from headgate.store.claim.contract import ClaimRequest
+from headgate.store.store import open_store
 from tests.events.inside import serving_here
 
 HERE = "http://127.0.0.1"
@@ -25,7 +25,7 @@ def enqueue(client, **fields):
 
 
 def start(store, limit=10):
-    return store.claim(ClaimRequest(store.register("tester"), limit)).executions
+    return store.claims.take(ClaimRequest(store.workers.register("tester"), limit)).executions
 
 
 def stats(client):
@@ -41,7 +41,7 @@ def test_the_figures_agree_with_what_is_there(client, store):
         enqueue(client, requires_cookie=number < 2)
     enqueue(client, subscription_id=1)
     enqueue(client, subscription_id=1)  # it waits for the other
-    store.submit(NewTask("plain"))
+    store.tasks.submit(NewTask("plain"))
     held = enqueue(client)
     client.post(f"/api/requests/{held}/pause")
     start(store)
@@ -76,7 +76,7 @@ def test_what_is_paused_does_not_start_until_it_is_resumed(client, store, scope,
 
 def test_resuming_everything_resumes_the_queues_lanes_and_leaves_other_lanes_as_they_are(client, store):
     """Spec: C4"""
-    store.pause_lane("default")
+    store.lanes.pause("default")
     client.post("/api/queue/pause?scope=requires_cookie")
     paused = client.post("/api/queue/resume?scope=all").json()["paused"]
     assert paused == {"all": False, "default": True, "no_cookie": False, "requires_cookie": False}
@@ -160,7 +160,7 @@ EXPECTED = {
 def test_the_types_are_there_from_the_start_with_their_limits_and_retries(client, store, code):
     """Spec: A3, C7"""
     timeout, delays = EXPECTED[code]
-    kind = store.types()[code]
+    kind = store.types.by_code()[code]
     assert kind.timeout_seconds == timeout
     assert [next_delay(kind.retry, errors, 0.5) for errors in range(len(delays))] == delays
 
@@ -171,14 +171,14 @@ def test_a_restart_keeps_requests_pauses_capacities_and_edited_types(url):
         made = [enqueue(client) for _ in range(3)]
         client.post("/api/queue/capacity?requires_cookie=4")
         client.post("/api/queue/pause?scope=no_cookie")
-        store.set_capacity("no_cookie", None)
-        store.put_type(replace(store.types()["parse"], timeout_seconds=77.0), edited=True)
+        store.lanes.set_capacity("no_cookie", None)
+        store.types.put(replace(store.types.by_code()["parse"], timeout_seconds=77.0), edited=True)
     with open_store(url) as store, TestClient(create_app(store, Settings(url=url)), base_url=HERE) as client:
         assert [item["id"] for item in client.get("/api/requests").json()["items"]] == made[::-1]
         found = stats(client)
         assert found["capacity"] == {"default": None, "no_cookie": None, "requires_cookie": 4}
         assert found["paused"]["no_cookie"] is True
-        assert store.types()["parse"].timeout_seconds == 77.0
+        assert store.types.by_code()["parse"].timeout_seconds == 77.0
 
 
 @pytest.fixture
@@ -188,7 +188,7 @@ def store_alone(url):
 
 
 def capacities(store):
-    return {lane.name: lane.capacity for lane in store.lanes() if lane.name != "default"}
+    return {lane.name: lane.capacity for lane in store.lanes.all() if lane.name != "default"}
 
 
 def test_the_environment_says_what_room_a_lane_begins_with(store_alone):
@@ -201,7 +201,7 @@ def test_the_environment_says_what_room_a_lane_begins_with(store_alone):
 
 def test_a_lane_that_tasks_have_made_before_the_first_start_gets_its_room_all_the_same(store_alone):
     """Spec: C2"""
-    store_alone.pause_lane("requires_cookie")
+    store_alone.lanes.pause("requires_cookie")
     set_up(store_alone, {})
     assert capacities(store_alone) == {"requires_cookie": 1, "no_cookie": 2}
 
@@ -211,4 +211,4 @@ def test_a_variable_that_is_no_capacity_is_refused_by_its_name_and_nothing_is_ma
     """Spec: C2"""
     with pytest.raises(Invalid, match="QUEUE_NOCOOKIE_LANE_CONCURRENCY"):
         set_up(store_alone, {"QUEUE_NOCOOKIE_LANE_CONCURRENCY": said})
-    assert store_alone.types() == {}
+    assert store_alone.types.by_code() == {}

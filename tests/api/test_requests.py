@@ -6,7 +6,7 @@ import pytest
 
 from headgate.core.machine import CancelReached, Raised, Returned
 from headgate.core.task import NewTask
-from headgate.store.claims import ClaimRequest, Outcome
+from headgate.store.claim.contract import ClaimRequest, Outcome
 
 FIELDS = {
     "id", "type", "subscription_id", "url", "requires_cookie", "ua_profile", "status", "priority", "attempts",
@@ -21,8 +21,8 @@ def enqueue(client, type_code="parse", query="", **fields):
 
 
 def start(store, limit=10):
-    worker_id = store.register("tester")
-    return store.claim(ClaimRequest(worker_id, limit)).executions
+    worker_id = store.workers.register("tester")
+    return store.claims.take(ClaimRequest(worker_id, limit)).executions
 
 
 def listed(client, query=""):
@@ -58,7 +58,7 @@ def test_the_states_are_told_in_the_queues_own_words(client, store):
     assert (status(good), status(gone)) == ("queued", "paused")
     first, second = start(store)
     assert (status(good), status(bad)) == ("running", "running")
-    store.settle([Outcome(first, Returned("1")), Outcome(second, Raised("no route", None))])
+    store.executions.settle([Outcome(first, Returned("1")), Outcome(second, Raised("no route", None))])
     client.post(f"/api/requests/{gone}/cancel")
     assert (status(good), status(bad), status(gone)) == ("done", "failed", "canceled")
     ended = client.get(f"/api/requests/{bad}").json()
@@ -89,7 +89,7 @@ def test_requests_of_one_subscription_run_one_at_a_time_and_in_order_across_lane
     for _ in made:
         [execution] = start(store, 20)
         started.append(execution.id)
-        store.settle([Outcome(execution, Returned())])
+        store.executions.settle([Outcome(execution, Returned())])
     assert started == made
 
 
@@ -113,7 +113,7 @@ def test_requests_of_one_subscription_run_one_at_a_time_and_in_order_across_lane
 )
 def test_requests_are_listed_by_lane_state_type_and_subscription_in_pages(client, store, query, expected):
     """Spec: C4"""
-    store.submit(NewTask("plain", start_time=None))
+    store.tasks.submit(NewTask("plain", start_time=None))
     made = [
         enqueue(client, "parse", subscription_id=7)["id"],
         enqueue(client, "download", subscription_id=7)["id"],
@@ -186,7 +186,7 @@ def test_a_queued_request_is_cancelled_at_once_and_a_running_one_gives_its_place
     assert client.post(f"/api/requests/{running}/cancel").json()["status"] == "running"
     waiting = enqueue(client, "download")["id"]
     assert start(store) == []  # it still runs: its place is not free
-    store.settle([Outcome(execution, CancelReached())])
+    store.executions.settle([Outcome(execution, CancelReached())])
     assert client.get(f"/api/requests/{running}").json()["status"] == "canceled"
     assert [execution.id for execution in start(store)] == [waiting]
 
@@ -218,7 +218,7 @@ def test_what_has_ended_is_not_acted_upon(client):
 
 def test_a_task_of_another_lane_is_no_request(client, store):
     """Spec: A1"""
-    task_id = store.submit(NewTask("plain")).id
+    task_id = store.tasks.submit(NewTask("plain")).id
     for path in (f"/api/requests/{task_id}", "/api/requests/999999"):
         assert client.get(path).status_code == 404
         for action in ("pause", "resume", "cancel", "prioritize"):
@@ -233,7 +233,7 @@ def test_who_waits_gets_the_request_as_it_ended(client, store, query):
     def work():
         while not (executions := start(store)):
             pass
-        store.settle([Outcome(executions[0], Returned('{"total": 999}'))])
+        store.executions.settle([Outcome(executions[0], Returned('{"total": 999}'))])
 
     worker = threading.Thread(target=work)
     worker.start()
@@ -252,7 +252,7 @@ def test_who_waits_in_vain_is_told_that_it_goes_on(client):
 def test_both_domains_are_listed_and_a_request_is_a_task_like_any_other(client, store):
     """Spec: A1"""
     request = enqueue(client, "download", subscription_id=7)["id"]
-    other = store.submit(NewTask("scan")).id
+    other = store.tasks.submit(NewTask("scan")).id
     tasks = {task["id"]: task for task in client.get("/api/tasks?view=A").json()["items"]}
     assert tasks.keys() == {request, other}
     assert tasks[request]["mutex"] == "subscription:7"

@@ -71,6 +71,12 @@ def test_the_secret_of_a_callback_is_nowhere_to_be_found(store, url, caplog):
     receiver = Receiver(500)
     asyncio.run(story())
     assert len(receiver.got) == 2
-    everywhere = [dump(url, store.dialect), caplog.text, repr(store.types()), *heard, repr(receiver.got)]
+    everywhere = [
+        dump(url, store.database.dialect),
+        caplog.text,
+        repr(store.types.by_code()),
+        *heard,
+        repr(receiver.got),
+    ]
     assert all(len(text) > 10 for text in everywhere[:3])
     assert [text for text in everywhere if "canary" in text or any(secret in text for secret in SECRETS)] == []

@@ -9,11 +9,11 @@ from litestar.testing import TestClient
 
 from headgate.api.app import create_app
 from headgate.api.gatekeeper import Gatekeeper
-from headgate.api.stream import still_welcome
-from headgate.api.visits import COOKIE, digest_in
+from headgate.api.session_cache import COOKIE, digest_in
+from headgate.api.stream import still_authorized
 from headgate.core.keys import Role
 from headgate.settings import Settings
-from headgate.store import Store
+from headgate.store.store import Store
 from tests.api.conftest import HERE, Client
 from tests.factories import sql, submit
 
@@ -57,7 +57,7 @@ def test_a_session_sees_and_does_what_its_key_may(client, cookie, store):
     assert client.get("/api/tasks", headers={"Cookie": cookie}).status_code == 200
     ended = client.post(f"/api/tasks/{task.id}/cancel", headers={"Cookie": cookie} | OURS)
     assert (ended.status_code, ended.json()["status"]) == (200, "cancelled")
-    assert store.events(task.id)[-1].actor == "key:1 ann"
+    assert store.events.of(task.id)[-1].actor == "key:1 ann"
     assert client.get("/api/keys", headers={"Cookie": cookie}).status_code == 403
 
 
@@ -81,8 +81,8 @@ def test_a_page_of_another_site_changes_nothing_in_the_name_of_who_is_signed_in(
         answer = client.post(path, headers={"Cookie": cookie} | headers)
         assert (answer.status_code, answer.json()["type"]) == (403, "urn:headgate:problem:forbidden")
     assert client.delete("/api/session", headers={"Cookie": cookie} | headers).status_code == 403
-    assert store.get(task.id).status == "queued"
-    assert not store.everything_paused()
+    assert store.tasks.get(task.id).status == "queued"
+    assert not store.lanes.everything_paused()
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
@@ -208,13 +208,15 @@ def test_who_signed_out_no_longer_hears_what_happens(store, url, key):
     async def story() -> None:
         app = create_app(store, Settings(url=url))
         server = app.server
-        session, cookie = await server.visits.begin(store.keys.get(1), "ann", None)
+        session, cookie = await server.session_cache.begin(store.keys.get(1), "ann", None)
         headers = {b"cookie": cookie.partition(";")[0].encode(), b"host": HOST.encode()}
-        who = await Gatekeeper(app, server)._visitor({"method": "GET", "path": "/api/events"}, headers, set(), False)
+        who = await Gatekeeper(app, server)._session_holder(
+            {"method": "GET", "path": "/api/events"}, headers, set(), False
+        )
         assert who is not None
-        assert await still_welcome(server, who)
-        await server.visits.end(session.digest, "ann")
-        assert not await still_welcome(server, who)
+        assert await still_authorized(server, who)
+        await server.session_cache.end(session.digest, "ann")
+        assert not await still_authorized(server, who)
         await server.close()
 
     asyncio.run(story())

@@ -9,10 +9,10 @@ from uuid import uuid4
 import pytest
 from litestar.testing import TestClient
 
-from headgate.api.app import App, create_app
+from headgate.api.app import ApiApp, create_app
 from headgate.core.signing import SignedRequest, sign
 from headgate.settings import Settings
-from headgate.store import Store, open_store
+from headgate.store.store import Store, open_store
 from tests.api.conftest import HERE, Client
 from tests.api.test_keys import SECRET
 from tests.factories import Clock
@@ -44,7 +44,7 @@ class Signer:
 
 
 @pytest.fixture
-def app(store: Store, url: str) -> App:
+def app(store: Store, url: str) -> ApiApp:
     return create_app(store, Settings(url=url, secret=SECRET))
 
 
@@ -68,7 +68,7 @@ def post(client: Client, header: str, path: str = "/api/tasks", body: bytes = BO
 def test_a_signed_request_comes_in_with_its_body(client, signer, store):
     """Spec: B11"""
     assert post(client, signer.header("POST", "/api/tasks", body=BODY)) == 201
-    assert json.loads(store.get(1).ext) == {"n": 1}
+    assert json.loads(store.tasks.get(1).ext) == {"n": 1}
     get = client.get("/api/tasks", headers={"Authorization": signer.header("GET", "/api/tasks")})
     assert get.status_code == 200
 
@@ -115,7 +115,7 @@ def test_a_change_of_anything_that_was_signed_is_refused(client, signer, store):
         good + "0", good.replace("SHA256", "SHA1"), good.replace("signature=", "signature=x"),
     ):  # fmt: skip
         assert post(client, header) == 401
-    assert store.find().items == []
+    assert store.tasks.find().items == []
     assert post(client, good) == 201
 
 
@@ -130,7 +130,7 @@ def test_no_bit_of_body_or_signature_can_be_turned(client, signer, store):
     for bit in range(256):
         wrong = f"{int(digest, 16) ^ 1 << bit:064x}"
         assert post(client, good[:-64] + wrong) == 401
-    assert store.find().items == []
+    assert store.tasks.find().items == []
 
 
 def test_a_request_that_is_sent_again_is_refused_by_every_server(client, signer, store, url):
@@ -139,7 +139,7 @@ def test_a_request_that_is_sent_again_is_refused_by_every_server(client, signer,
     assert [post(client, header), post(client, header)] == [201, 401]
     with TestClient(create_app(store, Settings(url=url, secret=SECRET)), base_url=HERE) as other:
         assert post(other, header) == 401
-    assert len(store.find().items) == 1
+    assert len(store.tasks.find().items) == 1
 
 
 @pytest.mark.parametrize(("seconds", "status"), [(-SIX_MINUTES, 401), (SIX_MINUTES, 401), (-240, 201), (240, 201)])
@@ -198,8 +198,8 @@ def test_a_nonce_is_kept_until_its_request_is_too_old_and_not_longer(url):
         assert not store.keys.take_nonce(1, "a" * 16)
         assert store.keys.take_nonce(2, "a" * 16)
         clock.advance(600)
-        assert store.forget_outdated(seconds=10**6) == 0
+        assert store.history.forget_outdated(seconds=10**6) == 0
         assert not store.keys.take_nonce(1, "a" * 16)
         clock.advance(61)
-        assert store.forget_outdated(seconds=10**6, limit=1) == 1
-        assert store.forget_outdated(seconds=10**6) == 1
+        assert store.history.forget_outdated(seconds=10**6, limit=1) == 1
+        assert store.history.forget_outdated(seconds=10**6) == 1

@@ -13,7 +13,7 @@ CALLERS = 5
 
 @pytest.fixture
 def known(store):
-    store.put_type(TaskType("plain"))
+    store.types.put(TaskType("plain"))
     return store
 
 
@@ -22,7 +22,7 @@ def together(store, *wishes: NewTask):
 
     async def ask():
         submits = Submits(store, asyncio.to_thread)
-        return await asyncio.gather(*(submits.make([new], "me", None) for new in wishes), return_exceptions=True)
+        return await asyncio.gather(*(submits.submit([new], "me", None) for new in wishes), return_exceptions=True)
 
     return asyncio.run(ask())
 
@@ -31,23 +31,23 @@ def test_of_submits_that_go_together_one_that_breaks_a_rule_fails_alone(known):
     """Spec: A12"""
     answers = together(known, NewTask("plain"), NewTask("nobody-knows"), NewTask("plain"))
     assert isinstance(answers[1], UnknownType)
-    assert [made[0].wish.type for made in (answers[0], answers[2])] == ["plain", "plain"]
-    assert len(known.find().items) == 2
+    assert [made[0].new.type for made in (answers[0], answers[2])] == ["plain", "plain"]
+    assert len(known.tasks.find().items) == 2
 
 
 def test_submits_whose_answer_was_lost_are_told_so_and_not_made_again(known, monkeypatch):
     """Spec: D1"""
-    write = known._database.write
+    write = known.database.write
 
     def lost(operation, timeout=None):
         write(operation, timeout)
         raise Unavailable("the store did not answer")
 
     together(known, NewTask("plain"))  # its stream is there
-    monkeypatch.setattr(known._database, "write", lost)
+    monkeypatch.setattr(known.database, "write", lost)
     answers = together(known, *[NewTask("plain")] * CALLERS)
     assert all(isinstance(answer, Unavailable) for answer in answers)
-    assert len(known.find().items) == 1 + CALLERS
+    assert len(known.tasks.find().items) == 1 + CALLERS
 
 
 @pytest.mark.parametrize(
@@ -66,8 +66,8 @@ def test_submits_whose_answer_was_lost_are_told_so_and_not_made_again(known, mon
 )
 def test_the_answer_to_a_submit_is_the_task_as_it_is_then_looked_up(client, store, asked):
     """Spec: B1. Though it need not be read for that."""
-    store.put_type(TaskType("of a lane", category="of the type", lane="of the type"))
-    parent = store.submit(NewTask("plain", delay_seconds=10**6)).id
+    store.types.put(TaskType("of a lane", category="of the type", lane="of the type"))
+    parent = store.tasks.submit(NewTask("plain", delay_seconds=10**6)).id
     one = client.post("/api/tasks", json={"type": "of a lane", **asked}).json()
     children = [{"type": type_code, "parent_id": parent, **asked} for type_code in ("plain", "manual")]
     many = client.post("/api/tasks/bulk", json={"tasks": children}).json()["tasks"]

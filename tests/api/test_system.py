@@ -7,8 +7,8 @@ from headgate.core.keys import Role
 from headgate.core.machine import Raised, Returned
 from headgate.core.states import State
 from headgate.settings import Settings
-from headgate.store import open_store
-from headgate.store.claims import ClaimRequest
+from headgate.store.claim.contract import ClaimRequest
+from headgate.store.store import open_store
 from tests.api.conftest import HERE
 from tests.factories import put, running, settle, sql, submit
 
@@ -57,9 +57,9 @@ def test_a_server_that_cannot_write_is_not_ready(client, url):
 
 def test_workers_are_listed_and_those_that_left_if_asked(client, store):
     """Spec: A8"""
-    stays = store.register("stays", types=["plain"], lease_seconds=20)
-    leaves = store.register("leaves")
-    store.leave(leaves)
+    stays = store.workers.register("stays", types=["plain"], lease_seconds=20)
+    leaves = store.workers.register("leaves")
+    store.workers.leave(leaves)
     [found] = client.get("/api/workers").json()["items"]
     assert (found["id"], found["name"], found["types"], found["lease_seconds"]) == (stays, "stays", ["plain"], 20.0)
     both = client.get("/api/workers?lost=true").json()["items"]
@@ -74,7 +74,7 @@ def test_an_agents_start_queue_is_shown_to_whom_it_concerns(app, client, store):
     for tenant_id in (1, 1, 2):
         submit(store, agent_id="rig", tenant_id=tenant_id)
     agent = store.agents.sign_on("rig", tenant_id=None, types=None, lease_seconds=30)
-    store.register("a worker")
+    store.workers.register("a worker")
     shown = [(each["start_queue"], each["next_start"]) for each in client.get("/api/workers").json()["items"]]
     assert shown == [(3, None), (None, None)]
     request = ClaimRequest(agent.worker_id, 1, agent_id="rig", tenant_id=1, start_seconds=600)
@@ -111,8 +111,8 @@ def test_a_tenant_sees_its_own_statistics(store):
     """Spec: B11"""
     settle(store, running(store, tenant_id=1), Returned())
     settle(store, running(store, tenant_id=2), Raised("no"))
-    assert [each.success_rate for each in store.statistics(tenant_id=1)] == [1.0]
-    assert [each.finished for each in store.statistics()] == [2]
+    assert [each.success_rate for each in store.statistics.by_type(tenant_id=1)] == [1.0]
+    assert [each.finished for each in store.statistics.by_type()] == [2]
 
 
 def test_purge_removes_what_ended_so_long_ago_and_says_how_many(client, store):
@@ -142,9 +142,9 @@ def test_a_purge_whose_time_is_up_says_that_there_is_more_and_the_next_one_goes_
 
 def test_a_purge_is_in_the_audit_with_who_asked(client, store):
     """Spec: A12"""
-    cursor = store.last_event()
+    cursor = store.events.last()
     client.post("/api/purge", json={"older_than_days": 1})
-    events, _ = store.feed(cursor)
+    events, _ = store.events.after(cursor)
     assert [(event.kind, event.actor) for event in events] == [("purged", "person")]
 
 

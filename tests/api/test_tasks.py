@@ -10,10 +10,10 @@ import pytest
 from headgate.app import Headgate
 from headgate.core.keys import Role
 from headgate.core.machine import Raised, Returned
-from headgate.core.states import State, word
+from headgate.core.states import State, View, status_word
 from headgate.core.usage import Usage
 from headgate.settings import Settings
-from headgate.store.claims import ClaimRequest, Outcome
+from headgate.store.claim.contract import ClaimRequest, Outcome
 from tests.factories import put, running, settle, start, submit
 from tests.worker.conftest import working
 
@@ -209,7 +209,7 @@ def test_events_are_the_audit_oldest_first(client, store):
 def test_a_tasks_own_log_lines(client, store):
     """Spec: A12"""
     execution = running(store)
-    store.add_log(execution.id, execution.exec_id, [("info", "one"), ("error", "two")])
+    store.executions.add_log(execution.id, execution.exec_id, [("info", "one"), ("error", "two")])
     lines = client.get(f"/api/tasks/{execution.id}/log").json()["items"]
     assert [(line["level"], line["message"], line["attempt"]) for line in lines] == [
         ("info", "one", 1),
@@ -222,7 +222,7 @@ def test_what_an_execution_used_is_told_where_it_was_measured(client, store):
     """Spec: A8"""
     process, thread, coroutine = running(store), running(store), running(store)
     ends = [Outcome(process, Returned(), Usage(1.5, 60_000_000, 4096, 8192)), Outcome(thread, Returned(), Usage(0.25))]
-    store.settle([*ends, Outcome(coroutine, Returned())])
+    store.executions.settle([*ends, Outcome(coroutine, Returned())])
     told = [client.get(f"/api/tasks/{each.id}").json().get("usage") for each in (process, thread, coroutine)]
     sizes = ("memory_bytes", "read_bytes", "written_bytes")
     assert told == [
@@ -243,12 +243,12 @@ def test_what_a_program_stored_is_shown_as_it_is(client, store):
 # listing
 
 
-@pytest.mark.parametrize("view", "ABCD")
+@pytest.mark.parametrize("view", View)
 @pytest.mark.parametrize("state", State)
 def test_a_view_shows_and_finds_each_state_by_its_own_word(client, store, view, state):
     """Spec: A1, C1"""
     task = put(store, state)
-    said = word(view, state, task.error_count)
+    said = status_word(view, state, task.error_count)
     assert client.get(f"/api/tasks/{task.id}?view={view}").json()["status"] == said
     found = {each["id"]: each["status"] for each in client.get(f"/api/tasks?view={view}&status={said}").json()["items"]}
     assert found[task.id] == said
@@ -260,9 +260,9 @@ def test_a_task_that_failed_before_is_found_by_the_word_it_shows(client, store, 
     """Spec: A1"""
     again = running(store, max_error_count=3)
     settle(store, again, Raised("once", 0.0))
-    store.bring_due()
+    store.due.bring()
     new = submit(store)
-    assert store.get(again.id).status is State.QUEUED
+    assert store.tasks.get(again.id).status is State.QUEUED
     assert ids_of(client.get(f"/api/tasks?view={view}&status={fresh}")) == [new.id]
     assert ids_of(client.get(f"/api/tasks?view={view}&status={failed}")) == [again.id]
     assert ids_of(client.get(f"/api/tasks?view={view}&status={fresh}&status={failed}")) == [new.id, again.id]
@@ -274,7 +274,7 @@ def test_filters_find_what_they_name_and_history_too(client, store):
     found = made(client, name="A needle", **asked)["id"]
     made(client)
     client.post(f"/api/tasks/{found}/cancel")
-    assert store.archive() == 1
+    assert store.history.archive() == 1
     for name, value in (asked | {"type": "plain", "status": "cancelled", "q": "nEEdle"}).items():
         listed = ids_of(client.get("/api/tasks", params={name: value}))
         assert found in listed
@@ -295,10 +295,10 @@ def test_pages_have_neither_gap_nor_repeat_while_tasks_are_added_and_archived(cl
         seen += [task["id"] for task in page["items"]]
         cursor = page["next_cursor"]
         submit(store)
-        worker = store.register("finisher")
-        ended = store.claim(ClaimRequest(worker, 2)).executions
-        store.settle([Outcome(execution, Returned()) for execution in ended])
-        store.archive()
+        worker = store.workers.register("finisher")
+        ended = store.claims.take(ClaimRequest(worker, 2)).executions
+        store.executions.settle([Outcome(execution, Returned()) for execution in ended])
+        store.history.archive()
         if cursor is None:
             break
     assert seen == there
@@ -306,7 +306,7 @@ def test_pages_have_neither_gap_nor_repeat_while_tasks_are_added_and_archived(cl
 
 def test_a_page_that_looked_at_enough_says_where_to_go_on_though_it_found_nothing(client, store, monkeypatch):
     """Spec: A1"""
-    monkeypatch.setattr("headgate.store.lists.MOST_READ", 4)
+    monkeypatch.setattr("headgate.store.reading.lists.MOST_READ", 4)
     wanted = submit(store, ext='"needle"')
     for _ in range(5):
         submit(store)
@@ -333,7 +333,7 @@ def test_whoever_waits_for_a_log_line_gets_it_when_it_is_written(client, store):
         target=lambda: answers.append(client.get(f"/api/tasks/{execution.id}/log", params={"wait": 60}).json())
     )
     waiting.start()
-    store.add_log(execution.id, execution.exec_id, [("info", "at last")])
+    store.executions.add_log(execution.id, execution.exec_id, [("info", "at last")])
     waiting.join(60)
     assert [line["message"] for line in answers[0]["items"]] == ["at last"]
 
@@ -356,20 +356,20 @@ def test_tasks_can_be_listed_by_tenant(client, store, app):
     assert ids_of(client.get("/api/tasks", params={"tenant_id": 1})) == [mine.id]
     wanted = {"action": "cancel", "filter": {"tenant_id": 2}}
     assert client.post("/api/tasks/actions", json=wanted).status_code == 403
-    assert store.get(theirs.id).status == "queued"
+    assert store.tasks.get(theirs.id).status == "queued"
 
 
 def test_the_reason_of_an_action_on_many_stands_in_each_history(client, store):
     """Spec: A12, X7"""
     ids = [submit(store).id for _ in range(2)]
     client.post("/api/tasks/actions", json={"action": "cancel", "ids": ids, "reason": "not needed"})
-    assert [store.get(task_id).remark for task_id in ids] == ["not needed"] * 2
+    assert [store.tasks.get(task_id).remark for task_id in ids] == ["not needed"] * 2
 
 
 def test_a_history_can_be_had_without_each_step_of_the_progress(client, store):
     """Spec: X7, A12"""
     execution = running(store)
-    store.progress(execution.id, execution.exec_id, '{"done": 1}')
+    store.executions.progress(execution.id, execution.exec_id, '{"done": 1}')
     settle(store, execution, Returned())
     path = f"/api/tasks/{execution.id}/events"
     kinds = [event["kind"] for event in client.get(path, params={"progress": False}).json()["items"]]

@@ -10,15 +10,15 @@ import pytest
 from litestar.routes import HTTPRoute
 from litestar.testing import TestClient
 
-from headgate.api.app import admitted, create_app, table
+from headgate.api.app import check_request, create_app, route_table
 from headgate.api.gatekeeper import ALWAYS_OPEN
 from headgate.core.keys import Role
 from headgate.core.states import State
 from headgate.core.task import NewTask
-from headgate.outside import utc_now
+from headgate.environment import utc_now
 from headgate.settings import Settings
-from headgate.store import Store, open_store
-from headgate.store.claims import ClaimRequest
+from headgate.store.claim.contract import ClaimRequest
+from headgate.store.store import Store, open_store
 from tests.api.conftest import HERE, Client
 from tests.factories import PLAIN, TYPES, sql
 from tests.schedules import new
@@ -40,7 +40,7 @@ class Route(NamedTuple):
 def routes() -> list[Route]:
     """What the API answers to."""
     found = []
-    for route in table().routes:
+    for route in route_table().routes:
         if isinstance(route, HTTPRoute):
             for method in sorted(route.methods - {"OPTIONS", "HEAD"}):
                 opt = route.route_handler_map[method][0].opt
@@ -102,7 +102,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     with open_store(url) as store:
         store.migrate()
         for kind in TYPES:
-            store.put_type(kind)
+            store.types.put(kind)
         app = create_app(store, Settings(url=url))
         with TestClient(app, base_url=HERE) as client:
             house = House(client, store)
@@ -121,7 +121,7 @@ def family(store: Store, url: str) -> Iterator[House]:
     """On each database in turn, with a task and a schedule of each tenant that tell a secret of theirs."""
     for tenant in (MINE, THEIRS):
         secret = CANARY if tenant == THEIRS else "mine"
-        store.submit(
+        store.tasks.submit(
             NewTask(
                 PLAIN.code, ext=json.dumps({"secret": secret}), tenant_id=tenant, name=secret, category=secret,
                 mutex="shared", unique_key="same", correlation_id=secret,
@@ -166,7 +166,7 @@ def test_another_tenants_task_is_as_absent_as_one_that_never_was(family, route):
     body = BODIES.get(route.path.rpartition("/")[2])
     if body is None and "{agent_id}" in route.path:
         body = {"exec_id": EXEC}
-    before = family.store.get(2), family.store.events(2)
+    before = family.store.tasks.get(2), family.store.events.of(2)
     foreign, absent = (
         family.ask(route.method, filled(route.path, task_id), f"admin {MINE}", body) for task_id in (2, ABSENT)
     )
@@ -174,7 +174,7 @@ def test_another_tenants_task_is_as_absent_as_one_that_never_was(family, route):
     assert foreign.status_code in (404, 409), foreign.text
     told, never = (answer.text.replace(answer.json()["request_id"], "") for answer in (foreign, absent))
     assert told.replace("task 2", f"task {ABSENT}").replace("request 2", f"request {ABSENT}") == never
-    assert (family.store.get(2), family.store.events(2)) == before
+    assert (family.store.tasks.get(2), family.store.events.of(2)) == before
 
 
 @pytest.mark.parametrize("route", OF_A_SCHEDULE, ids=named)
@@ -187,7 +187,7 @@ def test_another_tenants_schedule_is_as_absent_as_one_that_never_was(family, rou
     )
     assert foreign.status_code == absent.status_code == 404
     told, never = (answer.text.replace(answer.json()["request_id"], "") for answer in (foreign, absent))
-    assert told.replace("task 2", f"task {ABSENT}") == never
+    assert told.replace("schedule 2", f"schedule {ABSENT}") == never
     assert family.store.schedules.get(2) == before
     assert family.ask(route.method, filled(route.path, 1), f"admin {MINE}", body).status_code in (200, 204)
 
@@ -220,7 +220,7 @@ def test_an_action_on_many_reaches_the_tenants_own_alone(family):
     assert mine["status"] == "cancelled"
     assert foreign["problem"].replace("2", str(ABSENT)) == absent["problem"]
     family.ask("POST", "/api/tasks/actions", f"admin {MINE}", {"action": "cancel", "filter": {"type": "plain"}})
-    assert family.store.get(2).status is State.QUEUED
+    assert family.store.tasks.get(2).status is State.QUEUED
 
 
 def test_what_a_key_submits_is_its_tenants_whatever_it_says(family):
@@ -251,7 +251,7 @@ def test_keys_mutexes_and_unique_keys_of_tenants_do_not_meet(family):
         made.append(family.client.post("/api/tasks", json={"type": "plain", "ext": {"of": tenant}}, headers=said))
     assert [answer.status_code for answer in made] == [201, 201]
     assert made[0].json()["id"] != made[1].json()["id"]
-    assert {family.store.get(task_id).status for task_id in (1, 2)} == {State.QUEUED}
+    assert {family.store.tasks.get(task_id).status for task_id in (1, 2)} == {State.QUEUED}
 
 
 def test_an_agent_is_given_its_tenants_tasks_alone(family):
@@ -265,18 +265,18 @@ def test_an_agent_is_given_its_tenants_tasks_alone(family):
 
 def test_an_exec_id_of_another_tenants_task_opens_nothing(family):
     """Spec: B11, B3"""
-    [_, theirs] = family.store.claim(ClaimRequest(family.store.register("w"), 2)).executions
+    [_, theirs] = family.store.claims.take(ClaimRequest(family.store.workers.register("w"), 2)).executions
     assert theirs.id == 2
     body = {"exec_id": theirs.exec_id, "status": "Success", "result": None}
     answer = family.ask("POST", "/api/agents/a/tasks/2/complete", f"agent {MINE}", body)
     assert answer.status_code in (404, 409)
-    assert family.store.get(2).status is State.RUNNING
+    assert family.store.tasks.get(2).status is State.RUNNING
 
 
 def test_holders_of_other_tenants_are_a_count(family):
     """Spec: B11"""
-    family.store.set_capacity("default", 1)
-    [first] = family.store.claim(ClaimRequest(family.store.register("w"), 1, tenant_id=THEIRS)).executions
+    family.store.lanes.set_capacity("default", 1)
+    [first] = family.store.claims.take(ClaimRequest(family.store.workers.register("w"), 1, tenant_id=THEIRS)).executions
     assert first.id == 2
     why = family.ask("GET", "/api/tasks/1/why", f"read {MINE}").text
     assert CANARY not in why
@@ -287,9 +287,9 @@ def test_every_route_asks_whether_it_may_be_asked():
     """Spec: B11"""
     handlers = [
         handler
-        for route in table().routes
+        for route in route_table().routes
         if isinstance(route, HTTPRoute)
         for handler, _ in route.route_handler_map.values()
     ]
     assert len(handlers) > 80
-    assert [handler for handler in handlers if handler.resolve_before_request() is not admitted] == []
+    assert [handler for handler in handlers if handler.resolve_before_request() is not check_request] == []

@@ -9,10 +9,10 @@ from litestar.testing import TestClient
 
 from headgate.api.app import create_app
 from headgate.core.errors import Invalid
-from headgate.core.kinds import VEIL
 from headgate.core.machine import Raised
 from headgate.core.retry import fixed
 from headgate.core.task import NewTask, TaskType
+from headgate.core.task_types import REDACTED
 from headgate.outward.sealing import Seals
 from headgate.settings import Settings
 from tests.api.conftest import HERE
@@ -80,7 +80,7 @@ def test_a_type_is_put_shown_listed_and_removed(client, store):
 def test_what_is_left_out_has_its_default(client, store):
     """Spec: B5"""
     assert client.put("/api/task-types/bare", json={}).status_code == 200
-    assert store.types()["bare"] == TaskType("bare")
+    assert store.types.by_code()["bare"] == TaskType("bare")
 
 
 def test_a_new_type_is_taken_on_at_once_and_an_edit_holds_at_once(client):
@@ -108,7 +108,7 @@ def test_a_task_that_lacks_what_its_type_s_keys_are_made_of_is_refused(client, s
     answer = client.post("/api/tasks", json={"type": "letter", "ext": {"number": 7}})
     assert answer.status_code == 422
     assert "'address:{address.street}' cannot be filled in: no 'address'" in answer.json()["detail"]
-    assert store.find().items == []
+    assert store.tasks.find().items == []
 
 
 @pytest.mark.parametrize(
@@ -120,12 +120,12 @@ def test_a_task_that_lacks_what_its_type_s_keys_are_made_of_is_refused(client, s
 def test_a_type_whose_keys_cannot_be_is_refused(client, store, wrong):
     """Spec: B5"""
     assert client.put("/api/task-types/letter", json=wrong).status_code == 422
-    assert "letter" not in store.types()
+    assert "letter" not in store.types.by_code()
 
 
 def test_a_type_can_be_sent_back_as_it_was_read(client, store):
     """Spec: B5"""
-    store.put_type(TaskType("scan", declared_by="shop:scan"))
+    store.types.put(TaskType("scan", declared_by="shop:scan"))
     read = client.get("/api/task-types/scan").json()
     assert client.put("/api/task-types/scan", json=read).json() == read | {"edited": True}
     other = client.put("/api/task-types/plain", json=read)
@@ -135,13 +135,13 @@ def test_a_type_can_be_sent_back_as_it_was_read(client, store):
 def test_no_program_overwrites_what_was_edited(client, store):
     """Spec: B5"""
     client.put("/api/task-types/plain", json={"name": "edited"})
-    store.put_type(TaskType("plain", name="registered"))
+    store.types.put(TaskType("plain", name="registered"))
     assert client.get("/api/task-types/plain").json()["name"] == "edited"
 
 
 def test_who_said_what_holds_is_shown(client, store):
     """Spec: B5"""
-    store.put_type(TaskType("scan", declared_by="shop:scan"))
+    store.types.put(TaskType("scan", declared_by="shop:scan"))
     shown = client.get("/api/task-types/scan").json()
     assert (shown["edited"], shown["declared_by"]) == (False, "shop:scan")
     edit = client.put("/api/task-types/scan", json={"name": "Scan"}).json()
@@ -157,11 +157,11 @@ def dry_run(client, code, **said):
 
 def test_a_dry_run_says_what_would_change_and_changes_nothing(client, store):
     """Spec: B5"""
-    store.put_type(TaskType("scan", retry=fixed(5, retries=3), declared_by="shop:scan"))
+    store.types.put(TaskType("scan", retry=fixed(5, retries=3), declared_by="shop:scan"))
     failed = running(store, "scan")
     settle(store, failed, Raised("again", 60.0))
     own = submit(store, "scan", max_error_count=9, timeout_seconds=7, lane="own")
-    before, last = store.types(), store.last_event()
+    before, last = store.types.by_code(), store.events.last()
     answer = dry_run(client, "scan", lane="fast", config={"timeout": 1})
     foreseen = answer.json().pop("foreseen")
     assert (answer.status_code, answer.json()["lane"], answer.json()["declared_by"]) == (200, "fast", "shop:scan")
@@ -178,12 +178,12 @@ def test_a_dry_run_says_what_would_change_and_changes_nothing(client, store):
         "spared_ids": [], "retimed": 1, "stay": 1, "exact": True,
     }  # fmt: skip
     assert own.id not in foreseen["given_up_ids"]
-    assert (store.types(), store.last_event()) == (before, last)
+    assert (store.types.by_code(), store.events.last()) == (before, last)
 
 
 def test_a_dry_run_names_twenty_and_counts_all(client, store):
     """Spec: B5"""
-    many = [made.id for made in store.submit_many([NewTask("plain", delay_seconds=60)] * 21)]
+    many = [made.id for made in store.tasks.submit_many([NewTask("plain", delay_seconds=60)] * 21)]
     config = {"retry_strategy": "fixed_period", "retry_interval": 5, "max_error_count": 2}
     foreseen = dry_run(client, "plain", config=config).json()["foreseen"]
     assert (foreseen["spared"], foreseen["spared_ids"], foreseen["given_up"]) == (21, many[:20], 0)
@@ -194,16 +194,16 @@ def test_a_dry_run_of_a_new_type_adds_none(client, store):
     foreseen = dry_run(client, "fresh", lane="fast").json()["foreseen"]
     assert (foreseen["changes"], foreseen["states"]) == ({"lane": {"new": "fast"}}, {})
     assert client.get("/api/task-types/fresh").status_code == 404
-    assert "fast" not in {room.name for room in store.lanes()}
+    assert "fast" not in {room.name for room in store.lanes.all()}
 
 
 def test_what_an_edit_does_is_what_its_dry_run_said(client, store):
     """Spec: B5, A12"""
     foreseen = dry_run(client, "plain", name="Plain", config={"need_manual": True}).json()["foreseen"]
-    last = store.last_event()
+    last = store.events.last()
     done = client.put("/api/task-types/plain", json={"name": "Plain", "config": {"need_manual": True}}).json()
     assert "foreseen" not in done
-    [event], _ = store.feed(last)
+    [event], _ = store.events.after(last)
     assert (event.kind, json.loads(event.detail)) == ("type_changed", {"type": "plain", "changes": foreseen["changes"]})
 
 
@@ -256,11 +256,11 @@ def test_no_dry_run_and_no_audit_row_tells_a_secret(client, store, url):
     with_security(client, type="aksk", ak="us", sk="s" * 24)
     callback = {"security": {"type": "aksk", "ak": "us", "sk": secret}}
     told = dry_run(client, "letter", config={"callback": callback})
-    assert told.json()["foreseen"]["changes"]["callback.security.sk"] == {"old": VEIL, "new": VEIL}
+    assert told.json()["foreseen"]["changes"]["callback.security.sk"] == {"old": REDACTED, "new": REDACTED}
     with_security(client, type="aksk", ak="us", sk=secret)
-    sealed = store.types()["letter"].callback["security"]["sk"]
+    sealed = store.types.by_code()["letter"].callback["security"]["sk"]
     audit = repr(sql(url, "SELECT detail FROM headgate_task_event"))
-    assert VEIL in audit
+    assert REDACTED in audit
     assert [text for text in (told.text, audit) if "canary" in text or sealed in text or "sealed:" in text] == []
 
 
@@ -279,7 +279,7 @@ def test_a_secret_is_kept_sealed_and_never_shown(client, store, url):
         with_security(client, type="aksk", ak="us"),
     ]
     assert all(answer.status_code == 200 and "canary" not in answer.text for answer in answers)
-    sealed = store.types()["letter"].callback["security"]["sk"]
+    sealed = store.types.by_code()["letter"].callback["security"]["sk"]
     assert Seals([SECRET]).open(sealed, "type letter") == secret
     assert "canary" not in repr(
         [sql(url, f"SELECT * FROM {table}") for table in ("headgate_task_metadata", "headgate_task_event")]
@@ -291,7 +291,7 @@ def test_another_key_does_not_inherit_the_secret(client, store):
     assert with_security(client, type="aksk", ak="us", sk="s" * 24).status_code == 200
     answer = with_security(client, type="aksk", ak="them")
     assert (answer.status_code, "security.sk" in answer.json()["detail"]) == (422, True)
-    assert store.types()["letter"].callback["security"]["ak"] == "us"
+    assert store.types.by_code()["letter"].callback["security"]["ak"] == "us"
 
 
 def test_without_a_secret_of_its_own_a_server_stores_none(store, url):
@@ -306,7 +306,7 @@ def test_no_open_secret_gets_into_the_store_by_any_way(store):
     """Spec: B6"""
     open_one = {"security": {"type": "aksk", "ak": "us", "sk": "s" * 24}}
     with pytest.raises(Invalid, match="sealed"):
-        store.put_type(TaskType("letter", callback=open_one))
+        store.types.put(TaskType("letter", callback=open_one))
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ def test_a_debounced_task_is_pushed_out_and_takes_what_was_said_last(client, sto
 def test_what_cannot_be_meant_is_refused_and_makes_nothing(client, store, fields):
     """Spec: X2"""
     assert client.post("/api/tasks", json={"type": "plain", **fields}).status_code == 422
-    assert store.find().items == []
+    assert store.tasks.find().items == []
 
 
 @pytest.mark.parametrize("state", [State.PENDING, State.QUEUED, State.BLOCKED, State.RETRYING, State.PAUSED])
@@ -76,7 +76,7 @@ def test_a_task_that_has_not_started_is_snoozed(client, store, state):
     assert answer.json()["status"] == after
     ahead = datetime.fromisoformat(answer.json()["start_time"]) - datetime.now(UTC)
     assert timedelta(hours=23) < ahead <= timedelta(days=1)
-    assert store.events(task.id)[-1].kind == "rescheduled"
+    assert store.events.of(task.id)[-1].kind == "rescheduled"
 
 
 def test_a_task_starts_at_the_time_it_is_given_and_in_line_if_that_has_come(client, store):
@@ -86,7 +86,7 @@ def test_a_task_starts_at_the_time_it_is_given_and_in_line_if_that_has_come(clie
     assert client.post(f"/api/tasks/{task.id}/reschedule", json={"start_time": tomorrow}).json()["status"] == "pending"
     assert start(store) == []
     client.post(f"/api/tasks/{task.id}/reschedule", json={"delay_seconds": 0})
-    store.bring_due()
+    store.due.bring()
     assert [execution.id for execution in start(store)] == [task.id]
 
 

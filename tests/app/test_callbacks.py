@@ -30,7 +30,7 @@ def test_a_programs_callback_is_its_types(app, url):
     """Spec: B6"""
     told = declare(app, type="aksk", ak="us", sk=SK)
     assert "canary" not in repr(told.handler)
-    assert app.store.types()["scan"].callback == told.handler.type.callback
+    assert app.store.types.by_code()["scan"].callback == told.handler.type.callback
     kept = told.handler.type.callback
     assert kept["success"] == {"url": "https://example.org/x", "method": "PUT"}
     assert Seals([SECRET]).open(kept["security"]["sk"], "type scan") == SK
@@ -40,10 +40,10 @@ def test_a_programs_callback_is_its_types(app, url):
 def test_a_program_that_starts_again_changes_nothing(app, url):
     """Spec: B6"""
     declare(app, type="aksk", ak="us", sk=SK)
-    before = app.store.types(), sql(url, "SELECT count(*) FROM headgate_task_event")
+    before = app.store.types.by_code(), sql(url, "SELECT count(*) FROM headgate_task_event")
     again = Headgate(settings=Settings(url=url, secret=SECRET))
     declare(again, type="aksk", ak="us", sk=SK)
-    assert (again.store.types(), sql(url, "SELECT count(*) FROM headgate_task_event")) == before
+    assert (again.store.types.by_code(), sql(url, "SELECT count(*) FROM headgate_task_event")) == before
     again.close()
 
 

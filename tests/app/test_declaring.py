@@ -46,14 +46,15 @@ def test_what_is_declared_is_what_the_type_says(app):
         name="Fetch", category="web", lane="net", uses=["disk"], retry=policy, timeout_seconds=9, need_manual=True,
         unknown_errors="fail", priority=2, memory_megabytes=64,
     )(elsewhere.fetch)  # fmt: skip
-    kind = declared.handler.type
-    assert (kind.name, kind.category, kind.lane, kind.uses, kind.retry) == ("Fetch", "web", "net", ("disk",), policy)
-    assert (kind.timeout_seconds, kind.need_manual, kind.unknown_errors) == (9, True, "fail")
-    assert (kind.priority, declared.handler.memory_megabytes) == (2, 64)
+    rules = declared.handler.type
+    assert (rules.name, rules.category, rules.lane) == ("Fetch", "web", "net")
+    assert (rules.uses, rules.retry) == (("disk",), policy)
+    assert (rules.timeout_seconds, rules.need_manual, rules.unknown_errors) == (9, True, "fail")
+    assert (rules.priority, declared.handler.memory_megabytes) == (2, 64)
 
 
 @pytest.mark.parametrize(
-    ("function", "said", "runs"),
+    ("function", "isolation", "runs"),
     [
         (elsewhere.fetch, None, Isolation.LOOP),
         (elsewhere.fetch, "loop", Isolation.LOOP),
@@ -63,13 +64,13 @@ def test_what_is_declared_is_what_the_type_says(app):
         (elsewhere.count, "process", Isolation.PROCESS),
     ],
 )
-def test_a_function_runs_where_its_kind_can(app, function, said, runs):
+def test_a_function_runs_where_its_kind_can(app, function, isolation, runs):
     """Spec: D3"""
-    assert app.task(isolation=said)(function).handler.isolation is runs
+    assert app.task(isolation=isolation)(function).handler.isolation is runs
 
 
 @pytest.mark.parametrize(
-    ("function", "said", "message"),
+    ("function", "isolation", "message"),
     [
         (elsewhere.fetch, "thread", "isolation 'thread' is not for an async function"),
         (elsewhere.count, "loop", "isolation 'loop' is not for a function that is not async"),
@@ -77,10 +78,10 @@ def test_a_function_runs_where_its_kind_can(app, function, said, runs):
         (lambda: None, "process", "another process cannot import it"),
     ],
 )
-def test_a_function_is_not_run_where_it_cannot(app, function, said, message):
+def test_a_function_is_not_run_where_it_cannot(app, function, isolation, message):
     """Spec: D3"""
     with pytest.raises(Invalid, match=message):
-        app.task(code="x", isolation=said)(function)
+        app.task(code="x", isolation=isolation)(function)
     assert len(app.registry) == 0
 
 
@@ -196,5 +197,5 @@ def test_what_a_handler_may_say_to_headgate_is_no_part_of_its_result(app):
     def anything() -> Any: ...
     def unsaid(): ...
 
-    kinds = [app.task(function).handler.arguments.result for function in (waits, only_waits, anything, unsaid)]
-    assert kinds == [dict[str, int], None, Any, Any]
+    results = [app.task(function).handler.arguments.result for function in (waits, only_waits, anything, unsaid)]
+    assert results == [dict[str, int], None, Any, Any]

@@ -21,7 +21,7 @@ def test_the_front_door_is_what_we_promised():
 
 def test_importing_headgate_brings_in_nothing_a_submitter_does_not_need():
     """Spec: X6"""
-    told = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", "import headgate, sys; print(*sys.modules)"], capture_output=True, text=True, check=True
     )
-    assert HEAVY.isdisjoint(told.stdout.split())
+    assert HEAVY.isdisjoint(result.stdout.split())

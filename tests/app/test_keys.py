@@ -63,7 +63,7 @@ def test_a_template_that_cannot_be_filled_in_is_refused(app):
     for args in [(7,), (7, "a", {}), (7, "a", {"other": "x"})]:
         with pytest.raises(Invalid, match=r"'{tags\[kind\]}' cannot be filled in"):
             download.submit_sync(*args)
-    assert app.store.find().items == []
+    assert app.store.tasks.find().items == []
     app.close()
 
 
@@ -72,7 +72,7 @@ def test_a_key_that_cannot_be_kept_is_refused(app, url, message):
     """Spec: D3"""
     with pytest.raises(Invalid, match=message):
         declare(app, mutex="{url}").submit_sync(7, url=url)
-    assert app.store.find().items == []
+    assert app.store.tasks.find().items == []
     app.close()
 
 
@@ -89,13 +89,13 @@ def test_what_using_says_goes_before_what_was_declared(app):
 def test_using_reaches_the_task_and_leaves_the_function_as_it_was(app):
     """Spec: D3, B1"""
     download = declare(app)
-    said: dict[str, Any] = {
+    options: dict[str, Any] = {
         "name": "n", "lane": "l", "category": "c", "priority": 1, "mutex": "m", "rate_key": "r", "unique_key": "u",
         "start_time": NOON, "max_error_count": 3, "timeout_seconds": 9.5, "tenant_id": 4, "creator": 5,
         "agent_id": "a", "correlation_id": "x",
     }  # fmt: skip
-    record = download.using(**said).submit_sync(7).record()
-    assert {name: getattr(record, name) for name in said} == said
+    record = download.using(**options).submit_sync(7).record()
+    assert {name: getattr(record, name) for name in options} == options
     assert download.call(7).new == declare(app).call(7).new
     app.close()
 
@@ -127,8 +127,8 @@ def test_a_call_made_a_child_is_its_parents_in_every_way(app):
 def test_what_a_person_edited_goes_before_what_was_declared(app):
     """Spec: B5"""
     download = declare(app, mutex="m:{subscription_id}")
-    kind = app.store.types()["download"]
-    app.store.put_type(replace(kind, mutex="edited:{url}", defaults={"url": "none"}, priority=3), edited=True)
+    task_type = app.store.types.by_code()["download"]
+    app.store.types.put(replace(task_type, mutex="edited:{url}", defaults={"url": "none"}, priority=3), edited=True)
     tasks = [download.submit_sync(7).record(), download.submit_sync(7, "https://example.org").record()]
     assert [(task.mutex, task.priority) for task in tasks] == [("edited:none", 3), ("edited:https://example.org", 3)]
     app.close()
@@ -141,6 +141,6 @@ def test_a_key_is_made_of_what_the_task_is_stored_with(app):
     def paint(when: datetime, item: Item) -> None: ...
 
     by_program = paint.submit_sync(NOON, Item(Colour.RED)).record()
-    by_hand = app.store.get(app.store.submit(NewTask("paint", by_program.ext)).id)
+    by_hand = app.store.tasks.get(app.store.tasks.submit(NewTask("paint", by_program.ext)).id)
     assert by_program.mutex == by_hand.mutex == "2199-03-01T12:00:00Z/red"
     app.close()

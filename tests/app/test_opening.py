@@ -12,7 +12,7 @@ from headgate import Headgate, fixed
 from headgate.core.errors import Invalid, Unavailable
 from headgate.core.task import TaskType
 from headgate.settings import Settings
-from headgate.store import open_store
+from headgate.store.store import open_store
 from tests.app import elsewhere
 from tests.app.connections import bare
 from tests.factories import sql, together
@@ -21,20 +21,20 @@ from tests.factories import sql, together
 def test_types_are_registered_at_first_use_and_as_they_come(app):
     """Spec: B5"""
     app.task(elsewhere.fetch)
-    assert set(app.store.types()) == {"fetch"}
+    assert set(app.store.types.by_code()) == {"fetch"}
     app.task(lane="numbers", retry=fixed(3, retries=2))(elsewhere.count)
-    assert app.store.types()["count"].retry == fixed(3, retries=2)
-    assert "numbers" in {room.name for room in app.store.lanes()}
+    assert app.store.types.by_code()["count"].retry == fixed(3, retries=2)
+    assert "numbers" in {room.name for room in app.store.lanes.all()}
 
 
 def test_a_program_never_overwrites_what_a_person_edited(app, url):
     """Spec: B5"""
     count = app.task(lane="declared")(elsewhere.count)
     edited = TaskType("count", lane="edited", timeout_seconds=5)
-    app.store.put_type(edited, edited=True)
+    app.store.types.put(edited, edited=True)
     again = Headgate(settings=Settings(url=url))
     again.task(lane="declared")(elsewhere.count)
-    assert again.store.types()["count"] == edited
+    assert again.store.types.by_code()["count"] == edited
     assert count.submit_sync(1).record().lane == "edited"
     again.close()
 
@@ -42,29 +42,29 @@ def test_a_program_never_overwrites_what_a_person_edited(app, url):
 def test_a_program_updates_what_a_program_registered(app, url):
     """Spec: B5"""
     app.task(lane="old")(elsewhere.count)
-    assert app.store.types()["count"].lane == "old"
+    assert app.store.types.by_code()["count"].lane == "old"
     newer = Headgate(settings=Settings(url=url))
     newer.task(lane="new")(elsewhere.count)
-    assert newer.store.types()["count"].lane == "new"
+    assert newer.store.types.by_code()["count"].lane == "new"
     newer.close()
 
 
 def test_a_handler_declared_anew_is_registered_anew(app):
     """Spec: B5"""
     app.task(lane="old")(elsewhere.count)
-    assert app.store.types()["count"].lane == "old"
+    assert app.store.types.by_code()["count"].lane == "old"
     app.task(lane="new")(elsewhere.count)
-    assert app.store.types()["count"].lane == "new"
+    assert app.store.types.by_code()["count"].lane == "new"
 
 
 def test_a_program_that_starts_again_writes_nothing_it_has_written(app, url):
     """Spec: B5"""
     app.task(elsewhere.count)
-    assert app.store.types()
+    assert app.store.types.by_code()
     before = sql(url, "SELECT version FROM headgate_catalog"), sql(url, "SELECT count(*) FROM headgate_task_event")
     again = Headgate(settings=Settings(url=url))
     again.task(elsewhere.count)
-    assert again.store.types()
+    assert again.store.types.by_code()
     assert (
         sql(url, "SELECT version FROM headgate_catalog"),
         sql(url, "SELECT count(*) FROM headgate_task_event"),
@@ -87,7 +87,7 @@ def test_a_store_that_was_closed_is_opened_anew(app):
     app.close()
     app.close()
     second = count.submit_sync(2)
-    assert [task.id for task in app.store.find().items] == [second.id, first.id]
+    assert [task.id for task in app.store.tasks.find().items] == [second.id, first.id]
 
 
 def test_a_store_that_is_lent_is_used_and_not_closed(app, url):
@@ -99,7 +99,7 @@ def test_a_store_that_is_lent_is_used_and_not_closed(app, url):
         assert app.store is lent
         assert count.submit_sync(1).created
         app.close()
-        assert len(lent.find().items) == 1
+        assert len(lent.tasks.find().items) == 1
         assert app.store not in (lent, own)
 
 
@@ -158,9 +158,9 @@ def test_a_process_that_was_forked_opens_a_store_of_its_own(url, tmp_path):
     """Spec: X6"""
     script = Path(tmp_path / "forking.py")
     script.write_text(FORKING)
-    told = subprocess.run([sys.executable, script, url], capture_output=True, text=True, timeout=60)
-    assert told.stderr == ""
-    assert told.stdout.split() == ["1", "2"]
+    result = subprocess.run([sys.executable, script, url], capture_output=True, text=True, timeout=60)
+    assert result.stderr == ""
+    assert result.stdout.split() == ["1", "2"]
 
 
 def test_on_sqlite_a_store_can_be_opened_while_another_writes(tmp_path):
@@ -172,7 +172,7 @@ def test_on_sqlite_a_store_can_be_opened_while_another_writes(tmp_path):
         if opened:
             writer = sqlite3.connect(tmp_path / "store.db", isolation_level=None)
             writer.execute("BEGIN IMMEDIATE")
-            assert set(app.store.types()) == {"count"}
+            assert set(app.store.types.by_code()) == {"count"}
             writer.close()
-        assert app.store.types()
+        assert app.store.types.by_code()
         app.close()

@@ -123,7 +123,7 @@ def test_arguments_too_large_or_too_deep_are_refused_and_nothing_is_made(app, va
     declared = app.task(take)
     with pytest.raises(Invalid, match=message):
         declared.submit_sync(value)
-    assert app.store.find().items == []
+    assert app.store.tasks.find().items == []
     assert declared.submit_sync(nested(MAX_JSON_DEPTH - 1)).created
     app.close()
 

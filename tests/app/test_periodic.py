@@ -6,7 +6,7 @@ import pytest
 
 from headgate import Headgate, Invalid
 from headgate.core.cron import Missed, Overlap
-from headgate.core.schedule import Log, Status
+from headgate.core.schedule import LogMode, ScheduleStatus
 from headgate.core.states import State
 from headgate.testing import sandbox
 from tests.schedules import new
@@ -29,10 +29,14 @@ def test_above_a_task_or_below_it_its_schedule_is_online_when_the_program_starts
     """Spec: B9"""
     app.periodic("*/5 * * * *", timezone="Asia/Shanghai")(app.task(code="above")(tidy))
     app.task(code="below")(app.periodic("0 3 * * *")(dust))
-    found = [(each.said.code, each.said.cron_expressions, each.said.timezone, each.status) for each in schedules(app)]
+    found = [
+        (each.definition.code, each.definition.cron_expressions, each.definition.timezone, each.status)
+        for each in schedules(app)
+    ]
     assert found == [
-        ("above", "*/5 * * * *", "Asia/Shanghai", Status.ONLINE), ("below", "0 3 * * *", "UTC", Status.ONLINE),
-    ]  # fmt: skip
+        ("above", "*/5 * * * *", "Asia/Shanghai", ScheduleStatus.ONLINE),
+        ("below", "0 3 * * *", "UTC", ScheduleStatus.ONLINE),
+    ]
 
 
 def test_what_it_says_is_kept(app):
@@ -40,10 +44,14 @@ def test_what_it_says_is_kept(app):
     task = app.task(mutex="shelf:{shelf}", priority=7)(tidy)
     app.periodic("0 4 * * *", arguments={"shelf": 3}, code="c", missed="all", overlap="skip", log="none")(task)
     [made] = schedules(app)
-    assert made.said.wish.ext == '{"shelf":3}'
-    made_by_it = app.store.get(app.store.schedules.trigger(made.id).task_id)
+    assert made.definition.task.ext == '{"shelf":3}'
+    made_by_it = app.store.tasks.get(app.store.schedules.trigger(made.id).task_id)
     assert (made_by_it.mutex, made_by_it.priority) == ("shelf:3", 7)
-    assert (made.said.missed, made.said.overlap, made.said.log) == (Missed.ALL, Overlap.SKIP, Log.NONE)
+    assert (made.definition.missed, made.definition.overlap, made.definition.log) == (
+        Missed.ALL,
+        Overlap.SKIP,
+        LogMode.NONE,
+    )
 
 
 def test_one_task_may_have_several_schedules_each_with_its_code_and_options(app):
@@ -51,7 +59,7 @@ def test_one_task_may_have_several_schedules_each_with_its_code_and_options(app)
     task = app.task(tidy)
     app.periodic("0 4 * * *")(task)
     app.periodic("0 5 * * *", code="late")(task.using(priority=9, tenant_id=7))
-    assert [(each.said.code, each.said.wish.priority, each.tenant_id) for each in schedules(app)] == [
+    assert [(each.definition.code, each.definition.task.priority, each.tenant_id) for each in schedules(app)] == [
         ("tidy", None, 0), ("late", 9, 7),
     ]  # fmt: skip
 
@@ -66,7 +74,7 @@ def test_a_program_that_starts_again_changes_nothing_but_what_it_says_otherwise(
     again.periodic("0 6 * * *")(again.task(tidy))
     [changed] = schedules(again)
     again.close()
-    assert (changed.id, changed.said.cron_expressions) == (first.id, "0 6 * * *")
+    assert (changed.id, changed.definition.cron_expressions) == (first.id, "0 6 * * *")
 
 
 def test_what_a_person_edited_or_took_offline_stays_so(app):
@@ -78,7 +86,11 @@ def test_what_a_person_edited_or_took_offline_stays_so(app):
     app.store.schedules.put(late.id, new("0 9 * * *", "other"))
     app.close()
     tidied, late = schedules(app)
-    assert (tidied.status, late.said.cron_expressions, late.status) == (Status.OFFLINE, "0 9 * * *", Status.ONLINE)
+    assert (tidied.status, late.definition.cron_expressions, late.status) == (
+        ScheduleStatus.OFFLINE,
+        "0 9 * * *",
+        ScheduleStatus.ONLINE,
+    )
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from headgate import Headgate, State
 from headgate.core.errors import Invalid, Unavailable
 from headgate.settings import Settings, load
-from headgate.store import open_store
+from headgate.store.store import open_store
 from tests.app.connections import ASYNC, SYNC, Asyncpg
 from tests.app.letters import declare
 from tests.factories import drain, kinds, sql
@@ -46,7 +46,7 @@ def test_a_task_in_the_callers_transaction_finds_its_schema(app, hostile, connec
     assert [task.created for task in made] == [True, True, True, False]
     assert [task.record().status for task in made[:3]] == [State.QUEUED, State.PENDING, State.QUEUED]
     assert kinds(app.store, made[0].id) == ["submitted"]
-    assert app.store.bring_due() == 1
+    assert app.store.due.bring() == 1
     assert sorted(drain(app.store)) == [task.id for task in made[:3]]
     assert sql(hostile, "SELECT count(*) FROM headgate_task") == [(0,)]
 

@@ -15,10 +15,10 @@ from headgate import Headgate, State
 from headgate.core.errors import NotFound
 from headgate.core.machine import Returned
 from headgate.core.task import TaskType
-from headgate.outside import utc_now
+from headgate.environment import utc_now
 from headgate.settings import Settings
-from headgate.store.drivers import pyformat
-from headgate.store.sql import Statement
+from headgate.store.db.drivers import pyformat
+from headgate.store.db.statement import Statement
 from tests.app.connections import ASYNC, SYNC, Asyncpg, engine, plain
 from tests.app.letters import declare
 from tests.factories import drain, kinds, settle, sql, start
@@ -53,7 +53,7 @@ def test_what_the_caller_commits_is_a_task_like_any_other(app, url, connect):
     ):
         assert getattr(made, name) == getattr(other, name), name
     assert made.status is State.QUEUED
-    [event], [expected] = app.store.events(task.id), app.store.events(twin.id)
+    [event], [expected] = app.store.events.of(task.id), app.store.events.of(twin.id)
     assert (event.kind, event.after, event.actor, event.seq) == (
         expected.kind,
         expected.after,
@@ -76,7 +76,7 @@ def test_what_the_caller_rolls_back_was_never_there(app, url, connect):
         with pytest.raises(NotFound):
             task.record()
         connection.rollback()
-    assert app.store.find().items == []
+    assert app.store.tasks.find().items == []
     assert sql(url, "SELECT count(*) FROM headgate_task_event WHERE task_id IS NOT NULL") == [(0,)]
     assert start(app.store) == []
     assert send.submit_sync("a.org").record().status is State.QUEUED
@@ -94,7 +94,7 @@ def test_the_task_and_the_callers_own_rows_share_their_fate(app, url, connect):
             app.submit_in(connection, send.call("a.org", letters=number))
             end()
     assert sql(url, "SELECT id FROM orders") == [(1,)]
-    assert [task.ext for task in app.store.find().items] == ['{"host":"a.org","letters":1}']
+    assert [task.ext for task in app.store.tasks.find().items] == ['{"host":"a.org","letters":1}']
     sql(url, "DROP TABLE orders")
 
 
@@ -120,14 +120,14 @@ def test_an_async_connection_does_the_same(request, tmp_path, driver, committed)
             return made, later
 
     made, later = asyncio.run(order())
-    found = app.store.find().items
+    found = app.store.tasks.find().items
     if committed:
         assert [task.id for task in made] == [task.id for task in reversed(found)]
         assert [task.status for task in reversed(found)] == [State.QUEUED, State.PENDING, State.PENDING]
         assert [kinds(app.store, task.id) for task in made] == [["submitted"]] * 3
         assert made[2].record().start_time == later
         assert drain(app.store) == [made[0].id]
-        assert app.store.bring_due() == 1
+        assert app.store.due.bring() == 1
         assert drain(app.store) == [made[1].id]
     else:
         assert found == []
@@ -147,7 +147,7 @@ def test_a_task_with_a_mutex_waits_for_the_duty_that_puts_it_in_line(app, url):
     made = second.record()
     assert made.status is State.PENDING
     assert made.start_time == made.create_date
-    assert app.store.bring_due() == 1
+    assert app.store.due.bring() == 1
     assert second.record().status is State.BLOCKED
     [execution] = start(app.store, 2)
     assert execution.id == first.id
@@ -168,7 +168,7 @@ def test_a_task_for_later_is_pending_until_its_time(app, url, mutex):
     made = after.record()
     assert made.status is State.PENDING
     assert made.start_time - made.create_date == timedelta(seconds=3600.5)
-    assert app.store.bring_due() == 0
+    assert app.store.due.bring() == 0
 
 
 def test_a_unique_key_gives_the_open_task_instead_of_a_second(app, url, connect):
@@ -182,7 +182,7 @@ def test_a_unique_key_gives_the_open_task_instead_of_a_second(app, url, connect)
         connection.commit()
     assert (again.id, again.created) == (first.id, False)
     assert (other.created, same.id, same.created) == (True, other.id, False)
-    assert len(app.store.find().items) == 2
+    assert len(app.store.tasks.find().items) == 2
     assert kinds(app.store, first.id) == ["submitted"]
 
 
@@ -204,10 +204,10 @@ def test_on_sqlite_a_program_may_submit_first_of_all_inside_its_transaction(tmp_
         assert sql(url, "SELECT count(*) FROM headgate_task_metadata") == [(0,)]
         connection.commit()
     assert (dropped.created, first.created, second.created) == (True, True, True)
-    assert app.store.types()["send"] == send.handler.type
-    assert {room.name for room in app.store.lanes()} >= {"post"}
-    assert {room.name for room in app.store.resources()} >= {"smtp"}
-    assert {bucket.name for bucket in app.store.rate_limits()} == {"key:host:a.org"}
+    assert app.store.types.by_code()["send"] == send.handler.type
+    assert {room.name for room in app.store.lanes.all()} >= {"post"}
+    assert {room.name for room in app.store.resources.all()} >= {"smtp"}
+    assert {bucket.name for bucket in app.store.rate_limits.all()} == {"key:host:a.org"}
     assert sql(url, "SELECT kind, count(*) FROM headgate_task_event GROUP BY kind") == [
         ("submitted", 2),
         ("type_changed", 1),
@@ -219,7 +219,7 @@ def test_on_sqlite_a_program_may_submit_first_of_all_inside_its_transaction(tmp_
 def test_a_persons_edit_of_the_type_decides_the_lane(app, url):
     """Spec: X1, B5"""
     send = declare(app)
-    app.store.put_type(TaskType("send", lane="slow", category="edited"), edited=True)
+    app.store.types.put(TaskType("send", lane="slow", category="edited"), edited=True)
     with plain(url) as connection:
         task = app.submit_in(connection, send.call("a.org"))
         connection.commit()
@@ -236,7 +236,7 @@ def test_on_postgres_an_open_transaction_holds_up_no_other_submit(postgres):
         send.submit_sync("another.org")
         send.submit_sync("new.org")
         connection.rollback()
-    assert [task.rate_key for task in app.store.find().items] == ["host:new.org", "host:another.org"]
+    assert [task.rate_key for task in app.store.tasks.find().items] == ["host:new.org", "host:another.org"]
     app.close()
 
 
@@ -284,9 +284,9 @@ def test_a_transaction_that_was_begun_by_hand_will_do(app, url):
         app.submit_in(connection, send.call("a.org"))
         connection.execute("ROLLBACK")
         connection.execute("BEGIN")
-        kept = app.submit_in(connection, send.call("b.org"))
+        committed = app.submit_in(connection, send.call("b.org"))
         connection.execute("COMMIT")
-    assert [task.id for task in app.store.find().items] == [kept.id]
+    assert [task.id for task in app.store.tasks.find().items] == [committed.id]
 
 
 def test_a_scoped_session_will_do(app, url):
@@ -308,6 +308,6 @@ def test_a_savepoint_can_take_it_back(app, url):
         nested = session.begin_nested()
         app.submit_in(session, send.call("a.org"))
         nested.rollback()
-        kept = app.submit_in(session, send.call("b.org"))
+        committed = app.submit_in(session, send.call("b.org"))
         session.commit()
-    assert [task.id for task in app.store.find().items] == [kept.id]
+    assert [task.id for task in app.store.tasks.find().items] == [committed.id]

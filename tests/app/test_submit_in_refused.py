@@ -29,7 +29,7 @@ def test_a_connection_that_commits_by_itself_is_refused_and_nothing_is_made(app,
             app.submit_in(connection, send.call("a.org"))
     with engine(url) as made, made.connect() as connection, pytest.raises(Invalid, match="begin a transaction"):
         app.submit_in(connection.execution_options(isolation_level="AUTOCOMMIT"), send.call("a.org"))
-    assert app.store.find().items == []
+    assert app.store.tasks.find().items == []
 
 
 def test_an_async_connection_outside_of_a_transaction_is_refused(postgres):
@@ -46,7 +46,7 @@ def test_an_async_connection_outside_of_a_transaction_is_refused(postgres):
 
     with pytest.raises(Invalid, match="begin a transaction"):
         asyncio.run(order())
-    assert app.store.find().items == []
+    assert app.store.tasks.find().items == []
     app.close()
 
 
@@ -97,8 +97,9 @@ def test_a_connection_that_finds_other_tables_is_refused_and_can_go_on(postgres)
         assert connection.execute("SELECT 1").fetchone() == (1,)
         connection.execute(f"SET search_path TO {schema_of(postgres)}")
         app.submit_in(connection, send.call("a.org"))
-        # somebody else's: names mean this one now
-        connection.execute("CREATE TEMPORARY TABLE headgate_task (id integer)")
+        connection.execute(
+            "CREATE TEMPORARY TABLE headgate_task (id integer)"
+        )  # somebody else's: names mean this one now
         with pytest.raises(Invalid, match="search_path"):
             app.submit_in(connection, send.call("a.org"))
         connection.rollback()

@@ -54,7 +54,7 @@ def test_many_are_made_or_none_of_them(app):
     scan = declare(app)
     with pytest.raises(Invalid, match="mutex"):
         app.submit_many_sync([scan.call(1), scan.using(mutex="x" * 300).call(2), scan.call(3)])
-    assert app.store.find().items == []
+    assert app.store.tasks.find().items == []
 
 
 def test_a_unique_key_gives_the_task_that_is_there(app):
@@ -134,9 +134,9 @@ def test_a_failure_says_how_the_task_ended(app):
     finish(app, Raised("no such page"))
     ended = task.wait_sync(0)
     assert (ended.status, ended.succeeded, ended.error) == (State.DEAD, False, "no such page")
-    with pytest.raises(TaskFailed, match=f"task {task.id} is dead: no such page") as told:
+    with pytest.raises(TaskFailed, match=f"task {task.id} is dead: no such page") as failure:
         _ = ended.result
-    assert told.value.ended is ended
+    assert failure.value.ended is ended
 
 
 @pytest.mark.parametrize("way", ["cancel", "cancel_sync"])

@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from headgate import Headgate, fixed
-from headgate.core.kinds import edited
+from headgate.core.task_types import edited
 from headgate.settings import Settings
 from tests.app import elsewhere
 
@@ -19,11 +19,11 @@ def declare(url):
     """Start a program that has this function for the type `fetch`."""
     opened = []
 
-    def start(function, **said):
+    def start(function, **options):
         app = Headgate(settings=Settings(url=url))
         opened.append(app)
-        app.task(code="fetch", **said)(function)
-        return app.store.kinds.get("fetch")
+        app.task(code="fetch", **options)(function)
+        return app.store.types.get("fetch")
 
     yield start
     for app in opened:
@@ -36,19 +36,19 @@ def warnings(caplog):
 
 def test_who_declared_a_type_is_kept_with_it(declare):
     """Spec: B5"""
-    kept = declare(elsewhere.fetch)
-    assert (kept.kind.declared_by, kept.edited) == ("tests.app.elsewhere:fetch", False)
+    stored = declare(elsewhere.fetch)
+    assert (stored.kind.declared_by, stored.edited) == ("tests.app.elsewhere:fetch", False)
 
 
 def test_two_programs_that_declare_a_type_differently_are_told_of(declare, caplog):
     """Spec: B5"""
     declare(elsewhere.fetch, retry=fixed(5, retries=1))
     assert warnings(caplog) == []
-    kept = declare(fetch, retry=fixed(5, retries=2))
-    assert (kept.kind.retry.retries, kept.kind.declared_by) == (2, "tests.app.test_two_programs:fetch")
-    [told] = warnings(caplog)
-    assert "declared by tests.app.elsewhere:fetch, with other rules" in told
-    assert "those of tests.app.test_two_programs:fetch hold now" in told
+    stored = declare(fetch, retry=fixed(5, retries=2))
+    assert (stored.kind.retry.retries, stored.kind.declared_by) == (2, "tests.app.test_two_programs:fetch")
+    [warning] = warnings(caplog)
+    assert "declared by tests.app.elsewhere:fetch, with other rules" in warning
+    assert "those of tests.app.test_two_programs:fetch hold now" in warning
 
 
 def test_a_program_that_has_changed_its_mind_is_no_second_one(declare, caplog):
@@ -84,9 +84,9 @@ def test_a_script_is_the_same_program_as_the_module_it_is_imported_as(declare, c
 def test_what_a_person_edited_holds_and_the_program_says_so(declare, app, caplog):
     """Spec: B5"""
     declare(elsewhere.fetch, timeout_seconds=60)
-    app.store.kinds.edit("fetch", lambda before: edited(before, {"timeout": 5}))
+    app.store.types.edit("fetch", lambda before: edited(before, {"timeout": 5}))
     with caplog.at_level(logging.INFO, logger="headgate"):
-        kept = declare(elsewhere.fetch, timeout_seconds=90)
-    assert (kept.kind.timeout_seconds, kept.edited) == (300, True)
+        stored = declare(elsewhere.fetch, timeout_seconds=90)
+    assert (stored.kind.timeout_seconds, stored.edited) == (300, True)
     assert "type fetch was edited by hand: what tests.app.elsewhere:fetch declares does not hold" in caplog.text
     assert warnings(caplog) == []

@@ -150,7 +150,7 @@ asyncio.run(wrong())
 def test_right_calls_pass_and_wrong_ones_are_found_where_they_are_made(tmp_path, pytestconfig):
     """Spec: D3. One run for all of it: reading Headgate takes mypy longer than the rest."""
     (tmp_path / "program.py").write_text(PROGRAM)
-    told, trouble, _ = api.run(
+    output, trouble, _ = api.run(
         [
             *("--strict", "--no-error-summary", "--hide-error-context", "--python-version=3.11"),
             f"--config-file={ROOT / 'pyproject.toml'}",
@@ -161,8 +161,8 @@ def test_right_calls_pass_and_wrong_ones_are_found_where_they_are_made(tmp_path,
     assert trouble == ""
     lines = PROGRAM.splitlines()
     wrong = sorted((line, code) for line in lines for code in line.partition("# error: ")[2].split())
-    found = re.findall(r"program\.py:(\d+): error: .*\[([\w-]+)\]", told)
-    assert sorted((lines[int(number) - 1], code) for number, code in found) == wrong, told
+    found = re.findall(r"program\.py:(\d+): error: .*\[([\w-]+)\]", output)
+    assert sorted((lines[int(number) - 1], code) for number, code in found) == wrong, output
 
 
 def test_the_package_says_that_it_is_typed():

@@ -8,7 +8,7 @@ import pytest
 from headgate import Headgate, State
 from headgate.core.errors import Invalid
 from headgate.core.machine import Returned
-from headgate.core.unique import key_of
+from headgate.core.unique import unique_key_of
 from headgate.settings import Settings
 from tests.app.connections import ASYNC, SYNC, Asyncpg
 from tests.factories import kinds, settle, start
@@ -25,7 +25,7 @@ def test_unique_by_arguments_is_one_task_for_each_call_that_says_the_same(app):
     """Spec: X2"""
     save = declare(app, unique="arguments")
     first = save.submit_sync(7, text="a")
-    assert (first.created, first.record().unique_key) == (True, key_of('{"text": "a", "document": 7.0}'))
+    assert (first.created, first.record().unique_key) == (True, unique_key_of('{"text": "a", "document": 7.0}'))
     assert (again := save.submit_sync(document=7, text="a")).id == first.id
     assert not again.created
     assert save.submit_sync(8, text="a").created
@@ -34,11 +34,11 @@ def test_unique_by_arguments_is_one_task_for_each_call_that_says_the_same(app):
 def test_unique_by_arguments_may_be_said_by_the_caller_and_a_key_goes_before_it(app):
     """Spec: X2"""
     save = declare(app, unique_key="document:{document}")
-    assert save.using(unique="arguments").call(7, "a").new.unique_key == key_of('{"document":7,"text":"a"}')
+    assert save.using(unique="arguments").call(7, "a").new.unique_key == unique_key_of('{"document":7,"text":"a"}')
     assert save.submit_sync(7).record().unique_key == "document:7"
     by_arguments = declare(Headgate("sqlite://"), unique="arguments", mutex="m:{document}")
     assert by_arguments.using(unique_key="mine").call(7).new.unique_key == "mine"
-    assert by_arguments.call(7).new.unique_key == key_of('{"document":7}')
+    assert by_arguments.call(7).new.unique_key == unique_key_of('{"document":7}')
 
 
 def test_a_period_is_declared_or_said(app):
@@ -64,7 +64,7 @@ def test_a_debounced_task_is_declared_or_said(app):
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"unique": "everything"}, "unique is 'arguments', not 'everything'"),
         ({"unique": "arguments", "unique_key": "k"}, "not both"),
@@ -73,9 +73,9 @@ def test_a_debounced_task_is_declared_or_said(app):
         ({"unique_key": "k", "debounce_seconds": 5, "debounce_longest_seconds": 4}, "no less than"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_when_it_is_declared(options, said):
+def test_what_cannot_be_meant_is_refused_when_it_is_declared(options, message):
     """Spec: X2"""
-    with pytest.raises(Invalid, match=said):
+    with pytest.raises(Invalid, match=message):
         declare(Headgate("sqlite://"), **options)
 
 
@@ -132,7 +132,7 @@ def test_in_a_transaction_of_the_callers_a_task_is_debounced_if_the_caller_commi
         ["submitted", "debounced"],
     )
     assert (other.created, other.record().status) == (True, State.PENDING)
-    assert [event.actor for event in app.store.events(first.id)] == ["person", "person"]
+    assert [event.actor for event in app.store.events.of(first.id)] == ["person", "person"]
 
 
 @pytest.mark.parametrize("driver", ASYNC)

@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from headgate.cli.main import app
-from headgate.store import Store, open_store
+from headgate.store.store import Store, open_store
 from tests.factories import TYPES
 
 PATIENCE = 60.0
@@ -99,7 +99,7 @@ def here(folder: Path) -> Iterator[Store]:
     with open_store(f"sqlite:///{folder}/headgate.db") as store:
         store.migrate()
         for kind in TYPES:
-            store.put_type(kind)
+            store.types.put(kind)
         yield store
 
 
@@ -109,7 +109,7 @@ def anywhere(url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
     monkeypatch.setenv("HEADGATE_URL", url)
     with open_store(url) as store:
         for kind in TYPES:
-            store.put_type(kind)
+            store.types.put(kind)
         yield store
 
 
@@ -120,7 +120,7 @@ class Spawned:
         self.process = subprocess.Popen(
             [program, *words], cwd=folder, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
         )
-        self.said: list[str] = []
+        self.definition: list[str] = []
         self._more = threading.Condition()
         self._ear = threading.Thread(target=self._listen)
         self._ear.start()
@@ -129,17 +129,17 @@ class Spawned:
         assert self.process.stderr is not None
         for line in self.process.stderr:
             with self._more:
-                self.said.append(line.rstrip())
+                self.definition.append(line.rstrip())
                 self._more.notify_all()
 
     def hear(self, words: str, times: int = 1) -> str:
         """The line with these words, once it has been said so many times."""
         with self._more:
-            assert self._more.wait_for(lambda: len(self._with(words)) >= times, PATIENCE), self.said
+            assert self._more.wait_for(lambda: len(self._with(words)) >= times, PATIENCE), self.definition
             return self._with(words)[times - 1]
 
     def _with(self, words: str) -> list[str]:
-        return [line for line in self.said if words in line]
+        return [line for line in self.definition if words in line]
 
     def signal(self, number: signal.Signals) -> None:
         self.process.send_signal(number)

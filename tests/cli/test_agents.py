@@ -2,7 +2,7 @@
 
 import re
 
-from headgate.store.claims import ClaimRequest
+from headgate.store.claim.contract import ClaimRequest
 from tests.factories import submit
 
 TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ")
@@ -15,7 +15,7 @@ def test_it_shows_who_is_there_and_what_waits_for_whom(anywhere, run):
     rig = anywhere.agents.sign_on("rig", tenant_id=None, types=None, lease_seconds=30, instance="1")
     anywhere.agents.sign_on("rig", tenant_id=None, types=None, lease_seconds=30, instance="2")
     anywhere.agents.sign_on("idle", tenant_id=3, types=None, lease_seconds=30)
-    anywhere.register("a worker")
+    anywhere.workers.register("a worker")
     anywhere.agents.hand_over(ClaimRequest(rig.worker_id, 1, agent_id="rig", start_seconds=600))
     shown = [re.split(r"  +", TIME.sub("TIME", line).strip()) for line in run("agents").out.splitlines()]
     assert shown == [

@@ -2,13 +2,13 @@
 
 import pytest
 
-from headgate.core.callbacks import Attempt, Delivery, Kind
+from headgate.core.callbacks import Attempt, CallbackKind, Delivery
 from headgate.core.machine import Raised, Returned
 from headgate.core.states import State
 from headgate.core.task import TaskType
-from headgate.outward.callback import stored
+from headgate.outward.callback import sealed_callback
 from headgate.outward.sealing import Seals
-from headgate.store.deliveries import Outcome
+from headgate.store.callbacks.deliveries import DeliveryOutcome
 from tests.factories import put, running, settle
 
 BOTH = {"success": {"url": "https://good.example/x"}, "error": {"url": "https://bad.example/y"}}
@@ -16,15 +16,15 @@ SECRET = "what the server keeps to itself"  # noqa: S105
 
 
 def owed(store, event=None):
-    store.put_type(TaskType("told", callback=BOTH))
+    store.types.put(TaskType("told", callback=BOTH))
     execution = running(store, "told")
     settle(store, execution, event or Returned())
     return execution.id
 
 
 def sent(store, attempt, status):
-    [leased] = store.deliveries.lease([("told", Kind.SUCCESS, 1)], 60.0)
-    store.deliveries.record([Outcome(leased, "good.example", attempt, status)])
+    [leased] = store.deliveries.lease([("told", CallbackKind.SUCCESS, 1)], 60.0)
+    store.deliveries.record([DeliveryOutcome(leased, "good.example", attempt, status)])
 
 
 def test_a_task_shows_who_was_told_and_what_they_answered(anywhere, run):
@@ -75,7 +75,7 @@ def test_a_callback_is_sent_again(anywhere, run):
 
 def test_what_lies_far_back_is_found_and_sent_again_too(here, run, monkeypatch):
     """Spec: B6"""
-    monkeypatch.setattr("headgate.store.delivery_reports.MOST_READ", 2)
+    monkeypatch.setattr("headgate.store.callbacks.report.MOST_READ", 2)
     far = owed(here)
     for _ in range(6):
         owed(here, Raised("no"))
@@ -117,7 +117,7 @@ def test_the_doctor_sees_what_cannot_be_delivered_and_what_cannot_be_opened(here
     sent(here, Attempt(410, 0.1), Delivery.UNDELIVERABLE)
     assert (found("callbacks")["state"], found("callbacks")["found"]) == ("warn", "1 cannot be delivered")
     security = {"security": {"type": "aksk", "ak": "us", "sk": "s" * 24}}
-    here.put_type(TaskType("signed", callback=stored(security, "signed", Seals([SECRET]))))
+    here.types.put(TaskType("signed", callback=sealed_callback(security, "signed", Seals([SECRET]))))
     assert found("secrets")["found"] == "sealed, and no HEADGATE_SECRET is set here: signed"
     monkeypatch.setenv("HEADGATE_SECRET", "another that is as long as one has to be")
     assert found("secrets")["found"] == "sealed under another HEADGATE_SECRET: signed"

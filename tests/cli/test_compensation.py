@@ -1,7 +1,7 @@
 """`headgate compensation`: how the search for lost starts stands, and a look by hand."""
 
 from headgate.core.states import State
-from headgate.store.claims import ClaimRequest
+from headgate.store.claim.contract import ClaimRequest
 from tests.factories import submit
 
 NAMES = ("interval_seconds", "multiplier", "queue_size", "skips", "last_poll", "next_poll", "next_poll_in_seconds")
@@ -26,13 +26,13 @@ def test_a_look_by_hand_finds_what_was_lost_and_is_on_record(anywhere, run, monk
     monkeypatch.setenv("HEADGATE_COMPENSATION_THRESHOLD", "0.001")
     monkeypatch.setenv("HEADGATE_COMPENSATION_BASE", "7")
     task = submit(anywhere, agent_id="rig")
-    worker_id = anywhere.register("rig", agent_id="rig")
+    worker_id = anywhere.workers.register("rig", agent_id="rig")
     anywhere.agents.hand_over(ClaimRequest(worker_id, 1, agent_id="rig"))
     said = run("compensation", "trigger").out.splitlines()
     assert said[0] == "found 1: handed over again, each when its agent may start it"
     assert said[1].split() == ["interval", "7", "s"]
-    assert anywhere.get(task.id).status is State.QUEUED
+    assert anywhere.tasks.get(task.id).status is State.QUEUED
     told = run("compensation", "trigger", "--json").json
     assert tuple(told) == (*NAMES, "found")
     assert (told["found"], told["multiplier"], told["last_poll"] is None) == (0, 1, False)
-    assert anywhere.last_act("compensation_triggered") is not None
+    assert anywhere.events.last_act("compensation_triggered") is not None

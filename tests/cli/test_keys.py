@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from headgate.core.keys import digest_of, understood
+from headgate.core.keys import digest_of, parse_key
 
 KEY = re.compile(r"hg_1_[0-9a-f]{56}")
 
@@ -15,7 +15,7 @@ def test_a_key_is_made_and_shown_once(run, anywhere):
     assert made.code == 0
     [text] = KEY.findall(made.out)
     assert "not shown again" in made.err
-    read = understood(text)
+    read = parse_key(text)
     assert read is not None
     key_id, secret = read
     key = anywhere.keys.get(key_id)

@@ -10,11 +10,11 @@ def test_a_rate_limit_is_set_shown_and_lifted(anywhere, run):
     assert run("limits", "set", "key:openai", "--rate", "5", "--burst", "10").out == (
         "key:openai: 5 a second, 10 at once\n"
     )
-    assert [(bucket.name, bucket.limit) for bucket in anywhere.rate_limits()] == [("key:openai", Rate(5, 10))]
+    assert [(bucket.name, bucket.limit) for bucket in anywhere.rate_limits.all()] == [("key:openai", Rate(5, 10))]
     assert run("limits", "--json").lines[0] == {"name": "key:openai", "rate": 5.0, "burst": 10}
     assert run("limits").out.splitlines()[1].split("  ")[0] == "key:openai"
     assert run("limits", "lift", "key:openai").out == "key:openai: no limit\n"
-    assert anywhere.rate_limits() == []
+    assert anywhere.rate_limits.all() == []
     assert run("limits", "lift", "key:openai").code == 3
 
 
@@ -42,11 +42,11 @@ def test_a_resource_is_set_and_shown(here, run):
 def test_what_is_no_limit_is_refused_and_changes_nothing(here, run, words):
     """Spec: D8"""
     assert run("limits", "set", *words).code == 2
-    assert here.rate_limits() == []
+    assert here.rate_limits.all() == []
 
 
 def test_a_rate_limit_is_not_taken_for_a_resource(here, run):
     """Spec: D8"""
     answer = run("limits", "set", "key:openai", "--capacity", 3)
     assert (answer.code, "is the name of a rate limit" in answer.err) == (2, True)
-    assert "key:openai" not in {room.name for room in here.resources()}
+    assert "key:openai" not in {room.name for room in here.resources.all()}

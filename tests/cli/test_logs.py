@@ -10,8 +10,8 @@ import sys
 import httpx
 import pytest
 
-from headgate.events.lines import ForPeople, ForPrograms
-from headgate.store import open_store
+from headgate.events.log_lines import JsonFormatter, TextFormatter
+from headgate.store.store import open_store
 from tests.cli.test_running import wait_until
 from tests.cli.test_serve import address_of
 
@@ -47,7 +47,7 @@ def record(message, *args, error=None, level=logging.INFO):
     return logging.LogRecord("shop", level, "shop.py", 1, message, args, about)
 
 
-@pytest.mark.parametrize("formatter", [ForPeople(), ForPrograms()])
+@pytest.mark.parametrize("formatter", [TextFormatter(), JsonFormatter()])
 def test_whatever_is_said_is_one_line(formatter):
     """Spec: D10"""
     for line in (formatter.format(record("%s", NASTY)), formatter.format(record("x", error=ValueError(NASTY)))):
@@ -57,7 +57,7 @@ def test_whatever_is_said_is_one_line(formatter):
 
 def test_nothing_of_it_is_lost_as_json():
     """Spec: D10"""
-    told = json.loads(ForPrograms().format(record("%s", NASTY)))
+    told = json.loads(JsonFormatter().format(record("%s", NASTY)))
     assert told["message"] == NASTY
     assert (told["level"], told["logger"]) == ("info", "shop")
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", told["time"])
@@ -69,15 +69,15 @@ def test_an_error_brings_its_stack():
         raise ValueError("this cannot work")
     except ValueError as error:
         told = record("it failed", error=error, level=logging.ERROR)
-    as_json = json.loads(ForPrograms().format(told))
+    as_json = json.loads(JsonFormatter().format(told))
     assert as_json["message"] == "it failed"
     assert as_json["error"].splitlines()[-1] == "ValueError: this cannot work"
-    assert r"it failed | Traceback (most recent call last):\n  File" in ForPeople().format(told)
+    assert r"it failed | Traceback (most recent call last):\n  File" in TextFormatter().format(told)
 
 
 def test_a_line_whose_arguments_do_not_fit_is_still_a_line():
     """Spec: D10"""
-    assert "do not fit" in ForPeople().format(record("%d and %d", "one"))
+    assert "do not fit" in TextFormatter().format(record("%d and %d", "one"))
 
 
 @pytest.mark.parametrize(("said", "kept"), [
@@ -89,8 +89,8 @@ def test_a_line_whose_arguments_do_not_fit_is_still_a_line():
 ])  # fmt: skip
 def test_what_looks_like_a_secret_is_left_out(said, kept):
     """Spec: D10, B11"""
-    assert json.loads(ForPrograms().format(record(said)))["message"] == kept
-    assert kept in ForPeople().format(record(said))
+    assert json.loads(JsonFormatter().format(record(said)))["message"] == kept
+    assert kept in TextFormatter().format(record(said))
 
 
 @pytest.mark.parametrize("kind", ["on_loop", "in_thread", "in_process"])
@@ -114,7 +114,7 @@ def test_a_request_is_followed_by_its_correlation_id_to_the_line_and_the_event_o
     asked = json.loads(serve.hear("POST /api/tasks"))
     told = json.loads(work.hear("packing"))
     with open_store(url) as store:
-        events = store.events(made["id"])
+        events = store.events.of(made["id"])
     assert (asked["request_id"], asked["correlation_id"], asked["status"]) == ("r-1", "order-7", 201)
     assert (told["message"], told["logger"], told["level"]) == ("packing\nnow", "shop.orders", "info")
     assert {event.correlation_id for event in events} == {"order-7"}
@@ -124,8 +124,8 @@ def test_a_request_is_followed_by_its_correlation_id_to_the_line_and_the_event_o
     for process in (serve, work):
         process.signal(signal.SIGTERM)
         assert process.ended() == 0
-        assert all(json.loads(line)["time"] for line in process.said)
-        assert "plover" not in "\n".join(process.said)
+        assert all(json.loads(line)["time"] for line in process.definition)
+        assert "plover" not in "\n".join(process.definition)
 
 
 def test_a_failure_is_one_line_with_what_it_is_about(spawn, folder, run):

@@ -10,7 +10,7 @@ from headgate.core.machine import Raised, Returned
 from headgate.core.states import State
 from headgate.core.task import NewTask
 from headgate.core.usage import Usage
-from headgate.store.claims import Outcome
+from headgate.store.claim.contract import Outcome
 from tests.factories import put, running, settle, start, submit, worker
 
 B1 = (
@@ -51,7 +51,7 @@ def test_a_list_holds_what_was_asked_for(here, run, fields, words):
 def test_children_are_listed_by_their_parent(here, run):
     """Spec: D7"""
     parent = running(here)
-    child = here.submit(NewTask("plain", parent_id=parent.id)).id
+    child = here.tasks.submit(NewTask("plain", parent_id=parent.id)).id
     assert [task["id"] for task in run("list", "--parent", parent.id, "--json").lines] == [child]
 
 
@@ -59,7 +59,7 @@ def test_a_parent_is_shown_with_how_far_its_children_are(anywhere, run):
     """Spec: D7"""
     parent = running(anywhere)
     for _ in range(3):
-        anywhere.submit(NewTask("plain", parent_id=parent.id))
+        anywhere.tasks.submit(NewTask("plain", parent_id=parent.id))
     settle(anywhere, parent, Returned())
     for event in (Returned(), Raised("no")):
         settle(anywhere, start(anywhere)[0], event)
@@ -76,7 +76,7 @@ def test_a_parent_is_shown_with_how_far_its_children_are(anywhere, run):
 def test_a_parent_that_gave_up_is_shown_so(here, run):
     """Spec: D7"""
     parent = running(here)
-    here.submit(NewTask("plain", parent_id=parent.id))
+    here.tasks.submit(NewTask("plain", parent_id=parent.id))
     start(here)
     settle(here, parent, Raised("no"))
     assert ["gave_up", "yes"] in [line.split() for line in run("show", parent.id).out.splitlines()]
@@ -96,7 +96,7 @@ def test_the_cursor_leads_through_all_pages(here, run):
 def test_a_list_goes_on_until_it_is_full_over_pages_that_found_little(here, run, monkeypatch):
     """Spec: A1"""
     ids = [submit(here, "manual" if number % 4 == 0 else "plain", mutex="m").id for number in range(12)]
-    monkeypatch.setattr("headgate.store.lists.MOST_READ", 2)
+    monkeypatch.setattr("headgate.store.reading.lists.MOST_READ", 2)
     asked = ("list", "--mutex", "m", "--type", "manual", "--limit", "2")
     assert [task["id"] for task in run(*asked, "--json").lines] == [ids[8], ids[4]]
     assert run(*asked).err == f"more: --cursor {ids[4]}\n"
@@ -106,7 +106,7 @@ def test_a_list_goes_on_until_it_is_full_over_pages_that_found_little(here, run,
 def test_history_is_listed_and_shown_too(here, run):
     """Spec: B4"""
     task = put(here, State.SUCCEEDED)
-    here.archive()
+    here.history.archive()
     assert run("list", "--json").lines[0]["id"] == task.id
     assert run("show", task.id, "--json").json["status"] == "succeeded"
 
@@ -114,7 +114,7 @@ def test_history_is_listed_and_shown_too(here, run):
 def test_a_table_has_one_line_a_task_and_no_frame(here, run):
     """Spec: A1"""
     execution = running(here, name="an [odd] name")
-    here.progress(execution.id, execution.exec_id, '{"done": 3, "total": 10, "note": "half way"}')
+    here.executions.progress(execution.id, execution.exec_id, '{"done": 3, "total": 10, "note": "half way"}')
     header, line = run("list").out.splitlines()
     assert header.split()[:3] == ["ID", "STATUS", "TYPE"]
     assert line.startswith(f"{execution.id:2}  running  plain")
@@ -133,8 +133,8 @@ def test_what_a_task_holds_cannot_steer_the_terminal(here, run):
 def test_show_tells_the_record_what_happened_and_the_log(anywhere, run):
     """Spec: A12"""
     execution = running(anywhere, "manual")
-    anywhere.add_log(execution.id, execution.exec_id, [("info", "on my way")])
-    anywhere.progress(execution.id, execution.exec_id, '{"done": 1}')
+    anywhere.executions.add_log(execution.id, execution.exec_id, [("info", "on my way")])
+    anywhere.executions.progress(execution.id, execution.exec_id, '{"done": 1}')
     settle(anywhere, execution, Raised("ValueError: no\n\nTraceback …"))
     out = run("show", execution.id).out
     for said in ("dead", "ValueError: no", "submitted", "running → dead", "on my way", "attempt 1"):
@@ -152,7 +152,7 @@ def test_show_tells_what_an_execution_used_as_far_as_it_is_known(anywhere, run):
     """Spec: A8"""
     process, thread = running(anywhere), running(anywhere)
     used = Usage(1.5, 60_000_000, 0, 8_200_000)
-    anywhere.settle([Outcome(process, Returned(), used), Outcome(thread, Returned(), Usage(0.25))])
+    anywhere.executions.settle([Outcome(process, Returned(), used), Outcome(thread, Returned(), Usage(0.25))])
     assert "1.50 s of CPU, 60.0 MB of memory, 0.0 MB read, 8.2 MB written (attempt 1)" in run("show", process.id).out
     assert "0.25 s of CPU (attempt 1)" in run("show", thread.id).out
     assert run("show", process.id, "--json").json["usage"] == {"attempt": 1} | asdict(used)
@@ -162,7 +162,7 @@ def test_show_leaves_nothing_out_for_programs_and_the_latest_in_for_people(here,
     """Spec: A12"""
     execution = running(here)
     for number in range(410):
-        here.add_log(execution.id, execution.exec_id, [("info", f"line {number}.")])
+        here.executions.add_log(execution.id, execution.exec_id, [("info", f"line {number}.")])
     assert [line["message"] for line in run("show", execution.id, "--json").json["log"]] == [
         f"line {number}." for number in range(410)
     ]
@@ -172,7 +172,7 @@ def test_show_leaves_nothing_out_for_programs_and_the_latest_in_for_people(here,
 
 def test_why_goes_gate_by_gate_with_holders(anywhere, run):
     """Spec: X3"""
-    anywhere.set_capacity("default", 2)
+    anywhere.lanes.set_capacity("default", 2)
     first, second = running(anywhere, mutex="m"), running(anywhere)
     task = submit(anywhere, mutex="m")
     lines = run("why", task.id).out.splitlines()
@@ -202,10 +202,10 @@ def test_why_says_when_it_starts_where_time_is_all_it_waits_for(here, run):
 def test_why_says_when_a_task_starts_that_waits_for_others(anywhere, run):
     """Spec: X3"""
     worker(anywhere)
-    anywhere.set_capacity("default", 1)
+    anywhere.lanes.set_capacity("default", 1)
     execution = running(anywhere)
     settle(anywhere, execution, Returned())
-    anywhere.take_sample()
+    anywhere.statistics.take_sample()
     running(anywhere)
     submit(anywhere)
     task = submit(anywhere)
@@ -234,7 +234,7 @@ def test_a_task_that_is_not_there_is_not_found(here, run, command):
 
 def test_why_says_of_what_has_ended_that_it_has(here, run):
     """Spec: X3"""
-    here.cancel(submit(here).id)
+    here.tasks.cancel(submit(here).id)
     assert run("why", 1).out == "task 1 has ended: it is cancelled\n"
 
 
@@ -245,8 +245,8 @@ TOO_LARGE = str(2**63)
     "words",
     [
         ["show", TOO_LARGE], ["why", TOO_LARGE], ["cancel", TOO_LARGE], ["pause", TOO_LARGE], ["retry", TOO_LARGE],
-        ["callbacks", TOO_LARGE], ["redeliver", TOO_LARGE], ["desk", "show", TOO_LARGE],
-        ["periodic", "show", TOO_LARGE], ["periodic", "trigger", TOO_LARGE], ["keys", "revoke", TOO_LARGE],
+        ["callbacks", TOO_LARGE], ["redeliver", TOO_LARGE], ["dead-letters", "show", TOO_LARGE],
+        ["schedules", "show", TOO_LARGE], ["schedules", "trigger", TOO_LARGE], ["keys", "revoke", TOO_LARGE],
         ["list", "--cursor", TOO_LARGE],
         ["list", "--creator", TOO_LARGE], ["prioritize", TOO_LARGE], ["resolve", TOO_LARGE, "--remark", "x"],
         ["reschedule", TOO_LARGE, "--delay", "1"],

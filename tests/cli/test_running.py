@@ -9,7 +9,7 @@ import pytest
 
 from headgate.core.states import State
 from headgate.core.task import NewTask, TaskType
-from headgate.store import open_store
+from headgate.store.store import open_store
 from tests.cli.conftest import PATIENCE
 
 
@@ -34,7 +34,7 @@ def test_up_in_an_empty_folder_serves_the_demonstration_and_says_how_to_begin(sp
     assert (answer.code, answer.out) == (0, '1 succeeded "Hello, you!"\n')
     up.signal(signal.SIGTERM)
     assert up.ended() == 0
-    assert up.said[-1].endswith("stopped")
+    assert up.definition[-1].endswith("stopped")
 
 
 def test_up_migrates_and_serves_a_module_on_a_server(spawn, run, postgres, monkeypatch):
@@ -86,7 +86,7 @@ def test_work_in_several_processes_starts_another_for_one_that_dies(spawn, run):
     work.signal(signal.SIGTERM)
     work.hear("SIGTERM: finishing what runs", times=2)
     assert work.ended() == 0
-    assert "all processes have ended" in work.said[-1]
+    assert "all processes have ended" in work.definition[-1]
 
 
 def test_workers_end_in_good_order_when_their_supervisor_is_killed(spawn, run):
@@ -95,7 +95,7 @@ def test_workers_end_in_good_order_when_their_supervisor_is_killed(spawn, run):
     work.hear("serves", times=2)
     work.signal(signal.SIGKILL)
     assert work.ended() == -signal.SIGKILL
-    assert len([line for line in work.said if line.endswith("stopped")]) == 2
+    assert len([line for line in work.definition if line.endswith("stopped")]) == 2
 
 
 def test_duties_alone_bring_on_what_is_due(spawn, folder, url, monkeypatch):
@@ -104,9 +104,9 @@ def test_duties_alone_bring_on_what_is_due(spawn, folder, url, monkeypatch):
     duties = spawn("duties")
     duties.hear("doing the duties")
     with open_store(url) as store:
-        store.put_type(TaskType("plain"))
-        made = store.submit(NewTask("plain", delay_seconds=0.05))
-        wait_until(lambda: store.get(made.id).status is State.QUEUED)
+        store.types.put(TaskType("plain"))
+        made = store.tasks.submit(NewTask("plain", delay_seconds=0.05))
+        wait_until(lambda: store.tasks.get(made.id).status is State.QUEUED)
     duties.signal(signal.SIGTERM)
     assert duties.ended() == 0
 
@@ -118,7 +118,7 @@ def test_log_lines_are_json_where_that_is_wanted(spawn):
     assert (told["level"], told["logger"]) == ("info", "headgate.worker")
     up.signal(signal.SIGTERM)
     up.ended()
-    assert [json.loads(line)["message"] for line in up.said][-1] == "stopped"
+    assert [json.loads(line)["message"] for line in up.definition][-1] == "stopped"
 
 
 BAD = {
@@ -139,15 +139,15 @@ def test_a_module_that_cannot_be_served_is_one_clear_line(spawn, folder, said):
     (folder / "empty.py").write_text(text)
     work = spawn("work", module)
     assert work.ended() == 2
-    assert [said in line for line in work.said] == [True]
+    assert [said in line for line in work.definition] == [True]
 
 
 def test_a_supervisor_does_not_try_again_what_cannot_work(spawn):
     """Spec: A12"""
     work = spawn("work", "nosuch", "--processes", "2")
     assert work.ended() == 2
-    assert "error: no module nosuch" in work.said
-    assert not any("another one starts" in line for line in work.said)
+    assert "error: no module nosuch" in work.definition
+    assert not any("another one starts" in line for line in work.definition)
 
 
 def test_a_url_that_is_said_goes_over_the_apps(spawn, folder, run):

@@ -35,7 +35,7 @@ def test_serve_answers_and_stops_in_good_order(spawn, anywhere):
     assert get(address, "/api/tasks").json() == {"items": [], "next_cursor": None}
     serve.signal(signal.SIGTERM)
     assert serve.ended() == 0
-    assert serve.said[-1].endswith("stopped")
+    assert serve.definition[-1].endswith("stopped")
     with pytest.raises(httpx.ConnectError):
         get(address, "/livez")
 
@@ -65,7 +65,7 @@ def test_up_runs_what_is_submitted_over_http(spawn):
     assert (made["status"], made["result"]) == ("succeeded", "Hello, you!")
     up.signal(signal.SIGTERM)
     assert up.ended() == 0
-    assert len([line for line in up.said if "the API and the console are at" in line]) == 1
+    assert len([line for line in up.definition if "the API and the console are at" in line]) == 1
 
 
 def test_who_waits_for_an_answer_is_answered_before_the_server_ends(spawn, anywhere):
@@ -95,7 +95,7 @@ def test_an_address_that_others_can_reach_needs_a_key(spawn, here, command, host
     """Spec: B11"""
     open_to_all = spawn(command, "--host", host)
     assert open_to_all.ended() == 1
-    [said] = [line for line in open_to_all.said if line.startswith("error:")]
+    [said] = [line for line in open_to_all.definition if line.startswith("error:")]
     assert f"{host} can be reached from outside, and there is no key" in said
     assert "headgate keys create NAME --role admin" in said
 
@@ -110,7 +110,7 @@ def test_with_a_key_any_address_is_served_and_only_its_holder_is_answered(spawn,
     address = address_of(serve).replace("0.0.0.0", "127.0.0.1")
     assert get(address, "/api/tasks").status_code == 401
     assert get(address, "/api/tasks", headers={"Authorization": f"Bearer {key}"}).status_code == 200
-    assert key not in "".join(serve.said)
+    assert key not in "".join(serve.definition)
 
 
 def test_a_port_that_is_taken_is_one_clear_line(spawn, here):
@@ -119,7 +119,7 @@ def test_a_port_that_is_taken_is_one_clear_line(spawn, here):
         port = str(taken.getsockname()[1])
         serve = spawn("serve", "--port", port)
         assert serve.ended() == 1
-        assert serve.said == [
+        assert serve.definition == [
             f"error: port {port} of 127.0.0.1 cannot be had: something listens there already; name another with --port"
         ]
 
@@ -128,7 +128,7 @@ def test_a_host_that_is_none_is_one_clear_line(spawn, here):
     """Spec: A12"""
     serve = spawn("serve", "--host", "no such host")
     assert serve.ended() == 2
-    assert "error: host: there is no 'no such host'" in serve.said[0]
+    assert "error: host: there is no 'no such host'" in serve.definition[0]
 
 
 def test_a_worker_loads_nothing_of_the_server():

@@ -23,7 +23,7 @@ def test_an_action_does_what_it_says(anywhere, run, before, words, after):
     task = put(anywhere, before)
     answer = run(*words, task.id)
     assert (answer.code, answer.out) == (0, f"{task.id} {after}\n")
-    assert anywhere.get(task.id).status is after
+    assert anywhere.tasks.get(task.id).status is after
 
 
 def test_a_remark_and_a_reason_stay_with_the_task(here, run):
@@ -47,7 +47,7 @@ def test_retrying_what_has_ended_makes_a_linked_copy(here, run):
     task = put(here, State.FAILED)
     copy = run("retry", task.id, "--json").json
     assert (copy["retry_of"], copy["status"]) == (task.id, "queued")
-    assert here.get(task.id).status is State.FAILED
+    assert here.tasks.get(task.id).status is State.FAILED
 
 
 def test_one_refusal_does_not_hold_up_the_rest_and_decides_the_exit_code(here, run):
@@ -57,14 +57,14 @@ def test_one_refusal_does_not_hold_up_the_rest_and_decides_the_exit_code(here, r
     assert (answer.code, answer.out) == (1, f"{dead.id} failed\n")
     assert [line.split(":")[0] for line in answer.err.splitlines()] == ["error", "error"]
     assert run("discard", 4711, queued.id).code == 3
-    assert here.get(queued.id).status is State.QUEUED
+    assert here.tasks.get(queued.id).status is State.QUEUED
 
 
 def test_prioritize_goes_to_the_head_or_to_a_number(here, run):
     """Spec: A4"""
     first, second = submit(here), submit(here)
     assert run("prioritize", second.id).code == 0
-    assert here.get(second.id).priority < here.get(first.id).priority
+    assert here.tasks.get(second.id).priority < here.tasks.get(first.id).priority
     assert run("prioritize", second.id, "--priority", "8").out == f"{second.id} queued, priority 8\n"
 
 
@@ -74,10 +74,10 @@ def test_a_lane_and_everything_are_paused_and_resumed(anywhere, run, words):
     task = submit(anywhere)
     assert run("pause", *words).out.endswith(" is paused\n")
     assert run("pause", *words).out.endswith(" was already paused\n")
-    [gate] = [gate for gate in anywhere.why(task.id) if gate.name == "pause"]
+    [gate] = [gate for gate in anywhere.tasks.why(task.id) if gate.name == "pause"]
     assert not gate.open
     assert run("resume", *words, "--json").json["changed"]
-    [gate] = [gate for gate in anywhere.why(task.id) if gate.name == "pause"]
+    [gate] = [gate for gate in anywhere.tasks.why(task.id) if gate.name == "pause"]
     assert gate.open
 
 
@@ -94,9 +94,9 @@ def test_a_capacity_holds_at_once_and_is_lifted_by_none(anywhere, run):
     assert run("lanes", "set", "slow", "--capacity", "1").out == "lane slow: 1 at once\n"
     running(anywhere, lane="slow")
     waiting = submit(anywhere, lane="slow")
-    assert [gate.name for gate in anywhere.why(waiting.id) if not gate.open] == ["lane"]
+    assert [gate.name for gate in anywhere.tasks.why(waiting.id) if not gate.open] == ["lane"]
     run("lanes", "set", "slow", "--capacity", "none")
-    assert [gate.name for gate in anywhere.why(waiting.id) if not gate.open] == []
+    assert [gate.name for gate in anywhere.tasks.why(waiting.id) if not gate.open] == []
 
 
 @pytest.mark.parametrize("capacity", ["-1", "many", "1.5", ""])
@@ -108,12 +108,12 @@ def test_a_capacity_is_a_number_or_none(here, run, capacity):
 
 def test_lanes_show_capacity_and_what_runs_and_waits(anywhere, run):
     """Spec: A9"""
-    anywhere.set_capacity("slow", 1)
+    anywhere.lanes.set_capacity("slow", 1)
     running(anywhere, lane="slow", mutex="m")
     for fields in ({}, {}, {"mutex": "m"}, {"delay_seconds": 60}):
         submit(anywhere, lane="slow", **fields)
-    anywhere.take_sample()
-    anywhere.pause_lane("slow")
+    anywhere.statistics.take_sample()
+    anywhere.lanes.pause("slow")
     told = {lane["name"]: lane for lane in run("lanes", "--json").lines}
     assert list(told) == ["default", "slow"]
     assert told["slow"].pop("as_of")
@@ -121,7 +121,7 @@ def test_lanes_show_capacity_and_what_runs_and_waits(anywhere, run):
         "name": "slow", "capacity": 1, "running": 1, "queued": 2, "queued_exact": True, "blocked": 1, "later": 1,
         "paused": True, "drained": {"at": None, "in_seconds": None, "reason": "lane slow is paused", "ahead": 0},
     }  # fmt: skip
-    anywhere.pause_lane()
+    anywhere.lanes.pause()
     out = run("lanes").out.splitlines()
     assert out[2].split() == ["slow", "1", "1", "2", "1", "1", "unknown", "paused"]
     assert out[-1] == "everything is paused: `headgate resume --all` lets it go on"

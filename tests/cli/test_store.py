@@ -5,15 +5,15 @@ from datetime import timedelta
 import pytest
 
 from headgate.core.states import State
-from headgate.outside import utc_now
-from headgate.store import open_store
+from headgate.environment import utc_now
+from headgate.store.store import open_store
 from lab.postgres import Postgres
 from tests.factories import TYPES, lose, put, sql, submit, worker
 from tests.schedules import online
 from tests.store.earlier import copy_into_earlier, make_earlier
 
 LOOKING = [["list"], ["show", "1"], ["why", "1"], ["cancel", "1"], ["lanes"], ["purge"], ["submit", "plain"],
-           ["periodic"], ["periodic", "trigger", "1"]]  # fmt: skip
+           ["schedules"], ["schedules", "trigger", "1"]]  # fmt: skip
 
 
 @pytest.mark.parametrize("words", LOOKING)
@@ -93,7 +93,7 @@ def test_every_command_takes_the_schema_from_the_settings(run, hostile, schemas,
     assert "run `headgate migrate` first" in run("list").err
     assert run("migrate").code == 0
     with open_store(hostile, schema=schemas[0]) as store:
-        store.put_type(TYPES[0])
+        store.types.put(TYPES[0])
     assert run("submit", "plain").code == 0
     assert "plain" in run("list").out
     checks = {check["name"]: check["state"] for check in run("doctor", "--json").json["checks"]}
@@ -146,12 +146,12 @@ def test_doctor_finds_nothing_wrong_where_nothing_is(anywhere, run):
     """Spec: A12"""
     worker(anywhere)
     submit(anywhere)
-    anywhere.take_sample()
+    anywhere.statistics.take_sample()
     code, checks = told(run)
     assert {name for name, (state, _) in checks.items() if state != "ok"} == set()
     assert set(checks) == {
         "settings", "store", "version", "clock", "disk", "schema", "workers", "lost", "duties", "queue", "dead",
-        "callbacks", "secrets", "periodic", "served", "paused",
+        "callbacks", "secrets", "schedules", "served", "paused",
     }  # fmt: skip
     assert code == 0
     assert all(line.startswith("ok") for line in run("doctor").out.splitlines())
@@ -162,25 +162,25 @@ def test_doctor_warns_of_what_may_stand_still_and_says_what_to_do(folder, run):
     with open_store(f"sqlite:///{folder}/headgate.db", lambda: utc_now() - timedelta(days=2)) as store:
         store.migrate()
         for kind in TYPES:
-            store.put_type(kind)
+            store.types.put(kind)
         put(store, State.DEAD)
         put(store, State.RUNNING)
-        [holder] = [worker.id for worker in store.workers()][-1:]
+        [holder] = [worker.id for worker in store.workers.all()][-1:]
         lose(store, holder)
         submit(store)
         online(store)
-        store.take_sample()
+        store.statistics.take_sample()
     code, checks = told(run)
     assert {name for name, (state, _) in checks.items() if state != "ok"} == {
-        "workers", "lost", "dead", "duties", "queue", "periodic", "served",
+        "workers", "lost", "dead", "duties", "queue", "schedules", "served",
     }  # fmt: skip
     assert code == 0
     advice = {check["name"]: check["advice"] for check in run("doctor", "--json").json["checks"]}
     assert "headgate up" in advice["workers"]
     assert "headgate duties" in advice["duties"]
     assert "headgate why" in advice["queue"]
-    assert "headgate desk" in advice["dead"]
-    assert "headgate duties" in advice["periodic"]
+    assert "headgate dead-letters" in advice["dead"]
+    assert "headgate duties" in advice["schedules"]
 
 
 def test_doctor_fails_where_there_is_no_store(folder, run):
@@ -195,15 +195,15 @@ def test_doctor_fails_where_there_is_no_store(folder, run):
 
 def test_doctor_tells_of_a_pause_and_of_what_nobody_serves(anywhere, run):
     """Spec: A12, A9"""
-    anywhere.register("w", types=["scan"], lease_seconds=60)
+    anywhere.workers.register("w", types=["scan"], lease_seconds=60)
     submit(anywhere)
-    anywhere.pause_lane("default")
+    anywhere.lanes.pause("default")
     _, checks = told(run)
     assert checks["served"] == ("warn", "nobody serves plain")
     assert checks["paused"] == ("warn", "paused: default")
-    anywhere.pause_lane()
+    anywhere.lanes.pause()
     assert told(run)[1]["paused"] == ("warn", "everything is paused")
-    anywhere.register("all", lease_seconds=60)
+    anywhere.workers.register("all", lease_seconds=60)
     assert told(run)[1]["served"][0] == "ok"
 
 

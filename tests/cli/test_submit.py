@@ -18,7 +18,7 @@ def test_a_task_is_made_with_its_arguments_and_options(anywhere, run):
         "--json",
     )  # fmt: skip
     assert answer.code == 0
-    task = anywhere.get(answer.json["id"])
+    task = anywhere.tasks.get(answer.json["id"])
     assert json.loads(task.ext) == {
         "n": 3, "text": "three", "list": [1, 2], "quoted": "3", "empty": "", "url": "http://a/?b=c", "nan": "NaN",
     }  # fmt: skip
@@ -29,7 +29,7 @@ def test_a_task_is_made_with_its_arguments_and_options(anywhere, run):
 
 def test_a_delay_is_when_it_may_start(here, run):
     """Spec: A2"""
-    task = here.get(run("submit", "plain", "--delay", "3600", "--json").json["id"])
+    task = here.tasks.get(run("submit", "plain", "--delay", "3600", "--json").json["id"])
     assert task.status is State.PENDING
     assert task.start_time - task.create_date == timedelta(hours=1)
 
@@ -69,21 +69,21 @@ def test_bad_input_is_refused_with_a_clear_line_and_makes_nothing(here, run, wor
     assert answer.code == 2
     assert said in answer.err
     assert "Traceback" not in answer.err
-    assert here.find().items == []
+    assert here.tasks.find().items == []
 
 
 def test_waiting_ends_with_the_task(here, run, monkeypatch):
     """Spec: A2"""
     task_id = run("submit", "plain", "--unique-key", "k", "--json").json["id"]
     [execution] = start(here)
-    submit = type(here).submit
+    submit = type(here.tasks).submit
 
-    def submit_then_settle(store, *arguments, **options):
-        made = submit(store, *arguments, **options)
+    def submit_then_settle(tasks, *arguments, **options):
+        made = submit(tasks, *arguments, **options)
         settle(here, execution, Returned('{"n": 1}'))
         return made
 
-    monkeypatch.setattr(type(here), "submit", submit_then_settle)
+    monkeypatch.setattr(type(here.tasks), "submit", submit_then_settle)
     answer = run("submit", "plain", "--unique-key", "k", "--wait", "60")
     assert (answer.code, answer.out) == (0, f'{task_id} succeeded (it was there already) {{"n": 1}}\n')
 

@@ -5,7 +5,7 @@ import signal
 import sys
 
 import headgate.cli.supervisor as supervisor
-from headgate.cli.plan import Plan
+from headgate.cli.plan import ProcessPlan
 from headgate.cli.supervisor import Supervisor
 from tests.cli.test_running import wait_until
 
@@ -27,13 +27,13 @@ def test_a_process_that_starts_while_stopping_costs_the_others_no_second_signal(
     """Spec: D9"""
     ready = tmp_path / "ready"
     words = iter([[sys.executable, "-c", COUNTING, str(ready)], [sys.executable, "-c", "input()"]])
-    monkeypatch.setattr(supervisor, "command", lambda *_: next(words))
+    monkeypatch.setattr(supervisor, "command_line", lambda *_: next(words))
 
     async def live() -> tuple[int, int]:
-        crew = Supervisor(Plan(modules=()))
-        first = asyncio.create_task(crew._live(1))
+        crew = Supervisor(ProcessPlan(modules=()))
+        first = asyncio.create_task(crew._run_once(1))
         await asyncio.to_thread(wait_until, ready.exists)
-        second = asyncio.create_task(crew._live(2))
+        second = asyncio.create_task(crew._run_once(2))
         await asyncio.sleep(0)  # it is being started
         crew.stop(signal.SIGTERM)
         return await first, await second

@@ -4,18 +4,18 @@ import json
 
 import pytest
 
-from headgate.core.kinds import WORDS
 from headgate.core.machine import Raised
 from headgate.core.retry import exponential, fixed, sequence
 from headgate.core.task import NewTask, TaskType
+from headgate.core.task_types import TYPE_FIELDS
 from tests.factories import running, settle, sql, submit
 
 
 def test_types_are_listed_with_what_holds_and_who_said_so(anywhere, run):
     """Spec: B5"""
-    anywhere.put_type(TaskType("scan", lane="slow", retry=fixed(30, retries=2), declared_by="shop:scan"))
-    anywhere.put_type(TaskType("send", retry=sequence([10, 60]), timeout_seconds=300, need_manual=True))
-    anywhere.put_type(TaskType("ship", retry=exponential(5, cap=60, retries=4)), edited=True)
+    anywhere.types.put(TaskType("scan", lane="slow", retry=fixed(30, retries=2), declared_by="shop:scan"))
+    anywhere.types.put(TaskType("send", retry=sequence([10, 60]), timeout_seconds=300, need_manual=True))
+    anywhere.types.put(TaskType("ship", retry=exponential(5, cap=60, retries=4)), edited=True)
     head, *rows = run("types").out.splitlines()
     assert head.split("  ")[0] == "CODE"
     told = {row.split()[0]: " ".join(row.split()) for row in rows}
@@ -31,10 +31,10 @@ def test_types_are_json_for_programs_without_their_secrets(anywhere, run):
     """Spec: B5, B6"""
     security = {"type": "aksk", "ak": "us", "sk": "sealed:canary"}
     callback = {"success": {"url": "https://example.org/x", "method": "POST"}, "security": security}
-    anywhere.put_type(TaskType("told", callback=callback))
+    anywhere.types.put(TaskType("told", callback=callback))
     [told] = [kind for kind in run("types", "--json").lines if kind["code"] == "told"]
     assert told == run("types", "show", "told", "--json").json
-    assert {"code", *WORDS, "callback", "declared_by", "edited", "update_date"} == set(told)
+    assert {"code", *TYPE_FIELDS, "callback", "declared_by", "edited", "update_date"} == set(told)
     assert told["callback"]["security"] == {"type": "aksk", "ak": "us"}
     shown = run("types", "show", "told").out
     assert "callback.success.url     https://example.org/x" in shown
@@ -43,24 +43,24 @@ def test_types_are_json_for_programs_without_their_secrets(anywhere, run):
 
 def test_a_type_is_shown_in_the_words_that_set_takes(here, run):
     """Spec: B5"""
-    here.put_type(TaskType("scan", retry=sequence([10, 60]), uses=("disk",), mutex="m:{a}", declared_by="shop:scan"))
+    here.types.put(TaskType("scan", retry=sequence([10, 60]), uses=("disk",), mutex="m:{a}", declared_by="shop:scan"))
     rows = dict(row.split(maxsplit=1) for row in run("types", "show", "scan").out.splitlines())
     assert rows.pop("since").endswith("Z")
     assert (rows["code"], rows["declared_by"], rows["said_by"]) == ("scan", "shop:scan", "shop:scan")
-    again = [f"{word}={rows[word]}" for word in WORDS if word in rows]
+    again = [f"{word}={rows[word]}" for word in TYPE_FIELDS if word in rows]
     assert run("types", "set", "copy", *again).code == 0
-    assert here.types()["copy"].retry == here.types()["scan"].retry
-    assert (here.types()["copy"].uses, here.types()["copy"].mutex) == (("disk",), "m:{a}")
+    assert here.types.by_code()["copy"].retry == here.types.by_code()["scan"].retry
+    assert (here.types.by_code()["copy"].uses, here.types.by_code()["copy"].mutex) == (("disk",), "m:{a}")
 
 
 def test_a_type_is_edited_and_the_rest_of_it_stays(anywhere, run, url):
     """Spec: B5, A12"""
-    anywhere.put_type(TaskType("scan", lane="slow", retry=fixed(30, retries=2)))
+    anywhere.types.put(TaskType("scan", lane="slow", retry=fixed(30, retries=2)))
     answer = run("types", "set", "scan", "timeout=45", "max_error_count=5", "need_manual=true")
     assert answer.out.splitlines() == [
         "max_error_count: 2 → 5", "timeout: 30.0 → 45.0", "need_manual: false → true",
     ]  # fmt: skip
-    kept = anywhere.kinds.get("scan")
+    kept = anywhere.types.get("scan")
     assert (kept.edited, kept.kind) == (
         True, TaskType("scan", lane="slow", retry=fixed(30, retries=5), timeout_seconds=2700, need_manual=True),
     )  # fmt: skip
@@ -76,16 +76,16 @@ def test_a_type_is_added_also_from_a_file(here, run, folder):
     (folder / "scan.json").write_text('{"lane": "slow", "retry_strategy": "fixed_period", "retry_interval": 5}')
     told = run("types", "set", "scan", "--file", "scan.json", "max_error_count=3", "--json").json
     assert (told["code"], told["changes"]["lane"]) == ("scan", {"new": "slow"})
-    assert here.types()["scan"] == TaskType("scan", lane="slow", retry=fixed(5, retries=3))
+    assert here.types.by_code()["scan"] == TaskType("scan", lane="slow", retry=fixed(5, retries=3))
 
 
 def test_a_dry_run_says_what_it_would_mean_for_what_waits_and_changes_nothing(anywhere, run):
     """Spec: B5"""
-    anywhere.put_type(TaskType("scan", retry=fixed(30, retries=3)))
+    anywhere.types.put(TaskType("scan", retry=fixed(30, retries=3)))
     failed = running(anywhere, "scan")
     settle(anywhere, failed, Raised("again", 600.0))
     submit(anywhere, "scan")
-    before, last = anywhere.types(), anywhere.last_event()
+    before, last = anywhere.types.by_code(), anywhere.events.last()
     said = ("types", "set", "scan", "timeout=1", "max_error_count=1", "lane=fast", "--dry-run")
     assert run(*said).out.splitlines() == [
         'lane: "default" → "fast"',
@@ -101,12 +101,12 @@ def test_a_dry_run_says_what_it_would_mean_for_what_waits_and_changes_nothing(an
     told = run(*said, "--json").json
     assert told["changes"]["timeout"] == {"old": 30.0, "new": 1}
     assert (told["foreseen"]["states"], told["foreseen"]["given_up"]) == ({"queued": 1, "retrying": 1}, [failed.id])
-    assert (anywhere.types(), anywhere.last_event()) == (before, last)
+    assert (anywhere.types.by_code(), anywhere.events.last()) == (before, last)
 
 
 def test_a_dry_run_names_some_of_many(here, run):
     """Spec: B5"""
-    ids = [made.id for made in here.submit_many([NewTask("plain", delay_seconds=60)] * 25)]
+    ids = [made.id for made in here.tasks.submit_many([NewTask("plain", delay_seconds=60)] * 25)]
     out = run(
         "types", "set", "plain", "retry_strategy=fixed_period", "retry_interval=5", "max_error_count=1", "--dry-run"
     )
@@ -135,16 +135,16 @@ def test_what_cannot_be_is_refused_and_changes_nothing(here, run, folder, words,
     """Spec: B5"""
     (folder / "wrong.json").write_text("{")
     (folder / "list.json").write_text("[]")
-    before = here.types()
+    before = here.types.by_code()
     answer = run("types", "set", "plain", *words, *dry_run)
     assert (answer.code, told in answer.err) == (2, True), answer.err
-    assert here.types() == before
+    assert here.types.by_code() == before
 
 
 def test_a_type_is_forgotten(here, run):
     """Spec: B5"""
     assert run("types", "remove", "plain").out == "type plain is forgotten\n"
-    assert "plain" not in here.types()
+    assert "plain" not in here.types.by_code()
     assert run("types", "remove", "manual", "--json").json == {"code": "manual", "removed": True}
     for command in ("remove", "show"):
         answer = run("types", command, "plain")

@@ -48,7 +48,7 @@ def test_a_debounced_task_takes_what_was_said_last(here, run):
 def test_what_cannot_be_meant_is_refused(here, run, words):
     """Spec: X2"""
     assert run("submit", "plain", *words).code == 2
-    assert here.find().items == []
+    assert here.tasks.find().items == []
 
 
 def test_tasks_are_snoozed(anywhere, run):
@@ -60,12 +60,15 @@ def test_tasks_are_snoozed(anywhere, run):
     assert told["start_time"] == "2199-03-01T12:00:00Z"
     told = run("reschedule", first.id, "--start-time", "2199-03-01T12:00:00+02:00", "--json").json
     assert told["start_time"] == "2199-03-01T10:00:00Z"
-    assert [event.kind for event in anywhere.events(first.id)] == ["submitted"] + ["rescheduled"] * 3
+    assert [event.kind for event in anywhere.events.of(first.id)] == ["submitted"] + ["rescheduled"] * 3
 
 
 def test_one_that_runs_is_refused_and_a_time_must_be_given(here, run):
     """Spec: X2"""
     execution = running(here)
-    assert (run("reschedule", execution.id, "--delay", "5").code, here.get(execution.id).status) == (1, State.RUNNING)
+    assert (run("reschedule", execution.id, "--delay", "5").code, here.tasks.get(execution.id).status) == (
+        1,
+        State.RUNNING,
+    )
     assert run("reschedule", execution.id).code == 2
     assert run("reschedule", execution.id, "--delay", "5", "--start-time", "2199-03-01T12:00:00").code == 2

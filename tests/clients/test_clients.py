@@ -9,10 +9,10 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-from headgate.agent import Agent, Problem
+from headgate.agent import Agent, ServerProblem
 from headgate.core.retry import fixed
 from headgate.core.task import TaskType
-from headgate.store import open_store
+from headgate.store.store import open_store
 from tests.api.serving import PATIENCE, ROOT, serving
 
 CLIENTS = ROOT / "clients"
@@ -106,8 +106,8 @@ def store_url(tmp_path):
     url = f"sqlite:///{tmp_path}/store.db"
     with open_store(url) as store:
         store.migrate()
-        for kind in (TaskType("echo"), TaskType("sleep"), TaskType("fail", retry=fixed(0, retries=3))):
-            store.put_type(kind)
+        for task_type in (TaskType("echo"), TaskType("sleep"), TaskType("fail", retry=fixed(0, retries=3))):
+            store.types.put(task_type)
     return url
 
 
@@ -167,8 +167,8 @@ def test_a_reference_agent_that_confirms_too_late_leaves_the_task_alone_and_gets
     with serving(store_url, **figures) as server:
 
         def compensate():
-            status, told = server.ask("POST", "/api/compensation/trigger")
-            assert (status, told["found"]) == (200, 1)
+            status, answer = server.ask("POST", "/api/compensation/trigger")
+            assert (status, answer["found"]) == (200, 1)
 
         with losing_answers(server.address, (), {"start": compensate}) as address:
             task_id = server.submit("echo", {"n": 1}, agent_id="agent-1")
@@ -210,7 +210,9 @@ def test_the_library_goes_through_the_proxy_that_the_environment_names(store_url
             monkeypatch.delenv(name, raising=False)
         monkeypatch.setenv("http_proxy", server.address.replace("://", "://ann:secret@"))
         agent = Agent("http://nowhere.invalid", "agent-1")
-        with pytest.raises(Problem, match="answers only under this machine's own names"):  # it was asked by another
+        with pytest.raises(
+            ServerProblem, match="answers only under this machine's own names"
+        ):  # it was asked by another
             agent.turn(0)
         agent.close()
 

@@ -6,7 +6,7 @@ import signal
 import subprocess
 
 from headgate.api.agents import routes
-from headgate.store import open_store
+from headgate.store.store import open_store
 from tests.api.serving import PATIENCE, ROOT, serving
 
 GUIDE = (ROOT / "docs" / "agents.md").read_text()
@@ -25,13 +25,13 @@ def test_the_guides_agent_of_twenty_lines_does_what_the_guide_says(tmp_path):
         path.write_text(script.replace(HERE, server.address))
         agent = subprocess.Popen(["bash", path], stdout=subprocess.DEVNULL, start_new_session=True)
         try:
-            for command, shown in sessions():
+            for command, expected in sessions():
                 run = subprocess.run(
                     ["bash", "-c", command.replace(HERE, server.address)], capture_output=True, text=True,
                     timeout=PATIENCE, check=False,
                 )  # fmt: skip
-                said = re.sub(r'"request_id":"[^"]*"', '"request_id":"…"', run.stdout + run.stderr)
-                assert said.strip() == shown.strip(), command
+                output = re.sub(r'"request_id":"[^"]*"', '"request_id":"…"', run.stdout + run.stderr)
+                assert output.strip() == expected.strip(), command
         finally:
             os.killpg(agent.pid, signal.SIGTERM)
             agent.wait(timeout=PATIENCE)
@@ -40,8 +40,8 @@ def test_the_guides_agent_of_twenty_lines_does_what_the_guide_says(tmp_path):
 def sessions():
     """Every command of the guide, with what it prints."""
     for block in re.findall(r"```console\n(.*?)```", GUIDE, re.DOTALL):
-        command, _, shown = block.removeprefix("$ ").partition("\n")
-        yield command, shown
+        command, _, expected = block.removeprefix("$ ").partition("\n")
+        yield command, expected
 
 
 def test_every_route_of_agents_is_in_the_guide():

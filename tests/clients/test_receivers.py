@@ -10,18 +10,18 @@ from contextlib import contextmanager
 
 import pytest
 
-from headgate.core.callbacks import Kind
+from headgate.core.callbacks import CallbackKind
 from headgate.core.machine import Raised, Returned
 from headgate.core.states import State
 from headgate.core.task import TaskType
 from headgate.duties import Callbacks
-from headgate.outside import utc_now
-from headgate.outward.callback import destination, stored
-from headgate.outward.client import Outward
+from headgate.environment import utc_now
+from headgate.outward.callback import destination, sealed_callback
+from headgate.outward.client import OutwardClient
 from headgate.outward.sealing import Seals
 from headgate.service import inline
 from headgate.settings import Settings
-from headgate.store import open_store
+from headgate.store.store import open_store
 from tests.api.serving import PATIENCE, ROOT
 from tests.factories import running, settle
 
@@ -49,13 +49,13 @@ def receiver(language, sk):
         process.stdout.close()
 
 
-def told(port, sk, code="told", query=""):
+def signed_type(port, sk, code="told", query=""):
     where = f"http://127.0.0.1:{port}/told/{{}}{query}"
-    said = {
+    callback = {
         "success": {"url": where.format("good"), "method": "PUT"}, "error": {"url": where.format("bad")},
         "security": {"type": "aksk", "ak": AK, "sk": sk},
     }  # fmt: skip
-    return TaskType(code, callback=stored(said, code, Seals([SECRET])))
+    return TaskType(code, callback=sealed_callback(callback, code, Seals([SECRET])))
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ async def deliver(store):
 def test_a_reference_receiver_verifies_both_signatures_and_takes_each_callback_once(language, sk, store):
     """Spec: B6, X6, RELIABILITY T24"""
     with receiver(language, sk) as (port, printed):
-        store.put_type(told(port, sk, query="?b=2&a=1&a=0"))
+        store.types.put(signed_type(port, sk, query="?b=2&a=1&a=0"))
         good, bad = running(store, "told", ext='{"n": 1.5, "words": "ü 中文"}'), running(store, "told")
         settle(store, good, Returned('{"done": true}'))
         settle(store, bad, Raised("no luck"))
@@ -94,7 +94,7 @@ def test_a_reference_receiver_verifies_both_signatures_and_takes_each_callback_o
         {"path": "/told/bad?b=2&a=1&a=0", "told": {"task_id": bad.id, "error_info": "no luck", "ext": {}}},
         {"path": "/told/good?b=2&a=1&a=0", "told": {"ext": {"n": 1.5, "words": "ü 中文"}, "result": {"done": True}}},
     ]
-    assert store.get(good.id).status is State.SUCCEEDED
+    assert store.tasks.get(good.id).status is State.SUCCEEDED
     assert [each.status for each in store.deliveries.of_task(good.id)[0].tries] == [204, 204]
 
 
@@ -103,12 +103,12 @@ def test_a_reference_receiver_refuses_whatever_was_changed(language):
     """Spec: B6, RELIABILITY T24"""
 
     async def story(port):
-        place = destination(told(port, PLAIN), Kind.ERROR)
-        other = destination(told(port, PLAIN[::-1]), Kind.ERROR)
+        place = destination(signed_type(port, PLAIN), CallbackKind.ERROR)
+        other = destination(signed_type(port, PLAIN[::-1]), CallbackKind.ERROR)
         assert place is not None
         assert other is not None
         now = int(utc_now().timestamp())
-        body, outward = b'{"task_id":1,"error_info":"x","ext":{}}', Outward("127.0.0.0/8")
+        body, outward = b'{"task_id":1,"error_info":"x","ext":{}}', OutwardClient("127.0.0.0/8")
 
         async def answer(headers, body=body, url=place.url, method="POST"):
             return (await outward.send(method, url, body, headers)).status

@@ -36,8 +36,8 @@ def refusing(*answers):
                 done.set()
                 threading.Event().wait(PATIENCE)
                 return
-            status, said = left.pop(0)
-            content = json.dumps(said, separators=(",", ":")).encode()
+            status, answer = left.pop(0)
+            content = json.dumps(answer, separators=(",", ":")).encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
@@ -69,9 +69,9 @@ def test_the_guides_agent_says_that_it_is_refused_waits_and_reports_again(final,
     given = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PAUSES": f"{tmp_path}/pauses"}
     refused = [problem(401), problem(429)]
     answers = [*refused, (200, {"tasks": [TASK]}), *refused, problem(503), final]
-    with refusing(*answers) as (address, calls, done), (tmp_path / "said").open("w") as said:
+    with refusing(*answers) as (address, calls, done), (tmp_path / "stderr").open("w") as stderr:
         (tmp_path / "agent.sh").write_text(script.replace(HERE, address))
-        agent = subprocess.Popen(["bash", tmp_path / "agent.sh"], stderr=said, env=given, start_new_session=True)
+        agent = subprocess.Popen(["bash", tmp_path / "agent.sh"], stderr=stderr, env=given, start_new_session=True)
         try:
             assert done.wait(PATIENCE)
         finally:
@@ -80,8 +80,8 @@ def test_the_guides_agent_says_that_it_is_refused_waits_and_reports_again(final,
     assert [path for path, _ in calls] == ["claim"] * 3 + ["tasks/1/complete"] * 4 + ["claim"]
     assert len({body["claim_id"] for path, body in calls[:3]}) == 1
     assert calls[3][1] == {"exec_id": "a-b-c", "result": "HELLO"}
-    told = (tmp_path / "said").read_text()
-    assert [told.count(f"refused with {status}") for status in (401, 429, 503)] == [2, 2, 1]
+    printed = (tmp_path / "stderr").read_text()
+    assert [printed.count(f"refused with {status}") for status in (401, 429, 503)] == [2, 2, 1]
     assert len((tmp_path / "pauses").read_text().split()) == len(answers) - (2 if final[0] == 200 else 1)
 
 

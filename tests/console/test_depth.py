@@ -3,7 +3,7 @@
 import pytest
 
 from headgate.core.task import NewTask
-from headgate.store import open_store
+from headgate.store.store import open_store
 from tests.console.conftest import expect
 
 COUNT = 100_000
@@ -13,7 +13,7 @@ COUNT = 100_000
 def deep(served):
     with open_store(f"sqlite:///{served.folder}/headgate.db") as store:
         for _ in range(COUNT // 5000):
-            store.submit_many([NewTask("greet", '{"name": "deep"}', delay_seconds=360_000) for _ in range(5000)])
+            store.tasks.submit_many([NewTask("greet", '{"name": "deep"}', delay_seconds=360_000) for _ in range(5000)])
     return served
 
 

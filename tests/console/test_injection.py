@@ -9,8 +9,8 @@ import pytest
 from headgate.core.keys import Role
 from headgate.core.machine import Raised
 from headgate.core.task import NewTask, TaskType
-from headgate.store import open_store
-from headgate.store.claims import ClaimRequest, Outcome
+from headgate.store.claim.contract import ClaimRequest, Outcome
+from headgate.store.store import open_store
 from tests.console.conftest import expect
 
 MARK = "window.ran = (window.ran ?? 0) + 1"
@@ -41,7 +41,7 @@ def poisoned(served):
         for number, text in enumerate(STRINGS):
             name = text.translate({9: " ", 11: " ", 0x202E: ""})[:200]
             code = f"type-{number}-{name}"
-            store.put_type(TaskType(code, need_manual=True, name=name, category=name))
+            store.types.put(TaskType(code, need_manual=True, name=name, category=name))
             about: dict[str, Any] = {
                 "name": name,
                 "mutex": name,
@@ -49,16 +49,18 @@ def poisoned(served):
                 "category": name,
                 "lane": name,
             }
-            worker = store.register(name, types=[code])
+            worker = store.workers.register(name, types=[code])
             new = NewTask(code, json.dumps({text: [text, {text: text}]}), unique_key=name)._replace(**about)
-            made = store.submit(new)
-            [execution] = store.claim(ClaimRequest(worker, 1, types=frozenset({code}))).executions
-            store.progress(execution.id, execution.exec_id, json.dumps({"done": 1, "total": 2, "note": text}))
-            store.add_log(execution.id, execution.exec_id, [("info", text), ("error", text)])
-            store.settle([Outcome(execution, Raised(text))], actor=name)
+            made = store.tasks.submit(new)
+            [execution] = store.claims.take(ClaimRequest(worker, 1, types=frozenset({code}))).executions
+            store.executions.progress(
+                execution.id, execution.exec_id, json.dumps({"done": 1, "total": 2, "note": text})
+            )
+            store.executions.add_log(execution.id, execution.exec_id, [("info", text), ("error", text)])
+            store.executions.settle([Outcome(execution, Raised(text))], actor=name)
             store.keys.add(name, Role.READ, actor=name)
-            store.resolve(made.id, text, actor=name)
-            store.submit(NewTask(code, json.dumps({"url": text}), lane="no_cookie", name=name))
+            store.tasks.resolve(made.id, text, actor=name)
+            store.tasks.submit(NewTask(code, json.dumps({"url": text}), lane="no_cookie", name=name))
             ids.append(made.id)
     return ids
 

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from headgate.core.keys import Role
-from headgate.store import open_store
+from headgate.store.store import open_store
 from tests.console.conftest import Served, expect
 from tests.console.shop import MODULE
 

@@ -42,7 +42,7 @@ def best(waiting: Sequence[Candidate], room: Mapping[str, int], limit: int) -> l
     """Of all selections that fit, the one that leaves out the first in line last."""
     in_line = sorted(waiting, key=lambda candidate: (candidate.priority, candidate.id))
     selections = (
-        [candidate for candidate, kept in zip(in_line, mask, strict=True) if kept]
+        [candidate for candidate, included in zip(in_line, mask, strict=True) if included]
         for mask in product([True, False], repeat=len(in_line))
     )
     return next(selection for selection in selections if fits(selection, room, limit))

@@ -4,14 +4,14 @@ from dataclasses import fields
 
 import pytest
 
-from headgate.core.compensation import Figures, Polling
+from headgate.core.compensation import CompensationSettings, Polling
 from headgate.core.errors import Invalid
 from headgate.settings import Settings
 
-SEED = Figures()
+SEED = CompensationSettings()
 
 
-def virtual_times(polls: int, found: frozenset[int] = frozenset(), figures: Figures = SEED) -> list[float]:
+def virtual_times(polls: int, found: frozenset[int] = frozenset(), figures: CompensationSettings = SEED) -> list[float]:
     """When the first so many polls come, by a virtual clock; those numbered in `found` find something."""
     clock, polling, times = 0.0, Polling(), []
     for number in range(1, polls + 1):
@@ -55,7 +55,7 @@ def test_six_polls_in_a_row_may_be_skipped_and_no_more():
     assert not polling.may_skip(SEED)
     assert polling.multiplier == 3
     assert polling.polled(0, SEED) == Polling(4, 0)
-    assert not Polling().may_skip(Figures(max_skips=0))
+    assert not Polling().may_skip(CompensationSettings(max_skips=0))
 
 
 def test_a_skipped_poll_comes_again_after_the_base_so_that_skips_add_a_minute_and_not_half_an_hour():
@@ -70,9 +70,9 @@ def test_a_skipped_poll_comes_again_after_the_base_so_that_skips_add_a_minute_an
 
 def test_other_figures_make_another_table():
     """Spec: E5"""
-    assert gaps(virtual_times(6, figures=Figures(base=1, step=2, max=6))) == [1, 3, 5, 6, 6, 6]
-    assert gaps(virtual_times(3, figures=Figures(base=7, step=0, max=7))) == [7, 7, 7]
-    assert gaps(virtual_times(3, figures=Figures(base=7, step=0, max=9))) == [7, 7, 7]
+    assert gaps(virtual_times(6, figures=CompensationSettings(base=1, step=2, max=6))) == [1, 3, 5, 6, 6, 6]
+    assert gaps(virtual_times(3, figures=CompensationSettings(base=7, step=0, max=7))) == [7, 7, 7]
+    assert gaps(virtual_times(3, figures=CompensationSettings(base=7, step=0, max=9))) == [7, 7, 7]
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_other_figures_make_another_table():
 def test_figures_that_make_no_sense_are_refused_by_their_name(name, wrong):
     """Spec: E5"""
     with pytest.raises(Invalid, match="compensation_"):
-        Figures(**{name: wrong})
+        CompensationSettings(**{name: wrong})
     with pytest.raises(Invalid, match="compensation_"):
         Settings(**{f"compensation_{name}": wrong})
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headgate.core.edit import Edit, changes_of, told
+from headgate.core.edit import Edit, changes_as_json, changes_of
 from headgate.core.errors import Invalid
 from headgate.core.states import State
 from headgate.core.task import TaskType
@@ -12,8 +12,8 @@ PLAIN = TaskType("scan")
 KEYED = TaskType("scan", mutex="film:{film}", unique_key="{film}", defaults={"film": 0})
 
 
-def edited(edit, kind=PLAIN, **fields):
-    return changes_of(a_task(State.DEAD, **fields), edit, kind)
+def edited(edit, task_type=PLAIN, **fields):
+    return changes_of(a_task(State.DEAD, **fields), edit, task_type)
 
 
 def test_an_edit_that_says_nothing_changes_nothing():
@@ -48,7 +48,7 @@ def test_a_merge_sets_arguments_and_removes_those_set_to_null(own, merge, merged
 
 
 @pytest.mark.parametrize(
-    ("said", "message"),
+    ("values", "message"),
     [
         ({"ext": "{"}, "ext is not JSON"),
         ({"ext": '"' + "x" * 300_000 + '"'}, "ext is 300002 bytes"),
@@ -60,10 +60,10 @@ def test_a_merge_sets_arguments_and_removes_those_set_to_null(own, merge, merged
         ({"merge": {"a": "x" * 300_000}}, "bytes long"),
     ],
 )
-def test_what_could_not_have_been_submitted_cannot_be_edited_in(said, message):
+def test_what_could_not_have_been_submitted_cannot_be_edited_in(values, message):
     """Spec: B7, D12"""
     with pytest.raises(Invalid, match=message):
-        edited(Edit(**said))
+        edited(Edit(**values))
 
 
 def test_a_merge_needs_an_object_and_no_ext_beside_it():
@@ -90,15 +90,15 @@ def test_a_key_that_somebody_chose_stays(mutex):
 
 def test_arguments_that_lack_what_a_key_is_made_of_are_refused():
     """Spec: A10, D12"""
-    kind = TaskType("scan", mutex="film:{film}")
+    task_type = TaskType("scan", mutex="film:{film}")
     with pytest.raises(Invalid, match="cannot be filled in"):
-        edited(Edit(ext="{}"), kind, ext='{"film": 7}', mutex="film:7")
+        edited(Edit(ext="{}"), task_type, ext='{"film": 7}', mutex="film:7")
 
 
 def test_the_audit_is_told_what_differs():
     """Spec: A12, D12"""
     changes = edited(Edit(merge={"a": 2, "c": None, "d": 4}, priority=1), ext='{"a": 1, "b": "long", "c": 3}')
-    assert told(changes) == {
+    assert changes_as_json(changes) == {
         "ext.a": {"old": 1, "new": 2}, "ext.c": {"old": 3}, "ext.d": {"new": 4}, "priority": {"old": 5, "new": 1},
     }  # fmt: skip
-    assert told(edited(Edit(ext="[1]"))) == {"ext": {"old": {}, "new": [1]}}
+    assert changes_as_json(edited(Edit(ext="[1]"))) == {"ext": {"old": {}, "new": [1]}}

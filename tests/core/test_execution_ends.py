@@ -90,10 +90,10 @@ def test_a_failure_waits_for_its_delay_and_keeps_its_error():
 @pytest.mark.parametrize("delay", [1.0, None])
 def test_an_error_is_kept_in_a_form_every_store_takes(delay):
     """Spec: A12"""
-    kept = ended(Raised("\0\ud800" + "é" * MAX_ERROR_BYTES, delay)).error_info
-    assert kept is not None
-    assert "\0" not in kept
-    assert len(kept.encode()) <= MAX_ERROR_BYTES
+    error_info = ended(Raised("\0\ud800" + "é" * MAX_ERROR_BYTES, delay)).error_info
+    assert error_info is not None
+    assert "\0" not in error_info
+    assert len(error_info.encode()) <= MAX_ERROR_BYTES
 
 
 @pytest.mark.parametrize(("need_manual", "end"), [(True, State.DEAD), (False, State.FAILED)])

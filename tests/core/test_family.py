@@ -124,7 +124,7 @@ def test_every_state_counts_as_well_badly_or_open():
 
 
 @pytest.mark.parametrize(
-    ("own", "status", "told"),
+    ("own", "status", "expected"),
     [
         (None, State.RUNNING, {"done": 3, "total": 5, "failed": 1}),
         ({"done": 1, "total": 2}, State.RUNNING, {"done": 1, "total": 2}),
@@ -133,9 +133,9 @@ def test_every_state_counts_as_well_badly_or_open():
         ("half", State.PARTIAL, {"done": 3, "total": 5, "failed": 1}),
     ],
 )
-def test_a_parent_s_progress_is_its_own_while_it_runs_and_then_its_children_s(own, status, told):
+def test_a_parent_s_progress_is_its_own_while_it_runs_and_then_its_children_s(own, status, expected):
     """Spec: D7, D3"""
-    assert progress_of(own, status, Children(succeeded=2, failed=1, open=2)) == told
+    assert progress_of(own, status, Children(succeeded=2, failed=1, open=2)) == expected
 
 
 def test_the_progress_of_a_family_without_failures_speaks_of_none():

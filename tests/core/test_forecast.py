@@ -6,19 +6,19 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from headgate.core.forecast import (
-    NOTHING,
-    Crowd,
+    NO_CONTENTION,
+    Contention,
     Limit,
-    Line,
     Pace,
     Paces,
-    Scene,
     Slots,
+    StreamBacklog,
+    TasksAhead,
     Tokens,
-    end_of,
-    lines_of,
-    spoken,
-    start_of,
+    duration_text,
+    forecast_end,
+    forecast_start,
+    tasks_ahead,
 )
 from headgate.core.gates import Gate
 from headgate.core.limits import Rate, next_token_at, take
@@ -27,8 +27,8 @@ NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 OPEN = [Gate("state", True, ""), Gate("time", True, ""), Gate("pause", True, "")]
 
 
-def start(scene, gates=OPEN):
-    forecast = start_of(gates, scene, NOW)
+def start(contention, gates=OPEN):
+    forecast = forecast_start(gates, contention, NOW)
     assert forecast is not None
     assert forecast.at == (None if forecast.seconds is None else NOW + timedelta(seconds=forecast.seconds))
     return forecast
@@ -83,10 +83,10 @@ def test_as_many_pass_within_a_while_as_do_not_wait_longer(limit, seconds):
 def test_what_is_left_of_an_execution_is_what_was_left_of_those_that_took_longer():
     """Spec: X3"""
     pace = Pace((1.0, 2.0, 9.0))
-    assert pace.left(0.0) == 4.0
-    assert pace.left(1.5) == 4.0  # 0.5 and 7.5
-    assert pace.left(8.0) == 1.0
-    assert pace.left(100.0) == pytest.approx(10.0)
+    assert pace.remaining(0.0) == 4.0
+    assert pace.remaining(1.5) == 4.0  # 0.5 and 7.5
+    assert pace.remaining(8.0) == 1.0
+    assert pace.remaining(100.0) == pytest.approx(10.0)
 
 
 def test_a_task_fills_its_place_as_often_as_tasks_of_its_kind_start():
@@ -98,7 +98,7 @@ def test_a_kind_not_measured_in_a_lane_is_as_elsewhere_or_as_the_lanes_others():
     """Spec: X3"""
     paces = Paces({("a", "x"): Pace((1.0,)), ("b", "y"): Pace((5.0,))})
     assert [paces.each(*key) for key in (("a", "x"), ("b", "x"), ("b", "z"), ("c", "z"))] == [1.0, 1.0, 5.0, None]
-    assert (paces.left("c", "z", 1.0), paces.left("a", "x", 0.25)) == (None, 0.75)
+    assert (paces.remaining("c", "z", 1.0), paces.remaining("a", "x", 0.25)) == (None, 0.75)
 
 
 # Who goes first
@@ -106,28 +106,28 @@ def test_a_kind_not_measured_in_a_lane_is_as_elsewhere_or_as_the_lanes_others():
 
 def test_another_tenants_million_goes_first_once_for_each_turn_of_ours():
     """Spec: X3, B11"""
-    ours = Crowd(1, before=0, beside=4, each=1.0, limits=("lane",))
-    theirs = Crowd(2, before=7, beside=1_000_000, each=1.0, limits=("lane",))
-    [before_ours], [before_theirs] = lines_of([ours, theirs], 1), lines_of([ours, theirs], 2)
-    assert before_ours.ahead == pytest.approx(4 + 7 + 5)  # of ours, of a smaller priority, and their turns
-    assert before_theirs.ahead == pytest.approx(1_000_011)
+    ours = StreamBacklog(1, before=0, beside=4, each=1.0, limits=("lane",))
+    theirs = StreamBacklog(2, before=7, beside=1_000_000, each=1.0, limits=("lane",))
+    [before_ours], [before_theirs] = tasks_ahead([ours, theirs], 1), tasks_ahead([ours, theirs], 2)
+    assert before_ours.tasks == pytest.approx(4 + 7 + 5)  # of ours, of a smaller priority, and their turns
+    assert before_theirs.tasks == pytest.approx(1_000_011)
 
 
 def test_those_held_up_by_limits_of_their_own_go_first_only_as_they_come():
     """Spec: X3"""
-    slow = Line(1_000_000, 2.0, ("lane", "rate"))
+    slow = TasksAhead(1_000_000, 2.0, ("lane", "rate"))
     limits: dict[str, Limit] = {"lane": Slots(1, (2.0,)), "rate": Tokens(Rate(0.1, 1), 10.0)}
-    forecast = start(Scene(limits, ("lane",), [slow]))
+    forecast = start(Contention(limits, ("lane",), [slow]))
     assert forecast.seconds == 2.0  # whoever has the next token comes after us
-    waiting = start(Scene(limits, ("lane",), [slow, Line(100, 2.0, ("lane",))]))
+    waiting = start(Contention(limits, ("lane",), [slow, TasksAhead(100, 2.0, ("lane",))]))
     assert 100 * 2.0 < (waiting.seconds or 0) < 1.3 * 100 * 2.0  # a token each 10 s, and 2 s each: a fifth more
 
 
 def test_a_line_whose_lane_is_shut_never_goes_first():
     """Spec: X3"""
     limits = {"workers": Slots(1, (3.0,)), "lane shut": Slots(0)}
-    lines = [Line(500, 2.0, ("workers", "lane shut"))]
-    assert start(Scene(limits, ("workers",), lines)).seconds == 3.0
+    ahead = [TasksAhead(500, 2.0, ("workers", "lane shut"))]
+    assert start(Contention(limits, ("workers",), ahead)).seconds == 3.0
 
 
 # The latest gate decides, and is named
@@ -138,24 +138,24 @@ def test_the_gate_that_takes_longest_decides():
     limits: dict[str, Limit] = {
         "lane x": Slots(2, (3.0, 5.0)), "rate key:k": Tokens(Rate(1.0, 1), 1.0), "workers": Slots(100),
     }  # fmt: skip
-    scene = Scene(limits, tuple(limits), [Line(4, 6.0, ("lane x", "workers"))])
-    forecast = start(scene)
+    contention = Contention(limits, tuple(limits), [TasksAhead(4, 6.0, ("lane x", "workers"))])
+    forecast = start(contention)
     assert (forecast.seconds, forecast.ahead) == (15.0, 4)
     assert forecast.reason == "lane x: 4 ahead, 2 at a time, about 6 s each"
 
 
 def test_a_free_place_is_taken_now():
     """Spec: X3"""
-    forecast = start(Scene({"lane x": Slots(2)}, ("lane x",), []))
+    forecast = start(Contention({"lane x": Slots(2)}, ("lane x",), []))
     assert (forecast.seconds, forecast.reason) == (0.0, "nothing is in the way")
 
 
 def test_a_start_time_beyond_the_line_decides_and_one_within_it_does_not():
     """Spec: X3"""
-    scene = Scene({"lane x": Slots(1, (10.0,))}, ("lane x",), [])
+    contention = Contention({"lane x": Slots(1, (10.0,))}, ("lane x",), [])
     for ahead, expected in ((60.0, 60.0), (4.0, 10.0)):
         time = Gate("time", False, "its start_time is ahead", until=NOW + timedelta(seconds=ahead))
-        assert start(scene, [*OPEN, time]).seconds == expected
+        assert start(contention, [*OPEN, time]).seconds == expected
 
 
 # No number where nobody can know
@@ -164,29 +164,29 @@ def test_a_start_time_beyond_the_line_decides_and_one_within_it_does_not():
 @pytest.mark.parametrize("name", ["pause", "worker"])
 def test_what_somebody_has_to_do_first_has_no_time(name):
     """Spec: X3"""
-    forecast = start(NOTHING, [*OPEN, Gate(name, False, "it is so")])
+    forecast = start(NO_CONTENTION, [*OPEN, Gate(name, False, "it is so")])
     assert (forecast.seconds, forecast.at, forecast.reason) == (None, None, "it is so")
 
 
 def test_a_task_that_has_started_has_no_forecast():
     """Spec: X3"""
-    assert start_of([Gate("state", False, "it has started")], NOTHING, NOW) is None
+    assert forecast_start([Gate("state", False, "it has started")], NO_CONTENTION, NOW) is None
 
 
 def test_a_capacity_of_zero_has_no_time():
     """Spec: X3, A9"""
-    forecast = start(Scene({"lane x": Slots(0)}, ("lane x",), []))
+    forecast = start(Contention({"lane x": Slots(0)}, ("lane x",), []))
     assert (forecast.seconds, forecast.reason) == (None, "lane x: its capacity is 0")
 
 
 @pytest.mark.parametrize(
-    ("slots", "lines"),
-    [(Slots(1, (None,)), []), (Slots(1, (2.0,)), [Line(1, None, ("lane x",))])],
+    ("slots", "ahead"),
+    [(Slots(1, (None,)), []), (Slots(1, (2.0,)), [TasksAhead(1, None, ("lane x",))])],
     ids=["of who runs", "of who waits"],
 )
-def test_what_was_never_measured_has_no_time(slots, lines):
+def test_what_was_never_measured_has_no_time(slots, ahead):
     """Spec: X3"""
-    forecast = start(Scene({"lane x": slots}, ("lane x",), lines))
+    forecast = start(Contention({"lane x": slots}, ("lane x",), ahead))
     assert forecast.seconds is None
     assert forecast.reason.startswith("lane x: nothing like it has finished lately")
 
@@ -194,7 +194,7 @@ def test_what_was_never_measured_has_no_time(slots, lines):
 def test_what_needs_no_measuring_has_a_time():
     """Spec: X3"""
     limits: dict[str, Limit] = {"lane x": Slots(3, (None,)), "rate r": Tokens(Rate(0.5, 1), 4.0)}
-    assert start(Scene(limits, tuple(limits), [Line(1, None, ("lane x", "rate r"))])).seconds == 6.0
+    assert start(Contention(limits, tuple(limits), [TasksAhead(1, None, ("lane x", "rate r"))])).seconds == 6.0
 
 
 # A lane's end
@@ -202,17 +202,17 @@ def test_what_needs_no_measuring_has_a_time():
 
 def test_a_lane_is_drained_when_the_last_has_ended():
     """Spec: X3"""
-    scene = Scene({"lane x": Slots(2, (3.0, 5.0))}, ("lane x",), [Line(5, 6.0, ("lane x",))])
-    assert end_of(scene, 6.0, [3.0, 5.0], NOW).seconds == 5.0 + 2 * 6.0 + 6.0
-    assert end_of(NOTHING, 0.0, [3.0, 5.0], NOW).seconds == 5.0
-    assert end_of(NOTHING, 0.0, [3.0, None], NOW).seconds is None
+    contention = Contention({"lane x": Slots(2, (3.0, 5.0))}, ("lane x",), [TasksAhead(5, 6.0, ("lane x",))])
+    assert forecast_end(contention, 6.0, [3.0, 5.0], NOW).seconds == 5.0 + 2 * 6.0 + 6.0
+    assert forecast_end(NO_CONTENTION, 0.0, [3.0, 5.0], NOW).seconds == 5.0
+    assert forecast_end(NO_CONTENTION, 0.0, [3.0, None], NOW).seconds is None
 
 
 @pytest.mark.parametrize(
-    ("seconds", "said"),
+    ("seconds", "expected"),
     [(0.0123, "0.012 s"), (6.54, "6.5 s"), (40, "40 s"), (119.6, "120 s"), (130, "2.2 min"), (7200, "2 h"),
      (36_000, "10 h"), (1_000_000, "278 h")],
 )  # fmt: skip
-def test_a_length_of_time_is_told_to_two_digits(seconds, said):
+def test_a_length_of_time_is_told_to_two_digits(seconds, expected):
     """Spec: X3"""
-    assert spoken(seconds) == said
+    assert duration_text(seconds) == expected

@@ -5,14 +5,14 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from headgate.core.family import Children
-from headgate.core.gates import Bucket, Facts, Gate, Owed, Room, evaluate
+from headgate.core.gates import Bucket, CapacityLimit, Facts, Gate, PendingCallback, evaluate
 from headgate.core.limits import Rate, take
 from headgate.core.starts import LastStart
 from headgate.core.states import State
 from tests.core.factories import NOW, a_task
 
 IN_A_MINUTE = NOW + timedelta(minutes=1)
-WIDE = Room("default")
+WIDE = CapacityLimit("default")
 OPEN = Facts(lane=WIDE, servers=1)
 
 
@@ -25,7 +25,7 @@ def gate(name: str, facts: Facts = OPEN, **fields) -> Gate:
 def test_every_gate_is_named_in_the_order_a_person_would_ask():
     """Spec: X3"""
     facts = Facts(
-        lane=Room("no_cookie", 2), resources=(Room("yt-dlp", 1), Room("disk-writer", 1)),
+        lane=CapacityLimit("no_cookie", 2), resources=(CapacityLimit("yt-dlp", 1), CapacityLimit("disk-writer", 1)),
         buckets=(Bucket("openai", Rate(5, 10)),), servers=1,
     )  # fmt: skip
     gates = evaluate(a_task(mutex="film"), facts, NOW)
@@ -69,7 +69,7 @@ def test_the_time_gate_says_when_a_task_s_time_comes(state, why):
     [
         (OPEN, {"status": State.PAUSED}, "task"),
         (Facts(lane=WIDE, everything_paused=True), {}, "everything"),
-        (Facts(lane=Room("no_cookie", paused=True)), {}, "lane no_cookie"),
+        (Facts(lane=CapacityLimit("no_cookie", paused=True)), {}, "lane no_cookie"),
     ],
 )
 def test_the_pause_gate_says_what_is_paused(facts, fields, why):
@@ -80,25 +80,25 @@ def test_the_pause_gate_says_what_is_paused(facts, fields, why):
 
 
 @pytest.mark.parametrize(
-    ("room", "is_open", "told"),
+    ("limit", "is_open", "reason"),
     [
-        (Room("no_cookie", 2, holders=(7, 9)), False, "no_cookie: 2 of 2 running"),
-        (Room("no_cookie", 2, holders=(7,)), True, "no_cookie: 1 of 2 running"),
-        (Room("no_cookie", 2, holders=(7,), others=1), False, "2 of 2 running, 1 not yours"),
-        (Room("no_cookie", 1, holders=(7, 9)), False, "2 of 1 running"),
-        (Room("no_cookie", 0), False, "0 of 0 running"),
+        (CapacityLimit("no_cookie", 2, holders=(7, 9)), False, "no_cookie: 2 of 2 running"),
+        (CapacityLimit("no_cookie", 2, holders=(7,)), True, "no_cookie: 1 of 2 running"),
+        (CapacityLimit("no_cookie", 2, holders=(7,), others=1), False, "2 of 2 running, 1 not yours"),
+        (CapacityLimit("no_cookie", 1, holders=(7, 9)), False, "2 of 1 running"),
+        (CapacityLimit("no_cookie", 0), False, "0 of 0 running"),
     ],
 )
-def test_a_room_names_its_holders_and_counts_those_of_other_tenants(room, is_open, told):
+def test_a_room_names_its_holders_and_counts_those_of_other_tenants(limit, is_open, reason):
     """Spec: A9, B11, C3, X3"""
-    for found in (gate("lane", Facts(lane=room)), gate("resource", Facts(lane=WIDE, resources=(room,)))):
-        assert (found.open, found.holders) == (is_open, room.holders)
-        assert told in found.reason
+    for found in (gate("lane", Facts(lane=limit)), gate("resource", Facts(lane=WIDE, resources=(limit,)))):
+        assert (found.open, found.holders) == (is_open, limit.holders)
+        assert reason in found.reason
 
 
 def test_a_room_without_a_limit_is_open_and_says_so():
     """Spec: X3"""
-    found = gate("lane", Facts(lane=Room("default", holders=(1, 2, 3))))
+    found = gate("lane", Facts(lane=CapacityLimit("default", holders=(1, 2, 3))))
     assert found.open
     assert "no limit" in found.reason
 
@@ -180,16 +180,19 @@ def test_a_parent_waits_for_its_children_and_nothing_else():
 
 
 @pytest.mark.parametrize(
-    ("owed", "said"),
+    ("pending", "reason"),
     [
-        (Owed(0, None, "", NOW), "it is about to be sent"),
-        (Owed(1, "good.example", "503", IN_A_MINUTE), "good.example: 1 attempt, the last came to 503"),
-        (Owed(8, "good.example", "no answer", None), "8 attempts, the last came to no answer; given up until"),
+        (PendingCallback(0, None, "", NOW), "it is about to be sent"),
+        (PendingCallback(1, "good.example", "503", IN_A_MINUTE), "good.example: 1 attempt, the last came to 503"),
+        (
+            PendingCallback(8, "good.example", "no answer", None),
+            "8 attempts, the last came to no answer; given up until",
+        ),
     ],
 )
-def test_a_task_that_is_notifying_waits_for_its_callback_and_nothing_else(owed, said):
+def test_a_task_that_is_notifying_waits_for_its_callback_and_nothing_else(pending, reason):
     """Spec: X3, B6"""
-    [state, callback] = evaluate(a_task(status=State.NOTIFYING), Facts(WIDE, callback=owed), NOW)
+    [state, callback] = evaluate(a_task(status=State.NOTIFYING), Facts(WIDE, callback=pending), NOW)
     assert (state.open, callback.open) == (False, False)
-    assert said in callback.reason
-    assert callback.until == (owed.due_at if owed.attempts else None)
+    assert reason in callback.reason
+    assert callback.until == (pending.due_at if pending.attempts else None)

@@ -115,9 +115,9 @@ def test_any_other_event_is_refused_naming_itself_and_the_state(before, event):
     """Spec: One engine, five views (every transition not in the state machine is refused with a clear error)"""
     with pytest.raises(Refused) as refused:
         decide(a_task(State(before)), event, PLAIN)
-    told = str(refused.value).lower()
-    assert " ".join(re.findall("[A-Z][a-z]+", type(event).__name__)).lower() in told
-    assert before in told
+    message = str(refused.value).lower()
+    assert " ".join(re.findall("[A-Z][a-z]+", type(event).__name__)).lower() in message
+    assert before in message
     assert refused.value.status == 409
 
 

@@ -125,11 +125,11 @@ def test_there_is_a_next_try_exactly_while_retries_are_left(errors, retries, own
     DRAWS,
     st.floats(0, MAX_DELAY_SECONDS),
 )
-def test_what_the_other_side_asked_for_is_never_undercut_nor_is_the_policy(policy, errors, draw, asked):
+def test_what_the_other_side_asked_for_is_never_undercut_nor_is_the_policy(policy, errors, draw, requested):
     """Spec: A5 (honouring Retry-After)"""
-    alone, both = next_delay(policy, errors, draw), next_delay(policy, errors, draw, asked)
+    alone, both = next_delay(policy, errors, draw), next_delay(policy, errors, draw, requested)
     assert alone is not None
-    assert both == max(alone, asked)
+    assert both == max(alone, requested)
 
 
 def test_what_the_other_side_asks_for_is_bounded_and_grants_no_further_try():

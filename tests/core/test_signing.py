@@ -8,7 +8,7 @@ import pytest
 from standardwebhooks import Webhook, WebhookVerificationError
 
 from headgate.core.signing import SCHEME, SignedRequest, authorization, sign, webhook_key, webhook_signature
-from headgate.outside import utc_now
+from headgate.environment import utc_now
 
 SK = "a secret key of some length"
 BODY = b'{"ext":{},"result":1}'

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headgate.core.states import FINAL, HELD, OPEN, VIEWS, State, meaning, word
+from headgate.core.states import FINAL, HELD, OPEN, State, View, states_of_word, status_word
 
 TABLE = """
 state       A          B                   C         D
@@ -23,10 +23,10 @@ resolved    completed  ManuallyProcessed   done      -
 cancelled   cancelled  Cancelled           canceled  CANCELLED
 """
 _HEAD, *_ROWS = [row.split() for row in TABLE.split("\n") if row]
-WORDS = {(view, row[0]): said for row in _ROWS for view, said in zip(_HEAD[1:], row[1:], strict=True)}
-SHOWN = {key: key[1] if said == "-" else said for key, said in WORDS.items()}
-FOOTNOTE = {(view, state): said for state in ("blocked", "queued", "scheduling") for view, said in
-            (("B", "Error"), ("D", "RETRYING"))}  # fmt: skip
+WORDS = {(View(view), row[0]): word for row in _ROWS for view, word in zip(_HEAD[1:], row[1:], strict=True)}
+EXPECTED = {key: key[1] if word == "-" else word for key, word in WORDS.items()}
+FOOTNOTE = {(view, state): word for state in ("blocked", "queued", "scheduling") for view, word in
+            ((View.SERVER, "Error"), (View.BROKER, "RETRYING"))}  # fmt: skip
 ERROR_COUNTS = (0, 1, 7)
 
 
@@ -38,37 +38,37 @@ def test_there_are_exactly_the_fifteen_states_of_the_table():
 
 def test_a_task_can_be_seen_in_the_words_of_four_seeds():
     """Spec: One engine, five views (`?view=A|B|C|D`; E's words are the engine's own)"""
-    assert VIEWS == ("A", "B", "C", "D")
+    assert [view.value for view in View] == ["A", "B", "C", "D"]
 
 
-@pytest.mark.parametrize(("view", "state"), SHOWN)
+@pytest.mark.parametrize(("view", "state"), EXPECTED)
 def test_each_view_says_the_word_of_the_table(view, state):
     """Spec: One engine, five views"""
-    assert word(view, State(state)) == SHOWN[view, state]
+    assert status_word(view, State(state)) == EXPECTED[view, state]
 
 
 @pytest.mark.parametrize("error_count", ERROR_COUNTS[1:])
-@pytest.mark.parametrize(("view", "state"), SHOWN)
-def test_only_a_due_task_shows_an_earlier_error_and_only_in_b_and_d(view, state, error_count):
+@pytest.mark.parametrize(("view", "state"), EXPECTED)
+def test_only_a_due_task_shows_an_earlier_error_and_only_in_two_views(view, state, error_count):
     """Spec: One engine, five views (footnote 1)"""
-    assert word(view, State(state), error_count) == FOOTNOTE.get((view, state), SHOWN[view, state])
+    assert status_word(view, State(state), error_count) == FOOTNOTE.get((view, state), EXPECTED[view, state])
 
 
-@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("view", View)
 def test_filtering_by_a_word_finds_exactly_the_tasks_shown_with_it(view):
     """Spec: One engine, five views (`?view=` renders and filters)"""
-    words = {word(view, state, errors) for state in State for errors in ERROR_COUNTS}
-    for said in words:
-        found = dict(meaning(view, said))
+    words = {status_word(view, state, errors) for state in State for errors in ERROR_COUNTS}
+    for word in words:
+        found = dict(states_of_word(view, word))
         for state in State:
             for errors in ERROR_COUNTS:
                 matches = state in found and found[state] in (None, errors > 0)
-                assert matches == (word(view, state, errors) == said), (said, state, errors)
+                assert matches == (status_word(view, state, errors) == word), (word, state, errors)
 
 
 def test_a_word_no_view_knows_means_nothing():
     """Spec: One engine, five views"""
-    assert all(meaning(view, "sleeping") == [] for view in VIEWS)
+    assert all(states_of_word(view, "sleeping") == [] for view in View)
 
 
 def test_final_are_the_states_the_table_calls_final():

@@ -17,8 +17,8 @@ from headgate.core.task import (
     NewTask,
     Task,
     TaskType,
-    check,
     check_json,
+    check_new_task,
     clip,
 )
 
@@ -37,7 +37,7 @@ def nested(depth: int) -> str:
 
 def refuses(field: str, **fields: Any) -> None:
     with pytest.raises(Invalid, match=rf"\b{field}\b") as refused:
-        check(new(**fields))
+        check_new_task(new(**fields))
     assert refused.value.status == 422
 
 
@@ -50,7 +50,7 @@ def test_a_task_has_b_s_fields_by_their_names():
 
 def test_a_task_asks_for_nothing_but_its_type():
     """Spec: Conflicts, settled (Priority; Ids)"""
-    check(NewTask("scan"))
+    check_new_task(NewTask("scan"))
     assert (TaskType("scan").priority, NewTask("scan").tenant_id, NewTask("scan").creator) == (5, 0, 0)
     assert DEFAULT_PRIORITY == 5
 
@@ -70,7 +70,7 @@ def test_a_bad_name_is_refused_by_its_field(field, value, why):
     """Spec: B1"""
     refuses(field, **{field: value})
     with pytest.raises(Invalid, match=why):
-        check(new(**{field: value}))
+        check_new_task(new(**{field: value}))
 
 
 @pytest.mark.parametrize("field", sorted(set(NAMES) - {"name", "category"}))
@@ -83,7 +83,7 @@ def test_a_name_that_must_say_something_is_refused_empty(field):
 @pytest.mark.parametrize("value", ["x" * MAX_NAME, "下载 🎬", "a b/c:d.e-f", "'; DROP TABLE headgate_task; --"])
 def test_any_text_within_its_length_is_a_name(field, value):
     """Spec: B1"""
-    check(new(**{field: value}))
+    check_new_task(new(**{field: value}))
 
 
 @pytest.mark.parametrize("field", NUMBERS)
@@ -97,7 +97,7 @@ def test_a_bad_id_is_refused_by_its_field(field, value):
 @pytest.mark.parametrize("value", [2**63 - 1, -(2**63), 0])
 def test_any_number_of_64_bits_is_an_id(field, value):
     """Spec: Conflicts, settled (Ids)"""
-    check(new(**{field: value}))
+    check_new_task(new(**{field: value}))
 
 
 @pytest.mark.parametrize("value", [2**63, -(2**63) - 1, True, 1.5, "1"], ids=repr)
@@ -109,7 +109,7 @@ def test_a_bad_priority_is_refused(value):
 @pytest.mark.parametrize("value", [-5, 0, 1, 10, 10**9])
 def test_any_integer_is_a_priority(value):
     """Spec: Conflicts, settled (Priority)"""
-    check(new(priority=value))
+    check_new_task(new(priority=value))
 
 
 @pytest.mark.parametrize("value", [-1, 2**63, True, 1.5], ids=repr)
@@ -154,7 +154,7 @@ def test_a_start_time_and_a_delay_together_are_refused_by_both_names():
 )
 def test_a_sensible_time_or_count_is_accepted(fields):
     """Spec: B1"""
-    check(new(**fields))
+    check_new_task(new(**fields))
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_arguments_that_cannot_be_stored_and_read_again_are_refused(text):
 )
 def test_any_other_json_is_accepted(text):
     """Spec: B1"""
-    check(new(ext=text))
+    check_new_task(new(ext=text))
 
 
 def test_a_caller_may_set_a_tighter_limit_for_json():
@@ -207,12 +207,12 @@ def test_a_caller_may_set_a_tighter_limit_for_json():
 @given(st.text(st.characters(), max_size=50), st.integers(0, 60))
 def test_clipped_text_can_be_stored_and_is_cut_at_a_character(text, limit):
     """Spec: A12"""
-    kept = clip(text, limit)
+    clipped = clip(text, limit)
     whole = "".join("?" if "\ud800" <= letter <= "\udfff" else letter for letter in text).replace("\0", "�")
-    assert len(kept.encode()) <= limit
-    assert "\0" not in kept
-    assert whole.startswith(kept)
-    assert kept == whole or len(whole[: len(kept) + 1].encode()) > limit
+    assert len(clipped.encode()) <= limit
+    assert "\0" not in clipped
+    assert whole.startswith(clipped)
+    assert clipped == whole or len(whole[: len(clipped) + 1].encode()) > limit
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import pytest
 
 from headgate.core.errors import Invalid
-from headgate.core.task import NewTask, TaskType, completed
+from headgate.core.task import NewTask, TaskType, with_type_defaults
 from headgate.core.template import check_template, fill, names_in
 
 
@@ -67,18 +67,18 @@ def test_a_template_names_its_arguments_and_those_of_its_formats():
     assert names_in("a{page:{width}}b{item.tags[0]}{{no}}") == ["page", "width", "item"]
 
 
-def test_a_wish_s_own_word_goes_over_its_type_s():
+def test_a_task_s_own_value_goes_over_its_type_s():
     """Spec: D3, B5"""
-    kind = TaskType("scan", mutex="m:{n}", rate_key="r:{n}", unique_key="u:{n}", defaults={"n": 1})
-    assert completed(NewTask("scan"), kind)[8:10] == ("m:1", "r:1")
-    filled = completed(NewTask("scan", '{"n": 2}', mutex="mine"), kind)
+    task_type = TaskType("scan", mutex="m:{n}", rate_key="r:{n}", unique_key="u:{n}", defaults={"n": 1})
+    assert with_type_defaults(NewTask("scan"), task_type)[8:10] == ("m:1", "r:1")
+    filled = with_type_defaults(NewTask("scan", '{"n": 2}', mutex="mine"), task_type)
     assert (filled.mutex, filled.rate_key, filled.unique_key) == ("mine", "r:2", "u:2")
-    plain = NewTask("scan", "[1]")
-    assert completed(plain, TaskType("scan")) is plain
+    complete = NewTask("scan", "[1]", lane="default", category="", priority=5)
+    assert with_type_defaults(complete, TaskType("scan")) is complete
 
 
 def test_arguments_that_lack_what_a_template_names_are_refused():
     """Spec: B5"""
     for ext in ("{}", "[]", "null", '{"m": 1}'):
         with pytest.raises(Invalid, match="no 'n'"):
-            completed(NewTask("scan", ext), TaskType("scan", mutex="m:{n}"))
+            with_type_defaults(NewTask("scan", ext), TaskType("scan", mutex="m:{n}"))

@@ -3,8 +3,8 @@
 import pytest
 
 from headgate.core.errors import Invalid
-from headgate.core.task import MAX_NAME, NewTask, TaskType, check, completed, longest_of
-from headgate.core.unique import key_of
+from headgate.core.task import MAX_NAME, NewTask, TaskType, check_new_task, longest_debounce_seconds, with_type_defaults
+from headgate.core.unique import unique_key_of
 
 
 @pytest.mark.parametrize(
@@ -18,8 +18,8 @@ from headgate.core.unique import key_of
 )
 def test_what_says_the_same_has_the_same_key(one, other):
     """Spec: X2"""
-    assert key_of(one) == key_of(other)
-    assert len(key_of(one)) < MAX_NAME
+    assert unique_key_of(one) == unique_key_of(other)
+    assert len(unique_key_of(one)) < MAX_NAME
 
 
 @pytest.mark.parametrize(
@@ -36,15 +36,15 @@ def test_what_says_the_same_has_the_same_key(one, other):
 )
 def test_what_says_something_else_has_another_key(one, other):
     """Spec: X2"""
-    assert key_of(one) != key_of(other)
+    assert unique_key_of(one) != unique_key_of(other)
 
 
-def wish(**fields):
+def new_task(**fields):
     return NewTask("plain", **{"unique_key": "k", **fields})
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ({"unique_seconds": 0}, "unique_seconds is out of range"),
         ({"unique_seconds": -1}, "unique_seconds is out of range"),
@@ -57,23 +57,23 @@ def wish(**fields):
         ({"debounce_seconds": 5, "parent_id": 5}, "a child is not debounced"),
     ],
 )
-def test_a_wish_that_means_two_things_or_nothing_is_refused(fields, said):
+def test_a_task_that_asks_for_two_things_or_nothing_is_refused(fields, message):
     """Spec: X2"""
-    with pytest.raises(Invalid, match=said):
-        check(wish(**fields))
+    with pytest.raises(Invalid, match=message):
+        check_new_task(new_task(**fields))
 
 
-@pytest.mark.parametrize("asked", ["unique_seconds", "debounce_seconds"])
-def test_what_is_unique_for_a_while_has_a_key_of_its_own_or_of_its_type(asked):
+@pytest.mark.parametrize("option", ["unique_seconds", "debounce_seconds"])
+def test_what_is_unique_for_a_while_has_a_key_of_its_own_or_of_its_type(option):
     """Spec: X2"""
-    new = wish(unique_key=None, **{asked: 1})
+    new = new_task(unique_key=None, **{option: 1})
     with pytest.raises(Invalid, match="need a unique_key"):
-        completed(new, TaskType("plain"))
-    assert completed(new, TaskType("plain", unique_key="k")).unique_key == "k"
+        with_type_defaults(new, TaskType("plain"))
+    assert with_type_defaults(new, TaskType("plain", unique_key="k")).unique_key == "k"
 
 
 def test_a_debounced_task_waits_for_ten_times_as_long_at_most_unless_it_says():
     """Spec: X2"""
-    check(wish(debounce_seconds=5, debounce_longest_seconds=5))
-    assert longest_of(wish(debounce_seconds=5)) == 50
-    assert longest_of(wish(debounce_seconds=5, debounce_longest_seconds=7)) == 7
+    check_new_task(new_task(debounce_seconds=5, debounce_longest_seconds=5))
+    assert longest_debounce_seconds(new_task(debounce_seconds=5)) == 50
+    assert longest_debounce_seconds(new_task(debounce_seconds=5, debounce_longest_seconds=7)) == 7

@@ -4,7 +4,7 @@ import os
 import re
 import subprocess
 
-from headgate.store import open_store
+from headgate.store.store import open_store
 from tests.api.serving import PATIENCE, serving
 from tests.docs.guides import Guide
 

@@ -6,8 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from headgate.core.compensation import Figures
-from headgate.store import open_store
+from headgate.core.compensation import CompensationSettings
+from headgate.store.store import open_store
 from tests.api.serving import PATIENCE, ROOT, serving
 from tests.docs.guides import Guide
 
@@ -42,7 +42,7 @@ def test_the_guide_to_compensation_names_every_setting_with_its_default():
     """Spec: E5"""
     told = dict(re.findall(r"^\| `HEADGATE_COMPENSATION_(\w+)` \| ([\d.]+) \|", GUIDE, re.MULTILINE))
     assert {name.lower(): float(value) for name, value in told.items()} == {
-        name: float(getattr(Figures(), name)) for name in Figures.__slots__
+        name: float(getattr(CompensationSettings(), name)) for name in CompensationSettings.__slots__
     }
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from tests.docs.guides import Guide
 
-GUIDES = {"families.md": 9, "desk.md": 12, "requests.md": 11, "types.md": 9}
+GUIDES = {"families.md": 9, "dead-letters.md": 12, "requests.md": 11, "types.md": 9}
 
 
 @pytest.mark.parametrize("name", GUIDES)

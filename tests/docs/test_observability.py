@@ -7,7 +7,7 @@ from litestar.testing import TestClient
 
 from headgate.api.app import create_app
 from headgate.settings import Settings
-from headgate.store import open_store
+from headgate.store.store import open_store
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "observability.md").read_text()
 

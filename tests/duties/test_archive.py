@@ -11,13 +11,13 @@ from headgate.core.machine import Returned
 from headgate.core.states import FINAL, State
 from headgate.core.task import NewTask
 from headgate.duties import Archive
-from headgate.duties.archive import latest
-from headgate.duties.portion import Portion
+from headgate.duties.archive import last_time_at
+from headgate.duties.batch_size import BatchSize
 from headgate.service import inline
 from headgate.settings import Settings
-from headgate.store.claims import ClaimRequest
-from headgate.store.lists import Filter
-from headgate.store.tasks import Idempotency
+from headgate.store.claim.contract import ClaimRequest
+from headgate.store.reading.lists import Filter
+from headgate.store.tasks.idempotency import Idempotency
 from tests.duties.turns import settle_down, turn
 from tests.factories import START, put, record, running, settle, sql, start, submit, worker
 
@@ -37,7 +37,7 @@ def tables(url):
 
 def present(store, task_id):
     try:
-        store.get(task_id)
+        store.tasks.get(task_id)
     except NotFound:
         return False
     return True
@@ -53,7 +53,7 @@ def retentions(url):
 def test_a_finished_task_stays_a_while_and_then_goes_to_history_whole(store, clock, url, archive):
     """Spec: B4"""
     execution = running(store)
-    store.add_log(execution.id, execution.exec_id, [("info", "kept")])
+    store.executions.add_log(execution.id, execution.exec_id, [("info", "kept")])
     settle(store, execution, Returned('{"bytes":1}'))
     before = record(store, execution.id)
     clock.advance(59)
@@ -75,7 +75,7 @@ def test_how_long_a_finished_task_stays_can_be_chosen(store, clock, url):
 def test_nothing_is_lost_on_the_way_to_history(store, clock, url):
     """Spec: B4"""
     tasks = [put(store, state).id for state in State if state is not S.QUEUED]
-    everything = {task.id: record(store, task.id) for task in store.find(limit=200).items}
+    everything = {task.id: record(store, task.id) for task in store.tasks.find(limit=200).items}
     assert everything.keys() >= set(tasks)
     clock.advance(61)
     archive = Archive(store, Settings(), inline, clock=clock, batch=3)
@@ -83,7 +83,7 @@ def test_nothing_is_lost_on_the_way_to_history(store, clock, url):
     live, history = tables(url)
     assert live + history == len(everything)
     assert {task_id: record(store, task_id) for task_id in everything} == everything
-    assert {task.status for task in store.find(Filter(), limit=200).items} >= FINAL
+    assert {task.status for task in store.tasks.find(Filter(), limit=200).items} >= FINAL
 
 
 def test_retention_removes_exactly_what_is_old_enough(store, clock, archive):
@@ -104,8 +104,8 @@ def test_dead_tasks_stay_for_ever(store, clock, archive):
     task = put(store, S.DEAD)
     clock.advance(1000 * DAY)
     settle_down(archive)
-    assert store.get(task.id).status is S.DEAD
-    assert store.events(task.id)
+    assert store.tasks.get(task.id).status is S.DEAD
+    assert store.events.of(task.id)
 
 
 def test_retention_comes_at_its_hour_and_not_before(store, clock, url):
@@ -143,19 +143,19 @@ def test_what_one_process_did_today_no_other_does_again(store, clock, url):
 
 def test_retention_goes_batch_by_batch(store, clock):
     """Spec: A7"""
-    for task in store.submit_many([NewTask("plain")] * 5):
-        store.cancel(task.id)
-    store.archive()
+    for task in store.tasks.submit_many([NewTask("plain")] * 5):
+        store.tasks.cancel(task.id)
+    store.history.archive()
     clock.advance(31 * DAY)
     archive = Archive(store, Settings(), inline, clock=clock, batch=2)
     assert settle_down(archive)[:3] == [2, 2, 1]  # and then what was noted of the types
-    assert store.find().items == []
+    assert store.tasks.find().items == []
 
 
 def test_retention_does_not_wait_for_a_quiet_moment(store, clock):
     """Spec: A7"""
     old = put(store, S.SUCCEEDED)
-    store.archive()
+    store.history.archive()
     clock.advance(8 * DAY)
     archive = Archive(store, Settings(), inline, clock=clock, keep_seconds=0)
     put(store, S.SUCCEEDED)
@@ -166,14 +166,14 @@ def test_retention_does_not_wait_for_a_quiet_moment(store, clock):
 def test_keys_and_answers_are_forgotten_after_a_day(store, clock, url):
     """Spec: B4"""
     once = Idempotency("key", "hash")
-    made = store.submit(NewTask("plain"), once=once)
-    store.claim(ClaimRequest(worker(store), 1, claim_id="c"))
+    made = store.tasks.submit(NewTask("plain"), once=once)
+    store.claims.take(ClaimRequest(worker(store), 1, claim_id="c"))
     clock.advance(DAY)
     settle_down(Archive(store, Settings(), inline, clock=clock))
-    assert store.submit(NewTask("plain"), once=once).id == made.id
+    assert store.tasks.submit(NewTask("plain"), once=once).id == made.id
     clock.advance(DAY)
     settle_down(Archive(store, Settings(), inline, clock=clock))
-    assert store.submit(NewTask("plain"), once=once).id != made.id
+    assert store.tasks.submit(NewTask("plain"), once=once).id != made.id
     assert sql(url, "SELECT count(*) FROM headgate_claim_answer") == [(0,)]
 
 
@@ -181,18 +181,18 @@ def test_workers_that_went_are_forgotten_unless_they_hold_something(store, clock
     """Spec: B4"""
     gone, holding, alive = worker(store), worker(store), worker(store)
     submit(store, timeout_seconds=10**7)
-    store.claim(ClaimRequest(holding, 1))
+    store.claims.take(ClaimRequest(holding, 1))
     for worker_id in (gone, holding):
-        store.leave(worker_id)
+        store.workers.leave(worker_id)
     clock.advance(2 * DAY)
     settle_down(Archive(store, Settings(), inline, clock=clock))
-    assert [found.id for found in store.workers(lost_too=True)] == [holding, alive]
+    assert [found.id for found in store.workers.all(lost_too=True)] == [holding, alive]
 
 
 def test_days_of_audit_rows_are_made_ahead_and_go_when_they_are_empty(postgres, store, clock, url):
     """Spec: A12, A7"""
-    if store.dialect == "sqlite":
-        assert (store.make_partitions(), store.drop_partitions(clock.now)) == ([], [])
+    if store.database.dialect == "sqlite":
+        assert (store.events.make_partitions(), store.events.drop_partitions(clock.now)) == ([], [])
         return
 
     def days():
@@ -216,7 +216,7 @@ def test_days_of_audit_rows_are_made_ahead_and_go_when_they_are_empty(postgres, 
 
 
 @pytest.mark.parametrize(
-    ("now", "struck"),
+    ("now", "moment"),
     [
         ("2026-03-01T01:59:59+01:00", "2026-02-28T02:00:00+01:00"),
         ("2026-03-01T02:00:00+01:00", "2026-03-01T02:00:00+01:00"),
@@ -225,9 +225,9 @@ def test_days_of_audit_rows_are_made_ahead_and_go_when_they_are_empty(postgres, 
         ("2026-10-25T02:30:00+01:00", "2026-10-25T02:00:00+02:00"),  # there are two
     ],
 )
-def test_the_hour_is_that_of_the_time_zone(now, struck):
+def test_the_hour_is_that_of_the_time_zone(now, moment):
     """Spec: A7"""
-    assert latest(2, ZoneInfo("Europe/Berlin"), datetime.fromisoformat(now)) == datetime.fromisoformat(struck)
+    assert last_time_at(2, ZoneInfo("Europe/Berlin"), datetime.fromisoformat(now)) == datetime.fromisoformat(moment)
 
 
 def test_a_time_zone_that_does_not_exist_is_refused(store):
@@ -254,13 +254,13 @@ def test_children_go_when_their_parent_has_ended_though_others_have_gone_before(
 
 def test_a_batch_that_takes_long_is_followed_by_smaller_ones():
     """Spec: A7"""
-    portion = Portion(1000)
+    batch_size = BatchSize(1000)
     for expected in (500, 250, 125, 100, 100):
-        portion.took(0.15)
-        assert (portion.rows, portion.rest) == (expected, 0.05)
+        batch_size.adjust(0.15)
+        assert (batch_size.rows, batch_size.rest) == (expected, 0.05)
     for _ in range(40):
-        portion.took(0.01)
-    assert (portion.rows, portion.rest) == (1000, 0.04)
-    small = Portion(3)
-    small.took(1.0)
+        batch_size.adjust(0.01)
+    assert (batch_size.rows, batch_size.rest) == (1000, 0.04)
+    small = BatchSize(3)
+    small.adjust(1.0)
     assert small.rows == 3

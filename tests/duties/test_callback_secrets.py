@@ -8,7 +8,7 @@ import pytest
 
 from headgate.outward.sealing import Seals
 from headgate.settings import Settings
-from headgate.store.sql import Statement
+from headgate.store.db.statement import Statement
 from tests.duties.test_callbacks import AKSK, SECRET, over, sender, tell
 from tests.outward.receiver import Receiver
 
@@ -24,20 +24,20 @@ def put_told(store):
 
 
 def is_current(store):
-    return Seals(NEWEST.secrets).is_current(store.types()["told"].callback["security"]["sk"])
+    return Seals(NEWEST.secrets).is_current(store.types.by_code()["told"].callback["security"]["sk"])
 
 
 def test_what_an_older_headgate_wrote_is_sealed_anew_and_keeps_all_else(store):
     """Spec: B6. It says nothing of what types could not say then, or some things in other words."""
     put_told(store)
-    before = json.loads(store.read(lambda db: db.rows(_CONFIG))[0][0])
+    before = json.loads(store.database.read(lambda db: db.rows(_CONFIG))[0][0])
     for name in ("priority", "mutex", "rate_key", "unique_key", "defaults", "on_child_failure"):
         del before[name]
     old = before | {"timeout": 30, "of_a_newer": 1}
-    store.write(lambda db: db.send(_PUT_CONFIG, config=json.dumps(old, indent=1)))
+    store.database.write(lambda db: db.send(_PUT_CONFIG, config=json.dumps(old, indent=1)))
     asyncio.run(over(sender(store, NEWEST)))
     assert is_current(store)
-    after = json.loads(store.read(lambda db: db.rows(_CONFIG))[0][0])
+    after = json.loads(store.database.read(lambda db: db.rows(_CONFIG))[0][0])
     assert after | {"callback": None} == old | {"callback": None}
 
 
@@ -47,12 +47,12 @@ def test_a_secret_that_stays_sealed_under_an_older_one_is_warned_of_once(store, 
     put_told(store)
     reseal = store.deliveries.reseal
 
-    def late(kind, callback):
+    def late(task_type, callback):
         if sealed_too:
-            assert reseal(kind, callback)
+            assert reseal(task_type, callback)
         else:
-            store.put_type(replace(kind, name="edited"))
-        return reseal(kind, callback)
+            store.types.put(replace(task_type, name="edited"))
+        return reseal(task_type, callback)
 
     async def story():
         duty = sender(store, NEWEST)

@@ -10,18 +10,18 @@ from contextlib import asynccontextmanager
 import pytest
 from standardwebhooks import Webhook
 
-from headgate.core.callbacks import Kind
+from headgate.core.callbacks import CallbackKind
 from headgate.core.errors import Unavailable
 from headgate.core.machine import Raised, Returned
 from headgate.core.states import State
 from headgate.core.task import NewTask, TaskType
 from headgate.duties import Callbacks
-from headgate.outward.callback import stored
+from headgate.outward.callback import sealed_callback
 from headgate.outward.sealing import Seals
 from headgate.service import inline
 from headgate.settings import Settings
-from headgate.store.claims import ClaimRequest, Outcome
-from headgate.store.delivery_reports import Wanted
+from headgate.store.callbacks.report import DeliveryFilter
+from headgate.store.claim.contract import ClaimRequest, Outcome
 from tests.factories import running, settle
 from tests.outward.receiver import SOON, Receiver, receiving
 
@@ -37,16 +37,16 @@ def sender(store, settings=SETTINGS, **more):
 
 def tell(store, code, success=None, error=None, security=None, **more):
     """A type that tells these receivers."""
-    said = {"success": success and {"url": success.url}, "error": error and {"url": error.url}, "security": security}
-    callback = stored({key: value for key, value in said.items() if value}, code, Seals([SECRET]))
-    store.put_type(TaskType(code, callback=callback, **more))
+    parts = {"success": success and {"url": success.url}, "error": error and {"url": error.url}, "security": security}
+    callback = sealed_callback({key: value for key, value in parts.items() if value}, code, Seals([SECRET]))
+    store.types.put(TaskType(code, callback=callback, **more))
 
 
 def succeed(store, code, count=1, result='"done"'):
     for _ in range(count):
-        store.submit(NewTask(code, ext='{"a": 1}'))
-    ended = store.claim(ClaimRequest(store.register("tester"), count, types=frozenset({code}))).executions
-    store.settle([Outcome(execution, Returned(result)) for execution in ended])
+        store.tasks.submit(NewTask(code, ext='{"a": 1}'))
+    ended = store.claims.take(ClaimRequest(store.workers.register("tester"), count, types=frozenset({code}))).executions
+    store.executions.settle([Outcome(execution, Returned(result)) for execution in ended])
     return [execution.id for execution in ended]
 
 
@@ -66,14 +66,14 @@ def test_a_success_arrives_in_bs_words_and_ends_notifying(store):
         async with receiving(receiver):
             tell(store, "told", receiver)
             [task_id] = succeed(store, "told", result='{"n": 1.50}')
-            assert store.get(task_id).status is State.NOTIFYING
+            assert store.tasks.get(task_id).status is State.NOTIFYING
             await over(sender(store))
         [got] = receiver.got
         assert (got.method, got.path, got.body) == ("POST", "/told", b'{"ext":{"a": 1},"result":{"n": 1.50}}')
         assert got.headers["content-type"] == "application/json"
         assert got.headers["webhook-id"] == store.deliveries.of_task(task_id)[0].webhook_id
         assert not {"authorization", "webhook-signature"} & got.headers.keys()
-        assert store.get(task_id).status is State.SUCCEEDED
+        assert store.tasks.get(task_id).status is State.SUCCEEDED
 
     asyncio.run(story())
 
@@ -90,12 +90,12 @@ def test_a_failure_is_told_once_and_stays_what_it_is(store, need_manual):
             state = settle(store, execution, Raised("no luck"))
             await over(sender(store))
             if need_manual:
-                store.discard(execution.id)
+                store.tasks.discard(execution.id)
                 state = State.FAILED
             await over(sender(store))
         [got] = receiver.got
         assert json.loads(got.body) == {"task_id": execution.id, "error_info": "no luck", "ext": {"a": 1}}
-        assert store.get(execution.id).status is state
+        assert store.tasks.get(execution.id).status is state
 
     asyncio.run(story())
 
@@ -107,7 +107,7 @@ def test_it_is_put_where_the_type_says_put(store):
         receiver = Receiver()
         async with receiving(receiver):
             callback = {"success": {"url": receiver.url + "/x?b=2&a=1", "method": "PUT"}}
-            store.put_type(TaskType("told", callback=callback))
+            store.types.put(TaskType("told", callback=callback))
             succeed(store, "told")
             await over(sender(store))
         assert [(got.method, got.path) for got in receiver.got] == [("PUT", "/told/x?b=2&a=1")]
@@ -127,18 +127,18 @@ def test_it_is_signed_as_the_standard_and_as_our_own_api_would_have_it(store):
         [got] = receiver.got
         assert SK not in str(got)
         scheme, _, rest = got.headers["authorization"].partition(" ")
-        said = dict(part.strip().split("=") for part in rest.split(","))
+        authorization = dict(part.strip().split("=") for part in rest.split(","))
         lines = [
-            scheme, "POST", "/told", "", receiver.host, hashlib.sha256(got.body).hexdigest(), said["timestamp"],
-            said["nonce"],
+            scheme, "POST", "/told", "", receiver.host, hashlib.sha256(got.body).hexdigest(),
+            authorization["timestamp"], authorization["nonce"],
         ]  # fmt: skip
         assert scheme == "HEADGATE-HMAC-SHA256"
-        assert said["access_key"] == "us"
-        assert said["signature"] == hmac.new(SK.encode(), "\n".join(lines).encode(), "sha256").hexdigest()
+        assert authorization["access_key"] == "us"
+        assert authorization["signature"] == hmac.new(SK.encode(), "\n".join(lines).encode(), "sha256").hexdigest()
         return got
 
     got = asyncio.run(story())
-    at = store.deliveries.find(Wanted()).items[0].created_at
+    at = store.deliveries.find(DeliveryFilter()).items[0].created_at
     assert int(got.headers["webhook-timestamp"]) == int(at.timestamp())  # by the store's clock
     verifier = Webhook(SK)
     signature = verifier.sign(got.headers["webhook-id"], at, got.body.decode())
@@ -157,12 +157,12 @@ def test_a_receiver_that_fails_is_told_again_under_the_same_id_until_it_has_it(s
             duty = sender(store)
             for attempt in range(1, 5):
                 await over(duty)
-                assert (len(receiver.got), store.get(task_id).status) == (attempt, State.NOTIFYING)
+                assert (len(receiver.got), store.tasks.get(task_id).status) == (attempt, State.NOTIFYING)
                 await over(duty)  # not before its time
                 assert len(receiver.got) == attempt
                 clock.advance(5 * 2**attempt)
             await over(duty)
-        assert store.get(task_id).status is State.SUCCEEDED
+        assert store.tasks.get(task_id).status is State.SUCCEEDED
         assert len({got.headers["webhook-id"] for got in receiver.got}) == 1
         assert len({got.body for got in receiver.got}) == 1
         assert len({got.headers["webhook-timestamp"] for got in receiver.got}) == 5
@@ -183,12 +183,12 @@ def test_gone_ends_it_and_a_person_ends_the_rest(store):
             first, second = succeed(store, "told", 2)
             duty = sender(store)
             await over(duty)
-            assert [sent.status for sent in store.deliveries.find(Wanted()).items] == ["undeliverable"] * 2
-            assert store.get(first).status is State.NOTIFYING
+            assert [sent.status for sent in store.deliveries.find(DeliveryFilter()).items] == ["undeliverable"] * 2
+            assert store.tasks.get(first).status is State.NOTIFYING
             store.deliveries.redeliver(first)
             await over(duty)
-            assert store.get(first).status is State.SUCCEEDED
-            assert store.resolve(second, "told by telephone").status is State.RESOLVED
+            assert store.tasks.get(first).status is State.SUCCEEDED
+            assert store.tasks.resolve(second, "told by telephone").status is State.RESOLVED
             await over(duty)
         assert len(receiver.got) == 3
 
@@ -229,7 +229,7 @@ def test_a_receiver_that_hangs_holds_up_no_other_and_has_no_more_than_its_share(
             await hanging.has(SETTINGS.callback_concurrency)
             ids = succeed(store, "well", 20)
             async with asyncio.timeout(SOON):
-                while any(store.get(task_id).status is State.NOTIFYING for task_id in ids):
+                while any(store.tasks.get(task_id).status is State.NOTIFYING for task_id in ids):
                     await duty.turn()
                     await asyncio.sleep(0)
             assert len(hanging.got) == SETTINGS.callback_concurrency
@@ -271,14 +271,17 @@ def test_a_receiver_in_trouble_is_left_alone_and_nothing_is_used_up_meanwhile(st
             duty = sender(store, monotonic=lambda: now)
             await over(duty)
             assert len(receiver.got) == 8  # five in a row, and what was under way with them
-            assert Counter(sent.attempts for sent in store.deliveries.find(Wanted()).items) == {1: 8, 0: 4}
+            assert Counter(sent.attempts for sent in store.deliveries.find(DeliveryFilter()).items) == {1: 8, 0: 4}
             assert 0 < duty._next_pause() <= SETTINGS.poll_seconds * 1.1
             now += 5
             await over(duty)
             assert len(receiver.got) == 9  # one finds out that it is not well yet
             now += 10
             await over(duty)
-        assert Counter(sent.status for sent in store.deliveries.find(Wanted()).items) == {"pending": 9, "delivered": 3}
+        assert Counter(sent.status for sent in store.deliveries.find(DeliveryFilter()).items) == {
+            "pending": 9,
+            "delivered": 3,
+        }
 
     asyncio.run(story())
 
@@ -294,14 +297,14 @@ def test_an_edit_of_the_type_holds_for_what_is_owed_already(store):
             await over(sender(store))
             tell(store, "told", right)
             for task_id in (first, second):
-                if store.get(task_id).status is State.NOTIFYING:
+                if store.tasks.get(task_id).status is State.NOTIFYING:
                     store.deliveries.redeliver(task_id)
             await over(sender(store))
             assert len(right.got) >= 1
             [third] = succeed(store, "told")
-            store.put_type(TaskType("told"))
+            store.types.put(TaskType("told"))
             await over(sender(store))
-        assert {store.get(task_id).status for task_id in (first, second, third)} == {State.SUCCEEDED}
+        assert {store.tasks.get(task_id).status for task_id in (first, second, third)} == {State.SUCCEEDED}
         assert store.deliveries.of_task(third)[0].status == "dropped"
 
     asyncio.run(story())
@@ -311,13 +314,13 @@ def test_an_address_that_cannot_be_read_is_shown_to_a_person_and_not_taken_for_n
     """Spec: B6"""
 
     async def story():
-        store.put_type(TaskType("told", callback={"success": {"url": "http://127.1/", "method": "POST"}}))
+        store.types.put(TaskType("told", callback={"success": {"url": "http://127.1/", "method": "POST"}}))
         [task_id] = succeed(store, "told")
         await over(sender(store))
         [sent] = store.deliveries.of_task(task_id)
-        assert (sent.status, store.get(task_id).status) == ("undeliverable", State.NOTIFYING)
+        assert (sent.status, store.tasks.get(task_id).status) == ("undeliverable", State.NOTIFYING)
         assert "127.1 is no IPv4 address" in sent.last_error
-        assert "127.1 is no IPv4 address" in store.events(task_id)[-1].detail
+        assert "127.1 is no IPv4 address" in store.events.of(task_id)[-1].detail
 
     asyncio.run(story())
 
@@ -349,10 +352,10 @@ def test_secrets_are_sealed_anew_so_that_the_old_one_can_go(store):
         receiver = Receiver()
         async with receiving(receiver):
             tell(store, "told", receiver, security=AKSK)
-            before = store.types()["told"].callback["security"]["sk"]
+            before = store.types.by_code()["told"].callback["security"]["sk"]
             newest = "a newer secret of it"
             await over(sender(store, Settings(secret=f"{newest},{SECRET}")))
-            after = store.types()["told"].callback["security"]["sk"]
+            after = store.types.by_code()["told"].callback["security"]["sk"]
             assert after != before
             assert Seals([newest]).open(after, "type told") == SK
             succeed(store, "told")
@@ -381,7 +384,7 @@ def test_what_came_of_it_is_not_forgotten_while_the_store_is_away(store):
     """Spec: B6"""
     away = False
 
-    async def aside(work, *arguments):
+    async def in_thread(work, *arguments):
         if away and work == store.deliveries.record_and_lease:
             raise Unavailable("away")
         return work(*arguments)
@@ -392,7 +395,7 @@ def test_what_came_of_it_is_not_forgotten_while_the_store_is_away(store):
         async with receiving(receiver):
             tell(store, "told", receiver)
             [task_id] = succeed(store, "told")
-            duty = Callbacks(store, SETTINGS, aside)
+            duty = Callbacks(store, SETTINGS, in_thread)
             await duty.turn()
             await asyncio.wait(list(duty._sending))
             away = True
@@ -400,7 +403,7 @@ def test_what_came_of_it_is_not_forgotten_while_the_store_is_away(store):
                 await duty.turn()
             away = False
             await duty.turn()
-        assert store.get(task_id).status is State.SUCCEEDED
+        assert store.tasks.get(task_id).status is State.SUCCEEDED
         assert len(receiver.got) == 1
 
     asyncio.run(story())
@@ -447,7 +450,7 @@ def test_whoever_stops_gives_back_what_hangs(store, monkeypatch):
             assert (sent.status, sent.attempts, sent.tries) == ("pending", 0, [])
             await over(sender(store))
             assert len({got.headers["webhook-id"] for got in receiver.got}) == 1
-        assert store.get(task_id).status is State.SUCCEEDED
+        assert store.tasks.get(task_id).status is State.SUCCEEDED
 
     asyncio.run(story())
 
@@ -478,8 +481,8 @@ def test_what_waits_is_looked_at_at_its_time(store):
             succeed(store, "told")
             duty = sender(store, Settings(callback_allow="127.0.0.0/8", poll_seconds=3600))
             await over(duty)
-            [line] = store.deliveries.lines()
-            assert line.kind is Kind.SUCCESS
+            [queue] = store.deliveries.lines()
+            assert queue.kind is CallbackKind.SUCCESS
             assert duty._next_pause() <= 5.0
 
     asyncio.run(story())

@@ -9,12 +9,12 @@ import pytest
 
 from headgate.core.errors import Unavailable
 from headgate.core.schedule import Endpoint
-from headgate.duties import Calls, Periodic
+from headgate.duties import Calls, FireSchedules
 from headgate.duties.calls import LEASE_SECONDS, WATCH_SECONDS
-from headgate.outward.client import Outward
+from headgate.outward.client import OutwardClient
 from headgate.service import inline
-from headgate.store.runs import LOST
-from headgate.store.schedules import Schedules
+from headgate.store.schedules.schedules import Schedules
+from headgate.store.schedules.tick_runs import LOST
 from tests.outward.receiver import listening, request_of
 from tests.schedules import logged, online, tick
 
@@ -65,7 +65,7 @@ async def made(calls):
 
 
 def calls_of(store, client=None, **options):
-    return Calls(store, client or Outward(HERE), inline, **options)
+    return Calls(store, client or OutwardClient(HERE), inline, **options)
 
 
 def test_an_endpoint_is_told_which_schedule_calls_and_for_which_tick(store, clock):
@@ -131,7 +131,7 @@ def test_an_address_that_is_not_allowed_is_not_called_and_the_log_says_why(store
         async with endpoints() as server:
             schedule = online(store, http=server.at())
             tick(store, clock)
-            await made(calls_of(store, Outward()))
+            await made(calls_of(store, OutwardClient()))
             return schedule, server.received
 
     schedule, received = asyncio.run(scene())
@@ -297,7 +297,7 @@ def test_a_tick_wakes_who_makes_the_call(store, clock):
         async with endpoints() as server:
             calls = calls_of(store)
             calls.pause = 3600.0
-            periodic = Periodic(store, inline, calls.wake)
+            periodic = FireSchedules(store, inline, calls.wake)
             calls.start()
             await asyncio.sleep(0)
             schedule = online(store, http=server.at())

@@ -7,15 +7,15 @@ from datetime import timedelta
 
 import pytest
 
-from headgate.core.compensation import Figures
+from headgate.core.compensation import CompensationSettings
 from headgate.core.states import State
 from headgate.duties import Compensate
-from headgate.duties.compensate import line, trigger
-from headgate.events.lines import FIELDS
+from headgate.duties.compensate import status_line, trigger
+from headgate.events.log_lines import FIELDS
 from headgate.service import inline
 from headgate.settings import Settings
-from headgate.store import open_store
-from headgate.store.compensation import Status
+from headgate.store.execution.compensation import PollingStatus
+from headgate.store.store import open_store
 from tests.duties.turns import turn
 from tests.factories import START
 from tests.store.test_starts import Server, assigned
@@ -36,7 +36,7 @@ def duty(store, clock):
 
 
 @pytest.fixture
-def said(caplog):
+def logged(caplog):
     """What was logged since the last time it was asked for."""
     caplog.set_level(logging.INFO, "headgate.compensation")
 
@@ -55,9 +55,9 @@ def live(clock, seconds, *duties):
     while (now := min(due.values())) <= end:
         clock.now = now
         for duty in [each for each in duties if due[each] <= now]:
-            before = duty._room.status(Figures()).last_poll
+            before = duty._compensation.status(CompensationSettings()).last_poll
             turn(duty)
-            after = duty._room.status(Figures()).last_poll
+            after = duty._compensation.status(CompensationSettings()).last_poll
             if after != before:
                 times.append(round((after - START).total_seconds()))
             due[duty] = now + timedelta(seconds=duty._next_pause())
@@ -86,7 +86,7 @@ def test_duties_of_many_processes_poll_as_one(store, url, clock):
     assert len(times) == 13
 
 
-def test_a_lost_start_is_found_and_every_line_of_the_seed_is_logged(store, duty, clock, said):
+def test_a_lost_start_is_found_and_every_line_of_the_seed_is_logged(store, duty, clock, logged):
     """Spec: E2, E4"""
     server = Server(store)
     turn(duty)
@@ -94,7 +94,7 @@ def test_a_lost_start_is_found_and_every_line_of_the_seed_is_logged(store, duty,
     assert server.ids(start_seconds=0) == [first, second]
     clock.advance(40)
     assert turn(duty) == 2
-    assert said() == [
+    assert logged() == [
         "Found 2 tasks need compensation",
         f"Compensating task start: taskId={first}, waitingTime=40000ms",
         "Task compensation executed immediately",
@@ -103,13 +103,13 @@ def test_a_lost_start_is_found_and_every_line_of_the_seed_is_logged(store, duty,
     ]
     clock.advance(10)
     assert turn(duty) == 0
-    assert said() == ["Task start queue has 2 pending tasks, skipping compensation"]
+    assert logged() == ["Task start queue has 2 pending tasks, skipping compensation"]
 
 
-def test_the_status_is_logged_once_a_minute_in_the_seeds_words(duty, clock, said):
+def test_the_status_is_logged_once_a_minute_in_the_seeds_words(duty, clock, logged):
     """Spec: E4"""
     live(clock, 305, duty)
-    lines = said()
+    lines = logged()
     assert [bool(STATUS.fullmatch(each)) for each in lines] == [True] * 5
     assert "interval=50000ms, multiplier=5, queueSize=0, " in lines[1]
 
@@ -117,8 +117,8 @@ def test_the_status_is_logged_once_a_minute_in_the_seeds_words(duty, clock, said
 def test_the_line_is_the_seeds_word_for_word():
     """Spec: E4"""
     at = START.replace(year=2022, month=1, day=1, hour=0)
-    status = Status(30.0, 3, 0, 0, at, at + timedelta(seconds=30), 15.0)
-    assert line(status) == (
+    status = PollingStatus(30.0, 3, 0, 0, at, at + timedelta(seconds=30), 15.0)
+    assert status_line(status) == (
         "Task compensation polling status: interval=30000ms, multiplier=3, queueSize=0, lastPoll=1640995200000, "
         "nextPollIn=15000ms"
     )
@@ -130,26 +130,26 @@ def test_what_it_logs_of_a_task_names_it_for_programs(store, duty, clock, caplog
     [task_id] = assigned(store, 1)
     Server(store).ids()
     clock.advance(31)
-    trigger(store, Figures(), "ann")
-    told = [getattr(record, FIELDS, {}).get("task_id") for record in caplog.records]
-    assert told == [None, None, task_id, task_id]
+    trigger(store, CompensationSettings(), "ann")
+    task_ids = [getattr(record, FIELDS, {}).get("task_id") for record in caplog.records]
+    assert task_ids == [None, None, task_id, task_id]
 
 
-def test_a_trigger_polls_at_once_and_a_duty_that_sleeps_goes_on_from_the_base(store, duty, clock, said):
+def test_a_trigger_polls_at_once_and_a_duty_that_sleeps_goes_on_from_the_base(store, duty, clock, logged):
     """Spec: E4"""
     live(clock, 2000, duty)
-    assert store.compensation.status(Figures()).interval_seconds > 100
+    assert store.compensation.status(CompensationSettings()).interval_seconds > 100
     [task_id] = assigned(store, 1)
     Server(store).ids()
     clock.advance(31)
-    said()
-    assert trigger(store, Figures(), "ann") == 1
-    assert said()[:2] == ["Manually triggering task start compensation", "Found 1 tasks need compensation"]
-    assert store.get(task_id).status is S.QUEUED
+    logged()
+    assert trigger(store, CompensationSettings(), "ann") == 1
+    assert logged()[:2] == ["Manually triggering task start compensation", "Found 1 tasks need compensation"]
+    assert store.tasks.get(task_id).status is S.QUEUED
     assert duty._next_pause() <= 11  # so often it looks, however far off the next poll seemed to be
 
 
-def test_every_figure_can_be_set(store, clock, said):
+def test_every_figure_can_be_set(store, clock, logged):
     """Spec: E5"""
     settings = {
         "compensation_base": 1.0, "compensation_step": 2.0, "compensation_max": 4.0, "compensation_threshold": 3.0,
@@ -157,15 +157,15 @@ def test_every_figure_can_be_set(store, clock, said):
     }  # fmt: skip
     duty = duty_of(store, clock, **settings)
     assert gaps(live(clock, 15, duty)) == [1, 3, 4, 4]
-    assert len([each for each in said() if STATUS.fullmatch(each)]) == 2
+    assert len([each for each in logged() if STATUS.fullmatch(each)]) == 2
     lost, _ = assigned(store, 2)
     Server(store).ids()
     clock.advance(3.5)
     turn(duty)
-    assert said()[0] == "Task start queue has 1 pending tasks, skipping compensation"
+    assert logged()[0] == "Task start queue has 1 pending tasks, skipping compensation"
     clock.advance(1)
     assert turn(duty) == 1
-    assert store.get(lost).status is S.QUEUED
+    assert store.tasks.get(lost).status is S.QUEUED
 
 
 def test_a_duty_stops_and_others_go_on_where_it_was(store, url, clock):
@@ -178,7 +178,7 @@ def test_a_duty_stops_and_others_go_on_where_it_was(store, url, clock):
         server.ids()
         heir = duty_of(other, clock)
         live(clock, 60, heir)
-        assert other.get(task_id).status is S.QUEUED
+        assert other.tasks.get(task_id).status is S.QUEUED
 
 
 def test_it_runs_by_the_real_clock_too():
@@ -189,7 +189,7 @@ def test_it_runs_by_the_real_clock_too():
         duty = Compensate(store, settings, asyncio.to_thread)
         duty.start()
         async with asyncio.timeout(30):
-            while store.compensation.status(Figures()).last_poll is None:  # noqa: ASYNC110 nobody signals it
+            while store.compensation.status(CompensationSettings()).last_poll is None:  # noqa: ASYNC110 nobody signals it
                 await asyncio.sleep(0.01)
             await duty.stop()
 

@@ -1,11 +1,11 @@
-"""Due tasks reach the line at their time, whoever waits for it, and an idle store is hardly asked."""
+"""Due tasks are queued at their time, whoever waits for it, and an idle store is hardly queried."""
 
 import pytest
 
 import headgate.duties.due
 from headgate.core.machine import Raised, Snoozed
 from headgate.core.states import State
-from headgate.duties import Due
+from headgate.duties import BringDue
 from headgate.service import inline
 from tests.duties.turns import settle_down, turn
 from tests.factories import running, settle, submit
@@ -15,7 +15,7 @@ S = State
 
 @pytest.fixture
 def due(store):
-    return Due(store, inline)
+    return BringDue(store, inline)
 
 
 @pytest.mark.parametrize("rest", [Raised("again", 10.0), Snoozed(10.0)])
@@ -26,10 +26,10 @@ def test_what_rests_is_brought_to_the_line_at_its_time(store, clock, due, rest):
     settle(store, resting, rest)
     clock.advance(9.999)
     assert turn(due) == 0
-    assert store.get(delayed.id).status is S.PENDING
+    assert store.tasks.get(delayed.id).status is S.PENDING
     clock.advance(0.001)
     assert turn(due) == 2
-    assert {store.get(task.id).status for task in (delayed, resting)} == {S.QUEUED}
+    assert {store.tasks.get(task.id).status for task in (delayed, resting)} == {S.QUEUED}
 
 
 def test_many_come_batch_by_batch_until_none_is_left(store, clock, due, monkeypatch):
@@ -60,11 +60,11 @@ def test_the_store_says_how_long_until_the_next_time(store, delay, ahead):
     if delay is not None:
         submit(store, delay_seconds=1000)
         submit(store, delay_seconds=delay)
-    assert store.next_due() == ahead
+    assert store.due.next_in() == ahead
 
 
 def test_a_time_that_has_passed_is_not_ahead(store, clock):
     """Spec: A2"""
     submit(store, delay_seconds=5)
     clock.advance(7)
-    assert store.next_due() == -2.0
+    assert store.due.next_in() == -2.0

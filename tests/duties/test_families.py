@@ -6,7 +6,7 @@ from headgate.core.errors import Refused
 from headgate.core.machine import Raised, Returned
 from headgate.core.states import State
 from headgate.core.task import TaskType
-from headgate.duties import Families
+from headgate.duties import CloseFamilies
 from headgate.service import inline
 from tests.duties.turns import settle_down, turn
 from tests.factories import kinds, running, settle, start, submit
@@ -34,15 +34,15 @@ def orphaned(store, dying, event=None, **fields):
     settle(store, parent, Returned())
     [child] = start(store)
     dying(lambda: settle(store, child, event or Returned()))
-    assert store.get(parent.id).status is S.WAITING
+    assert store.tasks.get(parent.id).status is S.WAITING
     return parent
 
 
 def test_a_parent_that_nobody_closed_is_closed(store, dying):
     """Spec: D7"""
     parent = orphaned(store, dying)
-    assert turn(Families(store, inline)) == 0
-    assert store.get(parent.id).status is S.SUCCEEDED
+    assert turn(CloseFamilies(store, inline)) == 0
+    assert store.tasks.get(parent.id).status is S.SUCCEEDED
     assert kinds(store, parent.id)[-1] == "completed"
 
 
@@ -51,10 +51,10 @@ def test_a_cancelled_parent_whose_children_nobody_cancelled_ends_with_them(store
     parent = running(store)
     child = submit(store, parent_id=parent.id)
     settle(store, parent, Returned())
-    dying(lambda: store.cancel(parent.id))
-    assert store.get(child.id).status is S.QUEUED
-    turn(Families(store, inline))
-    assert (store.get(child.id).status, store.get(parent.id).status) == (S.CANCELLED, S.CANCELLED)
+    dying(lambda: store.tasks.cancel(parent.id))
+    assert store.tasks.get(child.id).status is S.QUEUED
+    turn(CloseFamilies(store, inline))
+    assert (store.tasks.get(child.id).status, store.tasks.get(parent.id).status) == (S.CANCELLED, S.CANCELLED)
 
 
 def test_a_parent_that_gave_up_and_whose_children_nobody_cancelled_ends_with_them(store, dying):
@@ -62,24 +62,24 @@ def test_a_parent_that_gave_up_and_whose_children_nobody_cancelled_ends_with_the
     parent = running(store)
     child = submit(store, parent_id=parent.id)
     dying(lambda: settle(store, parent, Raised("no")))
-    assert [store.get(task.id).status for task in (parent, child)] == [S.WAITING, S.QUEUED]
-    turn(Families(store, inline))
-    assert [store.get(task.id).status for task in (parent, child)] == [S.FAILED, S.CANCELLED]
+    assert [store.tasks.get(task.id).status for task in (parent, child)] == [S.WAITING, S.QUEUED]
+    turn(CloseFamilies(store, inline))
+    assert [store.tasks.get(task.id).status for task in (parent, child)] == [S.FAILED, S.CANCELLED]
 
 
 @pytest.mark.parametrize("by_type", [True, False])
 def test_the_rest_of_a_family_of_which_one_failed_is_cancelled_late_rather_than_never(store, dying, by_type):
     """Spec: D7"""
-    store.put_type(TaskType("strict", on_child_failure="cancel"))
+    store.types.put(TaskType("strict", on_child_failure="cancel"))
     parent = running(store, "strict") if by_type else running(store, on_child_failure="cancel")
     for _ in range(2):
         child = submit(store, parent_id=parent.id)
     settle(store, parent, Returned())
     [failing] = start(store)
     dying(lambda: settle(store, failing, Raised("no")))
-    assert store.get(child.id).status is S.QUEUED
-    turn(Families(store, inline))
-    assert [store.get(task.id).status for task in (parent, child)] == [S.FAILED, S.CANCELLED]
+    assert store.tasks.get(child.id).status is S.QUEUED
+    turn(CloseFamilies(store, inline))
+    assert [store.tasks.get(task.id).status for task in (parent, child)] == [S.FAILED, S.CANCELLED]
 
 
 def test_a_parent_whose_children_are_open_is_left_alone(store):
@@ -89,8 +89,8 @@ def test_a_parent_whose_children_are_open_is_left_alone(store):
     settle(store, parent, Returned())
     before = kinds(store, parent.id)
     assert store.families.stalled() == ([], None)
-    turn(Families(store, inline))
-    assert (store.get(parent.id).status, kinds(store, parent.id)) == (S.WAITING, before)
+    turn(CloseFamilies(store, inline))
+    assert (store.tasks.get(parent.id).status, kinds(store, parent.id)) == (S.WAITING, before)
 
 
 def test_a_grandparent_is_closed_after_its_child(store, dying):
@@ -103,16 +103,16 @@ def test_a_grandparent_is_closed_after_its_child(store, dying):
     settle(store, middle, Returned())
     [leaf] = start(store)
     dying(lambda: settle(store, leaf, Returned()))
-    settle_down(Families(store, inline))
-    assert [store.get(task.id).status for task in (top, middle)] == [S.SUCCEEDED] * 2
+    settle_down(CloseFamilies(store, inline))
+    assert [store.tasks.get(task.id).status for task in (top, middle)] == [S.SUCCEEDED] * 2
 
 
 def test_a_round_goes_page_by_page_through_all_that_wait(store, dying):
     """Spec: D7"""
     parents = [orphaned(store, dying) for _ in range(5)]
-    families = Families(store, inline, page=2)
+    families = CloseFamilies(store, inline, page=2)
     assert settle_down(families) == [2, 2]
-    assert {store.get(parent.id).status for parent in parents} == {S.SUCCEEDED}
+    assert {store.tasks.get(parent.id).status for parent in parents} == {S.SUCCEEDED}
     assert settle_down(families) == []
 
 
@@ -127,6 +127,6 @@ def test_a_family_that_cannot_be_closed_does_not_keep_the_others_waiting(store, 
         look(parent_ids)
 
     monkeypatch.setattr(store.families, "look_after", refuse)
-    turn(Families(store, inline))
-    assert store.get(good.id).status is S.SUCCEEDED
+    turn(CloseFamilies(store, inline))
+    assert store.tasks.get(good.id).status is S.SUCCEEDED
     assert f"task {bad.id}" in caplog.text

@@ -5,8 +5,8 @@ import pytest
 from headgate.duties import all_duties, light_duties
 from headgate.service import inline
 from headgate.settings import Settings
-from headgate.store import open_store
-from headgate.store.wire import Wire
+from headgate.store.db.pipeline import Pipeline
+from headgate.store.store import open_store
 from tests.duties.turns import turn
 
 
@@ -17,27 +17,27 @@ def idle(postgres):
 
 
 @pytest.fixture
-def said(monkeypatch):
+def statements(monkeypatch):
     """Every statement sent to PostgreSQL, BEGIN and COMMIT too."""
     texts = []
-    put = Wire._put
+    put = Pipeline._put
 
     def counted(wire, text, values, answer):
         texts.append(text)
         put(wire, text, values, answer)
 
-    monkeypatch.setattr(Wire, "_put", counted)
+    monkeypatch.setattr(Pipeline, "_put", counted)
     return texts
 
 
-def test_an_idle_worker_sends_two_statements_a_second_at_most_for_its_duties(idle, said):
+def test_an_idle_worker_sends_two_statements_a_second_at_most_for_its_duties(idle, statements):
     """Spec: X4"""
     per_second = {}
     for duty in light_duties(idle, Settings(), inline):
         turn(duty)  # connects
-        said.clear()
+        statements.clear()
         assert turn(duty) == 0
-        per_second[duty.name] = len(said) / duty.pause
+        per_second[duty.name] = len(statements) / duty.pause
     assert sum(per_second.values()) <= 2.0, per_second
 
 

@@ -10,8 +10,8 @@ from headgate.core.states import State
 from headgate.duties import Reaper
 from headgate.service import inline
 from headgate.settings import Settings
-from headgate.store import open_store
-from headgate.store.claims import ClaimRequest
+from headgate.store.claim.contract import ClaimRequest
+from headgate.store.store import open_store
 from tests.duties.turns import settle_down, turn
 from tests.factories import drain, kinds, lose, running, settle, start, submit, together, worker
 
@@ -53,7 +53,7 @@ def held(store, count=1, **fields):
     worker_id = worker(store)
     for _ in range(count):
         submit(store, **fields)
-    return worker_id, store.claim(ClaimRequest(worker_id, count)).executions
+    return worker_id, store.claims.take(ClaimRequest(worker_id, count)).executions
 
 
 def test_a_worker_whose_lease_moves_is_never_robbed(store, clock, reaper, own):
@@ -62,7 +62,7 @@ def test_a_worker_whose_lease_moves_is_never_robbed(store, clock, reaper, own):
 
     def beat():
         clock.advance(PERIOD)
-        store.beat(worker_id)
+        store.workers.beat(worker_id)
 
     assert watch(reaper, own, 300, beat) == 0
     assert settle(store, execution, Returned()) is S.SUCCEEDED
@@ -75,9 +75,9 @@ def test_a_worker_that_stands_still_for_its_lease_is_lost_and_its_tasks_are_give
     assert watch(reaper, own, 25) == 0
     assert watch(reaper, own, 5) == 1 + 3
     with pytest.raises(WorkerLost):
-        store.beat(worker_id)
+        store.workers.beat(worker_id)
     for execution in executions:
-        task = store.get(execution.id)
+        task = store.tasks.get(execution.id)
         assert (task.status, task.lost_count, task.error_count) == (S.QUEUED, 1, 0)
         assert kinds(store, task.id) == ["submitted", "started", "lease_lost"]
     assert watch(reaper, own, 60) == 0
@@ -102,13 +102,13 @@ def test_a_beating_worker_is_not_robbed_when_the_databases_clock_jumps(store, cl
 
     def beat():
         clock.advance(PERIOD)
-        store.beat(worker_id)
+        store.workers.beat(worker_id)
 
     watch(reaper, own, 20, beat)
     clock.advance(jump)
     assert turn(reaper) == 0  # before it has beaten under the new hour
     assert watch(reaper, own, 60, beat) == 0
-    assert store.get(execution.id).exec_id == execution.exec_id
+    assert store.tasks.get(execution.id).exec_id == execution.exec_id
 
 
 def test_a_worker_lost_by_the_clock_that_stands_still_for_the_database_is_lost_all_the_same(store, clock, reaper, own):
@@ -127,19 +127,19 @@ def test_a_reaper_that_was_frozen_looks_again_before_it_blames_anybody(store, cl
     own.now += 3600
     assert turn(reaper) == 0  # the workers were frozen with it, perhaps
     clock.advance(1)
-    store.beat(worker_id)
+    store.workers.beat(worker_id)
     assert watch(reaper, own, 25) == 0
 
 
 def test_a_lease_of_another_length_is_kept_to(store, reaper, own):
     """Spec: A6"""
-    long, short = store.register("long", lease_seconds=120), store.register("short", lease_seconds=10)
+    long, short = store.workers.register("long", lease_seconds=120), store.workers.register("short", lease_seconds=10)
     turn(reaper)
     watch(reaper, own, 10)
-    assert [found.id for found in store.workers()] == [long]
+    assert [found.id for found in store.workers.all()] == [long]
     watch(reaper, own, 110)
-    assert store.workers() == []
-    assert {found.id for found in store.workers(lost_too=True)} == {long, short}
+    assert store.workers.all() == []
+    assert {found.id for found in store.workers.all(lost_too=True)} == {long, short}
 
 
 @pytest.mark.parametrize(("type_code", "end"), [("plain", S.FAILED), ("manual", S.DEAD)])
@@ -150,8 +150,8 @@ def test_a_task_that_lost_three_executors_ends(store, reaper, own, type_code, en
         assert start(store)
         turn(reaper)
         watch(reaper, own, 35)
-        assert store.get(task.id).lost_count == count
-    assert store.get(task.id).status is end
+        assert store.tasks.get(task.id).lost_count == count
+    assert store.tasks.get(task.id).status is end
     assert start(store) == []
 
 
@@ -159,17 +159,17 @@ def test_a_rescue_that_was_cut_short_goes_on(store, reaper):
     """Spec: A6"""
     worker_id, executions = held(store, 3)
     lose(store, worker_id)
-    store.rescue(worker_id, limit=1)
+    store.executions.rescue(worker_id, limit=1)
     assert settle_down(reaper) == [2]
-    assert {store.get(execution.id).lost_count for execution in executions} == {1}
+    assert {store.tasks.get(execution.id).lost_count for execution in executions} == {1}
 
 
 def test_what_a_worker_held_that_left_is_given_back_at_once(store, reaper):
     """Spec: D9"""
     worker_id, [execution] = held(store)
-    store.leave(worker_id)
+    store.workers.leave(worker_id)
     assert settle_down(reaper) == [1]
-    assert store.get(execution.id).status is S.QUEUED
+    assert store.tasks.get(execution.id).status is S.QUEUED
 
 
 def test_reapers_at_once_give_each_task_back_once(store, url, clock):
@@ -190,7 +190,7 @@ def test_reapers_at_once_give_each_task_back_once(store, url, clock):
         )
     assert sum(done) == 1 + 40
     for execution in executions:
-        task = store.get(execution.id)
+        task = store.tasks.get(execution.id)
         assert (task.status, task.lost_count) == (S.QUEUED, 1)
         assert kinds(store, task.id).count("lease_lost") == 1
 
@@ -201,8 +201,8 @@ def test_a_worker_that_beats_between_the_look_and_the_mark_keeps_its_tasks(store
     clock.advance(1)
 
     async def slow(work, *arguments):
-        if work == store.mark_lost:
-            store.beat(worker_id)
+        if work == store.workers.mark_lost:
+            store.workers.beat(worker_id)
         return work(*arguments)
 
     reaper = Reaper(store, Settings(), slow, monotonic=own)
@@ -218,7 +218,7 @@ def test_overdue_tasks_are_ended(store, clock, reaper):
     assert turn(reaper) == 0
     clock.advance(0.001)
     assert settle_down(reaper) == [1]
-    assert store.get(execution.id).status is S.FAILED
+    assert store.tasks.get(execution.id).status is S.FAILED
     assert settle(store, execution, Returned()) is None
 
 
@@ -243,8 +243,8 @@ def test_a_family_that_holds_its_mutex_too_long_is_asked_once(store, clock, reap
     [child] = start(store)
     clock.advance(7201)
     assert settle_down(reaper) == [1]
-    assert store.get(parent.id).status is S.WAITING
-    assert store.get(child.id).cancel_requested
+    assert store.tasks.get(parent.id).status is S.WAITING
+    assert store.tasks.get(child.id).cancel_requested
 
 
 def test_a_step_that_fails_does_not_keep_the_others_from_theirs(store, clock):
@@ -253,13 +253,13 @@ def test_a_step_that_fails_does_not_keep_the_others_from_theirs(store, clock):
     clock.advance(2)
 
     async def deaf(work, *arguments):
-        if work in (store.workers, store.lost_holders):
+        if work in (store.workers.all, store.workers.lost_holders):
             raise Unavailable("the store did not answer")
         return work(*arguments)
 
     with pytest.raises(Unavailable):
         turn(Reaper(store, Settings(), deaf))
-    assert store.get(execution.id).status is S.FAILED
+    assert store.tasks.get(execution.id).status is S.FAILED
 
 
 def test_a_lease_that_moves_between_two_looks_starts_anew(store, clock, reaper, own):
@@ -268,8 +268,8 @@ def test_a_lease_that_moves_between_two_looks_starts_anew(store, clock, reaper, 
     turn(reaper)
     watch(reaper, own, 25)
     clock.advance(1)
-    store.beat(worker_id)
-    [found] = store.workers()
+    store.workers.beat(worker_id)
+    [found] = store.workers.all()
     assert watch(reaper, own, 30) == 0
     assert watch(reaper, own, 5) == 2
     assert found.lease_until - timedelta(seconds=30) == clock.now

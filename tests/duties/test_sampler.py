@@ -3,7 +3,7 @@
 from headgate.core.states import State
 from headgate.duties import Sampler
 from headgate.service import inline
-from headgate.store.reports import Count
+from headgate.store.reading.statistics import Count
 from tests.duties.turns import turn
 from tests.factories import START, submit
 
@@ -14,7 +14,7 @@ def test_what_waits_is_counted_anew_each_turn(store, clock):
     submit(store)
     assert turn(sampler) == 0
     submit(store)
-    assert store.counts() == [Count("default", State.QUEUED, 1, START, START)]
+    assert store.statistics.counts() == [Count("default", State.QUEUED, 1, START, START)]
     clock.advance(5)
     turn(sampler)
-    assert store.counts() == [Count("default", State.QUEUED, 2, START, clock.now)]
+    assert store.statistics.counts() == [Count("default", State.QUEUED, 2, START, clock.now)]

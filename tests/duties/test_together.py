@@ -8,8 +8,8 @@ from headgate.core.machine import Returned
 from headgate.core.states import State
 from headgate.duties import all_duties
 from headgate.settings import Settings
-from headgate.store import open_store
-from headgate.store.claims import ClaimRequest
+from headgate.store.claim.contract import ClaimRequest
+from headgate.store.store import open_store
 from tests.factories import TYPES, running, settle, submit
 
 S = State
@@ -19,15 +19,15 @@ SOON = 30.0
 @pytest.fixture
 def store(url):
     with open_store(url) as opened:
-        for kind in TYPES:
-            opened.put_type(kind)
+        for task_type in TYPES:
+            opened.types.put(task_type)
         yield opened
 
 
 async def becomes(store, task_id, status):
     """Wait until the task is that."""
     async with asyncio.timeout(SOON):
-        while (await asyncio.to_thread(store.get, task_id)).status is not status:  # noqa: ASYNC110 nobody signals it
+        while (await asyncio.to_thread(store.tasks.get, task_id)).status is not status:  # noqa: ASYNC110 nobody signals it
             await asyncio.sleep(0.01)
 
 
@@ -42,11 +42,11 @@ def test_a_process_with_every_duty_brings_rescues_ends_and_stops(store):
         try:
             delayed = submit(store, delay_seconds=0.2)
             await becomes(store, delayed.id, S.QUEUED)
-            [held] = store.claim(ClaimRequest(store.register("gone", lease_seconds=0.5), 1)).executions
+            [held] = store.claims.take(ClaimRequest(store.workers.register("gone", lease_seconds=0.5), 1)).executions
             await becomes(store, held.id, S.QUEUED)
-            assert store.get(held.id).lost_count == 1
+            assert store.tasks.get(held.id).lost_count == 1
             assert settle(store, held, Returned()) is None
-            store.cancel(held.id)
+            store.tasks.cancel(held.id)
             overdue = running(store, timeout_seconds=0.1)
             await becomes(store, overdue.id, S.FAILED)
         finally:

@@ -8,9 +8,9 @@ from typing import Any
 
 import httpx
 
-from headgate.cli.serving import Api, bound_to
+from headgate.cli.serving import Api, listen_on
 from headgate.settings import Settings
-from headgate.store import open_store
+from headgate.store.store import open_store
 
 PATIENCE = 60.0
 
@@ -40,7 +40,7 @@ def serving_here(url: str, **settings: Any) -> Iterator[Served]:
 
     async def serve() -> None:
         with open_store(url) as store:
-            api = Api(store, Settings(url=url, **settings), bound_to("127.0.0.1", 0))
+            api = Api(store, Settings(url=url, **settings), listen_on("127.0.0.1", 0))
             ended = asyncio.Event()
             await api.start(ended.set)
             stop.extend([asyncio.get_running_loop(), ended])

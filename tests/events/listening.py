@@ -28,17 +28,17 @@ class Listener:
     def __init__(self, address: str, path: str = "/api/events", last_id: str | None = None, **headers: str) -> None:
         self.last_id = last_id
         self.retry: int | None = None
-        self._heard: queue.Queue[Message | None] = queue.Queue()
-        said = headers | ({} if last_id is None else {"Last-Event-ID": last_id})
-        self._client = httpx.Client(timeout=PATIENCE, verify=False)  # which is HTTP alone: no certificates to read
-        self._stream = self._client.stream("GET", address + path, headers=said)
+        self._messages: queue.Queue[Message | None] = queue.Queue()
+        all_headers = headers | ({} if last_id is None else {"Last-Event-ID": last_id})
+        self._client = httpx.Client(timeout=PATIENCE)
+        self._stream = self._client.stream("GET", address + path, headers=all_headers)
 
     def __enter__(self) -> Self:
         self.response = self._stream.__enter__()
         if self.response.status_code == 200:
             self._thread = threading.Thread(target=self._read, daemon=True)
             self._thread.start()
-            first = self._heard.get(timeout=PATIENCE)  # the id to begin with
+            first = self._messages.get(timeout=PATIENCE)  # the id to begin with
             assert first is not None
         return self
 
@@ -51,7 +51,7 @@ class Listener:
         found: list[Any] = []
         end = time.monotonic() + PATIENCE
         while len(found) < count:
-            message = self._heard.get(timeout=max(end - time.monotonic(), 0.01))  # whatever else is heard meanwhile
+            message = self._messages.get(timeout=max(end - time.monotonic(), 0.01))  # whatever else is heard meanwhile
             assert message is not None, f"the stream ended after {found}"
             if message.data is not None:
                 assert message.event == event, message
@@ -71,7 +71,7 @@ class Listener:
     def rest(self) -> list[Message]:
         """Everything up to the end of the stream."""
         found = []
-        while (message := self._heard.get(timeout=PATIENCE)) is not None:
+        while (message := self._messages.get(timeout=PATIENCE)) is not None:
             found.append(message)
         return found
 
@@ -89,9 +89,9 @@ class Listener:
                     self.retry = int(fields["retry"])
                     self.last_id = self.last_id or fields.get("id")
                 data = json.loads(fields["data"]) if "data" in fields else None
-                self._heard.put(Message(fields.get("event", "message"), fields.get("id"), data, comment))
+                self._messages.put(Message(fields.get("event", "message"), fields.get("id"), data, comment))
                 fields, comment = {}, False
         except httpx.HTTPError:
             pass
         finally:
-            self._heard.put(None)
+            self._messages.put(None)

@@ -8,16 +8,16 @@ import pytest
 from headgate.api.feed import Feed
 from headgate.core.task import NewTask
 from headgate.events import bus as buses
-from headgate.events.bus import Bus, Ended
-from headgate.store import open_store
+from headgate.events.bus import Bus, BusEnded
+from headgate.store.store import open_store
 from tests.factories import TYPES
 
 
 @pytest.fixture
 def store(url):
     with open_store(url) as opened:
-        for kind in TYPES:
-            opened.put_type(kind)
+        for task_type in TYPES:
+            opened.types.put(task_type)
         yield opened
 
 
@@ -33,16 +33,16 @@ class Watched(Feed):
         return super().read(place, limit)
 
 
-async def aside(work, *arguments):
+async def in_thread(work, *arguments):
     return await asyncio.to_thread(work, *arguments)
 
 
-async def heard(ear, count):
+async def task_ids(subscription, count):
     found: list[int | None] = []
     async with asyncio.timeout(30):
         while len(found) < count:
-            if (told := await ear.next(0.1)) is not None:
-                found.append(told.event.task_id)
+            if (found_event := await subscription.next(0.1)) is not None:
+                found.append(found_event.event.task_id)
     return found
 
 
@@ -51,16 +51,16 @@ def test_the_feed_is_read_once_however_many_listen_and_not_at_all_when_nobody_do
 
     async def story():
         feed = Watched(store)
-        bus = Bus(feed, aside, pause=30.0)
-        ears = [await bus.join() for _ in range(20)]
+        bus = Bus(feed, in_thread, pause=30.0)
+        subscriptions = [await bus.join() for _ in range(20)]
         before = feed.readings
-        made = [done.id for done in store.submit_many([NewTask("plain")] * 5)]
+        made = [done.id for done in store.tasks.submit_many([NewTask("plain")] * 5)]
         bus.wake()
-        for ear in ears:
-            assert await heard(ear, 5) == made
+        for subscription in subscriptions:
+            assert await task_ids(subscription, 5) == made
         assert feed.readings - before <= 2
-        for ear in ears:
-            bus.leave(ear)
+        for subscription in subscriptions:
+            bus.leave(subscription)
         [tail] = [task for task in asyncio.all_tasks() if task.get_name() == "headgate events"]
         await asyncio.wait([tail], timeout=30)
         readings = feed.readings
@@ -74,10 +74,10 @@ def test_without_a_word_the_bus_looks_by_itself(store):
     """Spec: D6"""
 
     async def story():
-        bus = Bus(Feed(store), aside, pause=0.01)
-        ear = await bus.join()
-        made = await aside(store.submit, NewTask("plain"))
-        assert await heard(ear, 1) == [made.id]
+        bus = Bus(Feed(store), in_thread, pause=0.01)
+        subscription = await bus.join()
+        made = await in_thread(store.tasks.submit, NewTask("plain"))
+        assert await task_ids(subscription, 1) == [made.id]
         bus.close()
 
     asyncio.run(story())
@@ -88,17 +88,17 @@ def test_a_listener_that_falls_behind_is_cut_off_and_the_others_are_not(store, m
     monkeypatch.setattr(buses, "MOST_WAITING", 10)
 
     async def story():
-        bus = Bus(Feed(store), aside, pause=0.01)
+        bus = Bus(Feed(store), in_thread, pause=0.01)
         slow, quick = await bus.join(), await bus.join()
         made: list[int | None] = []
         for _ in range(4):
-            made += [done.id for done in await aside(store.submit_many, [NewTask("plain")] * 4)]
-            await heard(quick, 4)
-        with pytest.raises(Ended, match="behind"):
+            made += [done.id for done in await in_thread(store.tasks.submit_many, [NewTask("plain")] * 4)]
+            await task_ids(quick, 4)
+        with pytest.raises(BusEnded, match="behind"):
             await slow.next(0)
         assert bus.listeners == 1
         bus.close()
-        with pytest.raises(Ended, match="closing"):
+        with pytest.raises(BusEnded, match="closing"):
             await quick.next(0)
 
     asyncio.run(story())
@@ -117,14 +117,14 @@ def test_a_store_that_is_away_for_a_while_costs_no_event(store):
 
     async def story():
         feed = Away(store)
-        bus = Bus(feed, aside, pause=0.01)
-        ear = await bus.join()
+        bus = Bus(feed, in_thread, pause=0.01)
+        subscription = await bus.join()
         feed.away = True
-        made = await aside(store.submit, NewTask("plain"))
+        made = await in_thread(store.tasks.submit, NewTask("plain"))
         with suppress(TimeoutError):
-            assert await ear.next(0.1) is None
+            assert await subscription.next(0.1) is None
         feed.away = False
-        assert await heard(ear, 1) == [made.id]
+        assert await task_ids(subscription, 1) == [made.id]
         bus.close()
 
     asyncio.run(story())

@@ -6,13 +6,13 @@ import random
 import psycopg
 import pytest
 
-from headgate.api.feed import Live, brought, places, without
+from headgate.api.feed import LiveEvents, cursors_after, parse_cursor, subtract_gaps
 from headgate.core.errors import Invalid
-from headgate.core.events import Happening
-from headgate.events.bus import Ended
-from headgate.outside import monotonic, utc_now
-from headgate.store import open_store
-from headgate.store.feed import Cursor, Gap
+from headgate.core.events import AuditEvent
+from headgate.environment import monotonic, utc_now
+from headgate.events.bus import BusEnded
+from headgate.store.events.feed import Cursor, Gap
+from headgate.store.store import open_store
 
 NOTE = """
 INSERT INTO headgate_task_event (task_id, tenant_id, seq, at, kind, actor) VALUES (NULL, 0, 0, now(), 'note', 'rival')
@@ -50,24 +50,24 @@ class Client:
 
     def __init__(self, cursor):
         self.cursor = cursor
-        self.heard: list[int] = []
+        self.event_ids: list[int] = []
         self._task = None
 
     async def come(self, live):
         follower = await live.join(self.cursor)
 
-        async def hear():
+        async def listen():
             try:
-                async for told in follower.hear(0.05):
-                    if told is not None:
-                        self.heard.append(told.event.id)
-                        self.cursor = str(told.place)
-            except Ended:
+                async for found in follower.entries(0.05):
+                    if found is not None:
+                        self.event_ids.append(found.event.id)
+                        self.cursor = str(found.place)
+            except BusEnded:
                 pass
 
         self._follower = follower
         self._live = live
-        self._task = asyncio.create_task(hear())
+        self._task = asyncio.create_task(listen())
 
     async def go(self):
         if self._task is not None:
@@ -77,7 +77,7 @@ class Client:
             self._task = None
 
 
-async def aside(work, *arguments):
+async def in_thread(work, *arguments):
     return await asyncio.to_thread(work, *arguments)
 
 
@@ -89,7 +89,7 @@ def test_every_listener_hears_every_event_once_whatever_commits_when_and_whoever
         dice = random.Random(seed)
         clients = [Client("0") for _ in range(3)]
         committed: list[int] = []
-        lives = [Live(store, aside, asyncio.Event()) for store in stores]
+        lives = [LiveEvents(store, in_thread, asyncio.Event()) for store in stores]
         for _ in range(STEPS):
             match dice.randrange(8):
                 case 0 | 1 | 2:
@@ -105,7 +105,7 @@ def test_every_listener_hears_every_event_once_whatever_commits_when_and_whoever
                 case 7:
                     which = dice.randrange(2)  # a server restarts
                     lives[which].close()
-                    lives[which] = Live(stores[which], aside, asyncio.Event())
+                    lives[which] = LiveEvents(stores[which], in_thread, asyncio.Event())
             await asyncio.sleep(dice.random() * 0.02)
         for rival in rivals:
             committed += rival.end(commit=True)
@@ -113,11 +113,11 @@ def test_every_listener_hears_every_event_once_whatever_commits_when_and_whoever
             await client.go()
             await client.come(lives[0])
         end = monotonic() + 30
-        while any(len(client.heard) < len(committed) for client in clients) and monotonic() < end:  # noqa: ASYNC110
+        while any(len(client.event_ids) < len(committed) for client in clients) and monotonic() < end:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         for client in clients:
             await client.go()
-            assert sorted(client.heard) == sorted(committed)
+            assert sorted(client.event_ids) == sorted(committed)
         for live in lives:
             live.close()
 
@@ -132,7 +132,7 @@ def test_every_listener_hears_every_event_once_whatever_commits_when_and_whoever
 
 
 def happening(number):
-    return Happening(number, None, 0, 0, utc_now(), "note", None, None, "x", None, None, None)
+    return AuditEvent(number, None, 0, 0, utc_now(), "note", None, None, "x", None, None, None)
 
 
 def test_the_place_behind_each_event_of_a_page_leaves_out_those_and_no_others():
@@ -140,14 +140,14 @@ def test_the_place_behind_each_event_of_a_page_leaves_out_those_and_no_others():
     before = Cursor(10, (Gap(3, 5, 70), Gap(8, 8, 80)))
     after = Cursor(15, (Gap(5, 5, 70), Gap(11, 11, 90), Gap(13, 14, 90)))
     events = [happening(number) for number in (3, 4, 8, 12, 15)]
-    assert places(before, events, after) == [
+    assert cursors_after(before, events, after) == [
         Cursor(10, (Gap(4, 5, 70), Gap(8, 8, 80))),
         Cursor(10, (Gap(5, 5, 70), Gap(8, 8, 80))),
         Cursor(10, (Gap(5, 5, 70),)),
         Cursor(12, (Gap(5, 5, 70), Gap(11, 11, 90))),
         after,
     ]
-    assert places(before, [], after) == []
+    assert cursors_after(before, [], after) == []
 
 
 @pytest.mark.parametrize(
@@ -163,17 +163,17 @@ def test_the_place_behind_each_event_of_a_page_leaves_out_those_and_no_others():
 )
 def test_a_gap_without_another_is_what_is_left_of_it(other, left):
     """Spec: D6"""
-    assert list(without([Gap(3, 9, 7)], [other])) == left
+    assert list(subtract_gaps([Gap(3, 9, 7)], [other])) == left
 
 
 @pytest.mark.parametrize("text", ["-1", "1;5-4@9", f"{2**63}", "1;1-60000@9", "1;-3-4@9", "none"])
 def test_a_cursor_that_no_server_gave_is_refused(text):
     """Spec: D6"""
     with pytest.raises(Invalid):
-        brought(text, "postgres")
+        parse_cursor(text, "postgres")
 
 
 def test_a_cursor_with_gaps_is_none_of_a_store_that_has_none():
     """Spec: D6"""
     with pytest.raises(Invalid):
-        brought("9;3-4@9", "sqlite")
+        parse_cursor("9;3-4@9", "sqlite")

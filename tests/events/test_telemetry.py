@@ -15,7 +15,7 @@ from headgate.api.app import create_app
 from headgate.app import Headgate
 from headgate.client import call_of
 from headgate.core.states import FINAL
-from headgate.events.telemetry import requested
+from headgate.events.telemetry import request_origin
 from headgate.settings import Settings
 from tests.worker.conftest import until, working
 
@@ -55,9 +55,9 @@ def app(url):
     made.close()
 
 
-def a(app, kind):
-    handler = app.registry[kind]
-    return call_of(handler, handler.wish, (), {})
+def a(app, task_type):
+    handler = app.registry[task_type]
+    return call_of(handler, handler.new_task, (), {})
 
 
 def named(spans, name):
@@ -65,7 +65,7 @@ def named(spans, name):
 
 
 def finished(app, task_ids):
-    until(lambda: all(app.store.get(each).status in FINAL for each in task_ids))
+    until(lambda: all(app.store.tasks.get(each).status in FINAL for each in task_ids))
 
 
 def settled(spans, count):
@@ -74,14 +74,18 @@ def settled(spans, count):
     return named(spans, "settle")
 
 
-@pytest.mark.parametrize(("kind", "inner"), [("greet", "look up"), ("count", "add up")])
-def test_submit_run_and_what_a_handler_does_are_one_trace(app, spans, kind, inner):
+@pytest.mark.parametrize(("task_type", "inner"), [("greet", "look up"), ("count", "add up")])
+def test_submit_run_and_what_a_handler_does_are_one_trace(app, spans, task_type, inner):
     """Spec: D11"""
-    task = app.submit_sync(a(app, kind))
+    task = app.submit_sync(a(app, task_type))
     with working(app):
         finished(app, [task.id])
         [settle] = settled(spans, 1)
-    [submit], [run], [within] = named(spans, f"submit {kind}"), named(spans, f"run {kind}"), named(spans, inner)
+    [submit], [run], [within] = (
+        named(spans, f"submit {task_type}"),
+        named(spans, f"run {task_type}"),
+        named(spans, inner),
+    )
     assert submit.context.trace_id == run.context.trace_id == within.context.trace_id
     assert within.parent.span_id == run.context.span_id
     assert task.record().correlation_id == f"{submit.context.trace_id:032x}"
@@ -150,13 +154,13 @@ def test_a_request_without_a_trace_gets_one(app, spans, url):
     assert named_so.json()["correlation_id"] == "order-7"
 
 
-@pytest.mark.parametrize("said", [
+@pytest.mark.parametrize("traceparent", [
     "", "00", f"00-{'0' * 32}-{SPAN}-01", f"00-{TRACE}-{'0' * 16}-01", f"ff-{TRACE}-{SPAN}-01",
     f"00-{TRACE.upper()}-{SPAN}-01", f"00-{TRACE}-{SPAN}-01-more", f"00-{TRACE}-{SPAN}-01\n",
 ])  # fmt: skip
-def test_a_traceparent_that_is_none_counts_as_not_said(said):
+def test_a_traceparent_that_is_none_counts_as_not_said(traceparent):
     """Spec: D10"""
-    request = requested("r-1", "", said)
+    request = request_origin("r-1", "", traceparent)
     assert (request.correlation_id, request.parent, request.named) == ("r-1", None, False)
 
 

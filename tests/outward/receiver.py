@@ -13,14 +13,14 @@ SOON = 30.0
 _watching: list[list[tuple[str, int]]] = []
 
 
-def _hear(event: str, arguments: tuple[Any, ...]) -> None:
+def _note_connection(event: str, arguments: tuple[Any, ...]) -> None:
     if event == "socket.connect" and _watching:
         address = arguments[1]
         for seen in _watching:
             seen.append(address[:2] if isinstance(address, tuple) else (str(address), 0))
 
 
-sys.addaudithook(_hear)
+sys.addaudithook(_note_connection)
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from ipaddress import ip_address
 import pytest
 
 from headgate.core.errors import Invalid
-from headgate.outward.address import Allowed, Target, read
+from headgate.outward.address import Allowed, HttpTarget, parse_url
 
 PUBLIC = (
     "93.184.216.34", "8.8.8.8", "1.1.1.1", "172.15.255.255", "172.32.0.1", "100.63.255.255", "100.128.0.1",
@@ -89,16 +89,16 @@ UNREADABLE = {
     "https://" + "a." * 127 + "org/": "no name",
 }
 READ = {
-    "https://example.org": Target("https", "example.org", 443, "/"),
-    "HTTPS://Example.ORG:443/A?b=C#d": Target("https", "example.org", 443, "/A?b=C"),
-    "http://example.org?a=@b": Target("http", "example.org", 80, "/?a=@b"),
-    "https://xn--bcher-kva.example/%C3%BC": Target("https", "xn--bcher-kva.example", 443, "/%C3%BC"),
-    "https://a_b.example:8443/x": Target("https", "a_b.example", 8443, "/x"),
-    "http://8.8.8.8/": Target("http", "8.8.8.8", 80, "/"),
-    "http://[2606:4700:0::1111]:80/": Target("http", "2606:4700::1111", 80, "/"),
-    "http://[::FFFF:127.0.0.1]/": Target("http", "::ffff:7f00:1", 80, "/"),
-    "http://example.org/#@127.0.0.1/": Target("http", "example.org", 80, "/"),
-    "http://4.example/": Target("http", "4.example", 80, "/"),
+    "https://example.org": HttpTarget("https", "example.org", 443, "/"),
+    "HTTPS://Example.ORG:443/A?b=C#d": HttpTarget("https", "example.org", 443, "/A?b=C"),
+    "http://example.org?a=@b": HttpTarget("http", "example.org", 80, "/?a=@b"),
+    "https://xn--bcher-kva.example/%C3%BC": HttpTarget("https", "xn--bcher-kva.example", 443, "/%C3%BC"),
+    "https://a_b.example:8443/x": HttpTarget("https", "a_b.example", 8443, "/x"),
+    "http://8.8.8.8/": HttpTarget("http", "8.8.8.8", 80, "/"),
+    "http://[2606:4700:0::1111]:80/": HttpTarget("http", "2606:4700::1111", 80, "/"),
+    "http://[::FFFF:127.0.0.1]/": HttpTarget("http", "::ffff:7f00:1", 80, "/"),
+    "http://example.org/#@127.0.0.1/": HttpTarget("http", "example.org", 80, "/"),
+    "http://4.example/": HttpTarget("http", "4.example", 80, "/"),
 }
 
 
@@ -118,20 +118,20 @@ def test_a_public_address_is_not(text):
 def test_a_url_that_two_readers_could_read_differently_is_refused(url, reason):
     """Spec: B6, RELIABILITY T23"""
     with pytest.raises(Invalid, match=reason):
-        read(url)
+        parse_url(url)
 
 
 @pytest.mark.parametrize(("url", "target"), READ.items())
 def test_a_plain_url_is_read(url, target):
     """Spec: B6"""
-    assert read(url) == target
+    assert parse_url(url) == target
 
 
 def test_the_host_header_has_the_port_only_where_it_says_something():
     """Spec: B6"""
-    assert read("https://example.org:443/").authority == "example.org"
-    assert read("https://example.org:80/").authority == "example.org:80"
-    assert read("http://[2606:4700::1]:8080/").authority == "[2606:4700::1]:8080"
+    assert parse_url("https://example.org:443/").authority == "example.org"
+    assert parse_url("https://example.org:80/").authority == "example.org:80"
+    assert parse_url("http://[2606:4700::1]:8080/").authority == "[2606:4700::1]:8080"
 
 
 @pytest.mark.parametrize(
@@ -159,11 +159,11 @@ def test_the_host_header_has_the_port_only_where_it_says_something():
 )
 def test_an_operator_opens_exactly_what_is_listed(allow, address, port, open_):
     """Spec: B6"""
-    assert (Allowed.read(allow).refusal(ip_address(address), port) is None) is open_
+    assert (Allowed.parse(allow).refusal(ip_address(address), port) is None) is open_
 
 
 @pytest.mark.parametrize("allow", ["example.org", "10.0.0.1/8", "10.0.0.0/33", "10.0.0.0/8:0", "*", "*:99999", "a:1"])
 def test_a_list_that_cannot_be_read_is_refused(allow):
     """Spec: B6"""
     with pytest.raises(Invalid, match="callback_allow"):
-        Allowed.read(allow)
+        Allowed.parse(allow)

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from headgate.outward.client import MOST_READ, Lookups, Outward, Reply, Unsent
+from headgate.outward.client import MOST_READ, NoReply, OutwardClient, Reply, Resolver
 from tests.outward.receiver import answering, connections, listening, request_of
 from tests.outward.test_address import FORBIDDEN, UNREADABLE
 
@@ -38,8 +38,8 @@ async def resolve(host, port):
 
 def refused(url, allow=""):
     """Why a request was not sent; fails if a connection was made for it."""
-    with connections() as made, pytest.raises(Unsent) as caught:
-        asyncio.run(Outward(allow, resolve=resolve).send("POST", url, b"{}", {}))
+    with connections() as made, pytest.raises(NoReply) as caught:
+        asyncio.run(OutwardClient(allow, resolve=resolve).send("POST", url, b"{}", {}))
     assert made == []
     return str(caught.value)
 
@@ -65,8 +65,8 @@ def test_a_name_is_refused_when_one_of_its_addresses_is(host):
 
 def test_where_a_name_leads_is_for_the_operators_log_alone(caplog):
     """Spec: B6, RELIABILITY T23"""
-    told = refused("http://private.example/")
-    assert told == "private.example leads to an address that is not allowed (HEADGATE_CALLBACK_ALLOW)"
+    refusal = refused("http://private.example/")
+    assert refusal == "private.example leads to an address that is not allowed (HEADGATE_CALLBACK_ALLOW)"
     assert "private.example: 10.0.3.7 is a private network" in caplog.text
 
 
@@ -84,8 +84,8 @@ def test_a_name_that_cannot_be_reached_does_not_say_where_it_leads():
 
         async with listening(answering(OK)) as port:
             pass
-        with pytest.raises(Unsent) as caught:
-            await Outward(HERE, resolve=here).send("POST", f"http://inside.example:{port}/", b"", {})
+        with pytest.raises(NoReply) as caught:
+            await OutwardClient(HERE, resolve=here).send("POST", f"http://inside.example:{port}/", b"", {})
         assert str(caught.value) == f"inside.example:{port}: {os.strerror(errno.ECONNREFUSED)}"
 
     asyncio.run(story())
@@ -113,8 +113,8 @@ def test_a_port_that_nobody_allowed_is_refused():
 )
 def test_nothing_can_be_slipped_in_between_the_headers(method, headers):
     """Spec: B6, RELIABILITY T23"""
-    with connections() as made, pytest.raises(Unsent):
-        asyncio.run(Outward(HERE).send(method, "http://127.0.0.1:1/", b"{}", headers))
+    with connections() as made, pytest.raises(NoReply):
+        asyncio.run(OutwardClient(HERE).send(method, "http://127.0.0.1:1/", b"{}", headers))
     assert made == []
 
 
@@ -129,7 +129,7 @@ def test_a_request_arrives_as_it_was_meant():
             writer.write(b"HTTP/1.1 202 Fine\r\nX-One: 1\r\nx-one: 2\r\n\r\nthanks")
 
         async with listening(serve) as port:
-            sent = Outward(HERE).send(
+            sent = OutwardClient(HERE).send(
                 "PUT", f"http://127.0.0.1:{port}/a?b=c#d", b'{"x": 1}', {"Content-Type": "application/json"}
             )
             assert await sent == Reply(202, {"x-one": "1, 2"}, b"thanks")
@@ -149,23 +149,23 @@ def test_a_name_is_asked_for_once_and_the_connection_goes_to_what_was_judged():
 
     async def story():
         answers = [["127.0.0.2"], ["127.0.0.1"]]
-        asked = []
+        lookups = []
 
         async def rebinding(host, port):
-            asked.append(host)
-            return answers[len(asked) - 1]
+            lookups.append(host)
+            return answers[len(lookups) - 1]
 
         async with listening(answering(OK), "0.0.0.0") as port:
-            outward = Outward("127.0.0.2/32", resolve=rebinding)  # which stands in for a public address
+            outward = OutwardClient("127.0.0.2/32", resolve=rebinding)  # which stands in for a public address
             with connections() as made:
                 assert (await outward.send("POST", f"http://example.org:{port}/", b"", {})).status == 200
-            assert (asked, made) == (["example.org"], [("127.0.0.2", port)])
+            assert (lookups, made) == (["example.org"], [("127.0.0.2", port)])
             with (
                 connections() as made,
-                pytest.raises(Unsent, match=r"example\.org leads to an address"),
+                pytest.raises(NoReply, match=r"example\.org leads to an address"),
             ):
                 await outward.send("POST", f"http://example.org:{port}/", b"", {})
-            assert (len(asked), made) == (2, [])
+            assert (len(lookups), made) == (2, [])
 
     asyncio.run(story())
 
@@ -178,7 +178,7 @@ def test_the_next_address_is_tried_when_one_does_not_answer():
             return ["127.0.0.3", "127.0.0.2"]
 
         async with listening(answering(OK), "127.0.0.2") as port:
-            reply = await Outward(HERE, resolve=both).send("POST", f"http://example.org:{port}/", b"", {})
+            reply = await OutwardClient(HERE, resolve=both).send("POST", f"http://example.org:{port}/", b"", {})
             assert reply.status == 200
 
     asyncio.run(story())
@@ -194,7 +194,7 @@ def test_a_redirect_is_an_answer_and_is_not_followed(status):
             answer = f"HTTP/1.1 {status} There\r\nlocation: {where}\r\ncontent-length: 0\r\n\r\n".encode()
             async with listening(answering(answer)) as port:
                 with connections() as made:
-                    reply = await Outward(HERE).send("POST", f"http://127.0.0.1:{port}/", b"", {})
+                    reply = await OutwardClient(HERE).send("POST", f"http://127.0.0.1:{port}/", b"", {})
                 assert (reply.status, reply.headers["location"]) == (status, where)
                 assert made == [("127.0.0.1", port)]
 
@@ -213,7 +213,7 @@ def test_of_an_endless_body_no_more_than_64_kib_is_read():
                 await writer.drain()
 
         async with listening(serve) as port:
-            reply = await Outward(HERE).send("POST", f"http://127.0.0.1:{port}/", b"", {})
+            reply = await OutwardClient(HERE).send("POST", f"http://127.0.0.1:{port}/", b"", {})
             assert reply.status == 200
             assert 0 < len(reply.body) < MOST_READ
 
@@ -234,8 +234,8 @@ def test_endless_headers_are_no_answer(head):
                 await writer.drain()
 
         async with listening(serve) as port:
-            with pytest.raises(Unsent):
-                await Outward(HERE).send("POST", f"http://127.0.0.1:{port}/", b"", {})
+            with pytest.raises(NoReply):
+                await OutwardClient(HERE).send("POST", f"http://127.0.0.1:{port}/", b"", {})
 
     asyncio.run(story())
 
@@ -247,7 +247,7 @@ def test_a_bomb_is_not_unpacked():
         bomb = gzip.compress(bytes(10_000_000))
         head = f"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: {len(bomb)}\r\n\r\n".encode()
         async with listening(answering(head + bomb)) as port:
-            reply = await Outward(HERE).send("POST", f"http://127.0.0.1:{port}/", b"", {})
+            reply = await OutwardClient(HERE).send("POST", f"http://127.0.0.1:{port}/", b"", {})
             assert reply.body == bomb
 
     asyncio.run(story())
@@ -270,8 +270,8 @@ def test_an_answer_that_drips_is_not_waited_for(drip):
             gone.set()
 
         async with listening(serve) as port:
-            with pytest.raises(Unsent, match=r"no whole answer within 0\.05 s"):
-                await Outward(HERE, seconds=0.05).send("POST", f"http://127.0.0.1:{port}/", b"", {})
+            with pytest.raises(NoReply, match=r"no whole answer within 0\.05 s"):
+                await OutwardClient(HERE, seconds=0.05).send("POST", f"http://127.0.0.1:{port}/", b"", {})
             await gone.wait()
 
     asyncio.run(story())
@@ -279,7 +279,7 @@ def test_an_answer_that_drips_is_not_waited_for(drip):
 
 def test_the_limits_of_time_are_those_promised():
     """Spec: B6"""
-    outward = Outward()
+    outward = OutwardClient()
     assert (outward._connect_seconds, outward._seconds, MOST_READ) == (5, 15, 65536)
 
 
@@ -289,8 +289,8 @@ def test_half_an_answer_is_none(answer):
 
     async def story():
         async with listening(answering(answer)) as port:
-            with pytest.raises(Unsent):
-                await Outward(HERE).send("POST", f"http://127.0.0.1:{port}/", b"", {})
+            with pytest.raises(NoReply):
+                await OutwardClient(HERE).send("POST", f"http://127.0.0.1:{port}/", b"", {})
 
     asyncio.run(story())
 
@@ -302,12 +302,12 @@ def test_a_name_without_an_address_and_a_port_without_a_listener_are_told():
         async def fail(host, port):
             raise OSError("no such name")
 
-        with pytest.raises(Unsent, match=r"nowhere\.example has no address: no such name"):
-            await Outward(resolve=fail).send("POST", "http://nowhere.example/", b"", {})
+        with pytest.raises(NoReply, match=r"nowhere\.example has no address: no such name"):
+            await OutwardClient(resolve=fail).send("POST", "http://nowhere.example/", b"", {})
         async with listening(answering(OK)) as port:
             pass
-        with pytest.raises(Unsent, match="Connect call failed"):
-            await Outward(HERE).send("POST", f"http://127.0.0.1:{port}/", b"", {})
+        with pytest.raises(NoReply, match="Connect call failed"):
+            await OutwardClient(HERE).send("POST", f"http://127.0.0.1:{port}/", b"", {})
 
     asyncio.run(story())
 
@@ -320,7 +320,7 @@ def test_proxies_of_the_environment_are_not_asked(monkeypatch):
     async def story():
         async with listening(answering(OK)) as port:
             with connections() as made:
-                await Outward(HERE).send("POST", f"http://127.0.0.1:{port}/", b"", {})
+                await OutwardClient(HERE).send("POST", f"http://127.0.0.1:{port}/", b"", {})
             assert made == [("127.0.0.1", port)]
 
     asyncio.run(story())
@@ -330,7 +330,7 @@ def test_the_system_resolver_is_asked_aside_and_hangs_nobody():
     """Spec: B6"""
 
     async def story():
-        lookups = Lookups(most=1)
+        lookups = Resolver(most=1)
         assert "127.0.0.1" in await lookups("localhost", 80)
         with pytest.raises(OSError):
             await lookups("a" * 64 + ".example", 80)
@@ -374,13 +374,13 @@ def test_tls_is_for_the_name_and_the_certificate_is_verified(certificate: Path):
     async def story():
         server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         server.load_cert_chain(certificate)
-        trusting = Outward(HERE, resolve=loopback, trust=ssl.create_default_context(cafile=certificate))
+        trusting = OutwardClient(HERE, resolve=loopback, trust=ssl.create_default_context(cafile=certificate))
         async with listening(answering(OK), tls=server) as port:
             reply = await trusting.send("POST", f"https://example.org:{port}/", b"{}", {})
             assert reply.status == 200
-            with pytest.raises(Unsent, match="certificate is not trusted: Hostname mismatch"):
+            with pytest.raises(NoReply, match="certificate is not trusted: Hostname mismatch"):
                 await trusting.send("POST", f"https://other.example:{port}/", b"{}", {})
-            with pytest.raises(Unsent, match="certificate is not trusted: self-signed"):
-                await Outward(HERE, resolve=loopback).send("POST", f"https://example.org:{port}/", b"{}", {})
+            with pytest.raises(NoReply, match="certificate is not trusted: self-signed"):
+                await OutwardClient(HERE, resolve=loopback).send("POST", f"https://example.org:{port}/", b"{}", {})
 
     asyncio.run(story())

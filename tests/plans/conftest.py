@@ -8,9 +8,9 @@ import psycopg
 import pytest
 
 from headgate.core.task import Execution
-from headgate.store import open_store
-from headgate.store.claims import ClaimRequest
-from headgate.store.sql import Statement
+from headgate.store.claim.contract import ClaimRequest
+from headgate.store.db.statement import Statement
+from headgate.store.store import open_store
 from lab.postgres import Postgres
 from tests.conftest import empty
 from tests.factories import TYPES, Clock
@@ -53,9 +53,9 @@ class Deep:
         self.url, self.clock = url, clock
         self.store = open_store(url, clock)
         self.connection = psycopg.connect(url, autocommit=True)
-        for kind in TYPES:
-            self.store.put_type(kind)
-        self.worker_id = self.store.register("claimer")
+        for task_type in TYPES:
+            self.store.types.put(task_type)
+        self.worker_id = self.store.workers.register("claimer")
 
     def open_again(self) -> None:
         """As a process would that starts now: nothing remembered, nothing planned."""
@@ -113,7 +113,7 @@ class Deep:
     def claim(self, limit: int = 5, **wanted: Any) -> list[Execution]:
         """From the very start of each stream, which is the dearest."""
         self.clock.advance(1)
-        return self.store.claim(ClaimRequest(self.worker_id, limit, **wanted)).executions
+        return self.store.claims.take(ClaimRequest(self.worker_id, limit, **wanted)).executions
 
     def cost(self, action: Callable[[], object]) -> Cost:
         """What `action` reads of `headgate_task` on the store's one connection."""
@@ -122,7 +122,7 @@ class Deep:
         return self._read() - before
 
     def _read(self) -> Cost:
-        self.store.write(lambda db: db.rows(_FLUSH))
+        self.store.database.write(lambda db: db.rows(_FLUSH))
         return Cost(*(int(value) for value in self.connection.execute(_READ).fetchone() or ()))
 
 
@@ -148,8 +148,9 @@ def postgres(quiet_url: str) -> str:
 @pytest.fixture
 def deep(postgres: str, clock: Clock) -> Iterator[Deep]:  # noqa: F811
     made = Deep(postgres, clock)
-    # it reads, too, and when it likes
-    made.connection.execute("ALTER TABLE headgate_task SET (autovacuum_enabled = off)")
+    made.connection.execute(
+        "ALTER TABLE headgate_task SET (autovacuum_enabled = off)"
+    )  # it reads, too, and when it likes
     yield made
     made.connection.execute("ALTER TABLE headgate_task RESET (autovacuum_enabled)")
     made.close()

@@ -3,34 +3,39 @@
 import inspect
 import re
 from importlib import import_module
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 
 import headgate.store
-import headgate.store.desk as desk
-from headgate.store.sql import Statement
+import headgate.store.tasks.dead_letters as dead_letters
+from headgate.store.db.statement import Statement
 
 # Lists and counts for people, and what runs once.
 _NOT_HOT = {
-    "__main__", "audit", "base", "lists", "migrate", "open", "partitions", "postgres", "reports", "samples", "sqlite",
-    "ways",
+    "__main__", "events.audit", "store", "reading.lists", "db.migrate", "db.partitions", "db.postgres",
+    "reading.statistics", "reading.samples", "db.sqlite", "reading.list_plan",
 }  # fmt: skip
+_PREFIX = "headgate.store."
 
 
 def hot_statements(dialect: str) -> dict[str, Statement]:
     """What reads or writes the task table in this dialect, by the name it has."""
-    other = {"postgres": "claim_sqlite", "sqlite": "claim_postgres"}[dialect]
+    other = {"postgres": "claim.sqlite", "sqlite": "claim.postgres"}[dialect]
     found: dict[str, tuple[str, Statement]] = {}
-    for module in iter_modules(headgate.store.__path__):
-        if module.name in _NOT_HOT or module.name == other:
+    for module in walk_packages(headgate.store.__path__, _PREFIX):
+        module_name = module.name.removeprefix(_PREFIX)
+        if module_name in _NOT_HOT or module_name == other:
             continue
-        room = import_module(f"headgate.store.{module.name}")
-        source = inspect.getsource(room)
-        for name, value in vars(room).items():
+        imported = import_module(module.name)
+        source = inspect.getsource(imported)
+        for name, value in vars(imported).items():
             if not re.search(rf"^{name}\b.*=", source, re.MULTILINE):  # it stands elsewhere
                 continue
             values = value if isinstance(value, dict) else {"": value}
             for key, statement in values.items():
                 if isinstance(statement, Statement) and " headgate_task" in getattr(statement, dialect):
-                    found.setdefault(getattr(statement, dialect), (f"{module.name}.{name}{key}", statement))
-    letters = {"desk.letters": desk._letters(()), "desk.letters, filtered": desk._letters(tuple(desk._CONDITIONS))}
+                    found.setdefault(getattr(statement, dialect), (f"{module_name}.{name}{key}", statement))
+    letters = {
+        "dead_letters.letters": dead_letters._letters(()),
+        "dead_letters.letters, filtered": dead_letters._letters(tuple(dead_letters._CONDITIONS)),
+    }
     return dict(found.values()) | letters

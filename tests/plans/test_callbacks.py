@@ -7,13 +7,13 @@ from functools import partial
 import psycopg
 import pytest
 
-import headgate.store.deliveries as deliveries
-import headgate.store.delivery_reports as reports
-import headgate.store.owed as owed
-from headgate.core.callbacks import Delivery, Kind
-from headgate.store import open_store
-from headgate.store.postgres import _SET_ONCE
-from headgate.store.sql import Statement
+import headgate.store.callbacks.deliveries as deliveries
+import headgate.store.callbacks.outbox as outbox
+import headgate.store.callbacks.report as reports
+from headgate.core.callbacks import CallbackKind, Delivery
+from headgate.store.db.postgres import _SET_ONCE
+from headgate.store.db.statement import Statement
+from headgate.store.store import open_store
 from tests.factories import TYPES
 from tests.plans.test_plans import nodes
 from tests.plans.test_plans import plan_of as plan_of_postgres
@@ -26,7 +26,7 @@ MEANT: dict[str, tuple[Statement, str, str]] = {
     "lines": (deliveries.LINES, "headgate_callback_delivery_due", "type"),
     "lease": (deliveries.LEASE, "headgate_callback_delivery_due", "type"),
     "record": (deliveries.RECORD, "headgate_callback_delivery_pkey", "id"),
-    "call off": (owed.CALL_OFF, "headgate_callback_delivery_task", "task_id"),
+    "call off": (outbox.CALL_OFF, "headgate_callback_delivery_task", "task_id"),
     "of a task": (reports.OF_TASK, "headgate_callback_delivery_task", "task_id"),
     "attempts of a task": (reports.TRIES, "headgate_callback_attempt_task", "task_id"),
     "count": (reports.COUNT, "headgate_callback_delivery_status", "status"),
@@ -51,8 +51,8 @@ _DELIVERED = (
 def store_on_file(tmp_path, clock):
     with open_store(f"sqlite:///{tmp_path}/store.db", clock) as opened:
         opened.migrate()
-        for kind in TYPES:
-            opened.put_type(kind)
+        for task_type in TYPES:
+            opened.types.put(task_type)
         yield opened
 
 
@@ -79,8 +79,8 @@ def test_on_postgres_callbacks_are_read_by_their_indexes(postgres, count, analyz
             found = [node for node in nodes(plan_of_postgres(connection, statement)) if "Scan" in node["Node Type"]]
             wrong += [f"{name}: {node}" for node in found if node["Node Type"] == "Seq Scan"]
             good = {index, ALSO.get(name)}
-            asked = [node.get("Index Cond", "") for node in found if node.get("Index Name") in good]
-            if not any(column in condition for condition in asked):
+            conditions = [node.get("Index Cond", "") for node in found if node.get("Index Name") in good]
+            if not any(column in condition for condition in conditions):
                 wrong.append(f"{name} does not go by {column} of {index}: {found}")
     assert wrong == []
 
@@ -94,9 +94,9 @@ def test_on_sqlite_callbacks_are_read_by_their_indexes(tmp_path, store_on_file, 
     with closing(sqlite3.connect(tmp_path / "store.db")) as connection:
         if analyzed:
             connection.execute("ANALYZE")
-        told = "\n".join(plan_of_sqlite(connection, statement.sqlite))
+        plan = "\n".join(plan_of_sqlite(connection, statement.sqlite))
     key = index.endswith("_pkey")
-    assert ("INTEGER PRIMARY KEY" if key else f"INDEX {index}") in told, told
+    assert ("INTEGER PRIMARY KEY" if key else f"INDEX {index}") in plan, plan
 
 
 def test_on_sqlite_a_look_and_a_lease_take_no_more_steps_among_many_than_among_few(tmp_path, store_on_file):
@@ -104,7 +104,7 @@ def test_on_sqlite_a_look_and_a_lease_take_no_more_steps_among_many_than_among_f
 
     def look():
         store_on_file.deliveries.lines()
-        store_on_file.deliveries.lease([("called-back", Kind.SUCCESS, 10)], 60.0)
+        store_on_file.deliveries.lease([("called-back", CallbackKind.SUCCESS, 10)], 60.0)
 
     look()
     few = steps_of(store_on_file, look)
@@ -114,12 +114,12 @@ def test_on_sqlite_a_look_and_a_lease_take_no_more_steps_among_many_than_among_f
 
 @pytest.mark.parametrize("status", [None, *Delivery])
 @pytest.mark.parametrize(
-    "about", [{}, {"tenant_id": 9}, {"kind": Kind.ERROR}, {"type": "none"}, {"host": "none.example"}]
+    "filters", [{}, {"tenant_id": 9}, {"kind": CallbackKind.ERROR}, {"type": "none"}, {"host": "none.example"}]
 )
-def test_on_sqlite_a_page_reads_a_bounded_number_of_callbacks(tmp_path, store_on_file, status, about):
+def test_on_sqlite_a_page_reads_a_bounded_number_of_callbacks(tmp_path, store_on_file, status, filters):
     """Spec: B6, X4"""
     fill(tmp_path, MANY)
-    wanted = reports.Wanted(status=status, **about)
+    wanted = reports.DeliveryFilter(status=status, **filters)
     second = store_on_file.deliveries.find(wanted).next_cursor
     for cursor in {None, second, MANY // 2}:
         steps = steps_of(store_on_file, partial(store_on_file.deliveries.find, wanted, cursor=cursor))

@@ -8,7 +8,7 @@ import pytest
 from headgate.core.limits import Rate
 from headgate.core.machine import Raised, Returned, Snoozed
 from headgate.core.task import NewTask
-from headgate.store.claims import Outcome
+from headgate.store.claim.contract import Outcome
 from tests.plans.conftest import Cost, Deep
 
 MANY = 50_000
@@ -16,7 +16,7 @@ KEY = f"key {os.getpid()}"
 
 
 def waits(deep: Deep, **fields: object) -> int:
-    return deep.store.submit(NewTask(**{"type": "plain", **fields})).id  # type: ignore[arg-type]
+    return deep.store.tasks.submit(NewTask(**{"type": "plain", **fields})).id  # type: ignore[arg-type]
 
 
 def in_line(deep: Deep) -> int:
@@ -24,12 +24,12 @@ def in_line(deep: Deep) -> int:
 
 
 def in_a_paused_lane(deep: Deep) -> int:
-    deep.store.pause_lane("shut")
+    deep.store.lanes.pause("shut")
     return waits(deep, lane="shut", priority=1)
 
 
 def in_a_full_lane(deep: Deep) -> int:
-    deep.store.set_capacity("full", 1)
+    deep.store.lanes.set_capacity("full", 1)
     task_id = waits(deep, lane="full", priority=1)
     waits(deep, lane="full", priority=0)
     deep.claim(1)
@@ -49,11 +49,11 @@ def in_the_future(deep: Deep) -> int:
 
 
 def that_are_paused(deep: Deep) -> int:
-    return deep.store.pause(waits(deep)).id
+    return deep.store.tasks.pause(waits(deep)).id
 
 
 def that_are_finished(deep: Deep) -> int:
-    return deep.store.cancel(waits(deep)).id
+    return deep.store.tasks.cancel(waits(deep)).id
 
 
 def behind_one_mutex(deep: Deep) -> int:
@@ -68,7 +68,7 @@ def behind_a_held_mutex(deep: Deep) -> int:
 
 
 def of_a_rate_key_without_tokens(deep: Deep) -> int:
-    deep.store.set_rate_limit("key:slow", Rate(0.001, 1))
+    deep.store.rate_limits.set("key:slow", Rate(0.001, 1))
     waits(deep, rate_key="slow", priority=0)
     deep.claim(1)
     return waits(deep, rate_key="slow", priority=0)
@@ -93,39 +93,39 @@ def a_day(deep: Deep) -> dict[str, Cost]:
     def meter(name: str, action: Callable[[], object]) -> None:
         costs[name] = deep.cost(action)
 
-    wishes = [NewTask("plain", priority=3)] * 6
-    meter("submit", lambda: store.submit_many(wishes))
-    meter("submit to a line", lambda: store.submit(NewTask("plain", mutex=KEY, priority=9)))
+    new_tasks = [NewTask("plain", priority=3)] * 6
+    meter("submit", lambda: store.tasks.submit_many(new_tasks))
+    meter("submit to a line", lambda: store.tasks.submit(NewTask("plain", mutex=KEY, priority=9)))
     held = []
     meter("claim", lambda: held.extend(deep.claim(3, types=frozenset({"plain"}), tenant_id=0)))
     meter("claim more", lambda: held.extend(deep.claim(3, types=frozenset({"plain"}), tenant_id=0)))
     assert len(held) == 6
-    meter("settle", lambda: store.settle([Outcome(execution, Returned()) for execution in held[:2]]))
+    meter("settle", lambda: store.executions.settle([Outcome(execution, Returned()) for execution in held[:2]]))
     ends = [
         Outcome(held[2], Raised("again", 0.0)),
         Outcome(held[3], Snoozed(0.0)),
         Outcome(held[4], Raised("no")),
     ]
-    meter("settle otherwise", lambda: store.settle(ends))
-    meter("due", store.bring_due)
-    meter("give back", lambda: store.give_back(held[5].id, held[5].exec_id))
-    meter("prioritize", lambda: store.prioritize(held[5].id))
-    meter("cancel", lambda: store.cancel(held[5].id))
+    meter("settle otherwise", lambda: store.executions.settle(ends))
+    meter("due", store.due.bring)
+    meter("give back", lambda: store.executions.give_back(held[5].id, held[5].exec_id))
+    meter("prioritize", lambda: store.tasks.prioritize(held[5].id))
+    meter("cancel", lambda: store.tasks.cancel(held[5].id))
     again = deep.claim(2, types=frozenset({"plain"}), tenant_id=0)
-    meter("overdue", store.end_overdue)
-    meter("beat", lambda: store.beat(deep.worker_id, [execution.id for execution in again]))
-    meter("rescue", lambda: store.rescue(deep.worker_id))
-    deep.store.settle([Outcome(execution, Returned()) for execution in again])
+    meter("overdue", store.executions.end_overdue)
+    meter("beat", lambda: store.workers.beat(deep.worker_id, [execution.id for execution in again]))
+    meter("rescue", lambda: store.executions.rescue(deep.worker_id))
+    deep.store.executions.settle([Outcome(execution, Returned()) for execution in again])
     meter("families", lambda: [store.families.close(parent) for parent in store.families.waiting()])
-    meter("why", lambda: store.why(held[0].id))
+    meter("why", lambda: store.tasks.why(held[0].id))
     return costs
 
 
-def compare(few: dict[str, Cost], many: dict[str, Cost], told: str) -> None:
+def compare(few: dict[str, Cost], many: dict[str, Cost], planned: str) -> None:
     for name in few:
-        assert many[name].scans == 0, f"{name} scans the table, {told}"
-        assert many[name].entries <= few[name].entries + 100, f"{name}, {told}: {few[name]} became {many[name]}"
-        assert many[name].pages <= 2 * few[name].pages + 100, f"{name}, {told}: {few[name]} became {many[name]}"
+        assert many[name].scans == 0, f"{name} scans the table, {planned}"
+        assert many[name].entries <= few[name].entries + 100, f"{name}, {planned}: {few[name]} became {many[name]}"
+        assert many[name].pages <= 2 * few[name].pages + 100, f"{name}, {planned}: {few[name]} became {many[name]}"
 
 
 @pytest.mark.parametrize("place", PLACES, ids=lambda place: place.__name__)

@@ -6,7 +6,7 @@ import pytest
 
 from headgate.core.machine import Raised, Returned
 from headgate.core.task import Execution, NewTask
-from headgate.store.claims import Outcome
+from headgate.store.claim.contract import Outcome
 from tests.plans.conftest import Cost, Deep
 from tests.plans.test_depth import KEY, waits
 
@@ -30,7 +30,7 @@ def that_are_queued(deep: Deep, parent: int) -> int:
 
 def that_have_ended(deep: Deep, parent: int) -> int:
     waits(deep, parent_id=parent, delay_seconds=10**6)  # for whom the parent waits
-    return deep.store.cancel(waits(deep, parent_id=parent)).id
+    return deep.store.tasks.cancel(waits(deep, parent_id=parent)).id
 
 
 def that_are_cousins(deep: Deep, parent: int) -> int:
@@ -56,11 +56,11 @@ def a_childhood(deep: Deep, parent: int, **fields: object) -> dict[str, Cost]:
         costs[name] = deep.cost(action)
 
     for name, end in (("well", Returned()), ("badly", Raised("no")), ("for now", Raised("again", 10.0**6))):
-        wish = NewTask("plain", parent_id=parent, priority=1, **fields)  # type: ignore[arg-type]
-        meter(f"submit, {name}", lambda wish=wish: deep.store.submit(wish))  # type: ignore[misc]
+        new = NewTask("plain", parent_id=parent, priority=1, **fields)  # type: ignore[arg-type]
+        meter(f"submit, {name}", lambda new=new: deep.store.tasks.submit(new))  # type: ignore[misc]
         started: list[Execution] = []
         meter(f"claim, {name}", lambda started=started: started.extend(deep.claim(1)))  # type: ignore[misc]
-        meter(f"settle, {name}", lambda one=started[0], end=end: deep.store.settle([Outcome(one, end)]))  # type: ignore[misc]
+        meter(f"settle, {name}", lambda one=started[0], end=end: deep.store.executions.settle([Outcome(one, end)]))  # type: ignore[misc]
     meter("look after", lambda: deep.store.families.look_after([parent]))
     meter("look for stalled ones", deep.store.families.stalled)
     return costs
@@ -75,17 +75,17 @@ def test_a_child_costs_no_more_in_a_large_family(deep, others, waits):
     deep.remember(others(deep, parent))
     if waits:
         [row] = deep.store.agents.holdings([parent]).values()
-        deep.store.settle([Outcome(row.execution, Returned())])
+        deep.store.executions.settle([Outcome(row.execution, Returned())])
     deep.load(10)
     a_childhood(deep, parent, **fields)
     few = a_childhood(deep, parent, **fields)
     deep.load(MANY)
-    for told in ("planned for few", "planned for many"):
+    for planned in ("planned for few", "planned for many"):
         many = a_childhood(deep, parent, **fields)
         for name in few:
-            assert many[name].scans == 0, f"{name} scans the table, {told}"
-            assert many[name].entries <= few[name].entries + 50, f"{name}, {told}: {few[name]} became {many[name]}"
-            assert many[name].pages <= 2 * few[name].pages + 100, f"{name}, {told}: {few[name]} became {many[name]}"
+            assert many[name].scans == 0, f"{name} scans the table, {planned}"
+            assert many[name].entries <= few[name].entries + 50, f"{name}, {planned}: {few[name]} became {many[name]}"
+            assert many[name].pages <= 2 * few[name].pages + 100, f"{name}, {planned}: {few[name]} became {many[name]}"
         deep.analyze()
         deep.open_again()
         a_childhood(deep, parent, **fields)

@@ -9,7 +9,7 @@ COUNTED = 50
 
 @pytest.fixture(autouse=True)
 def _few(monkeypatch):
-    monkeypatch.setattr("headgate.store.forecasts.MOST_COUNTED", COUNTED)
+    monkeypatch.setattr("headgate.store.reading.forecasts.MOST_COUNTED", COUNTED)
 
 
 def a_look(deep, task_id):
@@ -27,7 +27,7 @@ def test_a_forecast_reads_no_more_with_many_waiting_than_with_as_many_as_it_coun
     deep.remember(place(deep))
     deep.load(2 * COUNTED)
     last = waits(deep, mutex="another", priority=9)
-    deep.store.take_sample()
+    deep.store.statistics.take_sample()
     a_look(deep, last)
     few = a_look(deep, last)
     deep.load(MANY)

@@ -8,11 +8,11 @@ import pytest
 
 from headgate.core.machine import Returned
 from headgate.core.task import NewTask
-from headgate.store import open_store
-from headgate.store.claims import Outcome
-from headgate.store.history import FINISHED, OLD
-from headgate.store.postgres import _SET_ONCE
-from headgate.store.samples import FINISHED as MEASURED
+from headgate.store.claim.contract import Outcome
+from headgate.store.db.postgres import _SET_ONCE
+from headgate.store.history.history import FINISHED, OLD
+from headgate.store.reading.samples import FINISHED as MEASURED
+from headgate.store.store import open_store
 from tests.plans.test_depth import MANY
 from tests.plans.test_plans import nodes, plan_of
 from tests.plans.test_sqlite import plan_of as sqlite_plan_of
@@ -25,11 +25,11 @@ def test_a_page_reads_no_more_however_many_children_wait_for_their_parent(deep):
     """Spec: B4, X4"""
     store = deep.store
     deep.know_nothing()
-    parent = store.submit(NewTask("plain")).id
+    parent = store.tasks.submit(NewTask("plain")).id
     deep.claim(1)
-    child = store.submit(NewTask("plain", parent_id=parent)).id
+    child = store.tasks.submit(NewTask("plain", parent_id=parent)).id
     [execution] = deep.claim(1)
-    store.settle([Outcome(execution, Returned())])
+    store.executions.settle([Outcome(execution, Returned())])
     deep.remember(child)
     deep.clock.advance(1)
     deep.load(2 * LIMIT)
@@ -38,7 +38,7 @@ def test_a_page_reads_no_more_however_many_children_wait_for_their_parent(deep):
     few = deep.cost(lambda: move(seconds=0, limit=LIMIT))
     deep.load(MANY)
     many = deep.cost(lambda: move(seconds=0, limit=LIMIT))
-    assert (many.scans, store.get(child).parent_id) == (0, parent)
+    assert (many.scans, store.tasks.get(child).parent_id) == (0, parent)
     assert many.entries <= few.entries + 20
     assert many.pages <= 2 * few.pages + 100
 
@@ -54,8 +54,8 @@ def test_what_leaves_is_found_by_its_own_index(postgres, tmp_path, what):
     with open_store(f"sqlite:///{tmp_path}/store.db") as store:
         store.migrate()
     with closing(sqlite3.connect(tmp_path / "store.db")) as connection:
-        told = sqlite_plan_of(connection, statement.sqlite)
-    assert any(line.startswith("SEARCH") and index in line for line in told), told
+        plan = sqlite_plan_of(connection, statement.sqlite)
+    assert any(line.startswith("SEARCH") and index in line for line in plan), plan
 
 
 def test_what_finished_lately_is_found_by_its_time(postgres):

@@ -13,9 +13,9 @@ import pytest
 
 from headgate.core.states import State
 from headgate.core.task import NewTask, TaskType
-from headgate.store import Store, open_store
-from headgate.store.lists import MOST_READ, Filter
-from headgate.store.sql import Statement
+from headgate.store.db.statement import Statement
+from headgate.store.reading.lists import MOST_READ, Filter
+from headgate.store.store import Store, open_store
 from lab.crowd import multiply
 from tests.factories import START, TYPES, Clock, put
 
@@ -59,28 +59,28 @@ def test_every_thing_that_a_list_can_ask_for_is_looked_at():
 
 def filled(store: Store) -> int:
     """One of every rare kind, and behind them the kinds that there are many of; the last id before those."""
-    for kind in (*TYPES, TaskType("rare")):
-        store.put_type(kind)
-    parent = store.submit(NewTask("plain", delay_seconds=10**6)).id
+    for task_type in (*TYPES, TaskType("rare")):
+        store.types.put(task_type)
+    parent = store.tasks.submit(NewTask("plain", delay_seconds=10**6)).id
     assert parent == 1
-    for about in (
+    for rare in (
         {"parent_id": parent}, {"tenant_id": 9}, {"type": "rare"}, {"lane": "rare"}, {"category": "rare"},
         {"creator": 9}, {"mutex": "rare"}, {"agent_id": "rare"}, {"correlation_id": "rare"}, {"name": "rare"},
     ):  # fmt: skip
-        store.submit(NewTask("plain", delay_seconds=10**6)._replace(**about))
+        store.tasks.submit(NewTask("plain", delay_seconds=10**6)._replace(**rare))
     for state in State:
         if state is not State.QUEUED:
             put(store, state)
-    last = store.find(limit=1).items[0].id
+    last = store.tasks.find(limit=1).items[0].id
     for number in range(20):
         new = NewTask(
             "plain", tenant_id=number % 3, creator=number % 4, lane=f"l{number % 2}", category=f"c{number % 2}",
             correlation_id=f"k{number % 2}", mutex="m1" if number % 4 == 0 else None,
         )  # fmt: skip
-        store.cancel(store.submit(new).id)
+        store.tasks.cancel(store.tasks.submit(new).id)
         if number % 2:
-            store.submit(new._replace(delay_seconds=None if number % 4 == 1 else 10**6))
-    while store.archive():
+            store.tasks.submit(new._replace(delay_seconds=None if number % 4 == 1 else 10**6))
+    while store.history.archive():
         pass
     return last
 
@@ -88,13 +88,13 @@ def filled(store: Store) -> int:
 def costs(store: Store, spent: Callable[[], int]) -> dict[str, int]:
     """What each page of each list cost."""
     found = {}
-    asked: list[dict[str, Any]] = [{}, *(each for several in FILTERS.values() for each in several), *TOGETHER]
-    for about in asked:
-        wanted, cursor = replace(Filter(), **about), None
+    every: list[dict[str, Any]] = [{}, *(each for several in FILTERS.values() for each in several), *TOGETHER]
+    for filters in every:
+        wanted, cursor = replace(Filter(), **filters), None
         for number in range(PAGES):
             before = spent()
-            page = store.find(wanted, cursor=cursor)
-            found[f"page {number} of {about}"] = spent() - before
+            page = store.tasks.find(wanted, cursor=cursor)
+            found[f"page {number} of {filters}"] = spent() - before
             if (cursor := page.next_cursor) is None:
                 break
     return found
@@ -130,19 +130,19 @@ def test_a_page_reads_a_bounded_number_of_rows_on_postgres(postgres, connection)
     """Spec: X4. Whenever it was planned, and whatever the planner was told by then."""
     forget = "DELETE FROM pg_statistic WHERE starelid IN ('headgate_task'::regclass, 'headgate_task_his'::regclass)"
 
-    def check(told: str) -> None:
+    def check(planned: str) -> None:
         def spent() -> int:
-            store.read(lambda db: db.rows(_FLUSH))
+            store.database.read(lambda db: db.rows(_FLUSH))
             [[count]] = connection.execute(_READ).fetchall()
             return int(count)
 
-        assert above(ENTRIES, costs(store, spent)) == {}, told
+        assert above(ENTRIES, costs(store, spent)) == {}, planned
 
     with open_store(postgres, Clock()) as store:
         last = filled(store)
         connection.execute(forget)
         check("few")
-        multiply(postgres, MANY, after=last, tell=False)
+        multiply(postgres, MANY, after=last, analyze=False)
         check("planned for few")
     with open_store(postgres, Clock()) as store:
         check("planned for many that nobody has counted")
@@ -161,10 +161,10 @@ def test_a_page_takes_a_bounded_number_of_steps_on_sqlite(tmp_path, analyzed):
         store.migrate()
         last = filled(store)
         if analyzed:
-            store.write(lambda db: db.send(Statement("ANALYZE")))
+            store.database.write(lambda db: db.send(Statement("ANALYZE")))
         multiply(url, MANY, after=last)
-        store.find()
-        reader: Any = store._database._idle[0]
+        store.tasks.find()
+        reader: Any = store.database._idle[0]  # type: ignore[attr-defined]
         steps = 0
 
         def tick() -> None:

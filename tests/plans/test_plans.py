@@ -7,8 +7,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from headgate.store.postgres import _SET_ONCE
-from headgate.store.sql import Statement
+from headgate.store.db.postgres import _SET_ONCE
+from headgate.store.db.statement import Statement
 from tests.plans.conftest import Deep
 from tests.plans.statements import hot_statements
 from tests.plans.test_depth import PLACES
@@ -32,8 +32,8 @@ def plan_of(connection: "psycopg.Connection[Any]", statement: Statement) -> dict
     values = f"({', '.join(['NULL'] * len(statement.order))})" if statement.order else ""
     row = connection.execute(f"EXPLAIN (FORMAT JSON) EXECUTE planned{values}").fetchone()
     assert row is not None
-    told = row[0] if isinstance(row[0], list) else json.loads(row[0])
-    return dict(told[0]["Plan"])
+    plan = row[0] if isinstance(row[0], list) else json.loads(row[0])
+    return dict(plan[0]["Plan"])
 
 
 def first_columns(connection: "psycopg.Connection[Any]") -> dict[str, str]:
@@ -51,7 +51,7 @@ def complaints(connection: "psycopg.Connection[Any]") -> list[str]:
             if node.get("Relation Name") != "headgate_task" or "Scan" not in node["Node Type"]:
                 continue
             index, condition = node.get("Index Name", ""), node.get("Index Cond", "")
-            ordered_by_time = index == "headgate_task_timed" and name == "due.NEXT_DUE"
+            ordered_by_time = index == "headgate_task_timed" and name == "tasks.due.NEXT_DUE"
             if index not in ONLY_WHAT_RUNS and not ordered_by_time and leading.get(index, "?") not in condition:
                 wrong.append(f"{name}: {node['Node Type']} {index} {condition or 'without a condition'}")
     return wrong
@@ -71,7 +71,7 @@ class Planner:
 
 def test_every_hot_statement_is_looked_at():
     """Spec: X4"""
-    names = {name.partition(".")[2] for name in HOT}
+    names = {name.rpartition(".")[2] for name in HOT}
     assert names >= {
         "TAKE",
         "TAKE_LOCKED",

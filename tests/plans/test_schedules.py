@@ -6,12 +6,12 @@ from contextlib import closing
 import psycopg
 import pytest
 
-import headgate.store.periodic as periodic
-import headgate.store.runs as runs
-import headgate.store.ticks as ticks
-from headgate.store import open_store
-from headgate.store.postgres import _SET_ONCE
-from headgate.store.sql import Statement
+import headgate.store.schedules.rows as schedule_rows
+import headgate.store.schedules.tick_runs as tick_runs
+import headgate.store.schedules.ticks as ticks
+from headgate.store.db.postgres import _SET_ONCE
+from headgate.store.db.statement import Statement
+from headgate.store.store import open_store
 from tests.factories import TYPES
 from tests.plans.test_plans import nodes
 from tests.plans.test_plans import plan_of as plan_of_postgres
@@ -22,17 +22,17 @@ from tests.schedules import online, tick
 MANY = 20_000
 # The index each statement is to go by, and the column it is to be asked for.
 MEANT: dict[str, tuple[Statement, str, str]] = {
-    "due": (periodic.DUE, "headgate_periodic_task_due", "next_tick"),
-    "next due": (periodic.NEXT_DUE, "headgate_periodic_task_due", "next_tick"),
+    "due": (schedule_rows.DUE, "headgate_periodic_task_due", "next_tick"),
+    "next due": (schedule_rows.NEXT_DUE, "headgate_periodic_task_due", "next_tick"),
     "hold": (ticks.HOLD, "headgate_periodic_task_pkey", "id"),
     "busy": (ticks.BUSY, "headgate_periodic_run_of", "periodic_task_id"),
-    "what goes on": (runs.TASK_RUNS, "headgate_periodic_run_pkey", "id"),
-    "the end": (runs.END, "headgate_periodic_run_pkey", "id"),
-    "a line of a tick": (ticks.UNSAY, "headgate_periodic_task_log_tick", "tick"),
-    "log": (periodic.LOGS, "headgate_periodic_task_log_of", "periodic_task_id"),
-    "list of a tenant": (periodic.LIST_OF_TENANT, "headgate_periodic_task_tenant", "tenant_id"),
-    "calls that wait": (runs.ANY_WAITING, "headgate_periodic_run_call", ""),
-    "calls under way": (runs.UNDER_WAY, "headgate_periodic_run_call", ""),
+    "what goes on": (tick_runs.TASK_RUNS, "headgate_periodic_run_pkey", "id"),
+    "the end": (tick_runs.END, "headgate_periodic_run_pkey", "id"),
+    "a line of a tick": (ticks.REMOVE_UNFIRED, "headgate_periodic_task_log_tick", "tick"),
+    "log": (schedule_rows.LOGS, "headgate_periodic_task_log_of", "periodic_task_id"),
+    "list of a tenant": (schedule_rows.LIST_OF_TENANT, "headgate_periodic_task_tenant", "tenant_id"),
+    "calls that wait": (tick_runs.ANY_WAITING, "headgate_periodic_run_call", ""),
+    "calls under way": (tick_runs.UNDER_WAY, "headgate_periodic_run_call", ""),
 }
 _FILL = (
     "INSERT INTO headgate_periodic_task (tenant_id, type, creator, cron_expressions, timezone, status, log, ext,"
@@ -49,8 +49,8 @@ _FILL = (
 def store_on_file(tmp_path, clock):
     with open_store(f"sqlite:///{tmp_path}/store.db", clock) as opened:
         opened.migrate()
-        for kind in TYPES:
-            opened.put_type(kind)
+        for task_type in TYPES:
+            opened.types.put(task_type)
         yield opened
 
 
@@ -76,8 +76,8 @@ def test_on_postgres_schedules_are_read_by_their_indexes(postgres, count, analyz
         for name, (statement, index, column) in MEANT.items():
             found = [node for node in nodes(plan_of_postgres(connection, statement)) if "Scan" in node["Node Type"]]
             wrong += [f"{name}: {node}" for node in found if node["Node Type"] == "Seq Scan"]
-            asked = [node.get("Index Cond", "") for node in found if node.get("Index Name") == index]
-            if not any(column in condition for condition in asked):
+            conditions = [node.get("Index Cond", "") for node in found if node.get("Index Name") == index]
+            if not any(column in condition for condition in conditions):
                 wrong.append(f"{name} does not go by {column} of {index}: {found}")
     assert wrong == []
 
@@ -91,10 +91,10 @@ def test_on_sqlite_schedules_are_read_by_their_indexes(tmp_path, store_on_file, 
     with closing(sqlite3.connect(tmp_path / "store.db")) as connection:
         if analyzed:
             connection.execute("ANALYZE")
-        told = "\n".join(plan_of_sqlite(connection, statement.sqlite))
+        plan = "\n".join(plan_of_sqlite(connection, statement.sqlite))
     key = index.endswith("_pkey")
-    assert ("INTEGER PRIMARY KEY" if key else f"INDEX {index}") in told, told
-    assert key or "SCAN headgate_periodic_task\n" not in f"{told}\n"
+    assert ("INTEGER PRIMARY KEY" if key else f"INDEX {index}") in plan, plan
+    assert key or "SCAN headgate_periodic_task\n" not in f"{plan}\n"
 
 
 def test_on_sqlite_a_tick_takes_no_more_steps_among_many_schedules_than_among_few(tmp_path, store_on_file, clock):

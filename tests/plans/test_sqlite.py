@@ -10,8 +10,8 @@ import pytest
 from headgate.core.limits import Rate
 from headgate.core.machine import Raised, Returned
 from headgate.core.task import NewTask
-from headgate.store import Store, open_store
-from headgate.store.claims import ClaimRequest, Outcome
+from headgate.store.claim.contract import ClaimRequest, Outcome
+from headgate.store.store import Store, open_store
 from tests.factories import TYPES, Clock
 from tests.plans.statements import hot_statements
 
@@ -20,26 +20,26 @@ HOT = hot_statements("sqlite")
 ONLY_WHAT_RUNS = {"headgate_task_held", "headgate_task_using", "headgate_task_mutex", "headgate_task_waiting"}
 # Each of these must be in the plan of the statement.
 MEANT = {
-    "claim_sqlite.HEADS": "headgate_task_ready",
-    "claim_sqlite.HEADS_OF_CREATOR": "headgate_task_ready_creator",
-    "claims.READY_STREAMS": "headgate_task_ready",
-    "claim_sqlite.HELD_IN_LANE": "headgate_task_held",
-    "claim_sqlite.USING": "headgate_task_using",
-    "desk.FLOOR": "headgate_task_stopped",
-    "desk.letters": "headgate_task_stopped",
-    "desk.letters, filtered": "headgate_task_stopped",
-    "due.DUE": "headgate_task_timed",
-    "families.OPEN_CHILD": "headgate_task_child",
-    "families.UNASKED": "headgate_task_child",
-    "families.CENSUS": "headgate_task_child",
-    "forecasts.AHEAD": "headgate_task_ready",
-    "forecasts.IN_LINE": "headgate_task_line",
-    "forecasts.LAST_QUEUED": "headgate_task_ready",
-    "line.FAMILY_BLOCKED": "headgate_task_family",
-    "line.HOLDERS": "headgate_task_mutex",
-    "line.HEADS": "headgate_task_line",
-    "line.FIRST_BLOCKED": "headgate_task_line",
-    "tasks.SAME_KEY": "headgate_task_unique",
+    "claim.sqlite.HEADS": "headgate_task_ready",
+    "claim.sqlite.HEADS_OF_CREATOR": "headgate_task_ready_creator",
+    "claim.contract.READY_STREAMS": "headgate_task_ready",
+    "claim.sqlite.HELD_IN_LANE": "headgate_task_held",
+    "claim.sqlite.USING": "headgate_task_using",
+    "tasks.dead_letters.FLOOR": "headgate_task_stopped",
+    "dead_letters.letters": "headgate_task_stopped",
+    "dead_letters.letters, filtered": "headgate_task_stopped",
+    "tasks.due.DUE": "headgate_task_timed",
+    "tasks.families.OPEN_CHILD": "headgate_task_child",
+    "tasks.families.UNASKED": "headgate_task_child",
+    "tasks.families.CENSUS": "headgate_task_child",
+    "reading.forecasts.AHEAD": "headgate_task_ready",
+    "reading.forecasts.IN_LINE": "headgate_task_line",
+    "reading.forecasts.LAST_QUEUED": "headgate_task_ready",
+    "tasks.mutex_queue.FAMILY_BLOCKED": "headgate_task_family",
+    "tasks.mutex_queue.HOLDERS": "headgate_task_mutex",
+    "tasks.mutex_queue.HEADS": "headgate_task_line",
+    "tasks.mutex_queue.FIRST_BLOCKED": "headgate_task_line",
+    "tasks.unique.SAME_KEY": "headgate_task_unique",
 }
 COUNT = 100_000
 _COPIED = (
@@ -57,8 +57,8 @@ def path(tmp_path):
 def store(path):
     with open_store(f"sqlite:///{path}", Clock()) as opened:
         opened.migrate()
-        for kind in TYPES:
-            opened.put_type(kind)
+        for task_type in TYPES:
+            opened.types.put(task_type)
         yield opened
 
 
@@ -67,11 +67,11 @@ def plan_of(connection: sqlite3.Connection, text: str) -> list[str]:
     return [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {text}", dict.fromkeys(names))]
 
 
-def whole_tables(text: str, told: list[str]) -> list[str]:
+def whole_tables(text: str, plan: list[str]) -> list[str]:
     """What of a plan reads all of the task table, or all of an index that holds more than what runs."""
     aliases = "|".join({"headgate_task", *re.findall(r"\bheadgate_task ([a-z])\b", text)})
     return [
-        line for line in told
+        line for line in plan
         if (found := re.match(rf"SCAN (?:{aliases})\b(?:.*INDEX (\w+))?", line)) and found[1] not in ONLY_WHAT_RUNS
     ]  # fmt: skip
 
@@ -82,11 +82,11 @@ def test_a_hot_statement_goes_by_an_index(store, path, name, analyzed):
     """Spec: X4"""
     with closing(sqlite3.connect(path)) as connection:
         if analyzed:
-            store.submit_many([NewTask("plain", mutex=str(number % 7)) for number in range(500)])
+            store.tasks.submit_many([NewTask("plain", mutex=str(number % 7)) for number in range(500)])
             connection.execute("ANALYZE")
-        told = plan_of(connection, HOT[name].sqlite)
-    assert whole_tables(HOT[name].sqlite, told) == []
-    assert MEANT.get(name, "") in "\n".join(told)
+        plan = plan_of(connection, HOT[name].sqlite)
+    assert whole_tables(HOT[name].sqlite, plan) == []
+    assert MEANT.get(name, "") in "\n".join(plan)
 
 
 def test_every_statement_with_an_index_of_its_own_is_looked_at():
@@ -97,25 +97,25 @@ def test_every_statement_with_an_index_of_its_own_is_looked_at():
 # Steps
 
 PLACES: dict[str, Callable[[Store], int]] = {
-    "in line": lambda store: store.submit(NewTask("plain", priority=9)).id,
-    "of another type": lambda store: store.submit(NewTask("manual", priority=1)).id,
-    "of another tenant": lambda store: store.submit(NewTask("plain", tenant_id=7, priority=1)).id,
+    "in line": lambda store: store.tasks.submit(NewTask("plain", priority=9)).id,
+    "of another type": lambda store: store.tasks.submit(NewTask("manual", priority=1)).id,
+    "of another tenant": lambda store: store.tasks.submit(NewTask("plain", tenant_id=7, priority=1)).id,
     "in a paused lane": lambda store: (
-        store.submit(NewTask("plain", lane="shut", priority=1)).id,
-        store.pause_lane("shut"),
+        store.tasks.submit(NewTask("plain", lane="shut", priority=1)).id,
+        store.lanes.pause("shut"),
     )[0],
-    "in the future": lambda store: store.submit(NewTask("plain", delay_seconds=10**6)).id,
-    "that are finished": lambda store: store.cancel(store.submit(NewTask("plain")).id).id,
-    "behind one mutex": lambda store: [store.submit(NewTask("plain", mutex="key")).id for _ in range(2)][1],
+    "in the future": lambda store: store.tasks.submit(NewTask("plain", delay_seconds=10**6)).id,
+    "that are finished": lambda store: store.tasks.cancel(store.tasks.submit(NewTask("plain")).id).id,
+    "behind one mutex": lambda store: [store.tasks.submit(NewTask("plain", mutex="key")).id for _ in range(2)][1],
     "of a rate key without tokens": lambda store: _exhausted(store),
 }
 
 
 def _exhausted(store: Store) -> int:
-    store.set_rate_limit("key:slow", Rate(0.001, 1))
-    store.submit_many([NewTask("plain", rate_key="slow", priority=0)] * 2)
-    [[execution]] = [store.claim(ClaimRequest(store.register("other"), 1)).executions]
-    store.settle([Outcome(execution, Returned())])
+    store.rate_limits.set("key:slow", Rate(0.001, 1))
+    store.tasks.submit_many([NewTask("plain", rate_key="slow", priority=0)] * 2)
+    [[execution]] = [store.claims.take(ClaimRequest(store.workers.register("other"), 1)).executions]
+    store.executions.settle([Outcome(execution, Returned())])
     return execution.id + 1
 
 
@@ -127,34 +127,34 @@ def steps_of(store: Store, action: Callable[[], object]) -> int:
         nonlocal count
         count += 100
 
-    store._database._writer.set_progress_handler(tick, 100)  # type: ignore[union-attr]
+    store.database._writer.set_progress_handler(tick, 100)  # type: ignore[attr-defined]
     try:
         action()
     finally:
-        store._database._writer.set_progress_handler(None, 100)  # type: ignore[union-attr]
+        store.database._writer.set_progress_handler(None, 100)  # type: ignore[attr-defined]
     return count
 
 
 def a_day(store: Store, worker_id: int) -> dict[str, int]:
     steps, held = {}, []
     request = ClaimRequest(worker_id, 3, types=frozenset({"plain"}), tenant_id=0)
-    steps["submit"] = steps_of(store, lambda: store.submit_many([NewTask("plain", priority=3)] * 3))
-    steps["submit to a line"] = steps_of(store, lambda: store.submit(NewTask("plain", mutex="key", priority=9)))
-    steps["claim"] = steps_of(store, lambda: held.extend(store.claim(request).executions))
+    steps["submit"] = steps_of(store, lambda: store.tasks.submit_many([NewTask("plain", priority=3)] * 3))
+    steps["submit to a line"] = steps_of(store, lambda: store.tasks.submit(NewTask("plain", mutex="key", priority=9)))
+    steps["claim"] = steps_of(store, lambda: held.extend(store.claims.take(request).executions))
     outcomes = [
         Outcome(execution, Raised("again", 0.0) if number else Returned()) for number, execution in enumerate(held)
     ]
-    steps["settle"] = steps_of(store, lambda: store.settle(outcomes))
-    steps["due"] = steps_of(store, store.bring_due)
-    steps["overdue"] = steps_of(store, store.end_overdue)
-    steps["prioritize"] = steps_of(store, lambda: store.prioritize(held[-1].id))
+    steps["settle"] = steps_of(store, lambda: store.executions.settle(outcomes))
+    steps["due"] = steps_of(store, store.due.bring)
+    steps["overdue"] = steps_of(store, store.executions.end_overdue)
+    steps["prioritize"] = steps_of(store, lambda: store.tasks.prioritize(held[-1].id))
     return steps
 
 
 @pytest.mark.parametrize("place", PLACES)
 def test_a_day_takes_no_more_steps_with_a_hundred_thousand_waiting_than_with_ten(store, path, place):
     """Spec: X4"""
-    like, worker_id = PLACES[place](store), store.register("claimer")
+    like, worker_id = PLACES[place](store), store.workers.register("claimer")
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute(f"CREATE TEMP TABLE pattern AS SELECT {_COPIED} FROM headgate_task WHERE id = ?", [like])
 

@@ -1,6 +1,5 @@
 """Bugs to be planted in the engine, one at a time: each as a tired colleague might have written it."""
 
-import json
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from copy import copy
@@ -11,36 +10,40 @@ from typing import Any, NamedTuple
 import pytest
 
 import headgate.core.machine as machine
-import headgate.store.claim_sqlite as claim_sqlite
-import headgate.store.claims as claims
-import headgate.store.executing as executing
-import headgate.store.families as families
-import headgate.store.feed as feed
-import headgate.store.history as history
-import headgate.store.line as line
-import headgate.store.migrate as migrate
-import headgate.store.rescue as rescue
-import headgate.store.settle as settle
-import headgate.store.tasks as tasks
-import headgate.store.transitions as transitions
+import headgate.store.claim.contract as claims
+import headgate.store.claim.sqlite as claim_sqlite
+import headgate.store.db.migrate as migrate
+import headgate.store.events.feed as feed
+import headgate.store.execution.reports as reports
+import headgate.store.execution.revoke as revoke
+import headgate.store.execution.settle as settle
+import headgate.store.history.history as history
+import headgate.store.tasks.actions as actions
+import headgate.store.tasks.families as families
+import headgate.store.tasks.idempotency as idempotency
+import headgate.store.tasks.mutex_queue as mutex_queue
+import headgate.store.tasks.tasks as tasks
+import headgate.store.tasks.transitions as transitions
 from headgate.core.compensation import Polling
 from headgate.core.limits import Rate
 from headgate.core.machine import Change, LeaseLost, Subject, decide
-from headgate.core.mutex import Place, rearrange
+from headgate.core.mutex import QueuePlace, rearrange
 from headgate.core.states import HELD, State
 from headgate.core.task import Execution, NewTask, Task, TaskType
 from headgate.duties.reaper import Reaper
 from headgate.simulation.agent import LoopAgent
-from headgate.simulation.bodies import ERRAND
 from headgate.simulation.plan import AGENTS, CHAOS_SECONDS, CLIENTS, DUTIES, WORKERS, Move, Plan, plan
-from headgate.store.base import Store
-from headgate.store.claims import ClaimRequest
-from headgate.store.history import History
-from headgate.store.lists import Filter
-from headgate.store.sql import Answer, Db, Row, Statement
-from headgate.store.sqlite import Sqlite
-from headgate.store.tasks import Idempotency, Submitted
-from headgate.store.transitions import Write
+from headgate.simulation.tasks import ERRAND
+from headgate.store.claim.claims import Claims
+from headgate.store.claim.contract import ClaimRequest
+from headgate.store.db.sqlite import Sqlite
+from headgate.store.db.statement import NOW, Db, PendingRows, Row, Statement
+from headgate.store.execution.executions import Executions
+from headgate.store.reading.lists import Filter
+from headgate.store.store import Store
+from headgate.store.tasks.idempotency import Idempotency
+from headgate.store.tasks.submit import Submitted
+from headgate.store.tasks.transitions import Write
 from headgate.worker.pool import Pool
 
 Patch = pytest.MonkeyPatch
@@ -71,12 +74,12 @@ def bug(*breaks: str, database: str = "sqlite", more: Iterable[Move] = ()) -> Ca
 
 
 def submits(
-    at: float, count: int, kind: str, *, seconds: float = 0.05, stubborn: bool = False, ends: Sequence[str] = ("ok",),
+    at: float, count: int, type: str, *, seconds: float = 0.05, stubborn: bool = False, ends: Sequence[str] = ("ok",),
     children: int = 0,
 ) -> list[Move]:  # fmt: skip
-    about = {"type": kind, "seconds": seconds, "ends": list(ends), "children": children, "stubborn": stubborn}
+    parameters = {"type": type, "seconds": seconds, "ends": list(ends), "children": children, "stubborn": stubborn}
     return [
-        Move(at, "submit", {**about, "client": CLIENTS[number % 2], "key": f"one more wish {number}"})
+        Move(at, "submit", {**parameters, "client": CLIENTS[number % 2], "key": f"one more wish {number}"})
         for number in range(count)
     ]
 
@@ -85,8 +88,8 @@ def cancels(*times: float) -> list[Move]:
     return [Move(at, "cancel", {"client": CLIENTS[0], "pick": at % 1}) for at in times]
 
 
-def faults(what: str, processes: Iterable[str], *times: float, within: str | None = None, **about: Any) -> list[Move]:
-    return [Move(at, what, {"process": process, "within": within, **about}) for at in times for process in processes]
+def faults(what: str, processes: Iterable[str], *times: float, within: str | None = None) -> list[Move]:
+    return [Move(at, what, {"process": process, "within": within}) for at in times for process in processes]
 
 
 def reworded(statement: Statement, before: str, after: str) -> Statement:
@@ -130,7 +133,7 @@ def the_fence_is_dropped(patch: Patch) -> None:
         return {row[0] for row in running}
 
     patch.setattr(settle, "finish", finish)
-    patch.setattr(transitions, "APPLY", reworded(transitions.APPLY, "exec_id = :exec_id AND NOT (", "NOT ("))
+    patch.setattr(transitions, "APPLY", reworded(transitions.APPLY, "THEN exec_id = :exec_id", "THEN true"))
 
 
 @bug("I2", "I3")
@@ -140,41 +143,43 @@ def the_reaper_goes_by_id(patch: Patch) -> None:
     apply_by_id = reworded(transitions.APPLY, guard, " ")
 
     class ById(Through):
-        def each(self, statement: Statement, names: Sequence[str], rows: Sequence[Row], **common: Any) -> Answer:
-            answer: Answer = self.db.each(apply_by_id, names, rows, **common)
+        def each(self, statement: Statement, names: Sequence[str], rows: Sequence[Row], **common: Any) -> PendingRows:
+            answer: PendingRows = self.db.each(apply_by_id, names, rows, **common)
             return answer
 
     def put_back(self: Store, held: Sequence[Task]) -> None:
         def put(db: Db) -> None:
             keys = [(task.tenant_id, task.mutex) for task in held if task.mutex is not None]
-            changes = {task.id: decide(task, LeaseLost(), self.type_of(task.type)) for task in held}
+            changes = {task.id: decide(task, LeaseLost(), self.types.recent(task.type)) for task in held}
             writes = [Write(task.id, task.status, changes[task.id], task.seq, task.exec_id) for task in held]
             transitions.apply(ById(db), writes, "system:reaper")
-            line.settle_lines(db, keys)
+            mutex_queue.settle_queues(db, keys)
 
-        self.write(put)
+        self.database.write(put)
 
     async def rescue(self: Reaper) -> int:
-        running = await self._aside(partial(self._store.find, Filter(status=tuple(HELD)), limit=200))
-        workers = await self._aside(partial(self._store.workers, lost_too=True))
+        running = await self._in_thread(partial(self._store.tasks.find, Filter(status=tuple(HELD)), limit=200))
+        workers = await self._in_thread(partial(self._store.workers.all, lost_too=True))
         lost = {worker.id for worker in workers if worker.lost}
         held = [task for task in running.items if task.worker_id in lost]
         if held:
-            await self._aside(self._store.put_back, held)  # type: ignore[attr-defined]
+            await self._in_thread(self._store.put_back, held)  # type: ignore[attr-defined]
         return len(held)
 
     patch.setattr(Store, "put_back", put_back, raising=False)
     patch.setattr(Reaper, "_rescue", rescue)
 
 
-@bug("I1", "I8", more=faults("no_answer", WORKERS, 0.1, 0.4, 1.0, 2.0, within="settle_and_claim"))
+@bug("I1", "I8", more=faults("no_answer", WORKERS, 0.1, 0.4, 1.0, 2.0, within="Executions.settle_and_claim"))
 def a_claim_nobody_heard_of_is_forgotten(patch: Patch) -> None:
     """After an error the worker goes on with what it knows."""
 
-    def give_back_strays(self: Store, worker_id: int, types: Collection[str], known: Collection[str]) -> list[Task]:
+    def give_back_strays(
+        self: Executions, worker_id: int, types: Collection[str], known: Collection[str]
+    ) -> list[Task]:
         return []
 
-    patch.setattr(Store, "give_back_strays", give_back_strays)
+    patch.setattr(Executions, "give_back_strays", give_back_strays)
 
 
 @bug("I1", "I8")
@@ -213,7 +218,7 @@ def room_is_given_up_when_a_cancel_is_asked(patch: Patch) -> None:
 @bug("I4", "I5")
 def room_is_counted_in_an_earlier_transaction(patch: Patch) -> None:
     """A claim goes by what the process counted in the claim before it, and counts for the next one."""
-    claim = Store._claim
+    claim = Claims.take_in
 
     class Recalled(Through):
         def __init__(self, db: Any, counts: dict[str, list[Row]]) -> None:
@@ -228,31 +233,31 @@ def room_is_counted_in_an_earlier_transaction(patch: Patch) -> None:
             self.counts[parameters["lane"]] = found
             return before
 
-    def recall(self: Store, db: Any, request: ClaimRequest) -> Any:
+    def recall(self: Claims, db: Any, request: ClaimRequest) -> Any:
         return claim(self, Recalled(db, self.__dict__.setdefault("counts", {})), request)
 
-    patch.setattr(Store, "_claim", recall)
+    patch.setattr(Claims, "take_in", recall)
 
 
 @bug("I4")
 def a_pause_is_heard_of_a_second_later(patch: Patch) -> None:
     """Lanes are seldom edited: a process looks at them once a second."""
-    claim = Store._claim
+    claim = Claims.take_in
 
     class Recalled(Through):
-        def __init__(self, db: Any, store: Store) -> None:
+        def __init__(self, db: Any, claims: Claims) -> None:
             super().__init__(db)
-            self.store = store
+            self.claims = claims
 
         def rows(self, statement: Statement, **parameters: Any) -> list[Row]:
             if statement is not claim_sqlite.LANES:
                 return self.db.rows(statement, **parameters)  # type: ignore[no-any-return]
-            now, known = self.store._monotonic(), self.store.__dict__
+            now, known = self.claims._cursors.monotonic(), self.claims.__dict__
             if now - known.get("looked_at", -1.0) >= 1.0:
                 known |= {"lanes": self.db.rows(statement), "looked_at": now}
             return known["lanes"]  # type: ignore[no-any-return]
 
-    patch.setattr(Store, "_claim", lambda self, db, request: claim(self, Recalled(db, self), request))
+    patch.setattr(Claims, "take_in", lambda self, db, request: claim(self, Recalled(db, self), request))
 
 
 @bug("I4", "I5")
@@ -260,15 +265,15 @@ def a_second_task_of_a_mutex_comes_forward(patch: Patch) -> None:
     """The line moves on whether or not somebody holds the mutex; and the index behind it is for speed alone."""
 
     def move_on(
-        held: bool, family: Collection[int], queued: Iterable[Place], blocked: Iterable[Place]
-    ) -> tuple[list[Place], list[Place]]:
+        held: bool, family: Collection[int], queued: Iterable[QueuePlace], blocked: Iterable[QueuePlace]
+    ) -> tuple[list[QueuePlace], list[QueuePlace]]:
         return rearrange(False, family, queued, blocked)
 
     schema, *later = migrate.migrations("sqlite")
     assert "UNIQUE INDEX headgate_task_mutex" in schema.text
     plain = replace(schema, text=schema.text.replace("UNIQUE INDEX headgate_task_mutex", "INDEX headgate_task_mutex"))
     patch.setattr(migrate, "migrations", lambda dialect: (plain, *later))
-    patch.setattr(line, "rearrange", move_on)
+    patch.setattr(mutex_queue, "rearrange", move_on)
 
 
 @bug("I4")
@@ -276,11 +281,11 @@ def a_stranger_comes_between_a_family(patch: Patch) -> None:
     """Who waits for its children holds nothing."""
 
     def for_all(
-        held: bool, family: Collection[int], queued: Iterable[Place], blocked: Iterable[Place]
-    ) -> tuple[list[Place], list[Place]]:
+        held: bool, family: Collection[int], queued: Iterable[QueuePlace], blocked: Iterable[QueuePlace]
+    ) -> tuple[list[QueuePlace], list[QueuePlace]]:
         return rearrange(held, (), queued, blocked)
 
-    patch.setattr(line, "rearrange", for_all)
+    patch.setattr(mutex_queue, "rearrange", for_all)
 
 
 @bug("I4", more=submits(1.0, 8, "limited"))
@@ -309,9 +314,9 @@ def a_wake_up_missed_is_missed_for_good(patch: Patch) -> None:
 # Starts that agents confirm
 
 
-def errands(at: float, count: int, ends: list[str], **about: Any) -> list[Move]:
+def errands(at: float, count: int, ends: list[str], **parameters: Any) -> list[Move]:
     return [
-        Move(move.at, move.what, {**move.about, "ends": ends, "agent_id": "rig", **about})
+        Move(move.at, move.what, {**move.parameters, "ends": ends, "agent_id": "rig", **parameters})
         for move in submits(at, count, ERRAND)
     ]
 
@@ -325,20 +330,20 @@ def the_start_queue_is_each_servers_own(patch: Patch) -> None:
 # Who does not reach the store confirms late: after others were handed the task, and before they have confirmed.
 @bug(
     "I1", "I3", "I5", "I8",
-    more=[*errands(2.0, 3, ["ok"]), *faults("unreached", AGENTS, 1.0, 1.2, 1.4, 1.6, within="try_start")],
+    more=[*errands(2.0, 3, ["ok"]), *faults("unreached", AGENTS, 1.0, 1.2, 1.4, 1.6, within="Executions.start")],
 )  # fmt: skip
 def a_start_is_confirmed_by_id(patch: Patch) -> None:
     """Whoever confirms the start of a task that waits for it has started it."""
 
-    def confirm(self: LoopAgent, handed: Execution) -> Execution | None:
-        for holding in self._store.agents.holdings([handed.id]).values():
+    def confirm(self: LoopAgent, scheduled: Execution) -> Execution | None:
+        for holding in self._store.agents.holdings([scheduled.id]).values():
             if holding.execution.status is State.SCHEDULING:
-                return handed if self._store.try_start(handed.id, handed.exec_id) else None
-            if holding.execution.exec_id == handed.exec_id:
+                return scheduled if self._store.executions.start(scheduled.id, scheduled.exec_id) else None
+            if holding.execution.exec_id == scheduled.exec_id:
                 return holding.execution
         return None
 
-    patch.setattr(executing, "START", reworded(executing.START, "AND exec_id = :exec_id", "AND :exec_id <> ''"))
+    patch.setattr(reports, "START", reworded(reports.START, "AND exec_id = :exec_id", "AND :exec_id <> ''"))
     patch.setattr(LoopAgent, "_confirm", confirm)
 
 
@@ -349,7 +354,9 @@ def compensation_waits_for_an_empty_queue(patch: Patch) -> None:
     patch.setattr(Polling, "may_skip", lambda self, figures: True)
 
 
-@bug("I3", "I5", more=[*errands(2.0, 6, ["ok"]), *faults("no_answer", AGENTS, 1.9, 2.2, 3.0, within="hand_over")])
+@bug(
+    "I3", "I5", more=[*errands(2.0, 6, ["ok"]), *faults("no_answer", AGENTS, 1.9, 2.2, 3.0, within="Agents.hand_over")]
+)
 def a_repeated_claim_gets_whatever_its_tasks_are_by_now(patch: Patch) -> None:
     """A claim is remembered by its tasks, and not by their executions."""
     by_tasks = reworded(claims.ANSWERED, "SELECT task_ids, exec_ids", "SELECT task_ids, NULL")
@@ -383,7 +390,7 @@ def an_answer_comes_before_its_commit(patch: Patch) -> None:
 @bug("I1", more=faults("no_answer", CLIENTS, 0.05, 0.2, 0.4))
 def a_key_is_remembered_after_its_task(patch: Patch) -> None:
     """The task in one transaction, the idempotency key in the next."""
-    patch.setattr(Store, "submit_many", Apart.submit_many)
+    patch.setattr(tasks.Tasks, "submit_many", Tasks.submit_many)
 
 
 @bug("I2", "I3", "I4")  # what was put back seems to take up room still
@@ -396,7 +403,7 @@ def a_rescue_leaves_no_trace(patch: Patch) -> None:
     def apply(db: Db, writes: Sequence[Write], actor: str) -> set[int]:
         return transitions.apply(Silent(db), writes, actor)
 
-    patch.setattr(rescue, "apply", apply)
+    patch.setattr(revoke, "apply", apply)
 
 
 @bug("I6", database="postgres")
@@ -425,8 +432,8 @@ def a_parent_that_gives_up_orphans_its_children(patch: Patch) -> None:
     given_up = machine._given_up
 
     def give_up(task: Subject, rules: TaskType, error: str, **counts: int | None) -> Change:
-        change, end = given_up(task, rules, error, **counts), machine._defeat(rules)
-        return replace(change, status=end, kind=machine._ENDS[end])
+        change, end = given_up(task, rules, error, **counts), machine._failed_state(rules)
+        return replace(change, status=end, kind=machine._END_KINDS[end])
 
     patch.setattr(machine, "_given_up", give_up)
 
@@ -434,44 +441,52 @@ def a_parent_that_gives_up_orphans_its_children(patch: Patch) -> None:
 @bug("I8", more=submits(1.0, 6, "overseer", ends=["give up", "children"], children=3))
 def a_replayed_parent_inherits_its_old_children(patch: Patch) -> None:
     """A dead parent that runs again counts the children of its first life too."""
-    patch.setattr(tasks, "NEW_LIFE", tasks.NOW)
+    patch.setattr(actions, "NEW_LIFE", NOW)
 
 
-@bug("I1", "I8", more=faults("crash_after", [DUTIES], 5.0, within="move"))
+@bug("I1", "I8", more=faults("crash_after", [DUTIES], 5.0, within="History.move"))
 def history_is_written_after_the_removal(patch: Patch) -> None:
     """Finished tasks are taken out in one transaction and put into history in the next."""
-    patch.setattr(History, "move", MovedApart.move)
+    patch.setattr(history.History, "move", History.move)
 
 
-class Apart(Store):
-    """Two transactions where there was one. Here, so that faults find them by their names."""
+# These have the names of the originals, so that faults find their transactions.
 
-    _submit_many = Store.submit_many
+
+class Tasks(tasks.Tasks):
+    """Two transactions where there was one."""
+
+    _submit_many = tasks.Tasks.submit_many
 
     def submit_many(
         self,
-        wishes: Sequence[NewTask],
+        new_tasks: Sequence[NewTask],
         *,
         actor: str = "person",
         once: Idempotency | None = None,
         under: Execution | None = None,
     ) -> list[Submitted]:
-        submit = partial(Apart._submit_many, self, wishes, actor=actor)
+        submit = partial(Tasks._submit_many, self, new_tasks, actor=actor)
         if once is None:
             return submit(under=under)
-        key = {"tenant_id": wishes[0].tenant_id, "key": once.key}
-        if self.read(lambda db: db.rows(tasks.REMEMBERED, **key)):
+        key = {"tenant_id": new_tasks[0].tenant_id, "key": once.key}
+        if self._database.read(lambda db: db.rows(idempotency.REMEMBERED, **key)):
             return submit(once=once)
         made = submit()
-        ids = json.dumps([task.id for task in made])
-        self.write(lambda db: db.rows(tasks.REMEMBER, **key, body_hash=once.body_hash, task_ids=ids))
+        ids = [task.id for task in made]
+        self._database.write(lambda db: _remember(db, new_tasks[0].tenant_id, once, ids))
         return made
 
 
-class MovedApart(History):
+def _remember(db: Db, tenant_id: int, once: Idempotency, ids: list[int]) -> None:
+    idempotency.recall(db, tenant_id, once)
+    idempotency.remember(db, tenant_id, once, ids)
+
+
+class History(history.History):
     """Two transactions where there was one."""
 
-    def move(self, *, seconds: float, limit: int = 1000, after: history.Place | None = None) -> history.Page:
+    def move(self, *, seconds: float, limit: int = 1000, after: history.ArchiveCursor | None = None) -> history.Batch:
         def take_out(db: Db) -> list[Row]:
             at, last = after or history.FIRST
             found = db.rows(history.FINISHED, seconds=seconds, limit=limit, at=at, id=last)
@@ -486,6 +501,6 @@ class MovedApart(History):
                 names = ", ".join(f":{name}" for name in values)
                 db.send(Statement(f"INSERT INTO headgate_task_his ({history._ALL}) VALUES ({names})"), **values)
 
-        rows = self._ground.write(take_out)
-        self._ground.write(put_in)
-        return history.Page(len(rows), after, False)
+        rows = self._database.write(take_out)
+        self._database.write(put_in)
+        return history.Batch(len(rows), after, False)

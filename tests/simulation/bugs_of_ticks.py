@@ -4,25 +4,25 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 
-import headgate.store.periodic as periodic
-import headgate.store.runs as runs
-import headgate.store.ticks as ticks
+import headgate.store.schedules.rows as rows
+import headgate.store.schedules.schedules as store
+import headgate.store.schedules.tick_runs as runs
+import headgate.store.schedules.ticks as ticks
 from headgate.core.schedule import GOOD_ENDS, NewSchedule
 from headgate.simulation.plan import CALL, CLIENTS, DUTIES, WORKERS, Move
-from headgate.store.schedules import Schedules
-from headgate.store.sql import Db, Row, Statement
-from headgate.store.ticks import Fired, Firing
+from headgate.store.db.statement import Db, Row, Statement
+from headgate.store.schedules.ticks import Fired, Firing
 from tests.simulation.bugs import Patch, bug, faults
 
 SCHEDULERS = (DUTIES, WORKERS[0])
 
 
-def schedules(*kinds: str, cron: str = "*/2 * * * * *", **other: Any) -> list[Move]:
-    about = {"missed": "skip", "overlap": "allow", "log": "trans_log", "seconds": 0.05, "ends": ["ok"], **other}
+def schedules(*types: str, cron: str = "*/2 * * * * *", **other: Any) -> list[Move]:
+    parameters = {"missed": "skip", "overlap": "allow", "log": "trans_log", "seconds": 0.05, "ends": ["ok"], **other}
     return [
-        Move(0.1, "add_schedule", {"client": CLIENTS[number % 2], "key": f"one more schedule {number}", "type": kind,
-                                   "cron": cron, **about})
-        for number, kind in enumerate(kinds)
+        Move(0.1, "add_schedule", {"client": CLIENTS[number % 2], "key": f"one more schedule {number}", "type": type,
+                                   "cron": cron, **parameters})
+        for number, type in enumerate(types)
     ]  # fmt: skip
 
 
@@ -36,10 +36,13 @@ def a_tick_is_fired_by_whoever_has_seen_it(patch: Patch) -> None:
     patch.setattr(ticks, "_stands", stands)
 
 
-@bug("I9", more=[*schedules("plain", log="none"), *faults("crash_after", SCHEDULERS, 1.0, 3.0, 6.0, within="fire")])
+@bug(
+    "I9",
+    more=[*schedules("plain", log="none"), *faults("crash_after", SCHEDULERS, 1.0, 3.0, 6.0, within="Schedules.fire")],
+)
 def a_schedule_is_moved_on_before_its_task_is_made(patch: Patch) -> None:
     """First the pointer, so that nobody else fires the tick; then the task, in a transaction of its own."""
-    patch.setattr(Schedules, "fire", Apart.fire)
+    patch.setattr(store.Schedules, "fire", Schedules.fire)
 
 
 @bug("I9", more=[
@@ -50,10 +53,10 @@ def a_schedule_is_moved_on_before_its_task_is_made(patch: Patch) -> None:
 def whoever_goes_online_begins_from_now(patch: Patch) -> None:
     """What was fired before is past, whatever the clock says."""
 
-    def first_tick(said: NewSchedule, now: datetime, done_until: datetime | None) -> datetime | None:
-        return said.cron.following(now)
+    def first_tick(definition: NewSchedule, now: datetime, done_until: datetime | None) -> datetime | None:
+        return definition.cron.following(now)
 
-    patch.setattr(periodic, "first_tick", first_tick)
+    patch.setattr(rows, "first_tick", first_tick)
 
 
 @bug("I9", more=schedules("plain", ends=["fail"]))
@@ -87,18 +90,18 @@ def a_tick_that_is_skipped_is_forgotten(patch: Patch) -> None:
     patch.setattr(ticks, "begin", without_the_skipped)
 
 
-class Apart(Schedules):
-    """Two transactions where there was one. Here, so that faults find them by their names."""
+class Schedules(store.Schedules):
+    """Two transactions where there was one. It has the name of the original, so that faults find them."""
 
     def fire(self, firings: Sequence[Firing]) -> Fired:
-        ground, begin = self._ground, ticks.begin
-        ground.make_streams(firing.schedule.said.wish for firing in firings)
+        begin = ticks.begin
+        self._catalog.make_streams(firing.schedule.definition.task for firing in firings)
         left: list[tuple[Any, Sequence[ticks.Tick], str]] = []
 
         def move(db: Db) -> Fired:
             setattr(ticks, "begin", lambda db, *made: left.append(made))  # noqa: B010 it is not what it was
             try:
-                return ticks.fire(db, ground.fresh_catalog(db), firings)
+                return ticks.fire(db, self._catalog.fresh(db), firings)
             finally:
                 setattr(ticks, "begin", begin)  # noqa: B010
 
@@ -106,6 +109,6 @@ class Apart(Schedules):
             for made in left:
                 begin(db, *made)
 
-        fired = ground.write(move)
-        ground.write(make)
+        fired = self._database.write(move)
+        self._database.write(make)
         return fired

@@ -3,17 +3,17 @@
 from typing import Any
 
 from headgate.core.states import FINAL, HELD
-from headgate.simulation.evidence import Entry, Evidence, Known, Row, Wish
+from headgate.simulation.evidence import Evidence, LedgerEntry, Row, Submission, TaskRecord
 
 
 class Run:
-    """A run in which a second passes with each row, by both clocks. What it is told it writes down, right or wrong."""
+    """A run in which a second passes with each row, by both clocks. What it is given it writes down, right or wrong."""
 
     def __init__(self) -> None:
         self.rows: list[Row] = []
-        self.tasks: dict[int, Known] = {}
-        self.ledger: list[Entry] = []
-        self.wishes: list[Wish] = []
+        self.tasks: dict[int, TaskRecord] = {}
+        self.ledger: list[LedgerEntry] = []
+        self.submissions: list[Submission] = []
         self.now = self.wall = 1000.0
         self._worker = 1
 
@@ -41,44 +41,44 @@ class Run:
         """A row that is no transition."""
         return self._write(task_id, kind, seq=0, before=None, after=None, exec_id=exec_id, detail=detail)
 
-    def _write(self, task_id: int | None, kind: str, *, detail: str | None = None, **said: Any) -> Row:
+    def _write(self, task_id: int | None, kind: str, *, detail: str | None = None, **fields: Any) -> Row:
         self.wait(1.0)
         columns = {
             "id": len(self.rows) + 1, "task_id": task_id, "at": self.now, "wall": self.wall, "kind": kind,
-            "actor": "somebody", "detail": detail, **said,
+            "actor": "somebody", "detail": detail, **fields,
         }  # fmt: skip
         self.rows.append(Row(**columns))
         return self.rows[-1]
 
-    def submit(self, task_id: int, state: str = "queued", **about: Any) -> None:
-        """A task that somebody wished for, unless it is a child."""
-        blank = Known(task_id, 0, "plain", "", "default", None, None, None, None, 0, 0, None, None, None)
-        self.tasks[task_id] = blank._replace(**about)
+    def submit(self, task_id: int, state: str = "queued", **fields: Any) -> None:
+        """A task that somebody submitted, unless it is a child."""
+        blank = TaskRecord(task_id, 0, "plain", "", "default", None, None, None, None, 0, 0, None, None, None)
+        self.tasks[task_id] = blank._replace(**fields)
         self.step(task_id, "submitted", state)
         if self.tasks[task_id].parent_id is None:
-            self.wishes.append(Wish(None, "made", (task_id,)))
+            self.submissions.append(Submission(None, "made", (task_id,)))
 
     def start(self, task_id: int, exec_id: str) -> None:
         """In the audit and in the ledger."""
         self.step(task_id, "started", "running", exec_id)
-        self.tell("start", task_id, exec_id)
+        self.record("start", task_id, exec_id)
 
     def end(self, task_id: int, kind: str = "completed", after: str = "succeeded") -> None:
         exec_id = self.tasks[task_id].exec_id
         assert exec_id is not None
-        self.tell("effect", task_id, exec_id)
-        self.tell("end", task_id, exec_id)
+        self.record("effect", task_id, exec_id)
+        self.record("end", task_id, exec_id)
         self.step(task_id, kind, after, exec_id)
 
-    def tell(self, what: str, task_id: int, exec_id: str, attempt: int | None = None, accepted: bool = True) -> None:
+    def record(self, what: str, task_id: int, exec_id: str, attempt: int | None = None, accepted: bool = True) -> None:
         self.now += 0.01
         number = self.tasks[task_id].attempt if attempt is None else attempt
-        self.ledger.append(Entry(self.now, what, task_id, exec_id, number, accepted))
+        self.ledger.append(LedgerEntry(self.now, what, task_id, exec_id, number, accepted))
 
-    def do(self, *task_ids: int, **about: Any) -> None:
+    def do(self, *task_ids: int, **fields: Any) -> None:
         """Whole tasks, one after the other."""
         for task_id in task_ids:
-            self.submit(task_id, **about)
+            self.submit(task_id, **fields)
             self.start(task_id, f"x{task_id}")
             self.end(task_id)
 
@@ -87,11 +87,11 @@ class Run:
         self.tasks[task_id] = self.tasks[task_id]._replace(**wrong)
 
     def evidence(self, **more: Any) -> Evidence:
-        said: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "rows": self.rows,
             "tasks": list(self.tasks.values()),
             "ledger": self.ledger,
-            "wishes": self.wishes,
+            "submissions": self.submissions,
             "ended_at": self.wall,
         }
-        return Evidence(**{**said, **more})
+        return Evidence(**{**fields, **more})

@@ -9,7 +9,7 @@ from headgate.core.states import FINAL, State
 from headgate.simulation.checker import check
 from headgate.simulation.checker_orphans import SLACK_SECONDS
 from headgate.simulation.checker_paths import EVENTS, transitions
-from headgate.simulation.evidence import Evidence, Wish
+from headgate.simulation.evidence import Evidence, Submission
 from tests.simulation.runs import Run
 
 
@@ -41,7 +41,7 @@ def test_a_run_in_which_all_went_well_is_clean():
     """Spec: X5"""
     run = one()
     run.do(2, 3)
-    assert check(run.evidence(heard=[row.id for row in run.rows], counted={"succeeded": 3})) == []
+    assert check(run.evidence(feed_ids=[row.id for row in run.rows], counted={"succeeded": 3})) == []
     assert check(family().evidence()) == []
     assert check(Evidence([], [])) == []
 
@@ -60,7 +60,7 @@ def test_a_violation_names_the_task_and_the_row():
 
 def test_a_task_that_was_answered_and_is_nowhere_is_caught():
     """Spec: X5"""
-    evidence = one().evidence(wishes=[Wish("a", "made", (1, 2))])
+    evidence = one().evidence(submissions=[Submission("a", "made", (1, 2))])
     assert broken(evidence) == {"I1"}
     assert "task 2 was answered as made by the key 'a' and is nowhere" in check(evidence)[0].text
 
@@ -70,8 +70,8 @@ def test_what_retention_removed_is_not_missed_unless_it_was_open():
     run = one()
     run.submit(2)
     ended = [row for row in run.rows if row.task_id == 1]
-    assert check(Evidence(ended, [], wishes=[Wish(None, "made", (1,))], keep=10.0)) == []
-    assert broken(Evidence(run.rows, [], wishes=[Wish(None, "made", (2,))], keep=10.0)) == {"I1", "I8"}
+    assert check(Evidence(ended, [], submissions=[Submission(None, "made", (1,))], keep=10.0)) == []
+    assert broken(Evidence(run.rows, [], submissions=[Submission(None, "made", (2,))], keep=10.0)) == {"I1", "I8"}
 
 
 def test_a_task_that_is_open_when_nothing_more_can_happen_is_caught():
@@ -92,14 +92,14 @@ def test_a_dead_task_has_ended():
 
 
 @pytest.mark.parametrize(
-    ("wishes", "keys"),
+    ("submissions", "keys"),
     [
-        ([Wish("k", "made", (1,)), Wish("k", "made", (2,))], {"k": (1,)}),
-        ([Wish("k", "made", (1,)), Wish("l", "made", (2,))], {"k": (1, 2)}),
-        ([Wish("k", "refused"), Wish("l", "made", (2,))], {"k": (1,)}),
-        ([Wish("k", "unknown")], {"k": (1, 2)}),
-        ([Wish("k", "unknown"), Wish("l", "made", (1, 2))], {"k": (3,)}),
-        ([Wish("k", "unknown"), Wish("l", "made", (1,))], {}),
+        ([Submission("k", "made", (1,)), Submission("k", "made", (2,))], {"k": (1,)}),
+        ([Submission("k", "made", (1,)), Submission("l", "made", (2,))], {"k": (1, 2)}),
+        ([Submission("k", "refused"), Submission("l", "made", (2,))], {"k": (1,)}),
+        ([Submission("k", "unknown")], {"k": (1, 2)}),
+        ([Submission("k", "unknown"), Submission("l", "made", (1, 2))], {"k": (3,)}),
+        ([Submission("k", "unknown"), Submission("l", "made", (1,))], {}),
     ],
     ids=[
         "one key, two answers",
@@ -110,29 +110,31 @@ def test_a_dead_task_has_ended():
         "asked for by nobody",
     ],
 )
-def test_a_key_that_made_other_tasks_than_it_should_is_caught(wishes: list[Wish], keys: dict[str, tuple[int, ...]]):
+def test_a_key_that_made_other_tasks_than_it_should_is_caught(
+    submissions: list[Submission], keys: dict[str, tuple[int, ...]]
+):
     """Spec: X5, B5"""
     run = one()
     run.do(2)
-    assert broken(run.evidence(wishes=wishes, keys=keys)) == {"I1"}
+    assert broken(run.evidence(submissions=submissions, keys=keys)) == {"I1"}
 
 
 def test_a_wish_without_an_answer_may_have_been_made_or_not():
     """Spec: X5, B5"""
     run = one()
     run.do(2)
-    made = Wish("l", "made", (2,))
-    assert check(run.evidence(wishes=[Wish("k", "unknown"), made], keys={"k": (1,)})) == []
-    assert check(run.evidence(wishes=[Wish("k", "unknown", size=2)], keys={"k": (1, 2)})) == []
-    assert check(run.evidence(wishes=[Wish("k", "unknown"), Wish("l", "made", (1, 2))])) == []
-    assert check(run.evidence(wishes=[Wish(None, "unknown"), made])) == []
+    made = Submission("l", "made", (2,))
+    assert check(run.evidence(submissions=[Submission("k", "unknown"), made], keys={"k": (1,)})) == []
+    assert check(run.evidence(submissions=[Submission("k", "unknown", size=2)], keys={"k": (1, 2)})) == []
+    assert check(run.evidence(submissions=[Submission("k", "unknown"), Submission("l", "made", (1, 2))])) == []
+    assert check(run.evidence(submissions=[Submission(None, "unknown"), made])) == []
 
 
 def test_a_copy_of_a_task_is_asked_for_by_whoever_retried_it():
     """Spec: X5"""
     run = one()
     run.do(2, retry_of=1)
-    assert check(run.evidence(wishes=[Wish(None, "made", (1,))])) == []
+    assert check(run.evidence(submissions=[Submission(None, "made", (1,))])) == []
 
 
 # I2
@@ -256,7 +258,7 @@ def test_a_start_that_is_confirmed_is_one_start():
     run.submit(1)
     run.step(1, "scheduled", "scheduling", "a")
     run.step(1, "started", "running", "a")
-    run.tell("start", 1, "a")
+    run.record("start", 1, "a")
     run.end(1)
     assert check(run.evidence()) == []
 
@@ -274,7 +276,7 @@ def test_a_handler_that_runs_without_a_start_of_its_own_is_caught(task_id: int, 
     run.step(2, "given_back", "queued", "handed over")
     run.step(2, "started", "running", "x2")
     assert check(run.evidence(at_rest=False)) == []
-    run.tell("start", task_id, exec_id, attempt)
+    run.record("start", task_id, exec_id, attempt)
     assert broken(run.evidence(at_rest=False)) == {"I3"}
 
 
@@ -295,11 +297,11 @@ def test_rows_are_heard_once_each_and_a_tasks_own_in_their_order():
     """Spec: X5"""
     run = one()
     run.do(2)
-    assert check(run.evidence(heard=[4, 1, 5, 2, 6, 3])) == []
-    for heard in ([1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 6, 6], [1, 3, 2, 4, 5, 6], [1, 2, 3, 4, 5, 6, 7]):
-        assert broken(run.evidence(heard=heard)) == {"I6"}
-    assert check(run.evidence(heard=[1, 2], at_rest=False)) == []
-    assert check(run.evidence(heard=range(1, 8), keep=1000.0)) == []
+    assert check(run.evidence(feed_ids=[4, 1, 5, 2, 6, 3])) == []
+    for feed_ids in ([1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 6, 6], [1, 3, 2, 4, 5, 6], [1, 2, 3, 4, 5, 6, 7]):
+        assert broken(run.evidence(feed_ids=feed_ids)) == {"I6"}
+    assert check(run.evidence(feed_ids=[1, 2], at_rest=False)) == []
+    assert check(run.evidence(feed_ids=range(1, 8), keep=1000.0)) == []
 
 
 # I7
@@ -327,7 +329,7 @@ def test_a_child_is_kept_until_its_parent_has_ended():
 def test_rows_of_a_task_that_is_nowhere_are_caught():
     """Spec: X5"""
     run = one()
-    run.wishes.clear()
+    run.submissions.clear()
     assert broken(run.evidence(tasks=[])) == {"I8"}
     assert check(run.evidence(tasks=[], keep=1000.0)) == []
 

@@ -15,10 +15,10 @@ def broken(evidence: Evidence) -> set[str]:
     return {violation.invariant for violation in check(evidence)}
 
 
-def submitted(*task_ids: int, **about: Any) -> Run:
+def submitted(*task_ids: int, **fields: Any) -> Run:
     run = Run()
     for task_id in task_ids:
-        run.submit(task_id, **about)
+        run.submit(task_id, **fields)
     return run
 
 
@@ -28,8 +28,8 @@ def begin(run: Run, *task_ids: int) -> None:
         run.step(task_id, "started", "running", f"x{task_id}")
 
 
-def edit(run: Run, kind: str, **said: Any) -> None:
-    run.note(None, kind, detail=json.dumps(said))
+def edit(run: Run, kind: str, **detail: Any) -> None:
+    run.note(None, kind, detail=json.dumps(detail))
 
 
 # I4: lanes and resources
@@ -286,8 +286,8 @@ def test_a_handler_that_goes_on_when_its_task_is_lost_is_let_be():
     """Spec: X5, B3"""
     run = Run()
     robbed(run)
-    run.tell("effect", 1, "x", attempt=1, accepted=False)
-    run.tell("end", 1, "x", attempt=1)
+    run.record("effect", 1, "x", attempt=1, accepted=False)
+    run.record("end", 1, "x", attempt=1)
     run.end(1)
     assert check(run.evidence()) == []
 
@@ -296,18 +296,18 @@ def test_an_effect_of_an_attempt_that_was_followed_by_another_is_caught_when_it_
     """Spec: X5, B3"""
     run = Run()
     robbed(run)
-    run.tell("effect", 1, "x", attempt=1)
+    run.record("effect", 1, "x", attempt=1)
     assert broken(run.evidence(at_rest=False)) == {"I5"}
 
 
-def overlapping(**about: Any) -> Run:
+def overlapping(**fields: Any) -> Run:
     """Two handlers that run at the same time, though by the audit one came after the other."""
-    run = submitted(1, 2, **about)
+    run = submitted(1, 2, **fields)
     run.step(1, "started", "running", "a")
     run.step(2, "started", "running", "b", at=run.now)
     run.ledger.clear()
-    run.tell("start", 1, "a")
-    run.tell("start", 2, "b")
+    run.record("start", 1, "a")
+    run.record("start", 2, "b")
     return run
 
 
@@ -346,7 +346,7 @@ def test_a_handler_that_began_late_is_measured_by_the_room_there_was_meanwhile()
     run.step(1, "started", "running", "a")
     edit(run, "capacity_changed", lane="default", capacity=2)
     run.start(2, "b")
-    run.tell("start", 1, "a")
+    run.record("start", 1, "a")
     assert check(run.evidence(at_rest=False)) == []
 
 

@@ -7,7 +7,17 @@ from headgate.core.limits import Rate
 from headgate.core.states import State
 from headgate.simulation.checker import check
 from headgate.simulation.checker_paths import transitions
-from headgate.simulation.evidence import Arrival, Entry, Evidence, Known, Line, Owed, Receipt, Row, Wish
+from headgate.simulation.evidence import (
+    Arrival,
+    DeliveryRow,
+    Evidence,
+    LedgerEntry,
+    Receipt,
+    Row,
+    ScheduleLogLine,
+    Submission,
+    TaskRecord,
+)
 
 _ids = st.integers(1, 4)
 _times = st.floats(0.0, 100.0) | st.sampled_from([float("nan"), float("inf"), -1.0])
@@ -33,22 +43,24 @@ _rows = st.builds(
     st.none() | _states, _names | st.just("system:periodic"), st.none() | _names, _details,
 )  # fmt: skip
 _tasks = st.builds(
-    Known, _ids, _ids, _names, _states, _names, st.none() | _names, st.none() | _names, st.none() | _ids,
+    TaskRecord, _ids, _ids, _names, _states, _names, st.none() | _names, st.none() | _names, st.none() | _ids,
     st.none() | _ids, _ids, _ids, st.none() | _names, st.none() | _ids, st.none() | _times, st.none() | _times,
     st.none() | _ids, st.none() | _names,
     st.sampled_from([None, "a", "periodic:", "periodic:1:by-hand", "periodic:1:1970-01-01T00:01:00Z"]),
 )  # fmt: skip
 _ticks = st.sampled_from([None, "1970-01-01T00:01:00Z", "?"])
-_lines = st.builds(Line, _times, _ids, _ticks, st.sampled_from(["executing", "success", "failure", "?"]),
+_lines = st.builds(ScheduleLogLine, _times, _ids, _ticks, st.sampled_from(["executing", "success", "failure", "?"]),
                    st.none() | _ids, st.booleans())  # fmt: skip
 _arrivals = st.builds(Arrival, _ids, _ticks, st.booleans())
-_entries = st.builds(Entry, _times, st.sampled_from(["start", "effect", "end", "?"]), _ids, _names, _ids, st.booleans())
+_entries = st.builds(
+    LedgerEntry, _times, st.sampled_from(["start", "effect", "end", "?"]), _ids, _names, _ids, st.booleans()
+)
 _answers = st.sampled_from(["made", "refused", "unknown", "?"])
-_wishes = st.builds(Wish, st.none() | _names, _answers, st.lists(_ids, max_size=2).map(tuple), _ids)
+_submissions = st.builds(Submission, st.none() | _names, _answers, st.lists(_ids, max_size=2).map(tuple), _ids)
 
 
 _sent = st.sampled_from(["msg_a", "msg_b"])
-_owed = st.builds(Owed, _ids, _sent, _ids, st.sampled_from(["success", "error", "?"]), st.integers(-1, 3),
+_deliveries = st.builds(DeliveryRow, _ids, _sent, _ids, st.sampled_from(["success", "error", "?"]), st.integers(-1, 3),
                   st.sampled_from(["pending", "delivered", "undeliverable", "dropped", "?"]), _ids)  # fmt: skip
 _receipts = st.builds(Receipt, _ids, _sent, st.sampled_from(["{}", "?"]), st.sampled_from([None, 204, 410, 500]))
 
@@ -58,13 +70,13 @@ _evidence = st.builds(
     st.lists(_rows, max_size=12),
     st.lists(_tasks, max_size=4),
     st.lists(_entries, max_size=8),
-    st.lists(_wishes, max_size=4),
+    st.lists(_submissions, max_size=4),
     st.dictionaries(_names, st.lists(_ids, max_size=2).map(tuple)),
     st.none() | st.lists(_ids),
     st.dictionaries(_names, st.lists(_names).map(tuple)),
     st.dictionaries(st.sampled_from(["lane a", "resource b", "?"]), st.integers(-1, 2)),
     st.dictionaries(st.sampled_from(["lane:a", "key:b", "?"]), st.just(Rate(1.0, 1))),
-    st.none() | st.lists(_owed, max_size=4),
+    st.none() | st.lists(_deliveries, max_size=4),
     st.lists(_receipts, max_size=4),
     st.dictionaries(_names, st.lists(st.sampled_from(["success", "error", "?"])).map(tuple)),
     st.none() | st.dictionaries(_states, _ids),

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from headgate.core.schedule import told
+from headgate.core.schedule import tick_text
 from headgate.simulation.checker import check
-from headgate.simulation.evidence import Arrival, Line
+from headgate.simulation.evidence import Arrival, ScheduleLogLine
 from tests.simulation.runs import Run
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
@@ -17,12 +17,12 @@ NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 class Ticking(Run):
     """A run with a schedule that fires every minute; the clocks are at noon."""
 
-    def __init__(self, **said: Any) -> None:
+    def __init__(self, **schedule: Any) -> None:
         super().__init__()
-        self.lines: list[Line] = []
+        self.log_lines: list[ScheduleLogLine] = []
         self.arrivals: list[Arrival] = []
         self.now = self.wall = NOON.timestamp() - 1
-        self.act("added", **said)
+        self.act("added", **schedule)
 
     def at(self, minutes: float) -> None:
         """Let the time come."""
@@ -38,7 +38,7 @@ class Ticking(Run):
         number = int(tick) if task_id is None else task_id
         self.submit(number, correlation_id=f"periodic:1:{minute(tick)}")
         self.rows[-1] = self.rows[-1]._replace(actor="system:periodic")
-        self.wishes.pop()
+        self.submissions.pop()
         self.start(number, f"x{number}")
         self.end(number)
         if result is not None:
@@ -46,20 +46,22 @@ class Ticking(Run):
         return number
 
     def line(self, tick: float | None, result: str, task_id: int | None = None, *, trans: bool = True) -> None:
-        self.lines.append(Line(self.now, 1, None if tick is None else minute(tick), result, task_id, trans))
+        self.log_lines.append(
+            ScheduleLogLine(self.now, 1, None if tick is None else minute(tick), result, task_id, trans)
+        )
 
     def miss(self, first: float, until: float) -> None:
         detail = {"periodic_task": 1, "first": minute(first), "until": minute(until), "missed": "skip"}
         self.note(None, "ticks_missed", detail=json.dumps(detail))
 
     def wrong(self, **more: Any) -> list[str]:
-        found = check(self.evidence(lines=self.lines, arrivals=self.arrivals, **more))
+        found = check(self.evidence(log_lines=self.log_lines, arrivals=self.arrivals, **more))
         assert {violation.invariant for violation in found} <= {"I9"}, found
         return [violation.text for violation in found]
 
 
 def minute(number: float) -> str:
-    return told(NOON + timedelta(minutes=number))
+    return tick_text(NOON + timedelta(minutes=number))
 
 
 def test_ticks_that_come_one_by_one_are_right():
@@ -215,7 +217,7 @@ def test_a_success_of_a_task_that_failed_is_found_unless_it_is_a_trigger_log():
     run.line(None, "success", 1)
     [wrong] = run.wrong()
     assert "is a success, and task 1 is not" in wrong
-    run.lines[0] = run.lines[0]._replace(trans=False)
+    run.log_lines[0] = run.log_lines[0]._replace(trans=False)
     assert run.wrong() == []
 
 

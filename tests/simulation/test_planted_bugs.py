@@ -5,11 +5,13 @@ import pytest
 import tests.simulation.bugs_of_ticks  # noqa: F401 plants more
 from headgate.simulation.campaign import shortest
 from headgate.simulation.checker import Violation, check
-from headgate.simulation.world import History, run
-from headgate.store.scratch import Open, scratch
+from headgate.simulation.checker_paths import transitions
+from headgate.simulation.world import SimulatedHistory, run
+from headgate.store.db.scratch import Open, scratch
 from tests.simulation.bugs import Bug
 from tests.simulation.bugs_callbacks import ALL as BUGS
 
+transitions()  # the judge's table of the machine, made before a bug can be in it
 HISTORIES = 2_000
 CAUGHT_LATELY = {  # in which history; it is tried first, and all the others if it was another
     "the_reaper_goes_by_id": 4,
@@ -26,7 +28,7 @@ CAUGHT_LATELY = {  # in which history; it is tried first, and all the others if 
 }
 
 
-def first_caught(bug: Bug, open_database: Open, lately: int = 1) -> tuple[History, list[Violation]]:
+def first_caught(bug: Bug, open_database: Open, lately: int = 1) -> tuple[SimulatedHistory, list[Violation]]:
     for seed in (lately, *range(1, HISTORIES + 1)):
         history = run(bug.plan(seed), open_database)
         if violations := check(history.evidence):

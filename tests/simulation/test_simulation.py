@@ -8,19 +8,19 @@ import pytest
 
 from headgate.simulation.campaign import Campaign, simulate
 from headgate.simulation.checker import check
-from headgate.simulation.database import KINDS
-from headgate.simulation.plan import WITHIN, Move, Plan, plan
+from headgate.simulation.database import FAULTS
+from headgate.simulation.plan import RARE_TRANSACTIONS, Move, Plan, plan
 from headgate.simulation.world import run
-from headgate.store.scratch import scratch
+from headgate.store.db.scratch import scratch
 
 SHARE = 25
 HISTORIES = {"sqlite": 100, "postgres": 10}  # no planted bug takes more than 20; `make crash` lives through 20,000
 FEWEST_STEPS = 200
-RETOLD = """
+RERUN = """
 import logging, sys
 from headgate.simulation.plan import plan
 from headgate.simulation.world import run
-from headgate.store.scratch import scratch
+from headgate.store.db.scratch import scratch
 logging.disable(logging.CRITICAL)
 with scratch("sqlite://") as database:
     history = run(plan(int(sys.argv[1])), database)
@@ -28,7 +28,7 @@ print(repr((history.trace, history.evidence)))
 """
 
 
-def told(campaign: Campaign) -> str:
+def describe(campaign: Campaign) -> str:
     return "\n".join(
         [f"seed {failure.seed}: {broken.invariant} {broken.text}" for failure in campaign.failures
          for broken in failure.violations]
@@ -41,7 +41,7 @@ def test_no_history_breaks_a_promise(first):
     """Spec: X5, D1, D2, D4, D5, D7, D8"""
     with scratch("sqlite://") as database:
         campaign = simulate(range(first, first + SHARE), database)
-    assert not campaign.failures, told(campaign)
+    assert not campaign.failures, describe(campaign)
     assert campaign.fewest_steps >= FEWEST_STEPS
 
 
@@ -50,32 +50,32 @@ def test_no_history_breaks_a_promise_on_postgres(first, postgres_url):
     """Spec: X5, D1, D2, D4, D5, D7, D8"""
     with scratch(postgres_url) as database:
         campaign = simulate(range(first, first + SHARE // 5), database)
-    assert not campaign.failures, told(campaign)
+    assert not campaign.failures, describe(campaign)
     assert campaign.faults["slow commit"]
 
 
 def test_a_seed_is_the_same_history_every_time():
     """Spec: X5"""
-    tellings = [
+    outputs = [
         subprocess.run(
-            [sys.executable, "-c", RETOLD, "7"], env=os.environ | {"PYTHONHASHSEED": seed}, capture_output=True,
+            [sys.executable, "-c", RERUN, "7"], env=os.environ | {"PYTHONHASHSEED": seed}, capture_output=True,
             text=True, check=True, timeout=120,
         ).stdout
         for seed in ("1", "2")
     ]  # fmt: skip
-    assert tellings[0] == tellings[1]
-    assert len(tellings[0]) > 10_000
+    assert outputs[0] == outputs[1]
+    assert len(outputs[0]) > 10_000
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", FAULTS)
 def test_every_kind_of_transaction_may_be_cut_short(kind):
     """Spec: X5"""
-    missing = {what for _, what in WITHIN}
+    missing = {what for _, what in RARE_TRANSACTIONS}
     with scratch("sqlite://") as database:
         for seed in range(1, 60):
             history = run(_cut_short(seed, kind, missing), database)
             assert check(history.evidence) == []
-            missing -= {fault.removeprefix(f"{KINDS[kind]}: ") for fault in history.faults}
+            missing -= {fault.removeprefix(f"{FAULTS[kind]}: ") for fault in history.faults}
             if not missing:
                 break
     assert not missing
@@ -85,7 +85,7 @@ def _cut_short(seed: int, kind: str, wanted: set[str]) -> Plan:
     drawn = plan(seed)
     faults = [
         Move(0.5, kind, {"process": process, "within": what, "statement": seed % 6})
-        for process, what in WITHIN
+        for process, what in RARE_TRANSACTIONS
         if what in wanted
     ]
     return Plan(seed, sorted([*drawn.moves, *faults], key=lambda move: move.at))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from headgate.store import Store, open_store
+from headgate.store.store import Store, open_store
 from tests.conftest import DATABASES
 from tests.factories import TYPES, Clock
 from tests.store.places import Places
@@ -21,7 +21,7 @@ def store(url: str, clock: Clock) -> Iterator[Store]:
     """An empty store that knows the types of `tests.factories`."""
     with open_store(url, clock) as opened:
         for kind in TYPES:
-            opened.put_type(kind)
+            opened.types.put(kind)
         yield opened
 
 

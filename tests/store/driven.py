@@ -7,8 +7,8 @@ from headgate.core.limits import Rate
 from headgate.core.machine import Delivered, Discarded, Event, PauseRequested, Rescheduled, Resolved
 from headgate.core.states import State
 from headgate.core.task import Execution, NewTask, Task, TaskType
-from headgate.store import Store, open_store
-from headgate.store.claims import ClaimRequest, Outcome
+from headgate.store.claim.contract import ClaimRequest, Outcome
+from headgate.store.store import Store, open_store
 from tests.factories import Clock
 from tests.kept import kept
 from tests.store.model import Handle
@@ -51,25 +51,25 @@ class Driven:
         self.workers: list[int] = []
         self.executions: dict[Handle, Execution] = {}
         for kind in types.values():
-            store.put_type(kind)
+            store.types.put(kind)
         for name, rate in rates.items():
-            store.set_rate_limit(name, rate)
+            store.rate_limits.set(name, rate)
 
     def set_capacity(self, lane: str, capacity: int | None) -> None:
-        self.store.set_capacity(lane, capacity)
+        self.store.lanes.set_capacity(lane, capacity)
 
     def set_resource(self, name: str, capacity: int) -> None:
-        self.store.set_resource(name, capacity)
+        self.store.resources.set(name, capacity)
 
     def pause_lane(self, lane: str | None) -> bool:
-        return self.store.pause_lane(lane)
+        return self.store.lanes.pause(lane)
 
     def resume_lane(self, lane: str | None) -> bool:
-        return self.store.resume_lane(lane)
+        return self.store.lanes.resume(lane)
 
     def submit(self, new: Sequence[NewTask]) -> list[tuple[int, bool]]:
         known = [wish if wish.parent_id is None else wish._replace(parent_id=self.ids[wish.parent_id]) for wish in new]
-        return [self._number(made.id, made.created) for made in self.store.submit_many(known)]
+        return [self._number(made.id, made.created) for made in self.store.tasks.submit_many(known)]
 
     def _number(self, task_id: int, created: bool) -> tuple[int, bool]:
         if created:
@@ -80,39 +80,39 @@ class Driven:
         task_id = self.ids[number]
         match event:
             case PauseRequested():
-                self.store.pause(task_id)
+                self.store.tasks.pause(task_id)
             case Resolved(remark):
-                self.store.resolve(task_id, remark)
+                self.store.tasks.resolve(task_id, remark)
             case Discarded():
-                self.store.discard(task_id)
+                self.store.tasks.discard(task_id)
             case Delivered():
-                self.store.delivered(task_id)
+                self.store.tasks.delivered(task_id)
             case Rescheduled(start_time):
-                self.store.reschedule(task_id, start_time)
+                self.store.tasks.reschedule(task_id, start_time)
 
     def cancel(self, number: int) -> None:
-        self.store.cancel(self.ids[number], "no more")
+        self.store.tasks.cancel(self.ids[number], "no more")
 
     def resume(self, number: int) -> None:
-        self.store.resume(self.ids[number])
+        self.store.tasks.resume(self.ids[number])
 
     def prioritize(self, number: int, priority: int | None) -> None:
-        self.store.prioritize(self.ids[number], priority)
+        self.store.tasks.prioritize(self.ids[number], priority)
 
     def retry(self, number: int) -> tuple[int, bool] | None:
-        task = self.store.retry(self.ids[number])
+        task = self.store.tasks.retry(self.ids[number])
         return None if task.id == self.ids[number] else self._number(task.id, task.id not in self.ids)
 
     def register(self) -> int:
-        self.workers.append(self.store.register("worker"))
+        self.workers.append(self.store.workers.register("worker"))
         return len(self.workers) - 1
 
     def beat(self, worker: int) -> list[tuple[int, bool, bool]]:
-        asked = self.store.beat(self.workers[worker], self.ids)
+        asked = self.store.workers.beat(self.workers[worker], self.ids)
         return sorted((self.ids.index(one.task_id), one.cancel, one.pause) for one in asked)
 
     def claim(self, worker: int, limit: int, confirm: bool = False, **wanted: Any) -> list[Handle]:
-        claimed = self.store.claim(ClaimRequest(self.workers[worker], limit, confirm=confirm, **wanted))
+        claimed = self.store.claims.take(ClaimRequest(self.workers[worker], limit, confirm=confirm, **wanted))
         assert not claimed.busy
         return [self._handle(execution) for execution in claimed.executions]
 
@@ -122,40 +122,40 @@ class Driven:
         return handle
 
     def try_start(self, handle: Handle) -> bool:
-        execution = self.store.try_start(self.ids[handle[0]], self.executions[handle].exec_id)
+        execution = self.store.executions.start(self.ids[handle[0]], self.executions[handle].exec_id)
         return execution is not None and self._handle(execution) == handle
 
     def settle(self, outcomes: Sequence[tuple[Handle, Event]]) -> list[State | None]:
-        return self.store.settle([Outcome(self.executions[handle], event) for handle, event in outcomes])
+        return self.store.executions.settle([Outcome(self.executions[handle], event) for handle, event in outcomes])
 
     def progress(self, handle: Handle) -> tuple[bool, bool]:
-        control = self.store.progress(self.ids[handle[0]], self.executions[handle].exec_id, "0.5")
+        control = self.store.executions.progress(self.ids[handle[0]], self.executions[handle].exec_id, "0.5")
         return control.cancel, control.pause
 
     def give_back(self, handle: Handle) -> None:
-        self.store.give_back(self.ids[handle[0]], self.executions[handle].exec_id)
+        self.store.executions.give_back(self.ids[handle[0]], self.executions[handle].exec_id)
 
     def mark_lost(self, worker: int) -> bool:
-        lease = {one.id: one.lease_until for one in self.store.workers(lost_too=True)}
-        return self.store.mark_lost(self.workers[worker], lease[self.workers[worker]])
+        lease = {one.id: one.lease_until for one in self.store.workers.all(lost_too=True)}
+        return self.store.workers.mark_lost(self.workers[worker], lease[self.workers[worker]])
 
     def rescue(self, worker: int) -> set[int]:
-        return {self.ids.index(task.id) for task in self.store.rescue(self.workers[worker])}
+        return {self.ids.index(task.id) for task in self.store.executions.rescue(self.workers[worker])}
 
     def end_overdue(self, mutex_seconds: float) -> set[int]:
-        return {self.ids.index(task.id) for task in self.store.end_overdue(mutex_seconds=mutex_seconds)}
+        return {self.ids.index(task.id) for task in self.store.executions.end_overdue(mutex_seconds=mutex_seconds)}
 
     def bring_due(self, limit: int) -> int:
-        return self.store.bring_due(limit)
+        return self.store.due.bring(limit)
 
     def archive(self, limit: int) -> int:
-        return self.store.archive(limit=limit)
+        return self.store.history.archive(limit=limit)
 
     def close_family(self, number: int) -> bool:
         return self.store.families.close(self.ids[number])
 
     def tasks(self) -> list[Task]:
-        page = self.store.find(limit=200)
+        page = self.store.tasks.find(limit=200)
         assert page.next_cursor is None
         return page.items[::-1]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import psycopg
 
-from headgate.store.migrate import earlier
+from headgate.store.db.migrate import earlier
 from tests.app.connections import file_of, schema_of
 
 _LEDGER = {

@@ -2,7 +2,7 @@
 
 import queue
 
-from headgate.store import Store
+from headgate.store.store import Store
 
 PATIENCE = 20.0
 
@@ -14,12 +14,12 @@ class Ears:
         self.wakes: queue.Queue[dict[int, tuple[int, int]]] = queue.Queue()
         self.asked: queue.Queue[set[int]] = queue.Queue()
         self.store = store
-        store.on_wake(self.wakes.put)
-        store.on_asked(self.asked.put)
+        store.wakeups.on_work(self.wakes.put)
+        store.wakeups.on_requests(self.asked.put)
 
     def listening(self) -> "Ears":
         """Return once others are heard."""
-        self.store.listen()
+        self.store.wakeups.listen()
         assert self.next_wake() == {}
         while not self.asked.empty():  # at that moment something may be asked of anybody
             self.asked.get()

@@ -30,7 +30,7 @@ from headgate.core.machine import (
     Started,
     decide,
 )
-from headgate.core.mutex import Place, rearrange
+from headgate.core.mutex import QueuePlace, rearrange
 from headgate.core.starts import START_SECONDS, LastStart
 from headgate.core.states import FINAL, HELD, OPEN, TIMED, State
 from headgate.core.task import NewTask, TaskType
@@ -462,7 +462,7 @@ class Model:
         for key in {(item.wish.tenant_id, item.mutex) for item in self.tasks.values() if item.mutex is not None}:
             line = [item for item in self.tasks.values() if (item.wish.tenant_id, item.mutex) == key]
             queued, blocked = (
-                [Place(i.priority, i.id, hash(i.stream), i.family, 0) for i in line if i.status is state]
+                [QueuePlace(i.priority, i.id, hash(i.stream), i.family, 0) for i in line if i.status is state]
                 for state in (State.QUEUED, State.BLOCKED)
             )
             families = {item.family for item in line if item.status is State.WAITING and item.held_since is not None}

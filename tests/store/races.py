@@ -13,8 +13,8 @@ from typing import Any, ParamSpec, Self, TypeVar
 import psycopg
 
 from headgate.core.task import NewTask
-from headgate.store import Store, open_store
-from headgate.store.claims import Claimed, ClaimRequest
+from headgate.store.claim.contract import Claimed, ClaimRequest
+from headgate.store.store import Store, open_store
 from tests.factories import TYPES, Clock
 
 P = ParamSpec("P")
@@ -71,7 +71,7 @@ class Stage:
             connection.execute(_STOP_AT_THE_COMMIT)
         with open_store(self.url, self.clock) as store:
             for kind in TYPES:
-                store.put_type(kind)
+                store.types.put(kind)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -124,17 +124,17 @@ class Claimer:
 
     def __init__(self, stage: Stage) -> None:
         self.store = stage.store()
-        self.worker_id = self.store.register("claimer")
+        self.worker_id = self.store.workers.register("claimer")
 
     def claim(self, limit: int = 1, **wanted: Any) -> Claimed:
-        return self.store.claim(ClaimRequest(self.worker_id, limit, **wanted))
+        return self.store.claims.take(ClaimRequest(self.worker_id, limit, **wanted))
 
     def ids(self, limit: int = 1, **wanted: Any) -> list[int]:
         return [execution.id for execution in self.claim(limit, **wanted).executions]
 
 
 def submit_many(store: Store, count: int, type_code: str = "plain", **fields: Any) -> list[int]:
-    return [made.id for made in store.submit_many([NewTask(type_code, **fields)] * count)]
+    return [made.id for made in store.tasks.submit_many([NewTask(type_code, **fields)] * count)]
 
 
 def only(call: "Future[T]") -> T:

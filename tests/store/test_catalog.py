@@ -7,7 +7,7 @@ from headgate.core.machine import Raised, Returned
 from headgate.core.retry import exponential, fixed, never, sequence
 from headgate.core.states import State
 from headgate.core.task import NewTask, TaskType
-from headgate.store import open_store
+from headgate.store.store import open_store
 from tests.factories import running, settle, start, submit, together
 
 KINDS = [
@@ -24,42 +24,42 @@ KINDS = [
 @pytest.mark.parametrize("kind", KINDS, ids=[kind.code for kind in KINDS])
 def test_a_type_is_given_back_as_it_was_put(store, url, clock, kind):
     """Spec: B5"""
-    store.put_type(kind)
+    store.types.put(kind)
     with open_store(url, clock) as other:
-        assert store.types()[kind.code] == other.types()[kind.code] == kind
+        assert store.types.by_code()[kind.code] == other.types.by_code()[kind.code] == kind
 
 
 @pytest.mark.parametrize("seconds", [1, 7, 29, 35, 57.1, 113, 199, 3599, 86399.9])
 def test_a_timeout_is_kept_to_the_second_it_was_given_in(store, seconds):
     """Spec: B5"""
-    store.put_type(TaskType("timed", timeout_seconds=seconds))
-    assert store.types()["timed"].timeout_seconds == seconds
+    store.types.put(TaskType("timed", timeout_seconds=seconds))
+    assert store.types.by_code()["timed"].timeout_seconds == seconds
 
 
 def test_a_registration_adds_the_lanes_and_resources_it_names(store):
     """Spec: A11"""
-    store.set_resource("net", 4)
-    store.put_type(TaskType("fetch", lane="far", uses=("net", "gpu")))
-    assert "far" in {room.name for room in store.lanes()}
-    assert {room.name: room.capacity for room in store.resources()} == {"disk-writer": 1, "gpu": 1, "net": 4}
+    store.resources.set("net", 4)
+    store.types.put(TaskType("fetch", lane="far", uses=("net", "gpu")))
+    assert "far" in {room.name for room in store.lanes.all()}
+    assert {room.name: room.capacity for room in store.resources.all()} == {"disk-writer": 1, "gpu": 1, "net": 4}
 
 
 def test_a_type_code_is_unique_and_put_again_it_is_replaced(store):
     """Spec: B5"""
-    store.put_type(TaskType("a", "one"))
-    store.put_type(TaskType("a", "two"))
-    assert store.types()["a"].name == "two"
+    store.types.put(TaskType("a", "one"))
+    store.types.put(TaskType("a", "two"))
+    assert store.types.by_code()["a"].name == "two"
 
 
 def test_what_a_person_edited_no_registration_overwrites_but_another_edit_does(store, url, clock):
     """Spec: B5"""
-    store.put_type(TaskType("a", "registered"))
-    store.put_type(TaskType("a", "edited"), edited=True, actor="user:1")
+    store.types.put(TaskType("a", "registered"))
+    store.types.put(TaskType("a", "edited"), edited=True, actor="user:1")
     with open_store(url, clock) as restarted:
-        restarted.put_type(TaskType("a", "registered"))
-        assert restarted.types()["a"].name == "edited"
-    store.put_type(TaskType("a", "edited again"), edited=True)
-    assert store.types()["a"].name == "edited again"
+        restarted.types.put(TaskType("a", "registered"))
+        assert restarted.types.by_code()["a"].name == "edited"
+    store.types.put(TaskType("a", "edited again"), edited=True)
+    assert store.types.by_code()["a"].name == "edited again"
 
 
 @pytest.mark.parametrize("by", ["this process", "another process"])
@@ -69,7 +69,7 @@ def test_an_edit_is_effective_at_once_for_waiting_and_running_tasks_too(store, u
     submit(store)
     with open_store(url, clock) as other:
         editor = store if by == "this process" else other
-        editor.put_type(TaskType("plain", timeout_seconds=7, callback={"success": {}}), edited=True)
+        editor.types.put(TaskType("plain", timeout_seconds=7, callback={"success": {}}), edited=True)
     assert settle(store, execution, Returned()) is State.NOTIFYING
     [waiting] = start(store)
     assert (waiting.executing_deadline - clock()).total_seconds() == 7
@@ -78,48 +78,48 @@ def test_an_edit_is_effective_at_once_for_waiting_and_running_tasks_too(store, u
 def test_a_type_that_moves_to_another_lane_takes_new_tasks_along(store):
     """Spec: B5"""
     there = submit(store)
-    store.put_type(TaskType("plain", lane="far"))
+    store.types.put(TaskType("plain", lane="far"))
     assert submit(store).lane == "far"
-    assert store.get(there.id) == there
+    assert store.tasks.get(there.id) == there
 
 
 def test_a_removed_type_takes_on_nothing_and_what_is_there_still_runs(store):
     """Spec: B5"""
     submit(store, "manual")
-    store.remove_type("manual")
+    store.types.remove("manual")
     with pytest.raises(UnknownType):
-        store.submit(NewTask("manual"))
+        store.tasks.submit(NewTask("manual"))
     [execution] = start(store)
     assert settle(store, execution, Raised("no")) is State.FAILED
     with pytest.raises(NotFound):
-        store.remove_type("manual")
+        store.types.remove("manual")
 
 
 def test_a_type_removed_by_another_process_is_not_taken_on_a_second_later(store, url, clock):
     """Spec: B5"""
     with open_store(url, clock) as other:
-        other.submit(NewTask("manual"))
-        store.remove_type("manual")
+        other.tasks.submit(NewTask("manual"))
+        store.types.remove("manual")
         clock.advance(1)
         with pytest.raises(UnknownType):
-            other.submit(NewTask("manual"))
+            other.tasks.submit(NewTask("manual"))
 
 
 def test_a_type_put_by_many_at_once_is_there_once(store, url, clock):
     """Spec: B5"""
     with open_store(url, clock) as other:
         results = together(*[
-            lambda s=s, n=n: s.put_type(TaskType("same", lane=f"l{n}", uses=(f"r{n % 3}",)))
+            lambda s=s, n=n: s.types.put(TaskType("same", lane=f"l{n}", uses=(f"r{n % 3}",)))
             for n, s in enumerate((store, other) * 4)
         ])  # fmt: skip
     assert results == [None] * 8
-    assert [code for code in store.types() if code == "same"] == ["same"]
+    assert [code for code in store.types.by_code() if code == "same"] == ["same"]
 
 
 def test_tasks_of_every_combination_can_be_submitted_at_once_by_many(store, url, clock):
     """Spec: A4, D1"""
     with open_store(url, clock) as other:
         wishes = [NewTask("plain", tenant_id=n % 3, lane=f"l{n % 5}", rate_key=f"k{n % 2}") for n in range(30)]
-        made = together(*[lambda s=s: s.submit_many(wishes) for s in (store, other) * 3])
+        made = together(*[lambda s=s: s.tasks.submit_many(wishes) for s in (store, other) * 3])
     assert sum(len(part) for part in made) == 180
-    assert {bucket.name for bucket in store.rate_limits()} == {"key:k0", "key:k1"}
+    assert {bucket.name for bucket in store.rate_limits.all()} == {"key:k0", "key:k1"}

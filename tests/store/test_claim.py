@@ -9,24 +9,24 @@ from headgate.core.errors import Invalid, WorkerLost
 from headgate.core.machine import Returned
 from headgate.core.states import State
 from headgate.core.task import NewTask, TaskType
-from headgate.store import open_store
-from headgate.store.claims import ClaimRequest, Outcome
+from headgate.store.claim.contract import ClaimRequest, Outcome
+from headgate.store.store import open_store
 from tests.factories import START, drain, lose, record, start, submit, together, worker
 
 
 def test_a_claimed_task_runs_under_an_exec_id_and_a_deadline(store):
     """Spec: B2"""
-    store.put_type(TaskType("timed", timeout_seconds=90, category="cat"))
+    store.types.put(TaskType("timed", timeout_seconds=90, category="cat"))
     task = submit(store, "timed", ext='{"a": 1}', name="n", correlation_id="c", creator=4, tenant_id=2)
     worker_id = worker(store)
-    [execution] = store.claim(ClaimRequest(worker_id, 5)).executions
-    held = store.get(task.id)
+    [execution] = store.claims.take(ClaimRequest(worker_id, 5)).executions
+    held = store.tasks.get(task.id)
     assert (held.status, held.exec_id, held.worker_id, held.attempt) == (State.RUNNING, execution.exec_id, worker_id, 1)
     assert held.executing_deadline == execution.executing_deadline == START + timedelta(seconds=90)
     assert (held.started_at, held.scheduling_time) == (START, START)
     for name in ("id", "ext", "name", "correlation_id", "creator", "tenant_id", "type", "lane", "category", "status"):
         assert getattr(execution, name) == getattr(held, name)
-    event = store.events(task.id)[-1]
+    event = store.events.of(task.id)[-1]
     assert (event.kind, event.before, event.after) == ("started", State.QUEUED, State.RUNNING)
     assert (event.actor, event.exec_id) == (f"worker:{worker_id}", execution.exec_id)
 
@@ -41,7 +41,7 @@ def test_a_start_to_be_confirmed_is_handed_over_as_scheduling(store):
     """Spec: E1"""
     task = submit(store)
     [execution] = start(store, confirm=True)
-    held = store.get(task.id)
+    held = store.tasks.get(task.id)
     assert execution.status is held.status is State.SCHEDULING
     assert (held.scheduling_time, held.started_at, held.exec_id) == (START, None, execution.exec_id)
 
@@ -53,7 +53,7 @@ def test_each_execution_has_an_exec_id_of_its_own_and_a_greater_attempt(store):
     for _ in range(3):
         [execution] = start(store)
         seen.append(execution)
-        store.give_back(execution.id, execution.exec_id)
+        store.executions.give_back(execution.id, execution.exec_id)
     assert len({execution.exec_id for execution in seen}) == 3
     assert [execution.attempt for execution in seen] == [1, 2, 3]
 
@@ -71,7 +71,7 @@ FIELDS: dict[str, Any] = {
 def test_a_filter_lets_through_what_it_names_and_nothing_else(store, name):
     """Spec: B2"""
     fields, wanted = FIELDS[name]
-    ids = [store.submit(NewTask(**{"type": "plain", **given})).id for given in (fields, dict[str, Any](), fields)]
+    ids = [store.tasks.submit(NewTask(**{"type": "plain", **given})).id for given in (fields, dict[str, Any](), fields)]
     assert [execution.id for execution in start(store, 9, **wanted)] == [ids[0], ids[2]]
     assert [execution.id for execution in start(store, 9)] == [ids[1]]
 
@@ -104,9 +104,9 @@ def test_only_due_tasks_are_handed_out(store, clock):
     """Spec: B2"""
     task = submit(store, delay_seconds=10)
     clock.advance(9.999)
-    assert (store.bring_due(), start(store)) == (0, [])
+    assert (store.due.bring(), start(store)) == (0, [])
     clock.advance(0.001)
-    assert (store.bring_due(), [e.id for e in start(store)]) == (1, [task.id])
+    assert (store.due.bring(), [e.id for e in start(store)]) == (1, [task.id])
 
 
 @pytest.mark.parametrize("at_once", [1, 3, 50])
@@ -116,7 +116,7 @@ def test_priority_goes_first_then_creation_across_lanes_types_and_categories(sto
         NewTask(("plain", "manual")[n % 2], priority=(5, 1, 9, 5, -4)[n % 5], lane=f"l{n % 3}", category=f"c{n % 4}")
         for n in range(30)
     ]
-    ids = [made.id for made in store.submit_many(wishes)]
+    ids = [made.id for made in store.tasks.submit_many(wishes)]
     expected = [task_id for _, task_id in sorted(zip([new.priority for new in wishes], ids, strict=True))]
     got: list[int] = []
     while executions := start(store, at_once):
@@ -135,12 +135,12 @@ def test_the_smallest_and_the_greatest_integer_are_priorities_like_others(store,
 @pytest.mark.parametrize("at_once", [1, 4])
 def test_tenants_take_turns_so_that_a_long_queue_holds_up_nobody(store, at_once):
     """Spec: B11"""
-    store.submit_many([NewTask("plain", tenant_id=1)] * 20)
-    store.submit_many([NewTask("plain", tenant_id=tenant) for tenant in (2, 2, 3, 3)])
+    store.tasks.submit_many([NewTask("plain", tenant_id=1)] * 20)
+    store.tasks.submit_many([NewTask("plain", tenant_id=tenant) for tenant in (2, 2, 3, 3)])
     worker_id = worker(store)
     got: list[int] = []
     while len(got) < 8:
-        got += [e.tenant_id for e in store.claim(ClaimRequest(worker_id, at_once)).executions]
+        got += [e.tenant_id for e in store.claims.take(ClaimRequest(worker_id, at_once)).executions]
     assert sorted(got[:3]) == [1, 2, 3]
     assert (got.count(2), got.count(3)) == (2, 2)
 
@@ -150,11 +150,11 @@ def test_a_claim_repeated_under_its_claim_id_gives_the_same_tasks_again(store):
     for _ in range(4):
         submit(store)
     worker_id = worker(store)
-    first = store.claim(ClaimRequest(worker_id, 2, claim_id="c")).executions
+    first = store.claims.take(ClaimRequest(worker_id, 2, claim_id="c")).executions
     before = [record(store, execution.id) for execution in first]
-    assert store.claim(ClaimRequest(worker_id, 2, claim_id="c")).executions == first
+    assert store.claims.take(ClaimRequest(worker_id, 2, claim_id="c")).executions == first
     assert [record(store, execution.id) for execution in first] == before
-    other = store.claim(ClaimRequest(worker_id, 2, claim_id="d")).executions
+    other = store.claims.take(ClaimRequest(worker_id, 2, claim_id="d")).executions
     assert not {e.id for e in other} & {e.id for e in first}
     assert len(other) == 2
 
@@ -163,11 +163,11 @@ def test_a_claim_id_is_one_workers_and_gives_only_what_it_still_holds(store):
     """Spec: B2, B3"""
     done, _ = submit(store), submit(store)
     one, two = worker(store), worker(store)
-    first = store.claim(ClaimRequest(one, 2, claim_id="c")).executions
-    store.settle([Outcome(first[0], Returned())])
+    first = store.claims.take(ClaimRequest(one, 2, claim_id="c")).executions
+    store.executions.settle([Outcome(first[0], Returned())])
     assert first[0].id == done.id
-    assert store.claim(ClaimRequest(one, 2, claim_id="c")).executions == first[1:]
-    assert store.claim(ClaimRequest(two, 2, claim_id="c")).executions == []
+    assert store.claims.take(ClaimRequest(one, 2, claim_id="c")).executions == first[1:]
+    assert store.claims.take(ClaimRequest(two, 2, claim_id="c")).executions == []
 
 
 @pytest.mark.parametrize("gone", ["lost", "left", "never registered"])
@@ -178,12 +178,12 @@ def test_who_is_not_alive_gets_nothing(store, gone):
     if gone == "lost":
         lose(store, worker_id)
     elif gone == "left":
-        store.leave(worker_id)
+        store.workers.leave(worker_id)
     else:
         worker_id += 1000
     before = record(store, task.id)
     with pytest.raises(WorkerLost):
-        store.claim(ClaimRequest(worker_id, 1))
+        store.claims.take(ClaimRequest(worker_id, 1))
     assert record(store, task.id) == before
 
 
@@ -197,33 +197,33 @@ def test_settling_and_claiming_go_together(store):
     """Spec: A4"""
     first, second = submit(store), submit(store)
     worker_id = worker(store)
-    [execution] = store.claim(ClaimRequest(worker_id, 1)).executions
-    done, claimed = store.settle_and_claim([Outcome(execution, Returned())], ClaimRequest(worker_id, 1))
+    [execution] = store.claims.take(ClaimRequest(worker_id, 1)).executions
+    done, claimed = store.executions.settle_and_claim([Outcome(execution, Returned())], ClaimRequest(worker_id, 1))
     assert (execution.id, done) == (first.id, [State.SUCCEEDED])
     assert [e.id for e in claimed.executions] == [second.id]
-    assert store.settle_and_claim([], None)[0] == []
+    assert store.executions.settle_and_claim([], None)[0] == []
 
 
 def test_a_lost_worker_that_settles_and_claims_changes_nothing(store):
     """Spec: B3"""
     submit(store)
     worker_id = worker(store)
-    [execution] = store.claim(ClaimRequest(worker_id, 1)).executions
+    [execution] = store.claims.take(ClaimRequest(worker_id, 1)).executions
     lose(store, worker_id)
     before = record(store, execution.id)
     with pytest.raises(WorkerLost):
-        store.settle_and_claim([Outcome(execution, Returned())], ClaimRequest(worker_id, 1))
+        store.executions.settle_and_claim([Outcome(execution, Returned())], ClaimRequest(worker_id, 1))
     assert record(store, execution.id) == before
 
 
 def test_of_many_that_claim_at_once_each_task_goes_to_one(store, url, clock):
     """Spec: A4, D2"""
-    ids = [made.id for made in store.submit_many([NewTask("plain", lane=f"l{n % 3}") for n in range(90)])]
+    ids = [made.id for made in store.tasks.submit_many([NewTask("plain", lane=f"l{n % 3}") for n in range(90)])]
     with open_store(url, clock) as other:
 
         def everything(at):
             worker_id, got = worker(at), []
-            while (claimed := at.claim(ClaimRequest(worker_id, 4))).executions or claimed.busy:
+            while (claimed := at.claims.take(ClaimRequest(worker_id, 4))).executions or claimed.busy:
                 got += claimed.executions
             return got
 
@@ -232,4 +232,4 @@ def test_of_many_that_claim_at_once_each_task_goes_to_one(store, url, clock):
     clock.advance(1)  # what somebody else was just looking at is looked for again then
     got += start(store, 90)
     assert sorted(execution.id for execution in got) == ids
-    assert {store.get(execution.id).attempt for execution in got} == {1}
+    assert {store.tasks.get(execution.id).attempt for execution in got} == {1}

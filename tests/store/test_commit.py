@@ -4,7 +4,7 @@ import psycopg
 import pytest
 
 from headgate.core.task import NewTask, TaskType
-from headgate.store import open_store
+from headgate.store.store import open_store
 from tests.factories import sql
 from tests.store.ears import Ears
 
@@ -24,7 +24,7 @@ _REFUSE_AT_THE_COMMIT = (
 def refusing(postgres):
     """A database in which no commit of a new task goes through, until it is told otherwise."""
     with open_store(postgres) as store:
-        store.put_type(TaskType("plain"))
+        store.types.put(TaskType("plain"))
     sql(postgres, *_REFUSE_AT_THE_COMMIT)
     yield postgres
     sql(postgres, "DROP FUNCTION IF EXISTS refuse_at_the_commit CASCADE")
@@ -37,11 +37,11 @@ def test_a_submit_whose_commit_fails_is_not_acknowledged_and_tells_nobody(refusi
     with open_store(refusing) as listening, open_store(refusing, pooled=pooled) as store:
         ears, heard = Ears(store), Ears(listening).listening()
         with pytest.raises(psycopg.errors.RaiseException):
-            store.submit(NewTask("plain", **fields))
+            store.tasks.submit(NewTask("plain", **fields))
         assert ears.silent
         assert sql(refusing, "SELECT count(*) FROM headgate_task") == [(0,)]
         sql(refusing, "DROP FUNCTION refuse_at_the_commit CASCADE")
-        made = store.submit(NewTask("plain", **fields))
+        made = store.tasks.submit(NewTask("plain", **fields))
         assert [task_id for _, task_id in ears.next_wake().values()] == [made.id]
         if not pooled:
             assert [task_id for _, task_id in heard.next_wake().values()] == [made.id]

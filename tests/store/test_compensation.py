@@ -4,20 +4,20 @@ from datetime import timedelta
 
 import pytest
 
-from headgate.core.compensation import Figures
+from headgate.core.compensation import CompensationSettings
 from headgate.core.machine import Returned
 from headgate.core.states import State
 from headgate.core.task import NewTask
-from headgate.store import open_store
-from headgate.store.compensation import PAGE
-from headgate.store.feed import Cursor
+from headgate.store.events.feed import Cursor
+from headgate.store.execution.compensation import PAGE
+from headgate.store.store import open_store
 from tests.factories import START, kinds, settle, start, submit, together
 from tests.store.races import Stage, only
 from tests.store.test_starts import Server, assigned
 
 S = State
-FIGURES = Figures()
-NO_LIMIT = Figures(start_interval=0)
+FIGURES = CompensationSettings()
+NO_LIMIT = CompensationSettings(start_interval=0)
 
 
 @pytest.fixture
@@ -51,15 +51,15 @@ def test_a_start_that_was_not_confirmed_in_thirty_seconds_goes_through_the_start
     clock.advance(0.001)
     [found] = store.compensation.trigger(FIGURES).found
     assert (found.task_id, found.at_once, round(found.waited_seconds)) == (task_id, True, 30)
-    task = store.get(task_id)
+    task = store.tasks.get(task_id)
     assert (task.status, task.exec_id, task.scheduling_time) == (S.QUEUED, None, None)
     assert (task.error_count, task.lost_count) == (0, 0)
-    assert store.try_start(task_id, lost.exec_id) is None
+    assert store.executions.start(task_id, lost.exec_id) is None
     [again] = server.claim().executions
     assert again.exec_id != lost.exec_id
-    assert store.try_start(task_id, again.exec_id) is not None
+    assert store.executions.start(task_id, again.exec_id) is not None
     assert kinds(store, task_id) == ["submitted", "scheduled", "compensated", "scheduled", "started"]
-    assert [event.actor for event in store.events(task_id) if event.kind == "compensated"] == ["system:compensation"]
+    assert [event.actor for event in store.events.of(task_id) if event.kind == "compensated"] == ["system:compensation"]
 
 
 def test_an_old_execution_can_neither_start_nor_end_nor_give_back_what_was_compensated(store, server, clock):
@@ -69,10 +69,10 @@ def test_an_old_execution_can_neither_start_nor_end_nor_give_back_what_was_compe
     clock.advance(31)
     store.compensation.trigger(FIGURES)
     [again] = server.claim().executions
-    before = store.get(task_id)
-    assert store.try_start(task_id, lost.exec_id) is None
+    before = store.tasks.get(task_id)
+    assert store.executions.start(task_id, lost.exec_id) is None
     assert settle(store, lost, Returned()) is None
-    assert store.get(task_id) == before
+    assert store.tasks.get(task_id) == before
     assert before.exec_id == again.exec_id
 
 
@@ -80,12 +80,12 @@ def test_what_runs_what_waits_and_what_nobody_is_assigned_to_is_left_alone(store
     """Spec: E2"""
     confirmed, _ = assigned(store, 2)
     [execution] = server.claim().executions
-    store.try_start(confirmed, execution.exec_id)
+    store.executions.start(confirmed, execution.exec_id)
     free = submit(store)
     start(store, confirm=True)
     clock.advance(100)
     assert store.compensation.trigger(FIGURES).found == ()
-    assert (store.get(confirmed).status, store.get(free.id).status) == (S.RUNNING, S.SCHEDULING)
+    assert (store.tasks.get(confirmed).status, store.tasks.get(free.id).status) == (S.RUNNING, S.SCHEDULING)
 
 
 def test_the_polls_come_after_10_20_30_seconds_and_so_on_while_nothing_is_found(room, clock):
@@ -100,7 +100,7 @@ def test_a_find_brings_the_polls_back_to_ten_seconds(store, server, room, clock)
     server.ids()
     assert [(at, [one.task_id for one in poll.found]) for at, poll in polls(room, clock, 40)] == [(100, [task_id])]
     [again] = server.claim().executions
-    store.try_start(task_id, again.exec_id)
+    store.executions.start(task_id, again.exec_id)
     assert [at for at, _ in polls(room, clock, 60)] == [110, 130, 160]
 
 
@@ -168,7 +168,7 @@ def test_a_trigger_resets_the_interval_and_polls_at_once_whatever_waits(store, s
     status = room.status(FIGURES)
     assert (status.interval_seconds, status.multiplier, status.last_poll) == (10, 1, clock())
     assert status.next_poll == clock() + timedelta(seconds=10)
-    acts = [event for event in store.feed(Cursor())[0] if event.kind == "compensation_triggered"]
+    acts = [event for event in store.events.after(Cursor())[0] if event.kind == "compensation_triggered"]
     assert [act.actor for act in acts] == ["ann"]
 
 
@@ -225,7 +225,7 @@ def test_processes_that_are_started_again_and_again_do_not_keep_lost_starts_from
 def test_more_lost_starts_than_fit_into_one_page_are_all_put_in_line(store, server, clock):
     """Spec: E2"""
     count = PAGE + 20
-    store.submit_many([NewTask("plain", agent_id="rig")] * count)
+    store.tasks.submit_many([NewTask("plain", agent_id="rig")] * count)
     assert len(server.ids(count, start_seconds=0)) == count
     clock.advance(31)
     first = store.compensation.trigger(FIGURES)
@@ -259,4 +259,4 @@ def test_a_start_confirmed_while_the_poll_looks_is_not_taken_away(postgres, cloc
         stage.await_waiters(polling)
         rival.commit()
         assert only(polling).found == ()
-        assert store.get(task_id).exec_id == execution.exec_id
+        assert store.tasks.get(task_id).exec_id == execution.exec_id

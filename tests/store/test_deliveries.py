@@ -4,16 +4,16 @@ import json
 
 import pytest
 
-from headgate.core.callbacks import Attempt, Delivery, Kind
+from headgate.core.callbacks import Attempt, CallbackKind, Delivery
 from headgate.core.errors import NotFound, Refused
 from headgate.core.machine import LeaseLost, Raised, Returned
 from headgate.core.states import State
 from headgate.core.task import NewTask, TaskType
-from headgate.store import open_store
-from headgate.store.claims import Outcome as Ended
-from headgate.store.deliveries import Outcome
-from headgate.store.delivery_reports import Wanted
-from headgate.store.settle import settle as settle_now
+from headgate.store.callbacks.deliveries import DeliveryOutcome
+from headgate.store.callbacks.report import DeliveryFilter
+from headgate.store.claim.contract import Outcome as Ended
+from headgate.store.execution.settle import settle as settle_now
+from headgate.store.store import open_store
 from tests.factories import running, settle, sql, start
 
 BOTH = {"success": {"url": "https://example.org/good"}, "error": {"url": "https://example.org/bad"}}
@@ -23,17 +23,17 @@ OK, BAD = Attempt(204, 0.1), Attempt(500, 0.2, body="broken")
 
 @pytest.fixture(autouse=True)
 def types(store):
-    store.put_type(TaskType("told", callback=BOTH))
-    store.put_type(TaskType("told-manual", callback=BOTH, need_manual=True))
-    store.put_type(TaskType("told-errors", callback={"error": BOTH["error"]}))
+    store.types.put(TaskType("told", callback=BOTH))
+    store.types.put(TaskType("told-manual", callback=BOTH, need_manual=True))
+    store.types.put(TaskType("told-errors", callback={"error": BOTH["error"]}))
 
 
-def lease(store, kind=Kind.SUCCESS, type_code="told", count=10, seconds=LEASE):
+def lease(store, kind=CallbackKind.SUCCESS, type_code="told", count=10, seconds=LEASE):
     return store.deliveries.lease([(type_code, kind, count)], seconds)
 
 
 def record(store, leased, attempt=OK, status=Delivery.DELIVERED, delay=0.0, host="example.org"):
-    store.deliveries.record([Outcome(leased, host, attempt, status, delay)])
+    store.deliveries.record([DeliveryOutcome(leased, host, attempt, status, delay)])
 
 
 def succeeded(store, type_code="told", **fields):
@@ -55,7 +55,7 @@ def one(found):
 
 
 def kinds(store, task_id):
-    return [event.kind for event in store.events(task_id)]
+    return [event.kind for event in store.events.of(task_id)]
 
 
 # What is owed
@@ -77,26 +77,29 @@ def test_a_success_is_owed_its_callback_with_the_transition(store):
 def test_a_failure_is_owed_its_callback_and_stays_what_it_is(store, type_code, state):
     """Spec: B6"""
     task_id = failed(store, type_code)
-    assert store.get(task_id).status == state
-    [leased] = lease(store, Kind.ERROR, type_code)
+    assert store.tasks.get(task_id).status == state
+    [leased] = lease(store, CallbackKind.ERROR, type_code)
     assert json.loads(leased.body) == {"task_id": task_id, "error_info": "no luck", "ext": {}}
     record(store, leased)
-    assert store.get(task_id).status == state
+    assert store.tasks.get(task_id).status == state
     assert store.deliveries.of_task(task_id)[0].status == "delivered"
 
 
 def test_many_ends_in_one_batch_are_each_owed_their_own(store):
     """Spec: B6"""
     for number in range(6):
-        store.submit(NewTask("told", ext=json.dumps({"number": number})))
+        store.tasks.submit(NewTask("told", ext=json.dumps({"number": number})))
     executions = start(store, 6)
     events = [Returned(str(n)) if n % 3 else Raised(f"error {n}") for n in range(6)]
-    store.settle([Ended(execution, event) for execution, event in zip(executions, events, strict=True)])
+    store.executions.settle([Ended(execution, event) for execution, event in zip(executions, events, strict=True)])
     good = {json.loads(each.body)["ext"]["number"]: json.loads(each.body)["result"] for each in lease(store)}
-    bad = {json.loads(each.body)["task_id"]: json.loads(each.body)["error_info"] for each in lease(store, Kind.ERROR)}
+    bad = {
+        json.loads(each.body)["task_id"]: json.loads(each.body)["error_info"]
+        for each in lease(store, CallbackKind.ERROR)
+    }
     assert good == {1: 1, 2: 2, 4: 4, 5: 5}
     assert bad == {executions[0].id: "error 0", executions[3].id: "error 3"}
-    assert len({sent.webhook_id for sent in store.deliveries.find(Wanted()).items}) == 6
+    assert len({sent.webhook_id for sent in store.deliveries.find(DeliveryFilter()).items}) == 6
 
 
 def test_types_without_a_callback_and_a_plain_success_owe_nothing(store):
@@ -105,24 +108,24 @@ def test_types_without_a_callback_and_a_plain_success_owe_nothing(store):
     settle(store, running(store), Raised("no"))
     settle(store, running(store, "told"), Returned(completed=False))
     settle(store, running(store, "told-errors"), Returned())
-    assert store.deliveries.find(Wanted()).items == []
+    assert store.deliveries.find(DeliveryFilter()).items == []
     assert store.deliveries.lines() == []
 
 
 def test_a_discarded_task_owes_no_second_error_callback(store):
     """Spec: B6"""
     task_id = failed(store, "told-manual")
-    store.discard(task_id)
+    store.tasks.discard(task_id)
     assert len(store.deliveries.of_task(task_id)) == 1
 
 
 def test_a_persons_retry_that_fails_again_is_a_new_end_and_each_says_its_own_error(store):
     """Spec: B6"""
     task_id = failed(store, "told-manual", "the first")
-    store.retry(task_id)
+    store.tasks.retry(task_id)
     [execution] = start(store)
     settle(store, execution, Raised("the second"))
-    errors = [json.loads(each.body)["error_info"] for each in lease(store, Kind.ERROR, "told-manual")]
+    errors = [json.loads(each.body)["error_info"] for each in lease(store, CallbackKind.ERROR, "told-manual")]
     assert errors == ["the first", "the second"]
 
 
@@ -132,7 +135,7 @@ def test_poison_owes_an_error_callback(store):
     for _ in range(3):
         settle(store, execution, LeaseLost())
         [execution] = start(store) or [execution]
-    assert store.get(execution.id).status is State.FAILED
+    assert store.tasks.get(execution.id).status is State.FAILED
     assert [sent.kind for sent in store.deliveries.of_task(execution.id)] == ["error"]
 
 
@@ -140,7 +143,7 @@ def test_a_family_owes_what_its_end_asks_for(store):
     """Spec: B6, D7"""
     for event, kind in ((Returned(), "success"), (Raised("no"), "error")):
         parent = running(store, "told")
-        store.submit(NewTask("plain", parent_id=parent.id))
+        store.tasks.submit(NewTask("plain", parent_id=parent.id))
         settle(store, parent, Returned("1"))
         [child] = start(store)
         settle(store, child, event)
@@ -151,9 +154,9 @@ def test_a_transaction_that_fails_owes_nothing(store, url):
     """Spec: B6"""
     execution = running(store, "told")
     with open_store(url) as other, pytest.raises(ZeroDivisionError):
-        other.write(lambda db: (other.fresh_catalog(db), settle_in(other, db, execution), 1 / 0))
-    assert store.deliveries.find(Wanted()).items == []
-    assert store.get(execution.id).status is State.RUNNING
+        other.database.write(lambda db: (other.catalog.fresh(db), settle_in(other, db, execution), 1 / 0))
+    assert store.deliveries.find(DeliveryFilter()).items == []
+    assert store.tasks.get(execution.id).status is State.RUNNING
 
 
 def settle_in(store, db, execution):
@@ -220,7 +223,7 @@ def test_a_delivered_success_ends_notifying_and_is_on_record(store, clock):
     [leased] = lease(store)
     clock.advance(1)
     record(store, leased, Attempt(200, 0.25, body="thanks"))
-    assert store.get(task_id).status is State.SUCCEEDED
+    assert store.tasks.get(task_id).status is State.SUCCEEDED
     assert kinds(store, task_id)[-1] == "notified"
     [sent] = store.deliveries.of_task(task_id)
     assert (sent.status, sent.host, sent.last_status, sent.due_at) == ("delivered", "example.org", 200, None)
@@ -235,7 +238,7 @@ def test_a_failed_attempt_waits_for_its_time_and_keeps_its_id(store, clock):
     task_id = succeeded(store)
     [first] = lease(store)
     record(store, first, BAD, Delivery.PENDING, 30)
-    assert (store.get(task_id).status, lease(store)) == (State.NOTIFYING, [])
+    assert (store.tasks.get(task_id).status, lease(store)) == (State.NOTIFYING, [])
     clock.advance(31)
     [second] = lease(store)
     assert (second.webhook_id, second.attempts) == (first.webhook_id, 2)
@@ -248,10 +251,12 @@ def test_an_undeliverable_success_stays_notifying_for_a_person_to_see(store):
     task_id = succeeded(store)
     [leased] = lease(store)
     record(store, leased, Attempt(410, 0.1), Delivery.UNDELIVERABLE)
-    assert store.get(task_id).status is State.NOTIFYING
+    assert store.tasks.get(task_id).status is State.NOTIFYING
     assert kinds(store, task_id)[-1] == "undeliverable"
-    assert store.events(task_id)[-1].detail == "success callback to example.org, 1 attempt: status 410"
-    assert [sent.task_id for sent in store.deliveries.find(Wanted(status=Delivery.UNDELIVERABLE)).items] == [task_id]
+    assert store.events.of(task_id)[-1].detail == "success callback to example.org, 1 attempt: status 410"
+    assert [sent.task_id for sent in store.deliveries.find(DeliveryFilter(status=Delivery.UNDELIVERABLE)).items] == [
+        task_id
+    ]
     assert store.deliveries.deliverables().undeliverable == 1
     assert store.deliveries.lines() == []
 
@@ -265,7 +270,7 @@ def test_a_failure_that_is_told_late_changes_nothing_and_a_late_success_counts(s
     record(store, slow, BAD, Delivery.UNDELIVERABLE)
     assert store.deliveries.of_task(task_id)[0].status == "pending"
     record(store, slow, OK)
-    assert store.get(task_id).status is State.SUCCEEDED
+    assert store.tasks.get(task_id).status is State.SUCCEEDED
     record(store, quick, BAD, Delivery.PENDING, 10)
     [sent] = store.deliveries.of_task(task_id)
     assert (sent.status, len(sent.tries)) == ("delivered", 2)  # what is told twice of one attempt is kept once
@@ -279,7 +284,7 @@ def test_a_success_told_after_it_was_given_up_counts(store, clock):
     [quick] = lease(store)
     record(store, quick, BAD, Delivery.UNDELIVERABLE)
     record(store, slow, OK)
-    assert store.get(task_id).status is State.SUCCEEDED
+    assert store.tasks.get(task_id).status is State.SUCCEEDED
     assert store.deliveries.of_task(task_id)[0].status == "delivered"
 
 
@@ -288,7 +293,7 @@ def test_a_type_that_lost_its_callback_ends_notifying_without_one(store):
     task_id = succeeded(store)
     [leased] = lease(store)
     record(store, leased, Attempt(None, 0, "the type has no callback"), Delivery.DROPPED, host=None)
-    assert store.get(task_id).status is State.SUCCEEDED
+    assert store.tasks.get(task_id).status is State.SUCCEEDED
     [sent] = store.deliveries.of_task(task_id)
     assert (sent.status, sent.tries, sent.last_error) == ("dropped", [], "the type has no callback")
 
@@ -296,13 +301,13 @@ def test_a_type_that_lost_its_callback_ends_notifying_without_one(store):
 def test_a_child_whose_callback_arrived_lets_its_family_end(store):
     """Spec: B6, D7"""
     parent = running(store)
-    store.submit(NewTask("told", parent_id=parent.id))
+    store.tasks.submit(NewTask("told", parent_id=parent.id))
     settle(store, parent, Returned())
     [child] = start(store)
     settle(store, child, Returned())
-    assert store.get(parent.id).status is State.WAITING
+    assert store.tasks.get(parent.id).status is State.WAITING
     record(store, one(lease(store)))
-    assert store.get(parent.id).status is State.SUCCEEDED
+    assert store.tasks.get(parent.id).status is State.SUCCEEDED
 
 
 @pytest.mark.parametrize("act", ["cancel", "resolve", "delivered"])
@@ -310,20 +315,20 @@ def test_whoever_ends_notifying_calls_the_callback_off(store, act):
     """Spec: B6, B7, B8"""
     task_id = succeeded(store)
     [leased] = lease(store)
-    end = store.resolve(task_id, "told by telephone") if act == "resolve" else getattr(store, act)(task_id)
+    end = store.tasks.resolve(task_id, "told by telephone") if act == "resolve" else getattr(store.tasks, act)(task_id)
     assert end.status == {"cancel": "cancelled", "resolve": "resolved", "delivered": "succeeded"}[act]
     assert store.deliveries.of_task(task_id)[0].status == "dropped"
     record(store, leased)  # it was under way: that it arrived is on record, and changes nothing
     [sent] = store.deliveries.of_task(task_id)
     assert (sent.status, [attempt.status for attempt in sent.tries]) == ("dropped", [204])
-    assert store.get(task_id).status == end.status
+    assert store.tasks.get(task_id).status == end.status
 
 
 def test_a_person_who_dealt_with_an_undeliverable_callback_is_reminded_of_it_no_more(store):
     """Spec: B6, B7"""
     task_id = succeeded(store)
     record(store, one(lease(store)), BAD, Delivery.UNDELIVERABLE)
-    store.resolve(task_id, "told by telephone")
+    store.tasks.resolve(task_id, "told by telephone")
     assert store.deliveries.of_task(task_id)[0].status == "dropped"
     assert store.deliveries.deliverables().undeliverable == 0
 
@@ -338,11 +343,11 @@ def test_a_person_sends_an_undeliverable_callback_again_under_the_same_id(store)
     record(store, first, BAD, Delivery.UNDELIVERABLE)
     sent = store.deliveries.redeliver(task_id, actor="ann")
     assert (sent.status, sent.attempts) == ("pending", 0)
-    assert [(event.kind, event.actor) for event in store.events(task_id)][-1] == ("redelivery_asked", "ann")
+    assert [(event.kind, event.actor) for event in store.events.of(task_id)][-1] == ("redelivery_asked", "ann")
     [second] = lease(store)
     assert second.webhook_id == first.webhook_id
     record(store, second)
-    assert store.get(task_id).status is State.SUCCEEDED
+    assert store.tasks.get(task_id).status is State.SUCCEEDED
 
 
 def test_a_person_need_not_wait_for_the_next_attempt(store):
@@ -359,10 +364,10 @@ def test_what_was_delivered_is_sent_again_and_its_task_stays_as_it_is(store):
     """Spec: B6"""
     task_id = succeeded(store)
     record(store, one(lease(store)))
-    store.archive()
+    store.history.archive()
     store.deliveries.redeliver(task_id)
     record(store, one(lease(store)), BAD, Delivery.UNDELIVERABLE)
-    assert store.get(task_id).status is State.SUCCEEDED
+    assert store.tasks.get(task_id).status is State.SUCCEEDED
     [sent] = store.deliveries.of_task(task_id)
     assert (sent.status, sent.delivered_at is not None) == ("undeliverable", True)
 
@@ -370,9 +375,9 @@ def test_what_was_delivered_is_sent_again_and_its_task_stays_as_it_is(store):
 def test_of_several_callbacks_the_last_is_sent_again_or_the_one_named(store):
     """Spec: B6"""
     task_id = failed(store, "told-manual", "the first")
-    store.retry(task_id)
+    store.tasks.retry(task_id)
     settle(store, one(start(store)), Raised("the second"))
-    for each in lease(store, Kind.ERROR, "told-manual"):
+    for each in lease(store, CallbackKind.ERROR, "told-manual"):
         record(store, each)
     last, first = store.deliveries.of_task(task_id)
     assert store.deliveries.redeliver(task_id).id == last.id
@@ -390,11 +395,11 @@ def test_nothing_is_sent_again_that_was_never_owed_or_is_not_true_any_more(store
     task_id = succeeded(store)
     with pytest.raises(NotFound):
         store.deliveries.redeliver(task_id, tenant_id=7)
-    store.cancel(task_id)
+    store.tasks.cancel(task_id)
     with pytest.raises(Refused, match="is cancelled"):
         store.deliveries.redeliver(task_id)
     task_id = succeeded(store)
-    store.put_type(TaskType("told"))
+    store.types.put(TaskType("told"))
     with pytest.raises(Refused, match="no success callback any more"):
         store.deliveries.redeliver(task_id)
 
@@ -410,34 +415,34 @@ def test_callbacks_are_listed_by_status_kind_type_host_and_tenant(store):
     record(store, leased, host="old.example")
 
     def found(**wanted):
-        return [sent.task_id for sent in store.deliveries.find(Wanted(**wanted)).items]
+        return [sent.task_id for sent in store.deliveries.find(DeliveryFilter(**wanted)).items]
 
     assert found() == [third, second, first]
     assert found(status=Delivery.DELIVERED) == [first]
     assert found(status=Delivery.PENDING) == [third, second]
-    assert found(kind=Kind.ERROR) == [third]
+    assert found(kind=CallbackKind.ERROR) == [third]
     assert found(type="told") == [second, first]
     assert found(tenant_id=7) == [second]
     assert found(host="old.example") == [first]
-    assert found(host="example.org", lines=(("told", Kind.SUCCESS),)) == [second]
+    assert found(host="example.org", lines=(("told", CallbackKind.SUCCESS),)) == [second]
     assert found(host="elsewhere") == []
-    page = store.deliveries.find(Wanted(), limit=2)
+    page = store.deliveries.find(DeliveryFilter(), limit=2)
     assert [sent.task_id for sent in page.items] == [third, second]
-    assert [sent.task_id for sent in store.deliveries.find(Wanted(), cursor=page.next_cursor).items] == [first]
+    assert [sent.task_id for sent in store.deliveries.find(DeliveryFilter(), cursor=page.next_cursor).items] == [first]
 
 
 def test_a_page_looks_at_so_many_and_says_where_to_go_on(store, monkeypatch):
     """Spec: B6, X4"""
-    monkeypatch.setattr("headgate.store.delivery_reports.MOST_READ", 2)
+    monkeypatch.setattr("headgate.store.callbacks.report.MOST_READ", 2)
     mine = succeeded(store, tenant_id=7)
     others = [succeeded(store) for _ in range(4)]
-    first = store.deliveries.find(Wanted(tenant_id=7))
+    first = store.deliveries.find(DeliveryFilter(tenant_id=7))
     assert (first.items, first.next_cursor is not None) == ([], True)
-    second = store.deliveries.find(Wanted(tenant_id=7, status=Delivery.PENDING), cursor=first.next_cursor)
-    third = store.deliveries.find(Wanted(tenant_id=7), cursor=second.next_cursor)
+    second = store.deliveries.find(DeliveryFilter(tenant_id=7, status=Delivery.PENDING), cursor=first.next_cursor)
+    third = store.deliveries.find(DeliveryFilter(tenant_id=7), cursor=second.next_cursor)
     assert [sent.task_id for sent in second.items + third.items] == [mine]
     assert third.next_cursor is None
-    assert len(store.deliveries.find(Wanted()).items) == len(others) + 1
+    assert len(store.deliveries.find(DeliveryFilter()).items) == len(others) + 1
 
 
 def test_another_tenants_callbacks_are_as_absent_as_none(store):
@@ -452,10 +457,10 @@ def test_callbacks_leave_with_their_task(store, clock, url):
     """Spec: A7"""
     task_id = succeeded(store)
     record(store, one(lease(store)))
-    store.archive()
+    store.history.archive()
     assert len(store.deliveries.of_task(task_id)) == 1
     clock.advance(10)
-    assert store.purge([State.SUCCEEDED], seconds=5) == 1
+    assert store.history.purge([State.SUCCEEDED], seconds=5) == 1
     assert sql(url, "SELECT count(*) FROM headgate_callback_delivery") == sql(
         url, "SELECT count(*) FROM headgate_callback_attempt"
     )
@@ -478,7 +483,7 @@ def test_attempts_are_counted_once_they_have_settled(store, clock):
 def test_those_who_send_hear_of_what_is_owed_and_nobody_else_of_what_is_not(store, url):
     """Spec: B6"""
     heard = []
-    store.on_owed(lambda _: heard.append(True))
+    store.wakeups.on_callbacks(lambda _: heard.append(True))
     settle(store, running(store), Returned())
     assert heard == []
     task_id = succeeded(store)

@@ -7,15 +7,15 @@ import pytest
 from headgate.core.errors import StaleExecution, WorkerLost
 from headgate.core.machine import Raised, Returned
 from headgate.core.states import HELD, State
-from headgate.store.claims import ClaimRequest, Control, Outcome
-from headgate.store.workers import Asked
+from headgate.store.claim.contract import ClaimRequest, Control, Outcome
+from headgate.store.execution.workers import Request
 from tests.factories import START, kinds, lose, put, record, running, settle, start, submit, worker
 
 NEVER = "00000000-0000-4000-8000-000000000000"
 REPORTS = {
-    "progress": lambda store, task_id, exec_id: store.progress(task_id, exec_id, '{"done": 3}'),
-    "log": lambda store, task_id, exec_id: store.add_log(task_id, exec_id, [("info", "a"), ("error", "b")]),
-    "checkpoint": lambda store, task_id, exec_id: store.save_checkpoint(task_id, exec_id, "page", "[7]"),
+    "progress": lambda store, task_id, exec_id: store.executions.progress(task_id, exec_id, '{"done": 3}'),
+    "log": lambda store, task_id, exec_id: store.executions.add_log(task_id, exec_id, [("info", "a"), ("error", "b")]),
+    "checkpoint": lambda store, task_id, exec_id: store.executions.save_checkpoint(task_id, exec_id, "page", "[7]"),
 }
 
 
@@ -23,38 +23,40 @@ def test_progress_is_kept_and_told(store, clock):
     """Spec: D3, D6"""
     execution = running(store)
     clock.advance(3)
-    assert store.progress(execution.id, execution.exec_id, '{"done": 3}', actor="agent:1") == Control()
-    task = store.get(execution.id)
+    assert store.executions.progress(execution.id, execution.exec_id, '{"done": 3}', actor="agent:1") == Control()
+    task = store.tasks.get(execution.id)
     assert (task.progress, task.update_date, task.status) == ('{"done": 3}', START + timedelta(seconds=3), "running")
-    event = store.events(task.id)[-1]
+    event = store.events.of(task.id)[-1]
     assert (event.kind, event.seq, event.detail, event.actor) == ("progress", 0, '{"done": 3}', "agent:1")
 
 
 def test_log_lines_are_kept_in_order_with_their_attempt(store, clock):
     """Spec: A12, D3"""
     execution = running(store)
-    store.add_log(execution.id, execution.exec_id, [("info", "one, \"two\" {3} \\ 'four'\n"), ("error", "中文")])
-    store.add_log(execution.id, execution.exec_id, [])
+    store.executions.add_log(
+        execution.id, execution.exec_id, [("info", "one, \"two\" {3} \\ 'four'\n"), ("error", "中文")]
+    )
+    store.executions.add_log(execution.id, execution.exec_id, [])
     settle(store, execution, Raised("again", 0.0))
-    store.bring_due()
+    store.due.bring()
     [again] = start(store)
     clock.advance(1)
-    store.add_log(again.id, again.exec_id, [("debug", "")])
-    lines = store.log(execution.id)
+    store.executions.add_log(again.id, again.exec_id, [("debug", "")])
+    lines = store.executions.log(execution.id)
     assert [(line.level, line.message, line.attempt) for line in lines] == [
         ("info", "one, \"two\" {3} \\ 'four'\n", 1), ("error", "中文", 1), ("debug", "", 2),
     ]  # fmt: skip
     assert [line.at for line in lines] == [START, START, START + timedelta(seconds=1)]
-    assert store.log(execution.id, after=lines[0].id, limit=1) == lines[1:2]
+    assert store.executions.log(execution.id, after=lines[0].id, limit=1) == lines[1:2]
 
 
 def test_a_checkpoint_replaces_the_last_of_its_name_and_later_executions_find_it(store):
     """Spec: D3"""
     execution = running(store)
     for name, state in (("page", "1"), ("page", "2"), ("file", '"a"')):
-        store.save_checkpoint(execution.id, execution.exec_id, name, state)
+        store.executions.save_checkpoint(execution.id, execution.exec_id, name, state)
     settle(store, execution, Raised("again", 0.0))
-    assert store.checkpoints(execution.id) == {"file": '"a"', "page": "2"}
+    assert store.executions.checkpoints(execution.id) == {"file": '"a"', "page": "2"}
 
 
 @pytest.mark.parametrize("report", REPORTS)
@@ -62,7 +64,7 @@ def test_a_checkpoint_replaces_the_last_of_its_name_and_later_executions_find_it
 def test_a_report_is_answered_with_what_is_asked_of_the_execution(store, report, act, told):
     """Spec: C10, A2"""
     execution = running(store)
-    getattr(store, act)(execution.id)
+    getattr(store.tasks, act)(execution.id)
     assert REPORTS[report](store, execution.id, execution.exec_id) == told
 
 
@@ -72,10 +74,10 @@ def test_an_exec_id_that_never_was_is_as_stale_as_an_old_one(store, exec_id, sta
     """Spec: B3"""
     task = put(store, state)
     before = record(store, task.id)
-    for report in (*REPORTS.values(), lambda at, task_id, exec_id: at.give_back(task_id, exec_id)):
+    for report in (*REPORTS.values(), lambda at, task_id, exec_id: at.executions.give_back(task_id, exec_id)):
         with pytest.raises(StaleExecution):
             report(store, task.id, exec_id)
-    assert store.try_start(task.id, exec_id) is None
+    assert store.executions.start(task.id, exec_id) is None
     assert record(store, task.id) == before
 
 
@@ -86,7 +88,7 @@ def test_a_settlement_under_an_exec_id_that_is_none_is_stale_and_spoils_no_batch
     one, two = start(store, 2)
     before = record(store, two.id)
     forged = two._replace(exec_id="no uuid at all")
-    assert store.settle([Outcome(one, Returned()), Outcome(forged, end)]) == [State.SUCCEEDED, None]
+    assert store.executions.settle([Outcome(one, Returned()), Outcome(forged, end)]) == [State.SUCCEEDED, None]
     assert record(store, two.id) == before
 
 
@@ -95,7 +97,7 @@ def test_a_report_upon_a_task_that_never_was_is_stale(store, report):
     """Spec: B3"""
     with pytest.raises(StaleExecution):
         REPORTS[report](store, 4711, NEVER)
-    assert store.try_start(4711, NEVER) is None
+    assert store.executions.start(4711, NEVER) is None
 
 
 def test_a_confirmed_start_runs_once_with_a_fresh_deadline(store, clock):
@@ -103,15 +105,15 @@ def test_a_confirmed_start_runs_once_with_a_fresh_deadline(store, clock):
     submit(store, timeout_seconds=60)
     [handed] = start(store, confirm=True)
     clock.advance(20)
-    execution = store.try_start(handed.id, handed.exec_id, actor="agent:1")
+    execution = store.executions.start(handed.id, handed.exec_id, actor="agent:1")
     assert execution is not None
     assert (execution.status, execution.exec_id, execution.attempt) == (State.RUNNING, handed.exec_id, 1)
-    task = store.get(handed.id)
+    task = store.tasks.get(handed.id)
     assert task.executing_deadline == execution.executing_deadline == START + timedelta(seconds=80)
     assert (task.started_at, task.scheduling_time) == (START + timedelta(seconds=20), START)
-    assert [(e.kind, e.actor) for e in store.events(task.id)][-1] == ("started", "agent:1")
+    assert [(e.kind, e.actor) for e in store.events.of(task.id)][-1] == ("started", "agent:1")
     before = record(store, task.id)
-    assert store.try_start(handed.id, handed.exec_id) is None
+    assert store.executions.start(handed.id, handed.exec_id) is None
     assert record(store, task.id) == before
 
 
@@ -120,9 +122,9 @@ def test_a_task_cancelled_or_paused_before_its_start_was_confirmed_does_not_star
     """Spec: B8, D2"""
     submit(store)
     [handed] = start(store, confirm=True)
-    getattr(store, act)(handed.id)
+    getattr(store.tasks, act)(handed.id)
     before = record(store, handed.id)
-    assert store.try_start(handed.id, handed.exec_id) is None
+    assert store.executions.start(handed.id, handed.exec_id) is None
     assert record(store, handed.id) == before
 
 
@@ -131,11 +133,11 @@ def test_a_task_given_back_goes_to_the_line_with_nothing_counted(store, confirm)
     """Spec: D9"""
     task = submit(store)
     [execution] = start(store, confirm=confirm)
-    store.give_back(task.id, execution.exec_id, actor="worker:stopping")
-    back = store.get(task.id)
+    store.executions.give_back(task.id, execution.exec_id, actor="worker:stopping")
+    back = store.tasks.get(task.id)
     assert (back.status, back.error_count, back.lost_count) == (State.QUEUED, 0, 0)
     assert (back.exec_id, back.worker_id, back.executing_deadline) == (None, None, None)
-    assert store.events(task.id)[-1].actor == "worker:stopping"
+    assert store.events.of(task.id)[-1].actor == "worker:stopping"
     assert [again.id for again in start(store)] == [task.id]
 
 
@@ -143,19 +145,19 @@ def test_a_task_given_back_goes_to_the_line_with_nothing_counted(store, confirm)
 def test_a_task_given_back_goes_where_it_was_asked_to(store, act, status):
     """Spec: D9, A2"""
     execution = running(store)
-    getattr(store, act)(execution.id)
-    store.give_back(execution.id, execution.exec_id)
-    assert store.get(execution.id).status is status
+    getattr(store.tasks, act)(execution.id)
+    store.executions.give_back(execution.id, execution.exec_id)
+    assert store.tasks.get(execution.id).status is status
 
 
 def test_a_beat_renews_the_lease_and_never_the_deadline(store, clock):
     """Spec: A6"""
-    task, worker_id = submit(store, timeout_seconds=40), store.register("w", lease_seconds=30)
-    store.claim(ClaimRequest(worker_id, 1))
+    task, worker_id = submit(store, timeout_seconds=40), store.workers.register("w", lease_seconds=30)
+    store.claims.take(ClaimRequest(worker_id, 1))
     clock.advance(25)
-    assert store.beat(worker_id, [task.id]) == []
-    assert store.workers()[0].lease_until == START + timedelta(seconds=55)
-    assert store.get(task.id).executing_deadline == START + timedelta(seconds=40)
+    assert store.workers.beat(worker_id, [task.id]) == []
+    assert store.workers.all()[0].lease_until == START + timedelta(seconds=55)
+    assert store.tasks.get(task.id).executing_deadline == START + timedelta(seconds=40)
 
 
 def test_a_beat_is_answered_with_what_is_asked_of_the_tasks_held(store):
@@ -163,14 +165,14 @@ def test_a_beat_is_answered_with_what_is_asked_of_the_tasks_held(store):
     for _ in range(3):
         submit(store)
     worker_id = worker(store)
-    one, two, three = store.claim(ClaimRequest(worker_id, 3)).executions
+    one, two, three = store.claims.take(ClaimRequest(worker_id, 3)).executions
     other = running(store)
-    store.cancel(one.id), store.pause(two.id), store.cancel(other.id)
+    store.tasks.cancel(one.id), store.tasks.pause(two.id), store.tasks.cancel(other.id)
     held = [one.id, two.id, three.id, other.id]
-    told = [Asked(one.id, one.exec_id, True, False), Asked(two.id, two.exec_id, False, True)]
-    assert sorted(store.beat(worker_id, held), key=lambda asked: asked.task_id) == told
-    assert sorted(store.asked(worker_id, held), key=lambda asked: asked.task_id) == told
-    assert store.asked(worker_id, []) == []
+    told = [Request(one.id, one.exec_id, True, False), Request(two.id, two.exec_id, False, True)]
+    assert sorted(store.workers.beat(worker_id, held), key=lambda asked: asked.task_id) == told
+    assert sorted(store.workers.requests(worker_id, held), key=lambda asked: asked.task_id) == told
+    assert store.workers.requests(worker_id, []) == []
 
 
 def test_a_lost_worker_is_told_so_by_its_beat_and_stays_lost(store):
@@ -179,16 +181,16 @@ def test_a_lost_worker_is_told_so_by_its_beat_and_stays_lost(store):
     lose(store, worker_id)
     for _ in range(2):
         with pytest.raises(WorkerLost):
-            store.beat(worker_id)
-    assert store.workers() == []
-    assert [lost.id for lost in store.workers(lost_too=True)] == [worker_id]
+            store.workers.beat(worker_id)
+    assert store.workers.all() == []
+    assert [lost.id for lost in store.workers.all(lost_too=True)] == [worker_id]
 
 
 def test_a_worker_is_registered_with_what_it_serves(store):
     """Spec: B2"""
-    first = store.register("one")
-    second = store.register("two", types=["b", "a"], lease_seconds=5, agent_id="a1", tenant_id=3)
-    one, two = store.workers()
+    first = store.workers.register("one")
+    second = store.workers.register("two", types=["b", "a"], lease_seconds=5, agent_id="a1", tenant_id=3)
+    one, two = store.workers.all()
     assert (one.id, one.name, one.types, one.agent_id, one.tenant_id) == (first, "one", None, None, None)
     assert (two.id, two.types, two.agent_id, two.tenant_id) == (second, ("a", "b"), "a1", 3)
     assert (two.lease_seconds, two.lease_until) == (5, START + timedelta(seconds=5))
@@ -197,11 +199,11 @@ def test_a_worker_is_registered_with_what_it_serves(store):
 def test_a_worker_that_leaves_is_gone_and_what_it_still_held_can_be_rescued(store):
     """Spec: D9"""
     task, worker_id = submit(store), worker(store)
-    store.claim(ClaimRequest(worker_id, 1))
-    store.leave(worker_id)
-    assert store.workers() == []
-    assert store.lost_holders() == [worker_id]
-    assert [rescued.id for rescued in store.rescue(worker_id)] == [task.id]
+    store.claims.take(ClaimRequest(worker_id, 1))
+    store.workers.leave(worker_id)
+    assert store.workers.all() == []
+    assert store.workers.lost_holders() == [worker_id]
+    assert [rescued.id for rescued in store.executions.rescue(worker_id)] == [task.id]
 
 
 @pytest.mark.parametrize("state", [state for state in State if state not in HELD])

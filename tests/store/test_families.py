@@ -9,9 +9,9 @@ from headgate.core.family import Census, Children
 from headgate.core.machine import CancelReached, Raised, Returned
 from headgate.core.states import FINAL, State
 from headgate.core.task import NewTask, TaskType
-from headgate.store import open_store
-from headgate.store.claims import Outcome
-from headgate.store.lists import Filter
+from headgate.store.claim.contract import Outcome
+from headgate.store.reading.lists import Filter
+from headgate.store.store import open_store
 from tests.factories import kinds, lose, running, settle, sql, start, submit, together
 
 S = State
@@ -21,11 +21,11 @@ GOOD, BAD, GONE = Returned(), Raised("no"), CancelReached()
 def family(store, *types, parent_type="plain", **fields):
     """A parent that waits, and its children, all running."""
     parent = running(store, parent_type)
-    ids = [store.submit(NewTask(code, parent_id=parent.id, **fields)).id for code in types]
+    ids = [store.tasks.submit(NewTask(code, parent_id=parent.id, **fields)).id for code in types]
     children = start(store, len(types)) if types else []
     assert [child.id for child in children] == ids
     assert settle(store, parent, Returned('"own"')) is S.WAITING
-    return store.get(parent.id), children
+    return store.tasks.get(parent.id), children
 
 
 @pytest.mark.parametrize(
@@ -46,12 +46,12 @@ def test_a_parent_ends_as_its_children_did(store, clock, ends, status, kind, at_
     clock.advance(5)
     outcomes = [Outcome(child, end) for child, end in zip(children, ends, strict=True)]
     if at_once:
-        store.settle(outcomes)
+        store.executions.settle(outcomes)
     else:
         for outcome in outcomes:
-            assert store.get(parent.id).status is S.WAITING
-            store.settle([outcome])
-    ended = store.get(parent.id)
+            assert store.tasks.get(parent.id).status is S.WAITING
+            store.executions.settle([outcome])
+    ended = store.tasks.get(parent.id)
     assert (ended.status, ended.result, ended.finished_at) == (status, '"own"', clock())
     assert kinds(store, parent.id) == ["submitted", "started", "adopted", "waiting", kind]
 
@@ -61,32 +61,32 @@ def test_a_dead_child_counts_as_failed_and_its_later_replay_does_not_reopen_the_
     parent, [good, dead] = family(store, "plain", "manual")
     settle(store, good, GOOD)
     settle(store, dead, BAD)
-    before = store.get(parent.id)
+    before = store.tasks.get(parent.id)
     assert before.status is S.PARTIAL
-    store.retry(dead.id)
+    store.tasks.retry(dead.id)
     [again] = start(store)
     assert settle(store, again, GOOD) is S.SUCCEEDED
-    assert store.get(parent.id) == before
+    assert store.tasks.get(parent.id) == before
 
 
 def test_a_child_that_will_run_again_keeps_its_parent_waiting(store, clock):
     """Spec: D7"""
     parent, [child] = family(store, "plain")
     settle(store, child, Raised("again", 5.0))
-    assert store.get(parent.id).status is S.WAITING
+    assert store.tasks.get(parent.id).status is S.WAITING
     clock.advance(5)
-    store.bring_due()
+    store.due.bring()
     settle(store, start(store)[0], GOOD)
-    assert store.get(parent.id).status is S.SUCCEEDED
+    assert store.tasks.get(parent.id).status is S.SUCCEEDED
 
 
 def test_a_child_whose_callback_is_on_its_way_keeps_its_parent_waiting(store):
     """Spec: D7, B6"""
     parent, [child] = family(store, "called-back")
     assert settle(store, child, GOOD) is S.NOTIFYING
-    assert store.get(parent.id).status is S.WAITING
-    store.delivered(child.id)
-    assert store.get(parent.id).status is S.SUCCEEDED
+    assert store.tasks.get(parent.id).status is S.WAITING
+    store.tasks.delivered(child.id)
+    assert store.tasks.get(parent.id).status is S.SUCCEEDED
 
 
 @pytest.mark.parametrize(("end", "status"), [(GOOD, S.SUCCEEDED), (BAD, S.FAILED)])
@@ -95,9 +95,9 @@ def test_a_parent_that_returns_after_its_last_child_ends_at_once(store, end, sta
     parent = running(store)
     submit(store, parent_id=parent.id)
     settle(store, start(store)[0], end)
-    assert store.get(parent.id).status is S.RUNNING
+    assert store.tasks.get(parent.id).status is S.RUNNING
     settle(store, parent, Returned())
-    assert store.get(parent.id).status is status
+    assert store.tasks.get(parent.id).status is status
 
 
 @pytest.mark.parametrize(("completed", "status"), [(True, S.NOTIFYING), (False, S.SUCCEEDED)])
@@ -108,7 +108,7 @@ def test_a_family_that_ends_well_calls_back_if_its_parent_asked_for_it(store, co
     [child] = start(store)
     settle(store, parent, Returned(completed=completed))
     settle(store, child, GOOD)
-    assert store.get(parent.id).status is status
+    assert store.tasks.get(parent.id).status is status
 
 
 @pytest.mark.parametrize(
@@ -120,12 +120,12 @@ def test_a_parent_that_gives_up_takes_its_children_along_and_then_ends(store, ty
     at_work, queued, later = (submit(store, parent_id=parent.id, delay_seconds=delay) for delay in (0, 0, 60))
     [execution] = start(store)
     assert settle(store, parent, BAD) is S.WAITING
-    told = [store.get(child.id) for child in (queued, later)]
+    told = [store.tasks.get(child.id) for child in (queued, later)]
     assert {(child.status, child.remark) for child in told} == {(S.CANCELLED, "its parent gave up")}
-    assert store.get(at_work.id).cancel_requested
-    assert store.get(parent.id).status is S.WAITING
+    assert store.tasks.get(at_work.id).cancel_requested
+    assert store.tasks.get(parent.id).status is S.WAITING
     settle(store, execution, GONE)
-    ended = store.get(parent.id)
+    ended = store.tasks.get(parent.id)
     assert (ended.status, ended.error_info, ended.error_count) == (status, "no", 1)
     assert kinds(store, parent.id) == ["submitted", "started", "adopted", "giving_up", kind]
 
@@ -138,7 +138,7 @@ def test_a_parent_that_gives_up_has_failed_however_its_children_end(store, end):
     [child] = start(store)
     settle(store, parent, BAD)
     settle(store, child, end)
-    assert store.get(parent.id).status is S.FAILED
+    assert store.tasks.get(parent.id).status is S.FAILED
 
 
 def test_a_parent_that_gives_up_behind_its_last_child_ends_at_once(store):
@@ -147,7 +147,7 @@ def test_a_parent_that_gives_up_behind_its_last_child_ends_at_once(store):
     submit(store, parent_id=parent.id)
     settle(store, start(store)[0], GOOD)
     settle(store, parent, BAD)
-    assert store.get(parent.id).status is S.FAILED
+    assert store.tasks.get(parent.id).status is S.FAILED
 
 
 def test_a_parent_taken_for_poison_or_overdue_for_good_leaves_no_orphans(store, clock):
@@ -155,16 +155,16 @@ def test_a_parent_taken_for_poison_or_overdue_for_good_leaves_no_orphans(store, 
     slow = running(store, timeout_seconds=10)
     orphan = submit(store, parent_id=slow.id, delay_seconds=60)
     clock.advance(11)
-    store.end_overdue()
-    assert [store.get(i).status for i in (slow.id, orphan.id)] == [S.FAILED, S.CANCELLED]
+    store.executions.end_overdue()
+    assert [store.tasks.get(i).status for i in (slow.id, orphan.id)] == [S.FAILED, S.CANCELLED]
     poison = submit(store)
     orphan = submit(store, parent_id=poison.id, delay_seconds=60)
     for _ in range(3):
         start(store)
-        holder = store.get(poison.id).worker_id
+        holder = store.tasks.get(poison.id).worker_id
         lose(store, holder)
-        store.rescue(holder)
-    assert [store.get(i).status for i in (poison.id, orphan.id)] == [S.FAILED, S.CANCELLED]
+        store.executions.rescue(holder)
+    assert [store.tasks.get(i).status for i in (poison.id, orphan.id)] == [S.FAILED, S.CANCELLED]
 
 
 def test_a_parent_that_will_run_again_keeps_its_children(store):
@@ -172,7 +172,7 @@ def test_a_parent_that_will_run_again_keeps_its_children(store):
     parent = running(store)
     child = submit(store, parent_id=parent.id)
     assert settle(store, parent, Raised("again", 60.0)) is S.RETRYING
-    assert store.get(child.id).status is S.QUEUED
+    assert store.tasks.get(child.id).status is S.QUEUED
 
 
 def test_a_family_being_cancelled_takes_no_more_children(store):
@@ -183,10 +183,10 @@ def test_a_family_being_cancelled_takes_no_more_children(store):
         start(store)
         settle(store, parent, end)
         if end is GOOD:
-            store.cancel(parent.id)
+            store.tasks.cancel(parent.id)
         with pytest.raises(Refused, match="takes no more children"):
             submit(store, parent_id=parent.id)
-        assert len(store.find(Filter(parent_id=parent.id)).items) == 1
+        assert len(store.tasks.find(Filter(parent_id=parent.id)).items) == 1
 
 
 def test_a_parent_that_has_ended_takes_no_children_and_is_not_said_to_be_absent(store):
@@ -196,13 +196,13 @@ def test_a_parent_that_has_ended_takes_no_children_and_is_not_said_to_be_absent(
     wish, ended = NewTask("plain", parent_id=parent.id), f"task {parent.id} has ended and takes no children"
     for _ in range(2):  # as long as it is live, and in history
         with pytest.raises(Refused, match=ended):
-            store.submit(wish)
+            store.tasks.submit(wish)
         with pytest.raises(NotFound, match=f"no task {parent.id} to be a parent"):
-            store.submit(wish._replace(tenant_id=7))
+            store.tasks.submit(wish._replace(tenant_id=7))
         with pytest.raises(NotFound, match="no task 4711 to be a parent"):
-            store.submit_many([wish, wish._replace(parent_id=4711)])
-        store.archive()
-    assert store.find(Filter(parent_id=parent.id)).items == []
+            store.tasks.submit_many([wish, wish._replace(parent_id=4711)])
+        store.history.archive()
+    assert store.tasks.find(Filter(parent_id=parent.id)).items == []
 
 
 def test_a_person_s_cancel_of_a_parent_that_gave_up_is_the_last_word(store):
@@ -211,9 +211,9 @@ def test_a_person_s_cancel_of_a_parent_that_gave_up_is_the_last_word(store):
     submit(store, parent_id=parent.id)
     [child] = start(store)
     settle(store, parent, BAD)
-    store.cancel(parent.id)
+    store.tasks.cancel(parent.id)
     settle(store, child, GONE)
-    ended = store.get(parent.id)
+    ended = store.tasks.get(parent.id)
     assert (ended.status, ended.error_info) == (S.CANCELLED, "no")
 
 
@@ -223,17 +223,17 @@ def test_a_dead_parent_that_is_replayed_is_judged_by_its_new_children(store):
     for _ in range(2):
         submit(store, parent_id=parent.id)
     settle(store, parent, BAD)
-    assert store.get(parent.id).status is S.DEAD
-    store.archive()
-    store.retry(parent.id)
+    assert store.tasks.get(parent.id).status is S.DEAD
+    store.history.archive()
+    store.tasks.retry(parent.id)
     [again] = start(store)
     submit(store, parent_id=parent.id)
     [child] = start(store)
     settle(store, again, GOOD)
-    assert store.families.census(store.get(parent.id)).states == {S.RUNNING: 1}
+    assert store.families.census(store.tasks.get(parent.id)).states == {S.RUNNING: 1}
     settle(store, child, GOOD)
-    assert store.get(parent.id).status is S.SUCCEEDED
-    assert len(store.find(Filter(parent_id=parent.id)).items) == 3
+    assert store.tasks.get(parent.id).status is S.SUCCEEDED
+    assert len(store.tasks.find(Filter(parent_id=parent.id)).items) == 3
 
 
 def test_a_dead_parent_that_is_replayed_without_children_ends_by_itself(store):
@@ -241,7 +241,7 @@ def test_a_dead_parent_that_is_replayed_without_children_ends_by_itself(store):
     parent = running(store, "manual")
     submit(store, parent_id=parent.id)
     settle(store, parent, BAD)
-    store.retry(parent.id)
+    store.tasks.retry(parent.id)
     assert settle(store, start(store)[0], GOOD) is S.SUCCEEDED
 
 
@@ -249,7 +249,7 @@ def test_a_dead_parent_that_is_replayed_without_children_ends_by_itself(store):
 
 
 def by_type(store, **fields):
-    store.put_type(TaskType("strict", on_child_failure="cancel"))
+    store.types.put(TaskType("strict", on_child_failure="cancel"))
     return running(store, "strict", **fields)
 
 
@@ -268,15 +268,15 @@ def test_with_the_policy_cancel_a_child_that_fails_for_good_ends_the_others(stor
     if waits:
         settle(store, parent, GOOD)
     settle(store, good, GOOD)
-    assert store.get(children[4].id).status is S.QUEUED
+    assert store.tasks.get(children[4].id).status is S.QUEUED
     settle(store, failing, BAD)
-    told = [store.get(child.id) for child in children[3:]]
+    told = [store.tasks.get(child.id) for child in children[3:]]
     assert {(child.status, child.remark) for child in told} == {(S.CANCELLED, "another child of its parent failed")}
-    assert store.get(at_work.id).cancel_requested
+    assert store.tasks.get(at_work.id).cancel_requested
     settle(store, at_work, GONE)
     if not waits:
         assert settle(store, parent, GOOD) is S.WAITING
-    assert store.get(parent.id).status is S.PARTIAL
+    assert store.tasks.get(parent.id).status is S.PARTIAL
 
 
 def test_a_task_s_own_policy_goes_over_its_type_s(store):
@@ -284,7 +284,7 @@ def test_a_task_s_own_policy_goes_over_its_type_s(store):
     parent = by_type(store, on_child_failure="continue")
     failing, other = (submit(store, parent_id=parent.id) for _ in range(2))
     settle(store, start(store)[0], BAD)
-    assert (store.get(failing.id).status, store.get(other.id).status) == (S.FAILED, S.QUEUED)
+    assert (store.tasks.get(failing.id).status, store.tasks.get(other.id).status) == (S.FAILED, S.QUEUED)
 
 
 @pytest.mark.parametrize("end", [Raised("again", 60.0), GONE], ids=["retrying", "cancelled"])
@@ -295,7 +295,7 @@ def test_a_child_that_is_tried_again_or_was_cancelled_ends_no_others(store, end)
         submit(store, parent_id=parent.id)
     settle(store, start(store)[0], end)
     [other] = start(store)
-    assert not store.get(other.id).cancel_requested
+    assert not store.tasks.get(other.id).cancel_requested
 
 
 def test_children_given_to_a_broken_family_go_when_its_own_code_is_done(store):
@@ -305,7 +305,7 @@ def test_children_given_to_a_broken_family_go_when_its_own_code_is_done(store):
     settle(store, start(store)[0], BAD)
     late = submit(store, parent_id=parent.id)
     settle(store, parent, GOOD)
-    assert (store.get(late.id).status, store.get(parent.id).status) == (S.CANCELLED, S.FAILED)
+    assert (store.tasks.get(late.id).status, store.tasks.get(parent.id).status) == (S.CANCELLED, S.FAILED)
 
 
 def test_a_policy_nobody_knows_is_refused(store):
@@ -325,21 +325,21 @@ def test_a_census_tells_how_many_children_are_in_each_state(store):
     submit(store, parent_id=parent.id, delay_seconds=60)
     settle(store, one, GOOD)
     settle(store, three, BAD)
-    counted = store.families.census(store.get(parent.id))
+    counted = store.families.census(store.tasks.get(parent.id))
     assert counted == Census({S.SUCCEEDED: 1, S.RUNNING: 1, S.DEAD: 1, S.PENDING: 1})
     assert counted.children == Children(succeeded=1, failed=1, open=2)
     settle(store, two, GOOD)
-    store.cancel(parent.id)
-    store.archive()
-    assert store.families.census(store.get(parent.id)).children == Children(succeeded=2, failed=2)
-    [told] = [event.detail for event in store.events(parent.id) if event.kind == "cancelled"]
+    store.tasks.cancel(parent.id)
+    store.history.archive()
+    assert store.families.census(store.tasks.get(parent.id)).children == Children(succeeded=2, failed=2)
+    [told] = [event.detail for event in store.events.of(parent.id) if event.kind == "cancelled"]
     assert json.loads(told) == {"children": {"cancelled": 1, "dead": 1, "succeeded": 2}}
 
 
 def test_a_census_counts_no_further_than_it_has_to(store, monkeypatch):
     """Spec: D7, X4"""
     parent, _ = family(store, "plain", "plain", "plain")
-    monkeypatch.setattr("headgate.store.families.EXACT_UP_TO", 2)
+    monkeypatch.setattr("headgate.store.tasks.families.EXACT_UP_TO", 2)
     assert store.families.census(parent) == Census({S.RUNNING: 3}, exact=False)
 
 
@@ -347,21 +347,21 @@ def test_a_nested_family_ends_from_the_inside_out(store):
     """Spec: D7"""
     root, [middle] = family(store, "plain")
     leaf = submit(store, parent_id=middle.id)
-    assert (leaf.root_id, leaf.parent_id, store.get(middle.id).root_id) == (root.id, middle.id, root.id)
+    assert (leaf.root_id, leaf.parent_id, store.tasks.get(middle.id).root_id) == (root.id, middle.id, root.id)
     [execution] = start(store)
     settle(store, middle, GOOD)
-    assert [store.get(i).status for i in (middle.id, root.id)] == [S.WAITING, S.WAITING]
+    assert [store.tasks.get(i).status for i in (middle.id, root.id)] == [S.WAITING, S.WAITING]
     settle(store, execution, GOOD)
-    assert [store.get(i).status for i in (middle.id, root.id)] == [S.SUCCEEDED, S.SUCCEEDED]
+    assert [store.tasks.get(i).status for i in (middle.id, root.id)] == [S.SUCCEEDED, S.SUCCEEDED]
 
 
 def test_children_archived_early_are_still_counted(store):
     """Spec: D7, B4"""
     parent, [one, two] = family(store, "plain", "plain")
     settle(store, one, BAD)
-    store.archive()
+    store.history.archive()
     settle(store, two, GOOD)
-    assert store.get(parent.id).status is S.PARTIAL
+    assert store.tasks.get(parent.id).status is S.PARTIAL
 
 
 def _waiting(store):
@@ -370,7 +370,7 @@ def _waiting(store):
 
 def _running(store):
     parent = running(store)
-    store.submit(NewTask("plain", parent_id=parent.id))
+    store.tasks.submit(NewTask("plain", parent_id=parent.id))
     start(store)
     return parent.id
 
@@ -378,7 +378,7 @@ def _running(store):
 def _acted(act):
     def make(store):
         parent = submit(store, delay_seconds=60)
-        store.submit(NewTask("plain", parent_id=parent.id))
+        store.tasks.submit(NewTask("plain", parent_id=parent.id))
         start(store)
         act(store, parent.id)
         return parent.id
@@ -388,28 +388,33 @@ def _acted(act):
 
 @pytest.mark.parametrize(
     "make",
-    [_waiting, _running, _acted(lambda store, task_id: None), _acted(lambda store, task_id: store.pause(task_id))],
+    [
+        _waiting,
+        _running,
+        _acted(lambda store, task_id: None),
+        _acted(lambda store, task_id: store.tasks.pause(task_id)),
+    ],
     ids=["waiting", "running", "pending", "paused"],
 )
 def test_cancelling_a_parent_cancels_its_children(store, make):
     """Spec: D7, B8"""
     parent_id = make(store)
     queued, later = (submit(store, parent_id=parent_id, delay_seconds=delay).id for delay in (0, 60))
-    store.cancel(parent_id, actor="user:1")
-    assert [store.get(child).status for child in (queued, later)] == [S.CANCELLED] * 2
-    [running_child] = [t for t in store.find().items if t.parent_id == parent_id and t.status is S.RUNNING]
+    store.tasks.cancel(parent_id, actor="user:1")
+    assert [store.tasks.get(child).status for child in (queued, later)] == [S.CANCELLED] * 2
+    [running_child] = [t for t in store.tasks.find().items if t.parent_id == parent_id and t.status is S.RUNNING]
     assert running_child.cancel_requested
-    assert store.events(queued)[-1].actor == "user:1"
+    assert store.events.of(queued)[-1].actor == "user:1"
 
 
 def test_a_cancelled_family_ends_when_its_running_children_have_stopped(store):
     """Spec: D7, C10"""
     parent, [one, two] = family(store, "plain", "plain")
-    assert store.cancel(parent.id).status is S.WAITING
+    assert store.tasks.cancel(parent.id).status is S.WAITING
     settle(store, one, GONE)
-    assert store.get(parent.id).status is S.WAITING
+    assert store.tasks.get(parent.id).status is S.WAITING
     settle(store, two, GOOD)
-    assert store.get(parent.id).status is S.CANCELLED
+    assert store.tasks.get(parent.id).status is S.CANCELLED
 
 
 def test_a_family_none_of_whose_children_runs_is_cancelled_at_once(store):
@@ -418,8 +423,8 @@ def test_a_family_none_of_whose_children_runs_is_cancelled_at_once(store):
     for _ in range(5):
         submit(store, parent_id=parent.id, delay_seconds=60)
     settle(store, parent, Returned())
-    assert store.cancel(parent.id).status is S.CANCELLED
-    assert {task.status for task in store.find().items} == {S.CANCELLED}
+    assert store.tasks.cancel(parent.id).status is S.CANCELLED
+    assert {task.status for task in store.tasks.find().items} == {S.CANCELLED}
 
 
 def test_a_cancel_goes_down_to_the_last_grandchild_page_by_page(store):
@@ -428,18 +433,18 @@ def test_a_cancel_goes_down_to_the_last_grandchild_page_by_page(store):
     leaves = [submit(store, parent_id=middle.id, delay_seconds=60).id for _ in range(5)]
     settle(store, middle, GOOD)
     store.families.cancel(root.id, "enough", limit=2)
-    assert {store.get(leaf).status for leaf in leaves} == {S.CANCELLED}
-    assert store.get(middle.id).status is S.CANCELLED
-    assert store.get(root.id).status is S.FAILED
+    assert {store.tasks.get(leaf).status for leaf in leaves} == {S.CANCELLED}
+    assert store.tasks.get(middle.id).status is S.CANCELLED
+    assert store.tasks.get(root.id).status is S.FAILED
 
 
 def test_a_parent_cancelled_while_it_runs_takes_its_children_along_when_it_stops(store):
     """Spec: D7, C10"""
     parent = running(store)
     child = submit(store, parent_id=parent.id, delay_seconds=60)
-    store.cancel(parent.id)
+    store.tasks.cancel(parent.id)
     settle(store, parent, GONE)
-    assert (store.get(parent.id).status, store.get(child.id).status) == (S.CANCELLED, S.CANCELLED)
+    assert (store.tasks.get(parent.id).status, store.tasks.get(child.id).status) == (S.CANCELLED, S.CANCELLED)
 
 
 @pytest.mark.parametrize("how", ["cancelled", "given back", "rescued", "discarded", "resolved"])
@@ -447,20 +452,20 @@ def test_a_child_that_ends_outside_its_execution_closes_the_family_too(store, ho
     """Spec: D7"""
     parent, [child] = family(store, "manual")
     if how == "given back":
-        store.cancel(child.id)
-        store.give_back(child.id, child.exec_id)
+        store.tasks.cancel(child.id)
+        store.executions.give_back(child.id, child.exec_id)
     elif how == "rescued":
-        store.cancel(child.id)
-        holder = store.get(child.id).worker_id
+        store.tasks.cancel(child.id)
+        holder = store.tasks.get(child.id).worker_id
         lose(store, holder)
-        store.rescue(holder)
+        store.executions.rescue(holder)
     elif how == "cancelled":
         settle(store, child, Raised("again", 60.0))
-        store.cancel(child.id)
+        store.tasks.cancel(child.id)
     else:
         settle(store, child, BAD)
-        store.resolve(child.id, "ok") if how == "resolved" else store.discard(child.id)
-    assert store.get(parent.id).status is S.FAILED
+        store.tasks.resolve(child.id, "ok") if how == "resolved" else store.tasks.discard(child.id)
+    assert store.tasks.get(parent.id).status is S.FAILED
 
 
 def test_children_that_end_at_once_close_their_family_once(store, url, clock):
@@ -469,8 +474,8 @@ def test_children_that_end_at_once_close_their_family_once(store, url, clock):
     with open_store(url, clock) as other:
         stores = (store, other) * 4
         together(*[lambda s=s, c=c: settle(s, c, GOOD) for s, c in zip(stores, children, strict=True)])
-    assert store.get(parent.id).status is S.SUCCEEDED
-    assert [event.after in FINAL for event in store.events(parent.id)].count(True) == 1
+    assert store.tasks.get(parent.id).status is S.SUCCEEDED
+    assert [event.after in FINAL for event in store.events.of(parent.id)].count(True) == 1
 
 
 def test_a_family_whose_closer_died_is_found_page_by_page_and_closed(store, url):
@@ -486,19 +491,19 @@ def test_a_family_whose_closer_died_is_found_page_by_page_and_closed(store, url)
         f"finished_at = start_time WHERE id = {child.id}",
     )
     assert [store.families.close(parent_id) for parent_id in ids] == [False, True, False]
-    assert store.get(ids[1]).status is S.SUCCEEDED
+    assert store.tasks.get(ids[1]).status is S.SUCCEEDED
     assert not store.families.close(4711)
 
 
 def test_a_child_needs_a_parent_of_its_own_tenant(store):
     """Spec: B11, D7"""
     parent = submit(store, tenant_id=1)
-    before = store.get(parent.id)
+    before = store.tasks.get(parent.id)
     for wishes in (
         [NewTask("plain", tenant_id=2, parent_id=parent.id)],
         [NewTask("plain", tenant_id=2, parent_id=parent.id), NewTask("plain", tenant_id=1, parent_id=parent.id)],
     ):
         with pytest.raises(NotFound):
-            store.submit_many(wishes)
-    assert store.get(parent.id) == before
-    assert len(store.find().items) == 1
+            store.tasks.submit_many(wishes)
+    assert store.tasks.get(parent.id) == before
+    assert len(store.tasks.find().items) == 1

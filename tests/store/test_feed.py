@@ -4,11 +4,11 @@ import psycopg
 import pytest
 
 from headgate.core.errors import Invalid
-from headgate.core.events import Happening
+from headgate.core.events import AuditEvent
 from headgate.core.machine import Returned
 from headgate.core.task import NewTask
-from headgate.store import open_store
-from headgate.store.feed import Cursor, Gap
+from headgate.store.events.feed import Cursor, Gap
+from headgate.store.store import open_store
 from tests.factories import TYPES, running, settle, submit, together
 
 LATE = (
@@ -21,14 +21,14 @@ def shared(postgres, clock):
     """A store on PostgreSQL, where transactions overlap."""
     with open_store(postgres, clock) as store:
         for kind in TYPES:
-            store.put_type(kind)
+            store.types.put(kind)
         yield store
 
 
 def read_all(store, cursor, limit=500):
-    events: list[Happening] = []
+    events: list[AuditEvent] = []
     while True:
-        page, cursor = store.feed(cursor, limit)
+        page, cursor = store.events.after(cursor, limit)
         if not page:
             return events, cursor
         events += page
@@ -42,24 +42,24 @@ def test_a_cursor_goes_through_everything_once_whatever_the_size_of_a_page(store
     events, cursor = read_all(store, Cursor(), limit)
     assert [event.id for event in events] == sorted({event.id for event in events})
     assert [event.kind for event in events if event.task_id] == ["submitted", "started", "completed"] * 4
-    assert store.feed(cursor) == ([], cursor)
+    assert store.events.after(cursor) == ([], cursor)
 
 
 def test_the_last_cursor_shows_only_what_comes_after_it(store):
     """Spec: D6"""
     submit(store)
-    cursor = store.last_event()
-    assert store.feed(cursor)[0] == []
+    cursor = store.events.last()
+    assert store.events.after(cursor)[0] == []
     task = submit(store)
-    assert [event.task_id for event in store.feed(cursor)[0]] == [task.id]
+    assert [event.task_id for event in store.events.after(cursor)[0]] == [task.id]
 
 
 def test_an_event_of_the_feed_is_the_event_of_its_task(store):
     """Spec: D6"""
-    cursor = store.last_event()
+    cursor = store.events.last()
     execution = running(store, correlation_id="c")
     settle(store, execution, Returned())
-    assert store.feed(cursor)[0] == store.events(execution.id)
+    assert store.events.after(cursor)[0] == store.events.of(execution.id)
 
 
 @pytest.mark.parametrize("cursor", [Cursor(), Cursor(7), Cursor(9, (Gap(3, 3, 700), Gap(5, 8, 800)))])
@@ -78,7 +78,7 @@ def test_what_is_no_cursor_is_refused(text):
 @pytest.mark.parametrize("written_down", [False, True])
 def test_an_event_that_commits_late_comes_exactly_once(shared, postgres, written_down):
     """Spec: D6"""
-    cursor = shared.last_event()
+    cursor = shared.events.last()
     with psycopg.connect(postgres) as slow:
         slow.execute(LATE.format(4711))
         one, two = submit(shared), submit(shared)
@@ -97,7 +97,7 @@ def test_an_event_that_commits_late_comes_exactly_once(shared, postgres, written
 
 def test_events_that_commit_late_one_by_one_come_each_once(shared, postgres):
     """Spec: D6"""
-    cursor = shared.last_event()
+    cursor = shared.events.last()
     slow = [psycopg.connect(postgres) for _ in range(3)]
     for number, connection in enumerate(slow):
         connection.execute(LATE.format(9000 + number))
@@ -117,7 +117,7 @@ def test_events_that_commit_late_one_by_one_come_each_once(shared, postgres):
 
 def test_an_event_that_is_never_committed_is_not_waited_for_for_ever(shared, postgres):
     """Spec: D6"""
-    cursor = shared.last_event()
+    cursor = shared.events.last()
     with psycopg.connect(postgres) as slow:
         slow.execute(LATE.format(4711))
         submit(shared)
@@ -134,23 +134,23 @@ def test_a_cursor_taken_while_an_event_is_on_its_way_does_not_skip_it(shared, po
     with psycopg.connect(postgres) as slow:
         slow.execute(LATE.format(4711))
         submit(shared)
-        cursor = shared.last_event()
+        cursor = shared.events.last()
         slow.commit()
     assert [event.task_id for event in read_all(shared, cursor)[0]] == [4711]
 
 
 def test_a_reader_beside_many_writers_sees_every_event_once(store):
     """Spec: D6"""
-    first = store.last_event()
+    first = store.events.last()
 
     def write():
-        return [store.submit_many([NewTask("plain")] * 3) for _ in range(10)]
+        return [store.tasks.submit_many([NewTask("plain")] * 3) for _ in range(10)]
 
     def read():
-        events: list[Happening] = []
+        events: list[AuditEvent] = []
         cursor = first
         while len(events) < 90:
-            page, cursor = store.feed(cursor, 7)
+            page, cursor = store.events.after(cursor, 7)
             events += page
         return events
 
@@ -161,7 +161,7 @@ def test_a_reader_beside_many_writers_sees_every_event_once(store):
 def _tasks(store):
     tasks, cursor = [], None
     while True:
-        page = store.find(cursor=cursor, limit=200)
+        page = store.tasks.find(cursor=cursor, limit=200)
         tasks += page.items
         if (cursor := page.next_cursor) is None:
             return tasks

@@ -6,22 +6,22 @@ from typing import cast
 
 import pytest
 
-import headgate.store.kinds as kinds
+import headgate.store.catalog.types as kinds
 from headgate.core.errors import Invalid, NotFound
-from headgate.core.kinds import edited
 from headgate.core.machine import Raised
 from headgate.core.retry import fixed
 from headgate.core.states import FINAL, State
 from headgate.core.task import NewTask, TaskType
-from headgate.store import open_store
-from headgate.store.sql import Db
+from headgate.core.task_types import edited
+from headgate.store.db.statement import Db
+from headgate.store.store import open_store
 from tests.factories import put, running, settle, sql, start, submit, together
 
 S = State
 
 
 def change(store, code="plain", actor="user:1", **said):
-    return store.kinds.edit(code, lambda before: edited(before or TaskType(code), said), actor=actor)
+    return store.types.edit(code, lambda before: edited(before or TaskType(code), said), actor=actor)
 
 
 def acts(url, kind="type_changed"):
@@ -38,7 +38,7 @@ def test_an_edit_is_in_the_audit_with_what_was_and_who_did_it(store, url):
     assert told["changes"] == {"timeout": {"old": 30.0, "new": 1.0}, "need_manual": {"old": False, "new": True}}
     change(store, timeout=1)
     assert len(acts(url)) == before + 1
-    store.remove_type("plain", actor="user:2")
+    store.types.remove("plain", actor="user:2")
     [(actor, told)] = acts(url, "type_removed")
     assert (actor, told["type"], told["changes"]["timeout"]) == ("user:2", "plain", {"old": 1.0})
 
@@ -54,21 +54,21 @@ def test_a_key_that_was_stored_before_its_kind_was_refused_still_holds_until_it_
     change(store, mutex="m:{n}")
     sql(url, "UPDATE headgate_task_metadata SET config = replace(config, 'm:{n}', 'm:{n:03}') WHERE code = 'plain'")
     with open_store(url) as other:
-        assert other.types()["plain"].mutex == "m:{n:03}"
-        assert other.get(other.submit(NewTask("plain", '{"n": 7}')).id).mutex == "m:007"
+        assert other.types.by_code()["plain"].mutex == "m:{n:03}"
+        assert other.tasks.get(other.tasks.submit(NewTask("plain", '{"n": 7}')).id).mutex == "m:007"
     with pytest.raises(Invalid, match="a key takes an argument as it is"):
         change(store, mutex="{n!r}")
     change(store, mutex="m:{n}")
-    assert store.types()["plain"].mutex == "m:{n}"
+    assert store.types.by_code()["plain"].mutex == "m:{n}"
 
 
 def test_an_edit_that_breaks_a_rule_changes_nothing(store, url):
     """Spec: B5"""
-    before = store.types(), acts(url)
+    before = store.types.by_code(), acts(url)
     for said in ({"timeout": 0}, {"max_error_count": 1}, {"colour": "red"}):
         with pytest.raises(Invalid):
             change(store, **said)
-    assert (store.types(), acts(url)) == before
+    assert (store.types.by_code(), acts(url)) == before
 
 
 @pytest.mark.parametrize("code", ["plain", "fresh"])
@@ -81,31 +81,31 @@ def test_edits_at_once_lose_none_of_each_other(store, url, clock, code):
             *[lambda s=s, said=said: change(s, code, **said) for s, said in zip(stores, words, strict=True)]
         )
     assert not [answer for answer in answers if isinstance(answer, Exception)]
-    kind = store.types()[code]
+    kind = store.types.by_code()[code]
     assert (kind.timeout_seconds, kind.need_manual, kind.priority, kind.category) == (60.0, True, 1, "x")
 
 
 def test_types_are_listed_with_who_said_what_holds(store):
     """Spec: B5"""
-    store.put_type(TaskType("scan", declared_by="shop:scan"))
+    store.types.put(TaskType("scan", declared_by="shop:scan"))
     change(store)
     change(store, "plain", timeout=1)
-    kept = {each.kind.code: each for each in store.kinds.all()}
+    kept = {each.kind.code: each for each in store.types.all()}
     assert list(kept) == sorted(kept)
     assert (kept["scan"].edited, kept["scan"].kind.declared_by) == (False, "shop:scan")
-    assert (kept["plain"].edited, store.kinds.get("plain")) == (True, kept["plain"])
+    assert (kept["plain"].edited, store.types.get("plain")) == (True, kept["plain"])
     change(store, "scan", timeout=1)
-    assert store.kinds.get("scan").kind.declared_by == "shop:scan"
+    assert store.types.get("scan").kind.declared_by == "shop:scan"
     with pytest.raises(NotFound, match="no task type nothing"):
-        store.kinds.get("nothing")
+        store.types.get("nothing")
 
 
 @pytest.mark.parametrize("seconds", [31, 62, 1.9, 0.06, 1e6 + 0.1])
 def test_a_timeout_is_the_same_after_it_was_kept_in_minutes(store, url, seconds):
     """Spec: B5"""
     kind = TaskType("scan", timeout_seconds=seconds)
-    store.put_type(kind)
-    assert store.types()["scan"] == kind
+    store.types.put(kind)
+    assert store.types.by_code()["scan"] == kind
     told = len(acts(url))
     change(store, "scan", timeout=seconds / 60)
     [(_, detail)] = acts(url)[told:]
@@ -119,7 +119,7 @@ def test_a_retry_policy_holds_at_once_for_what_runs_and_waits(store):
     """Spec: B5"""
     at_work = running(store)
     change(store, retry_strategy="fixed_period", retry_interval=5, max_error_count=1, need_manual=True)
-    assert store.type_of("plain").retry == fixed(5, retries=1)
+    assert store.types.recent("plain").retry == fixed(5, retries=1)
     assert settle(store, at_work, Raised("no")) is S.DEAD
 
 
@@ -130,16 +130,16 @@ def test_a_timeout_holds_at_once_for_what_waits_and_not_for_what_runs(store, clo
     [execution] = start(store)
     assert execution.id == waits.id
     assert (execution.executing_deadline - clock()).total_seconds() == 60
-    assert store.get(at_work.id).executing_deadline == at_work.executing_deadline
+    assert store.tasks.get(at_work.id).executing_deadline == at_work.executing_deadline
 
 
 def test_resources_hold_at_once_for_what_waits(store):
     """Spec: B5, A11"""
-    store.set_resource("press", 1)
+    store.resources.set("press", 1)
     first, second = submit(store), submit(store)
     change(store, uses=["press"])
     assert [execution.id for execution in start(store, 9)] == [first.id]
-    [shut] = [gate for gate in store.why(second.id) if not gate.open]
+    [shut] = [gate for gate in store.tasks.why(second.id) if not gate.open]
     assert (shut.name, "press" in shut.reason, shut.holders) == ("resource", True, (first.id,))
 
 
@@ -147,7 +147,7 @@ def test_lane_category_priority_and_keys_hold_for_new_tasks_and_stay_for_those_t
     """Spec: B5"""
     before = submit(store)
     change(store, lane="fast", category="x", priority=1, mutex="m", rate_key="r", unique_key="u")
-    assert store.get(before.id) == before
+    assert store.tasks.get(before.id) == before
     after = submit(store)
     assert (after.lane, after.category, after.priority, after.mutex) == ("fast", "x", 1, "m")
     assert (after.rate_key, after.unique_key) == ("r", "u")
@@ -164,20 +164,20 @@ def test_a_rehearsal_counts_the_tasks_of_the_type_that_have_not_ended(store, clo
     for delay in (0, 0, 60):
         submit(store, delay_seconds=delay)
     submit(store, rate_key="another stream")
-    before = store.types()["plain"]
-    rehearsal = store.kinds.rehearse(before, replace(before, timeout_seconds=60.0, lane="fast"))
+    before = store.types.by_code()["plain"]
+    rehearsal = store.types.preview(before, replace(before, timeout_seconds=60.0, lane="fast"))
     assert rehearsal.foreseen.states == {S.RUNNING: 1, S.QUEUED: 3, S.PENDING: 1}
     assert (rehearsal.foreseen.retimed, rehearsal.foreseen.stay) == (5, 5)
     assert (rehearsal.as_of, rehearsal.exact) == (clock(), True)
-    assert store.types()["plain"] == before
+    assert store.types.by_code()["plain"] == before
 
 
 @pytest.mark.parametrize("state", sorted(set(S) - FINAL))
 def test_no_state_that_has_not_ended_is_left_out_of_a_rehearsal(store, state):
     """Spec: B5"""
     task = put(store, state)
-    kind = store.types()[task.type]
-    assert store.kinds.rehearse(kind, kind).foreseen.states[state] >= 1
+    kind = store.types.by_code()[task.type]
+    assert store.types.preview(kind, kind).foreseen.states[state] >= 1
 
 
 def test_a_rehearsal_names_those_whose_next_failure_would_be_their_last(store):
@@ -187,32 +187,32 @@ def test_a_rehearsal_names_those_whose_next_failure_would_be_their_last(store):
     settle(store, execution, Raised("again", 60.0))
     fresh = submit(store, delay_seconds=60)
     own = submit(store, delay_seconds=60, max_error_count=5)
-    before = store.types()["plain"]
-    foreseen = store.kinds.rehearse(before, replace(before, retry=fixed(5, retries=1))).foreseen
+    before = store.types.by_code()["plain"]
+    foreseen = store.types.preview(before, replace(before, retry=fixed(5, retries=1))).foreseen
     assert foreseen.given_up == (execution.id,)
-    foreseen = store.kinds.rehearse(before, edited(before, {"retry_strategy": "none", "max_error_count": 0})).foreseen
+    foreseen = store.types.preview(before, edited(before, {"retry_strategy": "none", "max_error_count": 0})).foreseen
     assert foreseen.given_up == (execution.id, fresh.id)
     assert own.id not in foreseen.given_up
 
 
 def test_a_rehearsal_looks_at_no_more_than_it_may_and_says_so(store, monkeypatch):
     """Spec: B5, X4"""
-    monkeypatch.setattr("headgate.store.kinds.LOOKED_AT", 3)
-    store.submit_many([NewTask("plain", delay_seconds=60)] * 3)
-    before = store.types()["plain"]
-    assert store.kinds.rehearse(before, before).exact
-    store.submit_many([NewTask("plain", delay_seconds=60)] * 2)
-    rehearsal = store.kinds.rehearse(before, before)
+    monkeypatch.setattr("headgate.store.catalog.types.LOOKED_AT", 3)
+    store.tasks.submit_many([NewTask("plain", delay_seconds=60)] * 3)
+    before = store.types.by_code()["plain"]
+    assert store.types.preview(before, before).exact
+    store.tasks.submit_many([NewTask("plain", delay_seconds=60)] * 2)
+    rehearsal = store.types.preview(before, before)
     assert (rehearsal.exact, rehearsal.foreseen.states) == (False, {S.PENDING: 3})
 
 
 def test_a_rehearsal_fetches_no_more_than_it_may_look_at(store, monkeypatch):
     """Spec: B5, X4. Of what runs, what is queued and what waits, one after the other."""
-    monkeypatch.setattr("headgate.store.kinds.LOOKED_AT", 3)
+    monkeypatch.setattr("headgate.store.catalog.types.LOOKED_AT", 3)
     for _ in range(2):
         running(store)
-    store.submit_many([NewTask("plain")] * 4 + [NewTask("plain", delay_seconds=60)] * 4)
-    kind, fetched = store.types()["plain"], []
+    store.tasks.submit_many([NewTask("plain")] * 4 + [NewTask("plain", delay_seconds=60)] * 4)
+    kind, fetched = store.types.by_code()["plain"], []
 
     class Counting:
         def __init__(self, db):
@@ -224,12 +224,12 @@ def test_a_rehearsal_fetches_no_more_than_it_may_look_at(store, monkeypatch):
                 fetched.append(len(rows))
             return rows
 
-    rehearsal = store.read(lambda db: kinds.rehearse(cast(Db, Counting(db)), kind, kind))
+    rehearsal = store.database.read(lambda db: kinds.preview(cast(Db, Counting(db)), kind, kind))
     assert fetched == [2, 2, 0]
     assert (rehearsal.exact, rehearsal.foreseen.states) == (False, {S.RUNNING: 2, S.QUEUED: 1})
 
 
 def test_a_type_that_is_not_there_yet_can_be_foreseen(store):
     """Spec: B5"""
-    rehearsal = store.kinds.rehearse(None, TaskType("fresh"))
+    rehearsal = store.types.preview(None, TaskType("fresh"))
     assert (rehearsal.foreseen.states, rehearsal.exact) == ({}, True)

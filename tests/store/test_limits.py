@@ -10,8 +10,8 @@ from headgate.core.limits import Rate
 from headgate.core.machine import Raised, Returned
 from headgate.core.states import State
 from headgate.core.task import NewTask, TaskType
-from headgate.store import open_store
-from headgate.store.claims import Claimed, ClaimRequest
+from headgate.store.claim.contract import Claimed, ClaimRequest
+from headgate.store.store import open_store
 from tests.factories import running, settle, start, submit, together, worker
 
 
@@ -21,7 +21,7 @@ def ids_of(executions):
 
 def test_a_lane_runs_as_many_as_it_has_room_for_and_goes_on_when_room_is_freed(store):
     """Spec: A9, C2"""
-    store.set_capacity("default", 2)
+    store.lanes.set_capacity("default", 2)
     ids = [submit(store).id for _ in range(4)]
     first = start(store, 9)
     assert ids_of(first) == ids[:2]
@@ -31,7 +31,7 @@ def test_a_lane_runs_as_many_as_it_has_room_for_and_goes_on_when_room_is_freed(s
 
 def test_a_lane_without_a_capacity_is_unlimited_and_lanes_do_not_share_room(store):
     """Spec: A9"""
-    store.set_capacity("narrow", 1)
+    store.lanes.set_capacity("narrow", 1)
     for lane in ("narrow", "wide", "narrow", "wide"):
         submit(store, lane=lane)
     assert [execution.lane for execution in start(store, 9)] == ["narrow", "wide", "wide"]
@@ -39,7 +39,7 @@ def test_a_lane_without_a_capacity_is_unlimited_and_lanes_do_not_share_room(stor
 
 def test_scheduling_counts_as_running(store):
     """Spec: E1"""
-    store.set_capacity("default", 1)
+    store.lanes.set_capacity("default", 1)
     submit(store), submit(store)
     assert len(start(store, 9, confirm=True)) == 1
     assert start(store, 9) == []
@@ -47,11 +47,11 @@ def test_scheduling_counts_as_running(store):
 
 def test_a_capacity_lowered_while_more_run_lets_them_end_and_nothing_new_start(store):
     """Spec: A9"""
-    store.set_capacity("default", 3)
+    store.lanes.set_capacity("default", 3)
     for _ in range(5):
         submit(store)
     held = start(store, 9)
-    store.set_capacity("default", 1)
+    store.lanes.set_capacity("default", 1)
     for execution in held[:2]:
         settle(store, execution, Returned())
         assert start(store, 9) == []
@@ -62,12 +62,12 @@ def test_a_capacity_lowered_while_more_run_lets_them_end_and_nothing_new_start(s
 @pytest.mark.parametrize("capacity", [0, 1, None])
 def test_a_capacity_changed_by_one_process_holds_in_another_at_once(store, url, clock, capacity):
     """Spec: A9"""
-    store.set_capacity("default", 2)
+    store.lanes.set_capacity("default", 2)
     for _ in range(4):
         submit(store)
     with open_store(url, clock) as other:
         start(other)
-        store.set_capacity("default", capacity)
+        store.lanes.set_capacity("default", capacity)
         assert len(start(other, 9)) == (3 if capacity is None else 0)
 
 
@@ -77,46 +77,46 @@ def test_a_pause_of_a_lane_or_of_everything_starts_nothing_and_ends_nothing(stor
     execution = running(store)
     waiting, elsewhere = submit(store), submit(store, lane="other")
     with open_store(url, clock) as other:
-        assert store.pause_lane(lane, actor="user:1")
-        assert not store.pause_lane(lane)
-        assert store.everything_paused() is (lane is None)
+        assert store.lanes.pause(lane, actor="user:1")
+        assert not store.lanes.pause(lane)
+        assert store.lanes.everything_paused() is (lane is None)
         assert ids_of(start(other, 9)) == ([elsewhere.id] if lane else [])
         assert settle(store, execution, Returned()) is State.SUCCEEDED
-        assert store.resume_lane(lane)
-        assert not store.resume_lane(lane)
+        assert store.lanes.resume(lane)
+        assert not store.lanes.resume(lane)
         assert set(ids_of(start(other, 9))) == ({waiting.id} if lane else {waiting.id, elsewhere.id})
 
 
 def test_a_lane_paused_before_it_has_tasks_stays_paused(store):
     """Spec: A9"""
-    store.pause_lane("later")
+    store.lanes.pause("later")
     submit(store, lane="later")
     assert start(store) == []
-    assert {room.name: room.paused for room in store.lanes()}["later"]
+    assert {room.name: room.paused for room in store.lanes.all()}["later"]
 
 
 def test_lanes_and_resources_are_listed_with_their_capacity(store):
     """Spec: C4, A11"""
-    store.set_capacity("narrow", 2)
-    store.set_resource("yt-dlp", 3)
-    assert {room.name: room.capacity for room in store.lanes()} == {"default": None, "narrow": 2}
-    assert {room.name: room.capacity for room in store.resources()} == {"disk-writer": 1, "yt-dlp": 3}
+    store.lanes.set_capacity("narrow", 2)
+    store.resources.set("yt-dlp", 3)
+    assert {room.name: room.capacity for room in store.lanes.all()} == {"default": None, "narrow": 2}
+    assert {room.name: room.capacity for room in store.resources.all()} == {"disk-writer": 1, "yt-dlp": 3}
 
 
 @pytest.mark.parametrize("capacity", [-1, 1_000_001, 1.5, True, "3"])
 def test_a_capacity_that_is_no_number_of_tasks_is_refused(store, capacity):
     """Spec: A9"""
-    before = store.lanes(), store.resources(), store.last_event()
-    for put in (store.set_capacity, store.set_resource):
+    before = store.lanes.all(), store.resources.all(), store.events.last()
+    for put in (store.lanes.set_capacity, store.resources.set):
         with pytest.raises(Invalid, match="capacity"):
             put("disk-writer", capacity)
-    assert (store.lanes(), store.resources(), store.last_event()) == before
+    assert (store.lanes.all(), store.resources.all(), store.events.last()) == before
 
 
 def test_a_resource_is_shared_by_every_type_that_uses_it(store):
     """Spec: A11, C3"""
-    store.put_type(TaskType("fetch", lane="a", uses=("net", "disk-writer")))
-    store.put_type(TaskType("copy", lane="b", uses=("disk-writer",)))
+    store.types.put(TaskType("fetch", lane="a", uses=("net", "disk-writer")))
+    store.types.put(TaskType("copy", lane="b", uses=("disk-writer",)))
     fetch, copy, plain = submit(store, "fetch"), submit(store, "copy"), submit(store)
     first = start(store, 9)
     assert ids_of(first) == [fetch.id, plain.id]
@@ -126,23 +126,23 @@ def test_a_resource_is_shared_by_every_type_that_uses_it(store):
 
 def test_a_resource_takes_effect_at_once_when_its_capacity_changes(store):
     """Spec: A9, A11"""
-    store.put_type(TaskType("copy", uses=("disk-writer",)))
+    store.types.put(TaskType("copy", uses=("disk-writer",)))
     for _ in range(4):
         submit(store, "copy")
     assert len(start(store, 9)) == 1
-    store.set_resource("disk-writer", 3)
+    store.resources.set("disk-writer", 3)
     assert len(start(store, 9)) == 2
-    store.set_resource("disk-writer", 1)
+    store.resources.set("disk-writer", 1)
     assert start(store, 9) == []
 
 
 def test_a_type_that_begins_to_use_a_resource_is_held_by_it_at_once(store):
     """Spec: B5, A11"""
-    store.put_type(TaskType("copy"))
+    store.types.put(TaskType("copy"))
     for _ in range(3):
         submit(store, "copy")
     start(store)
-    store.put_type(TaskType("copy", uses=("disk-writer",)))
+    store.types.put(TaskType("copy", uses=("disk-writer",)))
     assert len(start(store, 9)) == 1
 
 
@@ -157,8 +157,8 @@ LIMITED: dict[str, Any] = {
 def test_a_rate_limit_lets_a_burst_through_and_then_one_per_token(store, clock, name):
     """Spec: D8"""
     fields = LIMITED[name]
-    store.set_rate_limit(name, Rate(0.5, 3))
-    store.submit_many([NewTask(**{"type": "plain", **fields})] * 10)
+    store.rate_limits.set(name, Rate(0.5, 3))
+    store.tasks.submit_many([NewTask(**{"type": "plain", **fields})] * 10)
     counts = [len(start(store, 9))]
     for seconds in (0, 1.999, 0.001, 2, 5, 1000):
         clock.advance(seconds)
@@ -168,33 +168,33 @@ def test_a_rate_limit_lets_a_burst_through_and_then_one_per_token(store, clock, 
 
 def test_a_claim_says_when_a_token_comes_for_what_waits(store, clock):
     """Spec: D8"""
-    store.set_rate_limit("key:a", Rate(0.5, 1))
-    store.set_rate_limit("key:b", Rate(0.25, 1))
+    store.rate_limits.set("key:a", Rate(0.5, 1))
+    store.rate_limits.set("key:b", Rate(0.25, 1))
     request = ClaimRequest(worker(store), 9)
-    assert store.claim(request).token_in is None
+    assert store.claims.take(request).token_in is None
     for key in "aabb":
         submit(store, rate_key=key)
-    assert store.claim(request).token_in == pytest.approx(2.0, abs=0.1)
+    assert store.claims.take(request).token_in == pytest.approx(2.0, abs=0.1)
     clock.advance(2)
-    assert len(store.claim(request).executions) == 1
+    assert len(store.claims.take(request).executions) == 1
 
 
 def test_a_claim_says_nothing_of_tokens_that_nobody_waits_for(store, clock):
     """Spec: D8"""
-    store.set_rate_limit("key:a", Rate(0.5, 1))
+    store.rate_limits.set("key:a", Rate(0.5, 1))
     submit(store, rate_key="a")
     submit(store)
     request = ClaimRequest(worker(store), 9)
-    assert len(store.claim(request).executions) == 2
+    assert len(store.claims.take(request).executions) == 2
     clock.advance(2)
     for _ in range(2):
-        assert store.claim(request) == Claimed([])
+        assert store.claims.take(request) == Claimed([])
 
 
 def test_a_rate_limit_is_shared_by_all_processes(store, url, clock):
     """Spec: D8"""
-    store.set_rate_limit("type:plain", Rate(1, 4))
-    store.submit_many([NewTask("plain")] * 10)
+    store.rate_limits.set("type:plain", Rate(1, 4))
+    store.tasks.submit_many([NewTask("plain")] * 10)
     with open_store(url, clock) as other:
         assert [len(start(at, 2)) for at in (store, other, store, other)] == [2, 2, 0, 0]
         clock.advance(1)
@@ -203,8 +203,8 @@ def test_a_rate_limit_is_shared_by_all_processes(store, url, clock):
 
 def test_an_unknown_rate_key_has_10_a_second_and_20_at_once(store, clock):
     """Spec: D8"""
-    store.submit_many([NewTask("plain", rate_key="fresh")] * 40)
-    assert [(bucket.name, bucket.limit) for bucket in store.rate_limits()] == [("key:fresh", Rate(10, 20))]
+    store.tasks.submit_many([NewTask("plain", rate_key="fresh")] * 40)
+    assert [(bucket.name, bucket.limit) for bucket in store.rate_limits.all()] == [("key:fresh", Rate(10, 20))]
     assert len(start(store, 99)) == 20
     clock.advance(1)
     assert len(start(store, 99)) == 10
@@ -212,8 +212,8 @@ def test_an_unknown_rate_key_has_10_a_second_and_20_at_once(store, clock):
 
 def test_every_rate_limit_of_a_task_must_have_a_token_and_a_shut_one_costs_the_others_none(store):
     """Spec: D8"""
-    store.set_rate_limit("key:a", Rate(1, 1))
-    store.set_rate_limit("type:plain", Rate(1, 3))
+    store.rate_limits.set("key:a", Rate(1, 1))
+    store.rate_limits.set("type:plain", Rate(1, 3))
     for key in ("a", "a", "b", "b", "b"):
         submit(store, rate_key=key)
     assert len(start(store, 9)) == 3
@@ -221,41 +221,41 @@ def test_every_rate_limit_of_a_task_must_have_a_token_and_a_shut_one_costs_the_o
 
 def test_a_rate_limit_changed_or_lifted_takes_effect_at_once(store, url, clock):
     """Spec: D8, A9"""
-    store.set_rate_limit("type:plain", Rate(0.001, 1))
-    store.submit_many([NewTask("plain")] * 9)
+    store.rate_limits.set("type:plain", Rate(0.001, 1))
+    store.tasks.submit_many([NewTask("plain")] * 9)
     with open_store(url, clock) as other:
         assert (len(start(other, 9)), len(start(other, 9))) == (1, 0)
-        store.set_rate_limit("type:plain", None)
+        store.rate_limits.set("type:plain", None)
         assert len(start(other, 9)) == 8
-    assert store.rate_limits() == []
+    assert store.rate_limits.all() == []
 
 
 def test_a_rate_limit_that_is_not_there_cannot_be_lifted_and_its_name_says_what_it_limits(store):
     """Spec: D8"""
     with pytest.raises(NotFound):
-        store.set_rate_limit("type:plain", None)
+        store.rate_limits.set("type:plain", None)
     for name in ("plain", "type:", "lain:x", ""):
         with pytest.raises(Invalid):
-            store.set_rate_limit(name, Rate())
+            store.rate_limits.set(name, Rate())
 
 
 @pytest.mark.parametrize("limit", ["lane", "resource", "rate"])
 def test_a_limit_is_not_exceeded_by_many_that_claim_at_once(store, url, clock, limit):
     """Spec: A4, A9, D8"""
-    store.put_type(TaskType("copy", uses=("disk-writer",)))
+    store.types.put(TaskType("copy", uses=("disk-writer",)))
     {
-        "lane": lambda: store.set_capacity("default", 3),
-        "resource": lambda: store.set_resource("disk-writer", 3),
-        "rate": lambda: store.set_rate_limit("type:copy", Rate(0.001, 3)),
+        "lane": lambda: store.lanes.set_capacity("default", 3),
+        "resource": lambda: store.resources.set("disk-writer", 3),
+        "rate": lambda: store.rate_limits.set("type:copy", Rate(0.001, 3)),
     }[limit]()
     if limit != "resource":
-        store.set_resource("disk-writer", 1000)
-    store.submit_many([NewTask("copy")] * 30)
+        store.resources.set("disk-writer", 1000)
+    store.tasks.submit_many([NewTask("copy")] * 30)
     with open_store(url, clock) as other:
 
         def everything(at):
             worker_id, got = worker(at), 0
-            while (claimed := at.claim(ClaimRequest(worker_id, 2))).executions or claimed.busy:
+            while (claimed := at.claims.take(ClaimRequest(worker_id, 2))).executions or claimed.busy:
                 got += len(claimed.executions)
             return got
 
@@ -268,7 +268,7 @@ def test_a_holder_that_commits_late_still_fills_its_resource(postgres, clock):
     """Spec: A11. On PostgreSQL a claim of one resource may commit after a later claim of another."""
     with open_store(postgres, clock) as store, psycopg.connect(postgres) as slow:
         for name in ("a", "b"):
-            store.put_type(TaskType(name, uses=(f"only-{name}",)))
+            store.types.put(TaskType(name, uses=(f"only-{name}",)))
         late, again, _ = submit(store, "a"), submit(store, "a"), submit(store, "b")
         slow.execute("SELECT 1 FROM headgate_resource WHERE name = 'only-a' FOR NO KEY UPDATE")
         slow.execute(
@@ -278,4 +278,4 @@ def test_a_holder_that_commits_late_still_fills_its_resource(postgres, clock):
         assert [len(start(store, types=frozenset({"b"}))) for _ in range(2)] == [1, 0]
         slow.commit()
         assert start(store, types=frozenset({"a"})) == []
-        assert store.get(again.id).status is State.QUEUED
+        assert store.tasks.get(again.id).status is State.QUEUED

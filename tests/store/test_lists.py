@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-import headgate.store.lists as lists
-import headgate.store.ways as ways
+import headgate.store.reading.list_plan as ways
+import headgate.store.reading.lists as lists
 from headgate.core.errors import Invalid
 from headgate.core.machine import Raised, Returned
 from headgate.core.states import State
 from headgate.core.task import NewTask, Task
-from headgate.store import Store
-from headgate.store.lists import Filter
+from headgate.store.reading.lists import Filter
+from headgate.store.store import Store
 from tests.factories import START, put, running, settle, start, submit
 
 S = State
@@ -24,7 +24,7 @@ S = State
 def pages(store, wanted=None, limit=3):
     found, cursor = [], None
     while True:
-        page = store.find(wanted, cursor=cursor, limit=limit)
+        page = store.tasks.find(wanted, cursor=cursor, limit=limit)
         found.append([task.id for task in page.items])
         if (cursor := page.next_cursor) is None:
             return found
@@ -41,11 +41,11 @@ def some_of_everything(store, clock):
             "lane": f"l{number % 2}",
         }
         new = NewTask("plain", name=f"Name_{number}", correlation_id=f"k{number % 4}", **fields)
-        ids.append(store.submit(new).id)
+        ids.append(store.tasks.submit(new).id)
         if number < 5 and number != 2:
-            store.cancel(ids[-1])
+            store.tasks.cancel(ids[-1])
         clock.advance(1)
-    store.archive()
+    store.history.archive()
     return ids
 
 
@@ -68,9 +68,9 @@ def test_the_last_page_has_no_cursor_even_if_it_is_full(store):
 def test_a_new_task_does_not_shift_the_pages_behind_it(store):
     """Spec: C4"""
     ids = [submit(store).id for _ in range(4)]
-    first = store.find(limit=2)
+    first = store.tasks.find(limit=2)
     submit(store)
-    second = store.find(cursor=first.next_cursor, limit=2)
+    second = store.tasks.find(cursor=first.next_cursor, limit=2)
     assert [task.id for task in (*first.items, *second.items)] == ids[::-1]
 
 
@@ -112,7 +112,7 @@ def test_filters_by_mutex_agent_parent_and_earlier_errors(store):
     settle(store, failed, Raised("again", 60.0))
 
     def found(**wanted):
-        return [task.id for task in store.find(Filter(**wanted)).items]
+        return [task.id for task in store.tasks.find(Filter(**wanted)).items]
 
     assert found(mutex="m") == [parent.id]
     assert found(agent_id="a1") == found(parent_id=parent.id) == [child.id]
@@ -123,7 +123,7 @@ def test_filters_by_mutex_agent_parent_and_earlier_errors(store):
 def test_a_page_holds_1_to_200(store, limit):
     """Spec: C4"""
     with pytest.raises(Invalid, match="200"):
-        store.find(limit=limit)
+        store.tasks.find(limit=limit)
 
 
 @pytest.mark.parametrize("text", ["资料", "É", 'say "hi"', "a\\b"])
@@ -132,7 +132,7 @@ def test_words_are_found_in_the_parameters_of_a_task(store, text):
     task = submit(store, ext=json.dumps({"title": f"x {text} y"}, ensure_ascii=False))
     submit(store)
     wanted = json.dumps(text, ensure_ascii=False)[1:-1]
-    assert [found.id for found in store.find(Filter(q=wanted)).items] == [task.id]
+    assert [found.id for found in store.tasks.find(Filter(q=wanted)).items] == [task.id]
 
 
 # Whatever is asked for, however little a page may read
@@ -164,10 +164,10 @@ def of_every_kind(store: Store, clock) -> list[Task]:
         clock.advance(20)
         if number == 20:
             _let_some_end(store, random)
-            store.archive()
+            store.history.archive()
     _let_some_end(store, random)
     last = submit(store).id
-    return [task for task_id in range(1, last + 1) if (task := store.get_many([task_id]).get(task_id))]
+    return [task for task_id in range(1, last + 1) if (task := store.tasks.get_many([task_id]).get(task_id))]
 
 
 def _let_some_end(store: Store, random: Random) -> None:
@@ -249,7 +249,7 @@ def test_a_page_that_found_nothing_says_where_to_go_on(store, monkeypatch):
     for _ in range(10):
         submit(store)
     monkeypatch.setattr(lists, "MOST_READ", 6)
-    page = store.find(Filter(q="wanted"))
+    page = store.tasks.find(Filter(q="wanted"))
     assert page.items == []
     found = pages(store, Filter(q="wanted"))
     assert found[-1] == [first.id]
@@ -260,10 +260,10 @@ def test_a_filter_by_time_holds_however_early_or_late_it_is(store):
     """Spec: A1"""
     task = submit(store)
     ends = [datetime.min.replace(tzinfo=START.tzinfo), datetime.max.replace(tzinfo=START.tzinfo)]
-    assert [len(store.find(Filter(created_after=end)).items) for end in ends] == [1, 0]
-    assert [len(store.find(Filter(created_before=end)).items) for end in ends] == [0, 1]
+    assert [len(store.tasks.find(Filter(created_after=end)).items) for end in ends] == [1, 0]
+    assert [len(store.tasks.find(Filter(created_before=end)).items) for end in ends] == [0, 1]
     between = Filter(created_after=task.create_date, created_before=task.create_date + timedelta(microseconds=1))
-    assert [found.id for found in store.find(between).items] == [task.id]
+    assert [found.id for found in store.tasks.find(between).items] == [task.id]
 
 
 def test_tasks_created_a_little_out_of_the_order_of_their_ids_are_found(store, clock):
@@ -272,9 +272,9 @@ def test_tasks_created_a_little_out_of_the_order_of_their_ids_are_found(store, c
     for seconds in (0, 100, 3, -5, 2, 100, 1):
         clock.advance(seconds)
         ids.append(submit(store).id)
-    tasks = store.get_many(ids).values()
+    tasks = store.tasks.get_many(ids).values()
     for moment in {task.create_date for task in tasks}:
         earlier = [task.id for task in tasks if task.create_date < moment]
         later = [task.id for task in tasks if task.create_date >= moment]
-        assert [task.id for task in store.find(Filter(created_before=moment)).items] == sorted(earlier)[::-1]
-        assert [task.id for task in store.find(Filter(created_after=moment)).items] == sorted(later)[::-1]
+        assert [task.id for task in store.tasks.find(Filter(created_before=moment)).items] == sorted(earlier)[::-1]
+        assert [task.id for task in store.tasks.find(Filter(created_after=moment)).items] == sorted(later)[::-1]

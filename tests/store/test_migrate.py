@@ -12,7 +12,7 @@ import pytest
 
 from headgate.core.errors import Unavailable
 from headgate.core.task import NewTask, TaskType
-from headgate.store import open_store
+from headgate.store.store import open_store
 from tests.factories import sql, together
 
 DATABASES = ("sqlite", "postgres")
@@ -47,8 +47,8 @@ def tables(url):
 
 def works(url):
     with open_store(url) as store:
-        store.put_type(TaskType("any"))
-        return store.submit(NewTask("any")).created
+        store.types.put(TaskType("any"))
+        return store.tasks.submit(NewTask("any")).created
 
 
 def test_the_plan_shows_the_steps_and_takes_none(empty):
@@ -66,11 +66,11 @@ def test_migrating_twice_takes_no_step_twice_and_loses_nothing(empty):
     """Spec: C12"""
     with open_store(empty) as store:
         store.migrate()
-        store.put_type(TaskType("any"))
-        task_id = store.submit(NewTask("any")).id
+        store.types.put(TaskType("any"))
+        task_id = store.tasks.submit(NewTask("any")).id
         before = tables(empty)
         assert store.migrate() == []
-        assert store.get(task_id).type == "any"
+        assert store.tasks.get(task_id).type == "any"
     assert tables(empty) == before
 
 
@@ -124,14 +124,13 @@ def test_a_schema_this_program_does_not_know_is_refused_and_left_alone(empty, ed
 
 KILLED = """
 import os, signal, sqlite3, sys
-from headgate.store import open_store
+from headgate.store.store import open_store
 
 real = sqlite3.connect
 
 def connect(*args, **options):
     connection = real(*args, **options)
-    half_way = "CREATE TABLE headgate_worker"
-    connection.set_trace_callback(lambda text: half_way in text and os.kill(os.getpid(), signal.SIGKILL))
+    connection.set_trace_callback(lambda text: "TABLE headgate_worker" in text and os.kill(os.getpid(), signal.SIGKILL))
     return connection
 
 sqlite3.connect = connect
@@ -182,5 +181,5 @@ def test_a_day_of_the_audit_is_made_once_and_ahead(empty_postgres):
     with open_store(empty_postgres) as store:
         store.migrate()
         days = {name for name in tables(empty_postgres) if name.startswith("headgate_task_event_2")}
-        assert store.make_partitions() == []
+        assert store.events.make_partitions() == []
     assert len([day for day in days if len(day) == len("headgate_task_event_20260101")]) == 3

@@ -250,7 +250,7 @@ class Engine(RuleBasedStateMachine):
         for side in self.driven:
             found = side.seen()
             assert found == known, [
-                (side.store.dialect, n, found.get(n), known[n]) for n in known if found.get(n) != known[n]
+                (side.store.database.dialect, n, found.get(n), known[n]) for n in known if found.get(n) != known[n]
             ]
         self.agreed = True
         self.no_limit_is_exceeded([task for task in self.driven[1].tasks() if task.status in HELD])
@@ -278,8 +278,8 @@ class Engine(RuleBasedStateMachine):
         for number, item in self.model.tasks.items():
             notes = []
             for side in self.driven:
-                events = side.store.events(side.ids[number])
-                assert [(e.kind, e.before, e.after) for e in events if e.seq] == item.path, side.store.dialect
+                events = side.store.events.of(side.ids[number])
+                assert [(e.kind, e.before, e.after) for e in events if e.seq] == item.path, side.store.database.dialect
                 assert [e.seq for e in events if e.seq] == list(range(1, len(item.path) + 1))
                 notes.append(sorted(e.kind for e in events if not e.seq))
             assert notes[0] == notes[1]

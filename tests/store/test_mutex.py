@@ -5,8 +5,8 @@ import pytest
 from headgate.core.machine import CancelReached, GivenBack, PauseReached, Raised, Returned, Snoozed
 from headgate.core.states import State
 from headgate.core.task import NewTask
-from headgate.store import open_store
-from headgate.store.claims import ClaimRequest
+from headgate.store.claim.contract import ClaimRequest
+from headgate.store.store import open_store
 from tests.factories import drain, lose, running, settle, sql, start, submit, together, worker
 
 
@@ -28,10 +28,10 @@ def test_a_mutex_is_one_across_lanes_types_and_categories(store):
     """Spec: A10"""
     kinds = [("default", "plain", "x"), ("other", "plain", "x"), ("other", "manual", "x"), ("other", "manual", "y")]
     wishes = [NewTask(t, lane=lane, category=c, mutex="m", priority=p) for p in (7, 2) for lane, t, c in kinds]
-    ids = [made.id for made in store.submit_many(wishes)]
+    ids = [made.id for made in store.tasks.submit_many(wishes)]
     assert len(start(store, 9, confirm=True)) == 1
     assert start(store, 9) == []
-    assert store.return_unstarted(-1)
+    assert store.executions.return_unstarted(-1)
     assert drain(store) == ids[4:] + ids[:4]
 
 
@@ -55,15 +55,15 @@ def test_a_head_whose_lane_is_shut_holds_up_nobody(store, shut):
     second = submit(store, mutex="m")
     wanted = {}
     if shut == "capacity":
-        store.set_capacity("shut", 0)
+        store.lanes.set_capacity("shut", 0)
     elif shut == "pause":
-        store.pause_lane("shut")
+        store.lanes.pause("shut")
     else:
         wanted = {"types": frozenset({"plain"})}
     [execution] = start(store, 9, **wanted)
     assert execution.id == second.id
-    store.set_capacity("shut", None)
-    store.resume_lane("shut")
+    store.lanes.set_capacity("shut", None)
+    store.lanes.resume("shut")
     assert start(store, 9) == []
     settle(store, execution, Returned())
     assert drain(store) == [head.id]
@@ -75,16 +75,16 @@ def test_a_task_of_higher_priority_overtakes_the_line_but_not_the_holder(store):
     second, urgent = submit(store, mutex="m"), submit(store, mutex="m", priority=1)
     assert start(store, 9) == []
     settle(store, holder, Returned())
-    assert store.get(urgent.id).status is State.QUEUED
-    assert store.get(second.id).status is State.BLOCKED
+    assert store.tasks.get(urgent.id).status is State.QUEUED
+    assert store.tasks.get(second.id).status is State.BLOCKED
     assert drain(store) == [urgent.id, second.id]
 
 
 def test_an_urgent_newcomer_takes_the_place_of_a_head_that_has_not_started(store):
     """Spec: A10, A4"""
     first, urgent = submit(store, mutex="m"), submit(store, mutex="m", priority=1)
-    assert (store.get(first.id).status, store.get(urgent.id).status) == (State.BLOCKED, State.QUEUED)
-    store.prioritize(first.id, 0)
+    assert (store.tasks.get(first.id).status, store.tasks.get(urgent.id).status) == (State.BLOCKED, State.QUEUED)
+    store.tasks.prioritize(first.id, 0)
     assert drain(store) == [first.id, urgent.id]
 
 
@@ -111,10 +111,10 @@ def test_a_mutex_is_free_when_its_holder_dies(store):
     """Spec: A10"""
     worker_id = worker(store)
     first, second = submit(store, mutex="m", max_error_count=0), submit(store, mutex="m")
-    store.claim(ClaimRequest(worker_id, 1))
+    store.claims.take(ClaimRequest(worker_id, 1))
     lose(store, worker_id)
     assert start(store) == []
-    assert [task.id for task in store.rescue(worker_id)] == [first.id]
+    assert [task.id for task in store.executions.rescue(worker_id)] == [first.id]
     assert drain(store) == [first.id, second.id]
 
 
@@ -123,7 +123,7 @@ def test_a_holder_past_its_deadline_is_fenced_and_the_next_may_start(store, cloc
     holder = running(store, mutex="m", timeout_seconds=5)
     following = submit(store, mutex="m")
     clock.advance(6)
-    store.end_overdue()
+    store.executions.end_overdue()
     assert [execution.id for execution in start(store)] == [following.id]
     assert settle(store, holder, Returned()) is None
 
@@ -133,15 +133,15 @@ def test_a_holder_past_its_deadline_is_fenced_and_the_next_may_start(store, cloc
 def test_the_line_closes_when_one_leaves_it(store, act, which):
     """Spec: A10"""
     ids = [submit(store, mutex="m").id for _ in range(3)]
-    getattr(store, act)(ids.pop(which))
+    getattr(store.tasks, act)(ids.pop(which))
     assert drain(store) == ids
 
 
 def test_a_resumed_task_takes_its_place_in_the_line_again(store):
     """Spec: A10, A2"""
     ids = [submit(store, mutex="m").id for _ in range(3)]
-    store.pause(ids[0])
-    store.resume(ids[0])
+    store.tasks.pause(ids[0])
+    store.tasks.resume(ids[0])
     assert drain(store) == ids
 
 
@@ -150,7 +150,7 @@ def test_a_task_handed_over_and_not_confirmed_holds_its_mutex(store):
     first, second = submit(store, mutex="m"), submit(store, mutex="m")
     start(store, confirm=True)
     assert start(store, 9) == []
-    store.cancel(first.id)
+    store.tasks.cancel(first.id)
     assert drain(store) == [second.id]
 
 
@@ -173,9 +173,9 @@ def test_a_family_holds_its_mutex_as_one(store):
     settle(store, first, Returned())
     [second] = start(store, 9)
     assert second.id == late.id
-    assert store.get(stranger.id).status is State.BLOCKED
+    assert store.tasks.get(stranger.id).status is State.BLOCKED
     settle(store, second, Returned())
-    assert store.get(parent.id).status is State.SUCCEEDED
+    assert store.tasks.get(parent.id).status is State.SUCCEEDED
     assert drain(store) == [stranger.id]
 
 
@@ -186,7 +186,7 @@ def test_a_family_keeps_its_mutex_while_a_child_waits_for_its_time(store, clock)
     settle(store, parent, Returned())
     assert start(store, 9) == []
     clock.advance(60)
-    store.bring_due()
+    store.due.bring()
     assert drain(store) == [child.id, stranger.id]
 
 
@@ -205,16 +205,16 @@ def test_a_grandchild_belongs_to_the_family_that_holds_the_mutex(store):
 def test_a_parent_cancelled_before_its_start_does_not_let_its_children_into_anothers_mutex(store, monkeypatch):
     """Spec: A10, D7"""
     holder = running(store, mutex="m")
-    late = store.submit(NewTask("plain", parent_id=holder.id, mutex="m", delay_seconds=100))
+    late = store.tasks.submit(NewTask("plain", parent_id=holder.id, mutex="m", delay_seconds=100))
     assert settle(store, holder, Returned()) is State.WAITING
     parent = submit(store, mutex="m")
-    child = store.submit(NewTask("plain", parent_id=parent.id, mutex="m"))
+    child = store.tasks.submit(NewTask("plain", parent_id=parent.id, mutex="m"))
     monkeypatch.setattr(store.families, "cancel", lambda *_, **__: None)  # whoever cancelled it died half-way
-    assert store.cancel(parent.id).status is State.WAITING
-    assert store.get(child.id).status is State.BLOCKED
+    assert store.tasks.cancel(parent.id).status is State.WAITING
+    assert store.tasks.get(child.id).status is State.BLOCKED
     assert start(store, 9) == []
-    store.reschedule(late.id, store.get(late.id).create_date)
-    store.bring_due()
+    store.tasks.reschedule(late.id, store.tasks.get(late.id).create_date)
+    store.due.bring()
     assert [execution.id for execution in start(store, 9)] == [late.id]
 
 
@@ -229,16 +229,16 @@ def test_a_parent_that_gave_up_keeps_its_mutex_until_its_children_have_gone(stor
     settle(store, parent, Raised("no"))
     assert start(store, 9) == []
     settle(store, at_work, CancelReached())
-    assert store.get(parent.id).status is State.FAILED
+    assert store.tasks.get(parent.id).status is State.FAILED
     assert [execution.id for execution in start(store, 9)] == [stranger.id]
 
 
 def test_a_family_comes_forward_in_every_stream_however_many_of_it_wait(store):
     """Spec: A10, D7"""
     parent = running(store, mutex="m")
-    store.submit_many([NewTask("plain", mutex="m", lane="shut", parent_id=parent.id) for _ in range(1200)])
+    store.tasks.submit_many([NewTask("plain", mutex="m", lane="shut", parent_id=parent.id) for _ in range(1200)])
     child = submit(store, mutex="m", lane="open", parent_id=parent.id)
-    store.pause_lane("shut")
+    store.lanes.pause("shut")
     settle(store, parent, Returned())
     assert [execution.id for execution in start(store, 9)] == [child.id]
 
@@ -252,12 +252,12 @@ def test_a_child_without_the_mutex_is_not_held_by_its_family(store):
 
 def test_starts_and_ends_of_one_mutex_alternate_when_many_work_at_once(store, url):
     """Spec: A10"""
-    made = store.submit_many([NewTask("plain", mutex="m", lane=f"l{n % 2}", priority=n % 3) for n in range(24)])
+    made = store.tasks.submit_many([NewTask("plain", mutex="m", lane=f"l{n % 2}", priority=n % 3) for n in range(24)])
 
     def work(at):
         worker_id = worker(at)
-        while any(at.get(task.id).status is not State.SUCCEEDED for task in made):
-            for execution in at.claim(ClaimRequest(worker_id, 3)).executions:
+        while any(at.tasks.get(task.id).status is not State.SUCCEEDED for task in made):
+            for execution in at.claims.take(ClaimRequest(worker_id, 3)).executions:
                 settle(at, execution, Returned())
 
     with open_store(url) as one, open_store(url) as two:  # on the wall clock: what is remembered must grow old
@@ -274,8 +274,8 @@ def test_a_line_that_something_left_in_disorder_is_repaired_page_by_page(store, 
     ids = {mutex: [submit(store, mutex=mutex).id for _ in range(2)] for mutex in ("a", "b", "c")}
     sql(url, "UPDATE headgate_task SET status = 'blocked'")
     assert start(store, 9) == []
-    pages, after = 0, store.repair_lines(limit=1)
+    pages, after = 0, store.mutexes.repair(limit=1)
     while after is not None:
-        pages, after = pages + 1, store.repair_lines(after, limit=1)
+        pages, after = pages + 1, store.mutexes.repair(after, limit=1)
     assert pages == 3
     assert sorted(execution.id for execution in start(store, 9)) == sorted(line[0] for line in ids.values())

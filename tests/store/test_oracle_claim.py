@@ -9,14 +9,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headgate.core.gates import Bucket, Candidate, Facts, Gate, Room, choose, evaluate
+from headgate.core.gates import Bucket, Candidate, CapacityLimit, Facts, Gate, choose, evaluate
 from headgate.core.limits import Rate, take, tokens
 from headgate.core.starts import START_SECONDS, LastStart
 from headgate.core.states import HELD, State
 from headgate.core.task import NewTask, Task, TaskType
-from headgate.store import Store
-from headgate.store.claims import ClaimRequest
-from headgate.store.starts import last_starts
+from headgate.store.claim.agent_starts import last_starts
+from headgate.store.claim.contract import ClaimRequest
+from headgate.store.store import Store
 from tests.factories import Clock
 from tests.store.driven import DATABASES, fresh
 
@@ -130,14 +130,16 @@ class Brute:
 
     def gates(self, task: Task) -> list[Gate]:
         held = [other for other in self.tasks.values() if other.status in HELD]
-        lane = Room(
+        lane = CapacityLimit(
             task.lane,
             self.world.capacities[task.lane],
             task.lane in self.world.paused,
             tuple(other.id for other in held if other.lane == task.lane),
         )
         resources = [
-            Room(name, self.world.resources[name], False, tuple(t.id for t in held if name in TYPES[t.type].uses))
+            CapacityLimit(
+                name, self.world.resources[name], False, tuple(t.id for t in held if name in TYPES[t.type].uses)
+            )
             for name in TYPES[task.type].uses
         ]
         names = [name for name in rate_names(task) if name in self.tats]
@@ -216,48 +218,48 @@ def gate_names(task: Task) -> tuple[str, ...]:
 def populate(store: Store, world: World, clock: Clock) -> int:
     """Let the world be so; the worker that runs what runs."""
     for kind in TYPES.values():
-        store.put_type(kind)
-    made = [made.id for made in store.submit_many(world.tasks)]
+        store.types.put(kind)
+    made = [made.id for made in store.tasks.submit_many(world.tasks)]
     for name, rate in world.rates.items():
-        store.set_rate_limit(name, rate)
+        store.rate_limits.set(name, rate)
     for name, capacity in world.resources.items():
-        store.set_resource(name, capacity)
-    worker_id = store.register("tester")
+        store.resources.set(name, capacity)
+    worker_id = store.workers.register("tester")
     for agent_id in AGENTS:
-        store.register(agent_id, agent_id=agent_id)
+        store.workers.register(agent_id, agent_id=agent_id)
     if world.running:
-        store.claim(ClaimRequest(worker_id, world.running, agent_id="a1"))
+        store.claims.take(ClaimRequest(worker_id, world.running, agent_id="a1"))
     clock.advance(world.passed)
     for place in world.held:
-        if place < len(made) and store.get(made[place]).status not in HELD:
-            store.pause(made[place])
+        if place < len(made) and store.tasks.get(made[place]).status not in HELD:
+            store.tasks.pause(made[place])
     for lane in world.capacities:
-        store.set_capacity(lane, world.capacities[lane])
+        store.lanes.set_capacity(lane, world.capacities[lane])
     for scope in world.paused:
-        store.pause_lane(scope)
+        store.lanes.pause(scope)
     return worker_id
 
 
 def brute(store: Store, world: World, clock: Clock) -> Brute:
-    page = store.find(limit=200)
+    page = store.tasks.find(limit=200)
     assert page.next_cursor is None
     return Brute(
         world,
         clock,
         {task.id: task for task in page.items},
-        {bucket.name: bucket.tat for bucket in store.rate_limits()},
+        {bucket.name: bucket.tat for bucket in store.rate_limits.all()},
         {
             (tenant_id, agent_id): last
             for agent_id in AGENTS
-            for tenant_id, last in store.read(partial(last_starts, agent_id=agent_id)).items()
+            for tenant_id, last in store.database.read(partial(last_starts, agent_id=agent_id)).items()
         },
     )
 
 
 def open_to(store: Store, wanted: Wanted) -> set[int]:
     """What `why` calls open on every gate."""
-    waiting = [task for task in store.find(limit=200).items if task.status in (State.QUEUED, State.BLOCKED)]
-    return {task.id for task in waiting if wanted.serves(task) and all(gate.open for gate in store.why(task.id))}
+    waiting = [task for task in store.tasks.find(limit=200).items if task.status in (State.QUEUED, State.BLOCKED)]
+    return {task.id for task in waiting if wanted.serves(task) and all(gate.open for gate in store.tasks.why(task.id))}
 
 
 def verdicts(gates: list[Gate]) -> list[tuple[str, bool]]:
@@ -268,7 +270,7 @@ def verdicts(gates: list[Gate]) -> list[tuple[str, bool]]:
 
 def claim(store: Store, worker_id: int, wanted: Wanted) -> list[int]:
     request = ClaimRequest(worker_id, wanted.limit, confirm=wanted.confirm, **wanted.filters)
-    return [execution.id for execution in store.claim(request).executions]
+    return [execution.id for execution in store.claims.take(request).executions]
 
 
 MODERATE = settings(
@@ -318,7 +320,7 @@ def test_what_why_calls_open_is_taken_and_nothing_else(postgres_url, database, w
         worker_id = populate(store, world, clock)
         oracle = brute(store, world, clock)
         for task in oracle.tasks.values():
-            assert verdicts(store.why(task.id)) == verdicts(oracle.gates(task))
+            assert verdicts(store.tasks.why(task.id)) == verdicts(oracle.gates(task))
         before = open_to(store, wanted)
         while got := claim(store, worker_id, wanted):
             assert set(got) <= before

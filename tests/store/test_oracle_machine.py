@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import pytest
 
-from headgate.core.compensation import Figures
+from headgate.core.compensation import CompensationSettings
 from headgate.core.errors import Refused
 from headgate.core.family import Children
 from headgate.core.machine import (
@@ -43,9 +43,9 @@ from headgate.core.machine import (
 )
 from headgate.core.states import HELD, OPEN, State
 from headgate.core.task import Execution, NewTask, Task
-from headgate.store import Store
-from headgate.store.lists import Filter
-from headgate.store.uniques import SET_KEY, lock_key
+from headgate.store.reading.lists import Filter
+from headgate.store.store import Store
+from headgate.store.tasks.unique import SET_KEY, lock_key
 from tests.factories import START, TYPES, Clock, lose, put, record, running, settle, start, submit, worker
 from tests.store.driven import DATABASES, empty, fresh
 
@@ -61,9 +61,9 @@ def asked(type_code: str = "plain", *, cancel: bool = False, pause: bool = False
     def make(store: Store) -> int:
         execution = running(store, type_code)
         if pause:
-            store.pause(execution.id)
+            store.tasks.pause(execution.id)
         if cancel:
-            store.cancel(execution.id)
+            store.tasks.cancel(execution.id)
         return execution.id
 
     return make
@@ -72,7 +72,7 @@ def asked(type_code: str = "plain", *, cancel: bool = False, pause: bool = False
 def parent(type_code: str = "plain", **fields: Any) -> Callable[[Store], int]:
     def make(store: Store) -> int:
         execution = running(store, type_code, **fields)
-        store.submit(NewTask("plain", parent_id=execution.id, delay_seconds=10**6))
+        store.tasks.submit(NewTask("plain", parent_id=execution.id, delay_seconds=10**6))
         return execution.id
 
     return make
@@ -80,17 +80,17 @@ def parent(type_code: str = "plain", **fields: Any) -> Callable[[Store], int]:
 
 def dead_parent(store: Store) -> int:
     parent_id = parent("manual")(store)
-    settle(store, execution_of(store.get(parent_id)), Raised("no"))
+    settle(store, execution_of(store.tasks.get(parent_id)), Raised("no"))
     return parent_id
 
 
 def waiting(store: Store, type_code: str = "plain", *, gives_up: bool = False, cancelled: bool = False) -> int:
     execution = running(store, type_code, mutex="m")
-    store.submit(NewTask("plain", parent_id=execution.id, timeout_seconds=10**6))
+    store.tasks.submit(NewTask("plain", parent_id=execution.id, timeout_seconds=10**6))
     start(store)
     settle(store, execution, Raised("no") if gives_up else Returned())
     if cancelled:
-        store.cancel(execution.id)
+        store.tasks.cancel(execution.id)
     return execution.id
 
 
@@ -98,10 +98,10 @@ def lost_twice(type_code: str) -> Callable[[Store], int]:
     def make(store: Store) -> int:
         task = submit(store, type_code)
         for _ in range(3):
-            worker_id = store.get(task.id).worker_id
+            worker_id = store.tasks.get(task.id).worker_id
             if worker_id is not None:
                 lose(store, worker_id)
-                store.rescue(worker_id)
+                store.executions.rescue(worker_id)
             start(store)
         return task.id
 
@@ -162,24 +162,24 @@ def execution_of(task: Task) -> Execution:
 
 
 def children_of(store: Store, task: Task) -> list[Task]:
-    return store.find(Filter(parent_id=task.id)).items
+    return store.tasks.find(Filter(parent_id=task.id)).items
 
 
 def come_due(store: Store, clock: Clock, task: Task) -> bool:
     clock.advance(7200)
-    return store.bring_due() > 0
+    return store.due.bring() > 0
 
 
 def come_forward(store: Store, clock: Clock, task: Task) -> bool:
-    for holder in store.find(Filter(mutex="taken", status=(State.RUNNING,))).items:
+    for holder in store.tasks.find(Filter(mutex="taken", status=(State.RUNNING,))).items:
         settle(store, execution_of(holder), Returned())
-    store.repair_lines()
-    return store.get(task.id).seq > task.seq
+    store.mutexes.repair()
+    return store.tasks.get(task.id).seq > task.seq
 
 
 def be_overtaken(store: Store, clock: Clock, task: Task) -> bool:
     submit(store, mutex=task.mutex or "m", priority=task.priority - 1)
-    return store.get(task.id).seq > task.seq
+    return store.tasks.get(task.id).seq > task.seq
 
 
 def be_scheduled(store: Store, clock: Clock, task: Task) -> bool:
@@ -188,7 +188,7 @@ def be_scheduled(store: Store, clock: Clock, task: Task) -> bool:
 
 def be_started(store: Store, clock: Clock, task: Task) -> bool:
     claimed = [execution.id for execution in start(store, 10)]
-    return store.try_start(task.id, task.exec_id or NOBODY) is not None or task.id in claimed
+    return store.executions.start(task.id, task.exec_id or NOBODY) is not None or task.id in claimed
 
 
 def end(event: Event) -> Callable[[Store, Clock, Task], bool]:
@@ -196,28 +196,28 @@ def end(event: Event) -> Callable[[Store, Clock, Task], bool]:
 
 
 def give_back(store: Store, clock: Clock, task: Task) -> bool:
-    store.give_back(task.id, task.exec_id or NOBODY)
+    store.executions.give_back(task.id, task.exec_id or NOBODY)
     return True
 
 
 def lose_the_worker(store: Store, clock: Clock, task: Task) -> bool:
     worker_id = task.worker_id or worker(store)
     lose(store, worker_id)
-    return task.id in [ended.id for ended in store.rescue(worker_id)]
+    return task.id in [ended.id for ended in store.executions.rescue(worker_id)]
 
 
 def be_unconfirmed(store: Store, clock: Clock, task: Task) -> bool:
     clock.advance(7200)
-    return task.id in [found.task_id for found in store.compensation.trigger(Figures()).found]
+    return task.id in [found.task_id for found in store.compensation.trigger(CompensationSettings()).found]
 
 
 def be_overdue(store: Store, clock: Clock, task: Task) -> bool:
     clock.advance(7201)
-    return task.id in [ended.id for ended in store.end_overdue()]
+    return task.id in [ended.id for ended in store.executions.end_overdue()]
 
 
 def adopt(store: Store, clock: Clock, task: Task) -> bool:
-    return store.submit(NewTask("plain", parent_id=task.id, delay_seconds=10**6)).created
+    return store.tasks.submit(NewTask("plain", parent_id=task.id, delay_seconds=10**6)).created
 
 
 def end_the_children(store: Store, clock: Clock, task: Task) -> bool:
@@ -225,13 +225,13 @@ def end_the_children(store: Store, clock: Clock, task: Task) -> bool:
         if child.status is State.RUNNING:
             settle(store, execution_of(child), Raised("no"))
         elif child.status in OPEN:
-            store.cancel(child.id)
+            store.tasks.cancel(child.id)
     store.families.close(task.id)
-    return store.get(task.id).seq > task.seq
+    return store.tasks.get(task.id).seq > task.seq
 
 
 def act(name: str, *arguments: object) -> Callable[[Store, Clock, Task], bool]:
-    return lambda store, clock, task: bool(getattr(store, name)(task.id, *arguments).id == task.id)
+    return lambda store, clock, task: bool(getattr(store.tasks, name)(task.id, *arguments).id == task.id)
 
 
 def ask_again(store: Store, clock: Clock, task: Task) -> bool:
@@ -240,9 +240,9 @@ def ask_again(store: Store, clock: Clock, task: Task) -> bool:
         task.type, task.ext, unique_key="k", debounce_seconds=(TOMORROW - START).total_seconds(),
         debounce_longest_seconds=10**6, mutex=task.mutex,
     )  # fmt: skip
-    store.write(lambda db: lock_key(db, again))
-    store.write(lambda db: db.rows(SET_KEY, task_id=task.id, tenant_id=0, type=task.type, key="k"))
-    return store.submit(again).id == task.id
+    store.database.write(lambda db: lock_key(db, again))
+    store.database.write(lambda db: db.rows(SET_KEY, task_id=task.id, tenant_id=0, type=task.type, key="k"))
+    return store.tasks.submit(again).id == task.id
 
 
 @dataclass(frozen=True)
@@ -379,7 +379,7 @@ def store(request: pytest.FixtureRequest, postgres_url: str, clock: Clock) -> It
 
 def with_types(store: Store) -> Store:
     for kind in TYPES:
-        store.put_type(kind)
+        store.types.put(kind)
     return store
 
 
@@ -387,19 +387,19 @@ def with_types(store: Store) -> Store:
 @pytest.mark.parametrize("situation", SITUATIONS)
 def test_a_store_does_what_the_machine_says(store, clock, situation, way):
     """Spec: A2, B3"""
-    task = store.get(SITUATIONS[situation](store))
+    task = store.tasks.get(SITUATIONS[situation](store))
     before, way = record(store, task.id), WAYS[way]
     wanted, path = told(task, made_to_happen(task, way.event), children_of(store, task))
     try:
         happened = way.happen(store, clock, task)
     except Refused:
         happened = False
-    now = store.get(task.id)
+    now = store.tasks.get(task.id)
     if not path:
         assert record(store, task.id) == before
         assert not happened or isinstance(way.event, Adopted)  # of one child more
         return
     assert happened or isinstance(way.event, Overdue)  # of the task that held the mutex
     assert decided_columns(now) == decided_columns(wanted)
-    assert [(e.kind, e.before, e.after) for e in store.events(task.id) if e.seq > task.seq] == path
+    assert [(e.kind, e.before, e.after) for e in store.events.of(task.id) if e.seq > task.seq] == path
     assert (now.exec_id is not None) == (now.status in HELD)

@@ -4,7 +4,7 @@ import pytest
 
 from headgate.core.machine import Raised, Snoozed
 from headgate.core.states import State
-from headgate.store.claims import Outcome
+from headgate.store.claim.contract import Outcome
 from tests.store.races import AFTER_THE_TAKE, BEFORE_THE_TAKE, Claimer, Stage, only, submit_many
 
 READ_THEN_WRITE = (
@@ -72,7 +72,7 @@ class TestActsAgainstClaims:
     @pytest.fixture
     def claimer(self, stage):
         claimer = Claimer(stage)
-        claimer.store.set_capacity("narrow", 5)
+        claimer.store.lanes.set_capacity("narrow", 5)
         return claimer
 
     @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ class TestActsAgainstClaims:
         first, second = submit_many(claimer.store, 2, lane=lane)
         rival = stage.rival()
         rival.run("SELECT 1 FROM headgate_task WHERE id = %s FOR NO KEY UPDATE", first)
-        doing = stage.beside(getattr(stage.store(), act), first)
+        doing = stage.beside(getattr(stage.store().tasks, act), first)
         stage.await_waiters(doing)
         met = claimer.claim()
         taken = [execution.id for execution in met.executions]
@@ -102,7 +102,7 @@ class TestActsAgainstClaims:
         rival.run(AFTER_THE_TAKE)
         in_flight = stage.beside(claimer.claim, 1, claim_id="slow")
         stage.await_waiters(in_flight)
-        doing = stage.beside(getattr(stage.store(), act), task_id)
+        doing = stage.beside(getattr(stage.store().tasks, act), task_id)
         stage.stand_still(in_flight, doing)
         rival.commit()
         [execution] = only(in_flight).executions
@@ -117,11 +117,11 @@ class TestActsAgainstClaims:
         rival.run(BEFORE_THE_TAKE)
         in_flight = stage.beside(claimer.claim, 1)
         stage.await_waiters(in_flight)
-        doing = stage.beside(getattr(stage.store(), act), task_id)
+        doing = stage.beside(getattr(stage.store().tasks, act), task_id)
         stage.stand_still(in_flight, doing)
         rival.commit()
         taken, task = only(in_flight).executions, only(doing)
-        told = [event for event in claimer.store.events(task_id) if event.seq]
+        told = [event for event in claimer.store.events.of(task_id) if event.seq]
         assert [event.seq for event in told] == list(range(1, len(told) + 1))
         assert [event.before for event in told] == [None, *(event.after for event in told[:-1])]
         assert (task.status is State.RUNNING) == bool(taken) or act == "prioritize"
@@ -134,7 +134,7 @@ def test_a_task_that_is_prioritized_while_others_start_goes_next(stage, claimer)
     rival.run(AFTER_THE_TAKE)
     in_flight = stage.beside(other.ids, 2, claim_id="slow")
     stage.await_waiters(in_flight)
-    claimer.store.prioritize(ids[4])
+    claimer.store.tasks.prioritize(ids[4])
     assert claimer.ids() == [ids[4]]
     rival.commit()
     assert only(in_flight) == ids[:2]
@@ -150,12 +150,12 @@ class TestTheFloor:
         [first] = claimer.claim().executions
         assert other.ids() == [ids[1]]
         assert claimer.ids() == [ids[2]]
-        claimer.store.give_back(first.id, first.exec_id)
+        claimer.store.executions.give_back(first.id, first.exec_id)
         assert other.ids() == [ids[3]], "the other process reads on from its floor"
         assert claimer.ids() == [ids[0]]
         [again] = claimer.claim().executions
         assert again.id == ids[4]
-        claimer.store.give_back(again.id, again.exec_id)
+        claimer.store.executions.give_back(again.id, again.exec_id)
         stage.clock.advance(1)
         assert other.ids() == [ids[4]]
 
@@ -166,16 +166,16 @@ class TestTheFloor:
         [first] = claimer.claim().executions
         assert claimer.ids(2) == [ids[1]]
         assert claimer.ids() == []
-        claimer.store.settle([Outcome(first, back)])
-        assert claimer.store.bring_due() == 1
+        claimer.store.executions.settle([Outcome(first, back)])
+        assert claimer.store.due.bring() == 1
         assert claimer.ids() == [ids[0]]
 
     def test_a_task_that_is_resumed_is_found_at_once_by_the_process_that_did_it(self, stage, claimer):
         """Spec: A2"""
         ids = submit_many(claimer.store, 2)
-        claimer.store.pause(ids[0])
+        claimer.store.tasks.pause(ids[0])
         assert claimer.ids(2) == [ids[1]]
-        claimer.store.resume(ids[0])
+        claimer.store.tasks.resume(ids[0])
         assert claimer.ids(2) == [ids[0]]
 
     def test_a_task_that_an_uncommitted_submit_put_before_the_floor_is_found_in_a_second(self, stage, claimer):

@@ -6,7 +6,7 @@ from headgate.core.errors import Refused
 from headgate.core.machine import Raised, Returned
 from headgate.core.states import State
 from headgate.core.task import NewTask
-from headgate.store.claims import Outcome
+from headgate.store.claim.contract import Outcome
 from tests.store.races import BEFORE_THE_TAKE, Claimer, Stage, only, submit_many
 
 # The parent is ended by whoever sees no other open child, in the transaction that ends its own.
@@ -38,7 +38,7 @@ def family(claimer):
 
 
 def ends_of(claimer: Claimer, task_id: int) -> list[str]:
-    return [event.kind for event in claimer.store.events(task_id) if event.kind in ENDS]
+    return [event.kind for event in claimer.store.events.of(task_id) if event.kind in ENDS]
 
 
 def test_children_that_look_before_they_commit_both_leave_the_parent_open(stage, claimer, family):
@@ -62,32 +62,32 @@ def test_children_that_look_before_they_commit_both_leave_the_parent_open(stage,
 def test_the_last_two_children_end_at_once_and_the_parent_ends_once(stage, claimer, family, events, end):
     """Spec: D7"""
     parent, children = family
-    claimer.store.settle([Outcome(parent, Returned())])
+    claimer.store.executions.settle([Outcome(parent, Returned())])
     rival = stage.rival()
     rival.run(
         "SELECT 1 FROM headgate_task WHERE id IN (%s, %s) ORDER BY id FOR NO KEY UPDATE",
         *(child.id for child in children),
     )
     calls = [
-        stage.beside(stage.store().settle, [Outcome(child, event)])
+        stage.beside(stage.store().executions.settle, [Outcome(child, event)])
         for child, event in zip(children, events, strict=True)
     ]
     stage.await_waiters(*calls)
     rival.rollback()
     for call in calls:
         only(call)
-    assert claimer.store.get(parent.id).status is end
+    assert claimer.store.tasks.get(parent.id).status is end
     assert len(ends_of(claimer, parent.id)) == 1
 
 
 def test_whoever_ends_the_last_child_and_whoever_looks_meanwhile_end_the_parent_once(stage, claimer, family):
     """Spec: D7"""
     parent, [first, last] = family
-    claimer.store.settle([Outcome(parent, Returned())])
+    claimer.store.executions.settle([Outcome(parent, Returned())])
     rival = stage.rival()
     rival.run("SELECT 1 FROM headgate_task WHERE id = %s FOR NO KEY UPDATE", parent.id)
-    claimer.store.settle([Outcome(first, Returned())])  # it sees another that is open, and has not to wait
-    calls = [stage.beside(stage.store().settle, [Outcome(last, Returned())])]
+    claimer.store.executions.settle([Outcome(first, Returned())])  # it sees another that is open, and has not to wait
+    calls = [stage.beside(stage.store().executions.settle, [Outcome(last, Returned())])]
     stage.await_waiters(*calls)
     calls.append(stage.beside(stage.store().families.look_after, [parent.id]))
     stage.await_waiters(*calls)
@@ -100,30 +100,30 @@ def test_whoever_ends_the_last_child_and_whoever_looks_meanwhile_end_the_parent_
 def test_a_child_given_to_a_family_that_was_looked_at_just_before_is_waited_for(stage, claimer, family):
     """Spec: D7. What a look saw without a lock is looked at again under one."""
     parent, children = family
-    claimer.store.settle([Outcome(parent, Returned())])
+    claimer.store.executions.settle([Outcome(parent, Returned())])
     rival, adopter = stage.rival(), stage.store()
     rival.run("SELECT 1 FROM headgate_task WHERE id = %s FOR NO KEY UPDATE", parent.id)
-    child = stage.beside(adopter.submit, NewTask("plain", parent_id=parent.id))
+    child = stage.beside(adopter.tasks.submit, NewTask("plain", parent_id=parent.id))
     stage.await_waiters(child)
-    end = stage.beside(stage.store().settle, [Outcome(each, Returned()) for each in children])
+    end = stage.beside(stage.store().executions.settle, [Outcome(each, Returned()) for each in children])
     stage.await_waiters(child, end)  # nobody is open, it saw: it asks for the parent, behind the child
     rival.rollback()
     only(end)
     assert only(child).created
-    assert claimer.store.get(parent.id).status is State.WAITING
+    assert claimer.store.tasks.get(parent.id).status is State.WAITING
 
 
 def test_the_parent_and_its_last_child_end_at_once(stage, claimer, family):
     """Spec: D7"""
     parent, [first, last] = family
-    claimer.store.settle([Outcome(first, Returned())])
+    claimer.store.executions.settle([Outcome(first, Returned())])
     rival = stage.rival()
     rival.run("SELECT 1 FROM headgate_task WHERE id IN (%s, %s) FOR NO KEY UPDATE", parent.id, last.id)
-    calls = [stage.beside(stage.store().settle, [Outcome(member, Returned())]) for member in (parent, last)]
+    calls = [stage.beside(stage.store().executions.settle, [Outcome(member, Returned())]) for member in (parent, last)]
     stage.await_waiters(*calls)
     rival.rollback()
     assert [only(call) for call in calls] == [[State.WAITING], [State.SUCCEEDED]]
-    assert claimer.store.get(parent.id).status is State.SUCCEEDED
+    assert claimer.store.tasks.get(parent.id).status is State.SUCCEEDED
     assert ends_of(claimer, parent.id) == ["completed"]
 
 
@@ -136,9 +136,9 @@ def test_a_child_submitted_while_its_parent_ends_is_waited_for_or_refused(stage,
     rival.run("SELECT 1 FROM headgate_task WHERE id = %s FOR NO KEY UPDATE", parent.id)
     for name in sorted(("child", "end"), key=lambda name: name != first):
         if name == "child":
-            calls[name] = stage.beside(claimer.store.submit, NewTask("plain", parent_id=parent.id))
+            calls[name] = stage.beside(claimer.store.tasks.submit, NewTask("plain", parent_id=parent.id))
         else:
-            calls[name] = stage.beside(stage.store().settle, [Outcome(parent, Returned())])
+            calls[name] = stage.beside(stage.store().executions.settle, [Outcome(parent, Returned())])
         stage.await_waiters(*calls.values())
     rival.rollback()
     [after] = only(calls["end"])
@@ -149,27 +149,27 @@ def test_a_child_submitted_while_its_parent_ends_is_waited_for_or_refused(stage,
         assert after is State.WAITING
         assert stage.count("parent_id = %s", parent.id) == 1
         [child] = claimer.claim().executions
-        claimer.store.settle([Outcome(child, Returned())])
-        assert claimer.store.get(parent.id).status is State.SUCCEEDED
+        claimer.store.executions.settle([Outcome(child, Returned())])
+        assert claimer.store.tasks.get(parent.id).status is State.SUCCEEDED
 
 
 @pytest.mark.parametrize("first", ["child", "close"])
 def test_a_child_submitted_while_a_waiting_family_closes_is_waited_for_or_refused(stage, claimer, family, first):
     """Spec: D7"""
     parent, children = family
-    claimer.store.settle([Outcome(parent, Returned()), Outcome(children[0], Returned())])
+    claimer.store.executions.settle([Outcome(parent, Returned()), Outcome(children[0], Returned())])
     rival, calls = stage.rival(), {}
     rival.run("SELECT 1 FROM headgate_task WHERE id = %s FOR NO KEY UPDATE", parent.id)
     for name in sorted(("child", "close"), key=lambda name: name != first):
         if name == "child":
-            calls[name] = stage.beside(claimer.store.submit, NewTask("plain", parent_id=parent.id))
+            calls[name] = stage.beside(claimer.store.tasks.submit, NewTask("plain", parent_id=parent.id))
         else:
-            calls[name] = stage.beside(stage.store().settle, [Outcome(children[1], Returned())])
+            calls[name] = stage.beside(stage.store().executions.settle, [Outcome(children[1], Returned())])
         stage.await_waiters(*calls.values())
     rival.rollback()
     only(calls["close"])
     refused = isinstance(calls["child"].exception(20), Refused)
-    assert claimer.store.get(parent.id).status is (State.SUCCEEDED if refused else State.WAITING)
+    assert claimer.store.tasks.get(parent.id).status is (State.SUCCEEDED if refused else State.WAITING)
     assert stage.count("parent_id = %s", parent.id) == (2 if refused else 3)
     assert refused == (first == "close")
 
@@ -177,18 +177,18 @@ def test_a_child_submitted_while_a_waiting_family_closes_is_waited_for_or_refuse
 def test_a_family_is_cancelled_while_its_children_end(stage, claimer, family):
     """Spec: D7, B8"""
     parent, children = family
-    claimer.store.settle([Outcome(parent, Returned())])
+    claimer.store.executions.settle([Outcome(parent, Returned())])
     rival = stage.rival()
     rival.run(BEFORE_THE_TAKE)
     calls = [
-        stage.beside(stage.store().cancel, parent.id),
-        *(stage.beside(stage.store().settle, [Outcome(child, Returned())]) for child in children),
+        stage.beside(stage.store().tasks.cancel, parent.id),
+        *(stage.beside(stage.store().executions.settle, [Outcome(child, Returned())]) for child in children),
     ]
     stage.await_waiters(*calls)
     rival.commit()
     for call in calls:
         only(call)
     for child in children:  # who was asked to stop does so
-        claimer.store.settle([Outcome(child, Returned())])
-    assert claimer.store.get(parent.id).status is State.CANCELLED
+        claimer.store.executions.settle([Outcome(child, Returned())])
+    assert claimer.store.tasks.get(parent.id).status is State.CANCELLED
     assert len(ends_of(claimer, parent.id)) == 1

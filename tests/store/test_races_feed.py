@@ -5,7 +5,7 @@ import time
 import pytest
 
 from headgate.core.task import NewTask
-from headgate.store.feed import Cursor
+from headgate.store.events.feed import Cursor
 from tests.store.races import Claimer, Stage, only, submit_many
 
 EVENT = """
@@ -42,10 +42,10 @@ class Reader:
 
     def __init__(self, store, cursor=None) -> None:
         self._store = store
-        self._cursor = str(cursor or store.last_event())
+        self._cursor = str(cursor or store.events.last())
 
     def next(self, limit: int = 500) -> list[int]:
-        events, cursor = self._store.feed(Cursor.parse(self._cursor), limit)
+        events, cursor = self._store.events.after(Cursor.parse(self._cursor), limit)
         self._cursor = str(cursor)
         return [event.id for event in events]
 
@@ -55,7 +55,7 @@ class Reader:
 
 
 def events_of(store, *task_ids: int) -> list[int]:
-    return [event.id for task_id in task_ids for event in store.events(task_id)]
+    return [event.id for task_id in task_ids for event in store.events.of(task_id)]
 
 
 def test_a_reader_that_keeps_only_the_highest_id_skips_what_commits_late(stage, store, rival):
@@ -150,7 +150,7 @@ def test_small_pages_tell_the_same_as_one(stage, store, rival):
     [task_id] = submit_many(store, 1)
     whole, pages = Reader(store), Reader(store)
     late = note(rival, task_id)
-    store.submit_many([NewTask("plain")] * 7)
+    store.tasks.submit_many([NewTask("plain")] * 7)
     told = [event for _ in range(3) for event in pages.next(2)]
     rival.commit()
     while found := pages.next(2):

@@ -30,7 +30,7 @@ def stage(postgres, clock):
 def claimer(stage):
     """The lane `narrow` has room for five, and twenty wait in it."""
     claimer = Claimer(stage)
-    claimer.store.set_capacity("narrow", 5)
+    claimer.store.lanes.set_capacity("narrow", 5)
     submit_many(claimer.store, 20, lane="narrow")
     return claimer
 
@@ -84,7 +84,7 @@ def test_a_capacity_that_changes_under_a_claim_waits_for_it_and_holds_for_the_ne
     rival.run(AFTER_THE_TAKE)
     in_flight = stage.beside(other.claim, 5, claim_id="slow")
     stage.await_waiters(in_flight)
-    change = stage.beside(stage.store().set_capacity, "narrow", capacity)
+    change = stage.beside(stage.store().lanes.set_capacity, "narrow", capacity)
     stage.stand_still(in_flight, change)
     assert not change.done()
     rival.commit()
@@ -112,7 +112,7 @@ def test_a_limit_set_while_a_claim_is_in_flight_counts_what_that_claim_starts(st
     rival.run(AFTER_THE_TAKE)
     in_flight = stage.beside(slow.claim, 2, types=frozenset({"manual"}), claim_id="slow")
     stage.await_waiters(in_flight)
-    change = stage.beside(stage.store().set_capacity, "wide", 2)
+    change = stage.beside(stage.store().lanes.set_capacity, "wide", 2)
     stage.stand_still(in_flight, change)
     if change.done():
         quick.claim(4, types=frozenset({"plain"}))
@@ -130,7 +130,7 @@ def test_nothing_starts_once_a_pause_has_returned(stage, claimer, scope):
     rival.run(AFTER_THE_TAKE)
     in_flight = stage.beside(slow.claim, 23, claim_id="slow")
     stage.await_waiters(in_flight)
-    pause = stage.beside(stage.store().pause_lane, scope)
+    pause = stage.beside(stage.store().lanes.pause, scope)
     stage.stand_still(in_flight, pause)
     started_by_then = stage.count("status = 'running'") if pause.done() else None
     rival.commit()
@@ -150,9 +150,9 @@ LIMITS = {
 def test_a_limit_that_somebody_holds_is_busy_not_empty_and_nobody_waits_for_it(stage, limit):
     """Spec: A9, D8"""
     rival, claimer = stage.rival(), Claimer(stage)
-    claimer.store.put_type(TaskType("limited", lane="narrow", uses=("disk-writer",)))
-    claimer.store.set_capacity("narrow", 1)
-    claimer.store.set_rate_limit("type:limited", Rate(1, 1))
+    claimer.store.types.put(TaskType("limited", lane="narrow", uses=("disk-writer",)))
+    claimer.store.lanes.set_capacity("narrow", 1)
+    claimer.store.rate_limits.set("type:limited", Rate(1, 1))
     [waiting] = submit_many(claimer.store, 1, "limited")
     [elsewhere] = submit_many(claimer.store, 1)
     rival.run(LIMITS[limit])
@@ -166,7 +166,7 @@ def test_a_limit_that_somebody_holds_is_busy_not_empty_and_nobody_waits_for_it(s
 def test_a_bucket_gives_no_token_twice_when_two_claimers_meet(stage):
     """Spec: D8"""
     rival, slow, quick = stage.rival(), Claimer(stage), Claimer(stage)
-    slow.store.set_rate_limit("type:plain", Rate(1, 3))
+    slow.store.rate_limits.set("type:plain", Rate(1, 3))
     submit_many(slow.store, 9)
     rival.run(AFTER_THE_TAKE)
     in_flight = stage.beside(slow.claim, 2, claim_id="slow")
@@ -181,7 +181,7 @@ def test_a_resource_is_not_exceeded_by_claims_that_commit_in_another_order_than_
     """Spec: A11. Who claimed one resource earlier may commit later than who claimed another."""
     rival, slow, quick, third = stage.rival(), Claimer(stage), Claimer(stage), Claimer(stage)
     for name in ("left", "right"):
-        slow.store.put_type(TaskType(name, uses=(name,)))
+        slow.store.types.put(TaskType(name, uses=(name,)))
         submit_many(slow.store, 3, name)
     rival.run(AFTER_THE_TAKE)
     in_flight = stage.beside(slow.claim, 1, types=frozenset({"left"}), claim_id="slow")
@@ -196,7 +196,7 @@ def test_a_resource_is_not_exceeded_by_claims_that_commit_in_another_order_than_
 
 def test_a_lane_is_not_exceeded_by_two_threads_that_share_what_their_process_remembers(stage, claimer):
     """Spec: A9. A thread that looked before the other started something tells what it saw afterwards."""
-    claimer.store.set_capacity("narrow", 1)
+    claimer.store.lanes.set_capacity("narrow", 1)
     lane, answers = stage.rival(), stage.rival()
     lane.run("SELECT 1 FROM headgate_lane WHERE name = 'narrow' FOR NO KEY UPDATE")
     answers.run("LOCK TABLE headgate_claim_answer IN ACCESS EXCLUSIVE MODE")

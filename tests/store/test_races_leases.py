@@ -7,7 +7,7 @@ import pytest
 from headgate.core.errors import StaleExecution, WorkerLost
 from headgate.core.machine import Raised, Returned
 from headgate.core.states import State
-from headgate.store.claims import Outcome
+from headgate.store.claim.contract import Outcome
 from tests.store.races import AFTER_THE_TAKE, BEFORE_THE_TAKE, KEY, Claimer, Stage, only, submit_many
 
 # The reaper without rule 9: tasks are given back by an old look at the lease.
@@ -30,13 +30,13 @@ def claimer(stage):
 
 
 def lease(claimer: Claimer):
-    [found] = [w for w in claimer.store.workers(lost_too=True) if w.id == claimer.worker_id]
+    [found] = [w for w in claimer.store.workers.all(lost_too=True) if w.id == claimer.worker_id]
     return found.lease_until
 
 
 def path(claimer: Claimer, task_id: int) -> list[str]:
     """What happened to a task, but for its place in the line."""
-    told = [event for event in claimer.store.events(task_id) if event.seq]
+    told = [event for event in claimer.store.events.of(task_id) if event.seq]
     assert [event.seq for event in told] == list(range(1, len(told) + 1))
     return [event.kind for event in told if event.kind not in ("came_forward", "sent_back")]
 
@@ -51,11 +51,11 @@ def test_a_settle_that_meets_the_reaper_is_one_transition_and_the_other_changes_
     [task_id] = submit_many(claimer.store, 1, mutex=mutex)
     [execution] = claimer.claim().executions
     reaper, rival = stage.store(), stage.rival()
-    assert reaper.mark_lost(claimer.worker_id, lease(claimer))
+    assert reaper.workers.mark_lost(claimer.worker_id, lease(claimer))
     rival.run("SELECT 1 FROM headgate_task WHERE id = %s FOR NO KEY UPDATE", task_id)
     calls = {
-        "settle": lambda: stage.beside(claimer.store.settle, [Outcome(execution, event)]),
-        "rescue": lambda: stage.beside(reaper.rescue, claimer.worker_id),
+        "settle": lambda: stage.beside(claimer.store.executions.settle, [Outcome(execution, event)]),
+        "rescue": lambda: stage.beside(reaper.executions.rescue, claimer.worker_id),
     }
     waiting = {name: calls[name]() for name in sorted(calls, key=lambda name: name != first)}
     stage.stand_still(*waiting.values())
@@ -65,7 +65,7 @@ def test_a_settle_that_meets_the_reaper_is_one_transition_and_the_other_changes_
     ends = path(claimer, task_id)[2:]
     assert ends == ["lease_lost"] if rescued else len(ends) == 1
     with pytest.raises(StaleExecution):
-        claimer.store.progress(task_id, execution.exec_id, "1")
+        claimer.store.executions.progress(task_id, execution.exec_id, "1")
 
 
 def test_a_settle_between_the_reapers_look_and_its_write_is_kept(stage, claimer):
@@ -73,11 +73,11 @@ def test_a_settle_between_the_reapers_look_and_its_write_is_kept(stage, claimer)
     [task_id] = submit_many(claimer.store, 1)
     [execution] = claimer.claim().executions
     reaper, rival = stage.store(), stage.rival()
-    reaper.mark_lost(claimer.worker_id, lease(claimer))
+    reaper.workers.mark_lost(claimer.worker_id, lease(claimer))
     rival.run(BEFORE_THE_TAKE)
-    ending = stage.beside(claimer.store.settle, [Outcome(execution, Returned())])
+    ending = stage.beside(claimer.store.executions.settle, [Outcome(execution, Returned())])
     stage.await_waiters(ending)
-    rescuing = stage.beside(reaper.rescue, claimer.worker_id)
+    rescuing = stage.beside(reaper.executions.rescue, claimer.worker_id)
     stage.stand_still(ending, rescuing)
     rival.commit()
     results = only(ending), only(rescuing)
@@ -93,9 +93,9 @@ def test_an_overdue_task_that_settles_meanwhile_is_ended_once(stage, claimer):
     rival, reaper = stage.rival(), stage.store()
     rival.run("SELECT 1 FROM headgate_task WHERE id = %s FOR NO KEY UPDATE", execution.id)
     calls = [
-        stage.beside(reaper.end_overdue),
-        stage.beside(stage.store().end_overdue),
-        stage.beside(claimer.store.settle, [Outcome(execution, Returned())]),
+        stage.beside(reaper.executions.end_overdue),
+        stage.beside(stage.store().executions.end_overdue),
+        stage.beside(claimer.store.executions.settle, [Outcome(execution, Returned())]),
     ]
     stage.stand_still(*calls)
     rival.rollback()
@@ -109,13 +109,13 @@ def test_two_reapers_give_a_task_back_once(stage, claimer):
     [task_id] = submit_many(claimer.store, 1)
     claimer.claim()
     rival, reapers = stage.rival(), [stage.store(), stage.store()]
-    assert reapers[0].mark_lost(claimer.worker_id, lease(claimer))
+    assert reapers[0].workers.mark_lost(claimer.worker_id, lease(claimer))
     rival.run("SELECT 1 FROM headgate_task WHERE id = %s FOR NO KEY UPDATE", task_id)
-    calls = [stage.beside(reaper.rescue, claimer.worker_id) for reaper in reapers]
+    calls = [stage.beside(reaper.executions.rescue, claimer.worker_id) for reaper in reapers]
     stage.await_waiters(*calls)
     rival.rollback()
     assert sorted(len(only(call)) for call in calls) == [0, 1]
-    assert claimer.store.get(task_id).lost_count == 1
+    assert claimer.store.tasks.get(task_id).lost_count == 1
 
 
 def test_a_reaper_that_trusts_an_old_look_robs_a_worker_that_has_beaten_since(stage, claimer):
@@ -128,7 +128,7 @@ def test_a_reaper_that_trusts_an_old_look_robs_a_worker_that_has_beaten_since(st
     assert robber.run(ROB, stage.clock.now)
     beat.commit()
     robber.commit()
-    assert claimer.store.beat(claimer.worker_id) == []
+    assert claimer.store.workers.beat(claimer.worker_id) == []
     assert stage.count("status = 'running'") == 0
 
 
@@ -143,11 +143,11 @@ def test_a_worker_that_beats_while_it_is_being_declared_lost_keeps_its_tasks(sta
         stage.clock.now,
         claimer.worker_id,
     )
-    marking = stage.beside(reaper.mark_lost, claimer.worker_id, seen)
+    marking = stage.beside(reaper.workers.mark_lost, claimer.worker_id, seen)
     stage.await_waiters(marking)
     rival.commit()
     assert only(marking) is False
-    assert claimer.store.beat(claimer.worker_id) == []
+    assert claimer.store.workers.beat(claimer.worker_id) == []
     assert stage.count("status = 'running'") == 1
 
 
@@ -155,7 +155,7 @@ def test_a_worker_that_was_declared_lost_just_before_its_beat_hears_of_it(stage,
     """Spec: A6"""
     rival = stage.rival()
     rival.run("UPDATE headgate_worker SET lost = true WHERE id = %s", claimer.worker_id)
-    calls = [stage.beside(claimer.store.beat, claimer.worker_id), stage.beside(claimer.claim)]
+    calls = [stage.beside(claimer.store.workers.beat, claimer.worker_id), stage.beside(claimer.claim)]
     stage.await_waiters(*calls)
     rival.commit()
     for call in calls:
@@ -169,14 +169,14 @@ def test_a_claim_in_flight_holds_off_the_declaration_and_what_it_took_is_then_re
     rival.run(AFTER_THE_TAKE)
     in_flight = stage.beside(claimer.claim, 1, claim_id="slow")
     stage.await_waiters(in_flight)
-    marking = stage.beside(reaper.mark_lost, claimer.worker_id, seen)
+    marking = stage.beside(reaper.workers.mark_lost, claimer.worker_id, seen)
     stage.stand_still(in_flight, marking)
     assert not marking.done()
     rival.commit()
     assert only(marking) is True
     assert [execution.id for execution in only(in_flight).executions] == [task_id]
-    assert [task.id for task in reaper.rescue(claimer.worker_id)] == [task_id]
-    assert reaper.lost_holders() == []
+    assert [task.id for task in reaper.executions.rescue(claimer.worker_id)] == [task_id]
+    assert reaper.workers.lost_holders() == []
     with pytest.raises(WorkerLost):
         claimer.claim()
 
@@ -195,8 +195,8 @@ def test_an_execution_that_took_over_while_the_reaper_looked_is_not_ended_for_th
         " WHERE id = %s",
         stage.clock() + timedelta(hours=1), stage.clock(), task_id,
     )  # fmt: skip
-    reaping = stage.beside(claimer.store.end_overdue)
+    reaping = stage.beside(claimer.store.executions.end_overdue)
     stage.await_waiters(reaping)
     rival.commit()
     assert only(reaping) == []
-    assert claimer.store.get(task_id).status is State.RUNNING
+    assert claimer.store.tasks.get(task_id).status is State.RUNNING

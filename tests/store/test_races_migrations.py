@@ -8,8 +8,8 @@ from urllib.parse import quote
 import psycopg
 import pytest
 
-from headgate.store import open_store
-from headgate.store.migrate import migrations
+from headgate.store.db.migrate import migrations
+from headgate.store.store import open_store
 from tests.store.races import Stage, only
 
 PROCESSES = 4
@@ -63,9 +63,9 @@ def test_two_who_make_room_for_the_coming_days_at_once_make_it_once(fresh, clock
         clock.advance(10 * 24 * 3600)
         rival = stage.rival()
         rival.run("LOCK TABLE headgate_task_event IN SHARE UPDATE EXCLUSIVE MODE")
-        calls = [stage.beside(stage.store().make_partitions) for _ in range(2)]
+        calls = [stage.beside(stage.store().events.make_partitions) for _ in range(2)]
         stage.await_waiters(*calls)
         rival.commit()
         made = [day for call in calls for day in only(call)]
         assert len(set(made)) == 3
-        assert stage.store().make_partitions() == []
+        assert stage.store().events.make_partitions() == []

@@ -7,9 +7,9 @@ import pytest
 from headgate.core.machine import Returned
 from headgate.core.states import State
 from headgate.core.task import NewTask
-from headgate.store.claims import Outcome
-from headgate.store.line import stripe
-from headgate.store.sql import SPACE
+from headgate.store.claim.contract import Outcome
+from headgate.store.db.statement import SPACE
+from headgate.store.tasks.mutex_queue import stripe
 from tests.factories import submit
 from tests.store.races import AFTER_THE_TAKE, BEFORE_THE_TAKE, KEY, Claimer, Stage, only
 
@@ -42,7 +42,7 @@ def heads(claimer: Claimer) -> tuple[int, int]:
 
 
 def status(claimer: Claimer, task_id: int) -> State:
-    return claimer.store.get(task_id).status
+    return claimer.store.tasks.get(task_id).status
 
 
 def test_two_who_look_at_once_whether_a_mutex_is_free_both_start_where_no_index_decides(stage, claimer):
@@ -101,14 +101,14 @@ def test_a_head_that_another_claimer_looks_at_goes_back_when_it_is_next_chosen(s
 
 def test_a_claim_that_finds_its_head_taken_from_under_it_sends_nobody_back(stage, claimer):
     """Spec: A10. Nobody holds the mutex then: a head in another stream must stay where a claim can find it."""
-    claimer.store.set_capacity("narrow", 5)
+    claimer.store.lanes.set_capacity("narrow", 5)
     first = submit(claimer.store, lane="narrow", mutex=KEY).id
     second = submit(claimer.store, "manual", mutex=KEY).id
     rival = stage.rival()
     rival.run("SELECT 1 FROM headgate_task WHERE id = %s FOR NO KEY UPDATE", first)  # as a submit of a child does
     assert claimer.ids(types=frozenset({"plain"})) == []
     assert status(claimer, second) is State.QUEUED
-    claimer.store.pause_lane("narrow")
+    claimer.store.lanes.pause("narrow")
     assert claimer.ids() == [second], "a task whose lane is shut holds up nobody"
 
 
@@ -132,9 +132,9 @@ def test_submits_that_meet_their_holders_end_leave_one_head_per_stream_and_one_s
     rival.run(STRIPE)
     for name in order:
         if name == "settle":
-            waiting.append(stage.beside(claimer.store.settle, [Outcome(holder, Returned())]))
+            waiting.append(stage.beside(claimer.store.executions.settle, [Outcome(holder, Returned())]))
         else:
-            waiting.append(stage.beside(claimer.store.submit, NewTask(name, mutex=KEY)))
+            waiting.append(stage.beside(claimer.store.tasks.submit, NewTask(name, mutex=KEY)))
         stage.await_waiters(*waiting)
     rival.commit()
     for call in waiting:
@@ -150,9 +150,9 @@ def test_a_submit_while_the_holders_end_is_not_committed_yet_comes_forward_with_
     [holder] = claimer.claim().executions
     rival, submitter = stage.rival(), stage.store()
     rival.run(BEFORE_THE_TAKE)
-    ending = stage.beside(claimer.store.settle, [Outcome(holder, Returned())])
+    ending = stage.beside(claimer.store.executions.settle, [Outcome(holder, Returned())])
     stage.await_waiters(ending)
-    making = stage.beside(submitter.submit, NewTask("plain", mutex=KEY))
+    making = stage.beside(submitter.tasks.submit, NewTask("plain", mutex=KEY))
     stage.stand_still(ending, making)
     assert not making.done()
     rival.commit()
@@ -166,7 +166,7 @@ def test_a_cancelled_head_and_a_claim_of_it_leave_the_line_with_a_head_or_a_hold
     first, second = (submit(claimer.store, mutex=KEY).id for _ in range(2))
     rival = stage.rival()
     rival.run(BEFORE_THE_TAKE)
-    calls = [stage.beside(claimer.claim), stage.beside(stage.store().cancel, first)]
+    calls = [stage.beside(claimer.claim), stage.beside(stage.store().tasks.cancel, first)]
     stage.await_waiters(*calls[:1])
     stage.stand_still(*calls)
     rival.commit()
@@ -183,7 +183,7 @@ def test_whoever_is_next_comes_forward_though_it_is_given_a_child_at_that_moment
     assert execution.id == holder.id
     mother = stage.rival()
     mother.run("UPDATE headgate_task SET has_children = true, seq = seq + 1 WHERE id = %s", following.id)
-    settling = stage.beside(claimer.store.settle, [Outcome(execution, Returned())])
+    settling = stage.beside(claimer.store.executions.settle, [Outcome(execution, Returned())])
     stage.await_waiters(settling)
     mother.commit()
     assert settling.result(20) == [State.SUCCEEDED]

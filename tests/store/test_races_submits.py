@@ -5,8 +5,8 @@ import pytest
 from headgate.core.errors import KeyReused
 from headgate.core.machine import Returned
 from headgate.core.task import NewTask
-from headgate.store.claims import Outcome
-from headgate.store.tasks import Idempotency
+from headgate.store.claim.contract import Outcome
+from headgate.store.tasks.idempotency import Idempotency
 from tests.store.races import BEFORE_THE_TAKE, KEY, Claimer, Stage, only, submit_many
 
 UNIQUE = NewTask("plain", unique_key="one")
@@ -47,7 +47,7 @@ def test_two_submits_of_one_unique_key_make_one_task_and_both_are_told_of_it(sta
     """Spec: X2"""
     rival = stage.rival()
     rival.run(BEFORE_THE_TAKE)
-    calls = [stage.beside(stage.store().submit, UNIQUE) for _ in range(2)]
+    calls = [stage.beside(stage.store().tasks.submit, UNIQUE) for _ in range(2)]
     stage.await_waiters(*calls)
     rival.commit()
     made = [only(call) for call in calls]
@@ -62,11 +62,12 @@ def test_a_submit_waits_for_the_one_that_has_its_unique_key_and_is_made_if_that_
     rival = stage.rival()
     [[first]] = rival.run(
         "INSERT INTO headgate_task (tenant_id, type, creator, start_time, status, category, ext, create_date,"
-        " update_date, lane,"
+        " update_date,"
+        " lane,"
         " priority, stream_id, unique_key) SELECT tenant_id, type, creator, start_time, 'queued', category, ext,"
         " create_date, update_date, lane, priority, stream_id, 'one' FROM headgate_task RETURNING id"
     )
-    second = stage.beside(claimer.store.submit, UNIQUE)
+    second = stage.beside(claimer.store.tasks.submit, UNIQUE)
     stage.await_waiters(second)
     getattr(rival, end)()
     made = only(second)
@@ -76,13 +77,13 @@ def test_a_submit_waits_for_the_one_that_has_its_unique_key_and_is_made_if_that_
 
 def test_a_submit_whose_rival_ended_meanwhile_makes_a_task_of_its_own(stage, claimer):
     """Spec: X2. The key is taken when it inserts, and free when it looks who has it."""
-    claimer.store.submit(UNIQUE)
+    claimer.store.tasks.submit(UNIQUE)
     [execution] = claimer.claim().executions
     rival = stage.rival()
     rival.run(BEFORE_THE_TAKE)
     calls = [
-        stage.beside(stage.store().settle, [Outcome(execution, Returned())]),
-        stage.beside(stage.store().submit, UNIQUE),
+        stage.beside(stage.store().executions.settle, [Outcome(execution, Returned())]),
+        stage.beside(stage.store().tasks.submit, UNIQUE),
     ]
     stage.await_waiters(*calls)
     rival.commit()
@@ -97,7 +98,7 @@ def test_two_calls_of_one_idempotency_key_make_one_task_and_get_one_answer(stage
     rival = stage.rival()
     rival.run(BEFORE_THE_TAKE)
     wish = NewTask("plain", mutex=mutex)
-    calls = [stage.beside(stage.store().submit, wish, once=ONCE) for _ in range(3)]
+    calls = [stage.beside(stage.store().tasks.submit, wish, once=ONCE) for _ in range(3)]
     stage.await_waiters(*calls)
     rival.commit()
     assert len({only(call).id for call in calls}) == 1
@@ -110,7 +111,7 @@ def test_a_call_waits_for_the_one_that_has_its_idempotency_key_and_is_made_if_th
     """Spec: X2"""
     rival = stage.rival()
     rival.run("INSERT INTO headgate_idempotency VALUES (0, 'call-1', 'digest', '[77]', now())")
-    second = stage.beside(claimer.store.submit, NewTask("plain"), once=ONCE)
+    second = stage.beside(claimer.store.tasks.submit, NewTask("plain"), once=ONCE)
     stage.await_waiters(second)
     getattr(rival, end)()
     made = only(second)
@@ -122,7 +123,7 @@ def test_a_call_that_waited_is_refused_if_the_key_was_used_for_something_else(st
     """Spec: X2"""
     rival = stage.rival()
     rival.run("INSERT INTO headgate_idempotency VALUES (0, 'call-1', 'another digest', '[77]', now())")
-    second = stage.beside(claimer.store.submit, NewTask("plain"), once=ONCE)
+    second = stage.beside(claimer.store.tasks.submit, NewTask("plain"), once=ONCE)
     stage.await_waiters(second)
     rival.commit()
     assert isinstance(second.exception(20), KeyReused)
@@ -133,7 +134,7 @@ def test_two_processes_that_make_one_stream_at_once_make_one(stage, claimer):
     """Spec: A4"""
     rival = stage.rival()
     rival.run("SELECT 1 FROM headgate_catalog FOR UPDATE")
-    calls = [stage.beside(stage.store().submit, NewTask("plain", lane="new")) for _ in range(3)]
+    calls = [stage.beside(stage.store().tasks.submit, NewTask("plain", lane="new")) for _ in range(3)]
     stage.await_waiters(*calls)
     rival.commit()
     made = [only(call).id for call in calls]
@@ -145,7 +146,7 @@ def test_a_stream_that_is_committed_after_a_later_one_is_still_served(stage, cla
     rival, slow = stage.rival(), stage.store()
     rival.run("LOCK TABLE headgate_rate_limit IN SHARE MODE")
     making = stage.beside(
-        slow.submit_many, [NewTask("plain", lane="slow"), NewTask("plain", lane="slower", rate_key="new")]
+        slow.tasks.submit_many, [NewTask("plain", lane="slow"), NewTask("plain", lane="slower", rate_key="new")]
     )
     stage.await_waiters(making)  # the first stream has its id, the second waits for its bucket
     later = stage.beside(submit_many, stage.store(), 1, lane="quick")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from headgate.core.schedule import Status
-from headgate.duties.periodic import reckoned
+from headgate.core.schedule import ScheduleStatus
+from headgate.duties.schedules import due_firings
 from tests.schedules import CALLED, fired, logged, made, new, online
 from tests.store.races import BEFORE_THE_TAKE, Stage, only
 
@@ -23,7 +23,7 @@ def scheduler(stage):
 
 
 def reckon_due(store):
-    return list(reckoned(*store.schedules.due()))
+    return list(due_firings(*store.schedules.due()))
 
 
 def in_flight(stage, store):
@@ -45,7 +45,7 @@ def test_offline_waits_for_a_tick_in_flight_and_no_other_comes_after_it(stage, c
     stage.await_waiters(firing, going)
     rival.commit()
     assert only(firing).ticks == 1
-    assert only(going).status is Status.OFFLINE
+    assert only(going).status is ScheduleStatus.OFFLINE
     clock.advance(60)
     assert other.schedules.fire(reckon_due(other)).ticks == 0
     assert fired(other, schedule) == [1]
@@ -129,7 +129,7 @@ def test_offline_ends_no_call_that_is_just_being_taken(stage, clock, scheduler):
     going = stage.beside(scheduler.schedules.offline, schedule.id)
     stage.await_waiters(going)
     rival.commit()
-    assert only(going).status is Status.OFFLINE
+    assert only(going).status is ScheduleStatus.OFFLINE
     assert logged(scheduler, schedule) == [("executing", None)]
     assert [caller for _, caller in scheduler.schedules.calls_under_way()] == [ME]
 
@@ -139,7 +139,7 @@ def test_two_who_end_the_same_runs_end_each_once(stage, clock, scheduler):
     schedule = online(scheduler)
     clock.advance(60)
     scheduler.schedules.fire(reckon_due(scheduler))
-    scheduler.cancel(made(scheduler)[0].id)
+    scheduler.tasks.cancel(made(scheduler)[0].id)
     rival = stage.rival()
     rival.run("DELETE FROM headgate_periodic_run")
     late = stage.beside(scheduler.schedules.end_runs)
@@ -162,4 +162,4 @@ def test_programs_that_declare_one_schedule_at_once_make_one(stage, scheduler):
     stage.await_waiters(late)
     rival.commit()
     only(late)
-    assert [each.status for each in scheduler.schedules.find()] == [Status.OFFLINE]
+    assert [each.status for each in scheduler.schedules.find()] == [ScheduleStatus.OFFLINE]

@@ -2,8 +2,8 @@
 
 import pytest
 
-from headgate.core.kinds import edited
 from headgate.core.task import TaskType
+from headgate.core.task_types import edited
 from tests.store.races import Stage, only
 
 
@@ -18,7 +18,7 @@ def test_an_edit_that_meets_another_loses_nothing_of_it(stage, code):
     """Spec: B5"""
 
     def edit(**said):
-        return stage.beside(stage.store().kinds.edit, code, lambda before: edited(before or TaskType(code), said))
+        return stage.beside(stage.store().types.edit, code, lambda before: edited(before or TaskType(code), said))
 
     rival = stage.rival()
     rival.run("SELECT 1 FROM headgate_catalog FOR UPDATE")
@@ -28,5 +28,5 @@ def test_an_edit_that_meets_another_loses_nothing_of_it(stage, code):
     stage.await_waiters(first, second)
     rival.rollback()
     assert (only(first).kind.timeout_seconds, only(second).kind.need_manual) == (60.0, True)
-    kind = stage.store().types()[code]
+    kind = stage.store().types.by_code()[code]
     assert (kind.timeout_seconds, kind.need_manual) == (60.0, True)

@@ -11,8 +11,8 @@ import pytest
 from headgate.core.machine import Returned
 from headgate.core.states import State
 from headgate.core.task import NewTask, TaskType
-from headgate.store import open_store
-from headgate.store.claims import Outcome
+from headgate.store.claim.contract import Outcome
+from headgate.store.store import open_store
 from tests.store.races import Claimer, Stage, only, submit_many
 
 # The store is to be the one that is told of the deadlock.
@@ -51,7 +51,7 @@ def test_a_settle_that_is_told_of_a_deadlock_runs_again(stage, claimer):
     submit_many(claimer.store, 3)
     executions = claimer.claim(3).executions
     outcomes = [Outcome(execution, Returned()) for execution in executions]
-    done = meet(stage, claimer.store.settle, outcomes, ids=[execution.id for execution in executions])
+    done = meet(stage, claimer.store.executions.settle, outcomes, ids=[execution.id for execution in executions])
     assert done == [State.SUCCEEDED] * 3
 
 
@@ -59,15 +59,15 @@ def test_a_rescue_that_is_told_of_a_deadlock_runs_again(stage, claimer):
     """Spec: X4"""
     ids = submit_many(claimer.store, 3)
     claimer.claim(3)
-    claimer.store.leave(claimer.worker_id)
-    assert [task.id for task in meet(stage, claimer.store.rescue, claimer.worker_id, ids=ids)] == ids
+    claimer.store.workers.leave(claimer.worker_id)
+    assert [task.id for task in meet(stage, claimer.store.executions.rescue, claimer.worker_id, ids=ids)] == ids
 
 
 def test_due_tasks_that_meet_a_deadlock_are_brought_once(stage, claimer):
     """Spec: X4"""
     ids = submit_many(claimer.store, 3, delay_seconds=10)
     stage.clock.advance(10)
-    assert meet(stage, claimer.store.bring_due, ids=ids) == 3
+    assert meet(stage, claimer.store.due.bring, ids=ids) == 3
     assert stage.count("status = 'queued' AND seq = 2") == 3
 
 
@@ -80,8 +80,8 @@ def test_two_settles_in_opposite_order_end_each_task_once(stage, claimer):
     for outcome in outcomes:
         rival.run(HOLD, outcome.execution.id)
     calls = [
-        stage.beside(claimer.store.settle, outcomes),
-        stage.beside(stage.store().settle, outcomes[::-1]),
+        stage.beside(claimer.store.executions.settle, outcomes),
+        stage.beside(stage.store().executions.settle, outcomes[::-1]),
     ]
     stage.await_waiters(*calls)
     rival.rollback()
@@ -96,8 +96,8 @@ def test_two_submits_with_the_same_unique_keys_in_opposite_order_both_get_an_ans
     rival = stage.rival()
     rival.run("LOCK TABLE headgate_task IN SHARE MODE")
     calls = [
-        stage.beside(stage.store().submit_many, wishes),
-        stage.beside(stage.store().submit_many, wishes[::-1]),
+        stage.beside(stage.store().tasks.submit_many, wishes),
+        stage.beside(stage.store().tasks.submit_many, wishes[::-1]),
     ]
     stage.await_waiters(*calls)
     rival.rollback()
@@ -112,7 +112,7 @@ def _submit_in_a_process(url: str, creator: int, start: Barrier) -> None:
     with open_store(url) as store:
         start.wait()
         for _ in range(EACH):
-            store.submit(NewTask("plain", creator=creator))
+            store.tasks.submit(NewTask("plain", creator=creator))
 
 
 def test_a_transaction_that_reads_first_and_writes_later_finds_the_database_locked(tmp_path):
@@ -133,7 +133,7 @@ def test_processes_that_write_one_file_get_no_error_and_each_its_turn(tmp_path):
     url = f"sqlite:///{tmp_path}/shared.db"
     with open_store(url) as store:
         store.migrate()
-        store.put_type(TaskType("plain"))
+        store.types.put(TaskType("plain"))
     spawn = multiprocessing.get_context("spawn")
     start = spawn.Barrier(PROCESSES)
     processes = [spawn.Process(target=_submit_in_a_process, args=(url, number, start)) for number in range(PROCESSES)]

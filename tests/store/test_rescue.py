@@ -8,7 +8,7 @@ import pytest
 from headgate.core.machine import Returned
 from headgate.core.states import State
 from headgate.core.task import TaskType
-from headgate.store.claims import ClaimRequest
+from headgate.store.claim.contract import ClaimRequest
 from tests.factories import START, drain, kinds, lose, record, running, settle, start, submit, worker
 
 S = State
@@ -17,27 +17,27 @@ S = State
 def held_by(store, worker_id, count=1, **fields):
     for _ in range(count):
         submit(store, **fields)
-    return store.claim(ClaimRequest(worker_id, count)).executions
+    return store.claims.take(ClaimRequest(worker_id, count)).executions
 
 
 def test_a_worker_is_lost_only_if_its_lease_still_is_the_one_that_was_seen(store, clock):
     """Spec: A6"""
     worker_id = worker(store)
-    seen = store.workers()[0].lease_until
+    seen = store.workers.all()[0].lease_until
     clock.advance(10)
-    store.beat(worker_id)
-    assert not store.mark_lost(worker_id, seen)
-    assert store.mark_lost(worker_id, seen + timedelta(seconds=10))
-    assert not store.mark_lost(worker_id, seen + timedelta(seconds=10))
-    assert not store.mark_lost(4711, seen)
+    store.workers.beat(worker_id)
+    assert not store.workers.mark_lost(worker_id, seen)
+    assert store.workers.mark_lost(worker_id, seen + timedelta(seconds=10))
+    assert not store.workers.mark_lost(worker_id, seen + timedelta(seconds=10))
+    assert not store.workers.mark_lost(4711, seen)
 
 
 def test_that_a_worker_was_declared_lost_is_on_record_once(store):
     """Spec: A12"""
     worker_id = worker(store)
-    before, seen = store.last_event(), store.workers()[0]
-    assert [store.mark_lost(worker_id, seen.lease_until) for _ in range(2)] == [True, False]
-    [event], _ = store.feed(before)
+    before, seen = store.events.last(), store.workers.all()[0]
+    assert [store.workers.mark_lost(worker_id, seen.lease_until) for _ in range(2)] == [True, False]
+    [event], _ = store.events.after(before)
     assert (event.kind, event.actor, event.task_id) == ("worker_lost", "system:reaper", None)
     assert json.loads(event.detail) == {"worker": worker_id, "name": seen.name}
 
@@ -49,7 +49,7 @@ def test_declaring_a_worker_lost_touches_none_of_its_tasks(store):
     before = record(store, execution.id)
     lose(store, worker_id)
     assert record(store, execution.id) == before
-    assert store.lost_holders() == [worker_id]
+    assert store.workers.lost_holders() == [worker_id]
 
 
 def test_a_rescued_task_goes_back_to_the_line_counting_a_lost_lease_and_no_error(store):
@@ -57,13 +57,13 @@ def test_a_rescued_task_goes_back_to_the_line_counting_a_lost_lease_and_no_error
     worker_id = worker(store)
     [execution] = held_by(store, worker_id)
     lose(store, worker_id)
-    [was] = store.rescue(worker_id)
+    [was] = store.executions.rescue(worker_id)
     assert (was.status, was.exec_id) == (S.RUNNING, execution.exec_id)
-    task = store.get(execution.id)
+    task = store.tasks.get(execution.id)
     assert (task.status, task.lost_count, task.error_count, task.exec_id) == (S.QUEUED, 1, 0, None)
-    event = store.events(task.id)[-1]
+    event = store.events.of(task.id)[-1]
     assert (event.kind, event.actor) == ("lease_lost", "system:reaper")
-    assert store.lost_holders() == []
+    assert store.workers.lost_holders() == []
     assert drain(store) == [task.id]
 
 
@@ -72,10 +72,10 @@ def test_a_rescue_goes_page_by_page_and_takes_nothing_from_others(store):
     one, two = worker(store), worker(store)
     lost, safe = held_by(store, one, 5), held_by(store, two, 2)
     lose(store, one)
-    pages = [len(store.rescue(one, limit=2)) for _ in range(4)]
+    pages = [len(store.executions.rescue(one, limit=2)) for _ in range(4)]
     assert pages == [2, 2, 1, 0]
-    assert {store.get(e.id).status for e in lost} == {S.QUEUED}
-    assert {store.get(e.id).exec_id for e in safe} == {e.exec_id for e in safe}
+    assert {store.tasks.get(e.id).status for e in lost} == {S.QUEUED}
+    assert {store.tasks.get(e.id).exec_id for e in safe} == {e.exec_id for e in safe}
 
 
 @pytest.mark.parametrize(("type_code", "end"), [("plain", S.FAILED), ("manual", S.DEAD)])
@@ -84,10 +84,10 @@ def test_a_task_that_lost_its_executor_three_times_is_taken_for_poison(store, ty
     task = submit(store, type_code, max_error_count=99)
     for _ in range(3):
         worker_id = worker(store)
-        assert store.claim(ClaimRequest(worker_id, 1)).executions
+        assert store.claims.take(ClaimRequest(worker_id, 1)).executions
         lose(store, worker_id)
-        store.rescue(worker_id)
-    ended = store.get(task.id)
+        store.executions.rescue(worker_id)
+    ended = store.tasks.get(task.id)
     assert (ended.status, ended.lost_count, ended.error_count) == (end, 3, 0)
     assert "3 times" in ended.error_info
     assert start(store) == []
@@ -99,24 +99,24 @@ def test_a_task_taken_away_goes_where_it_was_asked_to(store, clock, how, act, st
     """Spec: C10, A2"""
     worker_id = worker(store)
     [execution] = held_by(store, worker_id, timeout_seconds=5)
-    getattr(store, act)(execution.id)
+    getattr(store.tasks, act)(execution.id)
     if how == "lost":
         lose(store, worker_id)
-        store.rescue(worker_id)
+        store.executions.rescue(worker_id)
     else:
         clock.advance(6)
-        store.end_overdue()
-    task = store.get(execution.id)
+        store.executions.end_overdue()
+    task = store.tasks.get(execution.id)
     assert (task.status, task.pause_requested) == (status, False)
 
 
 def test_a_task_handed_over_to_a_lost_worker_costs_nothing(store):
     """Spec: E1, B3"""
     task, worker_id = submit(store), worker(store)
-    store.claim(ClaimRequest(worker_id, 1, confirm=True))
+    store.claims.take(ClaimRequest(worker_id, 1, confirm=True))
     lose(store, worker_id)
-    store.rescue(worker_id)
-    back = store.get(task.id)
+    store.executions.rescue(worker_id)
+    back = store.tasks.get(task.id)
     assert (back.status, back.lost_count, back.error_count) == (S.QUEUED, 0, 0)
 
 
@@ -124,11 +124,11 @@ def test_a_task_past_its_deadline_goes_to_another_at_once_counting_one_error(sto
     """Spec: B3, A6"""
     execution = running(store, timeout_seconds=10, max_error_count=1)
     clock.advance(10)
-    assert store.end_overdue() == []
+    assert store.executions.end_overdue() == []
     clock.advance(0.001)
-    [was] = store.end_overdue()
+    [was] = store.executions.end_overdue()
     assert (was.id, was.exec_id) == (execution.id, execution.exec_id)
-    task = store.get(execution.id)
+    task = store.tasks.get(execution.id)
     assert (task.status, task.error_count, task.lost_count) == (S.QUEUED, 1, 0)
     assert task.error_info == "the deadline has passed"
     assert kinds(store, task.id)[-1] == "overdue"
@@ -141,8 +141,8 @@ def test_a_task_past_its_deadline_without_a_retry_left_ends(store, clock, type_c
     """Spec: B3, B5"""
     execution = running(store, type_code, timeout_seconds=1)
     clock.advance(2)
-    store.end_overdue()
-    assert store.get(execution.id).status is end
+    store.executions.end_overdue()
+    assert store.tasks.get(execution.id).status is end
 
 
 def test_overdue_tasks_are_ended_page_by_page_and_others_left_alone(store, clock):
@@ -150,9 +150,9 @@ def test_overdue_tasks_are_ended_page_by_page_and_others_left_alone(store, clock
     late = held_by(store, worker(store), 3, timeout_seconds=1)
     safe = held_by(store, worker(store), 1, timeout_seconds=100)
     clock.advance(2)
-    assert [len(store.end_overdue(limit=2)) for _ in range(3)] == [2, 1, 0]
-    assert {store.get(e.id).status for e in late} == {S.FAILED}
-    assert store.get(safe[0].id).status is S.RUNNING
+    assert [len(store.executions.end_overdue(limit=2)) for _ in range(3)] == [2, 1, 0]
+    assert {store.tasks.get(e.id).status for e in late} == {S.FAILED}
+    assert store.tasks.get(safe[0].id).status is S.RUNNING
 
 
 def test_what_was_never_confirmed_is_put_back_after_its_time_with_nothing_counted(store, clock):
@@ -163,15 +163,15 @@ def test_what_was_never_confirmed_is_put_back_after_its_time_with_nothing_counte
     start(store, confirm=True)
     start(store)
     clock.advance(10)
-    assert store.return_unstarted(30) == []
+    assert store.executions.return_unstarted(30) == []
     clock.advance(0.001)
-    [was] = store.return_unstarted(30, actor="system:compensator")
+    [was] = store.executions.return_unstarted(30, actor="system:compensator")
     assert (was.id, was.status, was.exec_id) == (early.id, S.SCHEDULING, first.exec_id)
-    back = store.get(early.id)
+    back = store.tasks.get(early.id)
     assert (back.status, back.error_count, back.lost_count) == (S.QUEUED, 0, 0)
-    assert store.events(early.id)[-1].actor == "system:compensator"
-    assert (store.get(late.id).status, store.get(started.id).status) == (S.SCHEDULING, S.RUNNING)
-    assert store.try_start(first.id, first.exec_id) is None
+    assert store.events.of(early.id)[-1].actor == "system:compensator"
+    assert (store.tasks.get(late.id).status, store.tasks.get(started.id).status) == (S.SCHEDULING, S.RUNNING)
+    assert store.executions.start(first.id, first.exec_id) is None
 
 
 def test_a_mutex_held_too_long_is_freed_by_ending_and_fencing_its_holder(store, clock):
@@ -180,12 +180,12 @@ def test_a_mutex_held_too_long_is_freed_by_ending_and_fencing_its_holder(store, 
     following = submit(store, mutex="m")
     without = running(store, timeout_seconds=10**6)
     clock.advance(2 * 3600)
-    assert store.end_overdue() == []
+    assert store.executions.end_overdue() == []
     clock.advance(1)
-    assert [task.id for task in store.end_overdue()] == [holder.id]
-    assert "mutex" in store.get(holder.id).error_info
+    assert [task.id for task in store.executions.end_overdue()] == [holder.id]
+    assert "mutex" in store.tasks.get(holder.id).error_info
     assert settle(store, holder, Returned()) is None
-    assert store.get(without.id).status is S.RUNNING
+    assert store.tasks.get(without.id).status is S.RUNNING
     assert drain(store) == [following.id]
 
 
@@ -193,8 +193,8 @@ def test_how_long_a_mutex_may_be_held_can_be_chosen(store, clock):
     """Spec: A10"""
     holder = running(store, mutex="m", max_error_count=1)
     clock.advance(61)
-    assert [task.id for task in store.end_overdue(mutex_seconds=60)] == [holder.id]
-    assert (store.get(holder.id).status, store.get(holder.id).error_count) == (S.QUEUED, 1)
+    assert [task.id for task in store.executions.end_overdue(mutex_seconds=60)] == [holder.id]
+    assert (store.tasks.get(holder.id).status, store.tasks.get(holder.id).error_count) == (S.QUEUED, 1)
 
 
 def test_a_family_that_holds_its_mutex_too_long_is_ended_children_first(store, clock):
@@ -206,10 +206,10 @@ def test_a_family_that_holds_its_mutex_too_long_is_ended_children_first(store, c
     stranger = submit(store, mutex="m")
     assert child.id == first.id
     clock.advance(2 * 3600 + 1)
-    store.end_overdue()
+    store.executions.end_overdue()
     assert settle(store, child, Returned()) is None
-    assert [store.get(task.id).status for task in (first, second)] == [S.FAILED, S.CANCELLED]
-    assert store.get(parent.id).status is S.CANCELLED
+    assert [store.tasks.get(task.id).status for task in (first, second)] == [S.FAILED, S.CANCELLED]
+    assert store.tasks.get(parent.id).status is S.CANCELLED
     assert drain(store) == [stranger.id]
 
 
@@ -220,14 +220,14 @@ def test_a_child_taken_away_for_good_closes_its_family(store, clock):
     start(store)
     settle(store, parent, Returned())
     clock.advance(6)
-    store.end_overdue()
-    assert store.get(parent.id).status is S.FAILED
+    store.executions.end_overdue()
+    assert store.tasks.get(parent.id).status is S.FAILED
 
 
 def test_deadlines_follow_the_type_as_it_stood_at_the_start(store, clock):
     """Spec: B5"""
     execution = running(store)
-    store.put_type(TaskType("plain", timeout_seconds=1))
+    store.types.put(TaskType("plain", timeout_seconds=1))
     clock.advance(2)
-    assert store.end_overdue() == []
-    assert store.get(execution.id).executing_deadline == START + timedelta(seconds=1800)
+    assert store.executions.end_overdue() == []
+    assert store.tasks.get(execution.id).executing_deadline == START + timedelta(seconds=1800)

@@ -5,7 +5,7 @@ import pytest
 from headgate.core.machine import Raised, Returned
 from headgate.core.states import FINAL, State
 from headgate.core.task import NewTask
-from headgate.store.runs import LOST, STOPPED
+from headgate.store.schedules.tick_runs import LOST, STOPPED
 from tests.factories import settle, start
 from tests.schedules import CALLED, lines, logged, made, new, online, tick
 
@@ -56,7 +56,7 @@ def test_the_log_ends_with_its_task(store, clock, type_code, event, end):
 def test_a_task_that_is_cancelled_before_its_start_ends_the_log(store, clock):
     """Spec: B10"""
     schedule, task_id = begun(store, clock)
-    store.cancel(task_id)
+    store.tasks.cancel(task_id)
     clock.advance(5)
     assert ended(store, schedule) == ("failure", f"task {task_id} is cancelled")
     [line] = lines(store, schedule)
@@ -68,11 +68,11 @@ def test_a_parent_with_failed_children_is_a_success_as_far_as_it_goes(store, clo
     schedule, task_id = begun(store, clock)
     [parent] = start(store)
     for event in (Returned(), Raised("no")):
-        store.submit(NewTask("plain", parent_id=task_id))
+        store.tasks.submit(NewTask("plain", parent_id=task_id))
         [child] = start(store)
         settle(store, child, event)
     settle(store, parent, Returned())
-    assert store.get(task_id).status is State.PARTIAL
+    assert store.tasks.get(task_id).status is State.PARTIAL
     assert ended(store, schedule) == ("success", None)
 
 
@@ -81,17 +81,17 @@ def test_a_task_that_has_left_for_history_ends_the_log_too(store, clock):
     schedule, _ = begun(store, clock)
     [execution] = start(store)
     settle(store, execution, Raised("no luck"))
-    store.archive()
+    store.history.archive()
     assert ended(store, schedule) == ("failure", f"task {execution.id} is failed: no luck")
 
 
 def test_a_task_that_is_gone_altogether_ends_the_log_as_a_failure(store, clock):
     """Spec: B10, A7"""
     schedule, task_id = begun(store, clock)
-    store.cancel(task_id)
-    store.archive()
+    store.tasks.cancel(task_id)
+    store.history.archive()
     clock.advance(60)
-    store.purge(FINAL, seconds=1)
+    store.history.purge(FINAL, seconds=1)
     assert ended(store, schedule) == ("failure", f"task {task_id} has been purged, and nobody knows how it ended")
 
 
@@ -101,7 +101,7 @@ def test_a_dead_task_that_is_retried_does_not_open_the_log_again(store, clock):
     [execution] = start(store)
     settle(store, execution, Raised("no luck"))
     before = ended(store, schedule)
-    store.retry(task_id)
+    store.tasks.retry(task_id)
     [execution] = start(store)
     settle(store, execution, Returned())
     assert ended(store, schedule) == before
@@ -110,7 +110,7 @@ def test_a_dead_task_that_is_retried_does_not_open_the_log_again(store, clock):
 def test_the_end_is_written_once_and_by_one(store, clock):
     """Spec: B10"""
     _, task_id = begun(store, clock)
-    store.cancel(task_id)
+    store.tasks.cancel(task_id)
     assert store.schedules.end_runs() == (1, None)
     assert store.schedules.end_runs() == (0, None)
 
@@ -120,7 +120,7 @@ def test_what_goes_on_is_looked_at_page_by_page(store, clock):
     schedules = [online(store) for _ in range(5)]
     tick(store, clock)
     for task in made(store):
-        store.cancel(task.id)
+        store.tasks.cancel(task.id)
     after, pages = 0, []
     while after is not None:
         count, after = store.schedules.end_runs(after, 2)
@@ -132,11 +132,11 @@ def test_what_goes_on_is_looked_at_page_by_page(store, clock):
 def test_old_lines_leave_the_log_in_batches_and_open_ones_stay(store, clock):
     """Spec: A7"""
     schedule, task_id = begun(store, clock)
-    store.cancel(task_id)
+    store.tasks.cancel(task_id)
     store.schedules.end_runs()
     tick(store, clock)  # is open
     tick(store, clock)
-    store.cancel(made(store)[0].id)
+    store.tasks.cancel(made(store)[0].id)
     store.schedules.end_runs()
     clock.advance(86400)
     assert store.schedules.forget_logs(seconds=86400 + 30, limit=10) == 1

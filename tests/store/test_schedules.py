@@ -6,10 +6,10 @@ import pytest
 
 from headgate.core.cron import Missed, Overlap
 from headgate.core.errors import Invalid, KeyReused, NotFound, UnknownType
-from headgate.core.schedule import Endpoint, Log, Status
+from headgate.core.schedule import Endpoint, LogMode, ScheduleStatus
 from headgate.core.task import NewTask, TaskType
-from headgate.duties.periodic import reckoned
-from headgate.store.tasks import Idempotency
+from headgate.duties.schedules import due_firings
+from headgate.store.tasks.idempotency import Idempotency
 from tests.factories import START, sql, together
 from tests.schedules import CALLED, fired, new, online, tick
 
@@ -21,16 +21,16 @@ def test_a_schedule_is_kept_as_it_was_asked_for(store):
         lane="slow", timezone="Asia/Shanghai", log="trigger_log", missed="once", overlap="queue",
     )  # fmt: skip
     made = store.schedules.add(said)
-    assert made.said == said
-    assert (made.status, made.next_tick, made.create_date, made.update_date) == (Status.NEW, None, START, START)
+    assert made.definition == said
+    assert (made.status, made.next_tick, made.create_date, made.update_date) == (ScheduleStatus.NEW, None, START, START)
     assert store.schedules.get(made.id) == made
 
 
 def test_it_is_a_plain_cron_unless_something_else_is_said(store):
     """Spec: B9, B10"""
-    made = store.schedules.add(new()).said
+    made = store.schedules.add(new()).definition
     assert (made.timezone, made.log, made.missed, made.overlap, made.http) == (
-        "UTC", Log.TRANS, Missed.SKIP, Overlap.ALLOW, None,
+        "UTC", LogMode.TRANS, Missed.SKIP, Overlap.ALLOW, None,
     )  # fmt: skip
 
 
@@ -63,7 +63,7 @@ def test_a_type_that_nobody_knows_is_refused_unless_an_endpoint_is_called(store)
     """Spec: B9"""
     with pytest.raises(UnknownType, match="did you mean plain"):
         store.schedules.add(new(type_code="plane"))
-    assert store.schedules.add(new(type_code="plane", http=CALLED)).said.http == CALLED
+    assert store.schedules.add(new(type_code="plane", http=CALLED)).definition.http == CALLED
 
 
 def test_with_a_key_a_schedule_is_made_once(store):
@@ -102,7 +102,7 @@ def test_a_tick_that_was_reckoned_before_is_not_fired_once_offline_has_returned(
     """Spec: B9"""
     made = online(store)
     clock.advance(60)
-    firings = list(reckoned(*store.schedules.due()))
+    firings = list(due_firings(*store.schedules.due()))
     store.schedules.offline(made.id)
     assert store.schedules.fire(firings).schedules == 0
     store.schedules.online(made.id)
@@ -118,20 +118,20 @@ def test_an_edit_that_leaves_the_clock_alone_disturbs_no_tick_and_holds_from_its
     made = online(store, "*/5 * * * *", missed="all")
     clock.advance(3 * 60)
     after = store.schedules.put(made.id, new("*/5 * * * *", ext='{"b": 2}', missed="all"))
-    assert (after.next_tick, after.edited, after.status) == (made.next_tick, True, Status.ONLINE)
+    assert (after.next_tick, after.edited, after.status) == (made.next_tick, True, ScheduleStatus.ONLINE)
     assert tick(store, clock, minutes=2) == 1
-    assert [task.ext for task in store.find().items] == ['{"b": 2}']
+    assert [task.ext for task in store.tasks.find().items] == ['{"b": 2}']
 
 
 def test_a_tick_reckoned_before_an_edit_is_not_fired_after_it(store, clock):
     """Spec: B9"""
     made = online(store)
     clock.advance(60)
-    firings = list(reckoned(*store.schedules.due()))
+    firings = list(due_firings(*store.schedules.due()))
     store.schedules.put(made.id, new(ext='{"new": true}'))
     assert store.schedules.fire(firings).schedules == 0
     assert tick(store, clock, minutes=0) == 1
-    assert [task.ext for task in store.find().items] == ['{"new": true}']
+    assert [task.ext for task in store.tasks.find().items] == ['{"new": true}']
 
 
 @pytest.mark.parametrize("other", [{"cron": "*/7 * * * *"}, {"timezone": "Asia/Kathmandu"}])
@@ -163,8 +163,8 @@ def test_neither_an_edit_nor_a_clock_that_is_set_back_brings_a_tick_again(store,
 def test_an_edit_may_change_its_status_and_never_its_tenant(store):
     """Spec: B9, B11"""
     made = store.schedules.add(new(tenant_id=7))
-    after = store.schedules.put(made.id, new(tenant_id=8, creator=3), status=Status.ONLINE)
-    assert (after.tenant_id, after.status, after.said.wish.creator) == (7, Status.ONLINE, 3)
+    after = store.schedules.put(made.id, new(tenant_id=8, creator=3), status=ScheduleStatus.ONLINE)
+    assert (after.tenant_id, after.status, after.definition.task.creator) == (7, ScheduleStatus.ONLINE, 3)
     assert after.next_tick is not None
 
 
@@ -177,7 +177,7 @@ def test_a_removed_schedule_is_gone_with_its_log_and_its_tasks_go_on(store, cloc
         with pytest.raises(NotFound):
             look(made.id)
     assert tick(store, clock) == 0
-    assert [task.status for task in store.find().items] == ["queued"]
+    assert [task.status for task in store.tasks.find().items] == ["queued"]
     assert store.schedules.end_runs() == (0, None)
 
 
@@ -206,15 +206,15 @@ def test_what_a_program_declares_is_online_from_the_start_and_once(store):
     for _ in range(2):
         store.schedules.register(wanted)
     found = store.schedules.find()
-    assert [(each.said, each.status, each.edited) for each in found[::-1]] == [
-        (said, Status.ONLINE, False) for said in wanted
+    assert [(each.definition, each.status, each.edited) for each in found[::-1]] == [
+        (said, ScheduleStatus.ONLINE, False) for said in wanted
     ]
 
 
 def test_programs_that_start_at_once_make_one_schedule(store):
     """Spec: B9"""
     together(*[lambda: store.schedules.register([new(code="a")])] * 6)
-    assert [each.said.code for each in store.schedules.find()] == ["a"]
+    assert [each.definition.code for each in store.schedules.find()] == ["a"]
 
 
 def test_a_program_that_declares_something_else_changes_it(store):
@@ -222,7 +222,7 @@ def test_a_program_that_declares_something_else_changes_it(store):
     store.schedules.register([new(code="a")])
     store.schedules.register([new("0 4 * * *", code="a")])
     [found] = store.schedules.find()
-    assert (found.said.cron_expressions, found.next_tick) == ("0 4 * * *", datetime(2026, 3, 2, 4, tzinfo=UTC))
+    assert (found.definition.cron_expressions, found.next_tick) == ("0 4 * * *", datetime(2026, 3, 2, 4, tzinfo=UTC))
 
 
 def test_a_program_never_overwrites_what_a_person_edited(store):
@@ -232,7 +232,7 @@ def test_a_program_never_overwrites_what_a_person_edited(store):
     edited = store.schedules.put(made.id, new("0 5 * * *"))
     store.schedules.register([new("0 6 * * *", code="a")])
     assert store.schedules.find() == [edited]
-    assert edited.said.code == "a"
+    assert edited.definition.code == "a"
 
 
 def test_a_program_never_puts_on_line_what_a_person_took_off(store):
@@ -242,7 +242,11 @@ def test_a_program_never_puts_on_line_what_a_person_took_off(store):
     store.schedules.offline(made.id)
     store.schedules.register([new("0 6 * * *", code="a")])
     [found] = store.schedules.find()
-    assert (found.status, found.next_tick, found.said.cron_expressions) == (Status.OFFLINE, None, "0 6 * * *")
+    assert (found.status, found.next_tick, found.definition.cron_expressions) == (
+        ScheduleStatus.OFFLINE,
+        None,
+        "0 6 * * *",
+    )
 
 
 @pytest.mark.parametrize("wanted", [[new()], [new(code="a"), new(code="a")]])
@@ -264,9 +268,9 @@ def test_lists_are_paged_newest_first_and_filtered(store):
     assert [each.id for each in store.schedules.find(limit=2)] == ids[:2:-1]
     assert [each.id for each in store.schedules.find(cursor=ids[3], limit=2)] == ids[2:0:-1]
     assert [each.id for each in store.schedules.find(1)] == [ids[3], ids[1]]
-    assert [each.id for each in store.schedules.find(status=Status.ONLINE)] == [ids[1]]
+    assert [each.id for each in store.schedules.find(status=ScheduleStatus.ONLINE)] == [ids[1]]
     assert [each.id for each in store.schedules.find(type_code="manual")] == [ids[4]]
-    assert store.schedules.find(1, status=Status.ONLINE, type_code="manual") == []
+    assert store.schedules.find(1, status=ScheduleStatus.ONLINE, type_code="manual") == []
 
 
 def test_another_tenants_schedule_is_as_absent_as_one_that_never_was(store):
@@ -290,7 +294,7 @@ def test_a_type_that_was_edited_is_fired_in_its_new_lane(store, clock):
     """Spec: B5, B9"""
     online(store)
     tick(store, clock)
-    store.put_type(TaskType("plain", lane="elsewhere"), edited=True)
+    store.types.put(TaskType("plain", lane="elsewhere"), edited=True)
     tick(store, clock)
-    assert [task.lane for task in store.find().items] == ["elsewhere", "default"]
-    assert store.submit(NewTask("plain")).created
+    assert [task.lane for task in store.tasks.find().items] == ["elsewhere", "default"]
+    assert store.tasks.submit(NewTask("plain")).created

@@ -12,13 +12,13 @@ import pytest
 import headgate.store
 from headgate.core.errors import Invalid, Unavailable
 from headgate.core.machine import Raised, Returned
-from headgate.core.schedule import NewSchedule, Status
+from headgate.core.schedule import NewSchedule, ScheduleStatus
 from headgate.core.states import State
 from headgate.core.task import NewTask
-from headgate.store import Store, open_store
-from headgate.store.lists import Filter
-from headgate.store.migrate import migrations
-from headgate.store.sql import SPACE, Statement, qualified
+from headgate.store.db.migrate import migrations
+from headgate.store.db.statement import SPACE, Statement, qualified
+from headgate.store.reading.lists import Filter
+from headgate.store.store import Store, open_store
 from tests.factories import TYPES, drain, kinds, running, settle, sql, start, submit, worker
 from tests.store.earlier import dump, make_earlier
 from tests.store.ears import Ears
@@ -32,7 +32,7 @@ def apart(hostile, schemas, clock) -> Iterator[Store]:
     with open_store(hostile, clock, schema=schemas[0]) as store:
         store.migrate()
         for kind in TYPES:
-            store.put_type(kind)
+            store.types.put(kind)
         yield store
 
 
@@ -57,50 +57,50 @@ def test_a_task_goes_its_way_whatever_the_search_path(apart, clock):
     """Spec: X13"""
     first, second = submit(apart, mutex="m"), submit(apart, mutex="m")
     [execution] = start(apart)
-    assert (execution.id, apart.get(second.id).status) == (first.id, State.BLOCKED)
-    apart.progress(first.id, execution.exec_id, "0.5")
-    apart.save_checkpoint(first.id, execution.exec_id, "page", "7")
+    assert (execution.id, apart.tasks.get(second.id).status) == (first.id, State.BLOCKED)
+    apart.executions.progress(first.id, execution.exec_id, "0.5")
+    apart.executions.save_checkpoint(first.id, execution.exec_id, "page", "7")
     assert settle(apart, execution, Raised("again", 60.0)) is State.RETRYING
     assert drain(apart) == [second.id]
     clock.advance(61)
-    assert apart.bring_due() == 1
+    assert apart.due.bring() == 1
     assert drain(apart) == [first.id]
     assert kinds(apart, first.id)[-1] == "completed"
-    assert [task.id for task in apart.find(Filter(mutex="m")).items] == [second.id, first.id]
-    assert apart.archive() == 2
-    assert apart.purge([State.SUCCEEDED], seconds=0) == 2
-    assert apart.find().items == []
+    assert [task.id for task in apart.tasks.find(Filter(mutex="m")).items] == [second.id, first.id]
+    assert apart.history.archive() == 2
+    assert apart.history.purge([State.SUCCEEDED], seconds=0) == 2
+    assert apart.tasks.find().items == []
 
 
 def test_limits_schedules_callbacks_and_duties_work_there(apart, clock):
     """Spec: X13"""
-    apart.set_capacity("default", 1)
+    apart.lanes.set_capacity("default", 1)
     held = running(apart)
     submit(apart)
     assert start(apart) == []
-    assert [gate.name for gate in apart.why(submit(apart).id) if not gate.open] == ["lane"]
+    assert [gate.name for gate in apart.tasks.why(submit(apart).id) if not gate.open] == ["lane"]
     settle(apart, held, Returned())
-    apart.schedules.add(NewSchedule(NewTask("plain"), "* * * * *"), status=Status.ONLINE)
+    apart.schedules.add(NewSchedule(NewTask("plain"), "* * * * *"), status=ScheduleStatus.ONLINE)
     assert apart.schedules.next_due() is not None
-    apart.set_capacity("default", None)
+    apart.lanes.set_capacity("default", None)
     settle(apart, running(apart, "called-back"), Returned())
     assert apart.deliveries.deliverables().pending == 1
     lost = worker(apart)
     clock.advance(3600)
-    assert lost in {one.id for one in apart.workers()}
-    assert apart.mark_lost(lost, next(one.lease_until for one in apart.workers() if one.id == lost))
+    assert lost in {one.id for one in apart.workers.all()}
+    assert apart.workers.mark_lost(lost, next(one.lease_until for one in apart.workers.all() if one.id == lost))
 
 
 def test_days_of_the_audit_are_made_and_dropped_there(apart, clock, hostile, schemas):
     """Spec: X13, A12"""
-    assert apart.make_partitions() == []
+    assert apart.events.make_partitions() == []
     clock.advance(2 * DAY)
-    made = apart.make_partitions()
+    made = apart.events.make_partitions()
     assert len(made) == 2
     assert set(made) <= {name for name, *_ in dump(there(hostile, schemas[0]))["tables"]}
     clock.advance(40 * DAY)
     dropped = []
-    while gone := apart.drop_partitions(clock.now - timedelta(days=30)):
+    while gone := apart.events.drop_partitions(clock.now - timedelta(days=30)):
         dropped += gone
     assert set(made) < set(dropped)
 
@@ -116,7 +116,7 @@ def test_two_stores_in_two_schemas_do_not_hear_each_other(hostile, schemas):
         for store in (mine, other):
             store.migrate()
             for kind in TYPES:
-                store.put_type(kind)
+                store.types.put(kind)
         ears, others = Ears(also_mine).listening(), Ears(also_other).listening()
         submit(other)
         task = submit(mine)
@@ -132,7 +132,7 @@ def test_two_stores_in_two_schemas_do_not_lock_each_other(hostile, schemas, cloc
         for store in (mine, other):
             store.migrate()
             for kind in TYPES:
-                store.put_type(kind)
+                store.types.put(kind)
         with psycopg.connect(there(hostile, schemas[0])) as rival:  # every lock by number that the first store knows
             rival.execute(f"SELECT pg_advisory_xact_lock({SPACE}, n) FROM generate_series(-3, 1023) n")
             task = submit(other, mutex="m")
@@ -160,7 +160,7 @@ def test_a_user_who_may_make_no_schema_can_use_one_that_is_there(hostile, schema
     sql(hostile, f'CREATE SCHEMA "{name}" AUTHORIZATION {role}')
     with open_store(own, schema=name) as store:
         store.migrate()
-        store.put_type(TYPES[0])
+        store.types.put(TYPES[0])
         assert drain(store) == [] != [submit(store).id]
     sql(hostile, f'DROP SCHEMA "{name}" CASCADE', f"DROP ROLE {role}")
 

@@ -4,9 +4,9 @@ from datetime import timedelta
 
 import pytest
 
+import headgate.store.reading.series as series
 from headgate.core.machine import Raised, Returned
-from headgate.store import series
-from headgate.store.series import COARSE, COUNTED, FINE, LAG_SECONDS, LONGEST_GAP
+from headgate.store.reading.series import COARSE, COUNTED, FINE, LAG_SECONDS, LONGEST_GAP
 from tests.factories import START, running, settle, sql, start, submit, together
 
 OVER = FINE + LAG_SECONDS
@@ -35,7 +35,7 @@ def test_what_happened_is_counted_in_the_stretch_it_happened_in(begun, clock):
     for event in (Returned(), Raised("oh"), Raised("again", 5.0)):
         settle(store, running(store), event)
     settle(store, running(store, "manual"), Raised("dead"))
-    store.cancel(submit(store).id)
+    store.tasks.cancel(submit(store).id)
     clock.advance(OVER)
     assert store.series.take() == 1
     assert happened(store) == {
@@ -53,7 +53,7 @@ def test_it_shows_how_many_wait_how_old_the_oldest_is_and_how_many_are_dead(begu
     submit(store)
     submit(store, delay_seconds=100)
     clock.advance(OVER)
-    store.take_sample()
+    store.statistics.take_sample()
     store.series.take()
     point = points(store)[-1]
     assert (point.waiting, point.later, point.running, point.dead) == (2, 1, 1, 1)
@@ -65,7 +65,7 @@ def test_waits_are_counted_from_when_a_task_was_due_and_run_times_from_its_start
     store = begun
     submit(store, delay_seconds=3)
     clock.advance(3)
-    store.bring_due()
+    store.due.bring()
     clock.advance(2)
     [execution] = start(store)
     clock.advance(4)
@@ -120,7 +120,7 @@ def test_five_minutes_become_one_point_with_the_sums_and_the_peaks(begun, clock)
         if number % 2 == 0:
             submit(store)
         clock.advance(FINE)
-        store.take_sample()
+        store.statistics.take_sample()
         store.series.take()
     step, coarse = store.series.since(86400)
     assert step == COARSE
@@ -148,8 +148,8 @@ def test_what_is_discarded_or_resolved_has_not_failed_again(begun, clock):
     dead = [settle_dead(store) for _ in range(2)]
     clock.advance(OVER)
     store.series.take()
-    store.discard(dead[0])
-    store.resolve(dead[1], "done by hand")
+    store.tasks.discard(dead[0])
+    store.tasks.resolve(dead[1], "done by hand")
     clock.advance(FINE)
     store.series.take()
     assert happened(store) == {}

@@ -18,7 +18,7 @@ from headgate.core.machine import (
 )
 from headgate.core.states import FINAL, State
 from headgate.core.task import NewTask, TaskType
-from headgate.store.claims import Outcome
+from headgate.store.claim.contract import Outcome
 from tests.factories import START, kinds, lose, put, record, robbed, running, settle, start, submit, worker
 
 S = State
@@ -54,7 +54,7 @@ def test_an_execution_ends_as_the_machine_says(store, clock, type_code, end, sta
     execution = running(store, type_code)
     clock.advance(2.5)
     assert settle(store, execution, end) is status
-    task = store.get(execution.id)
+    task = store.tasks.get(execution.id)
     assert (task.status, task.exec_id, task.executing_deadline, task.worker_id) == (status, None, None, None)
     assert task.exec_time == pytest.approx(2.5)
     assert task.finished_at == (START + timedelta(seconds=2.5) if status in FINAL else None)
@@ -62,15 +62,15 @@ def test_an_execution_ends_as_the_machine_says(store, clock, type_code, end, sta
     assert (task.error_count, task.error_info) == ((1, "broken") if isinstance(end, Raised) else (0, None))
     if status in (S.RETRYING, S.PENDING):
         assert task.start_time == START + timedelta(seconds=32.5)
-    event = store.events(task.id)[-1]
+    event = store.events.of(task.id)[-1]
     assert (event.kind, event.before, event.after, event.exec_id) == (kind, S.RUNNING, status, execution.exec_id)
 
 
 def _rescued(store, clock):
     task, worker_id = submit(store), worker(store)
     [old] = start(store)
-    lose(store, store.get(task.id).worker_id or worker_id)
-    store.rescue(store.get(task.id).worker_id or worker_id)
+    lose(store, store.tasks.get(task.id).worker_id or worker_id)
+    store.executions.rescue(store.tasks.get(task.id).worker_id or worker_id)
     return old
 
 
@@ -85,7 +85,7 @@ def _ended_by(event):
 
 def _taken_back(store, clock):
     execution = running(store)
-    store.give_back(execution.id, execution.exec_id)
+    store.executions.give_back(execution.id, execution.exec_id)
     start(store, confirm=True)
     return execution
 
@@ -109,7 +109,7 @@ def test_a_report_under_an_old_exec_id_changes_nothing(store, clock, end, robber
     before = record(store, old.id)
     assert settle(store, old, ENDS[end]) is None
     assert record(store, old.id) == before
-    refused = store.events(old.id)[-1]
+    refused = store.events.of(old.id)[-1]
     assert (refused.kind, refused.seq, refused.exec_id) == ("refused", 0, old.exec_id)
 
 
@@ -117,10 +117,10 @@ def test_a_report_under_an_old_exec_id_changes_nothing(store, clock, end, robber
 @pytest.mark.parametrize(
     "write",
     [
-        lambda store, old: store.progress(old.id, old.exec_id, "50"),
-        lambda store, old: store.add_log(old.id, old.exec_id, [("info", "late")]),
-        lambda store, old: store.save_checkpoint(old.id, old.exec_id, "page", "7"),
-        lambda store, old: store.give_back(old.id, old.exec_id),
+        lambda store, old: store.executions.progress(old.id, old.exec_id, "50"),
+        lambda store, old: store.executions.add_log(old.id, old.exec_id, [("info", "late")]),
+        lambda store, old: store.executions.save_checkpoint(old.id, old.exec_id, "page", "7"),
+        lambda store, old: store.executions.give_back(old.id, old.exec_id),
     ],
     ids=["progress", "log", "checkpoint", "give back"],
 )
@@ -139,7 +139,7 @@ def test_a_start_under_an_old_exec_id_is_refused_and_changes_nothing(store, cloc
     """Spec: B3, D2"""
     old = ROBBERIES[robbery](store, clock)
     before = record(store, old.id)
-    assert store.try_start(old.id, old.exec_id) is None
+    assert store.executions.start(old.id, old.exec_id) is None
     assert record(store, old.id) == before
 
 
@@ -158,9 +158,9 @@ def test_of_two_reports_of_one_execution_the_first_counts_once(store, first, sec
 def test_a_report_that_comes_twice_in_one_batch_counts_once(store, end):
     """Spec: B3, A12"""
     execution = running(store)
-    store.settle([Outcome(execution, end)] * 2)
-    assert [event.seq for event in store.events(execution.id) if event.seq] == [1, 2, 3]
-    assert store.get(execution.id).error_count == isinstance(end, Raised)
+    store.executions.settle([Outcome(execution, end)] * 2)
+    assert [event.seq for event in store.events.of(execution.id) if event.seq] == [1, 2, 3]
+    assert store.tasks.get(execution.id).error_count == isinstance(end, Raised)
 
 
 @pytest.mark.parametrize("order", [1, -1])
@@ -170,10 +170,13 @@ def test_an_old_report_in_the_batch_of_the_owners_is_told_that_it_is_old(store, 
     """Spec: B3"""
     old, new = robbed(store, clock)
     outcomes = [Outcome(old, ENDS[late]), Outcome(new, end)][::order]
-    assert store.settle(outcomes)[::order] == [None, S.SUCCEEDED if isinstance(end, Returned) else S.RETRYING]
-    task = store.get(new.id)
+    assert store.executions.settle(outcomes)[::order] == [
+        None,
+        S.SUCCEEDED if isinstance(end, Returned) else S.RETRYING,
+    ]
+    task = store.tasks.get(new.id)
     assert (task.result, task.error_info) in (('"mine"', "the deadline has passed"), (None, "mine"))
-    assert [event.exec_id for event in store.events(new.id) if event.kind == "refused"] == [old.exec_id]
+    assert [event.exec_id for event in store.events.of(new.id) if event.kind == "refused"] == [old.exec_id]
 
 
 def test_a_batch_settles_each_execution_in_its_own_way(store, clock):
@@ -182,9 +185,11 @@ def test_a_batch_settles_each_execution_in_its_own_way(store, clock):
     for type_code in ("plain", "plain", "manual", "called-back", "plain"):
         submit(store, type_code)
     good, bad, dead, notified, mutexed = start(store, 9)
-    store.cancel(bad.id)
+    store.tasks.cancel(bad.id)
     events: list[Event] = [Returned(), Raised("no", 5.0), Raised("no"), Returned(), Snoozed(1.0), Returned()]
-    done = store.settle([Outcome(e, v) for e, v in zip((good, bad, dead, notified, mutexed, old), events, strict=True)])
+    done = store.executions.settle(
+        [Outcome(e, v) for e, v in zip((good, bad, dead, notified, mutexed, old), events, strict=True)]
+    )
     assert done == [S.SUCCEEDED, S.CANCELLED, S.DEAD, S.NOTIFYING, S.PENDING, None]
 
 
@@ -205,7 +210,7 @@ def test_a_batch_settles_each_execution_in_its_own_way(store, clock):
 def test_what_was_asked_of_an_execution_comes_before_running_it_again(store, ask, event, status):
     """Spec: A2, B8"""
     execution = running(store)
-    getattr(store, ask)(execution.id)
+    getattr(store.tasks, ask)(execution.id)
     assert settle(store, execution, event) is status
 
 
@@ -216,21 +221,21 @@ def test_what_does_not_end_an_execution_is_refused_and_nothing_of_the_batch_is_w
     one, two = start(store, 2)
     before = record(store, one.id), record(store, two.id)
     with pytest.raises(Invalid):
-        store.settle([Outcome(one, Returned()), Outcome(two, event)])
+        store.executions.settle([Outcome(one, Returned()), Outcome(two, event)])
     assert (record(store, one.id), record(store, two.id)) == before
 
 
 def test_a_type_edited_while_a_task_runs_decides_how_it_ends(store):
     """Spec: B5"""
     execution = running(store)
-    store.put_type(TaskType("plain", need_manual=True), edited=True)
+    store.types.put(TaskType("plain", need_manual=True), edited=True)
     assert settle(store, execution, Raised("no")) is S.DEAD
 
 
 def test_a_task_whose_type_was_removed_ends_by_the_defaults(store):
     """Spec: B5"""
     execution = running(store, "called-back")
-    store.remove_type("called-back")
+    store.types.remove("called-back")
     assert settle(store, execution, Returned()) is S.SUCCEEDED
 
 
@@ -238,7 +243,7 @@ def test_a_task_whose_type_was_removed_ends_by_the_defaults(store):
 def test_a_task_has_exactly_one_terminal_row(store, state):
     """Spec: A12"""
     task = put(store, state)
-    ends = [event for event in store.events(task.id) if event.after in FINAL]
+    ends = [event for event in store.events.of(task.id) if event.after in FINAL]
     assert [event.after for event in ends] == [state]
     assert ends[0].seq == task.seq
 
@@ -247,7 +252,7 @@ def test_an_error_is_kept_as_far_as_16_kib_go_and_without_what_no_database_takes
     """Spec: A12, B1"""
     execution = running(store)
     settle(store, execution, Raised("a\0b\ud800" + "字" * 9000))
-    info = store.get(execution.id).error_info
+    info = store.tasks.get(execution.id).error_info
     assert info.startswith("a\N{REPLACEMENT CHARACTER}b?")
     assert 16 * 1024 - 3 <= len(info.encode()) <= 16 * 1024
 
@@ -255,9 +260,9 @@ def test_an_error_is_kept_as_far_as_16_kib_go_and_without_what_no_database_takes
 def test_a_success_wakes_listeners_where_it_let_another_go_on(store):
     """Spec: D1"""
     execution = running(store, mutex="m")
-    store.submit(NewTask("plain", mutex="m"))
+    store.tasks.submit(NewTask("plain", mutex="m"))
     heard: list[object] = []
-    store.on_wake(heard.append)
+    store.wakeups.on_work(heard.append)
     settle(store, execution, Returned())
     assert len(heard) == 1
     assert kinds(store, execution.id)[-1] == "completed"

@@ -8,10 +8,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
-import headgate.store.wire as wire
+import headgate.store.db.pipeline as wire
 from headgate.core.errors import Invalid, Unavailable
 from headgate.settings import Settings
-from headgate.store import open_store
+from headgate.store.store import open_store
 
 
 class Proxy:
@@ -71,30 +71,30 @@ def proxy(postgres: str) -> Iterator[Proxy]:
 def test_a_call_to_a_server_that_falls_silent_ends_and_the_next_goes_through_when_it_is_back(proxy, monkeypatch):
     """Spec: T09"""
     with open_store(proxy.url, pooled=True) as store:
-        store.lanes()
+        store.lanes.all()
         proxy.flowing.clear()
         monkeypatch.setattr(wire, "EXCHANGE_SECONDS", 0.2)
         with pytest.raises(Unavailable, match="silent"):
-            store.lanes()
+            store.lanes.all()
         monkeypatch.undo()
         proxy.flowing.set()
-        store.lanes()
+        store.lanes.all()
 
 
 def test_a_beat_is_over_before_its_lease_though_the_server_is_silent(proxy, monkeypatch):
     """Spec: B4"""
     monkeypatch.setattr(wire, "EXCHANGE_SECONDS", 3600.0)
     with open_store(proxy.url, pooled=True) as store:
-        worker_id = store.register("w", lease_seconds=1)
+        worker_id = store.workers.register("w", lease_seconds=1)
         proxy.flowing.clear()
         with pytest.raises(Unavailable, match="silent"):
-            store.beat(worker_id)
+            store.workers.beat(worker_id)
 
 
 def test_a_url_that_cannot_be_read_is_refused_without_its_password():
     """Spec: A12"""
     with open_store("postgresql://me:se%zzcret@127.0.0.1/db") as store, pytest.raises(Invalid) as refused:
-        store.lanes()
+        store.lanes.all()
     assert "cret" not in str(refused.value)
     assert refused.value.__cause__ is None
 

@@ -8,10 +8,10 @@ from contextlib import closing, contextmanager
 
 import pytest
 
-import headgate.store.sqlite as sqlite
+import headgate.store.db.sqlite as sqlite
 from headgate.core.errors import Unavailable
-from headgate.store import open_store
-from headgate.store.turn import Turn
+from headgate.store.db.file_lock import FileLock
+from headgate.store.store import open_store
 
 
 @pytest.fixture
@@ -41,10 +41,10 @@ def kept(path):
 def test_threads_that_have_read_and_ended_leave_no_file_open(path):
     """Spec: X4"""
     with open_store(f"sqlite:///{path}") as store:
-        store.lanes()
+        store.lanes.all()
         before = open_files()
         for _ in range(50):
-            thread = threading.Thread(target=store.lanes)
+            thread = threading.Thread(target=store.lanes.all)
             thread.start()
             thread.join()
         assert open_files() == before
@@ -56,14 +56,14 @@ def test_a_file_that_is_kept_by_another_is_unavailable_after_a_while_and_then_fr
         with kept(path):
             for _ in range(2):
                 with pytest.raises(Unavailable, match="another process"):
-                    store.set_capacity("lane", 1)
-            assert store.lanes()
-        store.set_capacity("lane", 2)
+                    store.lanes.set_capacity("lane", 1)
+            assert store.lanes.all()
+        store.lanes.set_capacity("lane", 2)
 
 
 def test_who_gives_up_waiting_does_not_keep_the_file_when_his_turn_comes(path):
     """Spec: X4"""
-    with closing(Turn(f"{path}.writer")) as turn, closing(Turn(f"{path}.writer")) as other:
+    with closing(FileLock(f"{path}.writer")) as turn, closing(FileLock(f"{path}.writer")) as other:
         with kept(path), pytest.raises(Unavailable), turn.taken(0.05):
             pass
         with other.taken(30):
@@ -77,14 +77,14 @@ def test_a_writer_that_cannot_be_opened_again_is_opened_by_a_later_write(path, h
     with open_store(f"sqlite:///{path}") as store, closing(sqlite3.connect(path, isolation_level=None)) as rival:
         rival.execute("BEGIN IMMEDIATE")
         with pytest.raises(Unavailable):
-            store.set_capacity("lane", 1)
+            store.lanes.set_capacity("lane", 1)
         rival.execute("ROLLBACK")
         with monkeypatch.context() as patched:
             patched.setattr(sqlite3, "connect", lambda *_, **__: rival.execute("ATTACH '/nowhere/at/all' AS it"))
             for _ in range(2):
                 with pytest.raises(Unavailable, match="unable to open"):
-                    store.set_capacity("lane", 1)
-        store.set_capacity("lane", 2)
+                    store.lanes.set_capacity("lane", 1)
+        store.lanes.set_capacity("lane", 2)
 
 
 @pytest.mark.parametrize("replaced", [False, True])

@@ -4,13 +4,12 @@ from datetime import timedelta
 
 import pytest
 
-from headgate.core.compensation import Figures
+from headgate.core.compensation import CompensationSettings
 from headgate.core.machine import Returned
 from headgate.core.states import State
-from headgate.store import open_store
-from headgate.store.base import Store
-from headgate.store.claims import ClaimRequest
-from headgate.store.deferred import settled
+from headgate.store.claim.contract import ClaimRequest
+from headgate.store.db.deferred import settled
+from headgate.store.store import Store, open_store
 from tests.factories import START, kinds, settle, sql, submit, together
 
 S = State
@@ -23,7 +22,7 @@ class Server:
         self.store = store
         self.agent_id = agent_id
         self.tenant_id = tenant_id
-        self.worker_id = store.register(agent_id, agent_id=agent_id, tenant_id=tenant_id)
+        self.worker_id = store.workers.register(agent_id, agent_id=agent_id, tenant_id=tenant_id)
 
     def claim(self, limit: int = 9, **wanted):
         request = ClaimRequest(self.worker_id, limit, agent_id=self.agent_id, tenant_id=self.tenant_id, **wanted)
@@ -47,12 +46,12 @@ def test_an_assigned_task_leaves_the_queue_as_scheduling_and_runs_when_its_start
     [task_id] = assigned(store, 1)
     clock.advance(1)
     [execution] = server.claim().executions
-    task = store.get(task_id)
+    task = store.tasks.get(task_id)
     assert (task.status, task.scheduling_time, task.started_at) == (S.SCHEDULING, clock(), None)
     assert execution.status is S.SCHEDULING
     clock.advance(2)
-    assert store.try_start(task_id, execution.exec_id) is not None
-    task = store.get(task_id)
+    assert store.executions.start(task_id, execution.exec_id) is not None
+    task = store.tasks.get(task_id)
     assert (task.status, task.started_at) == (S.RUNNING, clock())
     assert kinds(store, task_id) == ["submitted", "scheduled", "started"]
 
@@ -61,7 +60,7 @@ def test_an_unassigned_task_runs_as_soon_as_it_is_claimed(store, server):
     """Spec: E1"""
     free = submit(store)
     [execution] = server.claim().executions
-    assert (execution.id, execution.status, store.get(free.id).status) == (free.id, S.RUNNING, S.RUNNING)
+    assert (execution.id, execution.status, store.tasks.get(free.id).status) == (free.id, S.RUNNING, S.RUNNING)
 
 
 def test_of_what_is_assigned_to_an_agent_one_starts_in_five_seconds_and_the_rest_waits(store, server, clock):
@@ -72,10 +71,10 @@ def test_of_what_is_assigned_to_an_agent_one_starts_in_five_seconds_and_the_rest
         assert server.ids() == []
         clock.advance(4.999)
         assert server.ids() == []
-        assert store.get(ids[number]).status is S.QUEUED
+        assert store.tasks.get(ids[number]).status is S.QUEUED
         clock.advance(0.001)
         assert server.ids() == [ids[number]]
-    starts = [store.get(task_id).scheduling_time for task_id in ids]
+    starts = [store.tasks.get(task_id).scheduling_time for task_id in ids]
     assert starts == [START + timedelta(seconds=seconds) for seconds in (0, 5, 10)]
 
 
@@ -84,12 +83,12 @@ def test_why_says_that_a_start_waits_and_until_when(store, server, clock):
     _, second = assigned(store, 2)
     server.ids()
     clock.advance(2)
-    shut = [gate for gate in store.why(second) if not gate.open]
+    shut = [gate for gate in store.tasks.why(second) if not gate.open]
     assert [(gate.name, gate.until) for gate in shut] == [("start", START + timedelta(seconds=5))]
     assert shut[0].reason == "agent rig: one start in 5 s"
     assert [server.claim().start_in for _ in range(2)] == [3.0, 3.0]  # as read, then as remembered
     clock.advance(3)
-    assert all(gate.open for gate in store.why(second))
+    assert all(gate.open for gate in store.tasks.why(second))
     assert server.ids() == [second]
 
 
@@ -97,7 +96,7 @@ def test_what_ended_in_between_does_not_bring_the_next_start_forward(store, serv
     """Spec: E3"""
     first, second = assigned(store, 2)
     [execution] = server.claim().executions
-    settle(store, store.try_start(first, execution.exec_id), Returned())
+    settle(store, store.executions.start(first, execution.exec_id), Returned())
     clock.advance(4.9)
     assert server.ids() == []
     clock.advance(0.1)
@@ -141,11 +140,11 @@ def test_a_start_that_is_not_committed_holds_up_nothing(store, server, clock):
     request = ClaimRequest(server.worker_id, 1, agent_id="rig")
 
     def cut_short(db):
-        assert settled(store._claim(db, request)).executions
+        assert settled(store.claims.take_in(db, request)).executions
         raise ConnectionError
 
     with pytest.raises(ConnectionError):
-        store.write(cut_short)
+        store.database.write(cut_short)
     clock.advance(1)  # so long a claimer may believe that it has taken what it has not
     assert server.ids() == [task_id]
 
@@ -160,8 +159,8 @@ def test_other_agents_other_tenants_and_what_is_assigned_to_nobody_are_not_held_
     assert Server(store, "other", 1).ids() == [others]
     free = submit(store, tenant_id=1)
     assert Server(store, tenant_id=1).ids() == [free.id]
-    assert store.get(second).status is S.QUEUED
-    assert [gate.name for gate in store.why(second) if not gate.open] == ["start"]
+    assert store.tasks.get(second).status is S.QUEUED
+    assert [gate.name for gate in store.tasks.why(second) if not gate.open] == ["start"]
 
 
 def test_the_interval_is_configurable_and_none_lets_everything_through(store, server, clock):
@@ -178,8 +177,8 @@ def test_the_limit_outlives_the_processes_and_an_archived_task(store, server, ur
     """Spec: E3, C12"""
     first, second = assigned(store, 2)
     [execution] = server.claim().executions
-    settle(store, store.try_start(first, execution.exec_id), Returned())
-    store.archive()
+    settle(store, store.executions.start(first, execution.exec_id), Returned())
+    store.history.archive()
     with open_store(url, clock) as reborn:
         again = Server(reborn)
         assert again.ids() == []
@@ -192,9 +191,9 @@ def test_a_clock_that_is_set_back_does_not_hold_up_an_agent(store, server, clock
     _, second = assigned(store, 2)
     server.ids()
     clock.advance(-3600)
-    assert all(gate.open for gate in store.why(second))
+    assert all(gate.open for gate in store.tasks.why(second))
     with_fresh_memory = Server(store)
-    store._memory.forget()
+    store.claims._cursors.forget()
     assert with_fresh_memory.ids() == [second]
 
 
@@ -203,7 +202,7 @@ def test_a_repeated_claim_never_gets_what_another_claim_was_handed_since(store, 
     [task_id] = assigned(store, 1)
     [lost] = server.claim(claim_id="x").executions
     clock.advance(31)
-    store.compensation.trigger(Figures())
+    store.compensation.trigger(CompensationSettings())
     [second] = server.claim(claim_id="y").executions
     assert (second.id, lost.exec_id == second.exec_id) == (task_id, False)
     assert server.claim(claim_id="x").executions == []
@@ -223,7 +222,7 @@ def test_a_last_start_is_forgotten_when_it_says_nothing_any_more(store, server, 
     assigned(store, 2)
     server.ids(1, start_seconds=3600)
     clock.advance(600)
-    assert store.forget_outdated(seconds=60) == 0
+    assert store.history.forget_outdated(seconds=60) == 0
     clock.advance(3001)
-    assert store.forget_outdated(seconds=3600) == 1
+    assert store.history.forget_outdated(seconds=3600) == 1
     assert len(server.ids()) == 1

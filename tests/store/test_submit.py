@@ -8,7 +8,7 @@ import pytest
 from headgate.core.errors import Invalid, NotFound, Refused
 from headgate.core.states import FINAL, State
 from headgate.core.task import NewTask, TaskType
-from headgate.store import open_store
+from headgate.store.store import open_store
 from tests.factories import START, put, record, sql, submit, together
 
 GIVEN: dict[str, Any] = {
@@ -38,7 +38,7 @@ def test_each_field_is_kept_as_it_was_given(store, name):
 
 def test_what_is_not_given_comes_from_the_type(store):
     """Spec: B1, B5"""
-    store.put_type(TaskType("scan", lane="disk", category="media"))
+    store.types.put(TaskType("scan", lane="disk", category="media"))
     task = submit(store, "scan")
     assert (task.lane, task.category, task.priority, task.tenant_id, task.creator) == ("disk", "media", 5, 0, 0)
     assert (task.status, task.error_count, task.attempt, task.seq) == (State.QUEUED, 0, 0, 1)
@@ -50,7 +50,7 @@ def test_a_task_is_on_disk_when_submit_returns(store, url, clock):
     """Spec: D1, C12"""
     task = submit(store, **GIVEN)
     with open_store(url, clock) as other:
-        assert other.get(task.id) == task
+        assert other.tasks.get(task.id) == task
 
 
 @pytest.mark.parametrize(
@@ -73,69 +73,71 @@ def test_a_task_waits_for_its_time_and_a_due_one_goes_on_to_the_line_at_once(sto
 
 def test_creation_is_audited_with_who_did_it(store):
     """Spec: A12"""
-    task_id = store.submit(NewTask("plain", correlation_id="c"), actor="user:7").id
-    [event] = store.events(task_id)
+    task_id = store.tasks.submit(NewTask("plain", correlation_id="c"), actor="user:7").id
+    [event] = store.events.of(task_id)
     assert (event.kind, event.seq, event.before, event.after) == ("submitted", 1, None, State.QUEUED)
     assert (event.actor, event.at, event.correlation_id, event.task_id) == ("user:7", START, "c", task_id)
 
 
 def test_many_are_made_in_the_order_given(store):
     """Spec: A4"""
-    made = store.submit_many([NewTask("plain", name=str(number), mutex="m" if number % 3 else None)
+    made = store.tasks.submit_many([NewTask("plain", name=str(number), mutex="m" if number % 3 else None)
                               for number in range(600)])  # fmt: skip
     assert all(task.created for task in made)
     assert [task.id for task in made] == sorted({task.id for task in made})
-    assert [store.get(made[number].id).name for number in (0, 1, 599)] == ["0", "1", "599"]
+    assert [store.tasks.get(made[number].id).name for number in (0, 1, 599)] == ["0", "1", "599"]
 
 
 def test_none_of_many_is_made_if_one_cannot_be(store):
     """Spec: A2"""
     with pytest.raises(NotFound):
-        store.submit_many([NewTask("plain"), NewTask("plain", parent_id=4711), NewTask("plain", unique_key="u")])
-    assert store.find().items == []
-    assert [event for event in store.feed(store.last_event().__class__())[0] if event.task_id is not None] == []
+        store.tasks.submit_many([NewTask("plain"), NewTask("plain", parent_id=4711), NewTask("plain", unique_key="u")])
+    assert store.tasks.find().items == []
+    assert [
+        event for event in store.events.after(store.events.last().__class__())[0] if event.task_id is not None
+    ] == []
 
 
 def test_nothing_asked_for_is_nothing_made(store):
     """Spec: D1"""
-    assert store.submit_many([]) == []
+    assert store.tasks.submit_many([]) == []
 
 
 def test_one_call_makes_5000_at_most(store):
     """Spec: D1"""
     with pytest.raises(Invalid, match="5000"):
-        store.submit_many([NewTask("plain")] * 5001)
-    assert len(store.submit_many([NewTask("plain")] * 5000)) == 5000
+        store.tasks.submit_many([NewTask("plain")] * 5001)
+    assert len(store.tasks.submit_many([NewTask("plain")] * 5000)) == 5000
 
 
 @pytest.mark.parametrize("state", [*sorted(FINAL), State.DEAD, State.NOTIFYING])
 def test_an_ended_task_gets_no_child(store, state):
     """Spec: D7"""
     parent = put(store, state)
-    before, there = record(store, parent.id), store.find().items
+    before, there = record(store, parent.id), store.tasks.find().items
     with pytest.raises(Refused):
-        store.submit(NewTask("plain", parent_id=parent.id))
-    assert (record(store, parent.id), store.find().items) == (before, there)
+        store.tasks.submit(NewTask("plain", parent_id=parent.id))
+    assert (record(store, parent.id), store.tasks.find().items) == (before, there)
 
 
 def test_concurrent_submits_are_each_made_once_and_a_bad_one_fails_alone(store):
     """Spec: A4, D1"""
 
     def five(number):
-        return lambda: store.submit_many([NewTask("plain", name=f"{number}.{n}") for n in range(5)], actor="same")
+        return lambda: store.tasks.submit_many([NewTask("plain", name=f"{number}.{n}") for n in range(5)], actor="same")
 
-    *made, refused = together(*(five(number) for number in range(8)), lambda: store.submit(NewTask("absent")))
+    *made, refused = together(*(five(number) for number in range(8)), lambda: store.tasks.submit(NewTask("absent")))
     ids = [task.id for batch in made for task in batch]
     assert isinstance(refused, Invalid)
     assert len(set(ids)) == 40
-    named = [[store.get(task.id).name for task in batch] for batch in made]
+    named = [[store.tasks.get(task.id).name for task in batch] for batch in made]
     assert named == [[f"{number}.{n}" for n in range(5)] for number in range(8)]
 
 
 def test_a_submit_wakes_listeners_when_it_made_something_claimable(store):
     """Spec: D1"""
     heard: list[Any] = []
-    store.on_wake(heard.append)
+    store.wakeups.on_work(heard.append)
     submit(store, delay_seconds=5)
     assert heard == []
     submit(store)
@@ -145,15 +147,15 @@ def test_a_submit_wakes_listeners_when_it_made_something_claimable(store):
 def test_types_in_use_by_another_process_are_known_without_a_restart(store, url, clock):
     """Spec: B5"""
     with open_store(url, clock) as other:
-        other.types()
-        store.put_type(TaskType("fresh"))
-        assert other.submit(NewTask("fresh")).created
+        other.types.by_code()
+        store.types.put(TaskType("fresh"))
+        assert other.tasks.submit(NewTask("fresh")).created
 
 
 def test_names_of_the_greatest_length_are_taken_in_every_field_at_once(store):
     """Spec: B1"""
     long = ["".join(chr(0x20000 + (31 * n + 7919 * m * m + n * n * m) % 40000) for n in range(255)) for m in range(9)]
-    store.put_type(TaskType(long[0]))
+    store.types.put(TaskType(long[0]))
     labels = ("name", "lane", "category", "mutex", "rate_key", "agent_id", "unique_key", "correlation_id")
     task = submit(store, long[0], **dict(zip(labels, long[1:], strict=True)))
     assert [getattr(task, label) for label in ("type", *labels)] == long
@@ -162,7 +164,7 @@ def test_names_of_the_greatest_length_are_taken_in_every_field_at_once(store):
 def test_an_id_is_never_given_twice_even_after_a_purge(store, url):
     """Spec: B1"""
     first = put(store, State.SUCCEEDED).id
-    store.archive()
-    store.purge([State.SUCCEEDED], seconds=0)
+    store.history.archive()
+    store.history.purge([State.SUCCEEDED], seconds=0)
     assert sql(url, "SELECT count(*) FROM headgate_task_his") == [(0,)]
     assert submit(store).id > first

@@ -5,20 +5,20 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from headgate.core.cron import MOST_MISSED
+from headgate.core.cron import MAX_MISSED
 from headgate.core.errors import NotFound, Refused, UnknownType
 from headgate.core.machine import Returned
 from headgate.core.schedule import COLUMNS, OPTIONS
 from headgate.core.states import State
 from headgate.core.task import TaskType
-from headgate.duties.periodic import reckoned
-from headgate.store.tasks import Idempotency
+from headgate.duties.schedules import due_firings
+from headgate.store.tasks.idempotency import Idempotency
 from tests.factories import START, settle, sql, start, together
 from tests.schedules import fired, lines, logged, made, new, online, tick
 
 
 def firings(store):
-    return list(reckoned(*store.schedules.due()))
+    return list(due_firings(*store.schedules.due()))
 
 
 def test_a_tick_makes_the_task_that_the_schedule_says(store, clock):
@@ -29,12 +29,12 @@ def test_a_tick_makes_the_task_that_the_schedule_says(store, clock):
     )  # fmt: skip
     assert tick(store, clock) == 1
     [task] = made(store)
-    asked = schedule.said.wish._replace(correlation_id=f"periodic:{schedule.id}:2026-03-01T12:01:00Z")
+    asked = schedule.definition.task._replace(correlation_id=f"periodic:{schedule.id}:2026-03-01T12:01:00Z")
     kept = (*COLUMNS, *OPTIONS, "correlation_id")
     assert {name: getattr(task, name) for name in kept} == {name: getattr(asked, name) for name in kept}
     assert task.status is State.QUEUED
     assert task.start_time == START + timedelta(minutes=1)
-    first = store.events(task.id)[0]
+    first = store.events.of(task.id)[0]
     assert (first.kind, first.actor) == ("submitted", "system:periodic")
 
 
@@ -117,7 +117,7 @@ def test_the_latest_thousand_are_made_good_in_one_transaction(store, clock):
     clock.advance(86400)
     [firing] = firings(store)
     done = store.schedules.fire([firing])
-    assert (done.schedules, done.ticks) == (1, MOST_MISSED + 6)
+    assert (done.schedules, done.ticks) == (1, MAX_MISSED + 6)
     assert store.schedules.get(schedule.id).next_tick == START + timedelta(days=1, seconds=10)
 
 
@@ -187,8 +187,8 @@ def test_a_dead_task_or_one_in_history_holds_up_no_tick(store, clock):
     """Spec: B9"""
     schedule = online(store, overlap="skip")
     tick(store, clock)
-    store.cancel(made(store)[0].id)
-    assert store.archive() == 1
+    store.tasks.cancel(made(store)[0].id)
+    assert store.history.archive() == 1
     tick(store, clock)
     assert fired(store, schedule) == [1, 2]
 
@@ -235,27 +235,27 @@ def test_an_open_task_with_the_unique_key_is_the_ticks_task(store, clock):
 
 def test_a_type_that_is_gone_fails_its_tick_and_no_other_and_is_not_tried_again(store, clock):
     """Spec: B9"""
-    store.put_type(TaskType("fleeting"))
+    store.types.put(TaskType("fleeting"))
     gone, well = online(store, type_code="fleeting"), online(store)
-    store.remove_type("fleeting")
+    store.types.remove("fleeting")
     assert tick(store, clock) == 2
     assert (logged(store, gone), logged(store, well)) == (
         [("failure", "no task type 'fleeting'")], [("executing", None)],
     )  # fmt: skip
     assert tick(store, clock, minutes=0) == 0
-    store.put_type(TaskType("fleeting"))
+    store.types.put(TaskType("fleeting"))
     tick(store, clock)
     assert fired(store, gone) == [2]
 
 
 def test_a_tick_s_task_gets_the_keys_that_its_type_makes_and_fails_alone_where_it_cannot(store, clock):
     """Spec: B9, B5, A10"""
-    store.put_type(TaskType("keyed", mutex="film:{film}", rate_key="{film}", defaults={"film": 7}))
+    store.types.put(TaskType("keyed", mutex="film:{film}", rate_key="{film}", defaults={"film": 7}))
     keyed = online(store, type_code="keyed")
     assert tick(store, clock) == 1
     [task_id] = fired(store, keyed)
-    assert (store.get(task_id).mutex, store.get(task_id).rate_key) == ("film:7", "7")
-    store.put_type(TaskType("keyed", mutex="film:{film}"))
+    assert (store.tasks.get(task_id).mutex, store.tasks.get(task_id).rate_key) == ("film:7", "7")
+    store.types.put(TaskType("keyed", mutex="film:{film}"))
     well = online(store)
     assert tick(store, clock) == 2
     assert logged(store, keyed)[-1] == ("failure", "'film:{film}' cannot be filled in: no 'film'")
@@ -307,7 +307,7 @@ def test_a_person_may_trigger_a_schedule_whatever_its_status_and_its_ticks_are_n
     assert store.schedules.get(schedule.id) == before
     [task] = made(store)
     assert (begun.task_id, task.correlation_id) == (task.id, f"periodic:{schedule.id}:by-hand")
-    assert store.events(task.id)[0].actor == "ann"
+    assert store.events.of(task.id)[0].actor == "ann"
     assert [(line.id, line.tick, line.task_id) for line in lines(store, schedule)] == [(begun.log_id, None, task.id)]
     if status == "online":
         tick(store, clock, minutes=0.5)
@@ -330,16 +330,16 @@ def test_what_must_not_overlap_is_not_triggered_while_it_goes_on(store, clock):
         store.schedules.trigger(schedule.id)
     tick(store, clock)
     assert fired(store, schedule) == []
-    store.cancel(begun.task_id)
+    store.tasks.cancel(begun.task_id)
     tick(store, clock)
     assert fired(store, schedule) == [2]
 
 
 def test_what_cannot_be_made_is_not_triggered(store):
     """Spec: B9"""
-    store.put_type(TaskType("fleeting"))
+    store.types.put(TaskType("fleeting"))
     schedule = store.schedules.add(new(type_code="fleeting"))
-    store.remove_type("fleeting")
+    store.types.remove("fleeting")
     with pytest.raises(UnknownType):
         store.schedules.trigger(schedule.id)
     with pytest.raises(NotFound):

@@ -4,10 +4,10 @@ import pytest
 
 from headgate.core.errors import Refused, Unavailable
 from headgate.core.machine import Raised, Returned
-from headgate.core.schedule import NewSchedule, Status
+from headgate.core.schedule import NewSchedule, ScheduleStatus
 from headgate.core.states import State
 from headgate.core.task import Execution, NewTask
-from headgate.store import open_store
+from headgate.store.store import open_store
 from tests.factories import TYPES, Clock, drain, kinds, record, running, settle, sql, submit, together
 from tests.store.earlier import copy_into_earlier, dump, make_earlier
 
@@ -37,18 +37,18 @@ def filled(url: str, clock: Clock) -> tuple[dict[str, int], Execution]:
     with open_store(url, clock) as store:
         store.migrate()
         for kind in TYPES:
-            store.put_type(kind)
+            store.types.put(kind)
         ended = running(store)
         settle(store, ended, Returned("1"))
-        store.archive()
+        store.history.archive()
         clock.advance(DAY)
-        store.make_partitions()
+        store.events.make_partitions()
         called_back, dead = running(store, "called-back"), running(store, "manual")
         settle(store, called_back, Returned())
         settle(store, dead, Raised("no"))
         clock.advance(DAY)
-        store.make_partitions()
-        store.schedules.add(NewSchedule(NewTask("plain"), "0 0 * * *"), status=Status.ONLINE)
+        store.events.make_partitions()
+        store.schedules.add(NewSchedule(NewTask("plain"), "0 0 * * *"), status=ScheduleStatus.ONLINE)
         executing = running(store, timeout_seconds=10 * DAY)
         ids = {
             "ended": ended.id, "called back": called_back.id, "dead": dead.id, "executing": executing.id,
@@ -72,16 +72,16 @@ def test_whatever_a_store_held_is_there_after_the_upgrade_and_goes_on(places, cl
         assert {name: record(store, task_id) for name, task_id in ids.items()} == before
         assert dump(old) == dump(today)
         assert settle(store, executing, Returned("2")) is State.SUCCEEDED
-        assert store.bring_due() == 1
+        assert store.due.bring() == 1
         assert sorted(drain(store)) == sorted([ids["queued"], ids["blocked"], ids["pending"]])
         assert kinds(store, ids["queued"])[-1] == "completed"
         assert submit(store).id == max(ids.values()) + 1
         assert store.deliveries.deliverables().pending == 1
-        assert store.retry(ids["dead"]).status is State.QUEUED
-        assert store.archive() == 4
-        assert store.get(ids["executing"]).result == "2"
+        assert store.tasks.retry(ids["dead"]).status is State.QUEUED
+        assert store.history.archive() == 4
+        assert store.tasks.get(ids["executing"]).result == "2"
         clock.advance(DAY)
-        assert len(store.make_partitions()) == (0 if store.dialect == "sqlite" else 1)
+        assert len(store.events.make_partitions()) == (0 if store.database.dialect == "sqlite" else 1)
         due = store.schedules.next_due()
         assert due is not None
         assert due < 0
@@ -92,8 +92,8 @@ def test_an_upgrade_is_refused_while_somebody_works_on_the_store(places, clock):
     today, old = places.new("today"), places.new("old")
     with open_store(today, clock) as store:
         store.migrate()
-        left, *_ = [store.register(name) for name in ("left", "first", "second")]
-        store.leave(left)
+        left, *_ = [store.workers.register(name) for name in ("left", "first", "second")]
+        store.workers.leave(left)
     make_earlier(old)
     copy_into_earlier(today, old)
     before = dump(old)

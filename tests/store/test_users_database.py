@@ -8,8 +8,8 @@ import pytest
 
 from headgate.core.errors import Unavailable
 from headgate.core.task import NewTask, TaskType
-from headgate.store import open_store
-from headgate.store.migrate import earlier, migrations
+from headgate.store.db.migrate import earlier, migrations
+from headgate.store.store import open_store
 from tests.factories import drain, sql
 from tests.store.earlier import connected, dump, make_earlier
 
@@ -51,10 +51,10 @@ def test_tables_of_the_users_with_our_old_names_are_left_alone(places):
     before = what_is_theirs(url)
     with open_store(url) as store:
         assert store.migrate()
-        store.put_type(TaskType("any"))
-        task = store.submit(NewTask("any", mutex="m"))
+        store.types.put(TaskType("any"))
+        task = store.tasks.submit(NewTask("any", mutex="m"))
         assert drain(store) == [task.id]
-        assert store.archive() == 1
+        assert store.history.archive() == 1
         assert store.migrate() == []
     assert what_is_theirs(url) == before
     assert [len(before[name]) for name in THEIRS] == [1] * len(THEIRS)
@@ -69,7 +69,9 @@ def test_a_ledger_of_the_users_own_migrations_is_not_taken_for_ours(places, colu
     values = ", ".join(["1", "'0001_engine.sql'", "'abc'", "1"] if "name" in columns else ["1", "0"])
     sql(url, f"CREATE TABLE migration ({columns})", f"INSERT INTO migration VALUES ({values})")
     with open_store(url) as store:
-        assert [step.version for step in store.migration_plan()] == [step.version for step in migrations(store.dialect)]
+        assert [step.version for step in store.migration_plan()] == [
+            step.version for step in migrations(store.database.dialect)
+        ]
         store.migrate()
     assert len(sql(url, "SELECT * FROM migration")) == 1
 

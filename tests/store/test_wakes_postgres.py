@@ -11,7 +11,7 @@ import pytest
 
 from headgate.core.errors import Unavailable
 from headgate.core.task import NewTask, TaskType
-from headgate.store import Store, open_store
+from headgate.store.store import Store, open_store
 from lab.postgres import Postgres
 from tests.factories import TYPES, start, submit
 from tests.store.ears import Ears
@@ -30,7 +30,7 @@ def submit_stubbornly(store: Store) -> int:
     """Submit, past the connections that went with the server."""
     for _ in range(20):
         try:
-            return store.submit(NewTask("plain")).id
+            return store.tasks.submit(NewTask("plain")).id
         except Unavailable:
             continue
     raise AssertionError("the server is not back")
@@ -41,8 +41,8 @@ def test_a_listener_survives_the_restart_of_its_server_and_wakes_everybody_after
     """Spec: T09"""
     with open_store(server.url) as store, open_store(server.url) as other:
         store.migrate()
-        store.put_type(TaskType("plain"))
-        worker_id = store.register("listening")
+        store.types.put(TaskType("plain"))
+        worker_id = store.workers.register("listening")
         ears = Ears(store).listening()
         ears.wake_for(submit_stubbornly(other))
         server.stop(mode)
@@ -56,10 +56,10 @@ def test_a_listener_that_began_without_a_server_hears_once_there_is_one(server):
     """Spec: T09"""
     with open_store(server.url) as store, open_store(server.url) as other:
         store.migrate()
-        store.put_type(TaskType("plain"))
+        store.types.put(TaskType("plain"))
         server.stop()
         ears = Ears(store)
-        store.listen()
+        store.wakeups.listen()
         server.start()
         assert ears.next_wake() == {}
         ears.wake_for(submit_stubbornly(other))
@@ -69,7 +69,7 @@ def test_whoever_does_not_listen_believes_a_stream_empty_for_a_second(postgres, 
     """Spec: A9. This is what listening is for; if it is ever otherwise, the floor's test proves nothing."""
     with open_store(postgres, clock) as deaf, open_store(postgres, clock) as other:
         for kind in TYPES:
-            deaf.put_type(kind)
+            deaf.types.put(kind)
         submit(deaf)
         start(deaf)
         assert start(deaf) == []
@@ -89,10 +89,10 @@ def test_another_installation_in_the_same_database_is_not_heard(postgres, postgr
             with open_store(postgres) as store, open_store(elsewhere) as stranger, open_store(elsewhere) as neighbour:
                 stranger.migrate()
                 for opened in (store, stranger):
-                    opened.put_type(TaskType("plain"))
+                    opened.types.put(TaskType("plain"))
                 ears, theirs = Ears(store).listening(), Ears(neighbour).listening()
-                theirs.wake_for(stranger.submit(NewTask("plain")).id)
-                made = store.submit(NewTask("plain"))
+                theirs.wake_for(stranger.tasks.submit(NewTask("plain")).id)
+                made = store.tasks.submit(NewTask("plain"))
                 assert [task_id for _, task_id in ears.next_wake().values()] == [made.id]
         finally:
             connection.execute(f"DROP SCHEMA {schema} CASCADE")
@@ -101,14 +101,14 @@ def test_another_installation_in_the_same_database_is_not_heard(postgres, postgr
 def test_behind_a_pooler_nobody_listens_and_nobody_notifies(postgres):
     """Spec: T19"""
     with open_store(postgres) as store:
-        store.put_type(TaskType("plain"))
+        store.types.put(TaskType("plain"))
         outside = Ears(store).listening()
         threads = threading.active_count()
         with open_store(postgres, pooled=True) as pooled:
             ears = Ears(pooled)
-            pooled.listen()
-            own = pooled.submit(NewTask("plain"))
+            pooled.wakeups.listen()
+            own = pooled.tasks.submit(NewTask("plain"))
             ears.wake_for(own.id)
             assert threading.active_count() == threads
-        made = store.submit(NewTask("plain"))
+        made = store.tasks.submit(NewTask("plain"))
         assert [task_id for _, task_id in outside.next_wake().values()] == [made.id]

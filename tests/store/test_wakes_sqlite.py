@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from headgate.core.task import NewTask, TaskType
-from headgate.store import Store, open_store
-from headgate.store.mailboxes import LONGEST_ADDRESS
+from headgate.store.store import Store, open_store
+from headgate.store.wakeup.sqlite import LONGEST_ADDRESS
 from tests.store.ears import Ears
 
 
 def at(path: Path) -> Store:
     store = open_store(f"sqlite:///{path}")
     store.migrate()
-    store.put_type(TaskType("plain"))
+    store.types.put(TaskType("plain"))
     return store
 
 
@@ -34,7 +34,7 @@ def test_news_are_heard_however_long_the_path_of_the_file_is(tmp_path, length):
     folder.mkdir()
     with at(folder / "s.db") as store, at(folder / "s.db") as other:
         ears = Ears(store).listening()
-        ears.wake_for(other.submit(NewTask("plain")).id)
+        ears.wake_for(other.tasks.submit(NewTask("plain")).id)
 
 
 def test_two_paths_to_one_file_lead_to_the_same_sockets(tmp_path):
@@ -42,7 +42,7 @@ def test_two_paths_to_one_file_lead_to_the_same_sockets(tmp_path):
     (tmp_path / "there").symlink_to(tmp_path, target_is_directory=True)
     with at(tmp_path / "s.db") as store, at(tmp_path / "there" / "s.db") as other:
         ears = Ears(store).listening()
-        ears.wake_for(other.submit(NewTask("plain")).id)
+        ears.wake_for(other.tasks.submit(NewTask("plain")).id)
 
 
 def test_the_socket_of_a_process_that_died_is_swept_away_and_the_living_are_told(tmp_path):
@@ -56,7 +56,7 @@ def test_the_socket_of_a_process_that_died_is_swept_away_and_the_living_are_told
             (tmp_path / "w").symlink_to(file.parent)
             dead.bind(str(tmp_path / "w" / file.name))
         assert len(boxes(path)) == 2
-        ears.wake_for(other.submit(NewTask("plain")).id)
+        ears.wake_for(other.tasks.submit(NewTask("plain")).id)
         assert boxes(path) == [living]
 
 
@@ -71,7 +71,7 @@ def test_a_socket_that_cannot_be_swept_away_keeps_nobody_from_being_told(tmp_pat
                 dead.bind(f"{number}.socket")
         with monkeypatch.context() as patched:
             patched.setattr(os, "unlink", refuse)
-            ears.wake_for(other.submit(NewTask("plain")).id)
+            ears.wake_for(other.tasks.submit(NewTask("plain")).id)
         assert len(boxes(path)) == 6
 
 
@@ -81,7 +81,7 @@ def test_a_file_that_is_no_socket_is_left_alone(tmp_path):
     with at(path) as store, at(path) as other:
         ears = Ears(store).listening()
         (Path(f"{path}.wake") / "note").write_text("mine")
-        ears.wake_for(other.submit(NewTask("plain")).id)
+        ears.wake_for(other.tasks.submit(NewTask("plain")).id)
         assert "note" in boxes(path)
 
 
@@ -90,10 +90,10 @@ def test_one_who_began_to_listen_is_told_of_the_very_next_commit(tmp_path):
     path = tmp_path / "s.db"
     with at(path) as other:
         for _ in range(10):
-            other.submit(NewTask("plain"))
+            other.tasks.submit(NewTask("plain"))
             with at(path) as store:
                 ears = Ears(store).listening()
-                ears.wake_for(other.submit(NewTask("plain")).id)
+                ears.wake_for(other.tasks.submit(NewTask("plain")).id)
             assert boxes(path) == []
 
 
@@ -102,7 +102,7 @@ def test_a_listener_that_has_too_much_to_read_holds_nobody_up_and_is_woken(tmp_p
     path = tmp_path / "s.db"
     with at(path) as store, at(path) as other:
         ears = Ears(store).listening()
-        made = [other.submit(NewTask("plain")) for _ in range(200)]
+        made = [other.tasks.submit(NewTask("plain")) for _ in range(200)]
         assert len(made) == 200
         assert ears.next_wake()
 
@@ -111,9 +111,9 @@ def test_a_store_in_memory_has_nobody_to_listen_to():
     """Spec: X4"""
     with open_store("sqlite://") as store:
         store.migrate()
-        store.put_type(TaskType("plain"))
+        store.types.put(TaskType("plain"))
         ears = Ears(store)
-        store.listen()
-        made = store.submit(NewTask("plain"))
+        store.wakeups.listen()
+        made = store.tasks.submit(NewTask("plain"))
         ears.wake_for(made.id)
         assert ears.silent

@@ -5,22 +5,22 @@ from typing import Any
 
 import pytest
 
-from headgate.core.callbacks import Attempt, Delivery, Kind
+from headgate.core.callbacks import Attempt, CallbackKind, Delivery
 from headgate.core.errors import NotFound
 from headgate.core.limits import Rate
 from headgate.core.machine import Returned
 from headgate.core.states import State
 from headgate.core.task import TaskType
-from headgate.store.deliveries import Outcome as Sending
+from headgate.store.callbacks.deliveries import DeliveryOutcome as Sending
 from tests.factories import START, lose, put, running, settle, start, submit, worker
 
 
 def gates(store, task, **who):
-    return {gate.name: gate for gate in store.why(task.id, **who)}
+    return {gate.name: gate for gate in store.tasks.why(task.id, **who)}
 
 
 def shut(store, task, **who):
-    return [gate.name for gate in store.why(task.id, **who) if not gate.open]
+    return [gate.name for gate in store.tasks.why(task.id, **who) if not gate.open]
 
 
 @pytest.mark.parametrize("fields", [{}, {"mutex": "m"}, {"rate_key": "k"}, {"tenant_id": 3}, {"category": "c"}])
@@ -53,14 +53,14 @@ def test_the_pause_gate_says_what_is_paused(store, lane, said):
     """Spec: X3, A9"""
     worker(store)
     task = submit(store)
-    store.pause_lane(lane)
+    store.lanes.pause(lane)
     assert shut(store, task) == ["pause"]
     assert said in gates(store, task)["pause"].reason
 
 
 def test_the_lane_gate_names_who_fills_it(store):
     """Spec: X3"""
-    store.set_capacity("default", 2)
+    store.lanes.set_capacity("default", 2)
     held = [running(store).id, running(store).id]
     task = submit(store)
     assert shut(store, task) == ["lane"]
@@ -70,9 +70,9 @@ def test_the_lane_gate_names_who_fills_it(store):
 
 def test_holders_of_other_tenants_appear_as_a_count(store):
     """Spec: X3, B11"""
-    store.put_type(TaskType("copy", uses=("disk-writer",)))
-    store.set_capacity("default", 3)
-    store.set_resource("disk-writer", 2)
+    store.types.put(TaskType("copy", uses=("disk-writer",)))
+    store.lanes.set_capacity("default", 3)
+    store.resources.set("disk-writer", 2)
     mine, theirs = running(store, "copy", tenant_id=1), running(store, "copy", tenant_id=2)
     running(store, tenant_id=2)
     task = submit(store, "copy", tenant_id=1)
@@ -85,7 +85,7 @@ def test_holders_of_other_tenants_appear_as_a_count(store):
 
 def test_the_resource_gate_names_who_uses_it(store):
     """Spec: X3, A11"""
-    store.put_type(TaskType("copy", lane="a", uses=("disk-writer",)))
+    store.types.put(TaskType("copy", lane="a", uses=("disk-writer",)))
     holder = running(store, "copy")
     task = submit(store, "copy")
     assert shut(store, task) == ["resource"]
@@ -118,11 +118,11 @@ def test_the_mutex_gate_names_the_family_that_holds_it_to_strangers_only(store):
 @pytest.mark.parametrize("name", ["lane:default", "type:plain", "key:k"])
 def test_the_rate_gate_says_when_the_next_token_comes(store, clock, name):
     """Spec: X3, D8"""
-    store.set_rate_limit(name, Rate(0.25, 2))
+    store.rate_limits.set(name, Rate(0.25, 2))
     for _ in range(3):
         task = submit(store, rate_key="k")
     start(store, 9)
-    closed = [gate for gate in store.why(task.id) if not gate.open]
+    closed = [gate for gate in store.tasks.why(task.id) if not gate.open]
     assert [(gate.name, gate.until) for gate in closed] == [("rate", START + timedelta(seconds=4))]
     assert name in closed[0].reason
     clock.advance(4)
@@ -142,11 +142,11 @@ def test_the_worker_gate_is_open_while_somebody_alive_serves_the_task(store, clo
     """Spec: X3"""
     task = submit(store)
     assert shut(store, task) == ["worker"]
-    worker_id = store.register("w", **SERVERS[kind])
+    worker_id = store.workers.register("w", **SERVERS[kind])
     assert shut(store, task) == []
     clock.advance(31)
     assert shut(store, task) == ["worker"]
-    store.beat(worker_id)
+    store.workers.beat(worker_id)
     assert shut(store, task) == []
     lose(store, worker_id)
     assert shut(store, task) == ["worker"]
@@ -165,26 +165,26 @@ def test_the_worker_gate_is_open_while_somebody_alive_serves_the_task(store, clo
 def test_the_worker_gate_is_shut_when_those_alive_do_not_serve_the_task(store, fields, server):
     """Spec: X3, E1"""
     task = submit(store, **fields)
-    store.register("w", **server)
+    store.workers.register("w", **server)
     assert shut(store, task) == ["worker"]
 
 
 @pytest.mark.parametrize("code", ["下载", 'a"b', "a\\b", "café"])
 def test_the_worker_gate_knows_types_by_any_name(store, code):
     """Spec: X3"""
-    store.put_type(TaskType(code))
+    store.types.put(TaskType(code))
     task = submit(store, code)
-    store.register("w", types=[code])
+    store.workers.register("w", types=[code])
     assert shut(store, task) == []
 
 
 def test_a_task_in_history_is_explained_too_and_an_absent_one_is_not_found(store):
     """Spec: X3, B4"""
     task = put(store, State.SUCCEEDED)
-    store.archive()
+    store.history.archive()
     assert "state" in shut(store, task)
     with pytest.raises(NotFound):
-        store.why(4711)
+        store.tasks.why(4711)
 
 
 def test_a_parent_names_a_child_that_has_not_ended(store):
@@ -195,19 +195,19 @@ def test_a_parent_names_a_child_that_has_not_ended(store):
     assert shut(store, parent) == ["state", "children"]
     gate = gates(store, parent)["children"]
     assert (gate.reason, gate.holders) == (f"0 of 2 have ended, {second} has not", (second,))
-    store.cancel(second)
+    store.tasks.cancel(second)
     assert gates(store, parent)["children"].reason == f"1 of 2 have ended, {first} has not"
 
 
 def test_a_task_that_is_notifying_says_how_its_callback_fares(store):
     """Spec: X3, B6"""
-    store.put_type(TaskType("told", callback={"success": {"url": "https://good.example/x"}}))
+    store.types.put(TaskType("told", callback={"success": {"url": "https://good.example/x"}}))
     task = running(store, "told")
     settle(store, task, Returned())
     assert shut(store, task) == ["state", "callback"]
     assert gates(store, task)["callback"].reason == "it is about to be sent"
     for status in (Delivery.PENDING, Delivery.UNDELIVERABLE):
-        [leased] = store.deliveries.lease([("told", Kind.SUCCESS, 1)], 60.0)
+        [leased] = store.deliveries.lease([("told", CallbackKind.SUCCESS, 1)], 60.0)
         store.deliveries.record([Sending(leased, "good.example", Attempt(503, 0.1), status)])
         gate = gates(store, task)["callback"]
         assert "good.example" in gate.reason

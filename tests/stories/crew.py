@@ -104,8 +104,8 @@ def crew(url: str, folder: Path, seed: int = SEED, **options: float) -> Iterator
         for worker in list(members.alive):
             members.stop(worker)
     except BaseException as error:
-        said = members.log.read_text(errors="replace").splitlines()[-60:] if members.log.exists() else []
-        error.add_note("\n".join([f"seed {seed}; the workers said last:", *said]))
+        log_tail = members.log.read_text(errors="replace").splitlines()[-60:] if members.log.exists() else []
+        error.add_note("\n".join([f"seed {seed}; the workers said last:", *log_tail]))
         raise
     finally:
         for worker in members.alive:

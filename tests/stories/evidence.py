@@ -11,10 +11,10 @@ from typing import Any
 
 import psycopg
 
-from headgate.core.schedule import told
-from headgate.simulation.evidence import Entry, Evidence, Known, Line, Row, Wish
-from headgate.store import open_store
-from headgate.store.feed import Cursor
+from headgate.core.schedule import tick_text
+from headgate.simulation.evidence import Evidence, LedgerEntry, Row, ScheduleLogLine, Submission, TaskRecord
+from headgate.store.events.feed import Cursor
+from headgate.store.store import open_store
 from tests.stories.ledger import Ledger
 
 SKEW_SECONDS = 0.05  # the system's clocks drift apart a little while a story is told
@@ -47,7 +47,7 @@ def rows(url: str, text: str) -> list[Any]:
         return connection.execute(text).fetchall()
 
 
-def collected(url: str, ledger: Ledger | None = None, wishes: Iterable[Wish] = ()) -> Evidence:
+def collected(url: str, ledger: Ledger | None = None, submits: Iterable[Submission] = ()) -> Evidence:
     """All that is left of a story that began with an empty store and has come to its end."""
     epoch = time.time() - time.monotonic()  # of the ledger's clock
     tasks = rows(url, _in_seconds(url, _TASKS))
@@ -56,23 +56,23 @@ def collected(url: str, ledger: Ledger | None = None, wishes: Iterable[Wish] = (
     keys = rows(url, "SELECT key, task_ids FROM headgate_idempotency")
     return Evidence(
         rows=[Row._make((*row[:3], row[3] - epoch, *row[3:8], _text(row[8]), row[9])) for row in events],
-        tasks=[Known._make((*row[:11], _text(row[11]), *row[12:])) for row in tasks],
+        tasks=[TaskRecord._make((*row[:11], _text(row[11]), *row[12:])) for row in tasks],
         ledger=[] if ledger is None else fenced(ledger),
-        wishes=tuple(wishes),
+        submissions=tuple(submits),
         keys={key: tuple(json.loads(task_ids)) for key, task_ids in keys},
-        heard=_heard(url),
+        feed_ids=_event_ids(url),
         uses={code: tuple(json.loads(config)["uses"]) for code, config in types},
         counted=dict(rows(url, _COUNTS)),
         ended_at=time.time(),
         skew=SKEW_SECONDS,
-        lines=[_line(row, epoch) for row in rows(url, _in_seconds(url, _LINES))],
+        log_lines=[_line(row, epoch) for row in rows(url, _in_seconds(url, _LINES))],
     )
 
 
-def _line(row: Any, epoch: float) -> Line:
+def _line(row: Any, epoch: float) -> ScheduleLogLine:
     at, schedule_id, tick, result, task_id, trans = row
-    text = None if tick is None else told(datetime.fromtimestamp(tick, UTC))
-    return Line(at - epoch, schedule_id, text, result, task_id, bool(trans))
+    text = None if tick is None else tick_text(datetime.fromtimestamp(tick, UTC))
+    return ScheduleLogLine(at - epoch, schedule_id, text, result, task_id, bool(trans))
 
 
 def _in_seconds(url: str, text: str) -> str:
@@ -81,7 +81,7 @@ def _in_seconds(url: str, text: str) -> str:
     return re.sub(r"\{([\w.]+)\}", lambda found: form.format(found[1]), text)
 
 
-def fenced(ledger: Ledger) -> list[Entry]:
+def fenced(ledger: Ledger) -> list[LedgerEntry]:
     """The lines, as an outside system takes them that knows the attempts: no effect of one older than the newest.
 
     A handler that was stopped has ended, however it did.
@@ -92,26 +92,26 @@ def fenced(ledger: Ledger) -> list[Entry]:
         newest[line.task_id] = max(line.attempt, newest.get(line.task_id, 0))
         accepted = line.what != "effect" or line.attempt == newest[line.task_id]
         what = "end" if line.what == "stopped" else line.what
-        found.append(Entry(line.at / 1e9, what, line.task_id, line.exec_id, line.attempt, accepted))
+        found.append(LedgerEntry(line.at / 1e9, what, line.task_id, line.exec_id, line.attempt, accepted))
     return found
 
 
-def made(task_ids: Sequence[int]) -> Wish:
+def made(task_ids: Sequence[int]) -> Submission:
     """A call that was answered with these tasks."""
-    return Wish(None, "made", tuple(task_ids), len(task_ids))
+    return Submission(None, "made", tuple(task_ids), len(task_ids))
 
 
-def _heard(url: str) -> list[int]:
+def _event_ids(url: str) -> list[int]:
     """The feed, from its beginning."""
-    heard: list[int] = []
+    event_ids: list[int] = []
     cursor = Cursor()
     with open_store(url) as store:
-        while page := store.feed(cursor, PAGE):
+        while page := store.events.after(cursor, PAGE):
             happenings, cursor = page
             if not happenings:
-                return heard
-            heard += [one.id for one in happenings]
-    return heard
+                return event_ids
+            event_ids += [one.id for one in happenings]
+    return event_ids
 
 
 def _text(exec_id: object) -> str | None:

@@ -15,7 +15,7 @@ from headgate.worker.worker import Worker
 from tests.stories.ledger import VARIABLE
 
 
-def asked() -> argparse.Namespace:
+def parsed_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     parser.add_argument("url")
     parser.add_argument("ledger")
@@ -37,10 +37,10 @@ async def serve(settings: Settings, slots: int) -> None:
         asyncio.get_running_loop().add_signal_handler(number, worker.stop)
     with ThreadPoolExecutor(2) as threads:
 
-        async def aside(work: Callable[..., Any], *arguments: Any) -> Any:
+        async def in_thread(work: Callable[..., Any], *arguments: Any) -> Any:
             return await asyncio.get_running_loop().run_in_executor(threads, work, *arguments)
 
-        duties = light_duties(app.store, settings, aside)
+        duties = light_duties(app.store, settings, in_thread)
         for duty in duties:
             duty.start()
         try:
@@ -52,18 +52,18 @@ async def serve(settings: Settings, slots: int) -> None:
 
 
 def main() -> None:
-    said = asked()
-    os.environ[VARIABLE] = said.ledger
+    arguments = parsed_arguments()
+    os.environ[VARIABLE] = arguments.ledger
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(process)d %(name)s: %(message)s")
     settings = Settings(
-        url=said.url,
-        lease_seconds=said.lease,
-        beat_seconds=said.beat,
-        reap_seconds=said.reap,
-        poll_seconds=said.poll,
-        shutdown_seconds=said.shutdown,
+        url=arguments.url,
+        lease_seconds=arguments.lease,
+        beat_seconds=arguments.beat,
+        reap_seconds=arguments.reap,
+        poll_seconds=arguments.poll,
+        shutdown_seconds=arguments.shutdown,
     )
-    asyncio.run(serve(settings, said.slots))
+    asyncio.run(serve(settings, arguments.slots))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import sys
 
 from headgate.duties import Callbacks
 from headgate.settings import Settings
-from headgate.store import open_store
+from headgate.store.store import open_store
 
 
 async def send(url: str, lease_seconds: float) -> None:

@@ -43,13 +43,13 @@ def test_a_bad_call_is_refused_and_nothing_of_its_batch_is_made(app: Headgate, b
     async def read(text: str) -> str:
         return text
 
-    kept = read.submit_sync("before")
+    before = read.submit_sync("before")
     with pytest.raises(Invalid) as refused:
         app.submit_many_sync([read.call("good"), BAD_CALLS[bad](read), read.call("good")])
     assert len(str(refused.value)) > len("invalid")
-    assert [task.id for task in app.store.find().items] == [kept.id]
+    assert [task.id for task in app.store.tasks.find().items] == [before.id]
     with working(app):
-        assert kept.wait_sync(30).result == "before"
+        assert before.wait_sync(30).result == "before"
 
 
 def test_a_type_nobody_knows_is_refused_and_a_near_one_is_named(app: Headgate):
@@ -59,8 +59,8 @@ def test_a_type_nobody_knows_is_refused_and_a_near_one_is_named(app: Headgate):
     async def transcode() -> None: ...
 
     with pytest.raises(Invalid, match="transcode"):
-        app.store.submit_many([NewTask("transcode"), NewTask("transcoed")])
-    assert app.store.find().items == []
+        app.store.tasks.submit_many([NewTask("transcode"), NewTask("transcoed")])
+    assert app.store.tasks.find().items == []
 
 
 @pytest.mark.parametrize("bad", BAD_ENDS)
@@ -94,7 +94,7 @@ def test_an_error_or_a_log_line_no_store_could_keep_is_kept_as_far_as_it_can_be(
     assert [number for number, ended in enumerate(ends) if ended.status is not State.SUCCEEDED] == [3]
     assert ends[3].status is State.FAILED
     assert (ends[3].error or "").startswith("ValueError: ")
-    assert len(app.store.log(tasks[3].id)) == 1
+    assert len(app.store.executions.log(tasks[3].id)) == 1
 
 
 @pytest.mark.parametrize("name", ["", "a\0b", "\ud800", "x" * 300])

@@ -14,10 +14,10 @@ from typing import Any
 from headgate.core.machine import Raised, Returned
 from headgate.core.task import NewTask, TaskType
 from headgate.simulation.checker import check
-from headgate.simulation.evidence import Owed, Receipt
-from headgate.store import Store, open_store
-from headgate.store.claims import ClaimRequest, Outcome
-from headgate.store.delivery_reports import Wanted
+from headgate.simulation.evidence import DeliveryRow, Receipt
+from headgate.store.callbacks.report import DeliveryFilter
+from headgate.store.claim.contract import ClaimRequest, Outcome
+from headgate.store.store import Store, open_store
 from tests.stories.crew import PATIENCE, until
 from tests.stories.evidence import collected, rows
 
@@ -112,17 +112,19 @@ def start(url: str, folder: Path) -> "subprocess.Popen[bytes]":
 
 def end_some(store: Store, worker_id: int) -> None:
     """Tasks that end, one in four of them badly."""
-    store.submit_many([NewTask("told", ext=f'{{"number": {number}}}') for number in range(PER_ROUND)])
-    ended = store.claim(ClaimRequest(worker_id, PER_ROUND)).executions
-    store.settle([Outcome(each, Returned() if each.id % 4 else Raised(f"error of {each.id}")) for each in ended])
+    store.tasks.submit_many([NewTask("told", ext=f'{{"number": {number}}}') for number in range(PER_ROUND)])
+    ended = store.claims.take(ClaimRequest(worker_id, PER_ROUND)).executions
+    store.executions.settle(
+        [Outcome(each, Returned() if each.id % 4 else Raised(f"error of {each.id}")) for each in ended]
+    )
 
 
 def test_everybody_is_told_though_senders_are_killed_in_mid_delivery(url: str, tmp_path: Path):
     """Spec: B6, RELIABILITY T02"""
     with open_store(url) as store, receiving() as receiver, sending(url, tmp_path) as senders:
         target = {"url": receiver.url, "method": "POST"}
-        store.put_type(TaskType("told", callback={"success": target, "error": target}))
-        worker_id = store.register("story", lease_seconds=3600)
+        store.types.put(TaskType("told", callback={"success": target, "error": target}))
+        worker_id = store.workers.register("story", lease_seconds=3600)
         senders += [start(url, tmp_path) for _ in range(SENDERS)]
         for number in range(ROUNDS):
             receiver.hold()
@@ -134,10 +136,12 @@ def test_everybody_is_told_though_senders_are_killed_in_mid_delivery(url: str, t
             receiver.let_go()
             senders.append(start(url, tmp_path))
         until(lambda: store.deliveries.deliverables().pending == 0, "everybody is told")
-        sent = store.deliveries.find(Wanted(), limit=200).items
+        sent = store.deliveries.find(DeliveryFilter(), limit=200).items
     assert Counter(each.status for each in sent) == {"delivered": ROUNDS * PER_ROUND}
     assert not rows(url, "SELECT 1 FROM headgate_task WHERE status = 'notifying'")
-    owed = [Owed(e.id, e.webhook_id, e.task_id, e.kind, e.seq, e.status, e.attempts) for e in sent]
-    found = replace(collected(url), owed=owed, received=receiver.receipts, callbacks={"told": ("success", "error")})
+    deliveries = [DeliveryRow(e.id, e.webhook_id, e.task_id, e.kind, e.seq, e.status, e.attempts) for e in sent]
+    found = replace(
+        collected(url), deliveries=deliveries, received=receiver.receipts, callbacks={"told": ("success", "error")}
+    )
     assert check(found) == []
     assert len(receiver.receipts) > len(sent)  # those who died had sent some: they were sent again

@@ -5,8 +5,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from headgate.app import TaskFunction
 from headgate.simulation.checker import check
+from headgate.task_function import TaskFunction
 from tests.stories import bodies
 from tests.stories.bodies import bound_to
 from tests.stories.crew import crew, until
@@ -16,7 +16,7 @@ TASKS = 400
 STOPS = 12
 WORKERS = 3
 SHUTDOWN_SECONDS = 0.3
-KINDS: tuple[TaskFunction[..., Any, None], ...] = (
+FUNCTIONS: tuple[TaskFunction[..., Any, None], ...] = (
     *[bodies.step] * 6,
     *[bodies.step_in_a_thread] * 3,
     bodies.step_in_a_process,
@@ -29,10 +29,10 @@ def test_workers_told_to_go_at_any_moment_burn_no_attempt_and_do_nothing_twice(u
     with crew(url, tmp_path, shutdown=SHUTDOWN_SECONDS) as members:
         for _ in range(WORKERS):
             members.start()
-        dice, portion, wishes = members.dice, TASKS // STOPS, []
+        dice, portion, submits = members.dice, TASKS // STOPS, []
         for _ in range(STOPS):
-            calls = [dice.choice(KINDS).call(dice.uniform(0.001, 0.6)) for _ in range(portion)]
-            wishes.append(made([task.id for task in app.submit_many_sync(calls)]))
+            calls = [dice.choice(FUNCTIONS).call(dice.uniform(0.001, 0.6)) for _ in range(portion)]
+            submits.append(made([task.id for task in app.submit_many_sync(calls)]))
             if dice.random() < 0.8:
                 members.await_starts(dice.randrange(portion))
                 leaving = members.by_chance()
@@ -50,7 +50,7 @@ def test_workers_told_to_go_at_any_moment_burn_no_attempt_and_do_nothing_twice(u
         until(lambda: not rows(url, "SELECT 1 FROM headgate_task WHERE finished_at IS NULL LIMIT 1"), "all tasks end")
     counts = Counter(rows(url, "SELECT status, error_count, lost_count FROM headgate_task"))
     assert counts == {("succeeded", 0, 0): portion * STOPS}
-    assert check(collected(url, members.ledger, wishes)) == []
+    assert check(collected(url, members.ledger, submits)) == []
     finished = Counter(entry.task_id for entry in members.ledger.finished())
     assert set(finished.values()) == {1}
     assert len(finished) == portion * STOPS

@@ -13,8 +13,8 @@ from headgate.core.errors import Refused
 from headgate.core.states import State
 from headgate.core.task import NewTask, TaskType
 from headgate.simulation.checker import check
-from headgate.store import Store, open_store
-from headgate.store.lists import Filter
+from headgate.store.reading.lists import Filter
+from headgate.store.store import Store, open_store
 from tests.stories.evidence import collected, made, rows
 from tests.stories.worker_process import LANES, Signals, run
 
@@ -27,14 +27,14 @@ PATIENCE = 120.0
 
 
 def prepare(store: Store) -> range:
-    store.put_type(TaskType("plain"))
-    store.put_type(TaskType("tooled", uses=("tool",)))
-    store.set_resource("tool", TOOLS)
+    store.types.put(TaskType("plain"))
+    store.types.put(TaskType("tooled", uses=("tool",)))
+    store.resources.set("tool", TOOLS)
     for lane in LANES:
-        store.set_capacity(lane, 5)
+        store.lanes.set_capacity(lane, 5)
     ids = []
     for start in range(0, TASKS, 500):
-        wishes = [
+        new_tasks = [
             NewTask(
                 "tooled" if number % 5 == 0 else "plain",
                 lane=LANES[number % 3],
@@ -44,7 +44,7 @@ def prepare(store: Store) -> range:
             )
             for number in range(start, start + 500)
         ]
-        ids += [made.id for made in store.submit_many(wishes)]
+        ids += [made.id for made in store.tasks.submit_many(new_tasks)]
     assert len(ids) == TASKS
     return range(min(ids), max(ids) + 1)
 
@@ -57,32 +57,32 @@ class Cast:
         self._hold, self._stop = spawn.Event(), spawn.Event()
         self._members: dict[Connection, BaseProcess] = {}
         for number in range(PROCESSES):
-            ears, mouth = spawn.Pipe(duplex=False)
-            signals = Signals(self._hold, self._stop, mouth)
+            pipe, child_end = spawn.Pipe(duplex=False)
+            signals = Signals(self._hold, self._stop, child_end)
             process = spawn.Process(target=run, args=(url, number, ids, number < DOOMED, signals))
             process.start()
-            mouth.close()
-            self._members[ears] = process
+            child_end.close()
+            self._members[pipe] = process
 
     def kill_two_that_hold_something(self) -> dict[int, list[int]]:
         """Who was killed with which tasks in its hands."""
         self._hold.set()
         killed: dict[int, list[int]] = {}
         while len(killed) < DOOMED:
-            ears, (kind, told) = self._hear()
-            assert kind == "holds", told
-            self._members[ears].kill()
-            self._members.pop(ears).join()
-            killed[told[0]] = told[1]
+            pipe, (kind, detail) = self._receive()
+            assert kind == "holds", detail
+            self._members[pipe].kill()
+            self._members.pop(pipe).join()
+            killed[detail[0]] = detail[1]
         return killed
 
     def stop(self) -> None:
         """Let everybody finish; nobody may have raised anything."""
         self._stop.set()
         while self._members:
-            ears, (kind, told) = self._hear()
-            assert kind == "stopped", told
-            self._members.pop(ears).join()
+            pipe, (kind, detail) = self._receive()
+            assert kind == "stopped", detail
+            self._members.pop(pipe).join()
 
     def close(self) -> None:
         self._stop.set()
@@ -92,17 +92,17 @@ class Cast:
 
     def check(self) -> None:
         """Fail at once if somebody raised something."""
-        for ears in wait(list(self._members), timeout=0):
-            assert isinstance(ears, Connection)
-            kind, told = ears.recv()
-            raise AssertionError(f"{kind}: {told}")
+        for pipe in wait(list(self._members), timeout=0):
+            assert isinstance(pipe, Connection)
+            kind, detail = pipe.recv()
+            raise AssertionError(f"{kind}: {detail}")
 
-    def _hear(self) -> tuple[Connection, tuple[str, Any]]:
+    def _receive(self) -> tuple[Connection, tuple[str, Any]]:
         ready = wait(list(self._members), timeout=PATIENCE)
         assert ready, "nobody says anything"
-        ears = ready[0]
-        assert isinstance(ears, Connection)
-        return ears, ears.recv()
+        pipe = ready[0]
+        assert isinstance(pipe, Connection)
+        return pipe, pipe.recv()
 
 
 @contextmanager
@@ -116,12 +116,12 @@ def cast(url: str, ids: range) -> Iterator[Cast]:
 
 def rescue(store: Store, killed: dict[int, list[int]]) -> None:
     """What the reaper does once a lease is over."""
-    for worker in store.workers():
+    for worker in store.workers.all():
         if worker.id in killed:
-            assert store.mark_lost(worker.id, worker.lease_until)
-    rescued = [task.id for worker_id in killed for task in store.rescue(worker_id)]
+            assert store.workers.mark_lost(worker.id, worker.lease_until)
+    rescued = [task.id for worker_id in killed for task in store.executions.rescue(worker_id)]
     assert sorted(rescued) == sorted(task_id for held in killed.values() for task_id in held)
-    assert store.lost_holders() == []
+    assert store.workers.lost_holders() == []
 
 
 def play_out(store: Store, url: str, members: Cast) -> None:
@@ -130,12 +130,12 @@ def play_out(store: Store, url: str, members: Cast) -> None:
     while rows(url, "SELECT count(*) FROM headgate_task WHERE finished_at IS NULL")[0][0]:
         assert time.monotonic() < deadline, rows(url, "SELECT status, lane, count(*) FROM headgate_task GROUP BY 1, 2")
         members.check()
-        store.bring_due()
-        for task in store.find(Filter(status=(State.PAUSED,)), limit=200).items:
+        store.due.bring()
+        for task in store.tasks.find(Filter(status=(State.PAUSED,)), limit=200).items:
             try:
-                store.resume(task.id)
+                store.tasks.resume(task.id)
             except Refused:
-                assert store.get(task.id).status is not State.PAUSED
+                assert store.tasks.get(task.id).status is not State.PAUSED
 
 
 def test_no_limit_is_exceeded_and_every_task_ends_once_while_eight_processes_meddle_and_two_die(url):
@@ -147,4 +147,4 @@ def test_no_limit_is_exceeded_and_every_task_ends_once_while_eight_processes_med
             rescue(store, killed)
             play_out(store, url, members)
             members.stop()
-    assert check(collected(url, wishes=[made(ids)])) == []
+    assert check(collected(url, submits=[made(ids)])) == []

@@ -39,8 +39,8 @@ def test_a_large_family_ends_once_and_rightly_while_workers_are_killed(url: str,
     poisoned = sum(lost >= 3 for _, lost in children)
     states = Counter(status for status, _ in children)
     assert states == {"succeeded": CHILDREN - CHILDREN // ONE_IN - poisoned, "failed": CHILDREN // ONE_IN + poisoned}
-    told = rows(url, f"SELECT kind, detail FROM headgate_task_event WHERE task_id = {parent.id}")
-    assert [kind for kind, _ in told if kind in ENDS] == ["completed_with_errors"]
-    assert json.loads(told[-1][1]) == {"children": states}
+    events = rows(url, f"SELECT kind, detail FROM headgate_task_event WHERE task_id = {parent.id}")
+    assert [kind for kind, _ in events if kind in ENDS] == ["completed_with_errors"]
+    assert json.loads(events[-1][1]) == {"children": states}
     assert parent.record().status == "partial"
     assert check(collected(url, members.ledger, [made([parent.id])])) == []

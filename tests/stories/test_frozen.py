@@ -15,7 +15,7 @@ from tests.stories.crew import Crew, crew, until
 from tests.stories.evidence import collected, made, rows
 
 EACH = 2
-KINDS = (bodies.linger, bodies.linger_in_a_thread, bodies.linger_in_a_process)
+FUNCTIONS = (bodies.linger, bodies.linger_in_a_thread, bodies.linger_in_a_process)
 
 
 def freeze(members: Crew, worker: subprocess.Popen[bytes]) -> None:
@@ -47,18 +47,20 @@ def test_a_worker_that_wakes_after_its_lease_changes_nothing_and_works_on(url: s
     with crew(url, tmp_path) as members:
         frozen = members.start()
         tasks = [
-            kind.using(mutex=f"{kind.handler.code} {n}").submit_sync(str(gate)) for kind in KINDS for n in range(EACH)
+            function.using(mutex=f"{function.handler.code} {n}").submit_sync(str(gate))
+            for function in FUNCTIONS
+            for n in range(EACH)
         ]
         until(lambda: len(members.ledger.entries("start")) == len(tasks), "all begin")
         old = {entry.task_id: entry.exec_id for entry in members.ledger.entries("start")}
-        [lease] = app.store.workers()
+        [lease] = app.store.workers.all()
         freeze(members, frozen)
         second = members.start()
         until(lambda: len(members.ledger.entries("start")) == 2 * len(tasks), "others take over")
         gate.touch()
         for task in tasks:
             assert task.wait_sync(60).status is State.SUCCEEDED
-        before = [(task.record(), app.store.checkpoints(task.id)) for task in tasks]
+        before = [(task.record(), app.store.executions.checkpoints(task.id)) for task in tasks]
         os.kill(frozen.pid, signal.SIGCONT)
         stubborn = [old[task.id] for task in tasks[:EACH]]  # of the others, a request to stop may come in between
         until(lambda: refused(members).issuperset(stubborn), "it is told")
@@ -66,9 +68,9 @@ def test_a_worker_that_wakes_after_its_lease_changes_nothing_and_works_on(url: s
         again = bodies.step.submit_sync(0.0)
         assert again.wait_sync(60).status is State.SUCCEEDED
         assert [entry.pid for entry in members.lines_of(again.id, "end")] == [frozen.pid]
-        assert [worker.id > lease.id for worker in app.store.workers()] == [True]
+        assert [worker.id > lease.id for worker in app.store.workers.all()] == [True]
         members.stop(frozen)
-        assert [(task.record(), app.store.checkpoints(task.id)) for task in tasks] == before
+        assert [(task.record(), app.store.executions.checkpoints(task.id)) for task in tasks] == before
     assert set(stubborn) <= {entry.exec_id for entry in members.ledger.entries("effect")}, "outside it went on"
     assert not {entry.exec_id for entry in members.ledger.entries("accepted")} & set(old.values())
     for task in tasks:

@@ -9,11 +9,11 @@ from typing import Any
 
 import psutil
 
-from headgate.app import TaskFunction
 from headgate.client import Call, Task
 from headgate.core.states import State
 from headgate.simulation.checker import check
-from headgate.store.lists import Filter
+from headgate.store.reading.lists import Filter
+from headgate.task_function import TaskFunction
 from tests.stories import bodies
 from tests.stories.bodies import bound_to
 from tests.stories.crew import Crew, crew, until
@@ -28,16 +28,18 @@ CAPACITY = {"narrow": 4, "middling": 6, "wide": 8}
 LOST_TOO_OFTEN = 3
 
 
-def wishes(members: Crew, first: int, count: int) -> list[Call[None]]:
+def calls(members: Crew, first: int, count: int) -> list[Call[None]]:
     """Short tasks of every kind; one in ten fails at first."""
     made = []
     for number in range(first, first + count):
-        kind: TaskFunction[..., Any, None] = members.dice.choice([bodies.step, bodies.step, bodies.step_in_a_thread])
+        function: TaskFunction[..., Any, None] = members.dice.choice(
+            [bodies.step, bodies.step, bodies.step_in_a_thread]
+        )
         if number % (TASKS // IN_PROCESSES) == 0:
-            kind = bodies.step_in_a_process
+            function = bodies.step_in_a_process
         mutex = f"key {members.dice.randrange(MUTEXES)}" if members.dice.random() < 0.25 else None
-        kind = kind.using(lane=list(CAPACITY)[number % 3], mutex=mutex)
-        made.append(kind.call(members.dice.uniform(0.001, 0.02), members.dice.random() < 0.1))
+        function = function.using(lane=list(CAPACITY)[number % 3], mutex=mutex)
+        made.append(function.call(members.dice.uniform(0.001, 0.02), members.dice.random() < 0.1))
     return made
 
 
@@ -50,24 +52,24 @@ def test_nothing_is_lost_or_done_twice_while_workers_are_killed_at_any_moment(ur
     """Spec: A4, A9, A11, B3"""
     app = bound_to(url)
     for lane, capacity in CAPACITY.items():
-        app.store.set_capacity(lane, capacity)
+        app.store.lanes.set_capacity(lane, capacity)
     with crew(url, tmp_path) as members:
         for _ in range(WORKERS):
             members.start()
         portion = TASKS // KILLS
-        asked: list[Task[None]] = []
+        submitted: list[Task[None]] = []
         for _ in range(KILLS):
-            asked += app.submit_many_sync(wishes(members, len(asked), portion))
+            submitted += app.submit_many_sync(calls(members, len(submitted), portion))
             members.await_starts(members.dice.randrange(portion))
             members.all_alive()
             members.kill(members.by_chance())
             members.start()
-        asked += app.submit_many_sync(wishes(members, len(asked), TASKS - len(asked)))
+        submitted += app.submit_many_sync(calls(members, len(submitted), TASKS - len(submitted)))
         until(lambda: not rows(url, "SELECT 1 FROM headgate_task WHERE finished_at IS NULL LIMIT 1"), "all tasks end")
         members.all_alive()
     ends = {task_id: (status, lost, error) for task_id, status, lost, error in rows(url, ENDS)}
     assert len(ends) == TASKS
-    assert check(collected(url, members.ledger, [made([task.id for task in asked])])) == []
+    assert check(collected(url, members.ledger, [made([task.id for task in submitted])])) == []
     taken_for_poison = {task_id for task_id, (_, lost, _) in ends.items() if lost == LOST_TOO_OFTEN}
     for task_id, (status, _, error) in ends.items():
         if task_id in taken_for_poison:
@@ -108,4 +110,4 @@ def test_a_task_in_a_process_of_its_own_dies_with_its_worker(url: str, tmp_path:
         (tmp_path / "gate").touch()
         assert task.wait_sync(60).status is State.SUCCEEDED
     assert task.record().lost_count == 1
-    assert app.store.find(Filter(status=(State.RUNNING,))).items == []
+    assert app.store.tasks.find(Filter(status=(State.RUNNING,))).items == []

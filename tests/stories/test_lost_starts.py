@@ -17,10 +17,10 @@ from typing import Any
 import httpx
 import pytest
 
-from headgate.core.events import Happening
+from headgate.core.events import AuditEvent
 from headgate.core.states import State
 from headgate.core.task import NewTask
-from headgate.store import Store, open_store
+from headgate.store.store import Store, open_store
 from tests.factories import PLAIN
 
 HEADGATE = str(Path(sys.executable).with_name("headgate"))
@@ -59,24 +59,24 @@ class Server:
             stderr=subprocess.PIPE,
             text=True,
         )
-        self.said: list[str] = []
+        self.lines: list[str] = []
         self._more = threading.Condition()
-        self._ear = threading.Thread(target=self._listen, daemon=True)
-        self._ear.start()
-        self.address = re.findall(r"http://\S+", self.hear("the API and the console are at"))[0]
+        self._reader = threading.Thread(target=self._listen, daemon=True)
+        self._reader.start()
+        self.address = re.findall(r"http://\S+", self.wait_for_line("the API and the console are at"))[0]
 
     def _listen(self) -> None:
         assert self.process.stderr is not None
         for line in self.process.stderr:
             with self._more:
-                self.said.append(line.rstrip())
+                self.lines.append(line.rstrip())
                 self._more.notify_all()
 
-    def hear(self, words: str) -> str:
-        """The first line with these words, as soon as it is said."""
+    def wait_for_line(self, words: str) -> str:
+        """The first line with these words, as soon as it is logged."""
         with self._more:
-            assert self._more.wait_for(lambda: any(words in line for line in self.said), PATIENCE), self.said
-            return next(line for line in self.said if words in line)
+            assert self._more.wait_for(lambda: any(words in line for line in self.lines), PATIENCE), self.lines
+            return next(line for line in self.lines if words in line)
 
     def ask(self, path: str, body: Any) -> Any:
         return httpx.post(self.address + path, json=body, timeout=PATIENCE, trust_env=False, verify=False)
@@ -84,7 +84,7 @@ class Server:
     def kill(self) -> None:
         self.process.kill()
         self.process.wait(PATIENCE)
-        self._ear.join(PATIENCE)
+        self._reader.join(PATIENCE)
         assert self.process.stderr is not None
         self.process.stderr.close()
 
@@ -114,8 +114,8 @@ def kill_before_the_start(address: str) -> dict[str, Any]:
 def work_off(server: Server, store: Store, ids: list[int]) -> None:
     """An agent that does its work, until all is done."""
     end = time.monotonic() + PATIENCE
-    while any(store.get(task_id).status is not State.SUCCEEDED for task_id in ids):
-        assert time.monotonic() < end, [store.get(task_id) for task_id in ids]
+    while any(store.tasks.get(task_id).status is not State.SUCCEEDED for task_id in ids):
+        assert time.monotonic() < end, [store.tasks.get(task_id) for task_id in ids]
         for task in server.ask("/api/agents/rig/claim", {"wait_seconds": 5}).json()["tasks"]:
             own = {"exec_id": task["exec_id"]}
             if server.ask(f"/api/agents/rig/tasks/{task['id']}/start", own).status_code == 200:
@@ -125,21 +125,21 @@ def work_off(server: Server, store: Store, ids: list[int]) -> None:
 @pytest.fixture
 def store(url: str) -> Iterator[Store]:
     with open_store(url) as opened:
-        opened.put_type(PLAIN)
+        opened.types.put(PLAIN)
         yield opened
 
 
-def happened(store: Store, ids: list[int]) -> list[Happening]:
-    return sorted((event for task_id in ids for event in store.events(task_id)), key=lambda event: event.id)
+def happened(store: Store, ids: list[int]) -> list[AuditEvent]:
+    return sorted((event for task_id in ids for event in store.events.of(task_id)), key=lambda event: event.id)
 
 
 def test_every_start_that_an_agent_took_to_its_grave_is_made_again(store: Store, url: str):
     """Spec: E1, E2, E3, E4"""
-    ids = [store.submit(NewTask("plain", agent_id="rig")).id for _ in range(TASKS)]
+    ids = [store.tasks.submit(NewTask("plain", agent_id="rig")).id for _ in range(TASKS)]
     with servers(url, 2) as (one, other):
         lost = [kill_before_the_start(address) for address in (one.address, other.address, one.address)]
         work_off(other, store, ids)
-        status = [server.hear("Task compensation polling status: interval=") for server in (one, other)]
+        status = [server.wait_for_line("Task compensation polling status: interval=") for server in (one, other)]
     events = happened(store, ids)
     for task in lost:
         ends = [event for event in events if event.exec_id == task["exec_id"]]
@@ -148,22 +148,22 @@ def test_every_start_that_an_agent_took_to_its_grave_is_made_again(store: Store,
     assert all(after - before >= timedelta(seconds=0.3) for before, after in pairwise(starts))
     assert len(starts) == TASKS + len([event for event in events if event.kind == "compensated"])
     assert [event.kind for event in events].count("completed") == TASKS
-    assert {(task.attempt > 1) for task in map(store.get, [task["id"] for task in lost])} == {True}
-    said = [line for server in (one, other) for line in server.said]
+    assert {(task.attempt > 1) for task in map(store.tasks.get, [task["id"] for task in lost])} == {True}
+    lines = [line for server in (one, other) for line in server.lines]
     for words in (" tasks need compensation", "waitingTime=", "Task start queue has ", "skipping compensation"):
-        assert any(words in line for line in said), words
+        assert any(words in line for line in lines), words
     assert all(re.search(r"queueSize=\d+, lastPoll=\d+, nextPollIn=\d+ms$", line) for line in status)
 
 
 def test_a_server_that_is_killed_with_a_claim_leaves_nothing_stuck(store: Store, url: str):
     """Spec: E2, C12"""
-    ids = [store.submit(NewTask("plain", agent_id="rig")).id for _ in range(2)]
+    ids = [store.tasks.submit(NewTask("plain", agent_id="rig")).id for _ in range(2)]
     with servers(url, 1) as (doomed,):
         [task] = doomed.ask("/api/agents/rig/claim", {}).json()["tasks"]
         doomed.process.kill()
     with servers(url, 1) as (heir,):
         work_off(heir, store, ids)
         late = heir.ask(f"/api/agents/rig/tasks/{task['id']}/start", {"exec_id": task["exec_id"]})
-    assert (late.status_code, store.get(task["id"]).attempt) == (409, 2)
-    kinds = [event.kind for event in store.events(task["id"])]
+    assert (late.status_code, store.tasks.get(task["id"]).attempt) == (409, 2)
+    kinds = [event.kind for event in store.events.of(task["id"])]
     assert kinds == ["submitted", "scheduled", "compensated", "scheduled", "started", "completed"]

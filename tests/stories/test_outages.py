@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from headgate.app import Headgate, TaskFunction
+from headgate.app import Headgate
 from headgate.core.errors import Unavailable
 from headgate.simulation.checker import check
-from headgate.simulation.evidence import Wish
-from headgate.store import open_store
+from headgate.simulation.evidence import Submission
+from headgate.store.store import open_store
+from headgate.task_function import TaskFunction
 from lab.postgres import Postgres
 from tests.stories import bodies
 from tests.stories.bodies import bound_to
@@ -46,17 +47,17 @@ class Client(threading.Thread):
         self._app = app
         self._dice = members.dice
         self._over = threading.Event()
-        self.answered: list[int] = []
+        self.submitted: list[int] = []
         self.unavailable = 0
         self.surprise: BaseException | None = None
 
     def run(self) -> None:
-        kinds: tuple[TaskFunction[..., Any, None], ...] = (*[bodies.step] * 8, bodies.step_in_a_thread)
+        functions: tuple[TaskFunction[..., Any, None], ...] = (*[bodies.step] * 8, bodies.step_in_a_thread)
         try:
             while not self._over.wait(0.005):
                 seconds = self._dice.choice([0.0, 0.01, 0.05, 1.0])
                 try:
-                    self.answered.append(self._app.submit_sync(self._dice.choice(kinds).call(seconds)).id)
+                    self.submitted.append(self._app.submit_sync(self._dice.choice(functions).call(seconds)).id)
                 except Unavailable:
                     self.unavailable += 1
                     self._over.wait(0.05)
@@ -77,9 +78,9 @@ class Client(threading.Thread):
 
 def finished_more(members: Crew, client: Client, count: int) -> None:
     """Until so many tasks more are done and answered: all is well again."""
-    wanted, answered = len(members.ledger.entries("end")) + count, len(client.answered) + count
+    wanted, submitted = len(members.ledger.entries("end")) + count, len(client.submitted) + count
     until(lambda: len(members.ledger.entries("end")) >= wanted, "tasks are done")
-    until(lambda: len(client.answered) >= answered or client.surprise, "submits are answered")
+    until(lambda: len(client.submitted) >= submitted or client.surprise, "submits are answered")
 
 
 def test_workers_go_on_by_themselves_when_postgres_comes_back(server: Postgres, tmp_path: Path):
@@ -88,7 +89,7 @@ def test_workers_go_on_by_themselves_when_postgres_comes_back(server: Postgres, 
     with crew(server.url, tmp_path) as members:
         for _ in range(WORKERS):
             members.start()
-        until(lambda: len(app.store.workers()) == WORKERS, "all have signed on")
+        until(lambda: len(app.store.workers.all()) == WORKERS, "all have signed on")
         client = Client(app, members)
         client.start()
         try:
@@ -108,10 +109,10 @@ def test_workers_go_on_by_themselves_when_postgres_comes_back(server: Postgres, 
         )
         members.all_alive()
     assert client.unavailable >= len(OUTAGES)
-    assert len(set(client.answered)) == len(client.answered)
+    assert len(set(client.submitted)) == len(client.submitted)
     blamed = rows(
         server.url, "SELECT id, status, error_info FROM headgate_task WHERE status <> 'succeeded' OR error_count > 0"
     )
     assert blamed == [], "an outage is nobody's error"
-    assert check(collected(server.url, members.ledger, [made(client.answered), Wish(None, "unknown")])) == []
+    assert check(collected(server.url, members.ledger, [made(client.submitted), Submission(None, "unknown")])) == []
     app.close()

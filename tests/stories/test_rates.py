@@ -9,9 +9,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from headgate.app import TaskFunction
 from headgate.core.limits import Rate
-from headgate.store import open_store
+from headgate.store.store import open_store
+from headgate.task_function import TaskFunction
 from tests.stories import bodies
 from tests.stories.bodies import bound_to
 from tests.stories.crew import crew, until
@@ -37,14 +37,14 @@ SELECT t.rate_key, t.lane, t.type, {at} FROM headgate_task_event e JOIN headgate
 def submit(url: str, count: int) -> None:
     app = bound_to(url)
     step, in_a_thread = bodies.step, bodies.step_in_a_thread
-    kinds: list[TaskFunction[..., Any, None]] = [
+    functions: list[TaskFunction[..., Any, None]] = [
         step.using(rate_key="openai"),
         step.using(rate_key="other"),
         step.using(lane="slow"),
         in_a_thread,
     ]
-    for kind in kinds:
-        app.submit_many_sync([kind.call(0.0) for _ in range(count)])
+    for function in functions:
+        app.submit_many_sync([function.call(0.0) for _ in range(count)])
     app.close()
 
 
@@ -52,8 +52,8 @@ def starts(url: str) -> dict[str, list[float]]:
     """When tasks started, in seconds, by the bucket they drew from."""
     at = "e.at / 1e6" if url.startswith("sqlite") else "extract(epoch FROM e.at)::float8"
     found: dict[str, list[float]] = {name: [] for name in LIMITS}
-    for rate_key, lane, kind, moment in rows(url, STARTED.format(at=at)):
-        for name in (f"key:{rate_key}", f"lane:{lane}", f"type:{kind}"):
+    for rate_key, lane, task_type, moment in rows(url, STARTED.format(at=at)):
+        for name in (f"key:{rate_key}", f"lane:{lane}", f"type:{task_type}"):
             if name in found:
                 found[name].append(moment)
     return found
@@ -73,7 +73,7 @@ def test_rate_limits_hold_in_every_window_and_are_used_to_the_full_by_four_proce
     with open_store(url) as store:
         for name, limit in LIMITS.items():
             if name != "key:other":
-                store.set_rate_limit(name, limit)
+                store.rate_limits.set(name, limit)
     submit(url, int(30 * SECONDS) + 100)
     with crew(url, tmp_path, poll=POLL) as members:
         for _ in range(PROCESSES):

@@ -16,11 +16,11 @@ from pathlib import Path
 
 from headgate import demo
 from headgate.core.cron import Missed, Overlap
-from headgate.core.schedule import Endpoint, Log, NewSchedule, Status
+from headgate.core.schedule import Endpoint, LogMode, NewSchedule, ScheduleStatus
 from headgate.core.task import NewTask
 from headgate.simulation.checker import check
 from headgate.simulation.evidence import Arrival
-from headgate.store import Store, open_store
+from headgate.store.store import Store, open_store
 from tests.stories.crew import SEED, until
 from tests.stories.evidence import collected, rows
 
@@ -84,8 +84,8 @@ def endpoint() -> Iterator[tuple[str, list[Arrival]]]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            said = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            arrivals.append(Arrival(said["periodic_task_id"], said["tick"], True))
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            arrivals.append(Arrival(body["periodic_task_id"], body["tick"], True))
             self.send_response(204)
             self.end_headers()
 
@@ -104,23 +104,23 @@ def endpoint() -> Iterator[tuple[str, list[Arrival]]]:
 
 def add_schedules(store: Store, address: str) -> None:
     """One of each kind; none of their ticks may be lost."""
-    wish = NewTask(demo.hello.handler.code, '{"name": "story"}')
-    for log in Log:
+    new_task = NewTask(demo.hello.handler.code, '{"name": "story"}')
+    for log in LogMode:
         for overlap in Overlap:
-            if overlap is Overlap.SKIP and log is not Log.TRANS:
+            if overlap is Overlap.SKIP and log is not LogMode.TRANS:
                 continue  # of what it skips only this log tells
-            new = NewSchedule(wish, EVERY_SECOND, log=log, missed=Missed.ALL, overlap=overlap)
-            store.schedules.add(new, status=Status.ONLINE)
+            new = NewSchedule(new_task, EVERY_SECOND, log=log, missed=Missed.ALL, overlap=overlap)
+            store.schedules.add(new, status=ScheduleStatus.ONLINE)
     for overlap in (Overlap.ALLOW, Overlap.QUEUE):
-        calls = NewSchedule(wish, EVERY_SECOND, missed=Missed.ALL, overlap=overlap, http=Endpoint(address))
-        store.schedules.add(calls, status=Status.ONLINE)
+        calls = NewSchedule(new_task, EVERY_SECOND, missed=Missed.ALL, overlap=overlap, http=Endpoint(address))
+        store.schedules.add(calls, status=ScheduleStatus.ONLINE)
 
 
 def test_each_tick_fires_once_while_schedulers_are_killed_at_any_moment(url: str, tmp_path: Path):
     """Spec: B9, B10"""
     dice = random.Random(SEED)
     with open_store(url) as store, endpoint() as (address, arrivals), processes(url, tmp_path / "log") as running:
-        store.put_type(demo.hello.handler.type)
+        store.types.put(demo.hello.handler.type)
         add_schedules(store, address)
         schedulers = [running.start("duties") for _ in range(SCHEDULERS)]
         running.start("work", "headgate.demo")
@@ -141,6 +141,6 @@ def test_each_tick_fires_once_while_schedulers_are_killed_at_any_moment(url: str
         running.stop_all()
         evidence = collected(url)
     # A call whose caller was killed is given up after a minute, which is not waited for here.
-    lines = [line._replace(result="failure") if line.result == "executing" else line for line in evidence.lines]
-    assert check(replace(evidence, lines=lines, arrivals=arrivals, ticks_until=healed)) == []
+    lines = [line._replace(result="failure") if line.result == "executing" else line for line in evidence.log_lines]
+    assert check(replace(evidence, log_lines=lines, arrivals=arrivals, ticks_until=healed)) == []
     assert rows(url, FIRED)[0][0] > 5 * KILLS

@@ -40,7 +40,7 @@ def working(app: Headgate, *, due: bool = False, **options: Any) -> Iterator[Wor
 
     async def work() -> None:
         worker = Worker(app.store, app.registry, app.settings, **options)
-        services = light_duties(app.store, app.settings, worker.aside) if due else []
+        services = light_duties(app.store, app.settings, worker.in_thread) if due else []
         for service in services:
             service.start()
         found.append(worker)

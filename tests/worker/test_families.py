@@ -6,17 +6,17 @@ from headgate.app import Headgate
 from headgate.core.errors import Invalid
 from headgate.core.retry import Fatal
 from headgate.core.states import State
-from headgate.store.lists import Filter
+from headgate.store.reading.lists import Filter
 from headgate.worker.context import context
 from tests.worker.conftest import until, working
 
 
 def children_of(app: Headgate, task_id: int) -> list[State]:
-    return [task.status for task in app.store.find(Filter(parent_id=task_id)).items[::-1]]
+    return [task.status for task in app.store.tasks.find(Filter(parent_id=task_id)).items[::-1]]
 
 
-@pytest.mark.parametrize("kind", ["coroutine", "thread"])
-def test_a_handler_that_fails_for_good_takes_its_children_along(app: Headgate, kind: str):
+@pytest.mark.parametrize("isolation", ["coroutine", "thread"])
+def test_a_handler_that_fails_for_good_takes_its_children_along(app: Headgate, isolation: str):
     """Spec: D7, D3"""
 
     @app.task
@@ -36,7 +36,7 @@ def test_a_handler_that_fails_for_good_takes_its_children_along(app: Headgate, k
         raise Fatal("no more")
 
     with working(app):
-        task = in_a_coroutine.submit_sync() if kind == "coroutine" else in_a_thread.submit_sync()
+        task = in_a_coroutine.submit_sync() if isolation == "coroutine" else in_a_thread.submit_sync()
         ended = task.wait_sync(30)
     assert (ended.status, "no more" in (ended.error or "")) == (State.FAILED, True)
     assert children_of(app, task.id) == [State.CANCELLED] * 3
@@ -84,7 +84,7 @@ def test_a_running_child_hears_that_its_parent_gave_up(app: Headgate):
     @app.task
     async def parent() -> None:
         made = await context().submit(child.call())
-        while not app.store.log(made.id):
+        while not app.store.executions.log(made.id):
             await context().progress(0, 1)
         raise Fatal("no more")
 
@@ -106,4 +106,4 @@ def test_a_parent_waits_no_longer_than_its_last_child(app: Headgate):
         task = child.submit_sync(3)
         assert task.wait_sync(30).status is State.SUCCEEDED
     until(lambda: not app.store.families.waiting())
-    assert len(app.store.find(limit=200).items) == 15
+    assert len(app.store.tasks.find(limit=200).items) == 15

@@ -66,8 +66,8 @@ def test_a_retry_delay_that_is_no_number_is_none(app: Headgate):
         assert again.submit_sync().wait_sync(30).result == "done"
 
 
-@pytest.mark.parametrize("kind", ["loop", "thread"])
-def test_an_error_that_cannot_be_looked_at_fails_its_task_and_frees_its_slot(app: Headgate, kind: str):
+@pytest.mark.parametrize("isolation", ["loop", "thread"])
+def test_an_error_that_cannot_be_looked_at_fails_its_task_and_frees_its_slot(app: Headgate, isolation: str):
     """Spec: A12"""
 
     async def broken() -> None:
@@ -76,7 +76,7 @@ def test_an_error_that_cannot_be_looked_at_fails_its_task_and_frees_its_slot(app
     def broken_thread() -> None:
         raise Unspeakable
 
-    function = app.task(broken) if kind == "loop" else app.task(broken_thread)
+    function = app.task(broken) if isolation == "loop" else app.task(broken_thread)
     with working(app, concurrency=1, threads=1):
         ends = [function.submit_sync().wait_sync(30) for _ in range(2)]
     assert {end.status for end in ends} == {State.FAILED}
@@ -87,7 +87,7 @@ def test_a_job_interrupted_while_it_ends_is_told_of_all_the_same():
     """Spec: A6"""
     threads = Threads(1)
     for _ in range(50):
-        told = threading.Event()
+        done = threading.Event()
         inside, outside = threading.Event(), threading.Lock()
         outside.acquire()
 
@@ -96,16 +96,16 @@ def test_a_job_interrupted_while_it_ends_is_told_of_all_the_same():
             with outside:  # in C when the interrupt comes
                 raise ValueError("and then it raises")
 
-        def then(answer: Any, error: BaseException | None, told: threading.Event = told) -> None:
-            told.set()
+        def on_done(result: Any, error: BaseException | None, done: threading.Event = done) -> None:
+            done.set()
 
-        job = threads.start(body, then)
+        job = threads.start(body, on_done)
         assert inside.wait(30)
         job.interrupt()
         outside.release()
-        assert told.wait(30)
+        assert done.wait(30)
     after = threading.Event()
-    threads.start(lambda: None, lambda answer, error: after.set())
+    threads.start(lambda: None, lambda result, error: after.set())
     assert after.wait(30)
 
 
@@ -148,7 +148,7 @@ def test_what_was_taken_from_outside_is_stopped_by_its_worker(url: str):
     with working(app):
         task = hog.submit_sync()
         assert begun.wait(30)
-        assert [ended.id for ended in app.store.end_overdue(mutex_seconds=0)] == [task.id]
+        assert [ended.id for ended in app.store.executions.end_overdue(mutex_seconds=0)] == [task.id]
         assert stopped.wait(30)
     assert task.record().status is State.FAILED
     app.close()
@@ -169,9 +169,9 @@ def test_a_pause_that_was_taken_back_is_not_obeyed(app: Headgate):
     with working(app) as worker:
         task = walk.submit_sync()
         assert begun.wait(30)
-        app.store.pause(task.id)
+        app.store.tasks.pause(task.id)
         until(lambda: any(run.pausing for run in worker.held.values()))
-        app.store.resume(task.id)
+        app.store.tasks.resume(task.id)
         go_on.set()
         assert task.wait_sync(30).result == "arrived"
 

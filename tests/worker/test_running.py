@@ -136,10 +136,10 @@ def test_arguments_a_handler_does_not_understand_fail_the_task_with_a_clear_erro
         return n
 
     with working(app):
-        made = app.store.submit(NewTask("strict", ext='{"n": "three", "m": 1}'))
+        made = app.store.tasks.submit(NewTask("strict", ext='{"n": "three", "m": 1}'))
         task = strict.submit_sync(1)
         task.wait_sync(30)
-        bad = app.store.get(made.id)
+        bad = app.store.tasks.get(made.id)
     assert bad.status is State.FAILED
     assert "arguments: " in (bad.error_info or "")
 
@@ -195,8 +195,8 @@ def test_progress_and_log_lines_are_kept_and_the_last_progress_is_never_skipped(
         tasks = [steps.submit_sync(), steps_in_a_thread.submit_sync()]
         assert {task.wait_sync(30).status for task in tasks} == {State.SUCCEEDED}
     assert [task.record().progress for task in tasks] == ['{"done":50,"total":50}'] * 2
-    assert [(line.level, line.message) for line in app.store.log(tasks[0].id)] == [("warning", "halfway")]
-    assert [line.message for line in app.store.log(tasks[1].id)] == ["there"]
+    assert [(line.level, line.message) for line in app.store.executions.log(tasks[0].id)] == [("warning", "halfway")]
+    assert [line.message for line in app.store.executions.log(tasks[1].id)] == ["there"]
 
 
 def test_children_submitted_by_a_handler_end_before_their_parent(app: Headgate):
@@ -223,7 +223,7 @@ def test_children_submitted_by_a_handler_end_before_their_parent(app: Headgate):
         ended = task.wait_sync(30)
         assert (ended.status, ended.result) == (State.PARTIAL, "3 and True")
         assert parent_in_a_thread.submit_sync().wait_sync(30).result == 2
-    children = [app.store.get(task.id + n) for n in (1, 2, 3, 4)]
+    children = [app.store.tasks.get(task.id + n) for n in (1, 2, 3, 4)]
     assert {(child.parent_id, child.correlation_id) for child in children} == {(task.id, "family")}
 
 
@@ -244,5 +244,5 @@ def test_a_process_of_its_own_runs_the_handler_and_reports_like_any_other(app: H
         family = heavy.breed.submit_sync()
         assert family.wait_sync(60).status is State.SUCCEEDED
     assert task.record().progress == '{"done":3,"total":10}'
-    assert [line.message for line in app.store.log(task.id)] == ["weighing"]
-    assert app.store.checkpoints(task.id) == {"at": "3"}
+    assert [line.message for line in app.store.executions.log(task.id)] == ["weighing"]
+    assert app.store.executions.checkpoints(task.id) == {"at": "3"}

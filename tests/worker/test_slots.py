@@ -15,8 +15,8 @@ def test_a_worker_says_from_its_sign_on_how_many_of_which_types_it_runs_at_once(
     def heavy() -> None: ...
 
     with working(app, concurrency=7, threads=3):
-        until(lambda: bool(app.store.workers()))
-        [worker] = app.store.workers()
-        told = json.loads(worker.detail)
-    assert told["pools"] == [{"types": ["light"], "slots": 7}, {"types": ["heavy"], "slots": 3}]
-    assert told["cpu_seconds"] > 0
+        until(lambda: bool(app.store.workers.all()))
+        [worker] = app.store.workers.all()
+        detail = json.loads(worker.detail)
+    assert detail["pools"] == [{"types": ["light"], "slots": 7}, {"types": ["heavy"], "slots": 3}]
+    assert detail["cpu_seconds"] > 0

@@ -11,7 +11,7 @@ import pytest
 from headgate.app import Headgate
 from headgate.core.states import State
 from headgate.settings import Settings
-from headgate.store.claims import ClaimRequest
+from headgate.store.claim.contract import ClaimRequest
 from headgate.worker.context import context
 from tests.worker import heavy
 from tests.worker.conftest import until, working
@@ -76,7 +76,7 @@ def test_a_process_that_will_not_stop_is_killed_with_everything_it_started(app: 
     with working(heavy.app):
         task = heavy.fork_and_hang.submit_sync(str(note))
         until(lambda: note.exists() and bool(note.read_text()))
-        app.store.cancel(task.id)
+        app.store.tasks.cancel(task.id)
         assert task.wait_sync(60).status is State.CANCELLED
         pids = [int(pid) for pid in note.read_text().split()]
         until(lambda: not any(psutil.pid_exists(pid) for pid in pids))  # gone, and no zombie either
@@ -136,7 +136,7 @@ def test_cancelling_a_running_coroutine_stops_it_at_once(app: Headgate):
     with working(app):
         task = slow.submit_sync()
         assert begun.wait(30)
-        app.store.cancel(task.id, "changed my mind")
+        app.store.tasks.cancel(task.id, "changed my mind")
         assert task.wait_sync(30).status is State.CANCELLED
     assert task.record().remark == "changed my mind"
 
@@ -158,7 +158,7 @@ def test_cancelling_a_running_thread_stops_it_and_frees_its_slot(app: Headgate):
     with working(app, threads=1):
         task = slow.submit_sync()
         assert begun.wait(30)
-        app.store.cancel(task.id)
+        app.store.tasks.cancel(task.id)
         after = next_one.submit_sync()
         assert (task.wait_sync(30).status, after.wait_sync(30).status) == (State.CANCELLED, State.SUCCEEDED)
 
@@ -170,13 +170,13 @@ def test_cancelling_a_process_lets_it_tidy_up_first(app: Headgate, tmp_path: Pat
     with working(heavy.app):
         task = heavy.hang.submit_sync(str(note))
         until(note.exists)
-        app.store.cancel(task.id)
+        app.store.tasks.cancel(task.id)
         assert task.wait_sync(60).status is State.CANCELLED
     assert Path(f"{note}.cleaned").exists()
 
 
-@pytest.mark.parametrize("kind", ["loop", "thread"])
-def test_a_pause_takes_hold_at_the_next_checkpoint_and_resume_goes_on_from_there(app: Headgate, kind: str):
+@pytest.mark.parametrize("isolation", ["loop", "thread"])
+def test_a_pause_takes_hold_at_the_next_checkpoint_and_resume_goes_on_from_there(app: Headgate, isolation: str):
     """Spec: A2"""
     seen: list[int] = []
     go_on = threading.Event()
@@ -197,15 +197,15 @@ def test_a_pause_takes_hold_at_the_next_checkpoint_and_resume_goes_on_from_there
             context().checkpoint("step", step + 1)
         return context().attempt
 
-    task_function = app.task(walk) if kind == "loop" else app.task(walk_in_a_thread)
+    task_function = app.task(walk) if isolation == "loop" else app.task(walk_in_a_thread)
     with working(app):
         task = task_function.submit_sync()
         until(lambda: 2 in seen)
-        app.store.pause(task.id)
+        app.store.tasks.pause(task.id)
         go_on.set()
         until(lambda: task.record().status is State.PAUSED)
         assert seen == [0, 1, 2]
-        app.store.resume(task.id)
+        app.store.tasks.resume(task.id)
         assert task.wait_sync(30).result == 2
     assert seen == [0, 1, 2, 3, 4, 5]
     assert task.record().error_count == 0
@@ -229,11 +229,11 @@ def test_a_shutdown_waits_for_what_runs_and_claims_nothing_more(app: Headgate):
         finish.set()
     assert first.record().status is State.SUCCEEDED
     assert second.record().status is State.QUEUED
-    assert app.store.workers() == []
+    assert app.store.workers.all() == []
 
 
-@pytest.mark.parametrize("kind", ["loop", "thread"])
-def test_a_shutdown_hands_back_what_does_not_end_in_time_and_counts_no_error(url: str, kind: str):
+@pytest.mark.parametrize("isolation", ["loop", "thread"])
+def test_a_shutdown_hands_back_what_does_not_end_in_time_and_counts_no_error(url: str, isolation: str):
     """Spec: D9"""
     app = Headgate(settings=Settings(url=url, shutdown_seconds=0.2, poll_seconds=0.2))
     begun = threading.Event()
@@ -247,7 +247,7 @@ def test_a_shutdown_hands_back_what_does_not_end_in_time_and_counts_no_error(url
         while True:
             time.sleep(0.01)
 
-    handler = app.task(slow) if kind == "loop" else app.task(slow_thread)
+    handler = app.task(slow) if isolation == "loop" else app.task(slow_thread)
     with working(app):
         task = handler.submit_sync()
         assert begun.wait(30)
@@ -290,8 +290,12 @@ def test_a_worker_declared_lost_stops_everything_writes_nothing_and_signs_on_ane
         task = slow.submit_sync()
         assert begun.wait(30)
         old = worker.id
-        until(lambda: any(app.store.mark_lost(w.id, w.lease_until) for w in app.store.workers() if w.id == old))
-        assert [held.id for held in app.store.rescue(old)] == [task.id]
+        until(
+            lambda: any(
+                app.store.workers.mark_lost(w.id, w.lease_until) for w in app.store.workers.all() if w.id == old
+            )
+        )
+        assert [held.id for held in app.store.executions.rescue(old)] == [task.id]
         assert task.wait_sync(30).result == 2
         assert worker.id != old
     assert attempts == [1, 2]
@@ -322,10 +326,10 @@ def test_a_claim_whose_answer_was_lost_strands_nothing(app: Headgate):
     @app.task
     async def noop() -> None: ...
 
-    worker_id = app.store.register("w", types=["noop"])
+    worker_id = app.store.workers.register("w", types=["noop"])
     task = noop.submit_sync()
     known = noop.submit_sync()
-    _, heard_of = app.store.claim(ClaimRequest(worker_id, 2)).executions
-    app.store.give_back_strays(worker_id, {"noop"}, {heard_of.exec_id})
+    _, heard_of = app.store.claims.take(ClaimRequest(worker_id, 2)).executions
+    app.store.executions.give_back_strays(worker_id, {"noop"}, {heard_of.exec_id})
     assert task.record().status is State.QUEUED
     assert known.record().status is State.RUNNING

@@ -3,9 +3,9 @@
 import pytest
 
 from headgate.core.states import State
-from headgate.core.usage import Usage, greater, together
+from headgate.core.usage import Usage, greater, total_usage
 from headgate.settings import Settings
-from headgate.worker.usage import at_most, usage
+from headgate.worker.usage import current_usage, peak_usage
 from tests.worker import usages
 from tests.worker.conftest import until, working
 
@@ -61,7 +61,7 @@ def test_what_cannot_be_told_or_is_next_to_nothing_is_not_kept(app):
 
 def test_a_worker_says_what_it_uses():
     """Spec: A8"""
-    now, most = usage(), at_most()
+    now, most = current_usage(), peak_usage()
     assert now.cpu_seconds > 0
     assert (most.memory_bytes or 0) >= (now.memory_bytes or 0) > 1_000_000
     assert now.read_bytes is not None
@@ -76,5 +76,5 @@ def test_of_two_looks_the_greater_figure_counts():
 
 def test_what_is_not_known_of_one_does_not_hide_the_others():
     """Spec: A8"""
-    assert together([Usage(1.0, 5, None, 2), Usage(2.0, 3, 7, None)]) == Usage(3.0, 8, 7, 2)
-    assert together([Usage(1.0)]) == Usage(1.0)
+    assert total_usage([Usage(1.0, 5, None, 2), Usage(2.0, 3, 7, None)]) == Usage(3.0, 8, 7, 2)
+    assert total_usage([Usage(1.0)]) == Usage(1.0)

@@ -5,10 +5,10 @@ import { anyTask } from "./refresh";
 import type {
   paths,
   SchemaAttemptOut,
+  SchemaCallbackKind,
   SchemaDelivery,
   SchemaDeliveryOut,
   SchemaDeliveryTold,
-  SchemaKind,
   SchemaRedelivered,
 } from "./schema";
 import type { Tone } from "./states";
@@ -17,7 +17,7 @@ export type Delivery = SchemaDeliveryOut;
 export type DeliveryTold = SchemaDeliveryTold;
 export type Attempt = SchemaAttemptOut;
 export type DeliveryStatus = SchemaDelivery;
-export type CallbackKind = SchemaKind;
+export type CallbackKind = SchemaCallbackKind;
 export type Redelivered = SchemaRedelivered;
 export type CallbackFilter = Omit<
   NonNullable<paths["/api/callbacks"]["get"]["parameters"]["query"]>,

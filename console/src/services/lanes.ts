@@ -1,10 +1,10 @@
 import { queryOptions } from "@tanstack/react-query";
 import { answered, api } from "./api";
 import { anything } from "./refresh";
-import type { SchemaLaneOut, SchemaLanes } from "./schema";
+import type { SchemaLaneOut, SchemaLanesOut } from "./schema";
 
 export type Lane = SchemaLaneOut;
-export type Lanes = SchemaLanes;
+export type Lanes = SchemaLanesOut;
 
 export const lanesQuery = queryOptions({
   queryKey: ["lanes"],

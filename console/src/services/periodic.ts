@@ -3,14 +3,14 @@ import { answered, api } from "./api";
 import { exactly } from "./exact";
 import { anything } from "./refresh";
 import type {
-  SchemaCoreScheduleLog,
+  SchemaLogMode,
   SchemaMissed,
   SchemaOverlap,
   SchemaPeriodicIn,
   SchemaPeriodicOut,
-  SchemaPeriodicTriggered,
   SchemaResult,
-  SchemaStatus,
+  SchemaScheduleStatus,
+  SchemaScheduleTriggered,
   SchemaTickLogOut,
   SchemaTickOut,
 } from "./schema";
@@ -18,14 +18,14 @@ import type { Tone } from "./states";
 
 export type Schedule = SchemaPeriodicOut;
 export type ScheduleIn = SchemaPeriodicIn;
-export type ScheduleStatus = SchemaStatus;
+export type ScheduleStatus = SchemaScheduleStatus;
 export type Missed = SchemaMissed;
 export type Overlap = SchemaOverlap;
-export type LogPolicy = SchemaCoreScheduleLog;
+export type LogPolicy = SchemaLogMode;
 export type TickLog = SchemaTickLogOut;
 export type TickResult = SchemaResult;
 export type Tick = SchemaTickOut;
-export type Triggered = SchemaPeriodicTriggered;
+export type Triggered = SchemaScheduleTriggered;
 
 export const STATUS_TONES: Record<ScheduleStatus, Tone> = { new: "calm", online: "good", offline: "past" };
 export const RESULT_TONES: Record<TickResult, Tone> = { executing: "live", success: "good", failure: "alarm" };

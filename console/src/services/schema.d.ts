@@ -1500,10 +1500,6 @@ export interface components {
             items: components["schemas"]["Done"][];
             next_cursor: number | null;
         };
-        /** Log */
-        api_tasks_Log: {
-            items: components["schemas"]["LogOut"][];
-        };
         /**
          * AttemptOut
          * @description One attempt: the status of its answer, or null and why there was none. `answer` is shown to admins.
@@ -1537,6 +1533,12 @@ export interface components {
             security?: components["schemas"]["SecurityIn"];
             success?: components["schemas"]["Target"];
         };
+        /**
+         * CallbackKind
+         * @description Which of a type's two callbacks: how a task ended decides.
+         * @enum {unknown}
+         */
+        CallbackKind: "error" | "success";
         /**
          * CallbackOut
          * @description Who is told how a task ended.
@@ -1603,11 +1605,13 @@ export interface components {
             wait_seconds?: number;
         };
         /**
-         * Triggered
-         * @description How it stands behind the poll, and how many lost starts that found.
+         * CompensationOut
+         * @description How the polling stands, whichever processes do it; `next_poll` null: none does yet.
+         *
+         *         `queue_size` counts what waits in the start queues of agents, of the key's tenant if it has one; 10,001 stands for
+         *         anything above 10,000.
          */
-        compensation_Triggered: {
-            found: number;
+        CompensationOut: {
             interval_seconds: number;
             last_poll: string | null;
             multiplier: number;
@@ -1619,13 +1623,11 @@ export interface components {
             threshold_seconds: number;
         };
         /**
-         * CompensationOut
-         * @description How the polling stands, whichever processes do it; `next_poll` null: none does yet.
-         *
-         *         `queue_size` counts what waits in the start queues of agents, of the key's tenant if it has one; 10,001 stands for
-         *         anything above 10,000.
+         * CompensationTriggered
+         * @description How it stands behind the poll, and how many lost starts that found.
          */
-        CompensationOut: {
+        CompensationTriggered: {
+            found: number;
             interval_seconds: number;
             last_poll: string | null;
             multiplier: number;
@@ -1708,12 +1710,6 @@ export interface components {
             unknown_errors: string;
         };
         /**
-         * Log
-         * @description What is kept of each tick.
-         * @enum {unknown}
-         */
-        core_schedule_Log: "none" | "trans_log" | "trigger_log";
-        /**
          * CountOut
          * @description How many tasks of a lane are in a state. `as_of` null: now.
          */
@@ -1753,7 +1749,7 @@ export interface components {
             delivered_at: string | null;
             host: string | null;
             id: number;
-            kind: components["schemas"]["Kind"];
+            kind: components["schemas"]["CallbackKind"];
             last_error: string | null;
             last_status: number | null;
             next_attempt_at: string | null;
@@ -1775,7 +1771,7 @@ export interface components {
             history: components["schemas"]["AttemptOut"][];
             host: string | null;
             id: number;
-            kind: components["schemas"]["Kind"];
+            kind: components["schemas"]["CallbackKind"];
             last_error: string | null;
             last_status: number | null;
             next_attempt_at: string | null;
@@ -1851,8 +1847,8 @@ export interface components {
             tenant_id: number;
             to: string | null;
         };
-        /** Events */
-        Events: {
+        /** EventsOut */
+        EventsOut: {
             items: components["schemas"]["EventOut"][];
         };
         /**
@@ -2021,12 +2017,6 @@ export interface components {
             next_cursor: number | null;
         };
         /**
-         * Kind
-         * @description Which of a type's two callbacks: how a task ended decides.
-         * @enum {unknown}
-         */
-        Kind: "error" | "success";
-        /**
          * LaneIn
          * @description What is to change; `capacity` null lifts the limit.
          */
@@ -2053,10 +2043,10 @@ export interface components {
             running: number;
         };
         /**
-         * Lanes
+         * LanesOut
          * @description Every lane; `everything_paused` holds all of them.
          */
-        Lanes: {
+        LanesOut: {
             everything_paused: boolean;
             items: components["schemas"]["LaneOut"][];
         };
@@ -2115,6 +2105,10 @@ export interface components {
             to: string | null;
             type: string | null;
         };
+        /** Log */
+        Log: {
+            items: components["schemas"]["LogOut"][];
+        };
         /**
          * LogIn
          * @description Lines to be kept with the task.
@@ -2124,6 +2118,12 @@ export interface components {
             exec_id: string;
             lines: components["schemas"]["Line"][];
         };
+        /**
+         * LogMode
+         * @description What is kept of each tick.
+         * @enum {unknown}
+         */
+        LogMode: "none" | "trans_log" | "trigger_log";
         /**
          * LogOut
          * @description One line that a task wrote.
@@ -2243,15 +2243,6 @@ export interface components {
          */
         Overlap: "allow" | "queue" | "skip";
         /**
-         * Triggered
-         * @description What a trigger began: a task, or (null) a call; and the line of the log, if one is kept.
-         */
-        periodic_Triggered: {
-            log_id: number | null;
-            periodic_task_id: number;
-            task_id: number | null;
-        };
-        /**
          * PeriodicIn
          * @description A schedule. What is left out has its default; a status that is left out is `new`, or stays as it was.
          */
@@ -2266,13 +2257,13 @@ export interface components {
             /** @default null */
             http?: components["schemas"]["HttpShape"] | null;
             /** @default trans_log */
-            log?: components["schemas"]["core_schedule_Log"];
+            log?: components["schemas"]["LogMode"];
             /** @default skip */
             missed?: components["schemas"]["Missed"];
             /** @default allow */
             overlap?: components["schemas"]["Overlap"];
             /** @default null */
-            status?: components["schemas"]["Status"] | null;
+            status?: components["schemas"]["ScheduleStatus"] | null;
             task?: components["schemas"]["TaskShape"];
             /** @default null */
             tenant_id?: number | null;
@@ -2293,11 +2284,11 @@ export interface components {
             ext: unknown;
             http: components["schemas"]["HttpShape"] | null;
             id: number;
-            log: components["schemas"]["core_schedule_Log"];
+            log: components["schemas"]["LogMode"];
             missed: components["schemas"]["Missed"];
             next_tick: string | null;
             overlap: components["schemas"]["Overlap"];
-            status: components["schemas"]["Status"];
+            status: components["schemas"]["ScheduleStatus"];
             task: components["schemas"]["TaskShape"];
             tenant_id: number;
             timezone: string;
@@ -2429,8 +2420,8 @@ export interface components {
             name: string;
             rate: number;
         };
-        /** RateLimits */
-        RateLimits: {
+        /** RateLimitsOut */
+        RateLimitsOut: {
             items: components["schemas"]["RateLimitOut"][];
         };
         /** Reason */
@@ -2468,7 +2459,7 @@ export interface components {
             /** @default null */
             host?: string | null;
             /** @default null */
-            kind?: components["schemas"]["Kind"] | null;
+            kind?: components["schemas"]["CallbackKind"] | null;
             /** @default 200 */
             limit?: number;
             /** @default null */
@@ -2613,8 +2604,8 @@ export interface components {
             capacity: number;
             name: string;
         };
-        /** Resources */
-        Resources: {
+        /** ResourcesOut */
+        ResourcesOut: {
             items: components["schemas"]["ResourceOut"][];
         };
         /**
@@ -2623,6 +2614,21 @@ export interface components {
          * @enum {unknown}
          */
         Result: "executing" | "failure" | "success";
+        /**
+         * ScheduleStatus
+         * @description Only an `online` schedule fires.
+         * @enum {unknown}
+         */
+        ScheduleStatus: "new" | "offline" | "online";
+        /**
+         * ScheduleTriggered
+         * @description What a trigger began: a task, or (null) a call; and the line of the log, if one is kept.
+         */
+        ScheduleTriggered: {
+            log_id: number | null;
+            periodic_task_id: number;
+            task_id: number | null;
+        };
         /**
          * SecurityIn
          * @description How callbacks are signed: not at all, or by a key (`ak`) and its secret. A secret left out is kept.
@@ -2701,12 +2707,6 @@ export interface components {
             type: string;
         };
         /**
-         * Status
-         * @description Only an `online` schedule fires.
-         * @enum {unknown}
-         */
-        Status: "new" | "offline" | "online";
-        /**
          * Strategy
          * @enum {unknown}
          */
@@ -2725,7 +2725,7 @@ export interface components {
         };
         /**
          * TaskOut
-         * @description A task as it stands: B's names first.
+         * @description A task as it stands; the task server's fields come first.
          */
         TaskOut: {
             agent_id: string | null;
@@ -2949,8 +2949,8 @@ export interface components {
             types: string[] | null;
             written_bytes: number | null;
         };
-        /** Workers */
-        Workers: {
+        /** WorkersOut */
+        WorkersOut: {
             items: components["schemas"]["WorkerOut"][];
         };
     };
@@ -2964,22 +2964,21 @@ export type SchemaAction = components['schemas']['Action'];
 export type SchemaActions = components['schemas']['Actions'];
 export type SchemaAnswer = components['schemas']['Answer'];
 export type SchemaAnswered = components['schemas']['Answered'];
-export type SchemaApiTasksLog = components['schemas']['api_tasks_Log'];
 export type SchemaAttemptOut = components['schemas']['AttemptOut'];
 export type SchemaBulk = components['schemas']['Bulk'];
 export type SchemaBulkOut = components['schemas']['BulkOut'];
 export type SchemaCallbackIn = components['schemas']['CallbackIn'];
+export type SchemaCallbackKind = components['schemas']['CallbackKind'];
 export type SchemaCallbackOut = components['schemas']['CallbackOut'];
 export type SchemaChannels = components['schemas']['Channels'];
 export type SchemaCheckpointIn = components['schemas']['CheckpointIn'];
 export type SchemaChildrenOut = components['schemas']['ChildrenOut'];
 export type SchemaClaimIn = components['schemas']['ClaimIn'];
-export type SchemaCompensationTriggered = components['schemas']['compensation_Triggered'];
 export type SchemaCompensationOut = components['schemas']['CompensationOut'];
+export type SchemaCompensationTriggered = components['schemas']['CompensationTriggered'];
 export type SchemaCompleteIn = components['schemas']['CompleteIn'];
 export type SchemaConfigIn = components['schemas']['ConfigIn'];
 export type SchemaConfigOut = components['schemas']['ConfigOut'];
-export type SchemaCoreScheduleLog = components['schemas']['core_schedule_Log'];
 export type SchemaCountOut = components['schemas']['CountOut'];
 export type SchemaCountsOut = components['schemas']['CountsOut'];
 export type SchemaDeliveriesOfTask = components['schemas']['DeliveriesOfTask'];
@@ -2991,7 +2990,7 @@ export type SchemaDiscard = components['schemas']['Discard'];
 export type SchemaDone = components['schemas']['Done'];
 export type SchemaEditIn = components['schemas']['EditIn'];
 export type SchemaEventOut = components['schemas']['EventOut'];
-export type SchemaEvents = components['schemas']['Events'];
+export type SchemaEventsOut = components['schemas']['EventsOut'];
 export type SchemaFailIn = components['schemas']['FailIn'];
 export type SchemaFilterIn = components['schemas']['FilterIn'];
 export type SchemaForecastOut = components['schemas']['ForecastOut'];
@@ -3003,15 +3002,16 @@ export type SchemaHealth = components['schemas']['Health'];
 export type SchemaHttpShape = components['schemas']['HttpShape'];
 export type SchemaKeyOut = components['schemas']['KeyOut'];
 export type SchemaKeyPage = components['schemas']['KeyPage'];
-export type SchemaKind = components['schemas']['Kind'];
 export type SchemaLaneIn = components['schemas']['LaneIn'];
 export type SchemaLaneOut = components['schemas']['LaneOut'];
-export type SchemaLanes = components['schemas']['Lanes'];
+export type SchemaLanesOut = components['schemas']['LanesOut'];
 export type SchemaLatestEvents = components['schemas']['LatestEvents'];
 export type SchemaLettersIn = components['schemas']['LettersIn'];
 export type SchemaLine = components['schemas']['Line'];
 export type SchemaLiveEvent = components['schemas']['LiveEvent'];
+export type SchemaLog = components['schemas']['Log'];
 export type SchemaLogIn = components['schemas']['LogIn'];
+export type SchemaLogMode = components['schemas']['LogMode'];
 export type SchemaLogOut = components['schemas']['LogOut'];
 export type SchemaMissed = components['schemas']['Missed'];
 export type SchemaNamed = components['schemas']['Named'];
@@ -3020,7 +3020,6 @@ export type SchemaNewKeyOut = components['schemas']['NewKeyOut'];
 export type SchemaNewTaskIn = components['schemas']['NewTaskIn'];
 export type SchemaNothing = components['schemas']['Nothing'];
 export type SchemaOverlap = components['schemas']['Overlap'];
-export type SchemaPeriodicTriggered = components['schemas']['periodic_Triggered'];
 export type SchemaPeriodicIn = components['schemas']['PeriodicIn'];
 export type SchemaPeriodicOut = components['schemas']['PeriodicOut'];
 export type SchemaPeriodicPage = components['schemas']['PeriodicPage'];
@@ -3034,7 +3033,7 @@ export type SchemaPurgeIn = components['schemas']['PurgeIn'];
 export type SchemaQueueStats = components['schemas']['QueueStats'];
 export type SchemaRateLimitIn = components['schemas']['RateLimitIn'];
 export type SchemaRateLimitOut = components['schemas']['RateLimitOut'];
-export type SchemaRateLimits = components['schemas']['RateLimits'];
+export type SchemaRateLimitsOut = components['schemas']['RateLimitsOut'];
 export type SchemaReason = components['schemas']['Reason'];
 export type SchemaRedeliver = components['schemas']['Redeliver'];
 export type SchemaRedelivered = components['schemas']['Redelivered'];
@@ -3052,8 +3051,10 @@ export type SchemaRequestPage = components['schemas']['RequestPage'];
 export type SchemaResolve = components['schemas']['Resolve'];
 export type SchemaResourceIn = components['schemas']['ResourceIn'];
 export type SchemaResourceOut = components['schemas']['ResourceOut'];
-export type SchemaResources = components['schemas']['Resources'];
+export type SchemaResourcesOut = components['schemas']['ResourcesOut'];
 export type SchemaResult = components['schemas']['Result'];
+export type SchemaScheduleStatus = components['schemas']['ScheduleStatus'];
+export type SchemaScheduleTriggered = components['schemas']['ScheduleTriggered'];
 export type SchemaSecurityIn = components['schemas']['SecurityIn'];
 export type SchemaSecurityOut = components['schemas']['SecurityOut'];
 export type SchemaSeriesOut = components['schemas']['SeriesOut'];
@@ -3062,7 +3063,6 @@ export type SchemaStart = components['schemas']['Start'];
 export type SchemaState = components['schemas']['State'];
 export type SchemaStats = components['schemas']['Stats'];
 export type SchemaStatsOut = components['schemas']['StatsOut'];
-export type SchemaStatus = components['schemas']['Status'];
 export type SchemaStrategy = components['schemas']['Strategy'];
 export type SchemaTarget = components['schemas']['Target'];
 export type SchemaTaskOut = components['schemas']['TaskOut'];
@@ -3078,7 +3078,7 @@ export type SchemaTypes = components['schemas']['Types'];
 export type SchemaUsageOut = components['schemas']['UsageOut'];
 export type SchemaWhyOut = components['schemas']['WhyOut'];
 export type SchemaWorkerOut = components['schemas']['WorkerOut'];
-export type SchemaWorkers = components['schemas']['Workers'];
+export type SchemaWorkersOut = components['schemas']['WorkersOut'];
 export type $defs = Record<string, never>;
 export interface operations {
     ApiAgentsAgentIdClaimClaim: {
@@ -3541,7 +3541,7 @@ export interface operations {
                 /** @description With its port, if it is another. */
                 host?: string;
                 /** @description Whether it tells of a success or an error. */
-                kind?: components["schemas"]["Kind"];
+                kind?: components["schemas"]["CallbackKind"];
                 /** @description How many at most. */
                 limit?: number;
                 /** @description What has become of it. */
@@ -3651,7 +3651,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["compensation_Triggered"];
+                    "application/json": components["schemas"]["CompensationTriggered"];
                 };
             };
             /** @description A problem */
@@ -4022,7 +4022,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Lanes"];
+                    "application/json": components["schemas"]["LanesOut"];
                 };
             };
             /** @description A problem */
@@ -4079,7 +4079,7 @@ export interface operations {
                 /** @description How many at most. */
                 limit?: number;
                 /** @description Only these. */
-                status?: components["schemas"]["Status"];
+                status?: components["schemas"]["ScheduleStatus"];
                 type?: string;
             };
             header?: never;
@@ -4413,7 +4413,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["periodic_Triggered"];
+                    "application/json": components["schemas"]["ScheduleTriggered"];
                 };
             };
             /** @description A problem */
@@ -4640,7 +4640,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["RateLimits"];
+                    "application/json": components["schemas"]["RateLimitsOut"];
                 };
             };
             /** @description A problem */
@@ -5101,7 +5101,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Resources"];
+                    "application/json": components["schemas"]["ResourcesOut"];
                 };
             };
             /** @description A problem */
@@ -5765,7 +5765,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Events"];
+                    "application/json": components["schemas"]["EventsOut"];
                 };
             };
             /** @description A problem */
@@ -5804,7 +5804,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["api_tasks_Log"];
+                    "application/json": components["schemas"]["Log"];
                 };
             };
             /** @description A problem */
@@ -6189,7 +6189,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Workers"];
+                    "application/json": components["schemas"]["WorkersOut"];
                 };
             };
             /** @description A problem */

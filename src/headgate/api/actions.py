@@ -11,7 +11,7 @@ from msgspec import UNSET, Meta, UnsetType
 from headgate.api.principal import Principal, Role
 from headgate.api.problems import documented
 from headgate.api.server import Server
-from headgate.api.shapes import Id, Name, Seconds, Whole, Words
+from headgate.api.shapes import Id, Integer, Name, Seconds, ShortText
 from headgate.core.errors import HeadgateError, Invalid, Refused
 from headgate.core.machine import (
     CancelRequested,
@@ -27,16 +27,16 @@ from headgate.core.machine import (
 )
 from headgate.core.states import FINAL, State
 from headgate.core.task import Task, check_start
-from headgate.store.base import Store
-from headgate.store.lists import Filter
+from headgate.store.reading.lists import Filter
+from headgate.store.store import Store
 
 MOST_IN_ACTION = 200
 Ids = Annotated[list[Id], Meta(min_length=1, max_length=MOST_IN_ACTION)]
 RemarkText = Annotated[str, Meta(min_length=1, max_length=4000)]
 
 
-def acted(store: Store, who: Principal, action: str, task_id: int, **about: Any) -> Task:
-    task: Task = getattr(store, action)(task_id, actor=who.actor, tenant_id=who.tenant_id, **about)
+def act_on_task(store: Store, who: Principal, action: str, task_id: int, **parameters: Any) -> Task:
+    task: Task = getattr(store.tasks, action)(task_id, actor=who.actor, tenant_id=who.tenant_id, **parameters)
     return task
 
 
@@ -46,16 +46,16 @@ class FilterIn(msgspec.Struct, forbid_unknown_fields=True):
     status: list[State] | None = None
     type: Name | None = None
     lane: Name | None = None
-    category: Words | None = None
-    tenant_id: Whole | None = None
-    creator: Whole | None = None
+    category: ShortText | None = None
+    tenant_id: Integer | None = None
+    creator: Integer | None = None
     mutex: Name | None = None
     parent_id: Id | None = None
     agent_id: Name | None = None
     correlation_id: Name | None = None
     created_after: datetime | None = None
     created_before: datetime | None = None
-    q: Words | None = None
+    q: ShortText | None = None
 
 
 class Action(msgspec.Struct, forbid_unknown_fields=True):
@@ -69,9 +69,9 @@ class Action(msgspec.Struct, forbid_unknown_fields=True):
     filter: FilterIn | None = None
     cursor: Id | None = None
     dry_run: bool = False
-    reason: Words = ""
+    reason: ShortText = ""
     remark: RemarkText | None = None
-    priority: Whole | None = None
+    priority: Integer | None = None
     start_time: datetime | None = None
     delay_seconds: Seconds | None = None
 
@@ -106,71 +106,75 @@ async def act_on_many(data: Action, server: Server, who: Principal) -> Actions:
         raise Invalid("resolve needs a remark")
     if data.action == "reschedule":
         check_start(data.start_time, data.delay_seconds)
-    said: dict[str, dict[str, Any]] = {
+    parameters_of: dict[str, dict[str, Any]] = {
         "cancel": {"reason": data.reason},
         "resolve": {"remark": data.remark},
         "prioritize": {"priority": data.priority},
         "reschedule": {"start_time": data.start_time, "delay_seconds": data.delay_seconds},
     }
-    about = said.get(data.action, {})
+    parameters = parameters_of.get(data.action, {})
 
     def work() -> Actions:
-        ids, more = _meant(server.store, who, data)
-        return Actions(each(ids, done(server.store, who, data.action, about, dry_run=data.dry_run)), more)
+        ids, more = _select_ids(server.store, who, data)
+        return Actions(
+            apply_to_each(ids, action_on_one(server.store, who, data.action, parameters, dry_run=data.dry_run)), more
+        )
 
-    return await server.aside(work)
+    return await server.in_thread(work)
 
 
-def _meant(store: Store, who: Principal, data: Action) -> tuple[list[int], int | None]:
+def _select_ids(store: Store, who: Principal, data: Action) -> tuple[list[int], int | None]:
     """The ids of the tasks an action is for, and where to go on."""
     if data.filter is None:
         return data.ids or [], None
     wanted = {name: getattr(data.filter, name) for name in FilterIn.__struct_fields__}
     wanted["status"] = None if data.filter.status is None else tuple(data.filter.status)
     for name in ("created_after", "created_before"):
-        aware(wanted[name])
-    wanted["tenant_id"] = who.looks_at(data.filter.tenant_id)
-    page = store.find(Filter(**wanted), cursor=data.cursor, limit=MOST_IN_ACTION)
+        check_timezone(wanted[name])
+    wanted["tenant_id"] = who.tenant_filter(data.filter.tenant_id)
+    page = store.tasks.find(Filter(**wanted), cursor=data.cursor, limit=MOST_IN_ACTION)
     return [task.id for task in page.items], page.next_cursor
 
 
-def done(store: Store, who: Principal, action: str, about: dict[str, Any], *, dry_run: bool) -> Callable[[int], Done]:
-    """What does one action, or foresees it, to a task."""
+def action_on_one(
+    store: Store, who: Principal, action: str, parameters: dict[str, Any], *, dry_run: bool
+) -> Callable[[int], Done]:
+    """A function that applies the action to one task, or previews it."""
     if dry_run:
-        return lambda task_id: foreseen(store, who, action, task_id)
-    return lambda task_id: Done(task_id, acted(store, who, action, task_id, **about).status.value)
+        return lambda task_id: preview_action(store, who, action, task_id)
+    return lambda task_id: Done(task_id, act_on_task(store, who, action, task_id, **parameters).status.value)
 
 
-def each(ids: Iterable[int], do: Callable[[int], Done]) -> list[Done]:
-    """What became of each; one that is refused holds up none of the rest."""
-    return [_told(do, task_id) for task_id in ids]
+def apply_to_each(ids: Iterable[int], act: Callable[[int], Done]) -> list[Done]:
+    """Apply an action to each task; one that is refused holds up none of the rest."""
+    return [_apply(act, task_id) for task_id in ids]
 
 
-def _told(do: Callable[[int], Done], task_id: int) -> Done:
+def _apply(act: Callable[[int], Done], task_id: int) -> Done:
     try:
-        return do(task_id)
+        return act(task_id)
     except HeadgateError as error:
         return Done(task_id, problem=str(error))
 
 
-ASKED: dict[str, Event] = {
+EVENT_OF_ACTION: dict[str, Event] = {
     "cancel": CancelRequested(), "pause": PauseRequested(), "resume": Resumed(), "retry": RetryAsked(),
     "resolve": Resolved(""), "discard": Discarded(), "prioritize": Prioritized(0), "reschedule": Rescheduled(delay=0),
 }  # fmt: skip
 
 
-def foreseen(store: Store, who: Principal, action: str, task_id: int) -> Done:
+def preview_action(store: Store, who: Principal, action: str, task_id: int) -> Done:
     """The task as it is, and why the action would be refused, as the state machine says."""
-    task = store.get(task_id, who.tenant_id)
+    task = store.tasks.get(task_id, who.tenant_id)
     if not (action == "retry" and task.status in FINAL):  # that makes a copy
         try:
-            decide(task, ASKED[action], store.type_of(task.type))
+            decide(task, EVENT_OF_ACTION[action], store.types.recent(task.type))
         except Refused as error:
             return Done(task_id, task.status.value, str(error))
     return Done(task_id, task.status.value)
 
 
-def aware(moment: datetime | None) -> datetime | None:
+def check_timezone(moment: datetime | None) -> datetime | None:
     if moment is not None and moment.tzinfo is None:
         raise Invalid("a time has a time zone")
     return moment

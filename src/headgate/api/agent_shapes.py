@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from headgate.api.shapes import Id, Name, Seconds, Whole, Words
+from headgate.api.shapes import Id, Integer, Name, Seconds, ShortText
 from headgate.core.task import Execution
 
 MOST_TASKS = 100
@@ -35,9 +35,9 @@ class ClaimIn(msgspec.Struct, forbid_unknown_fields=True):
     """
 
     types: Annotated[list[Name], Meta(min_length=1, max_length=200)] | None = None
-    categories: Annotated[list[Words], Meta(min_length=1, max_length=200)] | None = None
-    tenant_id: Whole | None = None
-    creator: Whole | None = None
+    categories: Annotated[list[ShortText], Meta(min_length=1, max_length=200)] | None = None
+    tenant_id: Integer | None = None
+    creator: Integer | None = None
     limit: Annotated[int, Meta(ge=1, le=MOST_TASKS)] = 1
     wait_seconds: Annotated[float, Meta(ge=0, le=LONGEST_WAIT)] = 0.0
     lease_seconds: Annotated[float, Meta(ge=5, le=86400)] | None = None
@@ -75,7 +75,7 @@ class Handed(msgspec.Struct):
 _fields_of = attrgetter(*(name for name in Handed.__struct_fields__ if name != "checkpoints"))
 
 
-def handed(execution: Execution, saved: Mapping[str, str]) -> Handed:
+def execution_out(execution: Execution, saved: Mapping[str, str]) -> Handed:
     """An execution for the outside, with the states that were saved for it, as JSON by name."""
     checkpoints = {name: msgspec.Raw(state) for name, state in saved.items()}
     out = Handed(*(*_fields_of(execution), checkpoints))
@@ -102,7 +102,7 @@ class ProgressIn(msgspec.Struct, forbid_unknown_fields=True):
 
 class Line(msgspec.Struct, forbid_unknown_fields=True):
     message: Annotated[str, Meta(max_length=65536)]
-    level: Words = "info"
+    level: ShortText = "info"
 
 
 class LogIn(msgspec.Struct, forbid_unknown_fields=True):

@@ -25,21 +25,21 @@ from headgate.api.agent_shapes import (
     Reports,
     ReportsIn,
     Trouble,
-    handed,
+    execution_out,
 )
-from headgate.api.polls import Poll
+from headgate.api.polls import LongPoll
 from headgate.api.principal import Principal, Role
 from headgate.api.problems import TYPE, documented
-from headgate.api.reporting import lost, settle
+from headgate.api.reporting import settle, why_not_owner
 from headgate.api.server import Server
 from headgate.api.shapes import INT64, text_of
 from headgate.core.errors import HeadgateError, StaleExecution
 from headgate.core.states import State
 from headgate.core.task import Execution, check_name
-from headgate.outside import draw, monotonic
+from headgate.environment import monotonic, random_number
 from headgate.service import wait
-from headgate.store.agents import Holding
-from headgate.store.claims import Claimed, ClaimRequest, Control
+from headgate.store.claim.contract import Claimed, ClaimRequest, Control
+from headgate.store.execution.agents import Holding
 
 BUSY_SECONDS = 0.005  # somebody else was claiming: ask again in so long, give or take half of it
 
@@ -66,35 +66,39 @@ async def claim(
     check_name("agent_id", agent_id)
     if data.claim_id is not None:
         check_name("claim_id", data.claim_id)
-    tenant_id = data.tenant_id if who.tenant_id is None else who.tenant(data.tenant_id)
-    wanted = ClaimRequest(
-        0, data.limit, _set(data.types), _set(data.categories), tenant_id, data.creator, agent_id, data.claim_id
+    tenant_id = data.tenant_id if who.tenant_id is None else who.allowed_tenant(data.tenant_id)
+    claim_request = ClaimRequest(
+        0, data.limit, _frozen(data.types), _frozen(data.categories), tenant_id, data.creator, agent_id, data.claim_id
     )
-    poll = Poll((who.tenant_id, agent_id, data.instance or ""), wanted, data.lease_seconds)
+    poll = LongPoll((who.tenant_id, agent_id, data.instance or ""), claim_request, data.lease_seconds)
     if data.wait_seconds:
-        executions = await _poll(server, poll, data.wait_seconds, request)
+        executions = await _claim_or_wait(server, poll, data.wait_seconds, request)
     else:
-        executions = (await _look(server, poll)).executions
-    return HandedOver(await _handed(server, executions))
+        executions = (await _claim_now(server, poll)).executions
+    return HandedOver(await _executions_out(server, executions))
 
 
-def _set(said: list[str] | None) -> frozenset[str] | None:
-    return None if said is None else frozenset(said)
+def _frozen(names: list[str] | None) -> frozenset[str] | None:
+    return None if names is None else frozenset(names)
 
 
-async def _look(server: Server, poll: Poll) -> Claimed:
-    """What there is for an agent now; if nothing but a token is missing, somebody looks again when it comes."""
+async def _claim_now(server: Server, poll: LongPoll) -> Claimed:
+    """Claim what there is for the agent now; if only a token is missing, its group looks again when one comes."""
     while True:
-        claimed: Claimed = await server.aside(server.roster.claim, poll.who, poll.wanted, poll.lease)
+        claimed: Claimed = await server.in_thread(
+            server.agent_cache.claim, poll.identity, poll.claim_request, poll.lease
+        )
         if claimed.executions or not claimed.busy or server.polls.closed:
             if claimed.token_in is not None:
-                server.polls.wake_later(poll.line, claimed.token_in)
+                server.polls.wake_later(poll.group, claimed.token_in)
             return claimed
-        await asyncio.sleep(BUSY_SECONDS * (0.5 + draw()))
+        await asyncio.sleep(BUSY_SECONDS * (0.5 + random_number()))
 
 
-async def _poll(server: Server, poll: Poll, seconds: float, request: Request[Any, Any, Any]) -> list[Execution]:
-    """What there is, as soon as there is something; nothing when the time is up, or the agent has hung up."""
+async def _claim_or_wait(
+    server: Server, poll: LongPoll, seconds: float, request: Request[Any, Any, Any]
+) -> list[Execution]:
+    """Claim as soon as there is something; returns nothing when the time is up or the agent has hung up."""
     end = monotonic() + seconds
     hung_up = asyncio.ensure_future(request.receive())
     hung_up.add_done_callback(lambda _: poll.woken.set())
@@ -102,14 +106,15 @@ async def _poll(server: Server, poll: Poll, seconds: float, request: Request[Any
         with server.polls.joined(poll):
             while not (hung_up.done() or server.polls.closed):
                 poll.woken.clear()
-                claimed = await _look(server, poll)
-                if len(claimed.executions) == poll.wanted.limit:
-                    server.polls.wake_next(poll.line)
+                claimed = await _claim_now(server, poll)
+                if len(claimed.executions) == poll.claim_request.limit:
+                    server.polls.wake_next(poll.group)
                 if claimed.executions:
-                    return await _kept(server, poll, claimed.executions, hung_up)
+                    return await _give_back_if_gone(server, poll, claimed.executions, hung_up)
                 left = max(end - monotonic(), 0.0)
-                again_in = left if claimed.start_in is None else claimed.start_in  # nobody tells when a start may come
-                if not await wait(poll.woken, min(left, again_in)) and left <= again_in:
+                # Nothing wakes a poll when a start becomes due, so it looks again by itself.
+                look_again_in = left if claimed.start_in is None else claimed.start_in
+                if not await wait(poll.woken, min(left, look_again_in)) and left <= look_again_in:
                     break
         return []
     finally:
@@ -118,29 +123,31 @@ async def _poll(server: Server, poll: Poll, seconds: float, request: Request[Any
             await hung_up
 
 
-async def _kept(
-    server: Server, poll: Poll, executions: list[Execution], hung_up: "asyncio.Future[Any]"
+async def _give_back_if_gone(
+    server: Server, poll: LongPoll, executions: list[Execution], hung_up: "asyncio.Future[Any]"
 ) -> list[Execution]:
-    """The tasks, unless nobody is there any more to hear of them: then others may have them at once.
+    """The tasks; if the agent has hung up they are given back, so that others get them at once.
 
-    Whoever named its claim will ask for the same again, and may have done so already.
+    A claim with a `claim_id` keeps them: the agent will ask for the same again, and may have done so already.
     """
-    if not hung_up.done() or poll.wanted.claim_id is not None:
+    if not hung_up.done() or poll.claim_request.claim_id is not None:
         return executions
 
     def give_back() -> None:
         for execution in executions:
             with contextlib.suppress(StaleExecution):
-                server.store.give_back(execution.id, execution.exec_id, actor=f"agent:{poll.wanted.agent_id}")
+                server.store.executions.give_back(
+                    execution.id, execution.exec_id, actor=f"agent:{poll.claim_request.agent_id}"
+                )
 
-    await server.aside(give_back)
+    await server.in_thread(give_back)
     return []
 
 
-async def _handed(server: Server, executions: Sequence[Execution]) -> list[Handed]:
-    again = [execution.id for execution in executions if execution.attempt > 1]
-    saved = await server.aside(server.store.agents.checkpoints, again) if again else {}
-    return [handed(execution, saved.get(execution.id, {})) for execution in executions]
+async def _executions_out(server: Server, executions: Sequence[Execution]) -> list[Handed]:
+    retried = [execution.id for execution in executions if execution.attempt > 1]
+    saved = await server.in_thread(server.store.executions.checkpoints_of, retried) if retried else {}
+    return [execution_out(execution, saved.get(execution.id, {})) for execution in executions]
 
 
 @post("/{agent_id:str}/tasks/{task_id:int}/start", summary="Confirm the start of a task", status_code=200,
@@ -151,12 +158,12 @@ async def start(
     def begin(holding: Holding) -> Answer:
         execution: Execution | None = holding.execution
         if holding.execution.status is State.SCHEDULING:
-            execution = server.store.try_start(task_id, data.exec_id, actor=f"agent:{agent_id}")
+            execution = server.store.executions.start(task_id, data.exec_id, actor=f"agent:{agent_id}")
         if execution is None:
-            raise StaleExecution(lost(server.store, task_id, data.exec_id, who))
+            raise StaleExecution(why_not_owner(server.store, task_id, data.exec_id, who))
         return _answer(execution, Control(holding.cancel, holding.pause))
 
-    return await _under(server, who, agent_id, task_id, data.exec_id, begin)
+    return await _as_owner(server, who, agent_id, task_id, data.exec_id, begin)
 
 
 @post("/{agent_id:str}/tasks/{task_id:int}/beat", summary="Renew the lease; hear what is asked", status_code=200,
@@ -167,7 +174,7 @@ async def beat(
     def answer(holding: Holding) -> Answer:
         return _answer(holding.execution, Control(holding.cancel, holding.pause))
 
-    return await _under(server, who, agent_id, task_id, data.exec_id, answer)
+    return await _as_owner(server, who, agent_id, task_id, data.exec_id, answer)
 
 
 @post("/{agent_id:str}/tasks/{task_id:int}/progress", summary="Say how far a task is", status_code=200,
@@ -179,14 +186,14 @@ async def progress(
     server: NamedDependency[Server],
     who: NamedDependency[Principal],
 ) -> Answer:
-    said = {"done": data.done, "total": data.total, "note": data.note}
-    told = text_of({name: value for name, value in said.items() if value is not None})
+    fields = {"done": data.done, "total": data.total, "note": data.note}
+    text = text_of({name: value for name, value in fields.items() if value is not None})
 
-    def keep(holding: Holding) -> Answer:
-        control = server.store.progress(task_id, data.exec_id, told, actor=f"agent:{agent_id}")
+    def save(holding: Holding) -> Answer:
+        control = server.store.executions.progress(task_id, data.exec_id, text, actor=f"agent:{agent_id}")
         return _answer(holding.execution, control)
 
-    return await _under(server, who, agent_id, task_id, data.exec_id, keep)
+    return await _as_owner(server, who, agent_id, task_id, data.exec_id, save)
 
 
 @post("/{agent_id:str}/tasks/{task_id:int}/log", summary="Keep log lines with a task", status_code=200,
@@ -194,11 +201,11 @@ async def progress(
 async def log(
     agent_id: AgentId, task_id: TaskId, data: LogIn, server: NamedDependency[Server], who: NamedDependency[Principal]
 ) -> Answer:
-    def keep(holding: Holding) -> Answer:
+    def save(holding: Holding) -> Answer:
         lines = [(line.level, line.message) for line in data.lines]
-        return _answer(holding.execution, server.store.add_log(task_id, data.exec_id, lines))
+        return _answer(holding.execution, server.store.executions.add_log(task_id, data.exec_id, lines))
 
-    return await _under(server, who, agent_id, task_id, data.exec_id, keep)
+    return await _as_owner(server, who, agent_id, task_id, data.exec_id, save)
 
 
 @post("/{agent_id:str}/tasks/{task_id:int}/checkpoint", summary="Save a state for the next execution",
@@ -210,14 +217,14 @@ async def checkpoint(
     server: NamedDependency[Server],
     who: NamedDependency[Principal],
 ) -> Answer:
-    def keep(holding: Holding) -> Answer:
-        control = server.store.save_checkpoint(task_id, data.exec_id, data.name, text_of(data.state))
+    def save(holding: Holding) -> Answer:
+        control = server.store.executions.save_checkpoint(task_id, data.exec_id, data.name, text_of(data.state))
         return _answer(holding.execution, control)
 
-    return await _under(server, who, agent_id, task_id, data.exec_id, keep)
+    return await _as_owner(server, who, agent_id, task_id, data.exec_id, save)
 
 
-async def _under(
+async def _as_owner(
     server: Server, who: Principal, agent_id: str, task_id: int, exec_id: str, act: Callable[[Holding], Answer]
 ) -> Answer:
     """Do something for an execution that owns its task; its agent's lease is renewed."""
@@ -226,11 +233,11 @@ async def _under(
         check_name("agent_id", agent_id)
         holding = server.store.agents.holdings([task_id], who.tenant_id).get(task_id)
         if not _owns(holding, agent_id, exec_id) or holding is None or holding.worker_id is None:
-            raise StaleExecution(lost(server.store, task_id, exec_id, who))
-        server.roster.renew(holding.worker_id, holding.lease_seconds)
+            raise StaleExecution(why_not_owner(server.store, task_id, exec_id, who))
+        server.agent_cache.renew(holding.worker_id, holding.lease_seconds)
         return act(holding)
 
-    return await server.aside(work)
+    return await server.in_thread(work)
 
 
 def _owns(holding: Holding | None, agent_id: str, exec_id: str) -> bool:
@@ -238,8 +245,8 @@ def _owns(holding: Holding | None, agent_id: str, exec_id: str) -> bool:
 
 
 def _answer(execution: Execution, control: Control) -> Answer:
-    asked: Literal["none", "cancel", "pause"] = "cancel" if control.cancel else "pause" if control.pause else "none"
-    return Answer(execution.id, execution.status.value, asked, execution.executing_deadline)
+    requested: Literal["none", "cancel", "pause"] = "cancel" if control.cancel else "pause" if control.pause else "none"
+    return Answer(execution.id, execution.status.value, requested, execution.executing_deadline)
 
 
 @post("/{agent_id:str}/tasks/{task_id:int}/complete", summary="A task is done", status_code=200,
@@ -296,22 +303,22 @@ async def release(
 async def report(
     agent_id: AgentId, data: ReportsIn, server: NamedDependency[Server], who: NamedDependency[Principal]
 ) -> Reports:
-    ends = await server.aside(settle, server, who, agent_id, data.reports)
+    ends = await server.in_thread(settle, server, who, agent_id, data.reports)
     items = []
-    for told, end in zip(data.reports, ends, strict=True):
+    for report, end in zip(data.reports, ends, strict=True):
         if isinstance(end, HeadgateError):
             trouble = Trouble(TYPE + end.code, end.status, str(end))
-            items.append(Reported(told.id, told.exec_id, problem=trouble))
+            items.append(Reported(report.id, report.exec_id, problem=trouble))
         else:
-            items.append(Reported(told.id, told.exec_id, status=end.value))
+            items.append(Reported(report.id, report.exec_id, status=end.value))
     return Reports(items)
 
 
-async def _end(server: Server, who: Principal, agent_id: str, told: ReportIn) -> Answer:
-    [end] = await server.aside(settle, server, who, agent_id, [told])
+async def _end(server: Server, who: Principal, agent_id: str, report: ReportIn) -> Answer:
+    [end] = await server.in_thread(settle, server, who, agent_id, [report])
     if isinstance(end, HeadgateError):
         raise end
-    return Answer(told.id, end.value, "none")
+    return Answer(report.id, end.value, "none")
 
 
 routes = Router(

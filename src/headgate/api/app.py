@@ -18,14 +18,14 @@ from headgate.api import (
     agents,
     callbacks,
     compensation,
-    desk,
+    dead_letters,
     figures,
     keys,
     lanes,
     metrics,
-    periodic,
     queue,
     requests,
+    schedules,
     session,
     slashes,
     stream,
@@ -37,34 +37,34 @@ from headgate.api.console import Console
 from headgate.api.docs import POLICY, DocsPage
 from headgate.api.gatekeeper import ALWAYS_OPEN, MOST_BODY_BYTES, Gatekeeper
 from headgate.api.principal import Principal, Role
-from headgate.api.problems import of_anything, of_headgate, of_http
-from headgate.api.reading import JsonRequest, asks_only_what_is_known
+from headgate.api.problems import headgate_problem, http_problem, unexpected_problem
+from headgate.api.reading import JsonRequest, check_query_parameters
 from headgate.api.server import Server
 from headgate.core.errors import HeadgateError
 from headgate.settings import Settings
-from headgate.store.base import Store
+from headgate.store.store import Store
 
-ROOMS = (tasks, desk, callbacks, agents, requests, stream, keys, periodic, session)
+ROUTE_MODULES = (tasks, dead_letters, callbacks, agents, requests, stream, keys, schedules, session)
 # What all tenants have in common: none of them may change it.
-SHARED_ROOMS = (types, lanes, queue, compensation, system, figures, metrics)
-HARMLESS = frozenset({"GET", "HEAD", "OPTIONS"})
+SHARED_ROUTE_MODULES = (types, lanes, queue, compensation, system, figures, metrics)
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
-class App:
+class ApiApp:
     """The API over a store, as an ASGI app."""
 
-    def __init__(self, server: Server, answer: ASGIApp) -> None:
+    def __init__(self, server: Server, inner: ASGIApp) -> None:
         self.server = server
-        self._answer = answer
+        self._inner = inner
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":
-            await self._live(receive, send)
+            await self._lifespan(receive, send)
             return
         scope.setdefault("state", {})["server"] = self.server
-        await self._answer(scope, receive, send)
+        await self._inner(scope, receive, send)
 
-    async def _live(self, receive: Any, send: Any) -> None:
+    async def _lifespan(self, receive: Any, send: Any) -> None:
         """Prepare what is needed, say so, and put everything away at the end."""
         await receive()
         try:
@@ -79,32 +79,32 @@ class App:
         await send({"type": "lifespan.shutdown.complete"})
 
 
-def create_app(store: Store, settings: Settings) -> App:
+def create_app(store: Store, settings: Settings) -> ApiApp:
     """The API over a store."""
     server = Server(store, settings)
-    routed = Console(slashes.kept_apart(table()))
+    routed = Console(slashes.hide_encoded_slashes(route_table()))
     guarded = Gatekeeper(routed, server)  # around the router too: nothing is answered without it
-    return App(server, metrics.measured(guarded, server))
+    return ApiApp(server, metrics.count_requests(guarded, server))
 
 
 @cache
-def table() -> Litestar:
+def route_table() -> Litestar:
     """The routes, for any server: they take a fifth of a second to build, so a process does that once."""
     return Litestar(
         route_handlers=[
-            *(each.routes for each in ROOMS),
-            Router("/", route_handlers=[each.routes for each in SHARED_ROOMS], opt={"shared": True}),
+            *(module.routes for module in ROUTE_MODULES),
+            Router("/", route_handlers=[module.routes for module in SHARED_ROUTE_MODULES], opt={"shared": True}),
         ],
-        before_request=admitted,
+        before_request=check_request,
         request_class=JsonRequest,
         dependencies={
             "server": Provide(provide_server, sync_to_thread=False),
             "who": Provide(provide_who, sync_to_thread=False),
         },
         exception_handlers={
-            HeadgateError: of_headgate,
-            HTTPException: of_http,
-            Exception: of_anything,
+            HeadgateError: headgate_problem,
+            HTTPException: http_problem,
+            Exception: unexpected_problem,
         },
         openapi_config=OpenAPIConfig(
             title="Headgate",
@@ -131,27 +131,27 @@ def provide_server(request: Request[Any, Any, Any]) -> Server:
 
 def provide_who(request: Request[Any, Any, Any], server: NamedDependency[Server]) -> Principal:
     """After the server: of two at once the framework would make two tasks of their own."""
-    return principal(request)
+    return principal_of(request)
 
 
-def principal(connection: ASGIConnection[Any, Any, Any, Any]) -> Principal:
+def principal_of(connection: ASGIConnection[Any, Any, Any, Any]) -> Principal:
     found: Principal = connection.scope["state"]["principal"]
     return found
 
 
-async def admitted(request: Request[Any, Any, Any]) -> None:
-    """Whether this may be asked, by whoever asks. Not as a guard: for that the framework copies the route each time."""
-    slashes.put_back(request.scope["path_params"])
-    may(request, request.route_handler)
-    asks_only_what_is_known(request, request.route_handler)
+async def check_request(request: Request[Any, Any, Any]) -> None:
+    """Refuse what the caller may not do, or the route does not know. A guard would copy the route each time."""
+    slashes.restore_slashes(request.scope["path_params"])
+    check_role(request, request.route_handler)
+    check_query_parameters(request, request.route_handler)
 
 
-def may(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
-    """Whether who asks may do this at all."""
+def check_role(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
+    """Refuse the request if the caller's role or tenant does not allow it."""
     if connection.scope["path"] in ALWAYS_OPEN:
         return
-    who, needed = principal(connection), handler.opt.get("role", Role.ADMIN)
+    who, needed = principal_of(connection), handler.opt.get("role", Role.ADMIN)
     if who.role < needed or (who.role is Role.AGENT and needed is not Role.AGENT):  # an agent sees what it holds
         raise PermissionDeniedException(f"this needs the role {needed.word}")
-    if who.tenant_id is not None and handler.opt.get("shared") and connection.scope.get("method") not in HARMLESS:
+    if who.tenant_id is not None and handler.opt.get("shared") and connection.scope.get("method") not in SAFE_METHODS:
         raise PermissionDeniedException("all tenants share this: it needs a key of no tenant")

@@ -13,12 +13,12 @@ from headgate.api.principal import Principal, Role
 from headgate.api.problems import documented
 from headgate.api.server import Server
 from headgate.api.shapes import Id, Name
-from headgate.api.tasks import Cursor, Limit, Said, TaskId
-from headgate.core.callbacks import Delivery, Kind
+from headgate.api.tasks import Cursor, Limit, TaskId, Text
+from headgate.core.callbacks import CallbackKind, Delivery
 from headgate.core.errors import HeadgateError
-from headgate.outward.callback import lines_to
-from headgate.store.base import Store
-from headgate.store.delivery_reports import Sent, Try, Wanted
+from headgate.outward.callback import callbacks_to
+from headgate.store.callbacks.report import CallbackRecord, DeliveryAttempt, DeliveryFilter
+from headgate.store.store import Store
 
 MOST_AT_ONCE = 200
 
@@ -43,7 +43,7 @@ class DeliveryOut(msgspec.Struct, kw_only=True):
     task_id: int
     tenant_id: int
     type: str
-    kind: Kind
+    kind: CallbackKind
     status: Delivery
     attempts: int
     next_attempt_at: datetime | None
@@ -81,7 +81,7 @@ class RedeliverMany(msgspec.Struct, forbid_unknown_fields=True):
 
     host: Name | None = None
     type: Name | None = None
-    kind: Kind | None = None
+    kind: CallbackKind | None = None
     limit: Annotated[int, Meta(ge=1, le=MOST_AT_ONCE)] = MOST_AT_ONCE
 
 
@@ -104,8 +104,8 @@ class RedeliveredMany(msgspec.Struct):
     opt={"role": Role.READ},
 )
 async def callbacks_of_task(task_id: TaskId, server: Server, who: Principal) -> DeliveriesOfTask:
-    found = await server.aside(server.store.deliveries.of_task, task_id, who.tenant_id)
-    return DeliveriesOfTask([told(sent, who) for sent in found])
+    found = await server.in_thread(server.store.deliveries.of_task, task_id, who.tenant_id)
+    return DeliveriesOfTask([delivery_with_history(callback, who) for callback in found])
 
 
 @post(
@@ -117,11 +117,11 @@ async def callbacks_of_task(task_id: TaskId, server: Server, who: Principal) -> 
     opt={"role": Role.OPERATOR},
 )
 async def redeliver(task_id: TaskId, server: Server, who: Principal, data: Redeliver | None = None) -> DeliveryTold:
-    again = partial(
+    redeliver_now = partial(
         server.store.deliveries.redeliver, task_id, delivery_id=data.delivery_id if data else None, actor=who.actor,
         tenant_id=who.tenant_id,
     )  # fmt: skip
-    return told(await server.aside(again), who)
+    return delivery_with_history(await server.in_thread(redeliver_now), who)
 
 
 @get(
@@ -131,18 +131,20 @@ async def list_callbacks(
     server: Server,
     who: Principal,
     status: Annotated[Delivery | None, QueryParameter(description="What has become of it.")] = None,
-    kind: Annotated[Kind | None, QueryParameter(description="Whether it tells of a success or an error.")] = None,
-    type: Said = None,
+    kind: Annotated[
+        CallbackKind | None, QueryParameter(description="Whether it tells of a success or an error.")
+    ] = None,
+    type: Text = None,
     host: Annotated[str | None, QueryParameter(description="With its port, if it is another.", max_length=300)] = None,
     cursor: Cursor = None,
     limit: Limit = 50,
 ) -> DeliveriesPage:
     def work() -> DeliveriesPage:
-        wanted = _wanted(server.store, who, Wanted(status=status, kind=kind, type=type, host=host))
+        wanted = _visible(server.store, who, DeliveryFilter(status=status, kind=kind, type=type, host=host))
         page = server.store.deliveries.find(wanted, cursor=cursor, limit=limit)
-        return DeliveriesPage([shown(sent) for sent in page.items], page.next_cursor)
+        return DeliveriesPage([delivery_out(callback) for callback in page.items], page.next_cursor)
 
-    return await server.aside(work)
+    return await server.in_thread(work)
 
 
 @post(
@@ -153,58 +155,62 @@ async def list_callbacks(
     opt={"role": Role.OPERATOR},
 )
 async def redeliver_many(server: Server, who: Principal, data: RedeliverMany | None = None) -> RedeliveredMany:
-    asked = data or RedeliverMany()
+    selection = data or RedeliverMany()
 
     def work() -> list[Redelivered]:
-        about = Wanted(status=Delivery.UNDELIVERABLE, kind=asked.kind, type=asked.type, host=asked.host)
-        page = server.store.deliveries.find(_wanted(server.store, who, about), limit=asked.limit)
-        return [_again(server.store, who, sent) for sent in page.items]
+        wanted = DeliveryFilter(
+            status=Delivery.UNDELIVERABLE, kind=selection.kind, type=selection.type, host=selection.host
+        )
+        page = server.store.deliveries.find(_visible(server.store, who, wanted), limit=selection.limit)
+        return [_redeliver_one(server.store, who, callback) for callback in page.items]
 
-    return RedeliveredMany(await server.aside(work))
+    return RedeliveredMany(await server.in_thread(work))
 
 
-def _again(store: Store, who: Principal, sent: Sent) -> Redelivered:
+def _redeliver_one(store: Store, who: Principal, callback: CallbackRecord) -> Redelivered:
     try:
-        store.deliveries.redeliver(sent.task_id, delivery_id=sent.id, actor=who.actor, tenant_id=who.tenant_id)
+        store.deliveries.redeliver(callback.task_id, delivery_id=callback.id, actor=who.actor, tenant_id=who.tenant_id)
     except HeadgateError as error:
-        return Redelivered(sent.id, sent.task_id, str(error))
-    return Redelivered(sent.id, sent.task_id)
+        return Redelivered(callback.id, callback.task_id, str(error))
+    return Redelivered(callback.id, callback.task_id)
 
 
-def _wanted(store: Store, who: Principal, wanted: Wanted) -> Wanted:
-    """Of what is theirs; what was never sent belongs to the host that its type says."""
-    lines = () if wanted.host is None else lines_to(wanted.host, store.types().values())
-    return Wanted(who.tenant_id, wanted.status, wanted.kind, wanted.type, wanted.host, lines)
+def _visible(store: Store, who: Principal, wanted: DeliveryFilter) -> DeliveryFilter:
+    """The filter within the caller's tenant; a callback that was never sent belongs to the host that its type names."""
+    receivers = () if wanted.host is None else callbacks_to(wanted.host, store.types.by_code().values())
+    return DeliveryFilter(who.tenant_id, wanted.status, wanted.kind, wanted.type, wanted.host, receivers)
 
 
-def shown(sent: Sent) -> DeliveryOut:
+def delivery_out(callback: CallbackRecord) -> DeliveryOut:
     return DeliveryOut(
-        id=sent.id,
-        webhook_id=sent.webhook_id,
-        task_id=sent.task_id,
-        tenant_id=sent.tenant_id,
-        type=sent.type,
-        kind=sent.kind,
-        status=sent.status,
-        attempts=sent.attempts,
-        next_attempt_at=sent.due_at,
-        host=sent.host,
-        last_status=sent.last_status,
-        last_error=sent.last_error,
-        created_at=sent.created_at,
-        update_date=sent.update_date,
-        delivered_at=sent.delivered_at,
+        id=callback.id,
+        webhook_id=callback.webhook_id,
+        task_id=callback.task_id,
+        tenant_id=callback.tenant_id,
+        type=callback.type,
+        kind=callback.kind,
+        status=callback.status,
+        attempts=callback.attempts,
+        next_attempt_at=callback.due_at,
+        host=callback.host,
+        last_status=callback.last_status,
+        last_error=callback.last_error,
+        created_at=callback.created_at,
+        update_date=callback.update_date,
+        delivered_at=callback.delivered_at,
     )
 
 
-def told(sent: Sent, who: Principal) -> DeliveryTold:
-    return DeliveryTold(**msgspec.structs.asdict(shown(sent)), history=[_attempt(each, who) for each in sent.tries])
+def delivery_with_history(callback: CallbackRecord, who: Principal) -> DeliveryTold:
+    return DeliveryTold(
+        **msgspec.structs.asdict(delivery_out(callback)), history=[_attempt(attempt, who) for attempt in callback.tries]
+    )
 
 
-def _attempt(each: Try, who: Principal) -> AttemptOut:
-    out = AttemptOut(each.id, each.at, each.host, each.status, each.seconds, each.error)
+def _attempt(attempt: DeliveryAttempt, who: Principal) -> AttemptOut:
+    out = AttemptOut(attempt.id, attempt.at, attempt.host, attempt.status, attempt.seconds, attempt.error)
     if who.role is Role.ADMIN:  # a receiver inside may answer with what is not for everybody
-        out.answer = each.body
+        out.answer = attempt.body
     return out
 
 

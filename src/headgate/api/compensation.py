@@ -31,7 +31,7 @@ class CompensationOut(msgspec.Struct, kw_only=True):
     start_interval_seconds: float
 
 
-class Triggered(CompensationOut, kw_only=True):
+class CompensationTriggered(CompensationOut, kw_only=True):
     """How it stands behind the poll, and how many lost starts that found."""
 
     found: int
@@ -39,7 +39,7 @@ class Triggered(CompensationOut, kw_only=True):
 
 @get("/", summary="How the search for lost starts stands", responses=documented(), opt={"role": Role.READ})
 async def show(server: Server, who: Principal) -> CompensationOut:
-    return CompensationOut(**await server.aside(_status, server, who.tenant_id))
+    return CompensationOut(**await server.in_thread(_status, server, who.tenant_id))
 
 
 @post(
@@ -50,19 +50,19 @@ async def show(server: Server, who: Principal) -> CompensationOut:
     responses=documented(507),
     opt={"role": Role.OPERATOR},
 )
-async def trigger_now(server: Server, who: Principal) -> Triggered:
-    def work() -> Triggered:
+async def trigger_now(server: Server, who: Principal) -> CompensationTriggered:
+    def work() -> CompensationTriggered:
         found = trigger(server.store, server.settings.compensation, who.actor)
-        return Triggered(**_status(server, who.tenant_id), found=found)
+        return CompensationTriggered(**_status(server, who.tenant_id), found=found)
 
-    return await server.aside(work)
+    return await server.in_thread(work)
 
 
 def _status(server: Server, tenant_id: int | None) -> dict[str, Any]:
     figures = server.settings.compensation
     status = server.store.compensation.status(figures, tenant_id)
-    set_to = {"threshold_seconds": figures.threshold, "start_interval_seconds": figures.start_interval}
-    return asdict(status) | set_to
+    settings = {"threshold_seconds": figures.threshold, "start_interval_seconds": figures.start_interval}
+    return asdict(status) | settings
 
 
 routes = Router("/api/compensation", route_handlers=[show, trigger_now], tags=["agents"])

@@ -102,14 +102,14 @@ async def _send_file(scope: Any, send: Send, file: File, headers: Sequence[Heade
     accepted = next((value for name, value in scope["headers"] if name == b"accept-encoding"), b"")
     wanted = {each.split(b";")[0].strip() for each in accepted.split(b",") if not each.strip().endswith(b";q=0")}
     encoding = next((each for each in file.packed if each in wanted), None)
-    said = [(b"content-type", file.media), (b"vary", b"accept-encoding"), *headers]
+    all_headers = [(b"content-type", file.media), (b"vary", b"accept-encoding"), *headers]
     if encoding is not None:
-        said.append((b"content-encoding", encoding))
-    await _answer(scope, send, 200, file.body if encoding is None else file.packed[encoding], said)
+        all_headers.append((b"content-encoding", encoding))
+    await _answer(scope, send, 200, file.body if encoding is None else file.packed[encoding], all_headers)
 
 
 async def _answer(scope: Any, send: Send, status: int, body: bytes, headers: Sequence[Header]) -> None:
-    said = [*headers, (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": status, "headers": said})
-    told = b"" if scope["method"] == "HEAD" else body
-    await send({"type": "http.response.body", "body": told, "more_body": False})
+    all_headers = [*headers, (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": all_headers})
+    content = b"" if scope["method"] == "HEAD" else body
+    await send({"type": "http.response.body", "body": content, "more_body": False})

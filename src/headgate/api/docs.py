@@ -83,21 +83,21 @@ def _method(method: str) -> str:
 
 
 def _link(method: str, path: str, operation: Schema) -> str:
-    said = escape(operation["summary"])
-    return f'<a href="#{escape(operation["operationId"])}" title="{escape(path)}">{_method(method)}{said}</a>'
+    summary = escape(operation["summary"])
+    return f'<a href="#{escape(operation["operationId"])}" title="{escape(path)}">{_method(method)}{summary}</a>'
 
 
 def _operation(method: str, path: str, operation: Schema) -> str:
     parts = [f"<h3>{_method(method)}<code>{escape(path)}</code></h3>"]
-    parts.append(f"<p><strong>{escape(operation['summary'])}.</strong> {_prose(operation)}</p>")
-    if asked := operation.get("parameters"):
-        rows = ((each["name"], each["in"], each["schema"], each["required"], _prose(each)) for each in asked)
+    parts.append(f"<p><strong>{escape(operation['summary'])}.</strong> {_description(operation)}</p>")
+    if parameters := operation.get("parameters"):
+        rows = ((each["name"], each["in"], each["schema"], each["required"], _description(each)) for each in parameters)
         parts.append(_table("parameter", rows))
     if body := operation.get("requestBody"):
-        kind = _kind(_content(body))
-        parts.append(f"<p>Body: {kind}{'' if body['required'] else ', or none'}</p>")
+        body_type = _type_of(_content(body))
+        parts.append(f"<p>Body: {body_type}{'' if body['required'] else ', or none'}</p>")
     good = [(code, answer) for code, answer in operation["responses"].items() if code < "400"]
-    parts += [f"<p>{code}: {_kind(_content(answer)) or escape(answer['description'])}</p>" for code, answer in good]
+    parts += [f"<p>{code}: {_type_of(_content(answer)) or escape(answer['description'])}</p>" for code, answer in good]
     bad = ", ".join(code for code in operation["responses"] if code >= "400")
     role = operation.get("x-role")
     parts.append(f"<p>{f'Needs the role <code>{role}</code>. ' if role else ''}{f'Errors: {bad}.' if bad else ''}</p>")
@@ -115,62 +115,63 @@ def _content(described: Schema) -> Schema:
 def _shape(name: str, shape: Schema) -> str:
     fields, needed = shape.get("properties", {}), shape.get("required", ())
     if fields:
-        rows = ((field, "", kind, field in needed, _prose(kind)) for field, kind in fields.items())
+        rows = ((field, "", schema, field in needed, _description(schema)) for field, schema in fields.items())
         inside = _table("field", rows)
     else:
-        inside = f"<p>{_kind(shape)}</p>"
-    return f'<section id="{escape(name)}"><h3><code>{escape(name)}</code></h3><p>{_prose(shape)}</p>{inside}</section>'
+        inside = f"<p>{_type_of(shape)}</p>"
+    heading = f"<h3><code>{escape(name)}</code></h3>"
+    return f'<section id="{escape(name)}">{heading}<p>{_description(shape)}</p>{inside}</section>'
 
 
 def _table(what: str, rows: Iterable[tuple[str, str, Schema, bool, str]]) -> str:
     lines = "".join(
         f"<tr><td><code>{escape(name)}</code></td>"
-        f"<td>{_kind(kind) or 'anything'}{f' ({escape(where)})' if where else ''}</td>"
-        f"<td>{'needed' if needed else _default(kind)}</td><td>{told}</td></tr>"
-        for name, where, kind, needed, told in rows
+        f"<td>{_type_of(schema) or 'anything'}{f' ({escape(where)})' if where else ''}</td>"
+        f"<td>{'needed' if needed else _default(schema)}</td><td>{description}</td></tr>"
+        for name, where, schema, needed, description in rows
     )
     return f"<table><tr><th>{what}</th><th>is</th><th></th><th></th></tr>{lines}</table>"
 
 
-def _kind(kind: Schema) -> str:
-    """A kind of value in a few words, as HTML."""
-    if "$ref" in kind:
-        name = escape(kind["$ref"].rpartition("/")[2])
+def _type_of(schema: Schema) -> str:
+    """The type of a value in a few words, as HTML."""
+    if "$ref" in schema:
+        name = escape(schema["$ref"].rpartition("/")[2])
         return f'<a href="#{name}">{name}</a>'
     for several in ("oneOf", "anyOf"):
-        if several in kind:
-            common = {name: said for name, said in kind.items() if name != several}
-            return " or ".join(_kind(common | choice) for choice in kind[several])
-    if "enum" in kind:
-        return " or ".join(f"<code>{escape(_word(each))}</code>" for each in kind["enum"])
-    if kind.get("type") == "array":
-        return f"list of {_kind(kind.get('items', {})) or 'anything'}{_limits(kind, 'minItems', 'maxItems')}"
-    if isinstance(of := kind.get("additionalProperties"), dict):
-        return f"object of {_kind(of) or 'anything'}"
-    named: str | list[str] = kind.get("type", "")
-    said = " or ".join(named) if isinstance(named, list) else str(kind.get("format", named))
-    unit = " characters" if "maxLength" in kind or "minLength" in kind else ""
+        if several in schema:
+            common = {name: value for name, value in schema.items() if name != several}
+            return " or ".join(_type_of(common | choice) for choice in schema[several])
+    if "enum" in schema:
+        return " or ".join(f"<code>{escape(_literal(each))}</code>" for each in schema["enum"])
+    if schema.get("type") == "array":
+        return f"list of {_type_of(schema.get('items', {})) or 'anything'}{_limits(schema, 'minItems', 'maxItems')}"
+    if isinstance(of := schema.get("additionalProperties"), dict):
+        return f"object of {_type_of(of) or 'anything'}"
+    named: str | list[str] = schema.get("type", "")
+    type_name = " or ".join(named) if isinstance(named, list) else str(schema.get("format", named))
+    unit = " characters" if "maxLength" in schema or "minLength" in schema else ""
     low, high = ("minLength", "maxLength") if unit else ("minimum", "maximum")
-    return escape(said) + _limits(kind, low, high, unit)
+    return escape(type_name) + _limits(schema, low, high, unit)
 
 
-def _limits(kind: Schema, low: str, high: str, unit: str = "") -> str:
-    least, most = kind.get(low), kind.get(high)
-    if kind.get("type") == "null" or (least is None and most is None) or abs(most or 0) > 1e9:
+def _limits(schema: Schema, low: str, high: str, unit: str = "") -> str:
+    least, most = schema.get(low), schema.get(high)
+    if schema.get("type") == "null" or (least is None and most is None) or abs(most or 0) > 1e9:
         return ""
     if least is None or most is None:
         return f", {'at least' if most is None else 'at most'} {least if most is None else most:g}{unit}"
     return f", {least:g} to {most:g}{unit}"
 
 
-def _default(kind: Schema) -> str:
-    default = kind.get("default")
-    return "" if default in (None, [], {}) else f"else <code>{escape(_word(default))}</code>"
+def _default(schema: Schema) -> str:
+    default = schema.get("default")
+    return "" if default in (None, [], {}) else f"else <code>{escape(_literal(default))}</code>"
 
 
-def _word(value: Any) -> str:
+def _literal(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _prose(described: Schema) -> str:
+def _description(described: Schema) -> str:
     return re.sub("`([^`]+)`", r"<code>\1</code>", escape(described.get("description") or "", quote=False))

@@ -2,7 +2,7 @@
 
 from collections import OrderedDict
 
-from headgate.outside import monotonic
+from headgate.environment import monotonic
 
 ALLOWED = 20.0
 FORGIVEN_PER_SECOND = 1 / 3

@@ -10,7 +10,7 @@ from litestar.params import QueryParameter
 from headgate.api.principal import Principal, Role
 from headgate.api.problems import documented
 from headgate.api.server import Server
-from headgate.store.series import COARSE, KEPT, Point
+from headgate.store.reading.series import COARSE, KEPT, Point
 
 HOUR_SECONDS = 3600.0
 
@@ -60,7 +60,7 @@ class CountsOut(msgspec.Struct):
     items: list[CountOut]
 
 
-def figure_shown(point: Point) -> PointOut:
+def point_out(point: Point) -> PointOut:
     return PointOut(**{name: getattr(point, name) for name in PointOut.__struct_fields__})
 
 
@@ -73,15 +73,15 @@ async def series(
         QueryParameter(description="How far back: in steps of 10 s up to 2 h, else 5 min.", gt=0, le=KEPT[COARSE]),
     ] = HOUR_SECONDS,
 ) -> SeriesOut:
-    who.sees_all()
-    step, points = await server.aside(server.store.series.since, seconds)
-    return SeriesOut(step, [figure_shown(point) for point in points])
+    who.require_all_tenants()
+    step, points = await server.in_thread(server.store.series.since, seconds)
+    return SeriesOut(step, [point_out(point) for point in points])
 
 
 @get("/counts", summary="How many tasks are in which state", responses=documented(), opt={"role": Role.READ})
 async def counts(server: Server, who: Principal) -> CountsOut:
-    who.sees_all()
-    found = await server.aside(server.store.counts)
+    who.require_all_tenants()
+    found = await server.in_thread(server.store.statistics.counts)
     return CountsOut([CountOut(each.lane, each.status.value, each.count, each.oldest, each.as_of) for each in found])
 
 

@@ -13,27 +13,27 @@ from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
 from headgate.api.console import is_page
 from headgate.api.failures import Failures
-from headgate.api.logs import Line
-from headgate.api.principal import ANYBODY, NOBODY, Principal, holder_of
+from headgate.api.logs import RequestLog
+from headgate.api.principal import ANONYMOUS, LOCAL_PERSON, Principal, principal_of_key
 from headgate.api.problems import CODES, MEDIA, TITLES, TYPE, Problem
 from headgate.api.server import Server
+from headgate.api.session_cache import digest_in
 from headgate.api.signature import is_signed, signature_in
-from headgate.api.visits import digest_in
 from headgate.core.errors import HeadgateError
-from headgate.core.keys import Key, matches, secret_key, understood
+from headgate.core.keys import Key, matches, parse_key, secret_key
 from headgate.core.signing import SCHEME, SignedRequest
-from headgate.events.telemetry import SHOWABLE
-from headgate.outside import rising_id, utc_now
+from headgate.environment import new_uuid7, utc_now
+from headgate.events.telemetry import SAFE_ID
 
 MOST_BODY_BYTES = 1024 * 1024
 MOST_HEADER_BYTES = 32 * 1024
 SESSION_WEIGHT = 0.25  # of a session that is over, as a wrong key: its pages may ask a few times more
 ALWAYS_OPEN = frozenset({"/livez", "/readyz"})
 REQUEST_ID = b"x-request-id"
-CONSOLE = b"x-headgate-console"  # no page of another site can send it
-HARMLESS = frozenset({"GET", "HEAD"})
+CONSOLE_HEADER = b"x-headgate-console"  # no page of another site can send it
+READ_METHODS = frozenset({"GET", "HEAD"})
 # Only where the route has not said something else, as a page for people has to.
-SAFE = (
+SAFE_HEADERS = (
     (b"cache-control", b"no-store"),
     (b"content-security-policy", b"default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"),
     (b"cross-origin-opener-policy", b"same-origin"),
@@ -41,15 +41,15 @@ SAFE = (
     (b"referrer-policy", b"no-referrer"),
     (b"x-content-type-options", b"nosniff"),
 )
-OURS = frozenset({"localhost"})
+LOCAL_NAMES = frozenset({"localhost"})
 NO_KEY = f"a key is needed, and it must be good: Authorization: Bearer hg_…, or a signature ({SCHEME})"
 NO_SIGNATURES = "signatures are off: the server has no HEADGATE_SECRET"
 log = logging.getLogger("headgate.api")
 Headers = dict[bytes, bytes]
 
 
-class Turned(Exception):
-    """Who asks is turned away, with this status and these words."""
+class Rejected(Exception):
+    """The request is refused, with this status and these words."""
 
     def __init__(self, status: int, detail: str, headers: Sequence[tuple[bytes, bytes]] = ()) -> None:
         super().__init__(detail)
@@ -67,7 +67,7 @@ class Gatekeeper:
         self._keyring = server.keyring
         self._secrets = server.settings.secrets
         self._loopback = is_loopback(server.settings.host)
-        self._hosts = OURS | {name.strip().lower() for name in server.settings.hosts.split(",") if name.strip()}
+        self._hosts = LOCAL_NAMES | {name.strip().lower() for name in server.settings.hosts.split(",") if name.strip()}
         self._failures = Failures()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -75,45 +75,49 @@ class Gatekeeper:
             await send({"type": "websocket.close", "code": 1008, "reason": "there is nothing here"})
             return
         headers, repeated = _headers(scope)
-        said = headers.get(REQUEST_ID, b"").decode("latin-1")
-        request_id = said if SHOWABLE.fullmatch(said) else rising_id()
+        requested_id = headers.get(REQUEST_ID, b"").decode("latin-1")
+        request_id = requested_id if SAFE_ID.fullmatch(requested_id) else new_uuid7()
         scope["state"]["request_id"] = request_id
-        line = Line(request_id, headers)
+        request_log = RequestLog(request_id, headers)
 
         async def answer(message: Message) -> None:
             if message["type"] == "http.response.start":
-                line.status = message["status"]
-                message["headers"] = _safe(message.get("headers", []), request_id)
+                request_log.status = message["status"]
+                message["headers"] = _with_safe_headers(message.get("headers", []), request_id)
             await send(message)
 
         try:
-            who, receive = await self._let_in(scope, headers, repeated, receive)
-        except Turned as turned:
-            await _refuse(answer, request_id, turned.status, CODES[turned.status], turned.detail, turned.headers)
+            who, receive = await self._authenticate(scope, headers, repeated, receive)
+        except Rejected as rejection:
+            await _refuse(
+                answer, request_id, rejection.status, CODES[rejection.status], rejection.detail, rejection.headers
+            )
         except HeadgateError as error:
             await _refuse(answer, request_id, error.status, error.code, str(error), [(b"retry-after", b"1")])
         else:
             scope["state"]["principal"] = who
             await self.inside(scope, receive, answer)
         finally:
-            line.write(scope)
+            request_log.write(scope)
 
-    async def _let_in(
+    async def _authenticate(
         self, scope: Any, headers: Headers, repeated: set[bytes], receive: Receive
     ) -> tuple[Principal, Receive]:
         if sum(len(name) + len(value) for name, value in scope["headers"]) > MOST_HEADER_BYTES:
-            raise Turned(431, f"the headers of a request hold at most {MOST_HEADER_BYTES // 1024} KiB")
+            raise Rejected(431, f"the headers of a request hold at most {MOST_HEADER_BYTES // 1024} KiB")
         if scope["path"] in ALWAYS_OPEN:
-            return NOBODY, receive
+            return ANONYMOUS, receive
         if self._loopback and not await self._keyring.exist():
-            self._check_neighbour(scope, headers, repeated)
-            return ANYBODY, receive
+            self._check_local_request(scope, headers, repeated)
+            return LOCAL_PERSON, receive
         if is_page(scope):  # there is nothing in it that anybody may not see
-            return NOBODY, receive
+            return ANONYMOUS, receive
         address = address_of(scope)
         limited = self._failures.too_many(address)
-        if b"authorization" not in headers and (visitor := await self._visitor(scope, headers, repeated, limited)):
-            return visitor, receive
+        if b"authorization" not in headers and (
+            principal := await self._session_holder(scope, headers, repeated, limited)
+        ):
+            return principal, receive
         key = None
         if not repeated & {b"authorization", b"host"}:
             key, receive = await self._key(scope, headers, receive, limited)
@@ -121,73 +125,75 @@ class Gatekeeper:
             if b"authorization" in headers:  # who brings none is not guessing
                 self._failures.add(address)
             if limited:
-                raise Turned(429, "too many wrong keys from this address", [(b"retry-after", b"60")])
-            raise Turned(401, NO_KEY, [(b"www-authenticate", b"Bearer")])
+                raise Rejected(429, "too many wrong keys from this address", [(b"retry-after", b"60")])
+            raise Rejected(401, NO_KEY, [(b"www-authenticate", b"Bearer")])
         self._keyring.note_use(key)
-        return holder_of(key), receive
+        return principal_of_key(key), receive
 
     # A server without keys, for the people at this machine
 
-    def _check_neighbour(self, scope: Any, headers: Headers, repeated: set[bytes]) -> None:
+    def _check_local_request(self, scope: Any, headers: Headers, repeated: set[bytes]) -> None:
         """No page of another site may drive us through the browser of whoever sits here."""
         host = headers.get(b"host", b"").decode("latin-1").lower()
-        if b"host" in repeated or not self._is_ours(name_in(host)):
-            raise Turned(
+        if b"host" in repeated or not self._is_local_name(host_name(host)):
+            raise Rejected(
                 403, "a server without keys answers only under this machine's own names (or those in HEADGATE_HOSTS)"
             )
-        if _from_elsewhere(scope, headers, host):
-            raise Turned(403, "a page of another site asks; a server without keys answers only its own")
+        if _is_cross_site(scope, headers, host):
+            raise Rejected(403, "a page of another site asks; a server without keys answers only its own")
 
-    def _is_ours(self, name: str) -> bool:
+    def _is_local_name(self, name: str) -> bool:
         return name in self._hosts or _is_loopback_address(name)
 
     # A server with keys
 
     async def _key(self, scope: Any, headers: Headers, receive: Receive, limited: bool) -> tuple[Key | None, Receive]:
         """The key that the request carries, or is signed with; None if it is not good."""
-        scheme, _, said = headers.get(b"authorization", b"").decode("latin-1").strip().partition(" ")
+        scheme, _, credentials = headers.get(b"authorization", b"").decode("latin-1").strip().partition(" ")
         if scheme.lower() == "bearer":
-            return await self._carried(said.strip(), limited), receive
+            return await self._bearer_key(credentials.strip(), limited), receive
         if scheme.upper() == SCHEME:
-            return await self._signed(said, scope, headers, receive, limited)
+            return await self._signing_key(credentials, scope, headers, receive, limited)
         return None, receive
 
-    async def _visitor(self, scope: Any, headers: Headers, repeated: set[bytes], limited: bool) -> Principal | None:
-        """Who is signed in at the console; `Turned` if another site's page asks in their name."""
+    async def _session_holder(
+        self, scope: Any, headers: Headers, repeated: set[bytes], limited: bool
+    ) -> Principal | None:
+        """Who is signed in at the console; `Rejected` if another site's page asks in their name."""
         digest = digest_in(headers.get(b"cookie", b""))
         if digest is None or repeated & {b"cookie", b"host", b"origin"}:
             return None
-        session = await self._server.visits.get(digest, only_known=limited)
+        session = await self._server.session_cache.get(digest, only_known=limited)
         key = None if session is None else await self._keyring.get(session.key_id)
-        if session is None or key is None or not key.lives(utc_now()):
+        if session is None or key is None or not key.is_active(utc_now()):
             self._failures.add(address_of(scope), SESSION_WEIGHT)
             return None
         host = headers.get(b"host", b"").decode("latin-1").lower()
-        asked = scope["method"] in HARMLESS or (CONSOLE in headers and b"origin" in headers)
-        if not asked or _from_elsewhere(scope, headers, host) or _origin_differs(headers, host):
-            raise Turned(403, "a session is good for the console's own pages only")
-        await self._server.visits.note_use(session)
+        safe = scope["method"] in READ_METHODS or (CONSOLE_HEADER in headers and b"origin" in headers)
+        if not safe or _is_cross_site(scope, headers, host) or _origin_differs(headers, host):
+            raise Rejected(403, "a session is good for the console's own pages only")
+        await self._server.session_cache.note_use(session)
         self._keyring.note_use(key)
-        return holder_of(key, session.digest)
+        return principal_of_key(key, session.digest)
 
-    async def _carried(self, text: str, limited: bool) -> Key | None:
-        read = understood(text)
+    async def _bearer_key(self, text: str, limited: bool) -> Key | None:
+        read = parse_key(text)
         if read is None:
             return None
         key_id, secret = read
         key = await self._keyring.get(key_id, only_known=limited)
-        return key if key is not None and matches(secret, key) and key.lives(utc_now()) else None
+        return key if key is not None and matches(secret, key) and key.is_active(utc_now()) else None
 
-    async def _signed(
-        self, said: str, scope: Any, headers: Headers, receive: Receive, limited: bool
+    async def _signing_key(
+        self, credentials: str, scope: Any, headers: Headers, receive: Receive, limited: bool
     ) -> tuple[Key | None, Receive]:
         if not self._secrets:
-            raise Turned(401, NO_SIGNATURES, [(b"www-authenticate", b"Bearer")])
-        claimed = signature_in(said)
+            raise Rejected(401, NO_SIGNATURES, [(b"www-authenticate", b"Bearer")])
+        claimed = signature_in(credentials)
         if claimed is None or not claimed.is_fresh(utc_now()):
             return None, receive
         key = await self._keyring.get(claimed.key_id, only_known=limited)
-        if key is None or not key.lives(utc_now()):
+        if key is None or not key.is_active(utc_now()):
             return None, receive
         body = await _body(headers, receive)
         request = SignedRequest(
@@ -197,25 +203,25 @@ class Gatekeeper:
         keys = [secret_key(secret, key.id, key.digest) for secret in self._secrets]
         if not any(is_signed(each, request, claimed) for each in keys):
             return None, receive
-        if not await self._server.aside(self._server.store.keys.take_nonce, key.id, claimed.nonce):
+        if not await self._server.in_thread(self._server.store.keys.take_nonce, key.id, claimed.nonce):
             return None, receive
-        return key, _again(body, receive)
+        return key, _receive_again(body, receive)
 
 
 def is_loopback(host: str) -> bool:
     """Whether only this machine can reach what listens there; any name but `localhost` may be anybody's."""
-    return host.lower() in OURS or _is_loopback_address(host)
+    return host.lower() in LOCAL_NAMES or _is_loopback_address(host)
 
 
 @lru_cache(256)
-def _is_loopback_address(said: str) -> bool:
+def _is_loopback_address(address: str) -> bool:
     try:
-        return ipaddress.ip_address(said).is_loopback
+        return ipaddress.ip_address(address).is_loopback
     except ValueError:
         return False
 
 
-def name_in(host: str) -> str:
+def host_name(host: str) -> str:
     """The name in a Host header, without its port."""
     if host.startswith("["):
         return host[1:].partition("]")[0]
@@ -224,15 +230,15 @@ def name_in(host: str) -> str:
 
 def address_of(scope: Any) -> str:
     """Whose failures are counted together: an IPv4 address, or the network of an IPv6 one."""
-    said = str((scope.get("client") or ("",))[0])
+    client = str((scope.get("client") or ("",))[0])
     try:
-        address = ipaddress.ip_address(said)
+        address = ipaddress.ip_address(client)
     except ValueError:
-        return said
-    return said if address.version == 4 else str(ipaddress.ip_network(f"{said}/64", strict=False))
+        return client
+    return client if address.version == 4 else str(ipaddress.ip_network(f"{client}/64", strict=False))
 
 
-def _from_elsewhere(scope: Any, headers: Headers, host: str) -> bool:
+def _is_cross_site(scope: Any, headers: Headers, host: str) -> bool:
     """Whether a browser sends this for a page that is not ours. Programs say neither of the two headers."""
     site = headers.get(b"sec-fetch-site")
     if site is not None:
@@ -266,12 +272,12 @@ def _headers(scope: Any) -> tuple[Headers, set[bytes]]:
     return found, repeated
 
 
-def _safe(headers: Any, request_id: str) -> list[tuple[bytes, bytes]]:
-    said = [*headers]
-    names = {name.lower() for name, _ in said}
-    said += [(name, value) for name, value in SAFE if name not in names]
-    said.append((REQUEST_ID, request_id.encode()))
-    return said
+def _with_safe_headers(headers: Any, request_id: str) -> list[tuple[bytes, bytes]]:
+    all_headers = [*headers]
+    names = {name.lower() for name, _ in all_headers}
+    all_headers += [(name, value) for name, value in SAFE_HEADERS if name not in names]
+    all_headers.append((REQUEST_ID, request_id.encode()))
+    return all_headers
 
 
 async def _refuse(
@@ -279,8 +285,8 @@ async def _refuse(
 ) -> None:
     problem = Problem(TYPE + code, TITLES[status], status, detail, request_id)
     body = msgspec.json.encode(problem)
-    said = [(b"content-type", MEDIA.encode()), (b"content-length", str(len(body)).encode()), *headers]
-    await send({"type": "http.response.start", "status": status, "headers": said})
+    all_headers = [(b"content-type", MEDIA.encode()), (b"content-length", str(len(body)).encode()), *headers]
+    await send({"type": "http.response.start", "status": status, "headers": all_headers})
     await send({"type": "http.response.body", "body": body, "more_body": False})
 
 
@@ -296,23 +302,23 @@ async def _body(headers: Headers, receive: Receive) -> bytes:
     while more:
         message: Any = await receive()
         if message["type"] != "http.request":
-            raise Turned(400, "the request ended before its body did")
+            raise Rejected(400, "the request ended before its body did")
         parts += message.get("body", b"")
         more = message.get("more_body", False)
         if len(parts) > MOST_BODY_BYTES:
-            raise Turned(413, f"a body has at most {MOST_BODY_BYTES} bytes")
+            raise Rejected(413, f"a body has at most {MOST_BODY_BYTES} bytes")
     return bytes(parts)
 
 
-def _again(body: bytes, receive: Receive) -> Receive:
+def _receive_again(body: bytes, receive: Receive) -> Receive:
     """The body that was read, for who reads it next."""
-    told = False
+    given = False
 
     async def receive_again() -> Any:
-        nonlocal told
-        if told:
+        nonlocal given
+        if given:
             return await receive()
-        told = True
+        given = True
         return {"type": "http.request", "body": body, "more_body": False}
 
     return receive_again

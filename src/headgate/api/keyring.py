@@ -7,22 +7,22 @@ from typing import Any
 
 from headgate.core.errors import HeadgateError
 from headgate.core.keys import Key
-from headgate.outside import monotonic
-from headgate.store.base import Store
+from headgate.environment import monotonic
+from headgate.store.store import Store
 
 FRESH_SECONDS = 2.0
 NOTE_SECONDS = 60.0
 MOST_KNOWN = 10_000
 log = logging.getLogger("headgate.api")
-Aside = Callable[..., Awaitable[Any]]
+InThread = Callable[..., Awaitable[Any]]
 
 
 class Keyring:
     """Looks keys up, and notes once a minute which were used."""
 
-    def __init__(self, store: Store, aside: Aside) -> None:
+    def __init__(self, store: Store, in_thread: InThread) -> None:
         self._store = store
-        self._aside = aside
+        self._in_thread = in_thread
         self._known: dict[int, tuple[Key | None, float]] = {}
         self._exist = False
         self._none_until = -1e18
@@ -32,7 +32,7 @@ class Keyring:
     async def exist(self) -> bool:
         """Whether there ever was a key: from then on there is no way in without one."""
         if not self._exist and monotonic() >= self._none_until:
-            if await self._aside(self._store.keys.exist):  # never back to none: one may have been made meanwhile
+            if await self._in_thread(self._store.keys.exist):  # never back to none: one may have been made meanwhile
                 self._exist = True
             self._none_until = monotonic() + FRESH_SECONDS
         return self._exist
@@ -42,7 +42,7 @@ class Keyring:
         key, until = self._known.get(key_id, (None, -1e18))
         if monotonic() < until or (only_known and key is None):
             return key
-        found: Key | None = await self._aside(self._store.keys.get, key_id)
+        found: Key | None = await self._in_thread(self._store.keys.get, key_id)
         if len(self._known) >= MOST_KNOWN:
             self._known.clear()
         self._known[key_id] = found, monotonic() + FRESH_SECONDS
@@ -65,7 +65,7 @@ class Keyring:
 
     async def _note(self, key_id: int) -> None:
         try:
-            await self._aside(self._store.keys.note_use, [key_id])
+            await self._in_thread(self._store.keys.note_use, [key_id])
         except HeadgateError as error:
             log.warning("the use of key %d was not noted: %s", key_id, error)
 

@@ -12,10 +12,10 @@ from msgspec import UNSET, UnsetType
 from headgate.api.principal import Principal, Role
 from headgate.api.problems import documented
 from headgate.api.server import Server
-from headgate.api.shapes import INT64, Name, Whole
+from headgate.api.shapes import INT64, Integer, Name
 from headgate.core.errors import Invalid
 from headgate.core.keys import ROLES, Key, secret_key
-from headgate.outside import utc_now
+from headgate.environment import utc_now
 
 RoleWord = Literal["read", "submit", "agent", "operator", "admin"]
 KeyId = Annotated[int, PathParameter(description="The key's id.", ge=1, le=INT64)]
@@ -28,7 +28,7 @@ class NewKeyIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
     name: Name
     role: RoleWord
-    tenant_id: Whole | None = None
+    tenant_id: Integer | None = None
     expires_at: datetime | None = None
 
 
@@ -67,18 +67,18 @@ class KeyPage(msgspec.Struct):
     description="Its secrets are shown this once. From the first key on, nobody comes in without one.",
 )
 async def make_key(data: NewKeyIn, server: Server, who: Principal) -> NewKeyOut:
-    tenant_id = data.tenant_id if who.tenant_id is None else who.tenant(data.tenant_id)
+    tenant_id = data.tenant_id if who.tenant_id is None else who.allowed_tenant(data.tenant_id)
     if data.expires_at is not None and (data.expires_at.tzinfo is None or data.expires_at <= utc_now()):
         raise Invalid("expires_at is a time ahead, with a time zone")
     add = partial(
         server.store.keys.add, data.name, ROLES[data.role], tenant_id=tenant_id, expires_at=data.expires_at,
         actor=who.actor,
     )  # fmt: skip
-    key, text = await server.aside(add)
+    key, text = await server.in_thread(add)
     server.keyring.forget()
     secrets = server.settings.secrets
     return NewKeyOut(
-        **msgspec.structs.asdict(shown(key)),
+        **msgspec.structs.asdict(key_out(key)),
         key=text,
         secret_key=secret_key(secrets[0], key.id, key.digest) if secrets else UNSET,
     )
@@ -86,8 +86,8 @@ async def make_key(data: NewKeyIn, server: Server, who: Principal) -> NewKeyOut:
 
 @get("/", summary="List keys, newest first", responses=documented(), opt={"role": Role.ADMIN})
 async def list_keys(server: Server, who: Principal, cursor: Cursor = None, limit: Limit = 50) -> KeyPage:
-    found = await server.aside(partial(server.store.keys.find, who.tenant_id, cursor=cursor, limit=limit))
-    return KeyPage([shown(key) for key in found], found[-1].id if len(found) == limit else None)
+    found = await server.in_thread(partial(server.store.keys.find, who.tenant_id, cursor=cursor, limit=limit))
+    return KeyPage([key_out(key) for key in found], found[-1].id if len(found) == limit else None)
 
 
 @delete(
@@ -98,11 +98,11 @@ async def list_keys(server: Server, who: Principal, cursor: Cursor = None, limit
     description="For good; every server refuses it within seconds.",
 )
 async def revoke_key(key_id: KeyId, server: Server, who: Principal) -> None:
-    await server.aside(partial(server.store.keys.revoke, key_id, tenant_id=who.tenant_id, actor=who.actor))
+    await server.in_thread(partial(server.store.keys.revoke, key_id, tenant_id=who.tenant_id, actor=who.actor))
     server.keyring.forget()
 
 
-def shown(key: Key) -> KeyOut:
+def key_out(key: Key) -> KeyOut:
     return KeyOut(
         id=key.id,
         name=key.name,

@@ -11,16 +11,16 @@ from msgspec import UNSET, Meta, UnsetType
 from headgate.api.principal import Principal, Role
 from headgate.api.problems import documented
 from headgate.api.server import Server
-from headgate.api.shapes import ForecastOut, forecast_shown
+from headgate.api.shapes import ForecastOut, forecast_out
 from headgate.core.errors import Invalid, NotFound
-from headgate.core.gates import Bucket, Room
+from headgate.core.gates import Bucket, CapacityLimit
 from headgate.core.limits import MAX_RATE, Rate
 from headgate.core.task import check_lane
-from headgate.store.catalog import MAX_CAPACITY
-from headgate.store.rooms import Lane, lanes_of
+from headgate.store.catalog.lanes import MAX_CAPACITY
+from headgate.store.reading.lane_report import LaneReport
 
-Called = Annotated[str, PathParameter(min_length=1, max_length=255)]
-Limited = Annotated[
+PathName = Annotated[str, PathParameter(min_length=1, max_length=255)]
+LimitName = Annotated[
     str,
     PathParameter(description="lane:NAME, type:CODE or key:NAME", max_length=255, pattern="^(lane|type|key):(?s:.)"),
 ]
@@ -45,7 +45,7 @@ class LaneOut(msgspec.Struct):
     drained: ForecastOut | None
 
 
-class Lanes(msgspec.Struct):
+class LanesOut(msgspec.Struct):
     """Every lane; `everything_paused` holds all of them."""
 
     items: list[LaneOut]
@@ -66,7 +66,7 @@ class ResourceOut(msgspec.Struct):
     capacity: int
 
 
-class Resources(msgspec.Struct):
+class ResourcesOut(msgspec.Struct):
     items: list[ResourceOut]
 
 
@@ -82,7 +82,7 @@ class RateLimitOut(msgspec.Struct):
     burst: int
 
 
-class RateLimits(msgspec.Struct):
+class RateLimitsOut(msgspec.Struct):
     items: list[RateLimitOut]
 
 
@@ -92,90 +92,90 @@ class RateLimitIn(msgspec.Struct, forbid_unknown_fields=True):
 
 
 @get("/lanes", summary="Every lane, and how full it is", responses=documented(), opt={"role": Role.READ})
-async def list_lanes(server: Server, who: Principal) -> Lanes:
-    return await server.aside(lambda: Lanes(_lanes(server), server.store.everything_paused()))
+async def list_lanes(server: Server, who: Principal) -> LanesOut:
+    return await server.in_thread(lambda: LanesOut(_all_lanes(server), server.store.lanes.everything_paused()))
 
 
 @put("/lanes/{name:str}", summary="Change a lane at once; made if it is not there", responses=documented(413, 415, 507),
      opt={"role": Role.OPERATOR})  # fmt: skip
-async def put_lane(name: Called, data: LaneIn, server: Server, who: Principal) -> LaneOut:
+async def put_lane(name: PathName, data: LaneIn, server: Server, who: Principal) -> LaneOut:
     if data.capacity is UNSET and data.paused is UNSET:
         raise Invalid("say capacity, paused, or both")
     check_lane(name)
 
     def work() -> LaneOut:
         if not isinstance(data.capacity, UnsetType):
-            server.store.set_capacity(name, data.capacity, actor=who.actor)
+            server.store.lanes.set_capacity(name, data.capacity, actor=who.actor)
         if not isinstance(data.paused, UnsetType):
-            change = server.store.pause_lane if data.paused else server.store.resume_lane
+            change = server.store.lanes.pause if data.paused else server.store.lanes.resume
             change(name, actor=who.actor)
-        return next(lane for lane in _lanes(server) if lane.name == name)
+        return next(lane for lane in _all_lanes(server) if lane.name == name)
 
-    return await server.aside(work)
-
-
-def _lanes(server: Server) -> list[LaneOut]:
-    return [_lane(lane) for lane in lanes_of(server.store)]
+    return await server.in_thread(work)
 
 
-def _lane(lane: Lane) -> LaneOut:
-    told = {field: getattr(lane, field) for field in LaneOut.__struct_fields__}
-    return LaneOut(**told | {"drained": None if lane.drained is None else forecast_shown(lane.drained)})
+def _all_lanes(server: Server) -> list[LaneOut]:
+    return [_lane_out(lane) for lane in server.store.lane_reports.all()]
+
+
+def _lane_out(lane: LaneReport) -> LaneOut:
+    fields = {field: getattr(lane, field) for field in LaneOut.__struct_fields__}
+    return LaneOut(**fields | {"drained": None if lane.drained is None else forecast_out(lane.drained)})
 
 
 @get("/resources", summary="Every resource", responses=documented(), opt={"role": Role.READ})
-async def list_resources(server: Server, who: Principal) -> Resources:
-    return Resources([_resource(room) for room in await server.aside(server.store.resources)])
+async def list_resources(server: Server, who: Principal) -> ResourcesOut:
+    return ResourcesOut([_resource_out(resource) for resource in await server.in_thread(server.store.resources.all)])
 
 
 @get("/resources/{name:str}", summary="Look a resource up", responses=documented(404), opt={"role": Role.READ})
-async def get_resource(name: Called, server: Server, who: Principal) -> ResourceOut:
-    for room in await server.aside(server.store.resources):
-        if room.name == name:
-            return _resource(room)
+async def get_resource(name: PathName, server: Server, who: Principal) -> ResourceOut:
+    for resource in await server.in_thread(server.store.resources.all):
+        if resource.name == name:
+            return _resource_out(resource)
     raise NotFound(f"no resource {name}")
 
 
 @put("/resources/{name:str}", summary="How many may use a resource at once, from now on",
      responses=documented(413, 415, 507), opt={"role": Role.OPERATOR})  # fmt: skip
-async def put_resource(name: Called, data: ResourceIn, server: Server, who: Principal) -> ResourceOut:
-    await server.aside(lambda: server.store.set_resource(name, data.capacity, actor=who.actor))
+async def put_resource(name: PathName, data: ResourceIn, server: Server, who: Principal) -> ResourceOut:
+    await server.in_thread(lambda: server.store.resources.set(name, data.capacity, actor=who.actor))
     return ResourceOut(name, data.capacity)
 
 
-def _resource(room: Room) -> ResourceOut:
-    assert room.capacity is not None
-    return ResourceOut(room.name, room.capacity)
+def _resource_out(resource: CapacityLimit) -> ResourceOut:
+    assert resource.capacity is not None
+    return ResourceOut(resource.name, resource.capacity)
 
 
 @get("/rate-limits", summary="Every rate limit", responses=documented(), opt={"role": Role.READ})
-async def list_rate_limits(server: Server, who: Principal) -> RateLimits:
-    return RateLimits([_rate_limit(bucket) for bucket in await server.aside(server.store.rate_limits)])
+async def list_rate_limits(server: Server, who: Principal) -> RateLimitsOut:
+    return RateLimitsOut([_rate_limit_out(bucket) for bucket in await server.in_thread(server.store.rate_limits.all)])
 
 
 @get("/rate-limits/{name:str}", summary="Look a rate limit up", responses=documented(404), opt={"role": Role.READ})
-async def get_rate_limit(name: Limited, server: Server, who: Principal) -> RateLimitOut:
-    for bucket in await server.aside(server.store.rate_limits):
+async def get_rate_limit(name: LimitName, server: Server, who: Principal) -> RateLimitOut:
+    for bucket in await server.in_thread(server.store.rate_limits.all):
         if bucket.name == name:
-            return _rate_limit(bucket)
+            return _rate_limit_out(bucket)
     raise NotFound(f"no rate limit {name}")
 
 
 @put("/rate-limits/{name:str}", summary="Limit the starts of lane:NAME, type:CODE or key:NAME, from now on",
      responses=documented(413, 415, 507), opt={"role": Role.OPERATOR})  # fmt: skip
-async def put_rate_limit(name: Limited, data: RateLimitIn, server: Server, who: Principal) -> RateLimitOut:
+async def put_rate_limit(name: LimitName, data: RateLimitIn, server: Server, who: Principal) -> RateLimitOut:
     limit = Rate(data.rate, data.burst)
-    await server.aside(lambda: server.store.set_rate_limit(name, limit, actor=who.actor))
+    await server.in_thread(lambda: server.store.rate_limits.set(name, limit, actor=who.actor))
     return RateLimitOut(name, data.rate, data.burst)
 
 
 @delete("/rate-limits/{name:str}", summary="Lift a rate limit", responses=documented(404, 507),
         opt={"role": Role.OPERATOR})  # fmt: skip
-async def lift_rate_limit(name: Limited, server: Server, who: Principal) -> None:
-    await server.aside(lambda: server.store.set_rate_limit(name, None, actor=who.actor))
+async def lift_rate_limit(name: LimitName, server: Server, who: Principal) -> None:
+    await server.in_thread(lambda: server.store.rate_limits.set(name, None, actor=who.actor))
 
 
-def _rate_limit(bucket: Bucket) -> RateLimitOut:
+def _rate_limit_out(bucket: Bucket) -> RateLimitOut:
     return RateLimitOut(bucket.name, bucket.limit.rate, bucket.limit.burst)
 
 

@@ -14,10 +14,10 @@ from headgate.api.principal import Principal, Role
 from headgate.api.problems import documented
 from headgate.api.server import Server
 from headgate.api.tally import Histogram, Tally
-from headgate.core.compensation import Figures
+from headgate.core.compensation import CompensationSettings
 from headgate.core.states import HELD
-from headgate.outside import monotonic, utc_now
-from headgate.store.base import Store
+from headgate.environment import monotonic, utc_now
+from headgate.store.store import Store
 
 NO_ROUTE = "none"  # what is asked for and not there has one name, or whoever asks could make names without end
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -36,31 +36,31 @@ METHODS = SAFE_METHODS | {"POST", "PUT", "DELETE", "PATCH"}
     ),
 )
 async def metrics(server: Server, who: Principal) -> Response[bytes]:
-    who.sees_all()
+    who.require_all_tenants()
     figures = server.settings.compensation
-    text = await server.aside(exposition, server.store, server.tally, figures, server.live.bus.listeners)
+    text = await server.in_thread(exposition, server.store, server.tally, figures, server.live_events.bus.listeners)
     return Response(text, media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
 
 routes = Router("/metrics", route_handlers=[metrics], tags=["system"])
 
 
-def exposition(store: Store, tally: Tally, figures: Figures, listeners: int) -> bytes:
+def exposition(store: Store, tally: Tally, figures: CompensationSettings, listeners: int) -> bytes:
     """Everything as it stands, in Prometheus' text format."""
     tally.catch_up()
     registry = CollectorRegistry()
     found = [
-        *_of_tasks(tally),
-        *_of_queue(store),
-        *_of_callbacks(store, tally),
-        *_of_compensation(store, figures),
-        *_of_process(tally, listeners),
+        *_task_metrics(tally),
+        *_queue_metrics(store),
+        *_callback_metrics(store, tally),
+        *_compensation_metrics(store, figures),
+        *_process_metrics(tally, listeners),
     ]
-    registry.register(_Found(found))
+    registry.register(_Collector(found))
     return generate_latest(registry)
 
 
-class _Found:
+class _Collector:
     def __init__(self, found: list[Metric]) -> None:
         self._found = found
 
@@ -68,7 +68,7 @@ class _Found:
         return self._found
 
 
-def _of_tasks(tally: Tally) -> Iterator[Metric]:
+def _task_metrics(tally: Tally) -> Iterator[Metric]:
     yield _counter("tasks_submitted", "Tasks submitted.", ["taskType"], tally.submitted)
     yield _histogram(
         "tasks_execution_seconds", "How long executions took, by how they ended.", ["taskType", "status"],
@@ -81,13 +81,13 @@ def _of_tasks(tally: Tally) -> Iterator[Metric]:
     yield _counter("tasks_state_db_updates", "Writes to tasks in the store.", ["operation"], tally.updates)
 
 
-def _of_callbacks(store: Store, tally: Tally) -> Iterator[Metric]:
-    owed = store.deliveries.deliverables()
+def _callback_metrics(store: Store, tally: Tally) -> Iterator[Metric]:
+    callbacks = store.deliveries.deliverables()
     yield _gauge(
         "headgate_callbacks", "Callbacks that are not done with: 10,001 stands for more.", ["status"],
-        {("pending",): owed.pending, ("undeliverable",): owed.undeliverable},
+        {("pending",): callbacks.pending, ("undeliverable",): callbacks.undeliverable},
     )  # fmt: skip
-    age = 0.0 if owed.oldest is None else max((utc_now() - owed.oldest).total_seconds(), 0.0)
+    age = 0.0 if callbacks.oldest is None else max((utc_now() - callbacks.oldest).total_seconds(), 0.0)
     yield _gauge("headgate_callbacks_oldest_seconds", "Age of the oldest that is pending.", [], {(): age})
     yield _histogram(
         "headgate_callback_attempt_seconds", "How long attempts to deliver took, by what came of them.", ["outcome"],
@@ -95,31 +95,31 @@ def _of_callbacks(store: Store, tally: Tally) -> Iterator[Metric]:
     )  # fmt: skip
 
 
-def _of_process(tally: Tally, listeners: int) -> Iterator[Metric]:
+def _process_metrics(tally: Tally, listeners: int) -> Iterator[Metric]:
     yield _counter(
         "tasks_events_processed", "Events given to listeners of this server.", ["listenerName", "eventType"],
         tally.processed,
     )  # fmt: skip
     yield _gauge("headgate_event_listeners", "Clients that listen to this server's events.", [], {(): listeners})
-    about = ["method", "route", "status"]
-    yield _counter("headgate_http_requests", "Requests answered by this server.", about, tally.requests)
+    labels = ["method", "route", "status"]
+    yield _counter("headgate_http_requests", "Requests answered by this server.", labels, tally.requests)
     yield _histogram(
         "headgate_http_request_seconds", "Time to the first byte of an answer.", ["method", "route"], tally.answers
     )  # fmt: skip
 
 
-def _of_queue(store: Store) -> Iterator[Metric]:
+def _queue_metrics(store: Store) -> Iterator[Metric]:
     now = utc_now()
     depth: dict[tuple[str, str], int] = {}
     oldest: dict[tuple[str, str], float] = {}
     running: dict[tuple[str], int] = defaultdict(int)
-    for count in store.counts():
+    for count in store.statistics.counts():
         depth[count.lane, count.status.value] = count.count
         if count.oldest is not None:
             oldest[count.lane, count.status.value] = max((now - count.oldest).total_seconds(), 0.0)
         if count.status in HELD:
             running[count.lane,] += count.count
-    lanes = store.lanes()
+    lanes = store.lanes.all()
     limited = {(lane.name,): lane.capacity for lane in lanes if lane.capacity is not None}
     yield _gauge(
         "headgate_queue_depth", "Tasks that have not ended: what runs is counted now, the rest as last sampled.",
@@ -133,56 +133,56 @@ def _of_queue(store: Store) -> Iterator[Metric]:
     yield _gauge("headgate_lane_room", "How many more may.", ["lane"], free)
     paused = {(lane.name,): int(lane.paused) for lane in lanes}
     yield _gauge("headgate_lane_paused", "1 while nothing of a lane may start.", ["lane"], paused)
-    yield _gauge("headgate_paused", "1 while nothing may start at all.", [], {(): int(store.everything_paused())})
-    alive = [worker for worker in store.workers() if worker.lease_until > now]
-    kinds = {("worker",): 0, ("agent",): 0}
+    yield _gauge("headgate_paused", "1 while nothing may start at all.", [], {(): int(store.lanes.everything_paused())})
+    alive = [worker for worker in store.workers.all() if worker.lease_until > now]
+    executors = {("worker",): 0, ("agent",): 0}
     for worker in alive:
-        kinds["worker" if worker.agent_id is None else "agent",] += 1
-    yield _gauge("headgate_workers_alive", "Workers and agents with a lease.", ["kind"], kinds)
+        executors["worker" if worker.agent_id is None else "agent",] += 1
+    yield _gauge("headgate_workers_alive", "Workers and agents with a lease.", ["kind"], executors)
 
 
-def _of_compensation(store: Store, figures: Figures) -> Iterator[Metric]:
-    status = store.compensation.status(figures)
-    stands = {
+def _compensation_metrics(store: Store, settings: CompensationSettings) -> Iterator[Metric]:
+    status = store.compensation.status(settings)
+    gauges = {
         "interval_seconds": ("Seconds between two polls for lost starts, as it stands.", status.interval_seconds),
         "multiplier": ("How far that interval has grown.", status.multiplier),
         "skips": ("Polls that were skipped in a row.", status.skips),
         "queue_size": ("Tasks that wait in the start queues of agents, 10,001 for any more.", status.queue_size),
     }
     if status.last_poll is not None:
-        stands["last_poll_timestamp_seconds"] = ("When the last poll was.", status.last_poll.timestamp())
+        gauges["last_poll_timestamp_seconds"] = ("When the last poll was.", status.last_poll.timestamp())
     if status.next_poll is not None:
-        stands["next_poll_timestamp_seconds"] = ("When the next one comes.", status.next_poll.timestamp())
-    for name, (about, value) in stands.items():
-        yield _gauge(f"headgate_compensation_{name}", about, [], {(): value})
+        gauges["next_poll_timestamp_seconds"] = ("When the next one comes.", status.next_poll.timestamp())
+    for name, (help_text, value) in gauges.items():
+        yield _gauge(f"headgate_compensation_{name}", help_text, [], {(): value})
 
 
 def _labels(key: Any) -> list[str]:
     return [str(part) for part in key] if isinstance(key, tuple) else [str(key)]
 
 
-def _counter(name: str, about: str, labels: list[str], values: Mapping[Any, int]) -> Metric:
-    family = CounterMetricFamily(name, about, labels=labels)
+def _counter(name: str, help_text: str, labels: list[str], values: Mapping[Any, int]) -> Metric:
+    family = CounterMetricFamily(name, help_text, labels=labels)
     for key, value in dict(values).items():
         family.add_metric(_labels(key), value)
     return family
 
 
-def _gauge(name: str, about: str, labels: list[str], values: Mapping[Any, float]) -> Metric:
-    family = GaugeMetricFamily(name, about, labels=labels)
+def _gauge(name: str, help_text: str, labels: list[str], values: Mapping[Any, float]) -> Metric:
+    family = GaugeMetricFamily(name, help_text, labels=labels)
     for key, value in values.items():
         family.add_metric(_labels(key), value)
     return family
 
 
-def _histogram(name: str, about: str, labels: list[str], values: Mapping[Any, Histogram]) -> Metric:
-    family = HistogramMetricFamily(name, about, labels=labels)
+def _histogram(name: str, help_text: str, labels: list[str], values: Mapping[Any, Histogram]) -> Metric:
+    family = HistogramMetricFamily(name, help_text, labels=labels)
     for key, each in dict(values).items():
         family.add_metric(_labels(key), each.buckets(), each.total)
     return family
 
 
-def measured(app: ASGIApp, server: Server) -> ASGIApp:
+def count_requests(app: ASGIApp, server: Server) -> ASGIApp:
     """The app, with what it answers counted, and the listeners woken after what may have changed something."""
 
     async def middleware(scope: Any, receive: Receive, send: Send) -> None:
@@ -195,10 +195,10 @@ def measured(app: ASGIApp, server: Server) -> ASGIApp:
         async def answer(message: Message) -> None:
             if message["type"] == "http.response.start":
                 route = str(scope.get("path_template") or NO_ROUTE)
-                said = method if method in METHODS else "other"
-                server.tally.answered(said, route, message["status"], monotonic() - began)
+                method_label = method if method in METHODS else "other"
+                server.tally.count_request(method_label, route, message["status"], monotonic() - began)
                 if method not in SAFE_METHODS:
-                    server.live.bus.wake()
+                    server.live_events.bus.wake()
             await send(message)
 
         await app(scope, receive, answer)

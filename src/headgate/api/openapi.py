@@ -44,14 +44,14 @@ def openapi_of(app: Litestar) -> dict[str, Any]:
         if path not in ALWAYS_OPEN:
             operation["x-role"] = handler.opt.get("role", Role.ADMIN).word
         for parameter in operation.get("parameters", []):
-            _mend_parameter(parameter, handler)
+            _fix_parameter(parameter, handler)
         if (body := handler.parsed_data_field) is not None:
             operation["requestBody"]["required"] = body.is_required
-    schema["components"]["schemas"] |= _described(list(shapes), schema["components"]["schemas"])
+    schema["components"]["schemas"] |= _component_schemas(list(shapes), schema["components"]["schemas"])
     return schema
 
 
-def _described(shapes: list[type], names: Iterable[str]) -> dict[str, Any]:
+def _component_schemas(shapes: list[type], names: Iterable[str]) -> dict[str, Any]:
     """The shapes by the framework's names: where two have the same, each of the two puts the module before it."""
     _, described = msgspec.json.schema_components(shapes, ref_template=REF)
     renamed = {}
@@ -68,21 +68,21 @@ def _described(shapes: list[type], names: Iterable[str]) -> dict[str, Any]:
 def _shapes(handler: HTTPRouteHandler) -> list[type]:
     """The shapes that a route takes and gives, as they are named there."""
     fields = [handler.parsed_data_field, handler.parsed_return_field]
-    said: list[Any] = [spec.data_container for spec in (handler.responses or {}).values()]
+    types: list[Any] = [spec.data_container for spec in (handler.responses or {}).values()]
     for field in fields:
         if field is not None:
-            said += [field.annotation, *(inner.annotation for inner in field.inner_types)]
-    return [each for each in said if isinstance(each, type) and issubclass(each, msgspec.Struct)]
+            types += [field.annotation, *(inner.annotation for inner in field.inner_types)]
+    return [each for each in types if isinstance(each, type) and issubclass(each, msgspec.Struct)]
 
 
-def _mend_parameter(parameter: dict[str, Any], handler: HTTPRouteHandler) -> None:
+def _fix_parameter(parameter: dict[str, Any], handler: HTTPRouteHandler) -> None:
     schema = parameter["schema"]
-    ways = [way for way in schema.get("oneOf", []) if way != {"type": "null"}]
-    if len(ways) == 1:
+    alternatives = [alternative for alternative in schema.get("oneOf", []) if alternative != {"type": "null"}]
+    if len(alternatives) == 1:
         schema.pop("oneOf")
-        schema |= ways[0]
+        schema |= alternatives[0]
     for name, field in handler.parsed_fn_signature.parameters.items():
-        about = field.kwarg_definition
-        if isinstance(about, ParameterKwarg) and parameter["name"] in (name, about.query, about.header):
-            said = {word: getattr(about, limit, None) for limit, word in LIMITS.items()}
-            schema |= {word: value for word, value in said.items() if value is not None}
+        definition = field.kwarg_definition
+        if isinstance(definition, ParameterKwarg) and parameter["name"] in (name, definition.query, definition.header):
+            limits = {word: getattr(definition, limit, None) for limit, word in LIMITS.items()}
+            schema |= {word: value for word, value in limits.items() if value is not None}

@@ -23,31 +23,31 @@ class Principal:
         """As the audit names them."""
         return self.name
 
-    def tenant(self, asked: int | None) -> int:
-        """The tenant that something new belongs to: the key's own; another one's is refused."""
+    def allowed_tenant(self, requested: int | None) -> int:
+        """The tenant that was requested, or the key's own; a key of one tenant cannot name another."""
         if self.tenant_id is None:
-            return asked or 0
-        if asked not in (None, self.tenant_id):
+            return requested or 0
+        if requested not in (None, self.tenant_id):
             raise PermissionDeniedException("the key is another tenant's")
         return self.tenant_id
 
-    def sees(self, tenant_id: int) -> bool:
-        """Whether a tenant's things are there for them at all."""
+    def can_see(self, tenant_id: int) -> bool:
+        """Whether they may see what belongs to a tenant."""
         return self.tenant_id in (None, tenant_id)
 
-    def sees_all(self) -> None:
-        """Refuse who sees one tenant only what is told of all of them together."""
+    def require_all_tenants(self) -> None:
+        """Refuse a key of one tenant: what follows tells of all tenants together."""
         if self.tenant_id is not None:
             raise PermissionDeniedException("these figures are of all tenants: they need a key of no tenant")
 
-    def looks_at(self, asked: int | None) -> int | None:
-        """The tenant whose things are looked at: the one that was asked for, or all that may be seen (None: all)."""
-        return self.tenant_id if asked is None else self.tenant(asked)
+    def tenant_filter(self, requested: int | None) -> int | None:
+        """The tenant to filter by: the one that was requested, else the key's own; None for all."""
+        return self.tenant_id if requested is None else self.allowed_tenant(requested)
 
 
-ANYBODY = Principal("person", None, Role.ADMIN)
-NOBODY = Principal("nobody", None, Role.READ)  # who asks whether the server lives
+LOCAL_PERSON = Principal("person", None, Role.ADMIN)
+ANONYMOUS = Principal("nobody", None, Role.READ)  # who asks whether the server lives
 
 
-def holder_of(key: Key, session: str | None = None) -> Principal:
+def principal_of_key(key: Key, session: str | None = None) -> Principal:
     return Principal(f"key:{key.id} {key.name}", key.tenant_id, key.role, key.id, session)

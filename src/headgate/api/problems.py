@@ -47,28 +47,28 @@ def documented(*statuses: int) -> dict[int, ResponseSpec]:
     }
 
 
-def of_headgate(request: Request[Any, Any, Any], error: HeadgateError) -> Response[Problem]:
+def headgate_problem(request: Request[Any, Any, Any], error: HeadgateError) -> Response[Problem]:
     """An error of ours says itself what it is."""
-    return answer(request, error.status, error.code, str(error), headers=getattr(error, "headers", None))
+    return problem_response(request, error.status, error.code, str(error), headers=getattr(error, "headers", None))
 
 
-def of_http(request: Request[Any, Any, Any], error: HTTPException) -> Response[Problem]:
+def http_problem(request: Request[Any, Any, Any], error: HTTPException) -> Response[Problem]:
     """The framework's errors, in our words: what does not fit the schema breaks a rule, like any other."""
     if error.status_code >= 500:
-        return of_anything(request, error)
+        return unexpected_problem(request, error)
     status = 422 if isinstance(error, ValidationException) else error.status_code
-    errors = [_about(each) for each in error.extra or []] if isinstance(error, ValidationException) else []
+    errors = [_validation_message(each) for each in error.extra or []] if isinstance(error, ValidationException) else []
     detail = errors[0] if len(errors) == 1 else str(error.detail)
-    return answer(request, status, CODES.get(status, "error"), detail, errors, dict(error.headers or {}))
+    return problem_response(request, status, CODES.get(status, "error"), detail, errors, dict(error.headers or {}))
 
 
-def of_anything(request: Request[Any, Any, Any], error: Exception) -> Response[Problem]:
+def unexpected_problem(request: Request[Any, Any, Any], error: Exception) -> Response[Problem]:
     """A bug: the log has it, the caller does not."""
     log.error("request %s failed", request_id(request), exc_info=error)
-    return answer(request, 500, "error", "something went wrong; the server's log has the request's id")
+    return problem_response(request, 500, "error", "something went wrong; the server's log has the request's id")
 
 
-def answer(
+def problem_response(
     request: Request[Any, Any, Any],
     status: int,
     code: str,
@@ -87,8 +87,8 @@ def request_id(request: Request[Any, Any, Any]) -> str:
     return str(request.scope["state"].get("request_id", ""))
 
 
-def _about(said: Any) -> str:
-    if not isinstance(said, dict):
-        return str(said)
-    where = ".".join(str(part) for part in [said.get("key")] if part)
-    return f"{where}: {said.get('message', '')}" if where else str(said.get("message", ""))
+def _validation_message(error: Any) -> str:
+    if not isinstance(error, dict):
+        return str(error)
+    where = ".".join(str(part) for part in [error.get("key")] if part)
+    return f"{where}: {error.get('message', '')}" if where else str(error.get("message", ""))

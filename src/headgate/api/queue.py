@@ -16,16 +16,15 @@ from headgate.api.principal import Principal, Role
 from headgate.api.problems import documented
 from headgate.api.server import Server
 from headgate.core.errors import HeadgateError, Invalid, NotFound
-from headgate.core.states import word
-from headgate.outside import utc_now
+from headgate.core.states import View, status_word
+from headgate.environment import utc_now
 from headgate.packs.media.lanes import COOKIE, LANES, NAMES, NO_COOKIE
 from headgate.packs.media.setup import set_up
-from headgate.store.base import Store
-from headgate.store.catalog import MAX_CAPACITY
+from headgate.store.catalog.lanes import MAX_CAPACITY
+from headgate.store.store import Store
 
 ALL = "all"
 EXACT_UP_TO = 10_000
-VIEW = "C"
 log = logging.getLogger("headgate.api")
 
 Scope = Annotated[
@@ -35,7 +34,9 @@ Scope = Annotated[
     ),
 ]
 MOST_DIGITS = len(str(MAX_CAPACITY))
-Room = Annotated[int | None, QueryParameter(description="How many of the lane may run at once.", ge=0, le=MAX_CAPACITY)]
+CapacityParameter = Annotated[
+    int | None, QueryParameter(description="How many of the lane may run at once.", ge=0, le=MAX_CAPACITY)
+]
 
 
 class Channels(msgspec.Struct):
@@ -59,37 +60,37 @@ async def prepare(server: Server) -> None:
     for lane in LANES:
         lane.capacity(os.environ)  # what cannot be meant is said now
     try:
-        await server.aside(set_up, server.store, os.environ)
-        await server.aside(server.tally.begin)
+        await server.in_thread(set_up, server.store, os.environ)
+        await server.in_thread(server.tally.begin)
     except Exception as error:
         log.warning("the request queue's types and lanes were not made: %s", error)
 
 
 @get("/stats", summary="How full the lanes are", responses=documented(), opt={"role": Role.READ})
 async def stats(server: Server, who: Principal) -> QueueStats:
-    return await server.aside(queue_stats, server.store)
+    return await server.in_thread(queue_stats, server.store)
 
 
 def queue_stats(store: Store) -> QueueStats:
     """The lanes as they stand; what is queued is counted anew as long as that is quickly done."""
-    counts = store.counts()
+    counts = store.statistics.counts()
     if sum(count.count for count in counts) <= EXACT_UP_TO:
         with suppress(HeadgateError):  # if it cannot be written: as last counted
-            store.take_sample()
-        counts = store.counts()
-    lanes = store.lanes()
+            store.statistics.take_sample()
+        counts = store.statistics.counts()
+    lanes = store.lanes.all()
     running = {lane.name: 0 for lane in lanes} | {COOKIE: 0, NO_COOKIE: 0}
     queued = dict(running)
     for count in counts:
-        said = word(VIEW, count.status)
-        if said in ("running", "queued"):
-            told = running if said == "running" else queued
-            told[count.lane] = told.get(count.lane, 0) + count.count
+        status = status_word(View.REQUESTS, count.status)
+        if status in ("running", "queued"):
+            by_lane = running if status == "running" else queued
+            by_lane[count.lane] = by_lane.get(count.lane, 0) + count.count
     return QueueStats(
         capacity={lane.name: lane.capacity for lane in lanes},
         running=running,
         queued=queued,
-        paused={ALL: store.everything_paused()} | {lane.name: lane.paused for lane in lanes},
+        paused={ALL: store.lanes.everything_paused()} | {lane.name: lane.paused for lane in lanes},
         counts_by_channel=Channels(queued[COOKIE], queued[NO_COOKIE]),
         as_of=min((count.as_of for count in counts if count.as_of is not None), default=utc_now()),
     )
@@ -98,22 +99,22 @@ def queue_stats(store: Store) -> QueueStats:
 @post("/pause", summary="Let nothing more start", status_code=200, responses=documented(404, 507),
       opt={"role": Role.OPERATOR})  # fmt: skip
 async def pause(server: Server, who: Principal, which: Scope = ALL) -> QueueStats:
-    return await server.aside(_hold, server.store, who, "pause_lane", which)
+    return await server.in_thread(_pause_or_resume, server.store, who, "pause", which)
 
 
 @post("/resume", summary="Let what was paused start again", status_code=200, responses=documented(404, 507),
       opt={"role": Role.OPERATOR})  # fmt: skip
 async def resume(server: Server, who: Principal, which: Scope = ALL) -> QueueStats:
-    return await server.aside(_hold, server.store, who, "resume_lane", which)
+    return await server.in_thread(_pause_or_resume, server.store, who, "resume", which)
 
 
-def _hold(store: Store, who: Principal, act: Literal["pause_lane", "resume_lane"], scope: str) -> QueueStats:
+def _pause_or_resume(store: Store, who: Principal, act: Literal["pause", "resume"], scope: str) -> QueueStats:
     """Pause or resume. Whoever resumes everything means the queue's own lanes too; other lanes keep their pause."""
     if scope != ALL:
         _check_lanes(store, [scope])
-    change = partial(getattr(store, act), actor=who.actor)
+    change = partial(getattr(store.lanes, act), actor=who.actor)
     change(None if scope == ALL else scope)
-    if scope == ALL and act == "resume_lane":
+    if scope == ALL and act == "resume":
         for lane in NAMES:
             change(lane)
     return queue_stats(store)
@@ -131,21 +132,21 @@ async def capacity(
     request: Request[Any, Any, Any],
     server: Server,
     who: Principal,
-    requires_cookie: Room = None,
-    no_cookie: Room = None,
+    requires_cookie: CapacityParameter = None,
+    no_cookie: CapacityParameter = None,
 ) -> QueueStats:
     wanted = _capacities(request.query_params.multi_items())
-    return await server.aside(_set_capacities, server.store, who, wanted)
+    return await server.in_thread(_set_capacities, server.store, who, wanted)
 
 
-def _capacities(asked: Iterable[tuple[str, str]]) -> dict[str, int]:
+def _capacities(parameters: Iterable[tuple[str, str]]) -> dict[str, int]:
     wanted: dict[str, int] = {}
-    for lane, said in asked:
+    for lane, text in parameters:
         if lane in wanted:
             raise Invalid(f"{lane} is there twice")
-        if not (said.isascii() and said.isdigit() and len(said) <= MOST_DIGITS and int(said) <= MAX_CAPACITY):
+        if not (text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS and int(text) <= MAX_CAPACITY):
             raise Invalid(f"{lane}: a capacity is a whole number from 0 to {MAX_CAPACITY}")
-        wanted[lane] = int(said)
+        wanted[lane] = int(text)
     if not wanted:
         raise Invalid("say which lane: ?requires_cookie=1&no_cookie=2")
     return wanted
@@ -154,15 +155,15 @@ def _capacities(asked: Iterable[tuple[str, str]]) -> dict[str, int]:
 def _set_capacities(store: Store, who: Principal, wanted: dict[str, int]) -> QueueStats:
     _check_lanes(store, wanted)
     for lane, most in wanted.items():
-        store.set_capacity(lane, most, actor=who.actor)
+        store.lanes.set_capacity(lane, most, actor=who.actor)
     return queue_stats(store)
 
 
 def _check_lanes(store: Store, names: Any) -> None:
-    there = {lane.name for lane in store.lanes()}
+    known = {lane.name for lane in store.lanes.all()}
     for name in names:
-        if name not in there:
-            raise NotFound(f"no lane {name}; there is {', '.join(sorted(there))}")
+        if name not in known:
+            raise NotFound(f"no lane {name}; there is {', '.join(sorted(known))}")
 
 
 routes = Router("/api/queue", route_handlers=[stats, pause, resume, capacity], tags=["queue"])

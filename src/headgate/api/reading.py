@@ -12,7 +12,7 @@ from litestar.handlers import BaseRouteHandler, HTTPRouteHandler
 from headgate.core.errors import Invalid, NotFound
 
 JSON = "application/json"
-MOST_SHOWN = 100
+MOST_QUOTED = 100
 _ANYTHING: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 _KNOWN = "known query parameters"
 
@@ -32,12 +32,12 @@ class JsonRequest(Request[Any, Any, Any]):
         return read(await self.body(), self.headers, Any if field is None else field.annotation)
 
 
-def read(body: bytes, headers: Any, kind: Any) -> Any:
-    """A body as `kind`; `Invalid`, or an error of the framework's, if that is not what it is."""
-    said, _, about = headers.get("content-type", "").partition(";")
-    if said.strip().lower() != JSON or headers.get("content-encoding", "identity") != "identity":
+def read(body: bytes, headers: Any, shape: Any) -> Any:
+    """A body as `shape`; `Invalid`, or an error of the framework's, if that is not what it is."""
+    media_type, _, options = headers.get("content-type", "").partition(";")
+    if media_type.strip().lower() != JSON or headers.get("content-encoding", "identity") != "identity":
         raise UnsupportedMediaType(f"a body is {JSON}, and not compressed")
-    if "charset" in about.lower() and "utf-8" not in about.lower():
+    if "charset" in options.lower() and "utf-8" not in options.lower():
         raise UnsupportedMediaType("a body is in UTF-8")
     try:
         value = _ANYTHING.decode(body)
@@ -47,15 +47,15 @@ def read(body: bytes, headers: Any, kind: Any) -> Any:
         raise Invalid("the body is nested too deeply") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ClientException(f"the body is not JSON: {error}") from None
-    if _may_name_twice(body, value):
-        _refuse_twice(body)
+    if _may_have_duplicates(body, value):
+        _refuse_duplicates(body)
     try:
-        return msgspec.convert(value, kind, strict=True)
+        return msgspec.convert(value, shape, strict=True)
     except msgspec.ValidationError as error:
         raise Invalid(str(error)) from None
 
 
-def _may_name_twice(body: bytes, value: Any) -> bool:
+def _may_have_duplicates(body: bytes, value: Any) -> bool:
     """Whether a name may be there twice: what was read has then lost the colon behind one of them.
 
     A colon that is written as an escape could make up for that.
@@ -63,20 +63,20 @@ def _may_name_twice(body: bytes, value: Any) -> bool:
     return body.count(b":") != msgspec.json.encode(value).count(b":") or b"\\u003" in body
 
 
-def _refuse_twice(body: bytes) -> None:
-    json.loads(body, object_pairs_hook=_object)
+def _refuse_duplicates(body: bytes) -> None:
+    json.loads(body, object_pairs_hook=_object_without_duplicates)
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _object_without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in pairs:
         if name in found:
-            raise Invalid(f"the body holds {name[:MOST_SHOWN]!r} twice")
+            raise Invalid(f"the body holds {name[:MOST_QUOTED]!r} twice")
         found[name] = value
     return found
 
 
-def asks_only_what_is_known(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
+def check_query_parameters(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
     """Refuse a query parameter that the route does not have, a second one where it has one, an id that is none.
 
     A route that takes the whole request, or the whole query, sees to that itself.
@@ -85,27 +85,29 @@ def asks_only_what_is_known(connection: ASGIConnection[Any, Any, Any, Any], hand
     for number in connection.path_params.values():
         if isinstance(number, int) and str(number) not in path:
             raise NotFound("a number in a path is written in plain digits")  # Python reads more as one: +1, 1_0, ١
-    asked = connection.query_params
-    if not asked or not isinstance(handler, HTTPRouteHandler):
+    query = connection.query_params
+    if not query or not isinstance(handler, HTTPRouteHandler):
         return
-    known = _known(connection, handler)
+    known = _known_parameters(connection, handler)
     if known is None:
         return
-    for name in asked:
+    for name in query:
         if name not in known:
             raise Invalid(f"no query parameter {name!r}; there is {', '.join(sorted(known)) or 'none'}")
-        if not known[name].several and len(asked.getall(name)) > 1:
+        if not known[name].repeatable and len(query.getall(name)) > 1:
             raise Invalid(f"the query parameter {name!r} is there twice")
-        if not known[name].text and asked[name].lower() == "null":  # which the framework takes for: nothing was said
+        if not known[name].text and query[name].lower() == "null":  # which the framework takes for: nothing was said
             raise Invalid(f"the query parameter {name!r} is null: leave it out")
 
 
 class _Parameter(NamedTuple):
-    several: bool
+    repeatable: bool
     text: bool
 
 
-def _known(connection: ASGIConnection[Any, Any, Any, Any], handler: HTTPRouteHandler) -> dict[str, _Parameter] | None:
+def _known_parameters(
+    connection: ASGIConnection[Any, Any, Any, Any], handler: HTTPRouteHandler
+) -> dict[str, _Parameter] | None:
     """The route's query parameters, with whether each may be there several times, and be any text; None: any."""
     if _KNOWN not in handler.opt:
         model = handler.create_kwargs_model(dict.fromkeys(connection.path_params))  # type: ignore[arg-type]

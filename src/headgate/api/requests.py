@@ -16,23 +16,23 @@ from litestar.params import PathParameter, QueryParameter
 from litestar.response import Stream
 from msgspec import Meta
 
-from headgate.api.feed import Kind, subscription_of
+from headgate.api.feed import TaskInfo, subscription_of
 from headgate.api.principal import Principal, Role
 from headgate.api.problems import documented
-from headgate.api.queue import VIEW, QueueStats, queue_stats
+from headgate.api.queue import QueueStats, queue_stats
 from headgate.api.server import Server
-from headgate.api.shapes import INT64, Nothing, Priority, Reason, Whole, text_of
-from headgate.api.stream import MEDIA, From, Resume, streamed
+from headgate.api.shapes import INT64, Integer, Nothing, Priority, Reason, text_of
+from headgate.api.stream import MEDIA, FromCursor, LastEventId, event_stream
 from headgate.api.submits import Key
-from headgate.api.waiting import Wait, awaited
+from headgate.api.waiting import Wait, wait_for_end
 from headgate.core.errors import Invalid, NotFound
-from headgate.core.states import FINAL, State, meaning, word
+from headgate.core.states import FINAL, State, View, states_of_word, status_word
 from headgate.core.task import DEFAULT_PRIORITY, NewTask, Task
-from headgate.events.bus import Told
+from headgate.events.bus import FeedEvent
 from headgate.packs.media.lanes import COOKIE, NAMES, lane_for
-from headgate.store.base import Store
-from headgate.store.feed import Cursor
-from headgate.store.lists import MOST_PER_PAGE, Filter
+from headgate.store.events.feed import Cursor
+from headgate.store.reading.lists import MOST_PER_PAGE, Filter
+from headgate.store.store import Store
 
 SYNC_SECONDS = 30.0
 FARTHEST = 10_000
@@ -52,10 +52,10 @@ class RequestIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     url: Annotated[str, Meta(max_length=4096)] | None = None
     requires_cookie: bool | None = None
     ua_profile: Literal["desktop", "mobile", "alt"] | None = None
-    priority: Whole = DEFAULT_PRIORITY
+    priority: Integer = DEFAULT_PRIORITY
     max_attempts: Annotated[int, Meta(ge=1, le=1000)] | None = None
 
-    def wish(self, tenant_id: int) -> NewTask:
+    def new_task(self, tenant_id: int) -> NewTask:
         requires_cookie = self.type == "download" or bool(self.requires_cookie)
         ext = {
             "subscription_id": self.subscription_id,
@@ -121,19 +121,19 @@ class RequestEvent(msgspec.Struct, rename={"before": "from", "after": "to"}):
     detail: str | None
 
 
-def job(task: Task, store: Store) -> RequestJob:
+def request_out(task: Task, store: Store) -> RequestJob:
     """A task as a request."""
     ext = json.loads(task.ext)
-    said = ext if isinstance(ext, dict) else {}
-    retries = store.type_of(task.type).retry.retries if task.max_error_count is None else task.max_error_count
-    status: Any = word(VIEW, task.status, task.error_count)
+    arguments = ext if isinstance(ext, dict) else {}
+    retries = store.types.recent(task.type).retry.retries if task.max_error_count is None else task.max_error_count
+    status: Any = status_word(View.REQUESTS, task.status, task.error_count)
     return RequestJob(
         id=task.id,
         type=task.type,
         subscription_id=subscription_of(task.ext),
-        url=_text(said.get("url")),
+        url=_text(arguments.get("url")),
         requires_cookie=task.lane == COOKIE,
-        ua_profile=_text(said.get("ua_profile")),
+        ua_profile=_text(arguments.get("ua_profile")),
         status=status,
         priority=task.priority,
         attempts=task.attempt,
@@ -175,14 +175,14 @@ async def enqueue(
     sync: Annotated[bool, QueryParameter(description=f"Wait for the end, {SYNC_SECONDS:.0f} s at most.")] = False,
     wait: Wait = None,
 ) -> Response[RequestJob]:
-    wish = data.wish(who.tenant(None))
-    [made] = await server.submits.make([wish], who.actor, key)
+    new = data.new_task(who.allowed_tenant(None))
+    [made] = await server.submits.submit([new], who.actor, key)
     task = await server.submits.task(made)
     seconds = SYNC_SECONDS if sync and wait is None else wait
     if seconds is None:
-        return Response(job(task, server.store), status_code=201)
-    task = await awaited(server, task, seconds, ENDED)
-    return Response(job(task, server.store), status_code=201 if task.status in ENDED else 202)
+        return Response(request_out(task, server.store), status_code=201)
+    task = await wait_for_end(server, task, seconds, ENDED)
+    return Response(request_out(task, server.store), status_code=201 if task.status in ENDED else 202)
 
 
 # Looking
@@ -209,27 +209,27 @@ async def list_requests(
     wanted = Filter(
         tenant_id=who.tenant_id,
         type=type,
-        status=None if status is None else tuple(state for state, _ in meaning(VIEW, status)),
+        status=None if status is None else tuple(state for state, _ in states_of_word(View.REQUESTS, status)),
         mutex=None if subscription_id is None else f"subscription:{subscription_id}",
     )
     lanes = NAMES if lane is None else (lane,)
 
     def work() -> RequestPage:
         found = merge(
-            *(_all(server.store, replace(wanted, lane=name), cursor, size) for name in lanes),
+            *(_find_all(server.store, replace(wanted, lane=name), cursor, size) for name in lanes),
             key=lambda task: -task.id,
         )
         tasks = list(islice(found, (page - 1) * size, page * size + 1))
-        items = [job(task, server.store) for task in tasks[:size]]
+        items = [request_out(task, server.store) for task in tasks[:size]]
         return RequestPage(items, items[-1].id if len(tasks) > size else None, page, size)
 
-    return await server.aside(work)
+    return await server.in_thread(work)
 
 
-def _all(store: Store, wanted: Filter, cursor: int | None, size: int) -> Iterator[Task]:
+def _find_all(store: Store, wanted: Filter, cursor: int | None, size: int) -> Iterator[Task]:
     """What a filter finds, page after page, as far as somebody reads on."""
     while True:
-        page = store.find(wanted, cursor=cursor, limit=min(size + 1, MOST_PER_PAGE))
+        page = store.tasks.find(wanted, cursor=cursor, limit=min(size + 1, MOST_PER_PAGE))
         yield from page.items
         if page.next_cursor is None:
             return
@@ -239,16 +239,16 @@ def _all(store: Store, wanted: Filter, cursor: int | None, size: int) -> Iterato
 @get("/stats", summary="How full the lanes are: the same as /api/queue/stats", responses=documented(),
      opt={"role": Role.READ})  # fmt: skip
 async def stats(server: Server, who: Principal) -> QueueStats:
-    return await server.aside(queue_stats, server.store)
+    return await server.in_thread(queue_stats, server.store)
 
 
 @get("/{request_id:int}", summary="Look a request up", responses=documented(404), opt={"role": Role.READ})
 async def get_request(request_id: RequestId, server: Server, who: Principal) -> RequestJob:
-    return await server.aside(lambda: job(_request(server.store, who, request_id), server.store))
+    return await server.in_thread(lambda: request_out(_request(server.store, who, request_id), server.store))
 
 
 def _request(store: Store, who: Principal, request_id: int) -> Task:
-    task = store.get(request_id, who.tenant_id)
+    task = store.tasks.get(request_id, who.tenant_id)
     if task.lane not in NAMES:
         raise NotFound(f"no task {request_id}")  # as if it were not there: it is none of this queue's
     return task
@@ -265,36 +265,36 @@ def _request(store: Store, who: Principal, request_id: int) -> Task:
 async def events(
     server: Server,
     who: Principal,
-    last_event_id: Resume = None,
-    cursor: From = None,
+    last_event_id: LastEventId = None,
+    cursor: FromCursor = None,
     lane: Annotated[Lane | None, QueryParameter()] = None,
     type: Annotated[list[str] | None, QueryParameter(max_items=50)] = None,
     subscription_id: Annotated[int | None, QueryParameter(ge=0, le=INT64)] = None,
     request_id: Annotated[int | None, QueryParameter(ge=1, le=INT64)] = None,
 ) -> Stream:
-    def wanted(told: Told[Cursor]) -> bool:
-        about: Kind | None = told.about
+    def wanted(entry: FeedEvent[Cursor]) -> bool:
+        task: TaskInfo | None = entry.task_info
         return (
-            about is not None
-            and about.lane in (NAMES if lane is None else (lane,))
-            and (type is None or about.type in type)
-            and subscription_id in (None, about.subscription_id)
-            and request_id in (None, told.event.task_id)
+            task is not None
+            and task.lane in (NAMES if lane is None else (lane,))
+            and (type is None or task.type in type)
+            and subscription_id in (None, task.subscription_id)
+            and request_id in (None, entry.event.task_id)
         )
 
-    return await streamed(server, who, last_event_id or cursor, wanted, request_event)
+    return await event_stream(server, who, last_event_id or cursor, wanted, request_event)
 
 
-def request_event(told: Told[Cursor]) -> RequestEvent:
-    event, about = told.event, told.about
+def request_event(entry: FeedEvent[Cursor]) -> RequestEvent:
+    event, task = entry.event, entry.task_info
     return RequestEvent(
-        event.id, event.task_id or 0, about.type, about.lane, about.subscription_id, event.kind, _said(event.before),
-        _said(event.after), event.at, event.actor, event.detail,
+        event.id, event.task_id or 0, task.type, task.lane, task.subscription_id, event.kind,
+        _request_status(event.before), _request_status(event.after), event.at, event.actor, event.detail,
     )  # fmt: skip
 
 
-def _said(state: str | None) -> str | None:
-    return None if state is None else word(VIEW, State(state))
+def _request_status(state: str | None) -> str | None:
+    return None if state is None else status_word(View.REQUESTS, State(state))
 
 
 # Acting
@@ -324,13 +324,13 @@ async def prioritize(request_id: RequestId, server: Server, who: Principal, data
     return await _act(server, who, "prioritize", request_id, priority=data.priority if data else None)
 
 
-async def _act(server: Server, who: Principal, action: str, request_id: int, **about: Any) -> RequestJob:
+async def _act(server: Server, who: Principal, action: str, request_id: int, **parameters: Any) -> RequestJob:
     def work() -> RequestJob:
         _request(server.store, who, request_id)
-        act = partial(getattr(server.store, action), actor=who.actor, tenant_id=who.tenant_id)
-        return job(act(request_id, **about), server.store)
+        act = partial(getattr(server.store.tasks, action), actor=who.actor, tenant_id=who.tenant_id)
+        return request_out(act(request_id, **parameters), server.store)
 
-    return await server.aside(work)
+    return await server.in_thread(work)
 
 
 routes = Router(

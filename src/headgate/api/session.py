@@ -12,10 +12,10 @@ from headgate.api.keys import RoleWord
 from headgate.api.principal import Principal, Role
 from headgate.api.problems import documented
 from headgate.api.server import Server
-from headgate.api.visits import COOKIE, digest_of_token
+from headgate.api.session_cache import COOKIE, digest_of_token
 from headgate.core.errors import Refused
 
-Held = Annotated[str | None, CookieParameter(name=COOKIE, description="The session that was: it ends.")]
+PreviousSession = Annotated[str | None, CookieParameter(name=COOKIE, description="The session that was: it ends.")]
 
 
 class SessionOut(msgspec.Struct, kw_only=True):
@@ -39,20 +39,20 @@ class SessionOut(msgspec.Struct, kw_only=True):
         "`X-Headgate-Console` too, which no page of another site can send."
     ),
 )
-async def sign_in(server: Server, who: Principal, before: Held = None) -> Response[SessionOut]:
+async def sign_in(server: Server, who: Principal, before: PreviousSession = None) -> Response[SessionOut]:
     key = None if who.key_id is None else await server.keyring.get(who.key_id)
     if key is None:
         raise Refused("this server has no keys: there is nothing to sign in with")
     if who.session is not None:
         raise Refused("a session does not make another: sign in with a key")
-    session, cookie = await server.visits.begin(key, who.actor, digest_of_token(before or ""))
-    return Response(_shown(who, session.expires_at), status_code=201, headers={"Set-Cookie": cookie})
+    session, cookie = await server.session_cache.begin(key, who.actor, digest_of_token(before or ""))
+    return Response(_session_out(who, session.expires_at), status_code=201, headers={"Set-Cookie": cookie})
 
 
 @get("/", summary="Who asks", responses=documented(), opt={"role": Role.READ})
 async def who_asks(server: Server, who: Principal) -> SessionOut:
-    session = None if who.session is None else await server.visits.get(who.session)
-    return _shown(who, None if session is None else session.expires_at)
+    session = None if who.session is None else await server.session_cache.get(who.session)
+    return _session_out(who, None if session is None else session.expires_at)
 
 
 SIGNED_OUT = ResponseSpec(data_container=None, description="Signed out", generate_examples=False)
@@ -62,11 +62,11 @@ SIGNED_OUT = ResponseSpec(data_container=None, description="Signed out", generat
 async def sign_out(server: Server, who: Principal) -> Response[None]:
     headers = {}
     if who.session is not None:  # a key needs no session
-        headers["Set-Cookie"] = await server.visits.end(who.session, who.actor)
+        headers["Set-Cookie"] = await server.session_cache.end(who.session, who.actor)
     return Response(None, status_code=204, headers=headers)
 
 
-def _shown(who: Principal, expires_at: datetime | None) -> SessionOut:
+def _session_out(who: Principal, expires_at: datetime | None) -> SessionOut:
     return SessionOut(
         name=who.name,
         role=who.role.word,  # type: ignore[arg-type]

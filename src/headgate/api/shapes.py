@@ -8,25 +8,25 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from headgate.core.errors import Invalid
-from headgate.core.events import Happening
+from headgate.core.events import AuditEvent
 from headgate.core.family import Census, progress_of
 from headgate.core.forecast import Forecast
 from headgate.core.gates import Gate
-from headgate.core.states import word
+from headgate.core.states import View, status_word
 from headgate.core.task import NewTask, Task
-from headgate.core.unique import key_of
-from headgate.store.sql import moment
-from headgate.store.tasks import Submitted
-from headgate.store.usages import Measured
+from headgate.core.unique import unique_key_of
+from headgate.store.db.statement import moment
+from headgate.store.execution.usage import Measured
+from headgate.store.tasks.submit import Initial
 
 INT64 = 2**63 - 1
 Id = Annotated[int, Meta(ge=1, le=INT64)]
-Whole = Annotated[int, Meta(ge=-INT64, le=INT64)]
+Integer = Annotated[int, Meta(ge=-INT64, le=INT64)]
 Name = Annotated[str, Meta(min_length=1, max_length=255)]
-Words = Annotated[str, Meta(max_length=255)]
+ShortText = Annotated[str, Meta(max_length=255)]
 OnChildFailure = Literal["continue", "cancel"]
 Seconds = Annotated[float, Meta(ge=0, le=3_162_240_000)]
-Above = Annotated[float, Meta(gt=0, le=3_162_240_000)]
+PositiveSeconds = Annotated[float, Meta(gt=0, le=3_162_240_000)]
 
 
 class NewTaskIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -34,36 +34,36 @@ class NewTaskIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
     type: Name
     ext: Any = msgspec.field(default_factory=dict)
-    tenant_id: Whole | None = None
-    creator: Whole = 0
-    name: Words | None = None
+    tenant_id: Integer | None = None
+    creator: Integer = 0
+    name: ShortText | None = None
     lane: Name | None = None
-    category: Words | None = None
-    priority: Whole | None = None
+    category: ShortText | None = None
+    priority: Integer | None = None
     mutex: Name | None = None
     rate_key: Name | None = None
     agent_id: Name | None = None
     unique_key: Name | None = None
     unique: Literal["arguments"] | None = None
-    unique_seconds: Above | None = None
-    debounce_seconds: Above | None = None
-    debounce_longest_seconds: Above | None = None
+    unique_seconds: PositiveSeconds | None = None
+    debounce_seconds: PositiveSeconds | None = None
+    debounce_longest_seconds: PositiveSeconds | None = None
     debounce_replace: bool = True
     start_time: datetime | None = None
     delay_seconds: Seconds | None = None
     max_error_count: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
-    timeout_seconds: Above | None = None
+    timeout_seconds: PositiveSeconds | None = None
     parent_id: Id | None = None
     correlation_id: Name | None = None
     on_child_failure: OnChildFailure | None = None
 
-    def wish(self, tenant_id: int) -> NewTask:
+    def new_task(self, tenant_id: int) -> NewTask:
         ext = text_of(self.ext)
         if self.unique is not None and self.unique_key is not None:
             raise Invalid("give unique or unique_key, not both")
         return NewTask(
             self.type, ext, tenant_id, self.creator, self.name, self.lane, self.category, self.priority,
-            self.mutex, self.rate_key, self.agent_id, self.unique_key if self.unique is None else key_of(ext),
+            self.mutex, self.rate_key, self.agent_id, self.unique_key if self.unique is None else unique_key_of(ext),
             self.start_time, self.delay_seconds, self.max_error_count, self.timeout_seconds, self.parent_id, None,
             self.correlation_id, self.on_child_failure, self.unique_seconds, self.debounce_seconds,
             self.debounce_longest_seconds, self.debounce_replace,
@@ -91,13 +91,13 @@ class UsageOut(msgspec.Struct):
     written_bytes: int | None
 
 
-def usage_shown(measured: Measured) -> UsageOut:
+def usage_out(measured: Measured) -> UsageOut:
     used = measured.usage
     return UsageOut(measured.attempt, used.cpu_seconds, used.memory_bytes, used.read_bytes, used.written_bytes)
 
 
 class TaskOut(msgspec.Struct):
-    """A task as it stands: B's names first."""
+    """A task as it stands; the task server's fields come first."""
 
     id: int
     tenant_id: int
@@ -147,10 +147,10 @@ class TaskOut(msgspec.Struct):
 _fields_of = attrgetter(*(name for name in TaskOut.__struct_fields__ if name not in ("created", "children", "usage")))
 
 
-def shown(task: Task, view: str | None = None, census: Census | None = None) -> TaskOut:
+def task_out(task: Task, view: View | None = None, census: Census | None = None) -> TaskOut:
     """A task for the outside, its state in the words of `view`; a parent with its children, if they were counted."""
     out = TaskOut(*_fields_of(task))
-    out.status = task.status.value if view is None else word(view, task.status, task.error_count)
+    out.status = task.status.value if view is None else status_word(view, task.status, task.error_count)
     out.ext, out.result, out.progress = _value(task.ext), _value(task.result), _value(task.progress)
     if census is not None:
         counted = census.children
@@ -163,14 +163,13 @@ def shown(task: Task, view: str | None = None, census: Census | None = None) -> 
     return out
 
 
-def shown_new(new: NewTask, made: Submitted) -> TaskOut:
-    """`shown`, of a task as it was made: nothing has to be read for that."""
-    assert made.landed is not None
-    status, start_time, create_date, lane, category, priority, rate_key = made.landed
-    created = moment(create_date)
+def new_task_out(task_id: int, made: Initial) -> TaskOut:
+    """`task_out`, of a task as it was made: nothing has to be read for that."""
+    new, created = made.task, moment(made.create_date)
     return TaskOut(
-        made.id, new.tenant_id, new.type, new.creator, moment(start_time), status, None, None, 0, None, category, None,
-        msgspec.Raw(new.ext), None, None, created, created, new.name, lane, priority, new.mutex, rate_key, 0, 0,
+        task_id, new.tenant_id, new.type, new.creator, moment(made.start_time), made.status, None, None, 0, None,
+        new.category or "", None, msgspec.Raw(new.ext), None, None, created, created, new.name, new.lane or "",
+        new.priority or 0, new.mutex, new.rate_key, 0, 0,
         new.agent_id, new.parent_id, new.retry_of, new.unique_key, None, new.correlation_id, None, None, None, None,
         new.max_error_count, new.timeout_seconds, False, False, new.on_child_failure, False,
     )  # fmt: skip
@@ -191,13 +190,13 @@ class Nothing(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Reason(msgspec.Struct, forbid_unknown_fields=True):
-    reason: Words = ""
+    reason: ShortText = ""
 
 
 class Priority(msgspec.Struct, forbid_unknown_fields=True):
     """Without a number: to the head of its lane."""
 
-    priority: Whole | None = None
+    priority: Integer | None = None
 
 
 class Start(msgspec.Struct, forbid_unknown_fields=True):
@@ -224,7 +223,7 @@ class EventOut(msgspec.Struct, rename={"before": "from", "after": "to"}):
     detail: str | None
 
 
-def event_shown(event: Happening) -> EventOut:
+def event_out(event: AuditEvent) -> EventOut:
     return EventOut(**{name: getattr(event, name) for name in EventOut.__struct_fields__})
 
 
@@ -238,7 +237,7 @@ class GateOut(msgspec.Struct, omit_defaults=True):
     holders: list[int] = []
 
 
-def gate_shown(gate: Gate) -> GateOut:
+def gate_out(gate: Gate) -> GateOut:
     return GateOut(gate.name, gate.open, gate.reason, gate.until, list(gate.holders))
 
 
@@ -251,7 +250,7 @@ class ForecastOut(msgspec.Struct):
     ahead: int
 
 
-def forecast_shown(forecast: Forecast) -> ForecastOut:
+def forecast_out(forecast: Forecast) -> ForecastOut:
     seconds = None if forecast.seconds is None else round(forecast.seconds, 1)
     return ForecastOut(forecast.at, seconds, forecast.reason, forecast.ahead)
 

@@ -31,13 +31,13 @@ class Signature:
 def signature_in(header: str) -> Signature | None:
     """The signature in an `Authorization` header's value, after the scheme; None if it cannot be read."""
     parts = [_PART.fullmatch(part) for part in header.split(",")]
-    said = {found[1]: found[2] for found in parts if found}
-    if None in parts or len(said) != len(parts) or said.keys() != _PARTS:
+    fields = {found[1]: found[2] for found in parts if found}
+    if None in parts or len(fields) != len(parts) or fields.keys() != _PARTS:
         return None
-    access = _ACCESS.fullmatch(said["access_key"])
-    if access is None or not _TIMESTAMP.fullmatch(said["timestamp"]) or not _NONCE.fullmatch(said["nonce"]):
+    access = _ACCESS.fullmatch(fields["access_key"])
+    if access is None or not _TIMESTAMP.fullmatch(fields["timestamp"]) or not _NONCE.fullmatch(fields["nonce"]):
         return None
-    return Signature(int(access[1]), int(said["timestamp"]), said["nonce"], said["signature"])
+    return Signature(int(access[1]), int(fields["timestamp"]), fields["nonce"], fields["signature"])
 
 
 def is_signed(secret: str, request: SignedRequest, claimed: Signature) -> bool:

@@ -6,17 +6,17 @@ from urllib.parse import unquote
 
 from litestar.types import ASGIApp, Receive, Scope, Send
 
-IN_A_NAME = "\ue000"  # a slash, until the path is taken apart; nobody writes this character
+PLACEHOLDER = "\ue000"  # a slash, until the path is taken apart; nobody writes this character
 _SLASH = re.compile("%2f", re.IGNORECASE)
 
 
-def kept_apart(inside: ASGIApp) -> ASGIApp:
-    """The router inside sees no slash where one was written as `%2F`; `put_back` gives it to who asks for the name."""
+def hide_encoded_slashes(inside: ASGIApp) -> ASGIApp:
+    """Hide each slash written as `%2F` from the router inside; `restore_slashes` puts it back into the name."""
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         path, raw = scope["path"], (scope.get("raw_path") or b"").partition(b"?")[0]
         if b"%2f" in raw.lower():
-            scope["path"] = unquote(_SLASH.sub(IN_A_NAME, raw.decode("latin-1")))
+            scope["path"] = unquote(_SLASH.sub(PLACEHOLDER, raw.decode("latin-1")))
         try:
             await inside(scope, receive, send)
         finally:
@@ -25,8 +25,8 @@ def kept_apart(inside: ASGIApp) -> ASGIApp:
     return answer
 
 
-def put_back(named: dict[str, Any]) -> None:
-    """In what a path names."""
+def restore_slashes(named: dict[str, Any]) -> None:
+    """Put the slashes back into the names that a path holds."""
     for name, value in named.items():
         if isinstance(value, str):
-            named[name] = value.replace(IN_A_NAME, "/")
+            named[name] = value.replace(PLACEHOLDER, "/")

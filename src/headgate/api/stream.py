@@ -11,17 +11,17 @@ from litestar.response import Stream
 from litestar.response.streaming import ASGIStreamingResponse
 from litestar.types import Send
 
-from headgate.api.feed import Follower, Kind
-from headgate.api.figures import figure_shown
-from headgate.api.principal import ANYBODY, Principal, Role
+from headgate.api.feed import Follower, TaskInfo
+from headgate.api.figures import point_out
+from headgate.api.principal import LOCAL_PERSON, Principal, Role
 from headgate.api.problems import documented
 from headgate.api.server import Server
 from headgate.api.shapes import INT64, EventOut
 from headgate.core.errors import HeadgateError
-from headgate.core.events import Happening
-from headgate.events.bus import BEHIND, Ended, Told
-from headgate.outside import monotonic, utc_now
-from headgate.store.feed import Cursor
+from headgate.core.events import AuditEvent
+from headgate.environment import monotonic, utc_now
+from headgate.events.bus import BEHIND, BusEnded, FeedEvent
+from headgate.store.events.feed import Cursor
 
 MEDIA = "text/event-stream"
 HEARTBEAT_SECONDS = 15.0
@@ -38,14 +38,14 @@ ADVICE = {
     "unauthorized": "the key is no longer good",
 }
 
-Wanted = Callable[[Told[Cursor]], bool]
-Shape = Callable[[Told[Cursor]], msgspec.Struct]
-Resume = Annotated[
+Wanted = Callable[[FeedEvent[Cursor]], bool]
+Shape = Callable[[FeedEvent[Cursor]], msgspec.Struct]
+LastEventId = Annotated[
     str | None,
     HeaderParameter(name="Last-Event-ID", description="Go on behind this event.", max_length=65536),
 ]
-From = Annotated[str | None, QueryParameter(description="The same as Last-Event-ID.", max_length=65536)]
-Words = Annotated[list[str] | None, QueryParameter(max_items=50)]
+FromCursor = Annotated[str | None, QueryParameter(description="The same as Last-Event-ID.", max_length=65536)]
+TextList = Annotated[list[str] | None, QueryParameter(max_items=50)]
 
 
 Gather = Annotated[
@@ -80,17 +80,17 @@ class Digest:
             if event.task_id is not None and len(self._task_ids) < MOST_NAMED:
                 self._task_ids[event.task_id] = None
 
-    def told(self) -> str:
+    def to_json(self) -> str:
         return msgspec.json.encode(
             {"events": self._events, "left_out": self._left_out, "task_ids": list(self._task_ids)}
         ).decode()
 
 
-def live_event(told: Told[Cursor]) -> LiveEvent:
-    kind: Kind | None = told.about
-    said = {name: getattr(told.event, name) for name in EventOut.__struct_fields__}
-    type_code, lane = (None, None) if kind is None else (kind.type, kind.lane)
-    return LiveEvent(**said, type=type_code, lane=lane)
+def live_event(entry: FeedEvent[Cursor]) -> LiveEvent:
+    task: TaskInfo | None = entry.task_info
+    fields = {name: getattr(entry.event, name) for name in EventOut.__struct_fields__}
+    type_code, lane = (None, None) if task is None else (task.type, task.lane)
+    return LiveEvent(**fields, type=type_code, lane=lane)
 
 
 @get(
@@ -108,24 +108,24 @@ def live_event(told: Told[Cursor]) -> LiveEvent:
 async def events(
     server: Server,
     who: Principal,
-    last_event_id: Resume = None,
-    cursor: From = None,
-    type: Words = None,
-    kind: Words = None,
-    lane: Words = None,
+    last_event_id: LastEventId = None,
+    cursor: FromCursor = None,
+    type: TextList = None,
+    kind: TextList = None,
+    lane: TextList = None,
     task_id: Annotated[int | None, QueryParameter(ge=1, le=INT64)] = None,
     gather: Gather = None,
 ) -> Stream:
-    def wanted(told: Told[Cursor]) -> bool:
-        about: Kind | None = told.about
+    def wanted(entry: FeedEvent[Cursor]) -> bool:
+        task: TaskInfo | None = entry.task_info
         return (
-            (type is None or (about is not None and about.type in type))
-            and (lane is None or (about is not None and about.lane in lane))
-            and (kind is None or told.event.kind in kind)
-            and task_id in (None, told.event.task_id)
+            (type is None or (task is not None and task.type in type))
+            and (lane is None or (task is not None and task.lane in lane))
+            and (kind is None or entry.event.kind in kind)
+            and task_id in (None, entry.event.task_id)
         )
 
-    return await streamed(server, who, last_event_id or cursor, wanted, live_event, gather)
+    return await event_stream(server, who, last_event_id or cursor, wanted, live_event, gather)
 
 
 class LatestEvents(msgspec.Struct):
@@ -141,51 +141,51 @@ async def latest(
     limit: Annotated[int, QueryParameter(description="How many at most.", ge=1, le=200)] = 100,
 ) -> LatestEvents:
     def work() -> list[LiveEvent]:
-        end = server.live.feed.end()
-        page, _ = server.live.feed.read(Cursor(max(0, end.high - MOST_LOOKED_AT)), MOST_LOOKED_AT)
-        return [live_event(told) for told in page if theirs(who, told.event)][-limit:][::-1]
+        end = server.live_events.feed.end()
+        page, _ = server.live_events.feed.read(Cursor(max(0, end.high - MOST_LOOKED_AT)), MOST_LOOKED_AT)
+        return [live_event(entry) for entry in page if may_see(who, entry.event)][-limit:][::-1]
 
-    return LatestEvents(await server.aside(work))
+    return LatestEvents(await server.in_thread(work))
 
 
-async def streamed(
+async def event_stream(
     server: Server, who: Principal, cursor: str | None, wanted: Wanted, shape: Shape, gather: float | None = None
 ) -> Stream:
     """The events that are wanted and theirs to see, from a cursor on, or from now; gathered for so many seconds."""
-    follower = await server.live.join(cursor)
+    follower = await server.live_events.join(cursor)
     if gather is None:
         messages = _messages(server, who, follower, wanted, shape)
     else:
         messages = _digests(server, who, follower, wanted, gather)
-    return _Stream(messages, lambda: server.live.leave(follower))
+    return _Stream(messages, lambda: server.live_events.leave(follower))
 
 
-def theirs(who: Principal, event: Happening) -> bool:
-    """Whether somebody may see an event: their tenant's; acts upon the system belong to none, and name others."""
+def may_see(who: Principal, event: AuditEvent) -> bool:
+    """Whether somebody may see an event: one tenant's key sees that tenant's tasks, and no acts upon the system."""
     return who.tenant_id is None or (event.task_id is not None and event.tenant_id == who.tenant_id)
 
 
 async def _messages(
     server: Server, who: Principal, follower: Follower, wanted: Wanted, shape: Shape
 ) -> AsyncIterator[str]:
-    # An id without data is heard by the client and shown to nobody: it can go on from here before the first event.
+    # The client keeps an id that comes without data, so it can go on from here before the first event.
     yield f"retry: {RETRY_MILLISECONDS}\n{_id(str(follower.place))}\n"
-    said_at = looked_at = monotonic()
+    sent_at = looked_at = monotonic()
     try:
-        async for told in follower.hear(LOOK_SECONDS):
+        async for entry in follower.entries(LOOK_SECONDS):
             now = monotonic()
             if now - looked_at >= LOOK_SECONDS:
                 looked_at = now
-                if not await still_welcome(server, who):
-                    raise Ended("unauthorized")
-            if told is not None and theirs(who, told.event) and wanted(told):
-                said_at = now
-                server.tally.heard("sse", told.event.kind)
-                yield _message(told, shape)
-            elif now - said_at >= HEARTBEAT_SECONDS:
-                said_at = now
+                if not await still_authorized(server, who):
+                    raise BusEnded("unauthorized")
+            if entry is not None and may_see(who, entry.event) and wanted(entry):
+                sent_at = now
+                server.tally.count_event("sse", entry.event.kind)
+                yield _message(entry, shape)
+            elif now - sent_at >= HEARTBEAT_SECONDS:
+                sent_at = now
                 yield f": \n{_id(str(follower.place))}\n"
-    except (Ended, HeadgateError) as error:
+    except (BusEnded, HeadgateError) as error:
         yield _end(error)
 
 
@@ -194,47 +194,47 @@ async def _digests(
 ) -> AsyncIterator[str]:
     """The same, gathered; and each new figure for the charts, to whoever may see everybody's."""
     digest = Digest()
-    figure = await server.newest.point() if who.tenant_id is None else None  # what comes from here on is new
+    figure = await server.latest_point.get() if who.tenant_id is None else None  # what comes from here on is new
     yield f"retry: {RETRY_MILLISECONDS}\n{_id(str(follower.place))}\n"
-    said_at = looked_at = began = monotonic()
+    sent_at = looked_at = began = monotonic()
     try:
-        async for told in follower.hear(seconds):
+        async for entry in follower.entries(seconds):
             now = monotonic()
             if now - looked_at >= LOOK_SECONDS:
                 looked_at = now
-                if not await still_welcome(server, who):
-                    raise Ended("unauthorized")
-                newest = await server.newest.point() if who.tenant_id is None else None
-                if newest != figure and newest is not None:
-                    figure, said_at = newest, now
-                    yield f"event: figure\ndata: {msgspec.json.encode(figure_shown(newest)).decode()}\n\n"
-            if told is not None and theirs(who, told.event) and wanted(told):
+                if not await still_authorized(server, who):
+                    raise BusEnded("unauthorized")
+                point = await server.latest_point.get() if who.tenant_id is None else None
+                if point != figure and point is not None:
+                    figure, sent_at = point, now
+                    yield f"event: figure\ndata: {msgspec.json.encode(point_out(point)).decode()}\n\n"
+            if entry is not None and may_see(who, entry.event) and wanted(entry):
                 began = began if digest else now
-                digest.add(live_event(told))
-                server.tally.heard("sse", told.event.kind)
+                digest.add(live_event(entry))
+                server.tally.count_event("sse", entry.event.kind)
             if digest and now - began >= seconds:
-                said_at = now
-                yield f"event: digest\n{_id(str(follower.place))}data: {digest.told()}\n\n"
+                sent_at = now
+                yield f"event: digest\n{_id(str(follower.place))}data: {digest.to_json()}\n\n"
                 digest = Digest()
-            elif now - said_at >= HEARTBEAT_SECONDS:
-                said_at = now
+            elif now - sent_at >= HEARTBEAT_SECONDS:
+                sent_at = now
                 yield f": \n{_id(str(follower.place))}\n"
-    except (Ended, HeadgateError) as error:
+    except (BusEnded, HeadgateError) as error:
         yield _end(error)
 
 
 def _end(error: Exception) -> str:
-    reason = str(error) if isinstance(error, Ended) else "unavailable"
+    reason = str(error) if isinstance(error, BusEnded) else "unavailable"
     advice = {"reason": reason, "detail": ADVICE.get(reason, "come back with Last-Event-ID")}
     return f"event: end\ndata: {msgspec.json.encode(advice).decode()}\n\n"
 
 
-def _message(told: Told[Cursor], shape: Shape) -> str:
-    """As it goes out, made once for all who hear it."""
-    known = told.shown.get(shape.__name__)
+def _message(entry: FeedEvent[Cursor], shape: Shape) -> str:
+    """The message of an event, made once for all listeners."""
+    known = entry.rendered.get(shape.__name__)
     if known is None:
-        data = msgspec.json.encode(shape(told)).decode()
-        known = told.shown[shape.__name__] = f"{_id(str(told.place))}data: {data}\n\n"
+        data = msgspec.json.encode(shape(entry)).decode()
+        known = entry.rendered[shape.__name__] = f"{_id(str(entry.place))}data: {data}\n\n"
     return known
 
 
@@ -242,19 +242,19 @@ def _id(place: str) -> str:
     return f"id: {place}\n" if len(place) <= LONGEST_ID else ""
 
 
-async def still_welcome(server: Server, who: Principal) -> bool:
+async def still_authorized(server: Server, who: Principal) -> bool:
     """Whether the key that somebody came in with is still good, or there is still none."""
     try:
-        if who is ANYBODY:
+        if who is LOCAL_PERSON:
             return not await server.keyring.exist()
         if who.key_id is None:
             return True
-        if who.session is not None and await server.visits.get(who.session) is None:
+        if who.session is not None and await server.session_cache.get(who.session) is None:
             return False
         key = await server.keyring.get(who.key_id)
     except HeadgateError:  # the store is away: nobody can say
         return True
-    return key is not None and key.lives(utc_now())
+    return key is not None and key.is_active(utc_now())
 
 
 class _Stream(Stream):
@@ -266,17 +266,23 @@ class _Stream(Stream):
         self._messages = messages
 
     def to_asgi_response(
-        self, app: Any, request: Any, *, headers: dict[str, str] | None = None, type_encoders: Any = None, **about: Any
+        self,
+        app: Any,
+        request: Any,
+        *,
+        headers: dict[str, str] | None = None,
+        type_encoders: Any = None,
+        **options: Any,
     ) -> ASGIStreamingResponse:
-        about |= {"media_type": MEDIA, "headers": {**(headers or {}), **self.headers}}
-        return _Sending(self._messages, self._leave, **about)
+        options |= {"media_type": MEDIA, "headers": {**(headers or {}), **self.headers}}
+        return _Sending(self._messages, self._leave, **options)
 
 
 class _Sending(ASGIStreamingResponse):
     __slots__ = ("_leave", "_messages")
 
-    def __init__(self, messages: AsyncIterator[str], leave: Callable[[], None], **about: Any) -> None:
-        super().__init__(iterator=messages, **about)
+    def __init__(self, messages: AsyncIterator[str], leave: Callable[[], None], **options: Any) -> None:
+        super().__init__(iterator=messages, **options)
         self._messages = messages
         self._leave = leave
 

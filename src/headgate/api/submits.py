@@ -10,13 +10,14 @@ from typing import Annotated
 import msgspec
 from litestar.params import HeaderParameter
 
-from headgate.api.shapes import TaskOut, shown, shown_new
+from headgate.api.shapes import TaskOut, new_task_out, task_out
 from headgate.core.errors import HeadgateError, Invalid, NotFound, Refused
 from headgate.core.task import NewTask, Task
 from headgate.events.telemetry import submitting
-from headgate.service import Aside
-from headgate.store.base import Store
-from headgate.store.tasks import Idempotency, Submitted
+from headgate.service import InThread
+from headgate.store.store import Store
+from headgate.store.tasks.idempotency import Idempotency
+from headgate.store.tasks.submit import Submitted
 
 Key = Annotated[
     str | None,
@@ -28,106 +29,110 @@ MOST_TOGETHER = 500  # tasks
 
 
 @dataclass(slots=True)
-class Made:
-    """What became of a wish; the task as it was read, where the wish does not tell how it stands."""
+class SubmitResult:
+    """What became of one new task; `task` is there only where it had to be read to know how it stands."""
 
-    wish: NewTask
+    new: NewTask
     done: Submitted
     task: Task | None
 
-    def shown(self) -> TaskOut:
+    def task_out(self) -> TaskOut:
         """The task as it was made."""
-        out = shown_new(self.wish, self.done) if self.task is None else shown(self.task)
+        if self.done.initial is not None:
+            out = new_task_out(self.done.id, self.done.initial)
+        else:
+            assert self.task is not None
+            out = task_out(self.task)
         out.created = self.done.created
         return out
 
 
 @dataclass(slots=True)
-class _Asked:
-    wishes: Sequence[NewTask]
+class _Submission:
+    new_tasks: Sequence[NewTask]
     actor: str
     once: Idempotency | None
-    answer: "asyncio.Future[list[Made]]" = field(repr=False)
+    answer: "asyncio.Future[list[SubmitResult]]" = field(repr=False)
 
 
 class Submits:
     """Whoever comes while others are at the store goes with the next ones: a thread for each would cost more."""
 
-    def __init__(self, store: Store, aside: Aside) -> None:
+    def __init__(self, store: Store, in_thread: InThread) -> None:
         self._store = store
-        self._aside = aside
-        self._waiting: deque[_Asked] = deque()
-        self._going: asyncio.Task[None] | None = None
+        self._in_thread = in_thread
+        self._waiting: deque[_Submission] = deque()
+        self._running: asyncio.Task[None] | None = None
 
-    async def make(self, wishes: Sequence[NewTask], actor: str, key: str | None) -> list[Made]:
+    async def submit(self, new_tasks: Sequence[NewTask], actor: str, key: str | None) -> list[SubmitResult]:
         """Make the tasks, all or none. The same key makes nothing twice."""
         once = None
         if key is not None:
-            once = Idempotency(key, hashlib.sha256(msgspec.json.encode(wishes)).hexdigest())
-        with submitting(wishes) as wishes:
-            asked = _Asked(wishes, actor, once, asyncio.get_running_loop().create_future())
-            self._waiting.append(asked)
-            if self._going is None:
-                self._going = asyncio.create_task(self._go())
-            return await asked.answer
+            once = Idempotency(key, hashlib.sha256(msgspec.json.encode(new_tasks)).hexdigest())
+        with submitting(new_tasks) as new_tasks:
+            submission = _Submission(new_tasks, actor, once, asyncio.get_running_loop().create_future())
+            self._waiting.append(submission)
+            if self._running is None:
+                self._running = asyncio.create_task(self._run())
+            return await submission.answer
 
-    async def task(self, made: Made) -> Task:
+    async def task(self, made: SubmitResult) -> Task:
         """The task that was made."""
-        return made.task or await self._aside(self._store.get, made.done.id)
+        return made.task or await self._in_thread(self._store.tasks.get, made.done.id)
 
-    async def _go(self) -> None:
+    async def _run(self) -> None:
         try:
             while self._waiting:
-                together = self._next()
+                batch = self._next()
                 try:
-                    answers = await self._aside(self._make_together, together)
+                    answers = await self._in_thread(self._submit_together, batch)
                 except BaseException as error:
-                    answers = [error] * len(together)
+                    answers = [error] * len(batch)
                     if not isinstance(error, Exception):
                         raise
                 finally:
-                    _tell(together, answers)
+                    _resolve(batch, answers)
         finally:
-            self._going = None
+            self._running = None
 
-    def _next(self) -> list[_Asked]:
+    def _next(self) -> list[_Submission]:
         """Those of one actor without a key, in their order; else the first alone."""
         first = self._waiting.popleft()
-        together, size = [first], len(first.wishes)
+        batch, size = [first], len(first.new_tasks)
         while self._waiting and first.once is None:
-            asked = self._waiting[0]
-            size += len(asked.wishes)
-            if asked.once is not None or asked.actor != first.actor or size > MOST_TOGETHER:
+            submission = self._waiting[0]
+            size += len(submission.new_tasks)
+            if submission.once is not None or submission.actor != first.actor or size > MOST_TOGETHER:
                 break
-            together.append(self._waiting.popleft())
-        return together
+            batch.append(self._waiting.popleft())
+        return batch
 
-    def _make_together(self, together: list[_Asked]) -> list["list[Made] | Exception"]:
-        wishes = [wish for asked in together for wish in asked.wishes]
+    def _submit_together(self, batch: list[_Submission]) -> list["list[SubmitResult] | Exception"]:
+        new_tasks = [new for submission in batch for new in submission.new_tasks]
         try:
-            made = iter(self._make(wishes, together[0].actor, together[0].once))
-            return [[next(made) for _ in asked.wishes] for asked in together]
+            made = iter(self._submit(new_tasks, batch[0].actor, batch[0].once))
+            return [[next(made) for _ in submission.new_tasks] for submission in batch]
         except (Invalid, NotFound, Refused) as error:  # nothing was made: whoever broke no rule gets theirs
-            if len(together) == 1:
+            if len(batch) == 1:
                 return [error]
-            return [answer for asked in together for answer in self._make_together([asked])]
+            return [answer for submission in batch for answer in self._submit_together([submission])]
         except HeadgateError as error:  # they may have been made: what is not known is not tried again
-            return [error] * len(together)
+            return [error] * len(batch)
 
-    def _make(self, wishes: Sequence[NewTask], actor: str, once: Idempotency | None) -> list[Made]:
-        made = self._store.submit_many(wishes, actor=actor, once=once)
-        unknown = [done.id for done in made if done.landed is None]
-        found = self._store.get_many(unknown) if unknown else {}
+    def _submit(self, new_tasks: Sequence[NewTask], actor: str, once: Idempotency | None) -> list[SubmitResult]:
+        made = self._store.tasks.submit_many(new_tasks, actor=actor, once=once)
+        unknown = [done.id for done in made if done.initial is None]
+        found = self._store.tasks.get_many(unknown) if unknown else {}
         if once is not None and (gone := [task_id for task_id in unknown if task_id not in found]):
             raise NotFound(f"task {gone[0]}, which this key made, has been purged since")
-        return [Made(wish, done, found.get(done.id)) for wish, done in zip(wishes, made, strict=True)]
+        return [SubmitResult(new, done, found.get(done.id)) for new, done in zip(new_tasks, made, strict=True)]
 
 
-def _tell(together: Sequence[_Asked], answers: Sequence["list[Made] | BaseException"]) -> None:
-    for asked, answer in zip(together, answers, strict=True):
-        if asked.answer.done():  # who asked is gone
+def _resolve(batch: Sequence[_Submission], answers: Sequence["list[SubmitResult] | BaseException"]) -> None:
+    for submission, answer in zip(batch, answers, strict=True):
+        if submission.answer.done():  # who asked is gone
             continue
         if isinstance(answer, BaseException):
-            asked.answer.set_exception(answer)
+            submission.answer.set_exception(answer)
         else:
-            asked.answer.set_result(answer)
+            submission.answer.set_result(answer)

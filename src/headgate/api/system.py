@@ -16,10 +16,10 @@ from headgate.core.errors import Unavailable
 from headgate.core.states import FINAL, State
 from headgate.duties.archive import retention_days
 from headgate.duties.purging import purge_now
-from headgate.outside import monotonic
-from headgate.store.reports import TypeStatistics
-from headgate.store.start_queues import StartQueue
-from headgate.store.workers import Worker
+from headgate.environment import monotonic
+from headgate.store.claim.start_queues import StartQueue
+from headgate.store.execution.workers import WorkerRecord
+from headgate.store.reading.statistics import TypeStatistics
 
 DAY_SECONDS = 86400.0
 PURGE_SECONDS = 10.0  # then it answers, and says whether there is more
@@ -58,7 +58,7 @@ class WorkerOut(msgspec.Struct):
     next_start: datetime | None
 
 
-class Workers(msgspec.Struct):
+class WorkersOut(msgspec.Struct):
     items: list[WorkerOut]
 
 
@@ -114,7 +114,7 @@ async def readyz(server: Server) -> Health:
         return Health()
 
     if monotonic() >= server.ready_until:
-        await server.aside(work)
+        await server.in_thread(work)
         server.ready_until = monotonic() + READY_SECONDS
     return Health()
 
@@ -129,25 +129,25 @@ async def workers(
     server: Server,
     who: Principal,
     lost: Annotated[bool, QueryParameter(description="Those that have gone, too.")] = False,
-) -> Workers:
-    def work() -> Workers:
-        found = server.store.workers(lost_too=lost)
+) -> WorkersOut:
+    def work() -> WorkersOut:
+        found = server.store.workers.all(lost_too=lost)
         queues = server.store.start_queues.find(who.tenant_id)
         seen = [each for each in found if who.tenant_id is None or each.tenant_id in (None, who.tenant_id)]
-        return Workers([_worker(each, [queue for queue in queues if queue.serves(each)]) for each in seen])
+        return WorkersOut([_worker(each, [queue for queue in queues if queue.serves(each)]) for each in seen])
 
-    return await server.aside(work)
+    return await server.in_thread(work)
 
 
-def _worker(worker: Worker, queues: list[StartQueue]) -> WorkerOut:
+def _worker(worker: WorkerRecord, queues: list[StartQueue]) -> WorkerOut:
     figures = ("cpu_seconds", "memory_bytes", "read_bytes", "written_bytes")
-    said = dict.fromkeys(figures) | msgspec.json.decode(worker.detail or "{}")
-    said["slots"] = sum(pool["slots"] for pool in said["pools"]) if "pools" in said else None
-    said |= {"types": None if worker.types is None else list(worker.types)}
-    said["start_queue"] = None if worker.agent_id is None else sum(queue.size for queue in queues)
-    said["next_start"] = min((queue.next_start for queue in queues if queue.next_start), default=None)
+    fields = dict.fromkeys(figures) | msgspec.json.decode(worker.detail or "{}")
+    fields["slots"] = sum(pool["slots"] for pool in fields["pools"]) if "pools" in fields else None
+    fields |= {"types": None if worker.types is None else list(worker.types)}
+    fields["start_queue"] = None if worker.agent_id is None else sum(queue.size for queue in queues)
+    fields["next_start"] = min((queue.next_start for queue in queues if queue.next_start), default=None)
     return WorkerOut(
-        **{name: said[name] if name in said else getattr(worker, name) for name in WorkerOut.__struct_fields__}
+        **{name: fields[name] if name in fields else getattr(worker, name) for name in WorkerOut.__struct_fields__}
     )
 
 
@@ -157,7 +157,7 @@ async def stats(
     who: Principal,
     seconds: Annotated[float, QueryParameter(description="How far back.", gt=0, le=366 * DAY_SECONDS)] = DAY_SECONDS,
 ) -> Stats:
-    found = await server.aside(server.store.statistics, seconds, who.tenant_id)
+    found = await server.in_thread(server.store.statistics.by_type, seconds, who.tenant_id)
     return Stats(seconds, [_stats(each) for each in found])
 
 
@@ -174,17 +174,17 @@ def _stats(found: TypeStatistics) -> StatsOut:
     opt={"role": Role.ADMIN},
 )
 async def purge(server: Server, who: Principal, data: PurgeIn | None = None) -> Purged:
-    return await server.aside(_purge, server, who, data or PurgeIn())
+    return await server.in_thread(_purge, server, who, data or PurgeIn())
 
 
-def _purge(server: Server, who: Principal, asked: PurgeIn) -> Purged:
+def _purge(server: Server, who: Principal, request: PurgeIn) -> Purged:
     days = {
-        state: retention_days(server.settings, state) if asked.older_than_days is None else asked.older_than_days
+        state: retention_days(server.settings, state) if request.older_than_days is None else request.older_than_days
         for state in State
-        if state.value in (asked.status or FINAL)
+        if state.value in (request.status or FINAL)
     }
     purged, more = purge_now(server.store, days, at_most=PURGE_SECONDS)
-    server.store.record_act("purged", msgspec.json.encode(purged).decode(), actor=who.actor)
+    server.store.events.record("purged", msgspec.json.encode(purged).decode(), actor=who.actor)
     return Purged(purged, more)
 
 

@@ -7,21 +7,21 @@ from collections.abc import Callable, Hashable
 from datetime import datetime
 from itertools import accumulate
 
-from headgate.api.feed import Kind, Kinds
+from headgate.api.feed import TaskInfo, TaskInfoCache
 from headgate.core.errors import NotFound
-from headgate.core.events import Happening
-from headgate.core.states import State, word
-from headgate.outside import monotonic
-from headgate.store.base import Store
-from headgate.store.feed import Cursor
+from headgate.core.events import AuditEvent
+from headgate.core.states import State, View, status_word
+from headgate.environment import monotonic
+from headgate.store.events.feed import Cursor
+from headgate.store.store import Store
 
 PAGE = 2000
 LONGEST_COUNT = 5.0
 MOST_STARTED = 100_000
-EXECUTIONS = (0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0, 7200.0)
-ANSWERS = (0.005, 0.02, 0.1, 0.5, 2.0, 10.0, 60.0)
+EXECUTION_BUCKETS = (0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0, 7200.0)
+ANSWER_BUCKETS = (0.005, 0.02, 0.1, 0.5, 2.0, 10.0, 60.0)
 GONE = "unknown"  # the type of a task that was removed before it was counted
-AGAIN = frozenset({"retrying", "overdue"})  # an error was counted, and it will run again
+RETRY_EVENTS = frozenset({"retrying", "overdue"})  # an error was counted, and it will run again
 
 
 class Histogram:
@@ -57,9 +57,9 @@ class Histograms(dict[Hashable, Histogram]):
 class Tally:
     """Counters since this process began; each event of the feed is counted once, however late it commits."""
 
-    def __init__(self, store: Store, kinds: Kinds) -> None:
+    def __init__(self, store: Store, task_infos: TaskInfoCache) -> None:
         self._store = store
-        self._kinds = kinds
+        self._task_infos = task_infos
         self._cursor: Cursor | None = None
         self._lock = threading.Lock()  # counting from the feed is done by one thread at a time
         self._started: OrderedDict[str, datetime] = OrderedDict()
@@ -69,20 +69,20 @@ class Tally:
         self.compensated: Counter[str] = Counter()
         self.published: Counter[str] = Counter()
         self.updates: Counter[str] = Counter()
-        self.executions = Histograms(EXECUTIONS)
+        self.executions = Histograms(EXECUTION_BUCKETS)
         self.processed: Counter[tuple[str, str]] = Counter()
         self.requests: Counter[tuple[str, str, int]] = Counter()
-        self.answers = Histograms(ANSWERS)
-        self.callbacks = Histograms(ANSWERS)
+        self.answers = Histograms(ANSWER_BUCKETS)
+        self.callbacks = Histograms(ANSWER_BUCKETS)
         self._attempt: int | None = None  # the last attempt to deliver a callback that was counted
 
     # What this process does itself: on the event loop's thread
 
-    def heard(self, listener: str, kind: str) -> None:
+    def count_event(self, listener: str, kind: str) -> None:
         """A listener of this process got an event."""
         self.processed[listener, kind] += 1
 
-    def answered(self, method: str, route: str, status: int, seconds: float) -> None:
+    def count_request(self, method: str, route: str, status: int, seconds: float) -> None:
         """A request was answered; the time is that to the first byte of the answer."""
         self.requests[method, route, status] += 1
         self.answers[method, route].add(seconds)
@@ -93,7 +93,7 @@ class Tally:
         """Count from here on."""
         with self._lock:
             if self._cursor is None:
-                self._cursor = self._store.last_event()
+                self._cursor = self._store.events.last()
             if self._attempt is None:
                 self._attempt = self._store.deliveries.last_attempt()
 
@@ -105,10 +105,10 @@ class Tally:
             self._count_attempts(end, clock)
             while clock() < end:
                 assert self._cursor is not None
-                events, self._cursor = self._store.feed(self._cursor, PAGE)
-                kinds = self._kinds.of(event.task_id for event in events if event.task_id is not None)
+                events, self._cursor = self._store.events.after(self._cursor, PAGE)
+                task_infos = self._task_infos.of(event.task_id for event in events if event.task_id is not None)
                 for event in events:
-                    self._count(event, kinds.get(event.task_id) if event.task_id is not None else None)
+                    self._count(event, task_infos.get(event.task_id) if event.task_id is not None else None)
                 if len(events) < PAGE:
                     return
 
@@ -120,15 +120,15 @@ class Tally:
                 self.callbacks[outcome_of(attempt.status)].add(attempt.seconds)
             self._attempt = found[-1].id
 
-    def _count(self, event: Happening, about: Kind | None) -> None:
+    def _count(self, event: AuditEvent, task: TaskInfo | None) -> None:
         self.published[event.kind] += 1
         if event.task_id is None or event.kind == "refused":  # an act upon the system, or a report that came too late
             return
-        task_type = GONE if about is None else about.type
+        task_type = GONE if task is None else task.type
         self.updates[_operation(event)] += 1
         if event.kind == "submitted":
             self.submitted[task_type] += 1
-        elif event.kind in AGAIN:
+        elif event.kind in RETRY_EVENTS:
             self.retries[task_type] += 1
         elif event.kind == "compensated":
             self.compensated[task_type] += 1
@@ -136,7 +136,7 @@ class Tally:
             self.dead[task_type] += 1
         self._time(event, task_type)
 
-    def _time(self, event: Happening, task_type: str) -> None:
+    def _time(self, event: AuditEvent, task_type: str) -> None:
         if event.kind == "started" and event.exec_id is not None:
             self._started[event.exec_id] = event.at
             if len(self._started) > MOST_STARTED:
@@ -145,13 +145,13 @@ class Tally:
             began = self._started.pop(event.exec_id or "", None)
             seconds = self._exec_time(event) if began is None else (event.at - began).total_seconds()
             if seconds is not None:
-                status = word("D", State(str(event.after)), int(event.kind in AGAIN))
+                status = status_word(View.BROKER, State(str(event.after)), int(event.kind in RETRY_EVENTS))
                 self.executions[task_type, status].add(max(seconds, 0.0))
 
-    def _exec_time(self, event: Happening) -> float | None:
+    def _exec_time(self, event: AuditEvent) -> float | None:
         """Of an execution that began before the counting did."""
         try:
-            return self._store.get(event.task_id or 0).exec_time
+            return self._store.tasks.get(event.task_id or 0).exec_time
         except NotFound:
             return None
 
@@ -163,7 +163,7 @@ def outcome_of(status: int | None) -> str:
     return "delivered" if 200 <= status < 300 else "refused"
 
 
-def _operation(event: Happening) -> str:
+def _operation(event: AuditEvent) -> str:
     if event.kind == "submitted":
         return "create"
     if event.kind == "progress":

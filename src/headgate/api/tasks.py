@@ -12,7 +12,7 @@ from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import PathParameter, QueryParameter
 from msgspec import Meta
 
-from headgate.api.actions import RemarkText, act_on_many, acted, aware
+from headgate.api.actions import RemarkText, act_on_many, act_on_task, check_timezone
 from headgate.api.principal import Principal, Role
 from headgate.api.problems import documented
 from headgate.api.server import Server
@@ -29,30 +29,30 @@ from headgate.api.shapes import (
     Start,
     TaskOut,
     TaskPage,
-    event_shown,
-    forecast_shown,
-    gate_shown,
-    shown,
-    usage_shown,
+    event_out,
+    forecast_out,
+    gate_out,
+    task_out,
+    usage_out,
 )
-from headgate.api.submits import Key, Made
-from headgate.api.waiting import LONGEST_WAIT, Wait, awaited, heard
+from headgate.api.submits import Key, SubmitResult
+from headgate.api.waiting import LONGEST_WAIT, Wait, new_log_lines, wait_for_end
 from headgate.core.errors import Invalid
-from headgate.core.states import FINAL, State, meaning
-from headgate.store.lists import Filter
+from headgate.core.states import FINAL, State, View, states_of_word
+from headgate.store.reading.lists import Filter
 
 MOST_IN_BULK = 1000
 ENDED = FINAL | {State.DEAD}
 
-View = Literal["A", "B", "C", "D"]
+ViewLetter = Literal["A", "B", "C", "D"]  # of a `View`
 TaskId = Annotated[int, PathParameter(description="The task's id.", ge=1, le=INT64)]
 Cursor = Annotated[int | None, QueryParameter(description="`next_cursor` of the page before.", ge=1, le=INT64)]
 Limit = Annotated[int, QueryParameter(description="How many at most.", ge=1, le=200)]
 After = Annotated[int, QueryParameter(description="The last id that is known.", ge=0, le=INT64)]
-Said = Annotated[str | None, QueryParameter(max_length=255)]
+Text = Annotated[str | None, QueryParameter(max_length=255)]
 Number = Annotated[int | None, QueryParameter(ge=-INT64, le=INT64)]
 When = Annotated[datetime | None, QueryParameter(description="RFC 3339.")]
-Part = Annotated[
+SearchText = Annotated[
     str | None,
     QueryParameter(
         description="A part of the name, the type or the parameters, as they are written; A to Z in either case.",
@@ -85,7 +85,7 @@ class WhyOut(msgspec.Struct, omit_defaults=True):
     forecast: ForecastOut | None = None
 
 
-class Events(msgspec.Struct):
+class EventsOut(msgspec.Struct):
     items: list[EventOut]
 
 
@@ -111,11 +111,11 @@ class Remark(msgspec.Struct, forbid_unknown_fields=True):
 async def submit(
     data: NewTaskIn, server: Server, who: Principal, key: Key = None, wait: Wait = None
 ) -> Response[TaskOut]:
-    [made] = await _submitted(server, who, [data], key)
+    [made] = await _submit(server, who, [data], key)
     if wait is None:
-        return Response(made.shown(), status_code=201)
-    task = await awaited(server, await server.submits.task(made), wait, ENDED)
-    out = shown(task)
+        return Response(made.task_out(), status_code=201)
+    task = await wait_for_end(server, await server.submits.task(made), wait, ENDED)
+    out = task_out(task)
     out.created = made.done.created
     return Response(out, status_code=201 if task.status in ENDED else 202)
 
@@ -125,12 +125,12 @@ async def submit(
     opt={"role": Role.SUBMIT},
 )  # fmt: skip
 async def submit_bulk(data: Bulk, server: Server, who: Principal, key: Key = None) -> BulkOut:
-    return BulkOut([made.shown() for made in await _submitted(server, who, data.tasks, key)])
+    return BulkOut([made.task_out() for made in await _submit(server, who, data.tasks, key)])
 
 
-async def _submitted(server: Server, who: Principal, asked: list[NewTaskIn], key: str | None) -> list[Made]:
-    wishes = [new.wish(who.tenant(new.tenant_id)) for new in asked]
-    return await server.submits.make(wishes, who.actor, key)
+async def _submit(server: Server, who: Principal, data: list[NewTaskIn], key: str | None) -> list[SubmitResult]:
+    new_tasks = [task.new_task(who.allowed_tenant(task.tenant_id)) for task in data]
+    return await server.submits.submit(new_tasks, who.actor, key)
 
 
 @get(
@@ -147,46 +147,47 @@ async def list_tasks(
     server: Server,
     who: Principal,
     status: Annotated[list[str] | None, QueryParameter(description="In the words of the view.", max_items=15)] = None,
-    type: Said = None,
-    lane: Said = None,
-    category: Said = None,
+    type: Text = None,
+    lane: Text = None,
+    category: Text = None,
     tenant_id: Number = None,
     creator: Number = None,
-    mutex: Said = None,
+    mutex: Text = None,
     parent_id: Number = None,
-    agent_id: Said = None,
-    correlation_id: Said = None,
+    agent_id: Text = None,
+    correlation_id: Text = None,
     created_after: When = None,
     created_before: When = None,
-    q: Part = None,
-    view: Annotated[View | None, QueryParameter(description="Whose words the states are in.")] = None,
+    q: SearchText = None,
+    view: Annotated[ViewLetter | None, QueryParameter(description="Whose words the states are in.")] = None,
     cursor: Cursor = None,
     limit: Limit = 50,
 ) -> TaskPage:
     wanted = Filter(
-        tenant_id=who.looks_at(tenant_id), type=type, lane=lane, category=category, creator=creator, mutex=mutex,
-        parent_id=parent_id, agent_id=agent_id, correlation_id=correlation_id, created_after=aware(created_after),
-        created_before=aware(created_before), q=q,
+        tenant_id=who.tenant_filter(tenant_id), type=type, lane=lane, category=category, creator=creator, mutex=mutex,
+        parent_id=parent_id, agent_id=agent_id, correlation_id=correlation_id,
+        created_after=check_timezone(created_after), created_before=check_timezone(created_before), q=q,
     )  # fmt: skip
-    wanted = in_words(wanted, view, status)
-    page = await server.aside(partial(server.store.find, wanted, cursor=cursor, limit=limit))
-    return TaskPage([shown(task, view) for task in page.items], page.next_cursor)
+    words = None if view is None else View(view)
+    wanted = with_statuses(wanted, words, status)
+    page = await server.in_thread(partial(server.store.tasks.find, wanted, cursor=cursor, limit=limit))
+    return TaskPage([task_out(task, words) for task in page.items], page.next_cursor)
 
 
-def in_words(wanted: Filter, view: str | None, status: list[str] | None) -> Filter:
-    """The filter with states in a view's words; `Invalid` for a word that nobody uses."""
+def with_statuses(wanted: Filter, view: View | None, status: list[str] | None) -> Filter:
+    """The filter with these statuses, in the words of the view; `Invalid` for a word that is none of them."""
     if status is None:
         return wanted
     if view is None:
         try:
-            return replace(wanted, status=tuple(State(said) for said in status))
+            return replace(wanted, status=tuple(State(word) for word in status))
         except ValueError:
             raise Invalid(f"no such status: {', '.join(status)}") from None
-    meant = [found for said in status for found in meaning(view, said)]
-    if not all(meaning(view, said) for said in status):
+    states = [found for word in status for found in states_of_word(view, word)]
+    if not all(states_of_word(view, word) for word in status):
         raise Invalid(f"no such status in view {view}: {', '.join(status)}")
     needs: dict[State, set[bool | None]] = {}
-    for state, errored in meant:
+    for state, errored in states:
         needs.setdefault(state, set()).add(errored)
     return replace(
         wanted,
@@ -201,23 +202,24 @@ async def get_task(
     task_id: TaskId,
     server: Server,
     who: Principal,
-    view: Annotated[View | None, QueryParameter(description="Whose words the state is in.")] = None,
+    view: Annotated[ViewLetter | None, QueryParameter(description="Whose words the state is in.")] = None,
 ) -> TaskOut:
     def work() -> TaskOut:
-        task = server.store.get(task_id, who.tenant_id)
-        out = shown(task, view, server.store.families.census(task) if task.has_children else None)
+        task = server.store.tasks.get(task_id, who.tenant_id)
+        words = None if view is None else View(view)
+        out = task_out(task, words, server.store.families.census(task) if task.has_children else None)
         if task.attempt and (measured := server.store.usages.of(task_id)) is not None:
-            out.usage = usage_shown(measured)
+            out.usage = usage_out(measured)
         return out
 
-    return await server.aside(work)
+    return await server.in_thread(work)
 
 
 @get("/{task_id:int}/why", summary="What a task waits for", responses=documented(404), opt={"role": Role.READ})
 async def why(task_id: TaskId, server: Server, who: Principal) -> WhyOut:
-    task, gates, forecast = await server.aside(server.store.forecasts.why, task_id, who.tenant_id)
-    shown_gates = [gate_shown(gate) for gate in gates]
-    return WhyOut(task.id, task.status.value, shown_gates, None if forecast is None else forecast_shown(forecast))
+    task, gates, forecast = await server.in_thread(server.store.forecasts.why, task_id, who.tenant_id)
+    gates_out = [gate_out(gate) for gate in gates]
+    return WhyOut(task.id, task.status.value, gates_out, None if forecast is None else forecast_out(forecast))
 
 
 @get("/{task_id:int}/events", summary="What happened to a task", responses=documented(404), opt={"role": Role.READ})
@@ -228,10 +230,10 @@ async def events(
     after: After = 0,
     limit: Limit = 200,
     progress: Annotated[bool, QueryParameter(description="Also each time it said how far it was.")] = True,
-) -> Events:
-    look = partial(server.store.events, task_id, after=after, limit=limit, progress=progress)
-    found = await _of_task(server, who, task_id, look)
-    return Events([event_shown(event) for event in found])
+) -> EventsOut:
+    look = partial(server.store.events.of, task_id, after=after, limit=limit, progress=progress)
+    found = await _read_of_task(server, who, task_id, look)
+    return EventsOut([event_out(event) for event in found])
 
 
 @get("/{task_id:int}/log", summary="A task's own log lines", responses=documented(404), opt={"role": Role.READ})
@@ -246,8 +248,8 @@ async def log_lines(
         QueryParameter(description="Seconds to wait for a line, while the task may write one.", ge=0, le=LONGEST_WAIT),
     ] = 0.0,
 ) -> Log:
-    await server.aside(server.store.get, task_id, who.tenant_id)
-    found = await heard(server, task_id, after, limit, wait)
+    await server.in_thread(server.store.tasks.get, task_id, who.tenant_id)
+    found = await new_log_lines(server, task_id, after, limit, wait)
     return Log([LogOut(line.id, line.at, line.attempt, line.level, line.message) for line in found])
 
 
@@ -256,18 +258,20 @@ async def children(
     task_id: TaskId, server: Server, who: Principal, cursor: Cursor = None, limit: Limit = 50
 ) -> TaskPage:
     wanted = Filter(tenant_id=who.tenant_id, parent_id=task_id)
-    page = await _of_task(server, who, task_id, partial(server.store.find, wanted, cursor=cursor, limit=limit))
-    return TaskPage([shown(task) for task in page.items], page.next_cursor)
+    page = await _read_of_task(
+        server, who, task_id, partial(server.store.tasks.find, wanted, cursor=cursor, limit=limit)
+    )
+    return TaskPage([task_out(task) for task in page.items], page.next_cursor)
 
 
-async def _of_task(server: Server, who: Principal, task_id: int, look: Callable[[], Any]) -> Any:
-    """What is asked about a task that there is, and that is theirs to see."""
+async def _read_of_task(server: Server, who: Principal, task_id: int, look: Callable[[], Any]) -> Any:
+    """Read something about a task; `NotFound` if it is not there, or not theirs to see."""
 
     def work() -> Any:
-        server.store.get(task_id, who.tenant_id)
+        server.store.tasks.get(task_id, who.tenant_id)
         return look()
 
-    return await server.aside(work)
+    return await server.in_thread(work)
 
 
 @post("/{task_id:int}/cancel", summary="End a task early", status_code=200, responses=documented(404, 409, 413, 415),
@@ -315,12 +319,12 @@ async def prioritize(task_id: TaskId, server: Server, who: Principal, data: Prio
 @post("/{task_id:int}/reschedule", summary="Let a task that has not started start later, or sooner", status_code=200,
       responses=documented(404, 409, 413, 415), opt={"role": Role.OPERATOR})  # fmt: skip
 async def reschedule(task_id: TaskId, server: Server, who: Principal, data: Start) -> TaskOut:
-    about = {"start_time": data.start_time, "delay_seconds": data.delay_seconds}
-    return await _act(server, who, "reschedule", task_id, **about)
+    parameters = {"start_time": data.start_time, "delay_seconds": data.delay_seconds}
+    return await _act(server, who, "reschedule", task_id, **parameters)
 
 
-async def _act(server: Server, who: Principal, action: str, task_id: int, **about: Any) -> TaskOut:
-    return shown(await server.aside(partial(acted, server.store, who, action, task_id, **about)))
+async def _act(server: Server, who: Principal, action: str, task_id: int, **parameters: Any) -> TaskOut:
+    return task_out(await server.in_thread(partial(act_on_task, server.store, who, action, task_id, **parameters)))
 
 
 routes = Router(

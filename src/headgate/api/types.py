@@ -15,18 +15,18 @@ from msgspec import UNSET, Meta, UnsetType
 from headgate.api.principal import Principal, Role
 from headgate.api.problems import documented
 from headgate.api.server import Server
-from headgate.api.shapes import Name, OnChildFailure, Whole, Words
+from headgate.api.shapes import Integer, Name, OnChildFailure, ShortText
 from headgate.core.errors import Invalid
-from headgate.core.kinds import changes_of, seconds_of
 from headgate.core.retry import MAX_DELAY_SECONDS, RetryPolicy, Strategy
 from headgate.core.task import DEFAULT_LANE, DEFAULT_PRIORITY, MAX_SECONDS, TaskType
+from headgate.core.task_types import changes_of, minutes_to_seconds
 from headgate.outward.address import MAX_URL
-from headgate.outward.callback import LONGEST_SK, SHORTEST_SK, stored
-from headgate.store.base import Store
-from headgate.store.kinds import Kept
+from headgate.outward.callback import LONGEST_SK, SHORTEST_SK, sealed_callback
+from headgate.store.catalog.types import StoredType
+from headgate.store.store import Store
 
 Code = Annotated[str, PathParameter(description="The type's code.", min_length=1, max_length=255)]
-SHOWN = 20  # of the ids that a dry run tells of
+MOST_IDS = 20  # of the ids that a dry run tells of
 Delay = Annotated[float, Meta(ge=0, le=MAX_DELAY_SECONDS)]
 Template = Annotated[str, Meta(min_length=1, max_length=255, description="`subscription:{subscription_id}`")]
 Url = Annotated[str, Meta(min_length=1, max_length=MAX_URL, pattern="^https?://[^/]")]
@@ -117,12 +117,12 @@ class TypeIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
     code: Name | UnsetType = UNSET
     edited: bool | UnsetType = UNSET
-    declared_by: Words | UnsetType = UNSET
-    name: Words = ""
-    category: Words = ""
+    declared_by: ShortText | UnsetType = UNSET
+    name: ShortText = ""
+    category: ShortText = ""
     lane: Name = DEFAULT_LANE
     uses: Annotated[list[Name], Meta(max_length=50)] = []
-    priority: Whole = DEFAULT_PRIORITY
+    priority: Integer = DEFAULT_PRIORITY
     mutex: Template | None = None
     rate_key: Template | None = None
     unique_key: Template | None = None
@@ -175,12 +175,12 @@ class Types(msgspec.Struct):
 
 @get("/", summary="Every task type", responses=documented(), opt={"role": Role.READ})
 async def list_types(server: Server, who: Principal) -> Types:
-    return Types([type_shown(kept, who) for kept in await server.aside(server.store.kinds.all)])
+    return Types([type_out(record, who) for record in await server.in_thread(server.store.types.all)])
 
 
 @get("/{code:str}", summary="Look a task type up", responses=documented(404), opt={"role": Role.READ})
 async def get_type(code: Code, server: Server, who: Principal) -> TypeOut:
-    return type_shown(await server.aside(server.store.kinds.get, code), who)
+    return type_out(await server.in_thread(server.store.types.get, code), who)
 
 
 @put(
@@ -202,28 +202,29 @@ async def put_type(
     dry_run: Annotated[bool, QueryParameter(description="Say what would change, and change nothing.")] = False,
 ) -> TypeOut:
     def change(before: TaskType | None) -> TaskType:
-        return _kind(code, data, before, server)
+        return _task_type(code, data, before, server)
 
     def work() -> TypeOut:
         if dry_run:
-            return _foreseen(server.store, code, change, who)
-        return type_shown(server.store.kinds.edit(code, change, actor=who.actor), who)
+            return _preview(server.store, code, change, who)
+        return type_out(server.store.types.edit(code, change, actor=who.actor), who)
 
-    return await server.aside(work)
+    return await server.in_thread(work)
 
 
-def _foreseen(store: Store, code: str, change: Callable[[TaskType | None], TaskType], who: Principal) -> TypeOut:
+def _preview(store: Store, code: str, change: Callable[[TaskType | None], TaskType], who: Principal) -> TypeOut:
     """The type as it would be, and what that would mean."""
-    before = store.types().get(code)
+    before = store.types.by_code().get(code)
     after = change(before)
-    rehearsal = store.kinds.rehearse(before, after)
-    seen = rehearsal.foreseen
+    preview = store.types.preview(before, after)
+    foreseen = preview.foreseen
     declared_by = "" if before is None else before.declared_by
-    out = type_shown(Kept(replace(after, declared_by=declared_by), True, rehearsal.as_of), who)
+    out = type_out(StoredType(replace(after, declared_by=declared_by), True, preview.as_of), who)
     out.foreseen = ForeseenOut(
-        changes_of(before, after), {state.value: count for state, count in sorted(seen.states.items())},
-        len(seen.given_up), list(seen.given_up[:SHOWN]), len(seen.spared), list(seen.spared[:SHOWN]), seen.retimed,
-        seen.stay, rehearsal.as_of, rehearsal.exact,
+        changes_of(before, after), {state.value: count for state, count in sorted(foreseen.states.items())},
+        len(foreseen.given_up), list(foreseen.given_up[:MOST_IDS]),
+        len(foreseen.spared), list(foreseen.spared[:MOST_IDS]),
+        foreseen.retimed, foreseen.stay, preview.as_of, preview.exact,
     )  # fmt: skip
     return out
 
@@ -236,10 +237,10 @@ def _foreseen(store: Store, code: str, change: Callable[[TaskType | None], TaskT
     opt={"role": Role.ADMIN},
 )
 async def remove_type(code: Code, server: Server, who: Principal) -> None:
-    await server.aside(partial(server.store.remove_type, code, actor=who.actor))
+    await server.in_thread(partial(server.store.types.remove, code, actor=who.actor))
 
 
-def _kind(code: str, data: TypeIn, before: TaskType | None, server: Server) -> TaskType:
+def _task_type(code: str, data: TypeIn, before: TaskType | None, server: Server) -> TaskType:
     if data.code not in (UNSET, code):
         raise Invalid(f"this is the address of {code}, not of {data.code}: a code stays what it is")
     config = data.config
@@ -260,10 +261,10 @@ def _kind(code: str, data: TypeIn, before: TaskType | None, server: Server) -> T
         data.lane,
         tuple(data.uses),
         retry,
-        seconds_of(config.timeout),
+        minutes_to_seconds(config.timeout),
         config.need_manual,
         config.unknown_errors,
-        stored(
+        sealed_callback(
             msgspec.to_builtins(config.callback),
             code,
             server.seals,
@@ -279,10 +280,10 @@ def _kind(code: str, data: TypeIn, before: TaskType | None, server: Server) -> T
     )
 
 
-def type_shown(kept: Kept, who: Principal) -> TypeOut:
+def type_out(record: StoredType, who: Principal) -> TypeOut:
     """A type for the outside, without its secrets. All tenants share it: a tenant sees the hosts of callbacks only."""
-    kind, retry = kept.kind, kept.kind.retry
-    callback = msgspec.convert(kind.callback, CallbackOut)
+    task_type, retry = record.kind, record.kind.retry
+    callback = msgspec.convert(task_type.callback, CallbackOut)
     if who.tenant_id is not None:
         for target in (callback.success, callback.error):
             if isinstance(target, Target):
@@ -297,15 +298,16 @@ def type_shown(kept: Kept, who: Principal) -> TypeOut:
         cap=retry.cap,
         jitter=retry.jitter,
         max_error_count=retry.retries,
-        timeout=kind.timeout_seconds / 60,
-        need_manual=kind.need_manual,
-        unknown_errors=kind.unknown_errors,
-        on_child_failure=kind.on_child_failure,
+        timeout=task_type.timeout_seconds / 60,
+        need_manual=task_type.need_manual,
+        unknown_errors=task_type.unknown_errors,
+        on_child_failure=task_type.on_child_failure,
         callback=callback,
     )
     return TypeOut(
-        kind.code, kind.name, kind.category, kind.lane, list(kind.uses), kind.priority, kind.mutex, kind.rate_key,
-        kind.unique_key, kind.defaults, config, kept.edited, kind.declared_by,
+        task_type.code, task_type.name, task_type.category, task_type.lane, list(task_type.uses), task_type.priority,
+        task_type.mutex, task_type.rate_key, task_type.unique_key, task_type.defaults, config, record.edited,
+        task_type.declared_by,
     )  # fmt: skip
 
 

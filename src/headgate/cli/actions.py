@@ -6,15 +6,15 @@ from typing import Annotated
 
 import typer
 
-from headgate.cli.exits import DONE, code_of, tell
-from headgate.cli.lanes import noting_a_new_one
+from headgate.cli.exits import DONE, code_of, print_error
+from headgate.cli.formatting import format_time
+from headgate.cli.lanes import noting_new_lane
 from headgate.cli.options import Id, Ids, Json, Url
-from headgate.cli.output import document, say, task_json
-from headgate.cli.stores import ready
-from headgate.cli.words import at
+from headgate.cli.output import print_json, say, task_json
+from headgate.cli.stores import existing_store
 from headgate.core.errors import Invalid, NotFound, Refused
 from headgate.core.task import Task, check_start
-from headgate.store import Store
+from headgate.store.store import Store
 
 SomeIds = Annotated[list[int] | None, typer.Argument(metavar="ID", help="The tasks' numbers.", show_default=False)]
 Lane = Annotated[str | None, typer.Option(metavar="NAME", help="The whole lane instead of tasks.")]
@@ -35,7 +35,7 @@ def cancel(
     \b
     headgate cancel 4711 4712 --reason "no longer wanted"
     """  # fmt: skip
-    _each(task_ids, url, as_json, lambda store, task_id: store.cancel(task_id, reason))
+    _act_on_each(task_ids, url, as_json, lambda store, task_id: store.tasks.cancel(task_id, reason))
 
 
 def pause(
@@ -54,10 +54,10 @@ def pause(
     headgate pause --lane requires_cookie
     headgate pause --all
     """  # fmt: skip
-    if _one_scope(task_ids, lane, everything):
-        _each(task_ids or [], url, as_json, Store.pause)
+    if _tasks_are_named(task_ids, lane, everything):
+        _act_on_each(task_ids or [], url, as_json, lambda store, task_id: store.tasks.pause(task_id))
     else:
-        _scope(lane, url, as_json, Store.pause_lane, paused=True)
+        _pause_or_resume(lane, url, as_json, lambda store, lane: store.lanes.pause(lane), paused=True)
 
 
 def resume(
@@ -74,10 +74,10 @@ def resume(
     headgate resume --lane requires_cookie
     headgate resume --all
     """  # fmt: skip
-    if _one_scope(task_ids, lane, everything):
-        _each(task_ids or [], url, as_json, Store.resume)
+    if _tasks_are_named(task_ids, lane, everything):
+        _act_on_each(task_ids or [], url, as_json, lambda store, task_id: store.tasks.resume(task_id))
     else:
-        _scope(lane, url, as_json, Store.resume_lane, paused=False)
+        _pause_or_resume(lane, url, as_json, lambda store, lane: store.lanes.resume(lane), paused=False)
 
 
 def retry(task_ids: Ids, url: Url = None, as_json: Json = False) -> None:
@@ -88,7 +88,7 @@ def retry(task_ids: Ids, url: Url = None, as_json: Json = False) -> None:
     \b
     headgate retry 4711
     """  # fmt: skip
-    _each(task_ids, url, as_json, Store.retry)
+    _act_on_each(task_ids, url, as_json, lambda store, task_id: store.tasks.retry(task_id))
 
 
 def resolve(
@@ -102,7 +102,7 @@ def resolve(
     \b
     headgate resolve 4711 --remark "paid by hand"
     """  # fmt: skip
-    _each(task_ids, url, as_json, lambda store, task_id: store.resolve(task_id, remark))
+    _act_on_each(task_ids, url, as_json, lambda store, task_id: store.tasks.resolve(task_id, remark))
 
 
 def discard(task_ids: Ids, url: Url = None, as_json: Json = False) -> None:
@@ -113,7 +113,7 @@ def discard(task_ids: Ids, url: Url = None, as_json: Json = False) -> None:
     \b
     headgate discard 4711
     """  # fmt: skip
-    _each(task_ids, url, as_json, Store.discard)
+    _act_on_each(task_ids, url, as_json, lambda store, task_id: store.tasks.discard(task_id))
 
 
 def prioritize(
@@ -132,7 +132,9 @@ def prioritize(
     headgate prioritize 4711
     headgate prioritize 4711 --priority 2
     """  # fmt: skip
-    _each([task_id], url, as_json, lambda store, task_id: store.prioritize(task_id, priority), _ranked)
+    _act_on_each(
+        [task_id], url, as_json, lambda store, task_id: store.tasks.prioritize(task_id, priority), _priority_line
+    )
 
 
 def reschedule(
@@ -159,35 +161,39 @@ def reschedule(
     """  # fmt: skip
     at_time = start_time if start_time is None or start_time.tzinfo else start_time.replace(tzinfo=UTC)
     check_start(at_time, delay)
-    _each(
-        task_ids, url, as_json, lambda store, task_id: store.reschedule(task_id, at_time, delay_seconds=delay), _timed
+    _act_on_each(
+        task_ids,
+        url,
+        as_json,
+        lambda store, task_id: store.tasks.reschedule(task_id, at_time, delay_seconds=delay),
+        _start_time_line,
     )
 
 
-def _timed(task: Task) -> str:
-    return f"{task.id} {task.status}, not before {at(task.start_time)}"
+def _start_time_line(task: Task) -> str:
+    return f"{task.id} {task.status}, not before {format_time(task.start_time)}"
 
 
-def stands(task: Task) -> str:
-    """What became of a task, on a line."""
+def status_line(task: Task) -> str:
+    """The status of a task after an action, on one line."""
     if task.cancel_requested or task.pause_requested:
         return f"{task.id} {task.status}, asked to {'stop' if task.cancel_requested else 'pause'}"
     return f"{task.id} {task.status}" + (f" (again: {task.retry_of})" if task.retry_of else "")
 
 
-def _ranked(task: Task) -> str:
+def _priority_line(task: Task) -> str:
     return f"{task.id} {task.status}, priority {task.priority}"
 
 
-def _each(
+def _act_on_each(
     task_ids: list[int],
     url: str | None,
     as_json: bool,
     act: Callable[[Store, int], Task],
-    told: Callable[[Task], str] = stands,
+    describe: Callable[[Task], str] = status_line,
 ) -> None:
-    with ready(url) as store:
-        code = act_on(store, task_ids, as_json, act, told)
+    with existing_store(url) as store:
+        code = act_on(store, task_ids, as_json, act, describe)
     if code:
         raise typer.Exit(code)
 
@@ -197,7 +203,7 @@ def act_on(
     task_ids: Iterable[int],
     as_json: bool,
     act: Callable[[Store, int], Task],
-    told: Callable[[Task], str],
+    describe: Callable[[Task], str],
 ) -> int:
     """Act on one task after the other. The first that refuses decides the exit code, and holds up none of the rest."""
     code = DONE
@@ -205,30 +211,30 @@ def act_on(
         try:
             task = act(store, task_id)
         except (Refused, NotFound, Invalid) as error:
-            tell(error)
+            print_error(error)
             code = code or code_of(error)
             continue
         if as_json:
-            document(task_json(task))
+            print_json(task_json(task))
         else:
-            say(told(task))
+            say(describe(task))
     return code
 
 
-def _one_scope(task_ids: list[int] | None, lane: str | None, everything: bool) -> bool:
+def _tasks_are_named(task_ids: list[int] | None, lane: str | None, everything: bool) -> bool:
     """Whether tasks are meant, rather than a lane or everything; `Invalid` unless it is one of the three."""
     if sum((bool(task_ids), lane is not None, everything)) != 1:
         raise Invalid("say which: the numbers of tasks, --lane NAME or --all")
     return bool(task_ids)
 
 
-def _scope(
+def _pause_or_resume(
     lane: str | None, url: str | None, as_json: bool, act: Callable[[Store, str | None], bool], *, paused: bool
 ) -> None:
-    with ready(url) as store, noting_a_new_one(store, lane):
+    with existing_store(url) as store, noting_new_lane(store, lane):
         changed = act(store, lane)
     if as_json:
-        document({"lane": lane, "paused": paused, "changed": changed})
+        print_json({"lane": lane, "paused": paused, "changed": changed})
         return
     what = "everything" if lane is None else f"lane {lane}"
     say(f"{what} {'is' if changed else 'was already'} {'paused' if paused else 'going on'}")

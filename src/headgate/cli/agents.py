@@ -4,16 +4,16 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
+from headgate.cli.formatting import format_time
 from headgate.cli.options import Json, Url
-from headgate.cli.output import document, table
-from headgate.cli.stores import ready
-from headgate.cli.words import at
-from headgate.store.start_queues import StartQueue
-from headgate.store.workers import Worker
+from headgate.cli.output import print_json, print_table
+from headgate.cli.stores import existing_store
+from headgate.store.claim.start_queues import StartQueue
+from headgate.store.execution.workers import WorkerRecord
 
 
 @dataclass(frozen=True, slots=True)
-class Agent:
+class AgentRow:
     """An agent of a tenant, or of all (None): its processes, and its start queue."""
 
     agent_id: str
@@ -32,24 +32,24 @@ def show_agents(url: Url = None, as_json: Json = False) -> None:
     \b
     headgate agents
     """  # fmt: skip
-    with ready(url) as store:
-        workers = [worker for worker in store.workers() if worker.agent_id is not None]
+    with existing_store(url) as store:
+        workers = [worker for worker in store.workers.all() if worker.agent_id is not None]
         queues = store.start_queues.find()
     agents = agents_of(workers, queues)
     if as_json:
         for agent in agents:
-            document(asdict(agent))
+            print_json(asdict(agent))
         return
-    table(
+    print_table(
         ("AGENT", "TENANT", "PROCESSES", "LEASE UNTIL", "START QUEUE", "NEXT START"),
         [_row(agent) for agent in agents],
         right=("TENANT", "PROCESSES", "START QUEUE"),
     )
 
 
-def agents_of(workers: list[Worker], queues: list[StartQueue]) -> list[Agent]:
-    """Everybody who is there, and everybody whom something waits for."""
-    there = {(worker.agent_id or "", worker.tenant_id) for worker in workers}
+def agents_of(workers: list[WorkerRecord], queues: list[StartQueue]) -> list[AgentRow]:
+    """The agents that are connected, and those that are not and have tasks waiting for them."""
+    connected = {(worker.agent_id or "", worker.tenant_id) for worker in workers}
     awaited = {(q.agent_id, q.tenant_id) for q in queues if q.size and not any(q.serves(worker) for worker in workers)}
     return [
         _agent(
@@ -58,12 +58,14 @@ def agents_of(workers: list[Worker], queues: list[StartQueue]) -> list[Agent]:
             [worker for worker in workers if (worker.agent_id, worker.tenant_id) == (agent_id, tenant_id)],
             [queue for queue in queues if queue.agent_id == agent_id and tenant_id in (None, queue.tenant_id)],
         )
-        for agent_id, tenant_id in sorted(there | awaited, key=lambda key: (key[0], -1 if key[1] is None else key[1]))
+        for agent_id, tenant_id in sorted(
+            connected | awaited, key=lambda key: (key[0], -1 if key[1] is None else key[1])
+        )
     ]
 
 
-def _agent(agent_id: str, tenant_id: int | None, workers: list[Worker], queues: list[StartQueue]) -> Agent:
-    return Agent(
+def _agent(agent_id: str, tenant_id: int | None, workers: list[WorkerRecord], queues: list[StartQueue]) -> AgentRow:
+    return AgentRow(
         agent_id,
         tenant_id,
         len(workers),
@@ -73,9 +75,9 @@ def _agent(agent_id: str, tenant_id: int | None, workers: list[Worker], queues: 
     )
 
 
-def _row(agent: Agent) -> tuple[Any, ...]:
-    next_start = at(agent.next_start) if agent.next_start else "at its next claim" if agent.start_queue else ""
+def _row(agent: AgentRow) -> tuple[Any, ...]:
+    next_start = format_time(agent.next_start) if agent.next_start else "at its next claim" if agent.start_queue else ""
     return (
-        agent.agent_id, "all" if agent.tenant_id is None else agent.tenant_id, agent.processes, at(agent.lease_until),
-        agent.start_queue, next_start,
+        agent.agent_id, "all" if agent.tenant_id is None else agent.tenant_id, agent.processes,
+        format_time(agent.lease_until), agent.start_queue, next_start,
     )  # fmt: skip

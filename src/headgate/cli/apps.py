@@ -9,23 +9,23 @@ from headgate.app import Headgate
 from headgate.core.errors import HeadgateError, Invalid
 from headgate.registry import Registry, load_module
 from headgate.settings import Settings, load
-from headgate.store import Store
+from headgate.store.store import Store
 
-_OURS = str(Path(__file__).parents[1])
+_PACKAGE = str(Path(__file__).parents[1])
 
 
 def apps_in(modules: Iterable[str]) -> list[Headgate]:
     """Every `Headgate` that these modules hold, each once."""
     found: list[Headgate] = []
     for name in modules:
-        here = [value for value in vars(_loaded(name)).values() if isinstance(value, Headgate)]
+        here = [value for value in vars(_load(name)).values() if isinstance(value, Headgate)]
         if not here:
             raise Invalid(f"module {name} holds no Headgate: say `app = headgate.Headgate()` and declare tasks on it")
         found += [app for app in here if app not in found]
     return found
 
 
-def _loaded(name: str) -> object:
+def _load(name: str) -> object:
     """The module; `Invalid`, naming the line, if it cannot be loaded."""
     if name.endswith(".py"):
         raise Invalid(f"name the module, not its file: {name.removesuffix('.py').replace('/', '.')}")
@@ -37,33 +37,33 @@ def _loaded(name: str) -> object:
         raise Invalid(f"module {name} cannot be loaded: {error.filename}:{error.lineno}: {error.msg}") from None
     except Exception as error:
         frames = traceback.extract_tb(error.__traceback__)
-        theirs = [frame for frame in frames if not frame.filename.startswith((_OURS, "<frozen"))]
-        where = (theirs or frames)[-1]
-        told = f"{where.filename}:{where.lineno}: {type(error).__name__}: {error}"
-        raise Invalid(f"module {name} cannot be loaded: {told}") from error
+        user_frames = [frame for frame in frames if not frame.filename.startswith((_PACKAGE, "<frozen"))]
+        where = (user_frames or frames)[-1]
+        cause = f"{where.filename}:{where.lineno}: {type(error).__name__}: {error}"
+        raise Invalid(f"module {name} cannot be loaded: {cause}") from error
 
 
 def settings_of(apps: list[Headgate], url: str | None) -> Settings:
     """The settings the apps agree on, on the store at `url` if there is one; `Invalid` if they do not agree."""
     if not apps:
         return load({"url": url})
-    ours = [app.settings if url is None else replace(app.settings, url=url) for app in apps]
-    if len({(settings.url, settings.schema) for settings in ours}) > 1:
+    found = [app.settings if url is None else replace(app.settings, url=url) for app in apps]
+    if len({(settings.url, settings.schema) for settings in found}) > 1:
         raise Invalid(
             "these apps keep their tasks in different stores, and a worker has one: "
             "serve them apart, or say --url or HEADGATE_URL"
         )
-    if len(set(ours)) > 1:
+    if len(set(found)) > 1:
         raise Invalid("these apps have different settings, and a worker has one set: serve them apart")
-    return ours[0]
+    return found[0]
 
 
-def bound(apps: list[Headgate], store: Store) -> Registry:
-    """The handlers of all apps, which submit to this store from now on; it knows their types."""
+def bind_apps(apps: list[Headgate], store: Store) -> Registry:
+    """Bind the apps to the store and register their types there; returns the handlers of all of them."""
     registry = Registry()
     for app in apps:
         app.bind(store)
         for handler in app.registry:
             registry.add(handler)
-        assert app.store is store  # asking for it is what tells the store the app's types
+        assert app.store is store  # reading `app.store` registers the app's types
     return registry

@@ -4,14 +4,14 @@ from dataclasses import asdict
 
 import typer
 
+from headgate.cli.formatting import format_time
 from headgate.cli.options import Json, Url
-from headgate.cli.output import document, say, table
-from headgate.cli.stores import ready
-from headgate.cli.words import at
+from headgate.cli.output import print_json, print_table, say
+from headgate.cli.stores import existing_store
 from headgate.duties.compensate import trigger
 from headgate.settings import load
-from headgate.store.audit import PERSON
-from headgate.store.compensation import Status
+from headgate.store.events.audit import PERSON
+from headgate.store.execution.compensation import PollingStatus
 
 commands = typer.Typer(rich_markup_mode=None)
 
@@ -29,10 +29,10 @@ def show_compensation(context: typer.Context, url: Url = None, as_json: Json = F
     """  # fmt: skip
     if context.invoked_subcommand is not None:
         return
-    with ready(url) as store:
+    with existing_store(url) as store:
         status = store.compensation.status(load().compensation)
     if as_json:
-        document(asdict(status))
+        print_json(asdict(status))
     else:
         _show(status)
 
@@ -44,26 +44,26 @@ def trigger_now(url: Url = None, as_json: Json = False) -> None:
     \b
     headgate compensation trigger
     """  # fmt: skip
-    figures = load().compensation
-    with ready(url) as store:
-        found = trigger(store, figures, PERSON)
-        status = store.compensation.status(figures)
+    settings = load().compensation
+    with existing_store(url) as store:
+        found = trigger(store, settings, PERSON)
+        status = store.compensation.status(settings)
     if as_json:
-        document(asdict(status) | {"found": found})
+        print_json(asdict(status) | {"found": found})
         return
     say("found nothing" if not found else f"found {found}: handed over again, each when its agent may start it")
     _show(status)
 
 
-def _show(status: Status) -> None:
-    table(
+def _show(status: PollingStatus) -> None:
+    print_table(
         ("", ""),
         [
             ("interval", f"{status.interval_seconds:g} s"),
             ("multiplier", status.multiplier),
             ("queue size", status.queue_size),
             ("skips", status.skips),
-            ("last poll", "never" if status.last_poll is None else at(status.last_poll)),
-            ("next poll", "nobody polls yet" if status.next_poll is None else at(status.next_poll)),
+            ("last poll", "never" if status.last_poll is None else format_time(status.last_poll)),
+            ("next poll", "nobody polls yet" if status.next_poll is None else format_time(status.next_poll)),
         ],
     )

@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
-from headgate.cli.exits import explained
-from headgate.cli.stores import file_of
-from headgate.cli.words import span
+from headgate.cli.exits import message_of
+from headgate.cli.formatting import format_duration
+from headgate.cli.stores import sqlite_file
 from headgate.core.errors import HeadgateError
 from headgate.core.states import State
-from headgate.outside import utc_now
+from headgate.environment import utc_now
 from headgate.outward.callback import secret_of
 from headgate.outward.sealing import Seals, Unopened
 from headgate.settings import load
-from headgate.store import Store, open_store
-from headgate.store.about import OLDEST, About, about
+from headgate.store.db.version import OLDEST, DatabaseVersion, version_of
+from headgate.store.store import Store, open_store
 
 OLD_TASK = timedelta(hours=1)
 OLD_SAMPLE = timedelta(minutes=1)
@@ -37,27 +37,27 @@ class Check:
     advice: str = ""
 
 
-def examine(said: str | None) -> list[Check]:
-    """Every check, in the order in which one rests on the other; what cannot be looked at is left out."""
+def run_checks(url: str | None) -> list[Check]:
+    """Every check, each after those it depends on; what cannot be checked is left out."""
     try:
-        settings = load({"url": said})
+        settings = load({"url": url})
     except HeadgateError as error:
         return [Check("settings", "fail", str(error), "mend headgate.toml, .env or the HEADGATE_… variables")]
     checks = [Check("settings", "ok", f"lease {settings.lease_seconds:g} s, beat {settings.beat_seconds:g} s")]
-    file = file_of(settings.url)
+    file = sqlite_file(settings.url)
     if file is not None and not file.exists():
         checks.append(Check("store", "fail", f"there is no {file}", "`headgate up` or `headgate migrate` makes it"))
         return checks
     try:
         with open_store(settings.url, schema=settings.schema) as store:
-            checks += _of_store(store, file, settings.secrets)
+            checks += _store_checks(store, file, settings.secrets)
     except HeadgateError as error:
-        checks.append(Check("store", "fail", explained(error), "check the URL, and that the database is up"))
+        checks.append(Check("store", "fail", message_of(error), "check the URL, and that the database is up"))
     return checks
 
 
-def _of_store(store: Store, file: Path | None, secrets: Sequence[str]) -> Iterator[Check]:
-    database = about(store)
+def _store_checks(store: Store, file: Path | None, secrets: Sequence[str]) -> Iterator[Check]:
+    database = store.database.read(version_of)
     yield Check("store", "ok", str(file) if file else "PostgreSQL answers")
     yield _version(database)
     yield _clock(database)
@@ -73,14 +73,14 @@ def _of_store(store: Store, file: Path | None, secrets: Sequence[str]) -> Iterat
     yield _paused(store)
     yield _lost(store)
     yield _duties(store, database)
-    yield _periodic(store)
+    yield _schedules(store)
     yield _oldest(store, database)
     yield _dead(store)
     yield _callbacks(store, database)
     yield _secrets(store, secrets)
 
 
-def _version(database: About) -> Check:
+def _version(database: DatabaseVersion) -> Check:
     oldest = ".".join(map(str, OLDEST[database.dialect]))
     name = "SQLite" if database.dialect == "sqlite" else "PostgreSQL"
     if database.supported:
@@ -88,11 +88,13 @@ def _version(database: About) -> Check:
     return Check("version", "fail", f"{name} {database.version}", f"it needs {oldest} or newer")
 
 
-def _clock(database: About) -> Check:
-    apart = abs(utc_now() - database.now)
-    if apart <= CLOCK_OFF:
-        return Check("clock", "ok", f"{span(apart)} from the database's")
-    return Check("clock", "warn", f"{span(apart)} from the database's", "let both machines keep time (NTP)")
+def _clock(database: DatabaseVersion) -> Check:
+    difference = abs(utc_now() - database.now)
+    if difference <= CLOCK_OFF:
+        return Check("clock", "ok", f"{format_duration(difference)} from the database's")
+    return Check(
+        "clock", "warn", f"{format_duration(difference)} from the database's", "let both machines keep time (NTP)"
+    )
 
 
 def _disk(file: Path | None) -> Check:
@@ -106,112 +108,118 @@ def _disk(file: Path | None) -> Check:
     return Check("disk", state, found, "make room, or `headgate purge` old history")
 
 
-def _workers(store: Store, database: About) -> Check:
-    workers = store.workers()
+def _workers(store: Store, database: DatabaseVersion) -> Check:
+    workers = store.workers.all()
     alive = [worker.name for worker in workers if worker.lease_until >= database.now]
     if alive:
         return Check("workers", "ok", f"{len(alive)} alive: {', '.join(alive)}")
     return Check("workers", "warn", "none is alive", "start one: `headgate up` or `headgate work MODULE`")
 
 
-def _served(store: Store, database: About) -> Check:
-    alive = [worker for worker in store.workers() if worker.lease_until >= database.now]
+def _served(store: Store, database: DatabaseVersion) -> Check:
+    alive = [worker for worker in store.workers.all() if worker.lease_until >= database.now]
     waiting = {stream.type for stream in store.agents.ready_streams()}
-    alone = sorted(
+    unserved = sorted(
         code for code in waiting if not any(worker.types is None or code in worker.types for worker in alive)
     )
-    if not alone:
+    if not unserved:
         return Check("served", "ok", "somebody serves whatever waits")
-    return Check("served", "warn", f"nobody serves {', '.join(alone)}", "start a worker or an agent that does")
+    return Check("served", "warn", f"nobody serves {', '.join(unserved)}", "start a worker or an agent that does")
 
 
 def _paused(store: Store) -> Check:
-    if store.everything_paused():
+    if store.lanes.everything_paused():
         return Check("paused", "warn", "everything is paused", "`headgate resume --all`")
-    lanes = [lane.name for lane in store.lanes() if lane.paused]
+    lanes = [lane.name for lane in store.lanes.all() if lane.paused]
     if not lanes:
         return Check("paused", "ok", "nothing is paused")
     return Check("paused", "warn", f"paused: {', '.join(lanes)}", "`headgate resume --lane NAME`")
 
 
 def _lost(store: Store) -> Check:
-    lost = store.lost_holders()
+    lost = store.workers.lost_holders()
     if not lost:
         return Check("lost", "ok", "no lost worker holds a task")
     named = ", ".join(map(str, lost))
     return Check("lost", "warn", f"lost workers hold tasks: {named}", "any `headgate work` or `duties` gives them back")
 
 
-def _duties(store: Store, database: About) -> Check:
-    sampled = max((count.as_of for count in store.counts() if count.as_of), default=None)
+def _duties(store: Store, database: DatabaseVersion) -> Check:
+    sampled = max((count.as_of for count in store.statistics.counts() if count.as_of), default=None)
     if sampled is None:
         return Check("duties", "ok", "nothing that waits has been counted yet")
     age = database.now - sampled
     if age <= OLD_SAMPLE:
-        return Check("duties", "ok", f"counted what waits {span(age)} ago")
-    return Check("duties", "warn", f"counted what waits {span(age)} ago", "run `headgate up` or `headgate duties`")
+        return Check("duties", "ok", f"counted what waits {format_duration(age)} ago")
+    return Check(
+        "duties", "warn", f"counted what waits {format_duration(age)} ago", "run `headgate up` or `headgate duties`"
+    )
 
 
-def _periodic(store: Store) -> Check:
+def _schedules(store: Store) -> Check:
     ahead = store.schedules.next_due()
     if ahead is None:
-        return Check("periodic", "ok", "no schedule is online")
+        return Check("schedules", "ok", "no schedule is online")
     if -ahead <= LATE_TICK_SECONDS:
-        told = f"the next tick comes in {span(ahead)}" if ahead > 0 else "a tick is just due"
-        return Check("periodic", "ok", told)
-    return Check("periodic", "warn", f"a tick is late by {span(-ahead)}", "run `headgate up` or `headgate duties`")
+        found = f"the next tick comes in {format_duration(ahead)}" if ahead > 0 else "a tick is just due"
+        return Check("schedules", "ok", found)
+    return Check(
+        "schedules", "warn", f"a tick is late by {format_duration(-ahead)}", "run `headgate up` or `headgate duties`"
+    )
 
 
-def _oldest(store: Store, database: About) -> Check:
-    queued = [count.oldest for count in store.counts() if count.status is State.QUEUED and count.oldest]
+def _oldest(store: Store, database: DatabaseVersion) -> Check:
+    queued = [count.oldest for count in store.statistics.counts() if count.status is State.QUEUED and count.oldest]
     if not queued:
         return Check("queue", "ok", "nothing is known to be queued")
     age = database.now - min(queued)
     if age <= OLD_TASK:
-        return Check("queue", "ok", f"the oldest queued task is {span(age)} old")
+        return Check("queue", "ok", f"the oldest queued task is {format_duration(age)} old")
     return Check(
         "queue",
         "warn",
-        f"the oldest queued task is {span(age)} old",
+        f"the oldest queued task is {format_duration(age)} old",
         "`headgate list --status queued`, `headgate why ID`",
     )
 
 
 def _dead(store: Store) -> Check:
-    dead = sum(count.count for count in store.counts() if count.status is State.DEAD)
+    dead = sum(count.count for count in store.statistics.counts() if count.status is State.DEAD)
     if not dead:
         return Check("dead", "ok", "no task waits for a person")
-    return Check("dead", "warn", f"{dead} wait for a person", "`headgate desk`, then replay, resolve or discard")
+    return Check(
+        "dead", "warn", f"{dead} wait for a person", "`headgate dead-letters`, then replay, resolve or discard"
+    )
 
 
-def _callbacks(store: Store, database: About) -> Check:
-    owed = store.deliveries.deliverables()
-    if owed.undeliverable:
+def _callbacks(store: Store, database: DatabaseVersion) -> Check:
+    callbacks = store.deliveries.deliverables()
+    if callbacks.undeliverable:
         return Check(
             "callbacks",
             "warn",
-            f"{owed.undeliverable} cannot be delivered",
+            f"{callbacks.undeliverable} cannot be delivered",
             "`headgate callbacks --status undeliverable`, then redeliver, or resolve the task",
         )
-    if owed.oldest is not None and database.now - owed.oldest > OLD_CALLBACK:
-        found = f"the oldest that is pending is {span(database.now - owed.oldest)} old"
+    if callbacks.oldest is not None and database.now - callbacks.oldest > OLD_CALLBACK:
+        found = f"the oldest that is pending is {format_duration(database.now - callbacks.oldest)} old"
         return Check("callbacks", "warn", found, "`headgate callbacks --status pending`; does `headgate duties` run?")
-    return Check("callbacks", "ok", f"{owed.pending} pending, none undeliverable")
+    return Check("callbacks", "ok", f"{callbacks.pending} pending, none undeliverable")
 
 
 def _secrets(store: Store, secrets: Sequence[str]) -> Check:
-    seals, closed = Seals(secrets), []
-    for kind in store.types().values():
+    seals, unreadable = Seals(secrets), []
+    for task_type in store.types.by_code().values():
         try:
-            secret_of(kind.callback, kind.code, seals)
+            secret_of(task_type.callback, task_type.code, seals)
         except Unopened:
-            closed.append(kind.code)
-    if not closed:
+            unreadable.append(task_type.code)
+    if not unreadable:
         return Check("secrets", "ok", "every callback's secret can be opened")
     if not secrets:
-        told = f"sealed, and no HEADGATE_SECRET is set here: {', '.join(closed)}"
-        return Check("secrets", "fail", told, "set the one that the server has, to look here as it does")
+        found = f"sealed, and no HEADGATE_SECRET is set here: {', '.join(unreadable)}"
+        return Check("secrets", "fail", found, "set the one that the server has, to look here as it does")
     return Check(
-        "secrets", "fail", f"sealed under another HEADGATE_SECRET: {', '.join(closed)}",
+        "secrets", "fail", f"sealed under another HEADGATE_SECRET: {', '.join(unreadable)}",
         "set the one they were sealed under, behind the new one and a comma; or put them again",
     )  # fmt: skip

@@ -2,7 +2,7 @@
 
 import sys
 
-from headgate.cli.words import line
+from headgate.cli.formatting import one_line
 from headgate.core.errors import HeadgateError, Invalid, NotFound, Unavailable
 
 DONE = 0
@@ -34,15 +34,15 @@ def code_of(error: HeadgateError) -> int:
             return FAILED
 
 
-def tell(error: HeadgateError | str) -> None:
-    """One line on stderr, in one piece: several processes may write there."""
-    sys.stderr.write(f"error: {line(explained(error))}\n")
+def print_error(error: HeadgateError | str) -> None:
+    """Print one line on stderr, in one piece: several processes may write there."""
+    sys.stderr.write(f"error: {one_line(message_of(error))}\n")
     sys.stderr.flush()
 
 
-def explained(error: HeadgateError | str) -> str:
-    """With what the store's server said, which is for whoever sits here and not for the API's clients."""
-    said, cause = str(error), getattr(error, "__cause__", None)
-    if not isinstance(error, Unavailable) or cause is None or str(cause) in said:
-        return said
-    return f"{said}: {str(cause).partition(chr(10))[0]}"
+def message_of(error: HeadgateError | str) -> str:
+    """The error's message; of `Unavailable` with the database's own, which the API does not show its clients."""
+    message, cause = str(error), getattr(error, "__cause__", None)
+    if not isinstance(error, Unavailable) or cause is None or str(cause) in message:
+        return message
+    return f"{message}: {str(cause).partition(chr(10))[0]}"

@@ -5,8 +5,8 @@ from typing import Annotated
 import typer
 
 from headgate.cli.options import Json, Url
-from headgate.cli.output import document, say
-from headgate.cli.stores import ready
+from headgate.cli.output import print_json, say
+from headgate.cli.stores import existing_store
 from headgate.core.errors import Invalid
 from headgate.core.states import FINAL, State
 from headgate.duties.archive import retention_days
@@ -38,7 +38,7 @@ def purge(
     if not states <= FINAL:
         raise Invalid(f"only what has ended can be purged: {', '.join(sorted(FINAL))}")
     settings = load({"url": url})
-    with ready(url) as store:
+    with existing_store(url) as store:
         days = {
             state: retention_days(settings, state) if older_than is None else older_than
             for state in State
@@ -46,7 +46,7 @@ def purge(
         }
         purged, _ = purge_now(store, days)
     if as_json:
-        document({"purged": purged})
+        print_json({"purged": purged})
     else:
-        told = ", ".join(f"{count} {state}" for state, count in purged.items() if count)
-        say(f"purged {told or 'nothing'}")
+        counts = ", ".join(f"{count} {state}" for state, count in purged.items() if count)
+        say(f"purged {counts or 'nothing'}")

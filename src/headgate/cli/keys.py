@@ -6,22 +6,22 @@ from typing import Annotated, Any
 
 import typer
 
+from headgate.cli.formatting import format_time
 from headgate.cli.options import Json, Url
-from headgate.cli.output import document, note, say, table
-from headgate.cli.stores import ready
-from headgate.cli.words import at
+from headgate.cli.output import note, print_json, print_table, say
+from headgate.cli.stores import existing_store
 from headgate.core.errors import Invalid
 from headgate.core.keys import ROLES, Key, secret_key
-from headgate.outside import utc_now
+from headgate.environment import utc_now
 from headgate.settings import load
-from headgate.store import Store
+from headgate.store.store import Store
 
 PAGE = 200
 commands = typer.Typer(rich_markup_mode=None)
 
 
-class RoleWord(StrEnum):
-    """As a person says it."""
+class RoleName(StrEnum):
+    """The roles by the names that --role takes."""
 
     READ = "read"
     SUBMIT = "submit"
@@ -56,20 +56,20 @@ def list_keys(url: Url = None, as_json: Json = False) -> None:
 
 
 def _show(url: str | None, as_json: bool) -> None:
-    with ready(url) as store:
-        keys = _every(store)
+    with existing_store(url) as store:
+        keys = _all_keys(store)
     if as_json:
         for key in keys:
-            document(told(key))
+            print_json(key_json(key))
         return
-    table(
+    print_table(
         ("ID", "NAME", "ROLE", "TENANT", "STATE", "CREATED", "LAST USED"),
         [_row(key) for key in keys],
         right=("ID", "TENANT"),
     )
 
 
-def _every(store: Store) -> list[Key]:
+def _all_keys(store: Store) -> list[Key]:
     found: list[Key] = []
     while page := store.keys.find(cursor=found[-1].id if found else None, limit=PAGE):
         found += page
@@ -79,7 +79,7 @@ def _every(store: Store) -> list[Key]:
 @commands.command("create")
 def create_key(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Whose it is, or what for.", show_default=False)],
-    role: Annotated[RoleWord, typer.Option(help="What it may do; each role what those before it may.")],
+    role: Annotated[RoleName, typer.Option(help="What it may do; each role what those before it may.")],
     tenant: Annotated[
         int | None, typer.Option(metavar="ID", help="Its tenant.  [default: none, and so all]", show_default=False)
     ] = None,
@@ -100,12 +100,12 @@ def create_key(
     if tenant is not None and not -(1 << 63) <= tenant < 1 << 63:
         raise Invalid("--tenant is out of range")
     secrets = load({"url": url}).secrets
-    with ready(url) as store:
+    with existing_store(url) as store:
         is_first = not store.keys.exist()
-        key, text = store.keys.add(name, ROLES[role], tenant_id=tenant, expires_at=_end(days))
+        key, text = store.keys.add(name, ROLES[role], tenant_id=tenant, expires_at=_expiry(days))
     signing = secret_key(secrets[0], key.id, key.digest) if secrets else None
     if as_json:
-        document(told(key) | {"key": text} | ({"secret_key": signing} if signing else {}))
+        print_json(key_json(key) | {"key": text} | ({"secret_key": signing} if signing else {}))
         return
     say(f"key         {text}")
     if signing:
@@ -115,7 +115,7 @@ def create_key(
         note("it is the first one: from now on every request needs a key, and the console asks for it")
 
 
-def _end(days: float | None) -> datetime | None:
+def _expiry(days: float | None) -> datetime | None:
     if days is None:
         return None
     if not 0 < days <= 36_500:
@@ -134,15 +134,15 @@ def revoke_key(
     \b
     headgate keys revoke 3
     """  # fmt: skip
-    with ready(url) as store:
+    with existing_store(url) as store:
         key = store.keys.revoke(key_id)
     if as_json:
-        document(told(key))
+        print_json(key_json(key))
     else:
         say(f"key {key.id} ({key.name}) is revoked")
 
 
-def told(key: Key) -> dict[str, Any]:
+def key_json(key: Key) -> dict[str, Any]:
     """A key for programs."""
     names = ("id", "name", "tenant_id", "access_key", "created_at", "created_by", "expires_at", "revoked_at")
     return {name: getattr(key, name) for name in (*names, "last_used_at")} | {"role": key.role.word}
@@ -150,8 +150,8 @@ def told(key: Key) -> dict[str, Any]:
 
 def _row(key: Key) -> tuple[Any, ...]:
     tenant = "all" if key.tenant_id is None else key.tenant_id
-    used = at(key.last_used_at) if key.last_used_at else "never"
-    return (key.id, key.name, key.role.word, tenant, _state(key), at(key.created_at), used)
+    used = format_time(key.last_used_at) if key.last_used_at else "never"
+    return (key.id, key.name, key.role.word, tenant, _state(key), format_time(key.created_at), used)
 
 
 def _state(key: Key) -> str:
@@ -159,4 +159,4 @@ def _state(key: Key) -> str:
         return "revoked"
     if key.expires_at is None:
         return "good"
-    return f"until {at(key.expires_at)}" if key.lives(utc_now()) else "expired"
+    return f"until {format_time(key.expires_at)}" if key.is_active(utc_now()) else "expired"

@@ -7,14 +7,14 @@ from typing import Annotated, Any
 
 import typer
 
+from headgate.cli.formatting import format_duration
 from headgate.cli.options import Json, Url
-from headgate.cli.output import document, forecast_json, note, say, table
-from headgate.cli.stores import ready
-from headgate.cli.words import span
+from headgate.cli.output import forecast_json, note, print_json, print_table, say
+from headgate.cli.stores import existing_store
 from headgate.core.errors import Invalid
 from headgate.core.forecast import Forecast
-from headgate.store import Store
-from headgate.store.rooms import Lane, lanes_of
+from headgate.store.reading.lane_report import LaneReport
+from headgate.store.store import Store
 
 commands = typer.Typer(rich_markup_mode=None)
 
@@ -33,32 +33,32 @@ def show_lanes(context: typer.Context, url: Url = None, as_json: Json = False) -
     """  # fmt: skip
     if context.invoked_subcommand is not None:
         return
-    with ready(url) as store:
-        everything = store.everything_paused()
-        lanes = lanes_of(store)
+    with existing_store(url) as store:
+        all_paused = store.lanes.everything_paused()
+        lanes = store.lane_reports.all()
     if as_json:
         for lane in lanes:
-            document(asdict(lane) | {"drained": forecast_json(lane.drained)})
+            print_json(asdict(lane) | {"drained": forecast_json(lane.drained)})
         return
-    table(
+    print_table(
         ("LANE", "CAPACITY", "RUNNING", "QUEUED", "BLOCKED", "LATER", "DRAINED", "STATE"),
         [_row(lane) for lane in lanes],
         right=("CAPACITY", "RUNNING", "QUEUED", "BLOCKED", "LATER"),
     )
-    if everything:
+    if all_paused:
         say("\neverything is paused: `headgate resume --all` lets it go on")
 
 
 @contextmanager
-def noting_a_new_one(store: Store, name: str | None) -> Iterator[None]:
-    """A lane is made by naming it: whoever misspelled one is told when it is made."""
-    is_new = name is not None and name not in {lane.name for lane in store.lanes()}
+def noting_new_lane(store: Store, name: str | None) -> Iterator[None]:
+    """Note if the block makes the lane: naming a lane makes it, so this shows a misspelled name."""
+    is_new = name is not None and name not in {lane.name for lane in store.lanes.all()}
     yield
     if is_new:
         note(f"lane {name} is new")
 
 
-def _row(lane: Lane) -> tuple[Any, ...]:
+def _row(lane: LaneReport) -> tuple[Any, ...]:
     capacity = "no limit" if lane.capacity is None else lane.capacity
     queued = lane.queued if lane.queued_exact else f"about {lane.queued}"
     state = "paused" if lane.paused else "going on"
@@ -68,7 +68,7 @@ def _row(lane: Lane) -> tuple[Any, ...]:
 def _drained(forecast: Forecast | None) -> str:
     if forecast is None:
         return ""
-    return "unknown" if forecast.seconds is None else f"in about {span(forecast.seconds)}"
+    return "unknown" if forecast.seconds is None else f"in about {format_duration(forecast.seconds)}"
 
 
 @commands.command("set")
@@ -88,9 +88,9 @@ def set_lane(
     if capacity != "none" and not (capacity.isascii() and capacity.isdigit()):
         raise Invalid("--capacity is a whole number, or none")
     limit = None if capacity == "none" else int(capacity)
-    with ready(url) as store, noting_a_new_one(store, name):
-        store.set_capacity(name, limit)
+    with existing_store(url) as store, noting_new_lane(store, name):
+        store.lanes.set_capacity(name, limit)
     if as_json:
-        document({"name": name, "capacity": limit})
+        print_json({"name": name, "capacity": limit})
     else:
         say(f"lane {name}: " + ("no limit" if limit is None else f"{limit} at once"))

@@ -5,8 +5,8 @@ from typing import Annotated
 import typer
 
 from headgate.cli.options import Json, Url
-from headgate.cli.output import document, say, table
-from headgate.cli.stores import ready
+from headgate.cli.output import print_json, print_table, say
+from headgate.cli.stores import existing_store
 from headgate.core.errors import Invalid
 from headgate.core.limits import Rate
 
@@ -33,19 +33,19 @@ def show_limits(context: typer.Context, url: Url = None, as_json: Json = False) 
     """  # fmt: skip
     if context.invoked_subcommand is not None:
         return
-    with ready(url) as store:
-        rates, resources = store.rate_limits(), store.resources()
+    with existing_store(url) as store:
+        rates, resources = store.rate_limits.all(), store.resources.all()
     if as_json:
         for bucket in rates:
-            document({"name": bucket.name, "rate": bucket.limit.rate, "burst": bucket.limit.burst})
-        for room in resources:
-            document({"name": room.name, "capacity": room.capacity})
+            print_json({"name": bucket.name, "rate": bucket.limit.rate, "burst": bucket.limit.burst})
+        for resource in resources:
+            print_json({"name": resource.name, "capacity": resource.capacity})
         return
-    rows = [(bucket.name, _spoken(bucket.limit)) for bucket in rates]
-    table(("LIMIT", "LETS THROUGH"), [*rows, *((room.name, f"{room.capacity} at a time") for room in resources)])
+    rows = [(bucket.name, _rate_text(bucket.limit)) for bucket in rates]
+    print_table(("LIMIT", "LETS THROUGH"), [*rows, *((each.name, f"{each.capacity} at a time") for each in resources)])
 
 
-def _spoken(limit: Rate) -> str:
+def _rate_text(limit: Rate) -> str:
     return f"{limit.rate:g} a second, {limit.burst} at once"
 
 
@@ -68,15 +68,15 @@ def set_limit(
     """  # fmt: skip
     if (capacity is None) == (rate is None and burst is None) or (rate is None) != (burst is None):
         raise Invalid("say --rate and --burst, or for a resource --capacity")
-    with ready(url) as store:
+    with existing_store(url) as store:
         if capacity is not None:
-            store.set_resource(name, capacity)
+            store.resources.set(name, capacity)
         elif rate is not None and burst is not None:
-            store.set_rate_limit(name, Rate(rate, burst))
+            store.rate_limits.set(name, Rate(rate, burst))
     if as_json:
-        document({"name": name} | ({"rate": rate, "burst": burst} if capacity is None else {"capacity": capacity}))
+        print_json({"name": name} | ({"rate": rate, "burst": burst} if capacity is None else {"capacity": capacity}))
     elif rate is not None and burst is not None:
-        say(f"{name}: {_spoken(Rate(rate, burst))}")
+        say(f"{name}: {_rate_text(Rate(rate, burst))}")
     else:
         say(f"{name}: {capacity} at a time")
 
@@ -88,9 +88,9 @@ def lift_limit(name: Name, url: Url = None, as_json: Json = False) -> None:
     \b
     headgate limits lift key:openai
     """  # fmt: skip
-    with ready(url) as store:
-        store.set_rate_limit(name, None)
+    with existing_store(url) as store:
+        store.rate_limits.set(name, None)
     if as_json:
-        document({"name": name, "rate": None, "burst": None})
+        print_json({"name": name, "rate": None, "burst": None})
     else:
         say(f"{name}: no limit")

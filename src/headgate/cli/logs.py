@@ -3,7 +3,7 @@
 import logging
 import os
 
-from headgate.events import lines
+import headgate.events.log_lines as log_lines
 
 log = logging.getLogger("headgate")
 LEVEL = "HEADGATE_LOG_LEVEL"
@@ -13,6 +13,6 @@ LEVELS = ("debug", "info", "warning", "error")
 def set_up(as_json: bool) -> None:
     """Write everything from `info` up (or what HEADGATE_LOG_LEVEL says) to stderr, one line each."""
     level = os.environ.get(LEVEL, "").lower() or "info"
-    lines.set_up(as_json, level if level in LEVELS else "info")
+    log_lines.set_up(as_json, level if level in LEVELS else "info")
     if level not in LEVELS:
         log.warning("%s is one of %s, not %r: this is info", LEVEL, ", ".join(LEVELS), level)

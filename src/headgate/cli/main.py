@@ -9,22 +9,22 @@ import headgate.cli.actions as actions
 import headgate.cli.agents as agents
 import headgate.cli.callbacks as callbacks
 import headgate.cli.compensation as compensation
-import headgate.cli.desk as desk
+import headgate.cli.dead_letters as dead_letters
 import headgate.cli.history as history
 import headgate.cli.keys as keys
 import headgate.cli.lanes as lanes
 import headgate.cli.limits as limits
-import headgate.cli.periodic as periodic
+import headgate.cli.schedules as schedules
 import headgate.cli.simulating as simulating
 import headgate.cli.submitting as submitting
 import headgate.cli.tasks as tasks
 import headgate.cli.types as types
 from headgate import __version__
-from headgate.cli.doctor import examine
-from headgate.cli.exits import FAILED, MEANING, code_of, tell
+from headgate.cli.doctor import run_checks
+from headgate.cli.exits import FAILED, MEANING, code_of, print_error
 from headgate.cli.options import Json, Url
-from headgate.cli.output import document, say, table
-from headgate.cli.plan import SUPERVISING, WORKING, Duties, Plan, become
+from headgate.cli.output import print_json, print_table, say
+from headgate.cli.plan import SUPERVISOR_MODULE, WORKER_MODULE, Duties, ProcessPlan, exec_process
 from headgate.cli.stores import open_configured
 from headgate.core.errors import HeadgateError
 
@@ -71,7 +71,7 @@ class Commands(TyperGroup):
         try:
             return super().invoke(context)
         except HeadgateError as error:
-            tell(error)
+            print_error(error)
             raise typer.Exit(code_of(error)) from None
 
 
@@ -85,7 +85,7 @@ app = typer.Typer(
 )
 
 
-def _version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> None:
     if wanted:
         say(f"headgate {__version__}")
         raise typer.Exit
@@ -93,7 +93,9 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def headgate(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Say which.")
+    ] = False,
 ) -> None:
     """Run background tasks, each when every gate is open; see and steer all of it.
 
@@ -128,15 +130,15 @@ def up(
     headgate up
     headgate up shop.tasks
     """  # fmt: skip
-    greeting = f"serving {' '.join(modules)}" if modules else _first_steps(url)
-    plan = Plan(
+    greeting = f"serving {' '.join(modules)}" if modules else _demo_greeting(url)
+    plan = ProcessPlan(
         modules=tuple(modules or [DEMO]), api=True, host=host, port=port, migrate=True, greeting=greeting, name=name,
         concurrency=concurrency, threads=threads, children=children, log_json=log_json,
     )  # fmt: skip
-    become(WORKING, plan, url)
+    exec_process(WORKER_MODULE, plan, url)
 
 
-def _first_steps(url: str | None) -> str:
+def _demo_greeting(url: str | None) -> str:
     same = "" if url is None else " and the same --url"
     return (
         f"serving {DEMO}, since no module was named; "
@@ -161,10 +163,10 @@ def serve(
     headgate serve
     headgate serve --host 0.0.0.0 --port 8080 --no-duties
     """  # fmt: skip
-    plan = Plan(
+    plan = ProcessPlan(
         api=True, host=host, port=port, duties=Duties.NONE if no_duties else Duties.ALL, log_json=log_json,
     )  # fmt: skip
-    become(WORKING, plan, url)
+    exec_process(WORKER_MODULE, plan, url)
 
 
 @app.command()
@@ -187,11 +189,11 @@ def work(
     headgate work shop.tasks
     headgate work shop.tasks shop.mail --processes 4 --concurrency 200
     """  # fmt: skip
-    plan = Plan(
+    plan = ProcessPlan(
         modules=tuple(modules), duties=Duties.LIGHT, name=name, processes=processes, concurrency=concurrency,
         threads=threads, children=children, log_json=log_json,
     )  # fmt: skip
-    become(WORKING if processes == 1 else SUPERVISING, plan, url)
+    exec_process(WORKER_MODULE if processes == 1 else SUPERVISOR_MODULE, plan, url)
 
 
 @app.command()
@@ -203,7 +205,7 @@ def duties(url: Url = None, log_json: LogJson = False) -> None:
     \b
     headgate duties
     """  # fmt: skip
-    become(WORKING, Plan(greeting="doing the duties", log_json=log_json), url)
+    exec_process(WORKER_MODULE, ProcessPlan(greeting="doing the duties", log_json=log_json), url)
 
 
 @app.command()
@@ -223,7 +225,7 @@ def migrate(
     with open_configured(url) as store:
         steps = store.migration_plan() if plan else store.migrate()
     if as_json:
-        document({"planned" if plan else "applied": [step.name for step in steps]})
+        print_json({"planned" if plan else "applied": [step.name for step in steps]})
         return
     for step in steps:
         say(f"would apply {step.name}\n{step.text}" if plan else f"applied {step.name}")
@@ -240,15 +242,15 @@ def doctor(url: Url = None, as_json: Json = False) -> None:
     \b
     headgate doctor
     """  # fmt: skip
-    checks = examine(url)
+    checks = run_checks(url)
     failed = any(check.state == "fail" for check in checks)
     if as_json:
-        told = [
+        results = [
             {"name": check.name, "state": check.state, "found": check.found, "advice": check.advice} for check in checks
         ]
-        document({"ok": not failed, "checks": told})
+        print_json({"ok": not failed, "checks": results})
     else:
-        table(("", "", "", ""), [(check.state, check.name, check.found, check.advice) for check in checks])
+        print_table(("", "", "", ""), [(check.state, check.name, check.found, check.advice) for check in checks])
     if failed:
         raise typer.Exit(FAILED)
 
@@ -270,9 +272,9 @@ for action in (
     app.command()(action)
 app.command()(callbacks.callbacks)
 app.command()(callbacks.redeliver)
-app.add_typer(desk.commands, name="desk")
+app.add_typer(dead_letters.commands, name="dead-letters")
 app.add_typer(lanes.commands, name="lanes")
-app.add_typer(periodic.commands, name="periodic")
+app.add_typer(schedules.commands, name="schedules")
 app.command("agents")(agents.show_agents)
 app.add_typer(limits.commands, name="limits")
 app.add_typer(types.commands, name="types")

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 import headgate.core.family as family
-from headgate.cli.words import plain
+from headgate.cli.formatting import printable
 from headgate.core.family import Census
 from headgate.core.forecast import Forecast
 from headgate.core.states import State
@@ -40,12 +40,12 @@ WIDE = 100_000  # a pipe has no edge to wrap at
 # For programs
 
 
-def document(value: Any) -> None:
-    """One JSON document on a line."""
-    print(json.dumps(value, ensure_ascii=False, default=_told))
+def print_json(value: Any) -> None:
+    """Print one JSON document on a line."""
+    print(json.dumps(value, ensure_ascii=False, default=_encode_time))
 
 
-def _told(value: Any) -> str:
+def _encode_time(value: Any) -> str:
     if isinstance(value, datetime):
         return value.isoformat().replace("+00:00", "Z")
     raise TypeError(f"{type(value).__name__} has no place in JSON")
@@ -53,8 +53,8 @@ def _told(value: Any) -> str:
 
 def task_json(task: Task) -> dict[str, Any]:
     """A task under the names a program knows it by; what is kept as JSON text is a value here."""
-    said = {name: getattr(task, name) for name in FIELDS}
-    return said | {name: json.loads(said[name]) for name in AS_JSON if said[name] is not None}
+    fields = {name: getattr(task, name) for name in FIELDS}
+    return fields | {name: json.loads(fields[name]) for name in AS_JSON if fields[name] is not None}
 
 
 def forecast_json(forecast: Forecast | None) -> dict[str, Any] | None:
@@ -73,13 +73,13 @@ def _console() -> Console:
     return Console(file=out, width=width, markup=False, highlight=False, emoji=False)
 
 
-def table(headers: Sequence[str], rows: Iterable[Sequence[Any]], *, right: Sequence[str] = ()) -> None:
-    """Columns under their names; the last one may wrap. Words with a meaning have its colour."""
+def print_table(headers: Sequence[str], rows: Iterable[Sequence[Any]], *, right: Sequence[str] = ()) -> None:
+    """Print columns under their names; the last one may wrap. A cell that is in `TONE` has its colour."""
     grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", show_header=any(headers))
     for header in headers:
         grid.add_column(header, justify="right" if header in right else "left", no_wrap=header != headers[-1])
     for row in rows:
-        grid.add_row(*(Text(plain(cell), style=TONE.get(str(cell), "")) for cell in row))
+        grid.add_row(*(Text(printable(cell), style=TONE.get(str(cell), "")) for cell in row))
     console = _console()
     with console.capture() as captured:
         console.print(grid)
@@ -88,28 +88,28 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[Any]], *, right: Seque
 
 
 def say(text: str) -> None:
-    print(plain(text))
+    print(printable(text))
 
 
 def note(text: str) -> None:
     """Something beside the answer, on stderr."""
-    print(plain(text), file=sys.stderr)
+    print(printable(text), file=sys.stderr)
 
 
-def progress_of(task: Task, census: Census | None = None) -> str:
+def progress_text(task: Task, census: Census | None = None) -> str:
     """How far a task is: `3 of 10  downloading`."""
-    said = said_progress(task, census)
-    if said is None:
+    progress = progress_value(task, census)
+    if progress is None:
         return ""
-    if not isinstance(said, dict):
-        return json.dumps(said)
-    done, total, failed, words = (said.get(name) for name in ("done", "total", "failed", "note"))
+    if not isinstance(progress, dict):
+        return json.dumps(progress)
+    done, total, failed, text = (progress.get(name) for name in ("done", "total", "failed", "note"))
     parts = [] if done is None else [f"{done}" if total is None else f"{done} of {total}"]
     parts += [f"{failed} failed"] if failed else []
-    return "  ".join([*parts, *([str(words)] if words else [])]) or json.dumps(said)
+    return "  ".join([*parts, *([str(text)] if text else [])]) or json.dumps(progress)
 
 
-def said_progress(task: Task, census: Census | None) -> Any:
-    """What a task said of its progress; of a parent, if they were counted, what its children have done."""
+def progress_value(task: Task, census: Census | None) -> Any:
+    """The progress that a task reported; of a parent, if its children were counted, theirs."""
     own = None if task.progress is None else json.loads(task.progress)
     return own if census is None else family.progress_of(own, task.status, census.children)

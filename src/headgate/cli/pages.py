@@ -6,8 +6,8 @@ from typing import Protocol, TypeVar
 Item = TypeVar("Item")
 
 
-class Page(Protocol[Item]):
-    """What was found, and where to go on; None at the end."""
+class HasCursor(Protocol[Item]):
+    """A page: what was found, and the cursor of the next page; None at the end."""
 
     @property
     def items(self) -> list[Item]: ...
@@ -16,10 +16,10 @@ class Page(Protocol[Item]):
     def next_cursor(self) -> int | None: ...
 
 
-def gathered(
-    find: Callable[[int | None, int], Page[Item]], cursor: int | None, limit: int
+def collect_pages(
+    find: Callable[[int | None, int], HasCursor[Item]], cursor: int | None, limit: int
 ) -> tuple[list[Item], int | None]:
-    """So many, or all there are, and where to go on. `find` takes a cursor and how many to look for at most."""
+    """Up to `limit` items, and the cursor of what follows. `find` takes a cursor and a limit."""
     found: list[Item] = []
     while True:
         page = find(cursor, limit - len(found))

@@ -1,4 +1,4 @@
-"""What a long-running process shall do, as it is handed from one process to the next."""
+"""What a long-running process does, as passed to it on its command line."""
 
 import os
 import sys
@@ -8,8 +8,8 @@ from typing import NoReturn
 
 import msgspec
 
-WORKING = "headgate.cli.running"
-SUPERVISING = "headgate.cli.supervisor"
+WORKER_MODULE = "headgate.cli.running"
+SUPERVISOR_MODULE = "headgate.cli.supervisor"
 
 
 class Duties(StrEnum):
@@ -21,7 +21,7 @@ class Duties(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ProcessPlan:
     """One process: the modules whose tasks it executes (none: it executes nothing), the duties it does, the API."""
 
     modules: tuple[str, ...] = ()
@@ -40,21 +40,21 @@ class Plan:
     supervised: bool = False  # it ends when its stdin does, which the supervisor holds
 
 
-def command(module: str, plan: Plan) -> list[str]:
-    """What starts a process on this plan. `-P`: a file of the user's beside it must not stand in for ours."""
+def command_line(module: str, plan: ProcessPlan) -> list[str]:
+    """The command that starts a process on this plan. `-P`: no file in the working directory may shadow ours."""
     return [sys.executable, "-P", "-m", module, msgspec.json.encode(plan).decode()]
 
 
-def become(module: str, plan: Plan, url: str | None) -> NoReturn:
+def exec_process(module: str, plan: ProcessPlan, url: str | None) -> NoReturn:
     """Turn this process into one that works on the plan: all that served the command line leaves its memory."""
     if url is not None:
         os.environ["HEADGATE_URL"] = url  # not on the command line, which everybody on the machine can read
     sys.stdout.flush()
     sys.stderr.flush()
-    words = command(module, plan)
-    os.execv(words[0], words)
+    arguments = command_line(module, plan)
+    os.execv(arguments[0], arguments)
 
 
-def handed_over() -> Plan:
+def plan_from_argv() -> ProcessPlan:
     """The plan this process was started with."""
-    return msgspec.json.decode(sys.argv[1], type=Plan)
+    return msgspec.json.decode(sys.argv[1], type=ProcessPlan)

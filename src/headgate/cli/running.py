@@ -19,14 +19,14 @@ from typing import Any
 
 import headgate.cli.logs as logs
 from headgate.app import Headgate
-from headgate.cli.apps import apps_in, bound, settings_of
-from headgate.cli.exits import FAILED, code_of, tell
-from headgate.cli.plan import Duties, Plan, handed_over
+from headgate.cli.apps import apps_in, bind_apps, settings_of
+from headgate.cli.exits import FAILED, code_of, print_error
+from headgate.cli.plan import Duties, ProcessPlan, plan_from_argv
 from headgate.cli.stores import bring_up_to_date
 from headgate.core.errors import HeadgateError
 from headgate.duties import all_duties, light_duties
 from headgate.settings import Settings
-from headgate.store import Store, open_store
+from headgate.store.store import Store, open_store
 from headgate.worker.worker import Worker
 
 try:
@@ -40,17 +40,17 @@ log = logging.getLogger("headgate")
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 DUTY_THREADS = 2
 COLLECT_AFTER = 10_000  # objects: a few dozen requests under way have as many, and leave no circles behind
-SERVING = "headgate.cli.serving"
+SERVING_MODULE = "headgate.cli.serving"
 _DUTIES = {Duties.ALL: all_duties, Duties.LIGHT: light_duties, Duties.NONE: lambda *_: []}
 
 
-def run(plan: Plan) -> None:
+def run(plan: ProcessPlan) -> None:
     """Work on the plan until a signal ends it."""
     apps = apps_in(plan.modules)
     settings = settings_of(apps, os.environ.get("HEADGATE_URL"))
-    settings = replace(settings, **_said({"host": plan.host, "port": plan.port}))
+    settings = replace(settings, **_without_none({"host": plan.host, "port": plan.port}))
     # Loaded only where it is served: it would double the memory of a worker. And bound before anything is written.
-    listening = importlib.import_module(SERVING).bound_to(settings.host, settings.port) if plan.api else None
+    listening = importlib.import_module(SERVING_MODULE).listen_on(settings.host, settings.port) if plan.api else None
     with open_store(settings.url, schema=settings.schema) as store:
         if plan.migrate:
             store.migrate()
@@ -60,23 +60,23 @@ def run(plan: Plan) -> None:
             runner.run(_serve(plan, store, apps, settings, listening))
 
 
-def spare_the_collector() -> None:
-    """What is loaded by now stays, and most of what comes goes by itself: let nobody look through it all the time."""
+def tune_garbage_collector() -> None:
+    """Exclude what is loaded by now from garbage collection, and collect less often: most objects leave no cycles."""
     gc.freeze()
     gc.set_threshold(COLLECT_AFTER, *gc.get_threshold()[1:])
 
 
-def _said(options: dict[str, Any]) -> dict[str, Any]:
+def _without_none(options: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
 async def _serve(
-    plan: Plan, store: Store, apps: list[Headgate], settings: Settings, listening: socket.socket | None
+    plan: ProcessPlan, store: Store, apps: list[Headgate], settings: Settings, listening: socket.socket | None
 ) -> None:
-    api = None if listening is None else importlib.import_module(SERVING).Api(store, settings, listening)
-    registry = bound(apps, store)  # last: whoever cannot serve changes no type
+    api = None if listening is None else importlib.import_module(SERVING_MODULE).Api(store, settings, listening)
+    registry = bind_apps(apps, store)  # last: a process that cannot serve changes no type
     slots = {"concurrency": plan.concurrency, "threads": plan.threads, "children": plan.children}
-    worker = Worker(store, registry, settings, name=plan.name, **_said(slots)) if plan.modules else None
+    worker = Worker(store, registry, settings, name=plan.name, **_without_none(slots)) if plan.modules else None
     ended = asyncio.Event()
 
     def stop() -> None:
@@ -89,13 +89,13 @@ async def _serve(
     _stop_on_signals(stop, settings.shutdown_seconds, plan.supervised)
     with ThreadPoolExecutor(DUTY_THREADS, thread_name_prefix="headgate duty") as threads:
 
-        async def aside(work: Callable[..., Any], *arguments: Any) -> Any:
+        async def in_thread(work: Callable[..., Any], *arguments: Any) -> Any:
             return await asyncio.get_running_loop().run_in_executor(threads, work, *arguments)
 
-        duties = _DUTIES[plan.duties](store, settings, aside)
+        duties = _DUTIES[plan.duties](store, settings, in_thread)
         if api is not None:
             await api.start(on_end=stop)
-        spare_the_collector()
+        tune_garbage_collector()
         for duty in duties:
             duty.start()
         if plan.greeting:
@@ -113,32 +113,32 @@ async def _serve(
 def _stop_on_signals(stop: Callable[[], None], seconds: float, supervised: bool) -> None:
     loop = asyncio.get_running_loop()
 
-    times = count(1)
+    requests = count(1)
 
-    def asked(name: str) -> None:
-        first = next(times) == 1
-        told = f"finishing what runs, for {seconds:g} s at most; once more to stop at once"
-        log.info("%s: %s", name, told if first else "stopping at once")
+    def request_stop(name: str) -> None:
+        first = next(requests) == 1
+        text = f"finishing what runs, for {seconds:g} s at most; once more to stop at once"
+        log.info("%s: %s", name, text if first else "stopping at once")
         stop()
 
-    def unattended() -> None:
+    def stop_at_end_of_stdin() -> None:
         if not os.read(sys.stdin.fileno(), 1):
             loop.remove_reader(sys.stdin.fileno())
-            asked("the supervisor is gone")
+            request_stop("the supervisor is gone")
 
     for number in SIGNALS:
-        loop.add_signal_handler(number, asked, number.name)
+        loop.add_signal_handler(number, request_stop, number.name)
     if supervised:
-        loop.add_reader(sys.stdin.fileno(), unattended)
+        loop.add_reader(sys.stdin.fileno(), stop_at_end_of_stdin)
 
 
 def main() -> None:
-    plan = handed_over()
+    plan = plan_from_argv()
     logs.set_up(plan.log_json)
     try:
         run(plan)
     except HeadgateError as error:
-        tell(error)
+        print_error(error)
         sys.exit(code_of(error))
     except KeyboardInterrupt:  # before there was a loop to hear of it
         sys.exit(FAILED)

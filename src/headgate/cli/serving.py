@@ -14,7 +14,7 @@ from headgate.api.app import create_app
 from headgate.api.gatekeeper import is_loopback
 from headgate.core.errors import Invalid, Refused
 from headgate.settings import Settings
-from headgate.store import Store
+from headgate.store.store import Store
 
 GRACE_SECONDS = 5  # for answers under way; long polls and streams are told to end at once
 MOST_CONNECTIONS = 5_000
@@ -22,7 +22,7 @@ log = logging.getLogger("headgate")
 
 
 class _Uvicorn(uvicorn.Server):
-    """Signals are heard elsewhere in this process; `answering` is set when it does."""
+    """Leaves signals to the process around it; `answering` is set when it has started."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -38,7 +38,7 @@ class _Uvicorn(uvicorn.Server):
 
 
 class Api:
-    """The API on a socket that is bound (`bound_to`); `Refused` if it must not be had there."""
+    """The API on a socket that listens (`listen_on`); `Refused` on a public address while there is no key."""
 
     def __init__(self, store: Store, settings: Settings, listening: socket.socket) -> None:
         self._socket = listening
@@ -86,28 +86,28 @@ class Api:
         self._uvicorn.should_exit = True
 
     async def ended(self) -> None:
-        """When everything is answered."""
+        """Wait until everything is answered."""
         if not self._uvicorn.should_exit:
             self.stop()
         if self._task is not None:
             await self._task
 
 
-def bound_to(host: str, port: int) -> socket.socket:
-    """A socket that listens there; `Refused` if that cannot be had."""
+def listen_on(host: str, port: int) -> socket.socket:
+    """A socket that listens there; `Refused` if the address is not available."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
     except (socket.gaierror, UnicodeError) as error:
         raise Invalid(f"host: there is no {host!r}: {error}") from None
-    found = socket.socket(family, kind, protocol)
-    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    server_socket = socket.socket(family, kind, protocol)
+    server_socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        found.bind(address)
-        found.listen()
+        server_socket.bind(address)
+        server_socket.listen()
     except OSError as error:
-        found.close()
+        server_socket.close()
         reason = "something listens there already" if error.errno == errno.EADDRINUSE else error.strerror
         raise Refused(f"port {port} of {host} cannot be had: {reason}; name another with --port") from None
-    return found
+    return server_socket

@@ -15,8 +15,8 @@ from rich.progress import Progress
 
 from headgate.cli.exits import FAILED, INTERRUPTED
 from headgate.cli.options import Json
-from headgate.cli.output import document, say, table
-from headgate.simulation.campaign import Campaign, Failure, simulate_on, wish
+from headgate.cli.output import print_json, print_table, say
+from headgate.simulation.campaign import Campaign, Failure, simulate_on, stop_flag
 
 
 def simulate(
@@ -41,14 +41,14 @@ def simulate(
     """  # fmt: skip
     logging.disable(logging.CRITICAL)  # what the killed and the frozen complain about is no news
     hidden = as_json or not sys.stderr.isatty()
-    with Progress(console=Console(stderr=True), transient=True, disable=hidden) as bar, _interrupting() as stop:
+    with Progress(console=Console(stderr=True), transient=True, disable=hidden) as bar, _stop_on_interrupt() as stop:
         row = bar.add_task("histories", total=seeds)
         campaign = simulate_on(
             store, range(first, first + seeds), processes, lambda done: bar.update(row, completed=done.histories), stop
         )
     interrupted = stop.value and campaign.histories < seeds
     if as_json:
-        document(_document(campaign))
+        print_json(_campaign_json(campaign))
     elif interrupted:
         _show_interrupted(campaign)
     else:
@@ -58,15 +58,15 @@ def simulate(
 
 
 @contextmanager
-def _interrupting() -> Iterator[c_bool]:
-    """A wish to stop that the first Ctrl-C makes true; the second ends everything where it stands."""
-    stop = wish()
+def _stop_on_interrupt() -> Iterator[c_bool]:
+    """A flag that the first Ctrl-C sets; the second ends everything where it stands."""
+    stop = stop_flag()
 
-    def hear(*_: object) -> None:
+    def on_interrupt(*_: object) -> None:
         stop.value = True
         signal.signal(signal.SIGINT, before)
 
-    before = signal.signal(signal.SIGINT, hear)
+    before = signal.signal(signal.SIGINT, on_interrupt)
     try:
         yield stop
     finally:
@@ -75,13 +75,13 @@ def _interrupting() -> Iterator[c_bool]:
 
 def _show_interrupted(campaign: Campaign) -> None:
     broken = ", ".join(f"seed {failure.seed}" for failure in campaign.failures)
-    lived = f"{campaign.histories:,} {'history' if campaign.histories == 1 else 'histories'}"
-    say(f"interrupted after {lived}: {f'{broken} broke a promise' if broken else 'none broke a promise'}")
+    histories = f"{campaign.histories:,} {'history' if campaign.histories == 1 else 'histories'}"
+    say(f"interrupted after {histories}: {f'{broken} broke a promise' if broken else 'none broke a promise'}")
     for failure in campaign.failures:
         _show_failure(failure)
 
 
-def _document(campaign: Campaign) -> dict[str, object]:
+def _campaign_json(campaign: Campaign) -> dict[str, object]:
     return {
         "histories": campaign.histories,
         "steps": campaign.steps,
@@ -99,14 +99,14 @@ def _document(campaign: Campaign) -> dict[str, object]:
 def _show(campaign: Campaign) -> None:
     counted = (campaign.histories, campaign.steps, campaign.tasks, sum(campaign.faults.values()), campaign.violations)
     names = ("HISTORIES", "STEPS", "TASKS", "FAULTS", "VIOLATIONS")
-    table(names, [[f"{number:,}" for number in counted]], right=names)
+    print_table(names, [[f"{number:,}" for number in counted]], right=names)
     say("")
     kinds, where = Counter[str](), dict[str, Counter[str]]()
     for fault, times in campaign.faults.items():
         kind, _, place = fault.partition(": ")
         kinds[kind] += times
         where.setdefault(kind, Counter())[place] += times
-    table(
+    print_table(
         ("FAULT", "TIMES", "WHERE"),
         [(kind, f"{times:,}", _places(where[kind])) for kind, times in kinds.most_common()],
         right=("TIMES",),

@@ -6,28 +6,28 @@ from pathlib import Path
 
 from headgate.core.errors import Unavailable
 from headgate.settings import load
-from headgate.store import Store, open_store
+from headgate.store.store import Store, open_store
 
 
-def open_configured(said: str | None) -> Store:
-    """The store at the URL that was said, or as configured."""
-    settings = load({"url": said})
+def open_configured(url: str | None) -> Store:
+    """The store at the URL given, or at the configured one."""
+    settings = load({"url": url})
     return open_store(settings.url, schema=settings.schema)
 
 
-def file_of(url: str) -> Path | None:
+def sqlite_file(url: str) -> Path | None:
     """The file a SQLite store is kept in; None if it is kept elsewhere."""
     name = url.removeprefix("sqlite://").removeprefix("/")
     return Path(name) if url.startswith("sqlite:") and name else None
 
 
 @contextmanager
-def ready(said: str | None) -> Iterator[Store]:
+def existing_store(url: str | None) -> Iterator[Store]:
     """The store that is there, its schema up to date. A command that looks or steers makes no store."""
-    file = file_of(load({"url": said}).url)
+    file = sqlite_file(load({"url": url}).url)
     if file is not None and not file.exists():
         raise Unavailable(f"there is no store {file}: `headgate up` and `headgate migrate` make one; or say --url")
-    with open_configured(said) as store:
+    with open_configured(url) as store:
         bring_up_to_date(store)
         yield store
 
@@ -35,7 +35,7 @@ def ready(said: str | None) -> Iterator[Store]:
 def bring_up_to_date(store: Store) -> None:
     """Take the missing steps of the schema on a file; a server has an owner, who is asked to do it."""
     missing = store.migration_plan()
-    if missing and store.dialect != "sqlite":
+    if missing and store.database.dialect != "sqlite":
         steps = "1 step" if len(missing) == 1 else f"{len(missing)} steps"
         raise Unavailable(f"the store's schema is {steps} behind: run `headgate migrate` first")
     if missing:

@@ -11,25 +11,25 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from headgate.cli.apps import apps_in, bound, settings_of
-from headgate.cli.exits import DONE, FAILED, tell
-from headgate.cli.lanes import noting_a_new_one
+from headgate.cli.apps import apps_in, bind_apps, settings_of
+from headgate.cli.exits import DONE, FAILED, print_error
+from headgate.cli.formatting import one_line
+from headgate.cli.lanes import noting_new_lane
 from headgate.cli.options import Json, Url
-from headgate.cli.output import document, note, progress_of, said_progress, say, task_json
-from headgate.cli.stores import bring_up_to_date, ready
-from headgate.cli.words import line
+from headgate.cli.output import note, print_json, progress_text, progress_value, say, task_json
+from headgate.cli.stores import bring_up_to_date, existing_store
 from headgate.client import call_of
 from headgate.core.errors import Invalid, UnknownType
 from headgate.core.family import Census
 from headgate.core.states import FINAL, State
 from headgate.core.task import NewTask, Task
-from headgate.core.unique import key_of
-from headgate.store import Store, open_store
+from headgate.core.unique import unique_key_of
+from headgate.store.store import Store, open_store
 
 ENDED = FINAL | {State.DEAD, State.NOTIFYING}
 SUCCEEDED = (State.SUCCEEDED, State.NOTIFYING)
-FIRST_LOOK_SECONDS = 0.02
-LONGEST_LOOK_SECONDS = 0.25
+FIRST_POLL_SECONDS = 0.02
+LONGEST_POLL_SECONDS = 0.25
 
 
 def submit(
@@ -93,30 +93,30 @@ def submit(
     }  # fmt: skip
     if unique and unique_key is not None:
         raise Invalid("say --unique or --unique-key, not both")
-    told = {option: value for option, value in options.items() if value is not None}
-    said = arguments_of(arguments or [], ext)
+    given = {option: value for option, value in options.items() if value is not None}
+    task_arguments = arguments_of(arguments or [], ext)
     with ExitStack() as stack:
         if module is None:
-            store = stack.enter_context(ready(url))
-            text = json.dumps(said, ensure_ascii=False)
-            new = NewTask(type_code, text, **told | ({"unique_key": key_of(text)} if unique else {}))
+            store = stack.enter_context(existing_store(url))
+            text = json.dumps(task_arguments, ensure_ascii=False)
+            new = NewTask(type_code, text, **given | ({"unique_key": unique_key_of(text)} if unique else {}))
         else:
-            store, new = _as_declared(stack, module, url, type_code, said, told)
-            new = new._replace(unique_key=key_of(new.ext)) if unique else new
-        with noting_a_new_one(store, lane):
-            made = store.submit(new)
+            store, new = _as_declared(stack, module, url, type_code, task_arguments, given)
+            new = new._replace(unique_key=unique_key_of(new.ext)) if unique else new
+        with noting_new_lane(store, lane):
+            made = store.tasks.submit(new)
         if wait is None:
-            task = store.get(made.id)
+            task = store.tasks.get(made.id)
         else:
             try:
-                task = _wait(store, made.id, wait, watched=not as_json)
+                task = _wait(store, made.id, wait, show_progress=not as_json)
             except KeyboardInterrupt:
                 note(f"task {made.id} goes on; `headgate show {made.id}` says how it is")
                 raise
     if as_json:
-        document(task_json(task) | {"created": made.created})
+        print_json(task_json(task) | {"created": made.created})
     else:
-        say(_told(task, made.created, waited=wait is not None))
+        say(_summary(task, made.created, waited=wait is not None))
     if wait is not None:
         raise typer.Exit(_exit_code(task, wait))
 
@@ -124,17 +124,17 @@ def submit(
 def arguments_of(pairs: list[str], ext: str | None) -> dict[str, Any]:
     """The arguments of a task, from `key=value` pairs over a JSON object."""
     try:
-        said = {} if ext is None else json.loads(ext)
+        found = {} if ext is None else json.loads(ext)
     except ValueError as error:
         raise Invalid(f"--ext is not JSON: {error}") from None
-    if not isinstance(said, dict):
+    if not isinstance(found, dict):
         raise Invalid("--ext is a JSON object: the arguments by name")
     for pair in pairs:
         key, sign, text = pair.partition("=")
         if not sign or not key:
             raise Invalid(f"{pair!r} is no argument: say key=value")
-        said[key] = _value(text)
-    return said
+        found[key] = _value(text)
+    return found
 
 
 def _value(text: str) -> Any:
@@ -145,46 +145,46 @@ def _value(text: str) -> Any:
 
 
 def _as_declared(
-    stack: ExitStack, module: str, url: str | None, type_code: str, said: dict[str, Any], told: dict[str, Any]
+    stack: ExitStack, module: str, url: str | None, type_code: str, arguments: dict[str, Any], options: dict[str, Any]
 ) -> tuple[Store, NewTask]:
     apps = apps_in([module])
     settings = settings_of(apps, url or os.environ.get("HEADGATE_URL"))
     store = stack.enter_context(open_store(settings.url, schema=settings.schema))
     bring_up_to_date(store)
-    handler = bound(apps, store).get(type_code)
+    handler = bind_apps(apps, store).get(type_code)
     if handler is None:
         raise UnknownType(f"module {module} declares no task {type_code}")
-    return store, call_of(handler, handler.wish._replace(**told), (), said).new
+    return store, call_of(handler, handler.new_task._replace(**options), (), arguments).new
 
 
-def _wait(store: Store, task_id: int, seconds: float, *, watched: bool) -> Task:
+def _wait(store: Store, task_id: int, seconds: float, *, show_progress: bool) -> Task:
     """The task when it has ended, or as it is when the time is up. A terminal is shown how far it is."""
-    end, pause = time.monotonic() + seconds, FIRST_LOOK_SECONDS
+    end, pause = time.monotonic() + seconds, FIRST_POLL_SECONDS
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
-    hidden = not (watched and sys.stderr.isatty())
+    hidden = not (show_progress and sys.stderr.isatty())
     with Progress(*columns, console=Console(stderr=True), transient=True, disable=hidden) as bar:
         row = bar.add_task(f"task {task_id}", total=None)
         while True:
-            task = store.get(task_id)
+            task = store.tasks.get(task_id)
             left = end - time.monotonic()
             if task.status in ENDED or left <= 0:
                 return task
             census = store.families.census(task) if task.has_children and not hidden else None
-            done, total = _share(task, census)
-            told = line(f"{task.id} {task.status} {progress_of(task, census)}")
-            bar.update(row, description=told, completed=done, total=total)
+            done, total = _done_and_total(task, census)
+            text = one_line(f"{task.id} {task.status} {progress_text(task, census)}")
+            bar.update(row, description=text, completed=done, total=total)
             time.sleep(max(min(pause, left), 0.0))
-            pause = min(pause * 1.5, LONGEST_LOOK_SECONDS)
+            pause = min(pause * 1.5, LONGEST_POLL_SECONDS)
 
 
-def _share(task: Task, census: Census | None) -> tuple[float, float | None]:
-    """How much of how much is done; None while that is not known."""
-    said = said_progress(task, census)
-    done, total = (said.get("done", 0), said.get("total")) if isinstance(said, dict) else (0, None)
+def _done_and_total(task: Task, census: Census | None) -> tuple[float, float | None]:
+    """How much is done, of how much; None if the total is not known."""
+    progress = progress_value(task, census)
+    done, total = (progress.get("done", 0), progress.get("total")) if isinstance(progress, dict) else (0, None)
     return (done, total) if isinstance(done, int | float) and isinstance(total, int | float) else (0, None)
 
 
-def _told(task: Task, created: bool, *, waited: bool) -> str:
+def _summary(task: Task, created: bool, *, waited: bool) -> str:
     head = f"{task.id} {task.status}" + ("" if created else " (it was there already)")
     return f"{head} {task.result}" if waited and task.result is not None else head
 
@@ -193,9 +193,11 @@ def _exit_code(task: Task, seconds: float) -> int:
     if task.status in SUCCEEDED:
         return DONE
     if task.status not in ENDED:
-        tell(f"task {task.id} has not ended after {seconds:g} s; `headgate why {task.id}` says what it waits for")
+        print_error(
+            f"task {task.id} has not ended after {seconds:g} s; `headgate why {task.id}` says what it waits for"
+        )
     elif task.error_info:
-        tell(f"task {task.id} is {task.status}: {task.error_info.splitlines()[0]}")
+        print_error(f"task {task.id} is {task.status}: {task.error_info.splitlines()[0]}")
     else:
-        tell(f"task {task.id} is {task.status}")
+        print_error(f"task {task.id} is {task.status}")
     return FAILED

@@ -12,10 +12,11 @@ from dataclasses import replace
 
 import headgate.cli.logs as logs
 from headgate.cli.exits import DONE, USAGE
-from headgate.cli.plan import WORKING, Plan, command, handed_over
+from headgate.cli.plan import WORKER_MODULE, ProcessPlan, command_line, plan_from_argv
 from headgate.service import wait
 
 log = logging.getLogger("headgate")
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
 FIRST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 30.0
 LONG_LIFE_SECONDS = 60.0
@@ -24,76 +25,76 @@ LONG_LIFE_SECONDS = 60.0
 class Supervisor:
     """Starts the processes of a plan, passes signals on, and starts another for one that dies."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: ProcessPlan) -> None:
         self._plan = plan
-        self._living: set[Process] = set()
+        self._processes: set[Process] = set()
         self._stopping = asyncio.Event()
-        self._heard: list[signal.Signals] = []
+        self._signals: list[signal.Signals] = []
         self._code = DONE
 
     async def run(self) -> int:
         """Until all processes have ended after a signal, or one said that it cannot work like this; the exit code."""
         loop = asyncio.get_running_loop()
-        for heard in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(heard, self.stop, heard)
+        for number in SIGNALS:
+            loop.add_signal_handler(number, self.stop, number)
         async with asyncio.TaskGroup() as group:
-            for number in range(1, self._plan.processes + 1):
-                group.create_task(self._keep(number))
+            for process_number in range(1, self._plan.processes + 1):
+                group.create_task(self._keep_alive(process_number))
         log.info("all processes have ended")
         return self._code
 
     def stop(self, number: signal.Signals) -> None:
         """Pass a signal on; nothing is started any more."""
         self._stopping.set()
-        self._heard.append(number)
-        for process in self._living:
-            _tell(process, number)
+        self._signals.append(number)
+        for process in self._processes:
+            _send_signal(process, number)
 
-    async def _keep(self, number: int) -> None:
+    async def _keep_alive(self, number: int) -> None:
         pause = FIRST_PAUSE_SECONDS
         while not self._stopping.is_set():
-            born = time.monotonic()
-            code = await self._live(number)
+            started = time.monotonic()
+            code = await self._run_once(number)
             if self._stopping.is_set():
                 return
             if code == USAGE:  # it would say the same again
                 self._code = code
                 self.stop(signal.SIGTERM)
                 return
-            if time.monotonic() - born > LONG_LIFE_SECONDS:
+            if time.monotonic() - started > LONG_LIFE_SECONDS:
                 pause = FIRST_PAUSE_SECONDS
             log.warning("process %d ended with %d; another one starts in %g s", number, code, pause)
             await wait(self._stopping, pause)
             pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
 
-    async def _live(self, number: int) -> int:
+    async def _run_once(self, number: int) -> int:
         """One life of a process; its exit code."""
         name = f"{self._plan.name}-{number}" if self._plan.name else None
-        words = command(WORKING, replace(self._plan, name=name, supervised=True))
+        arguments = command_line(WORKER_MODULE, replace(self._plan, name=name, supervised=True))
         # A group of its own: Ctrl-C in a terminal is for us, and we pass it on once.
-        process = await asyncio.create_subprocess_exec(*words, stdin=PIPE, process_group=0)
-        self._living.add(process)
-        for heard in self._heard:  # while it was being started; the others know, and a second time means "at once"
-            _tell(process, heard)
-        if not self._heard:
+        process = await asyncio.create_subprocess_exec(*arguments, stdin=PIPE, process_group=0)
+        self._processes.add(process)
+        for received in self._signals:  # while it was being started; the others know, and a second time means "at once"
+            _send_signal(process, received)
+        if not self._signals:
             log.info("process %d is %d", number, process.pid)
         try:
             return await process.wait()
         finally:
-            self._living.discard(process)
+            self._processes.discard(process)
 
 
-def _tell(process: Process, number: signal.Signals) -> None:
+def _send_signal(process: Process, number: signal.Signals) -> None:
     with suppress(ProcessLookupError):  # not by `send_signal`: that might see its end first, and asyncio never
         os.kill(process.pid, number)
 
 
-async def _supervise(plan: Plan) -> int:
+async def _supervise(plan: ProcessPlan) -> int:
     return await Supervisor(plan).run()
 
 
 def main() -> None:
-    plan = handed_over()
+    plan = plan_from_argv()
     logs.set_up(plan.log_json)
     sys.exit(asyncio.run(_supervise(plan)))
 

@@ -7,16 +7,16 @@ from typing import Annotated, Any
 
 import typer
 
+from headgate.cli.formatting import format_duration, format_time
 from headgate.cli.options import Json, Url
-from headgate.cli.output import document, say, table
-from headgate.cli.stores import ready
+from headgate.cli.output import print_json, print_table, say
+from headgate.cli.stores import existing_store
 from headgate.cli.submitting import arguments_of
-from headgate.cli.words import at, span
 from headgate.core.errors import Invalid
-from headgate.core.kinds import WORDS, changes_of, edited, words_of
 from headgate.core.retry import Strategy
 from headgate.core.task import TaskType
-from headgate.store.kinds import LOOKED_AT, Kept, Rehearsal
+from headgate.core.task_types import TYPE_FIELDS, changes_of, edited, fields_of
+from headgate.store.catalog.types import LOOKED_AT, EditPreview, StoredType
 
 commands = typer.Typer(rich_markup_mode=None)
 Code = Annotated[str, typer.Argument(metavar="CODE", help="The type's code.", show_default=False)]
@@ -47,38 +47,38 @@ def list_types(url: Url = None, as_json: Json = False) -> None:
 
 
 def _list(url: str | None, as_json: bool) -> None:
-    with ready(url) as store:
-        found = store.kinds.all()
+    with existing_store(url) as store:
+        found = store.types.all()
     if as_json:
-        for kept in found:
-            document(_json(kept))
+        for stored in found:
+            print_json(_type_json(stored))
         return
-    table(
+    print_table(
         ("CODE", "LANE", "RETRIES", "TIMEOUT", "THEN", "SAID BY"),
         [
             (
-                kept.kind.code, kept.kind.lane, _retries(kept.kind), span(kept.kind.timeout_seconds),
-                "dead" if kept.kind.need_manual else "failed", _said_by(kept),
+                stored.kind.code, stored.kind.lane, _retries(stored.kind), format_duration(stored.kind.timeout_seconds),
+                "dead" if stored.kind.need_manual else "failed", _source(stored),
             )
-            for kept in found
+            for stored in found
         ],
     )  # fmt: skip
 
 
-def _retries(kind: TaskType) -> str:
-    retry = kind.retry
+def _retries(task_type: TaskType) -> str:
+    retry = task_type.retry
     match retry.strategy:
         case Strategy.NONE:
             return "none"
         case Strategy.FIXED:
-            return f"{retry.retries} every {span(retry.interval)}"
+            return f"{retry.retries} every {format_duration(retry.interval)}"
         case Strategy.SEQUENCE:
-            return f"{retry.retries} after {', '.join(span(each) for each in retry.sequence)}"
-    return f"{retry.retries} from {span(retry.initial)} × {retry.factor:g} to {span(retry.cap)}"
+            return f"{retry.retries} after {', '.join(format_duration(each) for each in retry.sequence)}"
+    return f"{retry.retries} from {format_duration(retry.initial)} × {retry.factor:g} to {format_duration(retry.cap)}"
 
 
-def _said_by(kept: Kept) -> str:
-    return "a person" if kept.edited else kept.kind.declared_by
+def _source(stored: StoredType) -> str:
+    return "a person" if stored.edited else stored.kind.declared_by
 
 
 @commands.command("show")
@@ -88,37 +88,39 @@ def show_type(code: Code, url: Url = None, as_json: Json = False) -> None:
     \b
     headgate types show download
     """  # fmt: skip
-    with ready(url) as store:
-        kept = store.kinds.get(code)
+    with existing_store(url) as store:
+        stored = store.types.get(code)
     if as_json:
-        document(_json(kept))
+        print_json(_type_json(stored))
         return
-    said = {"code": kept.kind.code} | words_of(kept.kind)
-    for part, about in _json(kept)["callback"].items():
-        said |= {f"callback.{part}.{name}": value for name, value in about.items()}
-    said |= {"declared_by": kept.kind.declared_by or None, "said_by": _said_by(kept), "since": at(kept.update_date)}
-    table(("", ""), [(word, _shown(value)) for word, value in said.items() if value not in (None, "", [], {})])
+    fields = {"code": stored.kind.code} | fields_of(stored.kind)
+    for part, configuration in _type_json(stored)["callback"].items():
+        fields |= {f"callback.{part}.{name}": value for name, value in configuration.items()}
+    fields |= {"declared_by": stored.kind.declared_by or None, "said_by": _source(stored)}
+    fields["since"] = format_time(stored.update_date)
+    print_table(("", ""), [(name, _cell(value)) for name, value in fields.items() if value not in (None, "", [], {})])
 
 
-def _shown(value: Any) -> str:
+def _cell(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _json(kept: Kept) -> dict[str, Any]:
-    kind = kept.kind
+def _type_json(stored: StoredType) -> dict[str, Any]:
+    task_type = stored.kind
     callback = {
-        part: {name: value for name, value in about.items() if name != "sk"} for part, about in kind.callback.items()
+        part: {name: value for name, value in configuration.items() if name != "sk"}
+        for part, configuration in task_type.callback.items()
     }
-    about = {"declared_by": kind.declared_by, "edited": kept.edited, "update_date": kept.update_date}
-    return {"code": kind.code} | words_of(kind) | {"callback": callback} | about
+    source = {"declared_by": task_type.declared_by, "edited": stored.edited, "update_date": stored.update_date}
+    return {"code": task_type.code} | fields_of(task_type) | {"callback": callback} | source
 
 
 @commands.command("set")
 def set_type(
     code: Code,
-    words: Annotated[
+    fields: Annotated[
         list[str] | None,
-        typer.Argument(metavar="WORD=VALUE", help=f"What to change: {', '.join(WORDS)}.", show_default=False),
+        typer.Argument(metavar="WORD=VALUE", help=f"What to change: {', '.join(TYPE_FIELDS)}.", show_default=False),
     ] = None,
     file: Annotated[
         str | None,
@@ -139,78 +141,79 @@ def set_type(
     headgate types set download retry_strategy=sequence 'retry_sequence=[10, 60, 300]' max_error_count=5
     headgate types set download 'mutex=subscription:{subscription_id}'
     """  # fmt: skip
-    said = ({} if file is None else _words_in(file)) | arguments_of(words or [], None)
-    if not said:
+    changes = ({} if file is None else _read_fields(file)) | arguments_of(fields or [], None)
+    if not changes:
         raise Invalid("say what to change: word=value, or --file")
 
-    was: TaskType | None = None
+    before: TaskType | None = None
 
-    def change(before: TaskType | None) -> TaskType:
-        nonlocal was
-        was = before
-        return edited(before or TaskType(code), said)
+    def change(current: TaskType | None) -> TaskType:
+        nonlocal before
+        before = current
+        return edited(current or TaskType(code), changes)
 
-    with ready(url) as store:
+    with existing_store(url) as store:
         if dry_run:
-            kind = change(store.types().get(code))
-            _tell(code, was, kind, store.kinds.rehearse(was, kind), as_json)
+            after = change(store.types.by_code().get(code))
+            _print_changes(code, before, after, store.types.preview(before, after), as_json)
         else:
-            kept = store.kinds.edit(code, change)
-            _tell(code, was, kept.kind, None, as_json)
+            stored = store.types.edit(code, change)
+            _print_changes(code, before, stored.kind, None, as_json)
 
 
-def _words_in(file: str) -> dict[str, Any]:
+def _read_fields(file: str) -> dict[str, Any]:
     try:
-        said = json.loads(Path(file).read_text())
+        fields = json.loads(Path(file).read_text())
     except (OSError, ValueError, RecursionError) as error:
         raise Invalid(f"{file} cannot be read: {error}") from None
-    if not isinstance(said, dict):
+    if not isinstance(fields, dict):
         raise Invalid(f"{file} is not one JSON object")
-    return said
+    return fields
 
 
-def _tell(
-    code: str, before: TaskType | None, after: TaskType, rehearsal: Rehearsal | None, as_json: bool
+def _print_changes(
+    code: str, before: TaskType | None, after: TaskType, preview: EditPreview | None, as_json: bool
 ) -> None:  # fmt: skip
     changes = changes_of(before, after)
     if as_json:
-        document({"code": code, "changes": changes} | _rehearsal_json(rehearsal))
+        print_json({"code": code, "changes": changes} | _preview_json(preview))
         return
     if before is None:
-        say(f"type {code} {'would be' if rehearsal else 'is'} new")
+        say(f"type {code} {'would be' if preview else 'is'} new")
     elif not changes:
         say(f"type {code}: nothing changes")
     for word, sides in changes.items():
-        told = [json.dumps(sides[side], ensure_ascii=False) for side in ("old", "new") if side in sides]
-        say(f"{word}: {' → '.join(told)}")
-    for told_of in _lines(rehearsal):
-        say(told_of)
+        values = [json.dumps(sides[side], ensure_ascii=False) for side in ("old", "new") if side in sides]
+        say(f"{word}: {' → '.join(values)}")
+    for text in _preview_lines(preview):
+        say(text)
 
 
-def _rehearsal_json(rehearsal: Rehearsal | None) -> dict[str, Any]:
-    if rehearsal is None:
+def _preview_json(preview: EditPreview | None) -> dict[str, Any]:
+    if preview is None:
         return {}
-    seen = rehearsal.foreseen
-    told = {
+    seen = preview.foreseen
+    foreseen = {
         "states": seen.states, "given_up": seen.given_up, "spared": seen.spared, "retimed": seen.retimed,
-        "stay": seen.stay, "as_of": rehearsal.as_of, "exact": rehearsal.exact,
+        "stay": seen.stay, "as_of": preview.as_of, "exact": preview.exact,
     }  # fmt: skip
-    return {"foreseen": told}
+    return {"foreseen": foreseen}
 
 
-def _lines(rehearsal: Rehearsal | None) -> Iterable[str]:
+def _preview_lines(preview: EditPreview | None) -> Iterable[str]:
     """What a dry run says of the tasks there are."""
-    if rehearsal is None:
+    if preview is None:
         return
-    seen = rehearsal.foreseen
+    seen = preview.foreseen
     counts = ", ".join(f"{count} {state}" for state, count in sorted(seen.states.items()))
     yield f"\ntasks that have not ended: {counts or 'none'}"
-    if not rehearsal.exact:
+    if not preview.exact:
         yield f"  of {LOOKED_AT:,} of them; there are more"
     if seen.given_up:
-        yield f"  {len(seen.given_up)} would end with their next failure, and would not now: {_some(seen.given_up)}"
+        ids = _first_ids(seen.given_up)
+        yield f"  {len(seen.given_up)} would end with their next failure, and would not now: {ids}"
     if seen.spared:
-        yield f"  {len(seen.spared)} would be tried again after it, and would not now: {_some(seen.spared)}"
+        yield f"  {len(seen.spared)} would be tried again after it, and would not now: {_first_ids(seen.spared)}"
     if seen.retimed:
         yield f"  {seen.retimed} get the new timeout with their next execution"
     if seen.stay:
@@ -218,7 +221,7 @@ def _lines(rehearsal: Rehearsal | None) -> Iterable[str]:
     yield "nothing was changed"
 
 
-def _some(ids: tuple[int, ...]) -> str:
+def _first_ids(ids: tuple[int, ...]) -> str:
     return ", ".join(map(str, ids[:20])) + (", …" if len(ids) > 20 else "")
 
 
@@ -231,9 +234,9 @@ def remove_type(code: Code, url: Url = None, as_json: Json = False) -> None:
     \b
     headgate types remove download
     """  # fmt: skip
-    with ready(url) as store:
-        store.remove_type(code)
+    with existing_store(url) as store:
+        store.types.remove(code)
     if as_json:
-        document({"code": code, "removed": True})
+        print_json({"code": code, "removed": True})
     else:
         say(f"type {code} is forgotten")

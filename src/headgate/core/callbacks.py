@@ -6,25 +6,25 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Literal, NotRequired, TypedDict
 
-from headgate.core.retry import asked_to_wait
+from headgate.core.retry import parse_retry_after
 from headgate.core.task import clip
 
-MOST_ATTEMPTS = 20  # by itself; a person's redelivery has as many again
+MAX_ATTEMPTS = 20  # by itself; a person's redelivery has as many again
 FIRST_DELAY_SECONDS = 5.0
 LONGEST_DELAY_SECONDS = 3 * 3600.0
-LONGEST_WISH_SECONDS = 24 * 3600.0  # of a receiver that asks us to wait
-MOST_KEPT_BYTES = 1024  # of an answer
+LONGEST_RETRY_AFTER_SECONDS = 24 * 3600.0  # the longest Retry-After that is granted
+MAX_BODY_BYTES = 1024  # of an answer
 GONE = 410
 
 
-class Kind(StrEnum):
+class CallbackKind(StrEnum):
     """Which of a type's two callbacks: how a task ended decides."""
 
     SUCCESS = "success"
     ERROR = "error"
 
 
-class Target(TypedDict):
+class CallbackTarget(TypedDict):
     """Where a callback goes."""
 
     url: str
@@ -42,8 +42,8 @@ class Security(TypedDict):
 class Callback(TypedDict, total=False):
     """Who is told how a task ended."""
 
-    success: Target
-    error: Target
+    success: CallbackTarget
+    error: CallbackTarget
     security: Security
 
 
@@ -71,47 +71,47 @@ class Attempt:
         return self.status is not None and 200 <= self.status < 300
 
     @property
-    def troubled(self) -> bool:
+    def receiver_failing(self) -> bool:
         """Whether the receiver cannot be reached or is not well: then others need not try it at once."""
         return self.status is None or self.status >= 500 or self.status == 429
 
 
-def answered(status: int, seconds: float, body: bytes, retry_after: str | None, now: datetime) -> Attempt:
+def attempt_of(status: int, seconds: float, body: bytes, retry_after: str | None, now: datetime) -> Attempt:
     """An attempt that got an answer, whatever it was."""
-    wish = None if retry_after is None else asked_to_wait(retry_after, now)
+    requested_seconds = None if retry_after is None else parse_retry_after(retry_after, now)
     error = "redirects are not followed" if 300 <= status < 400 else ""
-    return Attempt(status, seconds, error, shown(body), wish)
+    return Attempt(status, seconds, error, body_text(body), requested_seconds)
 
 
-def judge(attempt: Attempt, attempts: int, draw: float) -> tuple[Delivery, float]:
+def delivery_after(attempt: Attempt, attempts: int, draw: float) -> tuple[Delivery, float]:
     """What a callback is after attempt number `attempts`, and the seconds until the next one if it is pending."""
     if attempt.arrived:
         return Delivery.DELIVERED, 0.0
-    if attempt.status == GONE or attempts >= MOST_ATTEMPTS:
+    if attempt.status == GONE or attempts >= MAX_ATTEMPTS:
         return Delivery.UNDELIVERABLE, 0.0
-    wish = min(attempt.retry_after or 0.0, LONGEST_WISH_SECONDS)
-    return Delivery.PENDING, max(delay(attempts, draw), wish)
+    requested_seconds = min(attempt.retry_after or 0.0, LONGEST_RETRY_AFTER_SECONDS)
+    return Delivery.PENDING, max(retry_delay(attempts, draw), requested_seconds)
 
 
-def delay(attempts: int, draw: float) -> float:
+def retry_delay(attempts: int, draw: float) -> float:
     """Seconds until the next attempt: anything up to twice as long each time, so that nobody comes in a crowd."""
     return draw * min(FIRST_DELAY_SECONDS * 2.0 ** min(attempts - 1, 64), LONGEST_DELAY_SECONDS)
 
 
 def success_body(ext: str, result: str | None) -> bytes:
-    """B's words; what is JSON text in the store is not read and written again on its way."""
+    """The body of a success callback, in the task server's fields; JSON text of the store is passed on as it is."""
     return f'{{"ext":{ext},"result":{"null" if result is None else result}}}'.encode()
 
 
 def error_body(task_id: int, error_info: str | None, ext: str) -> bytes:
-    """B's words."""
+    """The body of an error callback, in the task server's fields."""
     return f'{{"task_id":{task_id},"error_info":{json.dumps(error_info, ensure_ascii=False)},"ext":{ext}}}'.encode()
 
 
-def shown(body: bytes) -> str:
-    """Of a stranger's answer, what can be kept and shown: its first KiB, without anything that is not printable."""
-    text = body[: 4 * MOST_KEPT_BYTES].decode("utf-8", "replace")
-    kept = "".join(
+def body_text(body: bytes) -> str:
+    """The first KiB of an answer, with everything that is not printable replaced."""
+    text = body[: 4 * MAX_BODY_BYTES].decode("utf-8", "replace")
+    printable = "".join(
         letter if letter.isprintable() or letter in "\n\t" else "\N{REPLACEMENT CHARACTER}" for letter in text
     )
-    return clip(kept, MOST_KEPT_BYTES)
+    return clip(printable, MAX_BODY_BYTES)

@@ -10,12 +10,12 @@ from dataclasses import dataclass, fields, replace
 from headgate.core.errors import Invalid
 from headgate.core.starts import START_SECONDS
 
-MOST_SECONDS = 86_400.0
-MOST_STEPS = 1_000_000  # where the interval never comes to its maximum
+MAX_SECONDS = 86_400.0
+MAX_MULTIPLIER = 1_000_000  # where the interval never comes to its maximum
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class CompensationSettings:
     """Everything about compensation that can be set, in seconds; `max_skips` are polls."""
 
     base: float = 10.0
@@ -27,9 +27,9 @@ class Figures:
     max_skips: int = 6
 
     def __post_init__(self) -> None:
-        for figure in fields(self):
-            if not getattr(self, figure.name) <= MOST_SECONDS:  # a NaN is not, either
-                raise Invalid(f"compensation_{figure.name} is {MOST_SECONDS:g} at most")
+        for setting in fields(self):
+            if not getattr(self, setting.name) <= MAX_SECONDS:  # a NaN is not, either
+                raise Invalid(f"compensation_{setting.name} is {MAX_SECONDS:g} at most")
         for name in ("base", "threshold", "status_seconds"):
             if not getattr(self, name) > 0:
                 raise Invalid(f"compensation_{name} is above 0")
@@ -47,27 +47,27 @@ class Polling:
     multiplier: int = 1
     skips: int = 0
 
-    def interval(self, figures: Figures) -> float:
+    def interval(self, settings: CompensationSettings) -> float:
         """Seconds between two polls."""
-        return min(self._grown(figures), figures.max)
+        return min(self._grown(settings), settings.max)
 
-    def wait(self, figures: Figures) -> float:
+    def wait(self, settings: CompensationSettings) -> float:
         """Seconds until the next poll. A skipped one comes again after the base: nobody is to wait for 7 maxima."""
-        return figures.base if self.skips else self.interval(figures)
+        return settings.base if self.skips else self.interval(settings)
 
-    def may_skip(self, figures: Figures) -> bool:
-        return self.skips < figures.max_skips
+    def may_skip(self, settings: CompensationSettings) -> bool:
+        return self.skips < settings.max_skips
 
     def skipped(self) -> "Polling":
         """Behind a poll that was skipped."""
         return replace(self, skips=self.skips + 1)
 
-    def polled(self, found: int, figures: Figures) -> "Polling":
+    def polled(self, found: int, settings: CompensationSettings) -> "Polling":
         """Behind a poll that found so many."""
         if found:
             return Polling()
-        grows = self._grown(figures) < figures.max and self.multiplier < MOST_STEPS
+        grows = self._grown(settings) < settings.max and self.multiplier < MAX_MULTIPLIER
         return Polling(self.multiplier + 1 if grows else self.multiplier)
 
-    def _grown(self, figures: Figures) -> float:
-        return figures.base + (self.multiplier - 1) * figures.step
+    def _grown(self, settings: CompensationSettings) -> float:
+        return settings.base + (self.multiplier - 1) * settings.step

@@ -34,7 +34,7 @@ HINTS = {
 LONGEST_STEPS = (("second", 59), ("minute", 59), ("hour", 23), ("day", 31), ("month", 12), ("weekday", 7))
 GRACE = timedelta(seconds=60)  # a tick that is dealt with later than this was missed
 LAST_YEAR = 9999  # of the calendar, and of no tick: it may be the next year elsewhere
-MOST_MISSED = 1000  # ticks that are made good at once, the latest ones
+MAX_MISSED = 1000  # ticks that are made good at once, the latest ones
 NICKNAMES = {
     "@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *", "@monthly": "0 0 1 * *", "@weekly": "0 0 * * 0",
     "@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@hourly": "0 * * * *",
@@ -73,8 +73,8 @@ class Cron:
         try:
             CronSim(self._text, _ANY_TIME)
         except CronSimError as error:
-            said = str(error).lower()
-            raise Invalid(f"{expression!r} is no cron expression: {said}{HINTS.get(said, '')}") from None
+            reason = str(error).lower()
+            raise Invalid(f"{expression!r} is no cron expression: {reason}{HINTS.get(reason, '')}") from None
         _check_steps(expression)
         self._times_of_day = len(fields) == 5 and not fields[0].startswith("*") and not fields[1].startswith("*")
         if self._next_wall(_ANY_TIME) is None:
@@ -83,7 +83,7 @@ class Cron:
     def following(self, after: datetime) -> datetime | None:
         """The first tick behind `after`, in UTC; None if there is none for fifty years, or the calendar ends before."""
         try:
-            tick = self._next_time_of_day(after) if self._times_of_day else self._next_beat(after)
+            tick = self._next_time_of_day(after) if self._times_of_day else self._next_in_rhythm(after)
         except OverflowError:
             return None
         return tick if tick is not None and tick.year < LAST_YEAR else None
@@ -95,7 +95,7 @@ class Cron:
             yield tick
             tick = self.following(tick)
 
-    def shown(self, tick: datetime) -> datetime:
+    def local_time(self, tick: datetime) -> datetime:
         """A tick as the zone's clock shows it."""
         return tick.astimezone(self._zone)
 
@@ -114,7 +114,7 @@ class Cron:
                 return tick
         return None
 
-    def _next_beat(self, after: datetime) -> datetime | None:
+    def _next_in_rhythm(self, after: datetime) -> datetime | None:
         """By the clock as it is set now; if it is set on the way, go on from there by the new one."""
         since, back = after, timedelta()
         while True:
@@ -201,39 +201,39 @@ def _change(zone: tzinfo, after: datetime, until: datetime) -> datetime | None:
 # What to do about the ticks that have come
 
 
-class Reckoning(NamedTuple):
-    """The ticks to fire now, and the next to wait for. What lies between `due` and the first of them is dropped."""
+class DueTicks(NamedTuple):
+    """The ticks to fire now, and the next to wait for. Ticks from `due` to the first of these are dropped."""
 
     fire: Sequence[datetime]
     next: datetime | None
 
     def dropped_until(self, due: datetime) -> datetime | None:
-        """The first tick that is not dropped, if `due` is: where a schedule went on. None: nothing is dropped."""
+        """The first tick that is not dropped, if `due` is; None if nothing is dropped."""
         first = self.fire[0] if self.fire else self.next
         return None if first == due else first
 
 
-def reckon(cron: Cron, due: datetime, now: datetime, missed: Missed) -> Reckoning:
+def due_ticks(cron: Cron, due: datetime, now: datetime, missed: Missed) -> DueTicks:
     """What is to be done at `now` about a schedule of whose ticks `due` is the first that was not dealt with.
 
     A tick that is late by GRACE at most is fired, whatever the policy; of older ones `missed` decides. Where something
     fires anyhow, that is the `once` that stands for them.
     """
     if due > now:
-        return Reckoning((), due)
+        return DueTicks((), due)
     bound = now - GRACE
     if due > bound:
         late, after = _up_to(cron, due, now)
-        return Reckoning([due, *late], after)
+        return DueTicks([due, *late], after)
     late, after = _up_to(cron, bound, now)
     if missed is Missed.ALL:
-        late = _latest(cron, due, bound, MOST_MISSED) + late
+        late = _latest(cron, due, bound, MAX_MISSED) + late
     elif missed is Missed.ONCE and not late:
         late = _latest(cron, due, bound, 1)
-    return Reckoning(late, after)
+    return DueTicks(late, after)
 
 
-def admitted(overlap: Overlap, ticks: Sequence[datetime], *, busy: bool) -> Sequence[datetime]:
+def allowed_by_overlap(overlap: Overlap, ticks: Sequence[datetime], *, busy: bool) -> Sequence[datetime]:
     """Those of the ticks that may fire, if something of the schedule goes on already (`busy`) or not."""
     if overlap is Overlap.SKIP:
         return () if busy else ticks[:1]

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from headgate.core.errors import Invalid
-from headgate.core.task import KEYS, NewTask, Task, TaskType, arguments_of, check
+from headgate.core.task import KEYS, NewTask, Task, TaskType, arguments_of, check_new_task
 from headgate.core.template import fill
 
-PLAIN = ("priority", "lane", "timeout_seconds", "max_error_count")
+PLAIN_COLUMNS = ("priority", "lane", "timeout_seconds", "max_error_count")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,20 +31,20 @@ class Edit:
 Changes = dict[str, tuple[Any, Any]]  # by column: what it was, and what it is to be
 
 
-def changes_of(task: Task, edit: Edit, kind: TaskType) -> Changes:
+def changes_of(task: Task, edit: Edit, task_type: TaskType) -> Changes:
     """What an edit changes of a task; `Invalid`, naming the field, if it may not be stored so.
 
     A mutex, rate key or unique key that its type made of the old arguments is made anew of the new ones.
     """
-    wanted: dict[str, Any] = {name: getattr(edit, name) for name in PLAIN if getattr(edit, name) is not None}
+    wanted: dict[str, Any] = {name: getattr(edit, name) for name in PLAIN_COLUMNS if getattr(edit, name) is not None}
     ext = _ext(task, edit)
-    check(NewTask(task.type, ext, **wanted))
+    check_new_task(NewTask(task.type, ext, **wanted))
     wanted["ext"] = ext
     for label in KEYS:
-        template, key = getattr(kind, label), getattr(task, label)
-        if template is not None and key is not None and key == _made(template, task.ext, kind):
-            wanted[label] = fill(template, arguments_of(ext, kind))
-    check(NewTask(task.type, **{label: wanted[label] for label in KEYS if label in wanted}))
+        template, key = getattr(task_type, label), getattr(task, label)
+        if template is not None and key is not None and key == _filled(template, task.ext, task_type):
+            wanted[label] = fill(template, arguments_of(ext, task_type))
+    check_new_task(NewTask(task.type, **{label: wanted[label] for label in KEYS if label in wanted}))
     return {name: (getattr(task, name), value) for name, value in wanted.items() if value != getattr(task, name)}
 
 
@@ -58,25 +58,25 @@ def _ext(task: Task, edit: Edit) -> str:
     return task.ext if merged == own else json.dumps(merged, ensure_ascii=False)
 
 
-def _made(template: str, ext: str, kind: TaskType) -> str | None:
+def _filled(template: str, ext: str, task_type: TaskType) -> str | None:
     try:
-        return fill(template, arguments_of(ext, kind))
+        return fill(template, arguments_of(ext, task_type))
     except Invalid:
         return None
 
 
-def told(changes: Changes) -> dict[str, Any]:
+def changes_as_json(changes: Changes) -> dict[str, Any]:
     """The changes for the audit: what each field was, and what it is. Of ext, the arguments that differ."""
-    said: dict[str, Any] = {}
+    detail: dict[str, Any] = {}
     for name, (old, new) in sorted(changes.items()):
         if name == "ext":
-            said |= _arguments_told(json.loads(old), json.loads(new))
+            detail |= _argument_changes(json.loads(old), json.loads(new))
         else:
-            said[name] = {"old": old, "new": new}
-    return said
+            detail[name] = {"old": old, "new": new}
+    return detail
 
 
-def _arguments_told(old: Any, new: Any) -> dict[str, Any]:
+def _argument_changes(old: Any, new: Any) -> dict[str, Any]:
     if not isinstance(old, dict) or not isinstance(new, dict):
         return {"ext": {"old": old, "new": new}}
     return {

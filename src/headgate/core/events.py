@@ -5,7 +5,7 @@ from datetime import datetime
 
 
 @dataclass(frozen=True, slots=True)
-class Happening:
+class AuditEvent:
     """One transition of one task, or (task_id None) one act upon the system.
 
     `id` is unique for ever; `seq` counts a task's own rows without a gap, beginning with 1 at its creation.

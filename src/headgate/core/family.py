@@ -8,9 +8,9 @@ from headgate.core.errors import Invalid
 from headgate.core.states import OPEN, State
 
 CONTINUE, CANCEL = "continue", "cancel"  # what becomes of the other children when one has failed for good
-WELL = frozenset({State.SUCCEEDED, State.RESOLVED})
+ENDED_WELL = frozenset({State.SUCCEEDED, State.RESOLVED})
 # A child that failed for good. One that was cancelled was stopped by somebody, who knew of the others.
-BROKEN = frozenset({State.FAILED, State.DEAD, State.PARTIAL})
+FAILED_FOR_GOOD = frozenset({State.FAILED, State.DEAD, State.PARTIAL})
 
 
 def check_policy(policy: str | None) -> None:
@@ -44,7 +44,7 @@ class Census:
 
     @property
     def children(self) -> Children:
-        well, going = self._in(WELL), self._in(OPEN)
+        well, going = self._in(ENDED_WELL), self._in(OPEN)
         return Children(well, sum(self.states.values()) - well - going, going)
 
     def _in(self, states: frozenset[State]) -> int:
@@ -55,11 +55,11 @@ def progress_of(own: Any, status: State, children: Children) -> Any:
     """How far a parent is: what its code says while it runs, from then on how many of its children have ended."""
     if own is not None and status is State.RUNNING:
         return own
-    told: dict[str, Any] = {"done": children.ended, "total": children.total}
+    progress: dict[str, Any] = {"done": children.ended, "total": children.total}
     if children.failed:
-        told["failed"] = children.failed
+        progress["failed"] = children.failed
     note = own.get("note") if isinstance(own, dict) else None
-    return told if note is None else told | {"note": note}
+    return progress if note is None else progress | {"note": note}
 
 
 def why_cancelled(*, cancelled: bool, gave_up: bool, broken: bool) -> str | None:

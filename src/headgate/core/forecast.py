@@ -17,7 +17,7 @@ from headgate.core.gates import Gate
 from headgate.core.limits import Rate
 
 ROUNDS = 64
-A_LITTLE_MORE = 0.1  # of what it has taken: what is left of an execution that outlasts all we know of
+OVERRUN_SHARE = 0.1  # of what it has taken: what is left of an execution that outlasts all we know of
 LONGEST = 100 * 366 * 24 * 3600.0
 
 
@@ -33,7 +33,7 @@ class Forecast:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How long executions of one kind took lately, in seconds, and how many of them a task needed."""
+    """How long executions of one type took lately, in seconds, and how many of them a task needed."""
 
     seconds: tuple[float, ...]
     starts: float = 1.0
@@ -43,10 +43,10 @@ class Pace:
         """How long a task fills a place, all its executions together."""
         return fmean(self.seconds) * self.starts
 
-    def left(self, elapsed: float) -> float:
+    def remaining(self, elapsed: float) -> float:
         """How long one that has gone on for `elapsed` seconds will go on: as those did that took longer."""
         longer = [seconds - elapsed for seconds in self.seconds if seconds > elapsed]
-        return fmean(longer) if longer else A_LITTLE_MORE * elapsed
+        return fmean(longer) if longer else OVERRUN_SHARE * elapsed
 
 
 # A limit says when it lets the one behind `ahead` others through, and how many it lets through in a while. `each` is
@@ -81,8 +81,8 @@ class Slots:
         """When each place is free; where more hold one than there are, the first to go leave none."""
         return [0.0] * (self.count - len(busy)) + sorted(busy)[max(len(busy) - self.count, 0) :]
 
-    def told(self, each: float | None) -> str:
-        return f"{self.count} at a time" + (f", about {spoken(each)} each" if each else "")
+    def describe(self, each: float | None) -> str:
+        return f"{self.count} at a time" + (f", about {duration_text(each)} each" if each else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,37 +98,37 @@ class Tokens:
     def passed(self, seconds: float, each: float | None) -> float:
         return max(0.0, self.limit.burst + (seconds - self.full_in) * self.limit.rate)
 
-    def told(self, each: float | None) -> str:
+    def describe(self, each: float | None) -> str:
         return f"{self.limit.rate:g} a second"
 
 
 Limit = Slots | Tokens
 
 
-class Line(NamedTuple):
-    """Tasks that go first, and the limits they pass. `each` None: nobody has measured how long one takes."""
+class TasksAhead(NamedTuple):
+    """How many tasks go first, and the limits they pass. `each` None: how long one takes was never measured."""
 
-    ahead: float
+    tasks: float
     each: float | None
     limits: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
-    """What a task meets: every limit by name, those that are its own, and the lines before it."""
+class Contention:
+    """What a task competes for: every limit by name, those it must pass itself, and the tasks that go first."""
 
     limits: Mapping[str, Limit]
     own: tuple[str, ...]
-    lines: Sequence[Line]
+    ahead: Sequence[TasksAhead]
 
 
-NOTHING = Scene({}, (), ())
+NO_CONTENTION = Contention({}, (), ())
 
 
-class Crowd(NamedTuple):
-    """The tasks of one stream that meet the one asked about: those of a smaller priority, and those of its own.
+class StreamBacklog(NamedTuple):
+    """The tasks of one stream that compete with a given one: those of a smaller priority, and those of its own.
 
-    Of its own tenant these are the ones before it, of another tenant all of them: tenants take turns.
+    Of its own tenant only the ones before it count, of another tenant all of them: tenants take turns.
     """
 
     tenant_id: int
@@ -138,30 +138,30 @@ class Crowd(NamedTuple):
     limits: tuple[str, ...]
 
 
-def lines_of(crowds: Iterable[Crowd], tenant_id: int) -> list[Line]:
-    """The lines before a task of this tenant: another's go first as often as it is their turn before ours."""
-    crowds = list(crowds)
+def tasks_ahead(backlogs: Iterable[StreamBacklog], tenant_id: int) -> list[TasksAhead]:
+    """The tasks that go before one of this tenant; another tenant's as often as it is their turn before ours."""
+    backlogs = list(backlogs)
     beside: dict[int, int] = defaultdict(int)
-    for crowd in crowds:
-        beside[crowd.tenant_id] += crowd.beside
+    for backlog in backlogs:
+        beside[backlog.tenant_id] += backlog.beside
     turns = beside[tenant_id] + 1
     share = {other: min(1.0, turns / count) for other, count in beside.items() if count}
     share[tenant_id] = 1.0
     return _merged(
-        Line(crowd.before + crowd.beside * share.get(crowd.tenant_id, 1.0), crowd.each, crowd.limits)
-        for crowd in crowds
+        TasksAhead(backlog.before + backlog.beside * share.get(backlog.tenant_id, 1.0), backlog.each, backlog.limits)
+        for backlog in backlogs
     )
 
 
-def _merged(lines: Iterable[Line]) -> list[Line]:
-    """One line for all that pass the same limits."""
+def _merged(groups: Iterable[TasksAhead]) -> list[TasksAhead]:
+    """One entry for all that pass the same limits."""
     found: dict[tuple[bool, tuple[str, ...]], tuple[float, float]] = defaultdict(lambda: (0.0, 0.0))
-    for line in lines:
-        key = (line.each is None, line.limits)
+    for group in groups:
+        key = (group.each is None, group.limits)
         count, work = found[key]
-        found[key] = (count + line.ahead, work + line.ahead * (line.each or 0.0))
+        found[key] = (count + group.tasks, work + group.tasks * (group.each or 0.0))
     return [
-        Line(count, None if unknown else work / count, limits)
+        TasksAhead(count, None if unknown else work / count, limits)
         for (unknown, limits), (count, work) in found.items()
         if count
     ]
@@ -170,36 +170,36 @@ def _merged(lines: Iterable[Line]) -> list[Line]:
 # Asking the gates
 
 UNMEASURED = "nothing like it has finished lately: how long one takes is not known"
-FOR_GOOD = frozenset({"pause", "worker"})  # shut until somebody does something
+NEEDS_A_PERSON = frozenset({"pause", "worker"})  # shut until somebody does something
 
 
-def start_of(gates: Sequence[Gate], scene: Scene, now: datetime) -> Forecast | None:
+def forecast_start(gates: Sequence[Gate], contention: Contention, now: datetime) -> Forecast | None:
     """When a task will likely start whose gates are `gates`; None if it has started or will not."""
     shut = {gate.name: gate for gate in gates if not gate.open}
     if "state" in shut:
         return None
-    for name in FOR_GOOD & shut.keys():
+    for name in NEEDS_A_PERSON & shut.keys():
         return Forecast(None, shut[name].reason)
-    slowest = _slowest(scene)
+    slowest = _slowest(contention)
     time = shut.get("time")
     if slowest.seconds is not None and time is not None and time.until is not None:
         ahead = (time.until - now).total_seconds()
         if ahead >= slowest.seconds:
             return Forecast(ahead, time.reason, at=time.until)
-    return _forecast(slowest, scene, now)
+    return _forecast(slowest, contention, now)
 
 
-def end_of(scene: Scene, each: float | None, left: Sequence[float | None], now: datetime) -> Forecast:
-    """When all will have ended of which the last meets `scene` and takes `each` seconds, and `left` run already."""
-    slowest = _slowest(scene)
+def forecast_end(contention: Contention, each: float | None, left: Sequence[float | None], now: datetime) -> Forecast:
+    """When all will have ended: the last meets `contention` and takes `each` seconds, `left` are running already."""
+    slowest = _slowest(contention)
     if slowest.seconds is None or each is None or None in left:
         return Forecast(None, UNMEASURED)
     running = max((seconds for seconds in left if seconds is not None), default=0.0)
-    ends = _Answer(slowest.limit, max(slowest.seconds + each, running), slowest.ahead, slowest.each)
-    return _forecast(ends, scene, now)
+    ends = _Wait(slowest.limit, max(slowest.seconds + each, running), slowest.ahead, slowest.each)
+    return _forecast(ends, contention, now)
 
 
-def _forecast(slowest: "_Answer", scene: Scene, now: datetime) -> Forecast:
+def _forecast(slowest: "_Wait", contention: Contention, now: datetime) -> Forecast:
     if slowest.seconds is None:
         return Forecast(None, f"{slowest.limit}: {UNMEASURED}")
     if slowest.seconds == math.inf:
@@ -209,12 +209,12 @@ def _forecast(slowest: "_Answer", scene: Scene, now: datetime) -> Forecast:
     if not slowest.limit:
         return Forecast(seconds, "nothing is in the way", at=at)
     ahead = int(slowest.ahead)
-    told = scene.limits[slowest.limit].told(slowest.each)
-    reason = f"{slowest.limit}: {f'{ahead} ahead' if ahead else 'next in line'}, {told}"
+    limit = contention.limits[slowest.limit].describe(slowest.each)
+    reason = f"{slowest.limit}: {f'{ahead} ahead' if ahead else 'next in line'}, {limit}"
     return Forecast(seconds, reason, ahead, at)
 
 
-class _Answer(NamedTuple):
+class _Wait(NamedTuple):
     """When a limit will have let everything through that goes first; `limit` is empty if none is in the way."""
 
     limit: str
@@ -223,54 +223,54 @@ class _Answer(NamedTuple):
     each: float | None
 
 
-def _slowest(scene: Scene) -> _Answer:
-    """The own limit that takes longest; one that nobody can know about counts as such, but for one that is shut."""
-    answers = [_ask(scene, name) for name in scene.own]
-    unknown = [answer for answer in answers if answer.seconds is None]
-    known = max((a for a in answers if a.seconds), key=lambda a: a.seconds or 0.0, default=_Answer("", 0.0, 0.0, None))
+def _slowest(contention: Contention) -> _Wait:
+    """The longest wait at a limit of its own; an unknown wait counts as longest, unless another never ends."""
+    waits = [_wait_at(contention, name) for name in contention.own]
+    unknown = [wait for wait in waits if wait.seconds is None]
+    known = max((w for w in waits if w.seconds), key=lambda w: w.seconds or 0.0, default=_Wait("", 0.0, 0.0, None))
     return unknown[0] if unknown and known.seconds != math.inf else known
 
 
-def _ask(scene: Scene, name: str) -> _Answer:
+def _wait_at(contention: Contention, name: str) -> _Wait:
     """Wait as long as what passes meanwhile takes: the longer the wait, the more of the held-up ones go first."""
-    limit, lines = scene.limits[name], [line for line in scene.lines if name in line.limits]
+    limit, groups = contention.limits[name], [group for group in contention.ahead if name in group.limits]
     seconds = 0.0
     for _ in range(ROUNDS):
-        counts = _let_through(scene, lines, seconds)
-        ahead, each = sum(counts), _mean(lines, counts)
-        answer = limit.wait(ahead, each)
-        if answer is None or answer <= seconds * 1.001:
-            return _Answer(name, answer, ahead, each)
-        seconds = answer
-    counts = [line.ahead for line in lines]
-    return _Answer(name, limit.wait(sum(counts), _mean(lines, counts)), sum(counts), _mean(lines, counts))
+        counts = _let_through(contention, groups, seconds)
+        ahead, each = sum(counts), _mean(groups, counts)
+        wait = limit.wait(ahead, each)
+        if wait is None or wait <= seconds * 1.001:
+            return _Wait(name, wait, ahead, each)
+        seconds = wait
+    counts = [group.tasks for group in groups]
+    return _Wait(name, limit.wait(sum(counts), _mean(groups, counts)), sum(counts), _mean(groups, counts))
 
 
-def _let_through(scene: Scene, lines: Sequence[Line], seconds: float) -> list[float]:
-    """How many of each line come this far within `seconds`, with the limits that are theirs alone in their way."""
-    counts = [line.ahead for line in lines]
-    for name in sorted({other for line in lines for other in line.limits} - set(scene.own)):
-        members = [number for number, line in enumerate(lines) if name in line.limits]
+def _let_through(contention: Contention, groups: Sequence[TasksAhead], seconds: float) -> list[float]:
+    """How many of each group come this far within `seconds`, with the limits that are theirs alone in their way."""
+    counts = [group.tasks for group in groups]
+    for name in sorted({other for group in groups for other in group.limits} - set(contention.own)):
+        members = [number for number, group in enumerate(groups) if name in group.limits]
         total = sum(counts[number] for number in members)
-        each = _mean([lines[number] for number in members], [counts[number] for number in members])
-        allowed = scene.limits[name].passed(seconds, each)
+        each = _mean([groups[number] for number in members], [counts[number] for number in members])
+        allowed = contention.limits[name].passed(seconds, each)
         if total > allowed:
             for number in members:
                 counts[number] *= allowed / total
     return counts
 
 
-def _mean(lines: Sequence[Line], counts: Sequence[float]) -> float | None:
+def _mean(groups: Sequence[TasksAhead], counts: Sequence[float]) -> float | None:
     """How long one of them takes, on average; None if that is not known of all."""
     total, work = 0.0, 0.0
-    for line, count in zip(lines, counts, strict=True):
-        if count and line.each is None:
+    for group, count in zip(groups, counts, strict=True):
+        if count and group.each is None:
             return None
-        total, work = total + count, work + count * (line.each or 0.0)
+        total, work = total + count, work + count * (group.each or 0.0)
     return work / total if total else 0.0
 
 
-def spoken(seconds: float) -> str:
+def duration_text(seconds: float) -> str:
     """A length of time to two digits: `0.25 s`, `40 s`, `12 min`, `3.5 h`."""
     for unit, size in (("h", 3600.0), ("min", 60.0)):
         if seconds >= 2 * size:
@@ -285,19 +285,19 @@ class Paces:
         self._measured = measured
         self._known: dict[tuple[str, str], Pace | None] = dict(measured)
 
-    def of(self, lane: str, kind: str) -> Pace | None:
-        if (lane, kind) not in self._known:
-            alike = [pace for (_, other), pace in self._measured.items() if other == kind]
+    def of(self, lane: str, task_type: str) -> Pace | None:
+        if (lane, task_type) not in self._known:
+            alike = [pace for (_, other), pace in self._measured.items() if other == task_type]
             alike = alike or [pace for (where, _), pace in self._measured.items() if where == lane]
             seconds = tuple(second for pace in alike for second in pace.seconds)
             starts = [pace.starts for pace in alike]
-            self._known[lane, kind] = Pace(seconds, fmean(starts)) if seconds else None
-        return self._known[lane, kind]
+            self._known[lane, task_type] = Pace(seconds, fmean(starts)) if seconds else None
+        return self._known[lane, task_type]
 
-    def each(self, lane: str, kind: str) -> float | None:
-        pace = self.of(lane, kind)
+    def each(self, lane: str, task_type: str) -> float | None:
+        pace = self.of(lane, task_type)
         return None if pace is None else pace.each
 
-    def left(self, lane: str, kind: str, elapsed: float) -> float | None:
-        pace = self.of(lane, kind)
-        return None if pace is None else pace.left(elapsed)
+    def remaining(self, lane: str, task_type: str, elapsed: float) -> float | None:
+        pace = self.of(lane, task_type)
+        return None if pace is None else pace.remaining(elapsed)

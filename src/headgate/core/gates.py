@@ -31,8 +31,8 @@ class Gate:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
-    """A lane or a resource: how many may hold it at once, and who does. `others` are holders not to be named."""
+class CapacityLimit:
+    """A lane or a resource: how many tasks may hold it at once, and which do. `others` are holders not to be named."""
 
     name: str
     capacity: int | None = None
@@ -59,7 +59,7 @@ class Bucket:
 
 
 @dataclass(frozen=True, slots=True)
-class Owed:
+class PendingCallback:
     """A callback that has not arrived: what came of the last attempt, and when the next is due; None: given up."""
 
     attempts: int
@@ -72,9 +72,9 @@ class Owed:
 class Facts:
     """All that decides whether one task may start, or end."""
 
-    lane: Room
+    lane: CapacityLimit
     everything_paused: bool = False
-    resources: tuple[Room, ...] = ()
+    resources: tuple[CapacityLimit, ...] = ()
     buckets: tuple[Bucket, ...] = ()
     mutex_holder: int | None = None  # the task that holds the mutex
     mutex_ahead: int | None = None  # the task of the mutex that goes first
@@ -82,7 +82,7 @@ class Facts:
     last_start: LastStart | None = None  # of the agent it is assigned to
     children: Children | None = None  # that it waits for
     open_child: int | None = None  # one of them
-    callback: Owed | None = None  # that it is notifying of its end
+    callback: PendingCallback | None = None  # that it is notifying of its end
 
 
 def evaluate(task: Task, facts: Facts, now: datetime) -> list[Gate]:
@@ -94,8 +94,8 @@ def evaluate(task: Task, facts: Facts, now: datetime) -> list[Gate]:
         return [_state_gate(task), _children_gate(facts.children, facts.open_child)]
     if facts.callback is not None:
         return [_state_gate(task), _callback_gate(facts.callback)]
-    gates = [_state_gate(task), _time_gate(task, now), _pause_gate(task, facts), _room_gate("lane", facts.lane)]
-    gates += [_room_gate("resource", resource) for resource in facts.resources]
+    gates = [_state_gate(task), _time_gate(task, now), _pause_gate(task, facts), _capacity_gate("lane", facts.lane)]
+    gates += [_capacity_gate("resource", resource) for resource in facts.resources]
     if task.mutex is not None:
         gates.append(_mutex_gate(task, facts))
     gates += [_rate_gate(bucket, now) for bucket in facts.buckets]
@@ -114,19 +114,20 @@ def _state_gate(task: Task) -> Gate:
 
 
 def _children_gate(children: Children, open_child: int | None) -> Gate:
-    told = f"{children.ended} of {children.total} have ended"
+    reason = f"{children.ended} of {children.total} have ended"
     if open_child is None:
-        return Gate("children", True, told)
-    return Gate("children", False, f"{told}, {open_child} has not", holders=(open_child,))
+        return Gate("children", True, reason)
+    return Gate("children", False, f"{reason}, {open_child} has not", holders=(open_child,))
 
 
-def _callback_gate(owed: Owed) -> Gate:
-    if owed.attempts == 0:
+def _callback_gate(callback: PendingCallback) -> Gate:
+    if callback.attempts == 0:
         return Gate("callback", False, "it is about to be sent")
-    told = f"{owed.host}: {owed.attempts} attempt{'s' if owed.attempts > 1 else ''}, the last came to {owed.last}"
-    if owed.due_at is None:
-        told += "; given up until somebody sends it again"
-    return Gate("callback", False, told, until=owed.due_at)
+    attempts = f"{callback.attempts} attempt{'s' if callback.attempts > 1 else ''}"
+    reason = f"{callback.host}: {attempts}, the last came to {callback.last}"
+    if callback.due_at is None:
+        reason += "; given up until somebody sends it again"
+    return Gate("callback", False, reason, until=callback.due_at)
 
 
 def _time_gate(task: Task, now: datetime) -> Gate:
@@ -146,15 +147,15 @@ def _pause_gate(task: Task, facts: Facts) -> Gate:
     return Gate("pause", True, "nothing is paused")
 
 
-def _room_gate(kind: str, room: Room) -> Gate:
-    if room.capacity is None:
-        return Gate(kind, True, f"{room.name}: no limit, {room.running} running")
+def _capacity_gate(name: str, limit: CapacityLimit) -> Gate:
+    if limit.capacity is None:
+        return Gate(name, True, f"{limit.name}: no limit, {limit.running} running")
     return Gate(
-        kind,
-        room.free != 0,
-        f"{room.name}: {room.running} of {room.capacity} running"
-        + (f", {room.others} not yours" if room.others else ""),
-        holders=room.holders,
+        name,
+        limit.free != 0,
+        f"{limit.name}: {limit.running} of {limit.capacity} running"
+        + (f", {limit.others} not yours" if limit.others else ""),
+        holders=limit.holders,
     )
 
 
@@ -171,11 +172,11 @@ def _mutex_gate(task: Task, facts: Facts) -> Gate:
 def _rate_gate(bucket: Bucket, now: datetime) -> Gate:
     moment = now.timestamp()
     free = tokens(bucket.limit, bucket.tat, moment)
-    told = f"{bucket.name}: {free} of {bucket.limit.burst} tokens, {bucket.limit.rate:g} a second"
+    reason = f"{bucket.name}: {free} of {bucket.limit.burst} tokens, {bucket.limit.rate:g} a second"
     if free:
-        return Gate("rate", True, told)
+        return Gate("rate", True, reason)
     until = datetime.fromtimestamp(next_token_at(bucket.limit, bucket.tat, moment), UTC)
-    return Gate("rate", False, told, until=until)
+    return Gate("rate", False, reason, until=until)
 
 
 def _start_gate(agent_id: str, last: LastStart | None, now: datetime) -> Gate:
@@ -236,15 +237,15 @@ def choose(candidates: Iterable[Candidate], room: Mapping[str, int], limit: int,
     choice = Choice()
     keys: set[tuple[int, str]] = set()
     for _, level in groupby(ordered, key=attrgetter("priority")):
-        lines: dict[int, list[Candidate]] = defaultdict(list)
+        by_tenant: dict[int, list[Candidate]] = defaultdict(list)
         for candidate in level:
-            lines[candidate.tenant_id].append(candidate)
-        turns = deque(iter(lines[tenant]) for tenant in sorted(lines, key=lambda t: (t <= last_tenant, t)))
+            by_tenant[candidate.tenant_id].append(candidate)
+        turns = deque(iter(by_tenant[tenant]) for tenant in sorted(by_tenant, key=lambda t: (t <= last_tenant, t)))
         while turns and len(choice.chosen) < limit:
-            line = turns.popleft()
+            remaining = turns.popleft()
             # A turn is used up by a task that starts, not by one that is shut out.
-            if any(_start(candidate, choice, keys, room) for candidate in line):
-                turns.append(line)
+            if any(_start(candidate, choice, keys, room) for candidate in remaining):
+                turns.append(remaining)
         if len(choice.chosen) >= limit:
             break
     return choice
@@ -252,9 +253,9 @@ def choose(candidates: Iterable[Candidate], room: Mapping[str, int], limit: int,
 
 def _nothing_limits(candidates: list[Candidate], room: Mapping[str, int]) -> bool:
     """Whether the order alone decides: one tenant, no mutex, no gate with a limit."""
-    kinds = {(candidate.tenant_id, candidate.gates, candidate.mutex is None) for candidate in candidates}
-    tenants = {tenant_id for tenant_id, _, _ in kinds}
-    return len(tenants) <= 1 and all(free and room.keys().isdisjoint(gates) for _, gates, free in kinds)
+    combinations = {(candidate.tenant_id, candidate.gates, candidate.mutex is None) for candidate in candidates}
+    tenants = {tenant_id for tenant_id, _, _ in combinations}
+    return len(tenants) <= 1 and all(free and room.keys().isdisjoint(gates) for _, gates, free in combinations)
 
 
 def _start(candidate: Candidate, choice: Choice, keys: set[tuple[int, str]], room: Mapping[str, int]) -> bool:

@@ -12,7 +12,7 @@ PREFIX = "hg_"
 SECRET_BYTES = 24  # 192 bits: nobody guesses them, so that a fast hash of them is enough
 SHORTEST_SERVER_SECRET = 16
 WINDOW_SECONDS = 300.0  # how far from now a signed request may be dated
-NOBODYS = "0" * 64  # what a key that is not there is compared with
+NO_KEY_DIGEST = "0" * 64  # what a key that is not there is compared with
 
 _KEY = re.compile(r"hg_([1-9][0-9]{0,17})_([0-9a-f]{48})([0-9a-f]{8})", re.ASCII)
 
@@ -49,7 +49,7 @@ class Key:
     revoked_at: datetime | None = None
     last_used_at: datetime | None = None
 
-    def lives(self, now: datetime) -> bool:
+    def is_active(self, now: datetime) -> bool:
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
 
     @property
@@ -57,13 +57,13 @@ class Key:
         return access_key(self.id)
 
 
-def written(key_id: int, secret: bytes) -> str:
+def format_key(key_id: int, secret: bytes) -> str:
     """The key as its holder has it: `hg_<id>_<secret><checksum>`."""
-    said = f"{PREFIX}{key_id}_{secret.hex()}"
-    return said + _checksum(said)
+    text = f"{PREFIX}{key_id}_{secret.hex()}"
+    return text + _checksum(text)
 
 
-def understood(text: str) -> tuple[int, bytes] | None:
+def parse_key(text: str) -> tuple[int, bytes] | None:
     """The id and the secret of a key; None if that is not how keys are written."""
     found = _KEY.fullmatch(text)
     if found is None or _checksum(text[:-8]) != found[3]:
@@ -71,8 +71,8 @@ def understood(text: str) -> tuple[int, bytes] | None:
     return int(found[1]), bytes.fromhex(found[2])
 
 
-def _checksum(said: str) -> str:
-    return f"{zlib.crc32(said.encode()):08x}"
+def _checksum(text: str) -> str:
+    return f"{zlib.crc32(text.encode()):08x}"
 
 
 def digest_of(secret: bytes) -> str:
@@ -82,7 +82,7 @@ def digest_of(secret: bytes) -> str:
 
 def matches(secret: bytes, key: Key | None) -> bool:
     """Whether it is the key's secret; takes as long if there is no such key."""
-    return hmac.compare_digest(digest_of(secret), NOBODYS if key is None else key.digest) and key is not None
+    return hmac.compare_digest(digest_of(secret), NO_KEY_DIGEST if key is None else key.digest) and key is not None
 
 
 def access_key(key_id: int) -> str:
@@ -91,5 +91,5 @@ def access_key(key_id: int) -> str:
 
 def secret_key(server_secret: str, key_id: int, digest: str) -> str:
     """The secret that a key's requests are signed with: made anew from the server's own, and kept nowhere."""
-    told = f"headgate secret key 1\n{key_id}\n{digest}"
-    return hmac.new(server_secret.encode(), told.encode(), hashlib.sha256).hexdigest()
+    message = f"headgate secret key 1\n{key_id}\n{digest}"
+    return hmac.new(server_secret.encode(), message.encode(), hashlib.sha256).hexdigest()

@@ -1,14 +1,27 @@
 """The whole state machine in one function: what an event does to a task.
 
-Every store asks `decide`; none holds a rule of its own. A task that goes back to the line goes to `queued`, or, when
-it has a mutex, to `blocked`, from where the store brings one head per stream forward (`CameForward`).
+A store asks `decide` and writes the answer (`APPLY` in `store/tasks/transitions.py`). A task that waits for its start
+again is `queued`, or, when it has a mutex, `blocked`, until the store brings one head per stream forward
+(`CameForward`).
+
+Some statements carry out a rule themselves instead. `tests/store/test_oracle_machine.py` holds every event in every
+state against `decide`, on both databases. These are the statements, under `store/`:
+
+- `tasks/submit.py` `born`, used by `INSERT_ONE`, `INSERT` and `INSERT_UNLESS_THERE` on PostgreSQL: `birth`.
+- `tasks/submit_in.py` `JOIN`: `birth`, but a due task with a mutex is left `pending` until `Due` is decided.
+- `tasks/unique.py` `PUSH`: `Debounced`.
+- `tasks/mutex_queue.py` `MOVE`: `CameForward` and `SentBack`.
+- `tasks/transitions.py` `FINISH`: `Returned`, of a task without children; the state is decided once for a batch.
+- `claim/sqlite.py` `TAKE`, `claim/postgres.py` `TAKE` and `TAKE_LOCKED`: `Started` and `Scheduled`.
+- `claim/postgres.py` `SEND_BACK`: `SentBack`.
+- `execution/reports.py` `START`: `Started`, of a `scheduling` task without a request to cancel or pause.
 """
 
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Protocol
 
-from headgate.core.callbacks import Kind
+from headgate.core.callbacks import CallbackKind
 from headgate.core.errors import Refused
 from headgate.core.family import Children, family_end
 from headgate.core.states import FINAL, State
@@ -72,7 +85,7 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """Its code is done. `completed` asks for the callback, if the type has one; False is B's plain Success."""
+    """Its code is done. `completed` asks for the callback, if the type has one; False: the task server's `Success`."""
 
     result: str = "null"
     completed: bool = True
@@ -229,7 +242,7 @@ class Change:
     has_children: bool | None = None
     gave_up: bool | None = None
     skip_callback: bool | None = None
-    callback: Kind | None = None  # that is owed from now on
+    callback: CallbackKind | None = None  # to be delivered from now on
 
 
 _BEFORE_THE_START = (State.PENDING, State.BLOCKED, State.QUEUED, State.SCHEDULING, State.RETRYING)
@@ -240,7 +253,7 @@ def decide(task: Subject, event: Event, rules: TaskType) -> Change:
     match task.status, event:
         # the way to the start
         case ((State.PENDING | State.RETRYING), Due()):
-            return Change(line(task), "due")
+            return Change(queue_state(task), "due")
         case State.BLOCKED, CameForward():
             return Change(State.QUEUED, "came_forward")
         case State.QUEUED, SentBack():
@@ -255,26 +268,27 @@ def decide(task: Subject, event: Event, rules: TaskType) -> Change:
         case State.RUNNING, Raised(error, delay):
             return _raised(task, error, delay, rules)
         case State.RUNNING, Snoozed(delay):
-            return _unless_asked(task, Change(State.PENDING, "snoozed", delay=delay))
+            return _unless_requested(task, Change(State.PENDING, "snoozed", delay=delay))
         case State.RUNNING, PauseReached():
             return Change(State.PAUSED, "paused", pause_requested=False)
         case State.RUNNING, CancelReached():
             return _cancelled(task, "")
         case ((State.RUNNING | State.SCHEDULING), GivenBack()):
-            return _unless_asked(task, Change(line(task), "given_back"))
+            return _unless_requested(task, Change(queue_state(task), "given_back"))
         case State.SCHEDULING, Unconfirmed():
-            return _unless_asked(task, Change(line(task), "compensated"))
+            return _unless_requested(task, Change(queue_state(task), "compensated"))
         case State.SCHEDULING, (LeaseLost() | Overdue()):
-            return _unless_asked(task, Change(line(task), "given_back"))  # it never started: nothing to count
+            # It never started: nothing to count.
+            return _unless_requested(task, Change(queue_state(task), "given_back"))
         case State.RUNNING, LeaseLost(reason):
             return _lease_lost(task, reason, rules)
         case State.RUNNING, Overdue(reason):
             return _overdue(task, reason, rules)
         case State.WAITING, Overdue(reason):
-            return _cancel_asked(task, reason)  # its family holds a mutex too long: the children are ended first
+            return _request_cancel(task, reason)  # its family holds a mutex too long: the children are ended first
         # what people ask for
         case ((State.RUNNING | State.WAITING), CancelRequested(reason)):
-            return _cancel_asked(task, reason)
+            return _request_cancel(task, reason)
         case status, CancelRequested(reason) if status not in FINAL:
             return _cancelled(task, reason)
         case status, PauseRequested() if status in _BEFORE_THE_START:
@@ -282,7 +296,7 @@ def decide(task: Subject, event: Event, rules: TaskType) -> Change:
         case State.RUNNING, PauseRequested():
             return Change(State.RUNNING, "pause_requested", pause_requested=True)
         case State.PAUSED, Resumed(due):
-            return Change(line(task) if due else State.PENDING, "resumed")
+            return Change(birth(task.mutex, due=due), "resumed")
         case State.RUNNING, Resumed() if task.pause_requested:
             return Change(State.RUNNING, "resumed", pause_requested=False)
         case status, Prioritized(priority) if status not in FINAL:
@@ -299,7 +313,7 @@ def decide(task: Subject, event: Event, rules: TaskType) -> Change:
         case State.DEAD, RetryAsked():
             return _revived(task)
         case State.RETRYING, RetryAsked():
-            return Change(line(task), "retried", delay=0)
+            return Change(queue_state(task), "retried", delay=0)
         case ((State.DEAD | State.NOTIFYING), Resolved(remark)):
             return Change(State.RESOLVED, "resolved", remark=clip(remark))
         case State.DEAD, Discarded(remark):
@@ -314,10 +328,10 @@ def decide(task: Subject, event: Event, rules: TaskType) -> Change:
         case State.WAITING, ChildrenEnded(children):
             return _children_ended(task, children, rules)
         case _:
-            raise Refused(f"{_spoken(event)} cannot happen to task {task.id}, which is {task.status}")
+            raise Refused(f"{_event_text(event)} cannot happen to task {task.id}, which is {task.status}")
 
 
-_ENDS = {
+_END_KINDS = {
     State.CANCELLED: "cancelled",
     State.SUCCEEDED: "completed",
     State.NOTIFYING: "completed",
@@ -327,13 +341,20 @@ _ENDS = {
 }
 
 
-def line(task: Subject) -> State:
-    """Where a due task waits."""
-    return State.QUEUED if task.mutex is None else State.BLOCKED
+def birth(mutex: str | None, *, due: bool) -> State:
+    """The state in which a task is made, or in which one that was paused goes on."""
+    if not due:
+        return State.PENDING
+    return State.QUEUED if mutex is None else State.BLOCKED
+
+
+def queue_state(task: Subject) -> State:
+    """The state in which a due task waits for its start."""
+    return birth(task.mutex, due=True)
 
 
 def retries_of(task: Subject, rules: TaskType) -> int:
-    """How many failures this task may outlive."""
+    """How many failures this task survives."""
     return rules.retry.retries if task.max_error_count is None else task.max_error_count
 
 
@@ -341,7 +362,7 @@ def _returned(task: Subject, result: str, completed: bool, rules: TaskType) -> C
     if task.has_children:
         return Change(State.WAITING, "waiting", result=result, skip_callback=not completed)
     if completed and "success" in rules.callback:
-        return Change(State.NOTIFYING, "completed", result=result, callback=Kind.SUCCESS)
+        return Change(State.NOTIFYING, "completed", result=result, callback=CallbackKind.SUCCESS)
     return Change(State.SUCCEEDED, "completed", result=result)
 
 
@@ -349,7 +370,7 @@ def _raised(task: Subject, error: str, delay: float | None, rules: TaskType) -> 
     errors = task.error_count + 1
     if delay is None and not task.cancel_requested:
         return _given_up(task, rules, error, error_count=errors)
-    return _unless_asked(
+    return _unless_requested(
         task, Change(State.RETRYING, "retrying", delay=delay, error_count=errors, error_info=clip(error))
     )
 
@@ -358,36 +379,36 @@ def _given_up(
     task: Subject, rules: TaskType, error: str, error_count: int | None = None, lost_count: int | None = None
 ) -> Change:
     """The end, or, for a parent, the wait for its children to be cancelled: nobody is left to want them."""
-    told = replace(_ended(_defeat(rules), rules), error_count=error_count, lost_count=lost_count)
+    change = replace(_ended(_failed_state(rules), rules), error_count=error_count, lost_count=lost_count)
     if task.has_children:
-        told = replace(told, status=State.WAITING, kind="giving_up", gave_up=True, callback=None)
-    return replace(told, error_info=clip(error))
+        change = replace(change, status=State.WAITING, kind="giving_up", gave_up=True, callback=None)
+    return replace(change, error_info=clip(error))
 
 
-def _defeat(rules: TaskType) -> State:
+def _failed_state(rules: TaskType) -> State:
     return State.DEAD if rules.need_manual else State.FAILED
 
 
 def _ended(end: State, rules: TaskType) -> Change:
-    return Change(end, _ENDS[end], callback=_owed(end, rules))
+    return Change(end, _END_KINDS[end], callback=_callback_for(end, rules))
 
 
-def _owed(end: State, rules: TaskType) -> Kind | None:
-    """Which callback an end asks for."""
+def _callback_for(end: State, rules: TaskType) -> CallbackKind | None:
+    """Which callback an end calls for."""
     if end is State.NOTIFYING:
-        return Kind.SUCCESS
-    return Kind.ERROR if end in (State.FAILED, State.DEAD) and Kind.ERROR in rules.callback else None
+        return CallbackKind.SUCCESS
+    return CallbackKind.ERROR if end in (State.FAILED, State.DEAD) and CallbackKind.ERROR in rules.callback else None
 
 
 def _revived(task: Subject) -> Change:
     """A dead task starts anew; children of its first life are no concern of the second."""
-    change = Change(line(task), "retried", delay=0, error_count=0, lost_count=0)
+    change = Change(queue_state(task), "retried", delay=0, error_count=0, lost_count=0)
     return replace(change, has_children=False, gave_up=False) if task.has_children else change
 
 
 def _children_ended(task: Subject, children: Children, rules: TaskType) -> Change:
     if task.gave_up and not task.cancel_requested:
-        return _ended(_defeat(rules), rules)
+        return _ended(_failed_state(rules), rules)
     callback = "success" in rules.callback and not task.skip_callback
     return _ended(family_end(children, cancelled=task.cancel_requested, callback=callback), rules)
 
@@ -399,11 +420,11 @@ def _cancelled(task: Subject, reason: str) -> Change:
     return Change(State.CANCELLED, "cancelled", remark=clip(reason) or None)
 
 
-def _cancel_asked(task: Subject, reason: str) -> Change:
+def _request_cancel(task: Subject, reason: str) -> Change:
     return Change(task.status, "cancel_requested", cancel_requested=True, remark=clip(reason) or None)
 
 
-def _unless_asked(task: Subject, change: Change) -> Change:
+def _unless_requested(task: Subject, change: Change) -> Change:
     """`change`, unless a person asked meanwhile for the task to be cancelled or paused: that comes first."""
     if task.cancel_requested:
         end = _cancelled(task, "")
@@ -417,17 +438,17 @@ def _lease_lost(task: Subject, reason: str, rules: TaskType) -> Change:
     lost = task.lost_count + 1
     if lost >= MAX_LOST and not task.cancel_requested:
         return _given_up(task, rules, f"{reason}; lost {lost} times, it is taken for poison", lost_count=lost)
-    told = None if task.cancel_requested else clip(reason)
-    return _unless_asked(task, Change(line(task), "lease_lost", lost_count=lost, error_info=told))
+    error = None if task.cancel_requested else clip(reason)
+    return _unless_requested(task, Change(queue_state(task), "lease_lost", lost_count=lost, error_info=error))
 
 
 def _overdue(task: Subject, reason: str, rules: TaskType) -> Change:
     errors = task.error_count + 1
     if errors > retries_of(task, rules) and not (task.cancel_requested or task.pause_requested):
         return _given_up(task, rules, reason, error_count=errors)
-    return _unless_asked(task, Change(line(task), "overdue", error_count=errors, error_info=clip(reason)))
+    return _unless_requested(task, Change(queue_state(task), "overdue", error_count=errors, error_info=clip(reason)))
 
 
-def _spoken(event: Event) -> str:
+def _event_text(event: Event) -> str:
     name = type(event).__name__
     return "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in name).strip().capitalize()

@@ -160,7 +160,7 @@ def classify(error: BaseException) -> ErrorClass:
 
 
 def _is_called(error: BaseException, names: frozenset[str]) -> bool:
-    """Whether it is of a kind that the usual libraries call so, where only some have it inherit from Python's own."""
+    """Whether one of its classes has such a name: not every library derives its errors from Python's own."""
     return any(base.__name__ in names for base in type(error).__mro__)
 
 
@@ -179,18 +179,18 @@ def retry_after(error: BaseException, now: datetime) -> float | None:
     for holder in (error, getattr(error, "response", None)):
         headers = getattr(holder, "headers", None)
         if headers is not None and hasattr(headers, "get"):
-            seconds = asked_to_wait(str(headers.get("Retry-After") or headers.get("retry-after") or ""), now)
+            seconds = parse_retry_after(str(headers.get("Retry-After") or headers.get("retry-after") or ""), now)
             if seconds is not None:
                 return seconds
     return None
 
 
-def asked_to_wait(said: str, now: datetime) -> float | None:
+def parse_retry_after(header: str, now: datetime) -> float | None:
     """The seconds that a Retry-After header asks for; None if it cannot be understood."""
-    if said.isascii() and said.isdigit():
-        return float(said)
+    if header.isascii() and header.isdigit():
+        return float(header)
     try:
-        return max((parsedate_to_datetime(said) - now).total_seconds(), 0.0)
+        return max((parsedate_to_datetime(header) - now).total_seconds(), 0.0)
     except (ValueError, TypeError, OverflowError):  # no date, or none we can reckon with
         return None
 

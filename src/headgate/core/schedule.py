@@ -10,18 +10,18 @@ from urllib.parse import urlsplit
 from headgate.core.cron import Cron, Missed, Overlap, cron_of
 from headgate.core.errors import Invalid
 from headgate.core.states import FINAL, State
-from headgate.core.task import NewTask, check, check_name
+from headgate.core.task import NewTask, check_name, check_new_task
 
 METHODS = ("POST", "PUT", "PATCH", "GET", "DELETE")
 MAX_URL = 2000
-# Every field of a task is one of these: B's columns, what else a schedule may say, and what it may not, since it is of
-# one task alone, or would keep a tick from making its own.
+# Every field of a task is one of these: a column of the schedules' table, an option of a schedule, or a field that
+# schedules may not set, since it is of one task alone or would keep a tick from making its own.
 COLUMNS = ("type", "ext", "tenant_id", "creator", "category")
 OPTIONS = (
     "name", "lane", "priority", "mutex", "rate_key", "agent_id", "unique_key", "max_error_count", "timeout_seconds",
     "on_child_failure",
 )  # fmt: skip
-REFUSED = (
+NOT_IN_A_SCHEDULE = (
     "start_time", "delay_seconds", "parent_id", "retry_of", "correlation_id", "unique_seconds", "debounce_seconds",
     "debounce_longest_seconds", "debounce_replace",
 )  # fmt: skip
@@ -30,7 +30,7 @@ ENDED = FINAL | {State.DEAD, State.NOTIFYING}  # what a tick began goes on no mo
 GOOD_ENDS = frozenset({State.SUCCEEDED, State.NOTIFYING, State.PARTIAL, State.RESOLVED})
 
 
-class Status(StrEnum):
+class ScheduleStatus(StrEnum):
     """Only an `online` schedule fires."""
 
     NEW = "new"
@@ -38,7 +38,7 @@ class Status(StrEnum):
     OFFLINE = "offline"
 
 
-class Log(StrEnum):
+class LogMode(StrEnum):
     """What is kept of each tick."""
 
     NONE = "none"
@@ -63,12 +63,12 @@ class Endpoint(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NewSchedule:
-    """What a caller asks for. `wish` is the task of every tick; with `http` only its type, ext and owner matter."""
+    """What a caller asks for. `task` is made at every tick; with `http` only its type, ext and owner matter."""
 
-    wish: NewTask
+    task: NewTask
     cron_expressions: str
     timezone: str = "UTC"
-    log: Log = Log.TRANS
+    log: LogMode = LogMode.TRANS
     missed: Missed = Missed.SKIP
     overlap: Overlap = Overlap.ALLOW
     http: Endpoint | None = None
@@ -82,7 +82,7 @@ class NewSchedule:
     @property
     def options(self) -> dict[str, Any]:
         """What it says about its tasks that is not the default."""
-        return {name: value for name in OPTIONS if (value := getattr(self.wish, name)) != getattr(_BLANK, name)}
+        return {name: value for name in OPTIONS if (value := getattr(self.task, name)) != getattr(_BLANK, name)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +93,8 @@ class Schedule:
     """
 
     id: int
-    said: NewSchedule
-    status: Status
+    definition: NewSchedule
+    status: ScheduleStatus
     version: int
     edited: bool
     next_tick: datetime | None
@@ -104,7 +104,7 @@ class Schedule:
 
     @property
     def tenant_id(self) -> int:
-        return self.said.wish.tenant_id
+        return self.definition.task.tenant_id
 
 
 class TickLog(NamedTuple):
@@ -123,10 +123,10 @@ class TickLog(NamedTuple):
 
 def check_schedule(new: NewSchedule) -> None:
     """Raise `Invalid`, naming the field, unless `new` may be stored as it is."""
-    check(new.wish)
+    check_new_task(new.task)
     cron_of(new.cron_expressions, new.timezone)
-    for field in REFUSED:
-        if getattr(new.wish, field) != getattr(_BLANK, field):
+    for field in NOT_IN_A_SCHEDULE:
+        if getattr(new.task, field) != getattr(_BLANK, field):
             raise Invalid(f"{field} is not for the tasks of a schedule: each tick makes its own")
     if new.code is not None:
         check_name("code", new.code)
@@ -134,29 +134,29 @@ def check_schedule(new: NewSchedule) -> None:
         _check_endpoint(new.http)
 
 
-def first_tick(said: NewSchedule, now: datetime, done_until: datetime | None) -> datetime | None:
+def first_tick(definition: NewSchedule, now: datetime, done_until: datetime | None) -> datetime | None:
     """Where a schedule begins that goes online now: behind all that it ever dealt with."""
-    return said.cron.following(now if done_until is None else max(now, done_until))
+    return definition.cron.following(now if done_until is None else max(now, done_until))
 
 
-def wish_of(schedule: Schedule, tick: datetime | None) -> NewTask:
-    """The task of a tick, or (None) of a trigger by hand. Ticks that are to queue are of one mutex."""
-    wish = schedule.said.wish
-    mutex = wish.mutex
-    if mutex is None and schedule.said.overlap is Overlap.QUEUE:
+def task_for_tick(schedule: Schedule, tick: datetime | None) -> NewTask:
+    """The task of a tick, or (None) of a trigger by hand. With `Overlap.QUEUE` all of a schedule have one mutex."""
+    task = schedule.definition.task
+    mutex = task.mutex
+    if mutex is None and schedule.definition.overlap is Overlap.QUEUE:
         mutex = f"periodic:{schedule.id}"
-    return wish._replace(mutex=mutex, correlation_id=f"periodic:{schedule.id}:{told(tick)}")
+    return task._replace(mutex=mutex, correlation_id=f"periodic:{schedule.id}:{tick_text(tick)}")
 
 
-def told(tick: datetime | None) -> str:
+def tick_text(tick: datetime | None) -> str:
     """A tick as text."""
     return "by-hand" if tick is None else tick.isoformat().replace("+00:00", "Z")
 
 
 def call_body(schedule_id: int, type_code: str, tick: datetime | None, ext: str) -> bytes:
     """What an endpoint is sent: which schedule calls, for which tick (null: by hand), and its ext."""
-    about = {"periodic_task_id": schedule_id, "type": type_code, "tick": tick and told(tick)}
-    return (json.dumps(about, ensure_ascii=False)[:-1] + f', "ext": {ext}}}').encode()
+    fields = {"periodic_task_id": schedule_id, "type": type_code, "tick": tick and tick_text(tick)}
+    return (json.dumps(fields, ensure_ascii=False)[:-1] + f', "ext": {ext}}}').encode()
 
 
 def _check_endpoint(http: Endpoint) -> None:

@@ -25,3 +25,8 @@ class LastStart:
         """
         wait = timedelta(seconds=self.seconds)
         return self.at + wait if self.at - wait <= now < self.at + wait else None
+
+
+def start_gate(tenant_id: int, agent_id: str) -> str:
+    """The gate of an agent's start queue. Another tenant's agent of the same name has its own."""
+    return f"start {agent_id} of tenant {tenant_id}"

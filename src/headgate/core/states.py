@@ -1,4 +1,4 @@
-"""Fifteen states, which of them are final, and what each view calls them."""
+"""Fifteen states, which of them are final, and the word each view has for them."""
 
 from enum import StrEnum
 
@@ -28,29 +28,38 @@ OPEN = frozenset(State) - FINAL - {State.DEAD}  # what a parent waits for: a dea
 HELD = frozenset({State.SCHEDULING, State.RUNNING})  # an exec_id owns it; it fills lane, resources and mutex
 TIMED = frozenset({State.PENDING, State.RETRYING})  # waits for its start_time
 
-# One word per state for the views A (manual tasks), B (task server), C (requests) and D (message queue).
-# A word missing from a view is the engine's own.
-_VIEWS: dict[str, dict[State, str]] = {
-    "A": {
+
+class View(StrEnum):
+    """A set of words for the states; `?view=` takes its letter."""
+
+    LIFECYCLE = "A"  # manual tasks
+    SERVER = "B"  # the task server
+    REQUESTS = "C"  # the request queue
+    BROKER = "D"  # the message queue
+
+
+# A state missing from a view is called as in the engine itself.
+_WORDS: dict[View, dict[State, str]] = {
+    View.LIFECYCLE: {
         State.PENDING: "pending", State.BLOCKED: "queued", State.QUEUED: "queued", State.SCHEDULING: "queued",
         State.RUNNING: "running", State.WAITING: "running", State.PAUSED: "paused", State.RETRYING: "pending",
         State.NOTIFYING: "completed", State.SUCCEEDED: "completed", State.PARTIAL: "completed",
         State.FAILED: "failed", State.DEAD: "failed", State.RESOLVED: "completed", State.CANCELLED: "cancelled",
     },
-    "B": {
+    View.SERVER: {
         State.PENDING: "New", State.BLOCKED: "New", State.QUEUED: "New", State.SCHEDULING: "New",
         State.RUNNING: "Executing", State.WAITING: "Executing", State.RETRYING: "Error",
         State.NOTIFYING: "Completed", State.SUCCEEDED: "Success", State.PARTIAL: "Success",
         State.FAILED: "Failure", State.DEAD: "Pending", State.RESOLVED: "ManuallyProcessed",
         State.CANCELLED: "Cancelled",
     },
-    "C": {
+    View.REQUESTS: {
         State.PENDING: "queued", State.BLOCKED: "queued", State.QUEUED: "queued", State.SCHEDULING: "queued",
         State.RUNNING: "running", State.WAITING: "running", State.PAUSED: "paused", State.RETRYING: "queued",
         State.NOTIFYING: "done", State.SUCCEEDED: "done", State.PARTIAL: "done", State.FAILED: "failed",
         State.DEAD: "failed", State.RESOLVED: "done", State.CANCELLED: "canceled",
     },
-    "D": {
+    View.BROKER: {
         State.PENDING: "QUEUED", State.BLOCKED: "QUEUED", State.QUEUED: "QUEUED", State.SCHEDULING: "QUEUED",
         State.RUNNING: "RUNNING", State.WAITING: "RUNNING", State.RETRYING: "RETRYING",
         State.NOTIFYING: "COMPLETED", State.SUCCEEDED: "COMPLETED", State.PARTIAL: "COMPLETED_WITH_ERRORS",
@@ -58,25 +67,23 @@ _VIEWS: dict[str, dict[State, str]] = {
     },
 }  # fmt: skip
 
-# A task that failed before and is due again still shows its failure in B and D.
-_AFTER_AN_ERROR = {"B": "Error", "D": "RETRYING"}
+# In these views a task that failed before and is due again still shows its failure.
+_AFTER_AN_ERROR = {View.SERVER: "Error", View.BROKER: "RETRYING"}
 _DUE = frozenset({State.BLOCKED, State.QUEUED, State.SCHEDULING})
 
-VIEWS = tuple(_VIEWS)
 
-
-def word(view: str, state: State, error_count: int = 0) -> str:
+def status_word(view: View, state: State, error_count: int = 0) -> str:
     """The word `view` uses for a task in `state` that has failed `error_count` times."""
     if error_count > 0 and state in _DUE and view in _AFTER_AN_ERROR:
         return _AFTER_AN_ERROR[view]
-    return _VIEWS[view].get(state, state.value)
+    return _WORDS[view].get(state, state.value)
 
 
-def meaning(view: str, said: str) -> list[tuple[State, bool | None]]:
-    """The states `said` stands for in `view`, each with whether it needs an earlier error (None: either way)."""
+def states_of_word(view: View, word: str) -> list[tuple[State, bool | None]]:
+    """The states that `word` means in `view`, each with whether it needs an earlier error (None: either way)."""
     found: list[tuple[State, bool | None]] = []
     for state in State:
-        fresh, failed = word(view, state, 0) == said, word(view, state, 1) == said
+        fresh, failed = status_word(view, state, 0) == word, status_word(view, state, 1) == word
         if fresh or failed:
             found.append((state, None if fresh and failed else failed))
     return found

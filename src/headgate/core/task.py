@@ -209,11 +209,11 @@ _NUMBERS = ("tenant_id", "creator", "parent_id", "retry_of", "priority")
 _names_of, _numbers_of = attrgetter(*_NAMES), attrgetter(*_NUMBERS)
 
 
-def check(new: NewTask) -> None:
+def check_new_task(new: NewTask) -> None:
     """Raise `Invalid`, naming the field, unless `new` may be stored as it is."""
     check_name("type", new.type)
     check_lane(new.lane)
-    for label, value in zip(_NAMES, _names_of(new)):  # noqa: B905 as many as it was told to get
+    for label, value in zip(_NAMES, _names_of(new)):  # noqa: B905 attrgetter returns as many
         if value is not None:
             check_name(label, value, empty=label in ("name", "category"))
     for label, number in zip(_NUMBERS, _numbers_of(new)):  # noqa: B905
@@ -234,41 +234,47 @@ def check(new: NewTask) -> None:
     check_json("ext", new.ext)
 
 
-def completed(new: NewTask, kind: TaskType) -> NewTask:
-    """The wish with the keys that its type makes of its arguments, where it says none itself; `Invalid` if they lack
-    what it takes. Its lane, category and priority are looked up as it is stored."""
-    if kind.mutex is not None or kind.rate_key is not None or kind.unique_key is not None:
-        new = _with_keys(new, kind)
+def with_type_defaults(new: NewTask, task_type: TaskType) -> NewTask:
+    """The new task with all that it leaves to its type: lane, category, priority, and the keys that the type makes of
+    its arguments; `Invalid` if they lack what a key takes."""
+    if not new.lane or new.category is None or new.priority is None:
+        new = new._replace(
+            lane=new.lane or task_type.lane,
+            category=task_type.category if new.category is None else new.category,
+            priority=task_type.priority if new.priority is None else new.priority,
+        )
+    if task_type.mutex is not None or task_type.rate_key is not None or task_type.unique_key is not None:
+        new = _with_keys(new, task_type)
     if new.unique_key is None and (new.unique_seconds is not None or new.debounce_seconds is not None):
         raise Invalid("unique_seconds and debounce_seconds need a unique_key: it says which tasks are meant")
     return new
 
 
-def _with_keys(new: NewTask, kind: TaskType) -> NewTask:
-    missing = [label for label in KEYS if getattr(new, label) is None and getattr(kind, label) is not None]
+def _with_keys(new: NewTask, task_type: TaskType) -> NewTask:
+    missing = [label for label in KEYS if getattr(new, label) is None and getattr(task_type, label) is not None]
     if not missing:
         return new
-    arguments = arguments_of(new.ext, kind)
-    keys: dict[str, Any] = {label: fill(getattr(kind, label), arguments) for label in missing}
+    arguments = arguments_of(new.ext, task_type)
+    keys: dict[str, Any] = {label: fill(getattr(task_type, label), arguments) for label in missing}
     for label, key in keys.items():
         check_name(label, key)
     return new._replace(**keys)
 
 
-def check_keys(kind: TaskType) -> None:
-    """Raise `Invalid`, naming the key, unless the templates of a type are such as may be said."""
+def check_key_templates(task_type: TaskType) -> None:
+    """Raise `Invalid`, naming the key, unless the key templates of a type are allowed."""
     for label in KEYS:
-        if (template := getattr(kind, label)) is not None:
+        if (template := getattr(task_type, label)) is not None:
             try:
                 check_template(template)
             except Invalid as error:
                 raise Invalid(f"{label}: {error}") from None
 
 
-def arguments_of(ext: str, kind: TaskType) -> dict[str, Any]:
+def arguments_of(ext: str, task_type: TaskType) -> dict[str, Any]:
     """What a type's templates are filled with: the task's own data, over the type's defaults."""
-    said = _decoded(ext)
-    return kind.defaults | (said if isinstance(said, dict) else {})
+    arguments = _decoded(ext)
+    return task_type.defaults | (arguments if isinstance(arguments, dict) else {})
 
 
 def check_start(start_time: datetime | None, delay_seconds: float | None) -> None:
@@ -299,11 +305,11 @@ def _check_unique(new: NewTask) -> None:
         raise Invalid("debounce_seconds says when it starts; give no start_time and no delay_seconds")
     if new.parent_id is not None:
         raise Invalid("a child is not debounced: it would be another parent's")
-    if longest_of(new) < new.debounce_seconds:
+    if longest_debounce_seconds(new) < new.debounce_seconds:
         raise Invalid("debounce_longest_seconds is no less than debounce_seconds")
 
 
-def longest_of(new: NewTask) -> float:
+def longest_debounce_seconds(new: NewTask) -> float:
     """How long a debounced task may be pushed out, from when it was first asked for: ten times, unless it says."""
     if new.debounce_longest_seconds is not None:
         return new.debounce_longest_seconds

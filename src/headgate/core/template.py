@@ -11,7 +11,7 @@ from typing import Any
 
 from headgate.core.errors import Invalid
 
-MOST_WIDTH = 255  # as long as a key may be
+MAX_WIDTH = 255  # as long as a key may be
 _FIELD = re.compile(r"([^.\[\]{}!:]+)((?:\.[^.\[\]]+|\[[^\]]+\])*)")
 _STEP = re.compile(r"\.([^.\[\]]+)|\[([^\]]+)\]")
 
@@ -32,7 +32,7 @@ def names_in(template: str) -> list[str]:
 def check_template(template: str) -> None:
     """`Invalid` unless it names arguments and nothing more: `{name}`, `{name.inner}`.
 
-    Types were stored with more than that, and are still read and filled in: this is for what is said anew.
+    Types were stored with more than that, and are still read and filled in: this is for templates that are new.
     """
     names_in(template)
     for _, field, form, conversion in Formatter().parse(template):
@@ -50,8 +50,8 @@ def fill(template: str, arguments: Mapping[str, Any]) -> str:
     try:
         return _Filling().vformat(template, (), arguments)
     except (LookupError, TypeError, ValueError) as error:
-        told = f"no {error}" if isinstance(error, KeyError) else str(error)
-        raise Invalid(f"{template!r} cannot be filled in: {told}") from None
+        reason = f"no {error}" if isinstance(error, KeyError) else str(error)
+        raise Invalid(f"{template!r} cannot be filled in: {reason}") from None
 
 
 class _Filling(Formatter):
@@ -63,8 +63,8 @@ class _Filling(Formatter):
         return value, name
 
     def format_field(self, value: Any, format_spec: str) -> str:
-        if any(int(number) > MOST_WIDTH for number in re.findall(r"\d+", format_spec)):
-            raise ValueError(f"{format_spec!r} is wider than {MOST_WIDTH}")
+        if any(int(number) > MAX_WIDTH for number in re.findall(r"\d+", format_spec)):
+            raise ValueError(f"{format_spec!r} is wider than {MAX_WIDTH}")
         return str(super().format_field(value, format_spec))
 
 

@@ -26,7 +26,7 @@ def greater(one: Usage | None, other: Usage | None) -> Usage | None:
     )
 
 
-def together(used: Sequence[Usage]) -> Usage:
+def total_usage(used: Sequence[Usage]) -> Usage:
     """What several use at one moment, as far as it is known."""
     memory = _known(*(each.memory_bytes for each in used))
     read = _known(*(each.read_bytes for each in used))

@@ -4,47 +4,52 @@ from headgate.duties.archive import Archive
 from headgate.duties.callbacks import Callbacks
 from headgate.duties.calls import Calls
 from headgate.duties.compensate import Compensate
-from headgate.duties.due import Due
-from headgate.duties.families import Families
-from headgate.duties.lines import Lines
-from headgate.duties.periodic import Periodic
+from headgate.duties.due import BringDue
+from headgate.duties.families import CloseFamilies
 from headgate.duties.reaper import Reaper
+from headgate.duties.repair_mutexes import RepairMutexes
 from headgate.duties.sampler import Sampler
-from headgate.outward.client import Outward
-from headgate.service import Aside, Service
+from headgate.duties.schedules import FireSchedules
+from headgate.outward.client import OutwardClient
+from headgate.service import InThread, Service
 from headgate.settings import Settings
-from headgate.store.base import Store
+from headgate.store.store import Store
 
 __all__ = [
     "Archive",
+    "BringDue",
     "Callbacks",
     "Calls",
+    "CloseFamilies",
     "Compensate",
-    "Due",
-    "Families",
-    "Lines",
-    "Periodic",
+    "FireSchedules",
     "Reaper",
+    "RepairMutexes",
     "Sampler",
     "all_duties",
     "light_duties",
 ]
 
 
-def light_duties(store: Store, settings: Settings, aside: Aside) -> list[Service]:
+def light_duties(store: Store, settings: Settings, in_thread: InThread) -> list[Service]:
     """What every worker does besides its tasks: with workers alone nothing stands still."""
-    return [Due(store, aside), Reaper(store, settings, aside), Families(store, aside), Lines(store, aside)]
-
-
-def all_duties(store: Store, settings: Settings, aside: Aside) -> list[Service]:
-    """The light duties, and those that one process for all is enough for."""
-    calls = Calls(store, Outward(settings.callback_allow), aside)
     return [
-        *light_duties(store, settings, aside),
-        Periodic(store, aside, calls.wake),
+        BringDue(store, in_thread),
+        Reaper(store, settings, in_thread),
+        CloseFamilies(store, in_thread),
+        RepairMutexes(store, in_thread),
+    ]
+
+
+def all_duties(store: Store, settings: Settings, in_thread: InThread) -> list[Service]:
+    """The light duties, and those that one process for all is enough for."""
+    calls = Calls(store, OutwardClient(settings.callback_allow), in_thread)
+    return [
+        *light_duties(store, settings, in_thread),
+        FireSchedules(store, in_thread, calls.wake),
         calls,
-        Callbacks(store, settings, aside),
-        Compensate(store, settings, aside),
-        Sampler(store, aside),
-        Archive(store, settings, aside),
+        Callbacks(store, settings, in_thread),
+        Compensate(store, settings, in_thread),
+        Sampler(store, in_thread),
+        Archive(store, settings, in_thread),
     ]

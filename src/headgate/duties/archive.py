@@ -7,17 +7,17 @@ from functools import partial
 
 from headgate.core.cron import zone_of
 from headgate.core.states import FINAL, State
-from headgate.duties.portion import Portion
-from headgate.outside import monotonic, utc_now
-from headgate.service import Aside, Service
+from headgate.duties.batch_size import BatchSize
+from headgate.environment import monotonic, utc_now
+from headgate.service import InThread, Service
 from headgate.settings import Settings
-from headgate.store.base import Store
-from headgate.store.history import Page, Place
+from headgate.store.history.history import ArchiveCursor, Batch
+from headgate.store.store import Store
 
 BATCH = 1000
 PERIOD_SECONDS = 5.0
 KEEP_SECONDS = 60.0
-FROM_THE_START = timedelta(minutes=1)
+RESTART_AFTER = timedelta(minutes=1)
 DAY_SECONDS = 24 * 3600.0
 RETENTION = "retention"  # the kind of audit row that says it was done
 ACTOR = "system:archive"
@@ -36,7 +36,7 @@ class Archive(Service):
         self,
         store: Store,
         settings: Settings,
-        aside: Aside,
+        in_thread: InThread,
         *,
         keep_seconds: float = KEEP_SECONDS,
         batch: int = BATCH,
@@ -44,17 +44,19 @@ class Archive(Service):
     ) -> None:
         super().__init__(PERIOD_SECONDS)
         self._store = store
-        self._aside = aside
-        self._keep = keep_seconds
+        self._in_thread = in_thread
+        self._keep_seconds = keep_seconds
         self._batch = batch
-        self._portion = Portion(batch)
+        self._batch_size = BatchSize(batch)
         self._clock = clock
         self._hour = settings.retention_hour
         self._zone = zone_of(settings.timezone)
-        self._kept = {state: retention_days(settings, state) * DAY_SECONDS for state in State if state in FINAL}
-        self._moved_to: Place | None = None
+        self._retention_seconds = {
+            state: retention_days(settings, state) * DAY_SECONDS for state in State if state in FINAL
+        }
+        self._moved_to: ArchiveCursor | None = None
         self._began_at: datetime | None = None
-        self._removed_to: dict[State, Place | None] = {}
+        self._removed_to: dict[State, ArchiveCursor | None] = {}
         self._removed = 0
         self._done_at: datetime | None = None
 
@@ -68,49 +70,51 @@ class Archive(Service):
         entry in the index for a while, which is not to be walked over each time.
         """
         now = self._clock()
-        if self._began_at is None or not timedelta() <= now - self._began_at < FROM_THE_START:
+        if self._began_at is None or not timedelta() <= now - self._began_at < RESTART_AFTER:
             self._began_at, self._moved_to = now, None
-        page = await self._page(partial(self._store.history.move, seconds=self._keep, after=self._moved_to))
+        page = await self._page(partial(self._store.history.move, seconds=self._keep_seconds, after=self._moved_to))
         self._moved_to = page.after
         return max(page.count, page.more)
 
-    async def _page(self, work: Callable[..., Page]) -> Page:
+    async def _page(self, work: Callable[..., Batch]) -> Batch:
         begun = monotonic()
-        page: Page = await self._aside(partial(work, limit=self._portion.rows))
-        self._portion.took(monotonic() - begun)
-        self.breath = self._portion.rest
+        page: Batch = await self._in_thread(partial(work, limit=self._batch_size.rows))
+        self._batch_size.adjust(monotonic() - begun)
+        self.breath = self._batch_size.rest
         return page
 
     async def _daily(self) -> int:
         """A batch of the day's work; 0 when it is done, here or elsewhere."""
-        due = latest(self._hour, self._zone, self._clock())
+        due = last_time_at(self._hour, self._zone, self._clock())
         if self._done_at is None or self._done_at < due:
-            self._done_at = await self._aside(self._store.last_act, RETENTION)
+            self._done_at = await self._in_thread(self._store.events.last_act, RETENTION)
         if self._done_at is not None and self._done_at >= due:
             return 0
         if removed := await self._remove():
             return removed
-        await self._aside(self._store.make_partitions)
-        if dropped := await self._aside(self._store.drop_partitions, due - timedelta(seconds=max(self._kept.values()))):
+        await self._in_thread(self._store.events.make_partitions)
+        if dropped := await self._in_thread(
+            self._store.events.drop_partitions, due - timedelta(seconds=max(self._retention_seconds.values()))
+        ):
             return len(dropped)
-        told, self._removed, self._removed_to = json.dumps({"removed": self._removed}), 0, {}
-        await self._aside(partial(self._store.record_act, RETENTION, told, actor=ACTOR))
+        detail, self._removed, self._removed_to = json.dumps({"removed": self._removed}), 0, {}
+        await self._in_thread(partial(self._store.events.record, RETENTION, detail, actor=ACTOR))
         self._done_at = due  # whatever the store's clock says
         return 0
 
     async def _remove(self) -> int:
-        for state, seconds in self._kept.items():
+        for state, seconds in self._retention_seconds.items():
             after = self._removed_to.get(state)
             page = await self._page(partial(self._store.history.remove, state, seconds=seconds, after=after))
             self._removed_to[state] = page.after
             if page.count:
                 self._removed += page.count
                 return page.count
-        forget = partial(self._store.forget_outdated, seconds=DAY_SECONDS, limit=self._batch)
-        longest = max(self._kept.values())
-        acts = partial(self._store.forget_acts, seconds=longest, limit=self._batch)
+        forget = partial(self._store.history.forget_outdated, seconds=DAY_SECONDS, limit=self._batch)
+        longest = max(self._retention_seconds.values())
+        acts = partial(self._store.events.forget_acts, seconds=longest, limit=self._batch)
         logs = partial(self._store.schedules.forget_logs, seconds=longest, limit=self._batch)
-        return int(await self._aside(forget) or await self._aside(acts) or await self._aside(logs))
+        return int(await self._in_thread(forget) or await self._in_thread(acts) or await self._in_thread(logs))
 
 
 def retention_days(settings: Settings, state: State) -> float:
@@ -120,11 +124,11 @@ def retention_days(settings: Settings, state: State) -> float:
     return settings.retention_succeeded_days
 
 
-def latest(hour: int, zone: tzinfo, now: datetime) -> datetime:
+def last_time_at(hour: int, zone: tzinfo, now: datetime) -> datetime:
     """The last time that it was `hour` o'clock there."""
     local = now.astimezone(zone)
     for day in (local, local - timedelta(days=1)):
-        struck = day.replace(hour=hour, minute=0, second=0, microsecond=0, fold=0).astimezone(UTC)
-        if struck <= now:
+        moment = day.replace(hour=hour, minute=0, second=0, microsecond=0, fold=0).astimezone(UTC)
+        if moment <= now:
             break
-    return struck
+    return moment

@@ -7,22 +7,22 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
 
-from headgate.core.callbacks import Attempt, Delivery, Kind, answered, judge
+from headgate.core.callbacks import Attempt, CallbackKind, Delivery, attempt_of, delivery_after
 from headgate.core.errors import HeadgateError, Invalid
 from headgate.core.task import TaskType, clip
-from headgate.duties.hosts import Hosts
-from headgate.outside import draw, monotonic, noise
-from headgate.outward.callback import Destination, destination, resealed
-from headgate.outward.client import Outward, Reply, Unsent
-from headgate.outward.kept import Kept
+from headgate.duties.receivers import Receivers
+from headgate.environment import monotonic, random_bytes, random_number
+from headgate.outward.callback import Destination, destination, resealed_callback
+from headgate.outward.client import NoReply, OutwardClient, Reply
+from headgate.outward.connections import ConnectionPool
 from headgate.outward.sealing import Seals, Unopened
-from headgate.service import Aside, Service
+from headgate.service import InThread, Service
 from headgate.settings import Settings
-from headgate.store.base import Store
-from headgate.store.deliveries import Leased, Line, Outcome, Share
+from headgate.store.callbacks.deliveries import DeliveryOutcome, DeliveryQueue, Leased, Share
+from headgate.store.store import Store
 
 MOST_AT_ONCE = 256
-MOST_NOWHERE = 100
+MOST_WITHOUT_DESTINATION = 100
 LEASE_SECONDS = 60.0  # four times as long as a request may take
 GRACE_SECONDS = 3.0  # for what is under way when this process ends
 MOST_ERROR_BYTES = 1024
@@ -31,36 +31,36 @@ log = logging.getLogger("headgate.callbacks")
 
 
 class Sender(Protocol):
-    """Who sends requests; `Outward`, but for simulations."""
+    """Who sends requests; `OutwardClient`, but for simulations."""
 
     async def send(self, method: str, url: str, body: bytes, headers: Mapping[str, str]) -> Reply: ...
 
 
-class _Nowhere(NamedTuple):
-    """Why a line goes nowhere, and what its callbacks are then."""
+class _NoDestination(NamedTuple):
+    """Why the callbacks of a queue cannot be sent, and the status they get."""
 
     reason: str
     status: Delivery
 
 
 class _Choice(NamedTuple):
-    """Of which lines to take how many, and where they go."""
+    """How many to take of which queues, and where they go."""
 
     wanted: list[Share]
-    places: dict[tuple[str, Kind], Destination | _Nowhere]
+    places: dict[tuple[str, CallbackKind], Destination | _NoDestination]
 
 
 class Callbacks(Service):
     """Sends what is due, each receiver apart from the others. Killed, it costs a repetition with the same id."""
 
     name = "callbacks"
-    breath = 0.002  # what ends meanwhile is put on record together
+    pause_after_work = 0.002  # what ends meanwhile is put on record together
 
     def __init__(
         self,
         store: Store,
         settings: Settings,
-        aside: Aside,
+        in_thread: InThread,
         *,
         sender: Sender | None = None,
         lease_seconds: float = LEASE_SECONDS,
@@ -68,27 +68,27 @@ class Callbacks(Service):
     ) -> None:
         super().__init__(settings.poll_seconds)
         self._store = store
-        self._aside = aside
-        self._kept = Kept()
-        self._sender = sender or Outward(settings.callback_allow, kept=self._kept)
+        self._in_thread = in_thread
+        self._connections = ConnectionPool()
+        self._sender = sender or OutwardClient(settings.callback_allow, pool=self._connections)
         self._seals = Seals(settings.secrets)
         self._lease_seconds = lease_seconds
         self._monotonic = monotonic
-        self._hosts = Hosts(settings.callback_concurrency, MOST_AT_ONCE)
+        self._receivers = Receivers(settings.callback_concurrency, MOST_AT_ONCE)
         self._sending: dict[asyncio.Task[None], Leased] = {}
-        self._ended: list[Outcome] = []
+        self._ended: list[DeliveryOutcome] = []
         self._next_at: float | None = None
         self._has_resealed = False
 
     def start(self) -> None:
         loop = asyncio.get_running_loop()
 
-        def hear(_: None) -> None:
+        def wake_on_loop(_: None) -> None:
             with suppress(RuntimeError):  # the loop has ended: so has this
                 loop.call_soon_threadsafe(self.wake)
 
-        self._store.on_owed(hear)
-        self._store.listen()
+        self._store.wakeups.on_callbacks(wake_on_loop)
+        self._store.wakeups.listen()
         super().start()
 
     async def stop(self) -> None:
@@ -99,26 +99,26 @@ class Callbacks(Service):
         left = list(self._sending.values())
         for sending in list(self._sending):
             sending.cancel()
-        self._kept.close()
+        self._connections.close()
         with suppress(HeadgateError):  # what was not put on record is sent again when its lease is over
             if self._ended:
-                await self._aside(self._store.deliveries.record, self._ended)
+                await self._in_thread(self._store.deliveries.record, self._ended)
             if left:
-                await self._aside(self._store.deliveries.give_back, left)
+                await self._in_thread(self._store.deliveries.give_back, left)
 
     async def turn(self) -> int:
         """Put on record what ended, and begin what there is room for."""
         if not self._has_resealed:
-            await self._aside(self._reseal)
+            await self._in_thread(self._reseal)
             self._has_resealed = True
         ended, self._ended = self._ended, []
         try:
-            lines = await self._aside(self._store.deliveries.lines) if self._hosts.free > 0 else []
-            choice = self._choose(lines)
+            queues = await self._in_thread(self._store.deliveries.lines) if self._receivers.free > 0 else []
+            choice = self._choose(queues)
             if not ended and not choice.wanted:
                 return 0
             exchange = self._store.deliveries.record_and_lease
-            leased = await self._aside(exchange, ended, choice.wanted, self._lease_seconds)
+            leased = await self._in_thread(exchange, ended, choice.wanted, self._lease_seconds)
         except BaseException:
             self._ended = ended + self._ended
             raise
@@ -130,65 +130,65 @@ class Callbacks(Service):
         pause = super()._next_pause()
         if self._failures or self._next_at is None:
             return pause
-        return min(max(self._next_at - self._monotonic(), self.breath), pause)
+        return min(max(self._next_at - self._monotonic(), self.pause_after_work), pause)
 
     # sending
 
     def _begin(self, leased: Sequence[Leased], choice: _Choice) -> None:
         for each in leased:
             place = choice.places[each.type, each.kind]
-            if isinstance(place, _Nowhere):
-                self._ended.append(Outcome(each, None, Attempt(None, 0.0, place.reason), place.status))
+            if isinstance(place, _NoDestination):
+                self._ended.append(DeliveryOutcome(each, None, Attempt(None, 0.0, place.reason), place.status))
             else:
-                self._hosts.begin(place.host)
+                self._receivers.begin(place.host)
                 sending = asyncio.create_task(self._send(each, place), name=f"headgate callback {each.id}")
                 self._sending[sending] = each
-                sending.add_done_callback(self._over)
+                sending.add_done_callback(self._sending_ended)
 
-    def _choose(self, lines: Sequence[Line]) -> _Choice:
-        """What to take: as much of each line as its receiver has room for, which its lines share."""
+    def _choose(self, queues: Sequence[DeliveryQueue]) -> _Choice:
+        """What to take: as much of each queue as its receiver has room for, which the queues of a receiver share."""
         now = self._monotonic()
         choice = _Choice([], {})
-        moments = [now + line.due_in for line in lines if line.due_in > 0]
-        by_host: dict[str, list[Line]] = defaultdict(list)
-        for line in sorted((line for line in lines if line.due_in <= 0), key=lambda line: line.due_in):
-            place = self._place(line)
-            choice.places[line.type, line.kind] = place
-            if isinstance(place, _Nowhere):
-                choice.wanted.append((line.type, line.kind, MOST_NOWHERE))
+        moments = [now + queue.due_in for queue in queues if queue.due_in > 0]
+        by_host: dict[str, list[DeliveryQueue]] = defaultdict(list)
+        for queue in sorted((queue for queue in queues if queue.due_in <= 0), key=lambda queue: queue.due_in):
+            place = self._place(queue)
+            choice.places[queue.type, queue.kind] = place
+            if isinstance(place, _NoDestination):
+                choice.wanted.append((queue.type, queue.kind, MOST_WITHOUT_DESTINATION))
             else:
-                by_host[place.host].append(line)
-        free = self._hosts.free
-        for host, its_lines in by_host.items():
-            room = self._hosts.room(host, now, free)
-            share = max(room // len(its_lines), 1)
-            choice.wanted.extend((line.type, line.kind, share) for line in its_lines[:room])
+                by_host[place.host].append(queue)
+        free = self._receivers.free
+        for host, its_queues in by_host.items():
+            room = self._receivers.room(host, now, free)
+            share = max(room // len(its_queues), 1)
+            choice.wanted.extend((queue.type, queue.kind, share) for queue in its_queues[:room])
             free -= room
-            if (until := self._hosts.rests_until(host, now)) is not None:
+            if (until := self._receivers.rests_until(host, now)) is not None:
                 moments.append(until)
         self._next_at = min(moments, default=None)
         return choice
 
-    def _place(self, line: Line) -> Destination | _Nowhere:
-        """Where a line goes. A type without a callback owes none; one whose address cannot be read needs a person."""
+    def _place(self, queue: DeliveryQueue) -> Destination | _NoDestination:
+        """Where a queue goes. A type without a callback sends none; one whose address cannot be read needs a person."""
         try:
-            place = destination(self._store.type_of(line.type), line.kind)
+            place = destination(self._store.types.recent(queue.type), queue.kind)
         except Invalid as error:
-            return _Nowhere(str(error), Delivery.UNDELIVERABLE)
-        gone = f"type {line.type} has no {line.kind} callback any more"
-        return place or _Nowhere(gone, Delivery.DROPPED)
+            return _NoDestination(str(error), Delivery.UNDELIVERABLE)
+        gone = f"type {queue.type} has no {queue.kind} callback any more"
+        return place or _NoDestination(gone, Delivery.DROPPED)
 
     async def _send(self, leased: Leased, place: Destination) -> None:
         began, troubled = self._monotonic(), False
         try:
             attempt = await self._attempt(leased, place, began)
-            troubled = attempt.troubled
+            troubled = attempt.receiver_failing
         except Unopened as error:  # which says nothing about the receiver
             attempt = Attempt(None, 0.0, clip(str(error), MOST_ERROR_BYTES))
         finally:
-            self._hosts.end(place.host, troubled, self._monotonic())
-        status, delay = judge(attempt, leased.attempts, draw())
-        self._ended.append(Outcome(leased, place.host, attempt, status, delay))
+            self._receivers.end(place.host, troubled, self._monotonic())
+        status, delay = delivery_after(attempt, leased.attempts, random_number())
+        self._ended.append(DeliveryOutcome(leased, place.host, attempt, status, delay))
         if status is Delivery.UNDELIVERABLE:
             log.warning(
                 "the %s callback of task %d to %s is given up after %d attempts",
@@ -196,16 +196,16 @@ class Callbacks(Service):
             )  # fmt: skip
 
     async def _attempt(self, leased: Leased, place: Destination, began: float) -> Attempt:
-        timestamp, nonce = int(leased.at.timestamp()), noise(NONCE_BYTES).hex()
+        timestamp, nonce = int(leased.at.timestamp()), random_bytes(NONCE_BYTES).hex()
         headers = place.headers(self._seals, leased.webhook_id, timestamp, nonce, leased.body)
         try:
             reply = await self._sender.send(place.method, place.url, leased.body, headers)
-        except Unsent as error:
+        except NoReply as error:
             return Attempt(None, self._monotonic() - began, clip(str(error), MOST_ERROR_BYTES))
-        wish = reply.headers.get("retry-after")
-        return answered(reply.status, self._monotonic() - began, reply.body, wish, leased.at)
+        retry_after = reply.headers.get("retry-after")
+        return attempt_of(reply.status, self._monotonic() - began, reply.body, retry_after, leased.at)
 
-    def _over(self, sending: "asyncio.Task[None]") -> None:
+    def _sending_ended(self, sending: "asyncio.Task[None]") -> None:
         del self._sending[sending]
         if not sending.cancelled() and (error := sending.exception()) is not None:
             log.error("a callback was not sent; it will be when its lease is over", exc_info=error)
@@ -215,21 +215,21 @@ class Callbacks(Service):
 
     def _reseal(self) -> None:
         """Seal anew what was sealed under an older HEADGATE_SECRET, so that the older one can go."""
-        for code, kind in self._store.types().items():
-            after = self._resealed(kind)
+        for code, task_type in self._store.types.by_code().items():
+            after = self._resealed(task_type)
             if after is None:
                 continue
-            if self._store.deliveries.reseal(kind, after):
+            if self._store.deliveries.reseal(task_type, after):
                 log.info("the secret of type %s is sealed anew", code)
-            elif self._resealed(self._store.types().get(code, TaskType(code))) is not None:
+            elif self._resealed(self._store.types.by_code().get(code, TaskType(code))) is not None:
                 log.warning(
                     "the secret of type %s stays sealed under an older HEADGATE_SECRET until the next start:"
                     " somebody edited the type just now", code,
                 )  # fmt: skip
 
-    def _resealed(self, kind: TaskType) -> dict[str, Any] | None:
+    def _resealed(self, task_type: TaskType) -> dict[str, Any] | None:
         try:
-            return resealed(kind.callback, kind.code, self._seals)
+            return resealed_callback(task_type.callback, task_type.code, self._seals)
         except Unopened as error:
             log.warning("%s", error)
             return None

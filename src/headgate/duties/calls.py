@@ -7,11 +7,11 @@ from typing import Protocol
 
 from headgate.core.errors import Unavailable
 from headgate.core.schedule import call_body
-from headgate.outside import monotonic, new_ids
-from headgate.outward.client import Reply, Unsent
-from headgate.service import Aside, Service
-from headgate.store.base import Store
-from headgate.store.runs import Call
+from headgate.environment import monotonic, new_ids
+from headgate.outward.client import NoReply, Reply
+from headgate.service import InThread, Service
+from headgate.store.schedules.tick_runs import HttpCall
+from headgate.store.store import Store
 
 AT_ONCE = 64
 PERIOD_SECONDS = 1.0
@@ -24,7 +24,7 @@ log = logging.getLogger("headgate.calls")
 
 
 class Client(Protocol):
-    """What calls are made with; raises `Unsent` when no answer came."""
+    """What calls are made with; raises `NoReply` when no answer came."""
 
     async def send(self, method: str, url: str, body: bytes, headers: Mapping[str, str]) -> Reply: ...
 
@@ -43,7 +43,7 @@ class Calls(Service):
         self,
         store: Store,
         client: Client,
-        aside: Aside,
+        in_thread: InThread,
         *,
         at_once: int = AT_ONCE,
         lease_seconds: float = LEASE_SECONDS,
@@ -53,7 +53,7 @@ class Calls(Service):
         super().__init__(PERIOD_SECONDS)
         self._schedules = store.schedules
         self._client = client
-        self._aside = aside
+        self._in_thread = in_thread
         self._at_once = at_once
         self._lease = lease_seconds
         self._watch_seconds = watch_seconds
@@ -66,9 +66,9 @@ class Calls(Service):
     async def turn(self) -> int:
         given_up = await self._watch()
         free = self._at_once - len(self._under_way)
-        if free <= 0 or not await self._aside(self._schedules.calls_wait):
+        if free <= 0 or not await self._in_thread(self._schedules.calls_wait):
             return given_up
-        calls: list[Call] = await self._aside(self._schedules.take_calls, self._caller, free)
+        calls: list[HttpCall] = await self._in_thread(self._schedules.take_calls, self._caller, free)
         for call in calls:
             making = asyncio.create_task(self._make(call, self._monotonic()))
             self._under_way[making] = call.run_id
@@ -85,7 +85,7 @@ class Calls(Service):
         if self._under_way:
             await asyncio.wait(list(self._under_way), timeout=STOP_SECONDS)
 
-    async def _make(self, call: Call, taken_at: float) -> None:
+    async def _make(self, call: HttpCall, taken_at: float) -> None:
         if self._monotonic() - taken_at > self._lease / 2:
             error: str | None = "not made: the process stood still when it had taken the call"
         else:
@@ -93,7 +93,7 @@ class Calls(Service):
         until = taken_at + self._lease  # by then somebody else has given it up
         while True:
             try:
-                if not await self._aside(self._schedules.end_call, call, error):
+                if not await self._in_thread(self._schedules.end_call, call, error):
                     log.warning("periodic task %d: a call was given up before it ended", call.schedule_id)
                 return
             except Unavailable as unavailable:
@@ -102,7 +102,7 @@ class Calls(Service):
                     return
             await asyncio.sleep(AGAIN_SECONDS)
 
-    async def _send(self, call: Call) -> str | None:
+    async def _send(self, call: HttpCall) -> str | None:
         """What went wrong, if something did."""
         method, url = call.http.method, call.http.url
         body = b"" if method in NO_BODY else call_body(call.schedule_id, call.type, call.tick, call.ext)
@@ -111,7 +111,7 @@ class Calls(Service):
             headers["Content-Type"] = "application/json"
         try:
             reply = await self._client.send(method, url, body, headers)
-        except Unsent as error:
+        except NoReply as error:
             return f"{method} {url}: {error}"
         except Exception as error:
             log.error("periodic task %d: a call failed", call.schedule_id, exc_info=error)
@@ -126,11 +126,11 @@ class Calls(Service):
         passed = 0.0 if self._looked_at is None else min(now - self._looked_at, 2 * self._watch_seconds)
         self._looked_at = now
         mine = set(self._under_way.values())
-        seen = [found for found in await self._aside(self._schedules.calls_under_way) if found[0] not in mine]
+        seen = [found for found in await self._in_thread(self._schedules.calls_under_way) if found[0] not in mine]
         self._still = {found: self._still.get(found, -passed) + passed for found in seen}
         lost = [found for found, still in self._still.items() if still >= self._lease]
         if not lost:
             return 0
-        given_up: int = await self._aside(self._schedules.give_up_calls, lost)
+        given_up: int = await self._in_thread(self._schedules.give_up_calls, lost)
         log.warning("%d calls of schedules were given up: whoever made them is gone", given_up)
         return given_up

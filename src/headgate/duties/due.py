@@ -1,8 +1,8 @@
-"""Tasks whose time has come go on to the line."""
+"""Tasks whose start time has come are queued."""
 
-from headgate.outside import draw
-from headgate.service import Aside, Service
-from headgate.store.base import Store
+from headgate.environment import random_number
+from headgate.service import InThread, Service
+from headgate.store.store import Store
 
 BATCH = 1000
 LONGEST_SECONDS = 1.0  # a nearer time may be submitted by anybody, and nobody tells
@@ -10,22 +10,22 @@ SHORTEST_SECONDS = 0.01
 SPREAD_SECONDS = 0.02  # so that of many processes one comes first, and the others find it done
 
 
-class Due(Service):
-    """Brings due tasks to the line a batch at a time, and sleeps until the next one's time."""
+class BringDue(Service):
+    """Queues due tasks a batch at a time, and sleeps until the next one's time."""
 
     name = "due"
 
-    def __init__(self, store: Store, aside: Aside) -> None:
+    def __init__(self, store: Store, in_thread: InThread) -> None:
         super().__init__(LONGEST_SECONDS)
         self._store = store
-        self._aside = aside
+        self._in_thread = in_thread
         self._ahead: float | None = None
 
     async def turn(self) -> int:
-        self._ahead = await self._aside(self._store.next_due)
+        self._ahead = await self._in_thread(self._store.due.next_in)
         if self._ahead is None or self._ahead > 0:
             return 0
-        moved: int = await self._aside(self._store.bring_due, BATCH)
+        moved: int = await self._in_thread(self._store.due.bring, BATCH)
         return moved
 
     def _next_pause(self) -> float:
@@ -33,4 +33,4 @@ class Due(Service):
         pause = super()._next_pause()
         if self._failures or self._ahead is None:
             return pause
-        return min(max(self._ahead, SHORTEST_SECONDS) + SPREAD_SECONDS * draw(), pause)
+        return min(max(self._ahead, SHORTEST_SECONDS) + SPREAD_SECONDS * random_number(), pause)

@@ -6,10 +6,10 @@ from functools import partial
 
 from headgate.core.states import State
 from headgate.duties.archive import BATCH, DAY_SECONDS
-from headgate.duties.portion import Portion
-from headgate.outside import monotonic
-from headgate.store.base import Store
-from headgate.store.history import Page, Place
+from headgate.duties.batch_size import BatchSize
+from headgate.environment import monotonic
+from headgate.store.history.history import ArchiveCursor, Batch
+from headgate.store.store import Store
 
 
 def purge_now(
@@ -17,29 +17,29 @@ def purge_now(
 ) -> tuple[dict[str, int], bool]:
     """Remove what ended in each state that many days ago; how many, and whether `at_most` seconds were up before."""
     end = None if at_most is None else monotonic() + at_most
-    portion = Portion(BATCH)
+    batch_size = BatchSize(BATCH)
     purged = dict.fromkeys((state.value for state in days), 0)
-    for state, kept in days.items():
-        seconds = kept * DAY_SECONDS
+    for state, age_days in days.items():
+        seconds = age_days * DAY_SECONDS
         move = partial(store.history.move, seconds=seconds)  # what goes by way of history is all removed in one way
         remove = partial(store.history.remove, state, seconds=seconds)
         for work in (move, remove):
-            for count in _batches(work, portion):
+            for count in _batches(work, batch_size):
                 purged[state.value] += count if work is remove else 0
                 if end is not None and monotonic() > end:
                     return purged, True
     return purged, False
 
 
-def _batches(work: Callable[..., Page], portion: Portion) -> Iterator[int]:
+def _batches(work: Callable[..., Batch], batch_size: BatchSize) -> Iterator[int]:
     """Page by page to the end; how many each took along."""
-    after: Place | None = None
+    after: ArchiveCursor | None = None
     while True:
         begun = monotonic()
-        page = work(limit=portion.rows, after=after)
-        portion.took(monotonic() - begun)
+        page = work(limit=batch_size.rows, after=after)
+        batch_size.adjust(monotonic() - begun)
         yield page.count
         if not page.more:
             return
         after = page.after
-        time.sleep(portion.rest)
+        time.sleep(batch_size.rest)

@@ -7,10 +7,10 @@ from datetime import datetime
 from functools import partial
 
 from headgate.core.errors import HeadgateError
-from headgate.outside import monotonic
-from headgate.service import Aside, Service
+from headgate.environment import monotonic
+from headgate.service import InThread, Service
 from headgate.settings import Settings
-from headgate.store.base import Store
+from headgate.store.store import Store
 
 PAGE = 500
 log = logging.getLogger("headgate.reaper")
@@ -35,12 +35,12 @@ class Reaper(Service):
     name = "reaper"
 
     def __init__(
-        self, store: Store, settings: Settings, aside: Aside, *, monotonic: Callable[[], float] = monotonic
+        self, store: Store, settings: Settings, in_thread: InThread, *, monotonic: Callable[[], float] = monotonic
     ) -> None:
         super().__init__(settings.reap_seconds)
         self._store = store
         self._settings = settings
-        self._aside = aside
+        self._in_thread = in_thread
         self._monotonic = monotonic
         self._watched: dict[int, _Watched] = {}
         self._looked_at: float | None = None
@@ -60,7 +60,7 @@ class Reaper(Service):
 
     async def _declare_lost(self) -> int:
         before = self._monotonic()
-        workers = await self._aside(self._store.workers)
+        workers = await self._in_thread(self._store.workers.all)
         passed = 0.0 if self._looked_at is None else min(before - self._looked_at, 2 * self.pause)
         self._looked_at = self._monotonic()  # a lease seen for the first time was so at the latest now
         known, self._watched, lost = self._watched, {}, 0
@@ -72,7 +72,7 @@ class Reaper(Service):
                 watched.still += passed
             self._watched[worker.id] = watched
             late = watched.still >= worker.lease_seconds
-            if late and await self._aside(self._store.mark_lost, worker.id, worker.lease_until):
+            if late and await self._in_thread(self._store.workers.mark_lost, worker.id, worker.lease_until):
                 lost += 1
                 log.warning("worker %d (%s) did not renew its lease: it is lost", worker.id, worker.name)
         return lost
@@ -80,10 +80,10 @@ class Reaper(Service):
     async def _rescue(self) -> int:
         """Give back what lost workers hold, those of earlier turns and of other reapers too."""
         rescued = 0
-        for worker_id in await self._aside(self._store.lost_holders):
-            rescued += len(await self._aside(partial(self._store.rescue, worker_id, limit=PAGE)))
+        for worker_id in await self._in_thread(self._store.workers.lost_holders):
+            rescued += len(await self._in_thread(partial(self._store.executions.rescue, worker_id, limit=PAGE)))
         return rescued
 
     async def _end_overdue(self) -> int:
-        end = partial(self._store.end_overdue, limit=PAGE, mutex_seconds=self._settings.mutex_seconds)
-        return len(await self._aside(end))
+        end = partial(self._store.executions.end_overdue, limit=PAGE, mutex_seconds=self._settings.mutex_seconds)
+        return len(await self._in_thread(end))

@@ -1,7 +1,7 @@
 """What waits and what happened, counted every few seconds for people to look at."""
 
-from headgate.service import Aside, Service
-from headgate.store.base import Store
+from headgate.service import InThread, Service
+from headgate.store.store import Store
 
 PERIOD_SECONDS = 5.0
 
@@ -11,12 +11,12 @@ class Sampler(Service):
 
     name = "sampler"
 
-    def __init__(self, store: Store, aside: Aside) -> None:
+    def __init__(self, store: Store, in_thread: InThread) -> None:
         super().__init__(PERIOD_SECONDS)
         self._store = store
-        self._aside = aside
+        self._in_thread = in_thread
 
     async def turn(self) -> int:
-        await self._aside(self._store.take_sample)
-        await self._aside(self._store.series.take)
+        await self._in_thread(self._store.statistics.take_sample)
+        await self._in_thread(self._store.series.take)
         return 0

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any, Generic, Protocol, TypeVar
 
-from headgate.core.events import Happening
+from headgate.core.events import AuditEvent
 
 P = TypeVar("P")
 PAGE = 500
@@ -22,16 +22,16 @@ CLOSING = "closing"
 log = logging.getLogger("headgate.events")
 
 
-class Told(Generic[P]):
-    """An event, the place behind it, and what is known of its task. `shown` keeps what listeners make of it."""
+class FeedEvent(Generic[P]):
+    """An event, the place behind it, and what is known of its task. `rendered` is a cache of listeners' texts of it."""
 
-    __slots__ = ("about", "event", "place", "shown")
+    __slots__ = ("event", "place", "rendered", "task_info")
 
-    def __init__(self, event: Happening, place: P, about: Any = None) -> None:
+    def __init__(self, event: AuditEvent, place: P, task_info: Any = None) -> None:
         self.event = event
         self.place = place
-        self.about = about
-        self.shown: dict[str, str] = {}
+        self.task_info = task_info
+        self.rendered: dict[str, str] = {}
 
 
 class Source(Protocol[P]):
@@ -40,20 +40,20 @@ class Source(Protocol[P]):
     def end(self) -> P:
         """The place behind everything that is visible now."""
 
-    def read(self, place: P, limit: int) -> tuple[list[Told[P]], P]:
+    def read(self, place: P, limit: int) -> tuple[list[FeedEvent[P]], P]:
         """About `limit` events behind `place`, and the place behind them; fewer if there are no more."""
 
 
-class Ended(Exception):
+class BusEnded(Exception):
     """A listener hears nothing more; it says why: it is too far behind, or the process ends."""
 
 
-class Ear(Generic[P]):
+class Subscription(Generic[P]):
     """One listener: everything behind `start`, in order. It keeps a bounded number of events; then it is cut off."""
 
     def __init__(self, start: P) -> None:
         self.start = start
-        self._waiting: deque[Told[P]] = deque()
+        self._waiting: deque[FeedEvent[P]] = deque()
         self._changed = asyncio.Event()
         self._ended: str | None = None
 
@@ -61,7 +61,7 @@ class Ear(Generic[P]):
     def ended(self) -> bool:
         return self._ended is not None
 
-    def hear(self, page: list[Told[P]]) -> None:
+    def push(self, page: list[FeedEvent[P]]) -> None:
         """Take on a page, all of it or, if that is too much, nothing any more."""
         if len(self._waiting) + len(page) > MOST_WAITING:
             self.end(BEHIND)
@@ -75,76 +75,76 @@ class Ear(Generic[P]):
         self._waiting.clear()
         self._changed.set()
 
-    async def next(self, seconds: float) -> Told[P] | None:
-        """The next event; None if there was none for so long. `Ended` after the end."""
+    async def next(self, seconds: float) -> FeedEvent[P] | None:
+        """The next event; None if there was none for so long. `BusEnded` after the end."""
         if not self._waiting and self._ended is None:
             self._changed.clear()
             await _wait(self._changed, seconds)
         if self._ended is not None:
-            raise Ended(self._ended)
+            raise BusEnded(self._ended)
         return self._waiting.popleft() if self._waiting else None
 
 
 class Bus(Generic[P]):
     """Follows the feed while somebody listens: when it is woken, and every fifth of a second in any case."""
 
-    def __init__(self, source: Source[P], aside: Callable[..., Awaitable[Any]], pause: float = PAUSE) -> None:
+    def __init__(self, source: Source[P], in_thread: Callable[..., Awaitable[Any]], pause: float = PAUSE) -> None:
         self._source = source
-        self._aside = aside
+        self._in_thread = in_thread
         self._pause = pause
-        self._ears: set[Ear[P]] = set()
+        self._subscriptions: set[Subscription[P]] = set()
         self._reading = asyncio.Lock()
         self._woken = asyncio.Event()
         self._place: P | None = None
-        self._tail: asyncio.Task[None] | None = None
+        self._follower: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
 
     @property
     def listeners(self) -> int:
-        return len(self._ears)
+        return len(self._subscriptions)
 
-    async def join(self) -> Ear[P]:
-        """A new listener. What anybody had seen before this was called lies before its start."""
+    async def join(self) -> Subscription[P]:
+        """A new listener, which receives only events newer than the call."""
         async with self._reading:
-            if self._place is None or not self._ears:
-                self._place = await self._aside(self._source.end)
+            if self._place is None or not self._subscriptions:
+                self._place = await self._in_thread(self._source.end)
             else:
                 await self._read_on()
             assert self._place is not None
-            ear = Ear(self._place)
+            subscription = Subscription(self._place)
             if self._closed:
-                ear.end(CLOSING)
-                return ear
-            self._ears.add(ear)
-        if self._tail is None:
+                subscription.end(CLOSING)
+                return subscription
+            self._subscriptions.add(subscription)
+        if self._follower is None:
             self._loop = asyncio.get_running_loop()
-            self._tail = asyncio.create_task(self._follow(), name="headgate events")
-        return ear
+            self._follower = asyncio.create_task(self._follow(), name="headgate events")
+        return subscription
 
-    def leave(self, ear: Ear[P]) -> None:
-        self._ears.discard(ear)
-        ear.end(CLOSING)
-        if not self._ears:
+    def leave(self, subscription: Subscription[P]) -> None:
+        self._subscriptions.discard(subscription)
+        subscription.end(CLOSING)
+        if not self._subscriptions:
             self._woken.set()
 
     def wake(self) -> None:
         """There may be something new. From any thread."""
         loop = self._loop
-        if loop is not None and self._ears and not loop.is_closed():
+        if loop is not None and self._subscriptions and not loop.is_closed():
             loop.call_soon_threadsafe(self._woken.set)
 
     def close(self) -> None:
-        """Send everybody away; whoever comes from now on hears at once that it is over."""
+        """End every subscription, and those to come as soon as they begin."""
         self._closed = True
-        for ear in self._ears:
-            ear.end(CLOSING)
-        self._ears.clear()
+        for subscription in self._subscriptions:
+            subscription.end(CLOSING)
+        self._subscriptions.clear()
         self._woken.set()
 
     async def _follow(self) -> None:
         failures = 0
-        while self._ears:
+        while self._subscriptions:
             self._woken.clear()  # before the look, or a wake-up during it is lost
             try:
                 async with self._reading:
@@ -157,16 +157,16 @@ class Bus(Generic[P]):
                 failures = 0
             await asyncio.sleep(BREATH)
             await _wait(self._woken, min(self._pause * 2.0 ** min(failures, 10), LONGEST_PAUSE))
-        self._tail = None
+        self._follower = None
 
     async def _read_on(self) -> None:
         """Everything that is visible by now, to everybody; the caller holds the lock."""
-        while self._ears:
-            page, self._place = await self._aside(self._source.read, self._place, PAGE)
-            for ear in [*self._ears] if page else []:
-                ear.hear(page)
-                if ear.ended:
-                    self._ears.discard(ear)
+        while self._subscriptions:
+            page, self._place = await self._in_thread(self._source.read, self._place, PAGE)
+            for subscription in [*self._subscriptions] if page else []:
+                subscription.push(page)
+                if subscription.ended:
+                    self._subscriptions.discard(subscription)
             if len(page) < PAGE:
                 return
 

@@ -1,4 +1,4 @@
-"""Whom a line or a span is about: the request that is being answered here, or the task that is running.
+"""The subject of a log line or a span: the request that is being answered here, or the task that is running.
 
 Spans are made with OpenTelemetry where the program has set that up; nothing of it is ever imported from here.
 """
@@ -15,83 +15,85 @@ from headgate.core.machine import Event, LeaseLost, Raised
 from headgate.core.task import Execution, NewTask
 
 SCOPE = "headgate"
-SHOWABLE = re.compile(r"[A-Za-z0-9._:/-]{1,128}")
+SAFE_ID = re.compile(r"[A-Za-z0-9._:/-]{1,128}")
 _TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
 _TRACE_ID = re.compile(r"(?!0{32})[0-9a-f]{32}")
 
 
 @dataclass(slots=True)
-class Requested:
+class RequestOrigin:
     """A request, and what is submitted for it: `correlation_id` is what all of that has in common."""
 
     request_id: str
     correlation_id: str
-    named: bool  # by whoever asks: else a trace of ours may give it a better one
-    parent: tuple[int, int, int] | None = None  # trace, span and flags of whoever asks
+    named: bool  # by the caller: else a trace of ours may give it a better one
+    parent: tuple[int, int, int] | None = None  # trace, span and flags of the caller
 
 
-about: ContextVar[Requested | Execution | None] = ContextVar("headgate_about", default=None)
+subject: ContextVar[RequestOrigin | Execution | None] = ContextVar("headgate_subject", default=None)
 
 
-def requested(request_id: str, correlation_id: str, traceparent: str) -> Requested:
-    """A request with these headers; one that cannot be shown, or is none, counts as not said."""
+def request_origin(request_id: str, correlation_id: str, traceparent: str) -> RequestOrigin:
+    """A request with these headers; one that is not valid counts as missing."""
     found = _TRACEPARENT.fullmatch(traceparent)
     if found is not None and found[4] and traceparent.startswith("00-"):  # which ends with its flags
         found = None
     parent = None if found is None else (int(found[1], 16), int(found[2], 16), int(found[3], 16))
-    if SHOWABLE.fullmatch(correlation_id):
-        return Requested(request_id, correlation_id, True, parent)
+    if SAFE_ID.fullmatch(correlation_id):
+        return RequestOrigin(request_id, correlation_id, True, parent)
     if found is not None:
-        return Requested(request_id, found[1], True, parent)
-    return Requested(request_id, request_id, False)
+        return RequestOrigin(request_id, found[1], True, parent)
+    return RequestOrigin(request_id, request_id, False)
 
 
-def facts() -> dict[str, Any]:
-    """What a log line that is written here and now is about."""
-    match about.get():
+def log_fields() -> dict[str, Any]:
+    """The fields that say what a log line written here and now is about."""
+    match subject.get():
         case Execution() as run:
             return {
                 "task_id": run.id, "exec_id": run.exec_id, "type": run.type, "attempt": run.attempt,
                 "correlation_id": run.correlation_id, "creator": run.creator, "tenant_id": run.tenant_id,
             }  # fmt: skip
-        case Requested() as request:
+        case RequestOrigin() as request:
             return {"request_id": request.request_id, "correlation_id": request.correlation_id}
     return {}
 
 
 @contextmanager
-def submitting(wishes: Sequence[NewTask]) -> Iterator[Sequence[NewTask]]:
+def submitting(new_tasks: Sequence[NewTask]) -> Iterator[Sequence[NewTask]]:
     """While these are submitted: the same, with the correlation id of what they are submitted for."""
-    source = about.get()
+    source = subject.get()
     trace = _tracing()
     if trace is None:
-        yield _correlated(wishes, None if source is None else source.correlation_id)
+        yield _correlated(new_tasks, None if source is None else source.correlation_id)
         return
-    request = source if isinstance(source, Requested) else None
+    request = source if isinstance(source, RequestOrigin) else None
     parent = None
     if request is not None and request.parent is not None and not trace.get_current_span().get_span_context().is_valid:
-        parent = _remote(trace, *request.parent)
-    types = {wish.type for wish in wishes}
-    told = {"headgate.tasks": len(wishes)}
+        parent = _remote_parent(trace, *request.parent)
+    types = {task.type for task in new_tasks}
+    attributes = {"headgate.tasks": len(new_tasks)}
     name = f"submit {min(types)}" if len(types) == 1 else "submit"
     tracer = trace.get_tracer(SCOPE)
-    with tracer.start_as_current_span(name, parent, trace.SpanKind.PRODUCER, told, record_exception=False) as span:
+    with tracer.start_as_current_span(
+        name, parent, trace.SpanKind.PRODUCER, attributes, record_exception=False
+    ) as span:
         where = span.get_span_context()
         common = None if source is None else source.correlation_id
         if where.is_valid and (common is None or (request is not None and not request.named)):
             common = f"{where.trace_id:032x}"
             if request is not None:
                 request.correlation_id = common
-        yield _correlated(wishes, common)
+        yield _correlated(new_tasks, common)
 
 
-def _correlated(wishes: Sequence[NewTask], common: str | None) -> Sequence[NewTask]:
+def _correlated(new_tasks: Sequence[NewTask], common: str | None) -> Sequence[NewTask]:
     if common is None:
-        return wishes
-    return [wish if wish.correlation_id is not None else wish._replace(correlation_id=common) for wish in wishes]
+        return new_tasks
+    return [task if task.correlation_id is not None else task._replace(correlation_id=common) for task in new_tasks]
 
 
-def run_begins(run: Execution) -> Any:
+def start_run_span(run: Execution) -> Any:
     """A span for an execution, in the trace of its submit if the correlation id is one; None if nothing is traced."""
     trace = _tracing()
     if trace is None:
@@ -100,26 +102,26 @@ def run_begins(run: Execution) -> Any:
     if run.correlation_id is not None and _TRACE_ID.fullmatch(run.correlation_id):
         trace_id = int(run.correlation_id, 16)
         # The span of the submit is not known here, only its trace: a stand-in, which every run of the trace has.
-        parent = _remote(trace, trace_id, trace_id % 2**64 or 1, trace.TraceFlags.SAMPLED)
-    told = {
+        parent = _remote_parent(trace, trace_id, trace_id % 2**64 or 1, trace.TraceFlags.SAMPLED)
+    attributes = {
         "headgate.task.id": run.id, "headgate.task.type": run.type, "headgate.task.attempt": run.attempt,
         "headgate.tenant.id": run.tenant_id,
     }  # fmt: skip
     if run.correlation_id is not None:
-        told["headgate.correlation.id"] = run.correlation_id
+        attributes["headgate.correlation.id"] = run.correlation_id
     # Without a parent it begins a trace of its own, whatever the worker was in when it claimed.
-    apart = parent or trace.set_span_in_context(trace.INVALID_SPAN)
-    return trace.get_tracer(SCOPE).start_span(f"run {run.type}", apart, trace.SpanKind.CONSUMER, told)
+    context = parent or trace.set_span_in_context(trace.INVALID_SPAN)
+    return trace.get_tracer(SCOPE).start_span(f"run {run.type}", context, trace.SpanKind.CONSUMER, attributes)
 
 
-def enter(run: Execution, span: Any) -> None:
-    """From here on, in this coroutine or thread, lines and spans are about this execution."""
-    about.set(run)
+def enter_run(run: Execution, span: Any) -> None:
+    """From here on, in this coroutine or thread, log lines and spans belong to this execution."""
+    subject.set(run)
     if span is not None and (trace := _tracing()) is not None:
         sys.modules["opentelemetry.context"].attach(trace.set_span_in_context(span))
 
 
-def run_ended(span: Any, event: Event | None) -> None:
+def end_run_span(span: Any, event: Event | None) -> None:
     """The execution is over. Its error is with the task, in full; here is only what kind it was."""
     trace = _tracing()
     if span is None or trace is None:
@@ -141,13 +143,13 @@ def settling(count: int, runs: Iterable[Any]) -> Iterator[None]:
         yield
         return
     links = [trace.Link(run.span.get_span_context()) for run in runs if run is not None and run.span is not None]
-    told = {"headgate.batch": count}
+    attributes = {"headgate.batch": count}
     tracer = trace.get_tracer(SCOPE)
     with tracer.start_as_current_span(
         "settle",
         trace.set_span_in_context(trace.INVALID_SPAN),
         trace.SpanKind.CLIENT,
-        told,
+        attributes,
         links,
         record_exception=False,
     ):
@@ -162,6 +164,6 @@ def _tracing() -> Any:
     return trace
 
 
-def _remote(trace: Any, trace_id: int, span_id: int, flags: int) -> Any:
+def _remote_parent(trace: Any, trace_id: int, span_id: int, flags: int) -> Any:
     where = trace.SpanContext(trace_id, span_id, is_remote=True, trace_flags=trace.TraceFlags(flags))
     return trace.set_span_in_context(trace.NonRecordingSpan(where))

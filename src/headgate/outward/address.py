@@ -25,7 +25,7 @@ _NAME = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)(?:\.(?!-)[a-z0-9_-]{1,63}(?<!-)
 _NUMBER = re.compile(r"(?:[0-9]+|0x[0-9a-f]*)", re.ASCII)
 _ENTRY = re.compile(r"(?:\[(?P<v6>[^\]]+)\]|(?P<v4>\*|[^:]+)):(?P<port>[0-9]{1,5})", re.ASCII)
 
-_FORBIDDEN: tuple[tuple[str, tuple[str, ...]], ...] = (
+_FORBIDDEN_RANGES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("this machine", ("0.0.0.0/8", "127.0.0.0/8", "::1/128", "::/128")),
     ("a private network", ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7", "fec0::/10")),
     ("a cloud's metadata", ("168.63.129.16/32",)),  # Azure's, at an address that is public everywhere else
@@ -41,13 +41,13 @@ _FORBIDDEN: tuple[tuple[str, tuple[str, ...]], ...] = (
         ),
     ),
 )  # fmt: skip
-_JUDGED = tuple((ip_network(text), reason) for reason, texts in _FORBIDDEN for text in texts)
+_FORBIDDEN_NETWORKS = tuple((ip_network(text), reason) for reason, texts in _FORBIDDEN_RANGES for text in texts)
 _PUBLIC_V6 = IPv6Network("2000::/3")
 _NAT64 = IPv6Network("64:ff9b::/96")
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class HttpTarget:
     """A URL, read: `host` is a name or an address in its one proper form, `path` is what goes on the wire."""
 
     scheme: str
@@ -67,7 +67,7 @@ class Target:
         return host if self.port == PORTS[self.scheme] else f"{host}:{self.port}"
 
 
-def read(url: str) -> Target:
+def parse_url(url: str) -> HttpTarget:
     """A URL that leaves no room for doubt; `Invalid`, with the reason, if it does."""
     if len(url) > MAX_URL:
         raise Invalid(f"the URL has more than {MAX_URL} characters")
@@ -83,11 +83,11 @@ def read(url: str) -> Target:
         raise Invalid("the URL carries a user name or a password")
     if not (found := _AUTHORITY.fullmatch(authority)):
         raise Invalid("the URL's host is a name or an address, with a port if need be")
-    host, said = found.groups()
-    port = PORTS[scheme.lower()] if said is None else int(said)
+    host, port_text = found.groups()
+    port = PORTS[scheme.lower()] if port_text is None else int(port_text)
     if not 0 < port < 65536:
         raise Invalid("the URL's port is between 1 and 65535")
-    return Target(scheme.lower(), _host(host.lower()), port, (path or "/") + query)
+    return HttpTarget(scheme.lower(), _host(host.lower()), port, (path or "/") + query)
 
 
 def _host(host: str) -> str:
@@ -120,7 +120,7 @@ class Allowed:
     ports: frozenset[int] = frozenset(PORTS.values())
 
     @classmethod
-    def read(cls, text: str) -> Self:
+    def parse(cls, text: str) -> Self:
         networks: list[tuple[Network, int | None]] = []
         ports = set(PORTS.values())
         for entry in filter(None, (part.strip() for part in text.split(","))):
@@ -146,10 +146,10 @@ class Allowed:
         With the `name` that led to the address, for whoever said the name: which addresses names have in this network
         is the operator's to know.
         """
-        plain = _plain(address)
-        if any(plain in network and said in (None, port) for network, said in self.networks):
+        plain = _unmapped(address)
+        if any(plain in network and allowed_port in (None, port) for network, allowed_port in self.networks):
             return None
-        if reason := _forbidden(plain):
+        if reason := _forbidden_reason(plain):
             if name is not None:
                 return f"{name} leads to an address that is not allowed (HEADGATE_CALLBACK_ALLOW)"
             return f"{address} is {reason}, which HEADGATE_CALLBACK_ALLOW does not list"
@@ -158,14 +158,14 @@ class Allowed:
         return None
 
 
-def sendable(url: str, where: str, allowed: Allowed | None) -> Target:
-    """Where a request would go; `Invalid`, with `where` that was said, if it can never get there.
+def checked_target(url: str, where: str, allowed: Allowed | None) -> HttpTarget:
+    """Where a request would go; `Invalid`, naming the field `where`, if it can never get there.
 
     With `allowed`, an address that nothing may be sent to is refused here and now; where a name leads is seen when it
     is sent.
     """
     try:
-        target = read(url)
+        target = parse_url(url)
     except Invalid as error:
         raise Invalid(f"{where}: {error}") from None
     if allowed and target.address and (refusal := allowed.refusal(target.address, target.port)):
@@ -173,14 +173,14 @@ def sendable(url: str, where: str, allowed: Allowed | None) -> Target:
     return target
 
 
-def _plain(address: Address) -> Address:
+def _unmapped(address: Address) -> Address:
     """An IPv4 address in IPv6 clothes, without them: the system takes them off as well."""
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     return mapped or address
 
 
-def _forbidden(address: Address) -> str | None:
-    for network, reason in _JUDGED:
+def _forbidden_reason(address: Address) -> str | None:
+    for network, reason in _FORBIDDEN_NETWORKS:
         if address in network:
             return reason
     if isinstance(address, IPv4Address):
@@ -188,5 +188,5 @@ def _forbidden(address: Address) -> str | None:
     if address.scope_id is not None:
         return "a link of this machine"
     if address in _NAT64:
-        return _forbidden(IPv4Address(int(address) & 0xFFFFFFFF))
+        return _forbidden_reason(IPv4Address(int(address) & 0xFFFFFFFF))
     return None if address in _PUBLIC_V6 else "reserved"

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from headgate.core.callbacks import Kind
+from headgate.core.callbacks import CallbackKind
 from headgate.core.errors import Invalid
 from headgate.core.signing import SignedRequest, authorization, webhook_signature
 from headgate.core.task import TaskType
-from headgate.outward.address import Allowed, Target, read, sendable
+from headgate.outward.address import Allowed, HttpTarget, checked_target, parse_url
 from headgate.outward.sealing import Seals, is_sealed
 
 METHODS = ("POST", "PUT")
@@ -18,8 +18,8 @@ _ACCESS_KEY = re.compile(r"[A-Za-z0-9._~-]{1,128}", re.ASCII)
 _TEXT = re.compile(r"[\x21-\x7e]+")
 
 
-def stored(
-    said: Mapping[str, Any],
+def sealed_callback(
+    callback: Mapping[str, Any],
     code: str,
     seals: Seals,
     before: Mapping[str, Any] | None = None,
@@ -30,60 +30,60 @@ def stored(
     A secret left out is the one that was there `before`, if its key is the same. With `allowed`, an address that
     nothing may be sent to is refused here and now.
     """
-    for name in said:
+    for name in callback:
         if name not in ("success", "error", "security"):
             raise Invalid(f"callback: {name!r} is none of success, error, security")
     found: dict[str, Any] = {}
-    for kind in Kind:
-        if (target := said.get(kind)) is not None:
+    for kind in CallbackKind:
+        if (target := callback.get(kind)) is not None:
             found[kind.value] = _target(kind, target, allowed)
-    if (security := said.get("security")) is not None:
+    if (security := callback.get("security")) is not None:
         found["security"] = _security(security, code, seals, (before or {}).get("security", {}))
     return found
 
 
-def _target(kind: Kind, said: Mapping[str, Any], allowed: Allowed | None) -> dict[str, Any]:
-    if set(said) - {"url", "method"} or not isinstance(url := said.get("url"), str):
+def _target(kind: CallbackKind, target: Mapping[str, Any], allowed: Allowed | None) -> dict[str, Any]:
+    if set(target) - {"url", "method"} or not isinstance(url := target.get("url"), str):
         raise Invalid(f"callback.{kind} has a url and a method")
-    method = said.get("method", METHODS[0])
+    method = target.get("method", METHODS[0])
     if method not in METHODS:
         raise Invalid(f"callback.{kind}.method is POST or PUT")
-    sendable(url, f"callback.{kind}.url", allowed)
+    checked_target(url, f"callback.{kind}.url", allowed)
     return {"url": url, "method": method}
 
 
-def _security(said: Mapping[str, Any], code: str, seals: Seals, before: Mapping[str, Any]) -> dict[str, Any]:
-    kind = said.get("type", "none")
-    if set(said) - {"type", "ak", "sk"} or kind not in ("none", "aksk"):
+def _security(security: Mapping[str, Any], code: str, seals: Seals, before: Mapping[str, Any]) -> dict[str, Any]:
+    scheme = security.get("type", "none")
+    if set(security) - {"type", "ak", "sk"} or scheme not in ("none", "aksk"):
         raise Invalid("callback.security has a type, none or aksk, an ak and an sk")
-    if kind == "none":
-        return {"type": kind}
-    ak, sk = said.get("ak"), said.get("sk")
+    if scheme == "none":
+        return {"type": scheme}
+    ak, sk = security.get("ak"), security.get("sk")
     if not isinstance(ak, str) or not _ACCESS_KEY.fullmatch(ak):
         raise Invalid("callback.security.ak is 1 to 128 letters, digits, '.', '_', '~' or '-'")
     if sk is None and before.get("ak") == ak and "sk" in before:
-        return {"type": kind, "ak": ak, "sk": before["sk"]}
+        return {"type": scheme, "ak": ak, "sk": before["sk"]}
     if not isinstance(sk, str) or not SHORTEST_SK <= len(sk) <= LONGEST_SK or not _TEXT.fullmatch(sk):
         raise Invalid(f"callback.security.sk is {SHORTEST_SK} to {LONGEST_SK} characters of plain text without spaces")
-    return {"type": kind, "ak": ak, "sk": seals.seal(sk, _place(code))}
+    return {"type": scheme, "ak": ak, "sk": seals.seal(sk, _seal_place(code))}
 
 
-def resealed(callback: Mapping[str, Any], code: str, seals: Seals) -> dict[str, Any] | None:
+def resealed_callback(callback: Mapping[str, Any], code: str, seals: Seals) -> dict[str, Any] | None:
     """The callback with its secret sealed under the newest HEADGATE_SECRET; None if there is nothing to do."""
     sealed = callback.get("security", {}).get("sk")
     if not seals or sealed is None or seals.is_current(sealed):
         return None
-    sk = seals.open(sealed, _place(code)) if is_sealed(sealed) else sealed
-    return {**callback, "security": {**callback["security"], "sk": seals.seal(sk, _place(code))}}
+    sk = seals.open(sealed, _seal_place(code)) if is_sealed(sealed) else sealed
+    return {**callback, "security": {**callback["security"], "sk": seals.seal(sk, _seal_place(code))}}
 
 
 def secret_of(callback: Mapping[str, Any], code: str, seals: Seals) -> str | None:
     """The secret that callbacks are signed with, if there is one; `Unopened` if it cannot be read here."""
     sealed = callback.get("security", {}).get("sk")
-    return None if sealed is None else seals.open(sealed, _place(code))
+    return None if sealed is None else seals.open(sealed, _seal_place(code))
 
 
-def _place(code: str) -> str:
+def _seal_place(code: str) -> str:
     return f"type {code}"
 
 
@@ -93,7 +93,7 @@ class Destination:
 
     method: str
     url: str
-    target: Target
+    target: HttpTarget
     access_key: str | None
     sealed: str | None
     code: str
@@ -104,22 +104,22 @@ class Destination:
 
     def headers(self, seals: Seals, webhook_id: str, timestamp: int, nonce: str, body: bytes) -> dict[str, str]:
         """The headers of one attempt. `Unopened` if the secret cannot be read here."""
-        said = {
+        headers = {
             "content-type": "application/json",
             "webhook-id": webhook_id,
             "webhook-timestamp": str(timestamp),
         }
         if self.access_key is None or self.sealed is None:
-            return said
-        secret = seals.open(self.sealed, _place(self.code))
+            return headers
+        secret = seals.open(self.sealed, _seal_place(self.code))
         path, _, query = self.target.path.partition("?")
         request = SignedRequest(self.method, path, query, self.target.authority, body)
-        said["webhook-signature"] = webhook_signature(secret, webhook_id, timestamp, body)
-        said["authorization"] = authorization(self.access_key, secret, request, timestamp, nonce)
-        return said
+        headers["webhook-signature"] = webhook_signature(secret, webhook_id, timestamp, body)
+        headers["authorization"] = authorization(self.access_key, secret, request, timestamp, nonce)
+        return headers
 
 
-def destination(rules: TaskType, kind: Kind) -> Destination | None:
+def destination(rules: TaskType, kind: CallbackKind) -> Destination | None:
     """Where a type's callbacks of this kind go; None if it has none. `Invalid` if that cannot be read."""
     target = rules.callback.get(kind.value)
     if target is None:
@@ -129,18 +129,18 @@ def destination(rules: TaskType, kind: Kind) -> Destination | None:
     return Destination(
         target.get("method", METHODS[0]),
         target.get("url", ""),
-        read(target.get("url", "")),
+        parse_url(target.get("url", "")),
         security.get("ak") if signed else None,
         security.get("sk") if signed else None,
         rules.code,
     )
 
 
-def lines_to(host: str, types: Iterable[TaskType]) -> tuple[tuple[str, Kind], ...]:
+def callbacks_to(host: str, types: Iterable[TaskType]) -> tuple[tuple[str, CallbackKind], ...]:
     """Which callbacks of which types go to a host, as things stand."""
     found = []
     for rules in types:
-        for kind in Kind:
+        for kind in CallbackKind:
             try:
                 where = destination(rules, kind)
             except Invalid:

@@ -20,24 +20,26 @@ from ipaddress import ip_address
 import h11
 
 from headgate.core.errors import HeadgateError, Invalid
-from headgate.outward.address import Address, Allowed, Target, read
-from headgate.outward.kept import Connection, Ear, Kept, Place
+from headgate.outward.address import Address, Allowed, HttpTarget, parse_url
+from headgate.outward.connections import Connection, ConnectionPool, Peer, WatchedReader
 
 CONNECT_SECONDS = 5.0
-SECONDS = 15.0
+REQUEST_SECONDS = 15.0
 MOST_READ = 64 * 1024
 MOST_LOOKUPS = 32
 log = logging.getLogger("headgate.outward")
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"})
-_OURS = frozenset({"host", "content-length", "transfer-encoding", "connection", "accept-encoding", "te", "upgrade",
-                   "trailer", "keep-alive", "expect", "proxy-authorization", "proxy-connection"})  # fmt: skip
-_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", re.ASCII)
-_VALUE = re.compile(r"[\x20-\x7e]*")
+_OWN_HEADERS = frozenset({
+    "host", "content-length", "transfer-encoding", "connection", "accept-encoding", "te", "upgrade",
+    "trailer", "keep-alive", "expect", "proxy-authorization", "proxy-connection",
+})  # fmt: skip
+_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", re.ASCII)
+_HEADER_VALUE = re.compile(r"[\x20-\x7e]*")
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 
 
-class Unsent(HeadgateError):
+class NoReply(HeadgateError):
     """No answer came, and this is why. Whether the request arrived is not known, unless its target was refused."""
 
     status = 502
@@ -53,93 +55,93 @@ class Reply:
     body: bytes
 
 
-class Outward:
+class OutwardClient:
     """Sends requests to public addresses, and to what `allow` lists (see `Allowed`).
 
-    With `kept`, connections are used again. One that its server closes just then costs a repetition by a new one: that
-    is for requests that may arrive twice.
+    With a `pool`, connections are used again. If the server closes one just then, the request is sent again on a new
+    one: that is for requests that may arrive twice.
     """
 
     def __init__(
         self,
         allow: str = "",
         *,
-        kept: Kept | None = None,
+        pool: ConnectionPool | None = None,
         resolve: Resolve | None = None,
         trust: ssl.SSLContext | None = None,
         connect_seconds: float = CONNECT_SECONDS,
-        seconds: float = SECONDS,
+        seconds: float = REQUEST_SECONDS,
     ) -> None:
-        self._allowed = Allowed.read(allow)
-        self._kept = kept
-        self._resolve = resolve or Lookups()
+        self._allowed = Allowed.parse(allow)
+        self._pool = pool
+        self._resolve = resolve or Resolver()
         self._given_trust = trust
         self._connect_seconds = connect_seconds
         self._seconds = seconds
 
     async def send(self, method: str, url: str, body: bytes, headers: Mapping[str, str]) -> Reply:
-        """One request and its answer, a redirect or an error among them; `Unsent` if there was none."""
+        """One request and its answer, a redirect or an error among them; `NoReply` if there was none."""
         try:
-            target = read(url)
+            target = parse_url(url)
         except Invalid as error:
-            raise Unsent(str(error)) from None
-        request = _request(method, target, body, headers, lasting=self._kept is not None)
+            raise NoReply(str(error)) from None
+        request = _request(method, target, body, headers, keep_alive=self._pool is not None)
         try:
             async with asyncio.timeout(self._seconds):
                 return await self._exchange(target, request, body)
         except TimeoutError:
-            raise Unsent(f"no whole answer within {self._seconds:g} s") from None
+            raise NoReply(f"no whole answer within {self._seconds:g} s") from None
         except h11.RemoteProtocolError as error:
-            raise Unsent(f"the answer is no HTTP/1.1: {error}") from None
+            raise NoReply(f"the answer is no HTTP/1.1: {error}") from None
         except OSError as error:
-            raise Unsent(f"the connection broke: {error.strerror or error}") from None
+            raise NoReply(f"the connection broke: {error.strerror or error}") from None
 
-    async def _exchange(self, target: Target, request: h11.Request, body: bytes) -> Reply:
-        place = Place(target.scheme, target.host, target.port)
-        connection = await self._kept.take(place) if self._kept is not None else None
+    async def _exchange(self, target: HttpTarget, request: h11.Request, body: bytes) -> Reply:
+        peer = Peer(target.scheme, target.host, target.port)
+        connection = await self._pool.take(peer) if self._pool is not None else None
         if connection is not None:
             try:
-                return await self._over(connection, request, body)
+                return await self._exchange_on(connection, request, body)
             except (OSError, h11.RemoteProtocolError):
                 if not connection.silent:
                     raise
-        return await self._over(Connection(place, *await self._connect(target)), request, body)
+        return await self._exchange_on(Connection(peer, *await self._connect(target)), request, body)
 
-    async def _over(self, connection: Connection, request: h11.Request, body: bytes) -> Reply:
+    async def _exchange_on(self, connection: Connection, request: h11.Request, body: bytes) -> Reply:
         try:
             reply = await _exchange(connection, request, body)
         except BaseException:
             connection.close()  # nobody waits for the answer any more
             raise
-        if self._kept is None:
+        if self._pool is None:
             connection.close()
         else:
-            self._kept.keep(connection)
+            self._pool.put(connection)
         return reply
 
-    async def judged(self, target: Target) -> list[Address]:
-        """Every address of a target's host; `Unsent` if nothing may be sent to one of them."""
+    async def allowed_addresses(self, target: HttpTarget) -> list[Address]:
+        """Every address of a target's host; `NoReply` if nothing may be sent to one of them."""
         if (address := target.address) is not None:
             addresses: list[Address] = [address]
         else:
             try:
                 addresses = [ip_address(text) for text in await self._resolve(target.host, target.port)]
             except OSError as error:
-                raise Unsent(f"{target.host} has no address: {error.strerror or error}") from None
+                raise NoReply(f"{target.host} has no address: {error.strerror or error}") from None
         if not addresses:
-            raise Unsent(f"{target.host} has no address")
+            raise NoReply(f"{target.host} has no address")
         for address in addresses:
             if refusal := self._allowed.refusal(address, target.port, None if target.address else target.host):
                 log.warning("%s: %s", target.host, self._allowed.refusal(address, target.port))
-                raise Unsent(refusal)
+                raise NoReply(refusal)
         return addresses
 
-    async def _connect(self, target: Target) -> tuple[Ear, asyncio.StreamWriter]:
+    async def _connect(self, target: HttpTarget) -> tuple[WatchedReader, asyncio.StreamWriter]:
         trust, name = (self._trust, target.host) if target.scheme == "https" else (None, None)
         failure = ""
         try:
             async with asyncio.timeout(self._connect_seconds):
-                for address in await self.judged(target):
+                for address in await self.allowed_addresses(target):
                     try:
                         return await _open(address, target.port, trust, name)
                     except ssl.SSLCertVerificationError as error:
@@ -148,7 +150,7 @@ class Outward:
                         failure = _failure(error, named=target.address is None)
         except TimeoutError:
             failure = f"no connection within {self._connect_seconds:g} s"
-        raise Unsent(f"{target.host}:{target.port}: {failure}")
+        raise NoReply(f"{target.host}:{target.port}: {failure}")
 
     @cached_property
     def _trust(self) -> ssl.SSLContext:
@@ -164,10 +166,10 @@ def _failure(error: OSError, *, named: bool) -> str:
 
 async def _open(
     address: Address, port: int, trust: ssl.SSLContext | None, name: str | None
-) -> tuple[Ear, asyncio.StreamWriter]:
-    """As `asyncio.open_connection`, with an ear."""
+) -> tuple[WatchedReader, asyncio.StreamWriter]:
+    """As `asyncio.open_connection`, with a reader that knows whether there is anything to read."""
     loop = asyncio.get_running_loop()
-    reader = Ear(loop=loop)
+    reader = WatchedReader(loop=loop)
     protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
     transport, _ = await loop.create_connection(
         lambda: protocol, str(address), port, flags=socket.AI_NUMERICHOST, ssl=trust, server_hostname=name
@@ -175,37 +177,39 @@ async def _open(
     return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
 
 
-def _request(method: str, target: Target, body: bytes, headers: Mapping[str, str], *, lasting: bool) -> h11.Request:
+def _request(
+    method: str, target: HttpTarget, body: bytes, headers: Mapping[str, str], *, keep_alive: bool
+) -> h11.Request:
     if method not in METHODS:
-        raise Unsent(f"the method is one of {', '.join(sorted(METHODS))}")
+        raise NoReply(f"the method is one of {', '.join(sorted(METHODS))}")
     for name, value in headers.items():
-        if not _HEADER.fullmatch(name) or not _VALUE.fullmatch(value):
-            raise Unsent(f"the header {name!r} does not fit on one line of plain text")
-        if name.lower() in _OURS:
-            raise Unsent(f"the header {name!r} is not the caller's to set")
-    said = {"host": target.authority, "user-agent": "headgate", "accept": "*/*"}
-    said |= {name.lower(): value for name, value in headers.items()}
-    said |= {"accept-encoding": "identity", "connection": "keep-alive" if lasting else "close"}
-    said |= {"content-length": str(len(body))}
-    return h11.Request(method=method, target=target.path, headers=list(said.items()))
+        if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
+            raise NoReply(f"the header {name!r} does not fit on one line of plain text")
+        if name.lower() in _OWN_HEADERS:
+            raise NoReply(f"the header {name!r} is not the caller's to set")
+    all_headers = {"host": target.authority, "user-agent": "headgate", "accept": "*/*"}
+    all_headers |= {name.lower(): value for name, value in headers.items()}
+    all_headers |= {"accept-encoding": "identity", "connection": "keep-alive" if keep_alive else "close"}
+    all_headers |= {"content-length": str(len(body))}
+    return h11.Request(method=method, target=target.path, headers=list(all_headers.items()))
 
 
 async def _exchange(connection: Connection, request: h11.Request, body: bytes) -> Reply:
-    talk = connection.talk
-    sent = [talk.send(request), talk.send(h11.Data(data=body)), talk.send(h11.EndOfMessage())]
+    http = connection.http
+    sent = [http.send(request), http.send(h11.Data(data=body)), http.send(h11.EndOfMessage())]
     # All of it is here: reading at once cannot lock up.
     connection.writer.write(b"".join(part for part in sent if part))
     answer: h11.Response | None = None
     got, left = bytearray(), MOST_READ
     while True:
-        event = talk.next_event()
+        event = http.next_event()
         if event is h11.NEED_DATA:
             if not left:
                 break
             data = await connection.reader.read(left)
             left -= len(data)
             connection.silent = connection.silent and not data
-            talk.receive_data(data)
+            http.receive_data(data)
         elif isinstance(event, h11.Response):
             answer = event
         elif isinstance(event, h11.Data):
@@ -213,7 +217,7 @@ async def _exchange(connection: Connection, request: h11.Request, body: bytes) -
         elif isinstance(event, h11.EndOfMessage | h11.ConnectionClosed):
             break
     if answer is None:
-        raise Unsent("the connection ended without an answer")
+        raise NoReply("the connection ended without an answer")
     headers: dict[str, str] = {}
     for name, value in answer.headers:
         key, text = name.decode("ascii"), value.decode("latin-1")
@@ -221,7 +225,7 @@ async def _exchange(connection: Connection, request: h11.Request, body: bytes) -
     return Reply(answer.status_code, headers, bytes(got))
 
 
-class Lookups:
+class Resolver:
     """The system's resolver: a thread for each question, so many at most, and none that keeps a process from ending."""
 
     def __init__(self, most: int = MOST_LOOKUPS) -> None:
@@ -236,7 +240,7 @@ class Lookups:
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[list[str]] = loop.create_future()
 
-        def tell(found: list[str] | OSError) -> None:
+        def finish(found: list[str] | OSError) -> None:
             self._free.release()
             if answer.cancelled():
                 return
@@ -245,12 +249,12 @@ class Lookups:
             else:
                 answer.set_result(found)
 
-        def look() -> None:
+        def look_up() -> None:
             found = _addresses(host, port)
             with suppress(RuntimeError):  # the loop is closed: nobody waits
-                loop.call_soon_threadsafe(tell, found)
+                loop.call_soon_threadsafe(finish, found)
 
-        threading.Thread(target=look, name=f"headgate looks up {host}", daemon=True).start()
+        threading.Thread(target=look_up, name=f"headgate looks up {host}", daemon=True).start()
         return await answer
 
 

@@ -11,17 +11,17 @@ from headgate.core.machine import Event, Raised, Returned
 from headgate.core.retry import next_delay
 from headgate.core.states import State
 from headgate.core.task import Execution
-from headgate.outside import draw, new_ids
+from headgate.environment import new_ids, random_number
 from headgate.settings import Settings
-from headgate.simulation.bodies import ERRAND
 from headgate.simulation.process import Process
-from headgate.store.claims import Claimed, ClaimRequest, Outcome
+from headgate.simulation.tasks import ERRAND
+from headgate.store.claim.contract import Claimed, ClaimRequest, Outcome
 
-LOOPS = 2  # that fetch at the same time
-MOST = 3
-NAMED = 0.5  # of the claims have a claim_id, and are asked for again when their answer got lost
-AGAIN_SECONDS = (0.2, 4.0)
-LOOK_SECONDS = 2.5
+FETCH_LOOPS = 2  # that fetch at the same time
+CLAIM_LIMIT = 3
+CLAIM_ID_SHARE = 0.5  # of the claims have a claim_id: they are repeated when their answer gets lost
+RETRY_SECONDS = (0.2, 4.0)
+IDLE_SECONDS = 2.5
 
 
 class LoopAgent:
@@ -40,8 +40,8 @@ class LoopAgent:
                 self._store.agents.sign_on, self._agent_id, tenant_id=None, types=None,
                 lease_seconds=self._settings.lease_seconds, instance=new_ids(1)[0],
             )  # fmt: skip
-            agent = await self._surely(sign_on)
-            loops = [asyncio.ensure_future(self._fetch(agent.worker_id)) for _ in range(LOOPS)]
+            agent = await self._until_answered(sign_on)
+            loops = [asyncio.ensure_future(self._fetch(agent.worker_id)) for _ in range(FETCH_LOOPS)]
             try:
                 await self._beat(agent.worker_id)
             except WorkerLost:
@@ -52,70 +52,71 @@ class LoopAgent:
         while True:
             await asyncio.sleep(self._settings.beat_seconds)
             try:
-                await self._process.aside(self._store.beat, worker_id)
+                await self._process.in_thread(self._store.workers.beat, worker_id)
             except Unavailable:
                 continue
 
     async def _fetch(self, worker_id: int) -> None:
         while True:
-            claim_id = new_ids(1)[0] if draw() < NAMED else None
+            claim_id = new_ids(1)[0] if random_number() < CLAIM_ID_SHARE else None
             request = ClaimRequest(
-                worker_id, MOST, types=frozenset({ERRAND}), agent_id=self._agent_id, claim_id=claim_id,
+                worker_id, CLAIM_LIMIT, types=frozenset({ERRAND}), agent_id=self._agent_id, claim_id=claim_id,
                 start_seconds=self._settings.compensation_start_interval,
             )  # fmt: skip
             claim = partial(self._store.agents.hand_over, request)
             try:
-                claimed: Claimed = await (self._process.aside(claim) if claim_id is None else self._surely(claim))
+                call = self._process.in_thread if claim_id is None else self._until_answered
+                claimed: Claimed = await call(claim)
             except WorkerLost:
                 return
-            except Unavailable:  # whatever it was handed, it will never know
-                await asyncio.sleep(LOOK_SECONDS)
+            except Unavailable:  # which tasks it got, it will never know
+                await asyncio.sleep(IDLE_SECONDS)
                 continue
             for execution in claimed.executions:
                 asyncio.ensure_future(self._execute(execution))  # noqa: RUF006 the process keeps it
             if not claimed.executions:
-                await asyncio.sleep(LOOK_SECONDS)
+                await asyncio.sleep(IDLE_SECONDS)
 
-    async def _execute(self, handed: Execution) -> None:
-        said = json.loads(handed.ext)
-        end = said["ends"][min(handed.attempt, len(said["ends"])) - 1]
+    async def _execute(self, scheduled: Execution) -> None:
+        arguments = json.loads(scheduled.ext)
+        end = arguments["ends"][min(scheduled.attempt, len(arguments["ends"])) - 1]
         if end == "forget":
             return
         if end == "die":
             self._process.kill()
-        execution = await self._surely(partial(self._confirm, handed))
+        execution = await self._until_answered(partial(self._confirm, scheduled))
         if execution is None:
             return
         self._note("start", execution)
         for _ in range(2):
-            await asyncio.sleep(said["seconds"] / 2)
+            await asyncio.sleep(arguments["seconds"] / 2)
             await self._process.thawed()
             self._note("effect", execution)
         self._note("end", execution)
         event: Event = Raised("it was bound to fail", self._delay(execution)) if end == "fail" else Returned()
-        await self._surely(partial(self._store.settle, [Outcome(execution, event)]))
+        await self._until_answered(partial(self._store.executions.settle, [Outcome(execution, event)]))
 
-    def _confirm(self, handed: Execution) -> Execution | None:
-        """As the API does it: who confirms again, because nobody answered, is told the same again."""
-        holding = self._store.agents.holdings([handed.id]).get(handed.id)
-        if holding is None or holding.execution.exec_id != handed.exec_id:
+    def _confirm(self, scheduled: Execution) -> Execution | None:
+        """Confirm the start as the API does: a confirmation repeated after a lost answer gets the same answer."""
+        holding = self._store.agents.holdings([scheduled.id]).get(scheduled.id)
+        if holding is None or holding.execution.exec_id != scheduled.exec_id:
             return None
         if holding.execution.status is State.SCHEDULING:
-            return self._store.try_start(handed.id, handed.exec_id)
+            return self._store.executions.start(scheduled.id, scheduled.exec_id)
         return holding.execution
 
     def _delay(self, execution: Execution) -> float | None:
-        return next_delay(self._store.type_of(execution.type).retry, execution.error_count, draw())
+        return next_delay(self._store.types.recent(execution.type).retry, execution.error_count, random_number())
 
     def _note(self, what: str, execution: Execution) -> None:
         if self._process.alive:
             self._process.ledger.write(what, execution.id, execution.exec_id, execution.attempt)
 
-    async def _surely(self, work: Callable[[], Any]) -> Any:
-        """A call, made again until there is an answer."""
+    async def _until_answered(self, work: Callable[[], Any]) -> Any:
+        """Call the store, again and again until it answers."""
         while True:
             try:
-                return await self._process.aside(work)
+                return await self._process.in_thread(work)
             except Unavailable:
-                first, last = AGAIN_SECONDS
-                await asyncio.sleep(first + (last - first) * draw())
+                first, last = RETRY_SECONDS
+                await asyncio.sleep(first + (last - first) * random_number())

@@ -15,12 +15,12 @@ from multiprocessing.sharedctypes import RawValue
 from headgate.simulation.checker import Violation, check
 from headgate.simulation.plan import Plan, plan
 from headgate.simulation.shrink import shrink
-from headgate.simulation.world import History, run
-from headgate.store.scratch import Open, scratch
+from headgate.simulation.world import SimulatedHistory, run
+from headgate.store.db.scratch import Open, scratch
 
-SHARE = 20  # histories that a process is given at a time
-NEVER = c_bool(False)
-_there: dict[str, c_bool] = {}  # in a process that was begun for histories: the wish of the one that began it
+BATCH_SIZE = 20  # histories that a process is given at a time
+NEVER_STOP = c_bool(False)
+_worker: dict[str, c_bool] = {}  # in a process of the pool: the stop flag of the process that started it
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Failure:
 
     seed: int
     violations: list[Violation]
-    shortest: History
+    shortest: SimulatedHistory
 
 
 @dataclass(slots=True)
@@ -61,8 +61,8 @@ class Campaign:
         self.failures += other.failures
 
 
-def wish() -> c_bool:
-    """A wish to stop: what is set true here is seen by every process that `simulate_on` begins."""
+def stop_flag() -> c_bool:
+    """A flag that stops `simulate_on`, in all of its processes, once it is set true."""
     return RawValue(c_bool, False)
 
 
@@ -70,33 +70,33 @@ def simulate_on(
     url: str,
     seeds: Sequence[int],
     processes: int = 1,
-    told: Callable[[Campaign], None] = lambda campaign: None,
-    stop: c_bool = NEVER,
+    on_progress: Callable[[Campaign], None] = lambda campaign: None,
+    stop: c_bool = NEVER_STOP,
 ) -> Campaign:
-    """Live through the histories of these seeds, so many at a time.
+    """Live through the histories of these seeds, in `processes` at a time.
 
-    The first failure ends it, and a wish to stop: what was lived through by then counts, and no history is cut short.
+    The first failure or `stop` ends it: histories that were begun are completed and count.
     """
-    whole, shares = Campaign(), [seeds[begin : begin + SHARE] for begin in range(0, len(seeds), SHARE)]
+    total, batches = Campaign(), [seeds[begin : begin + BATCH_SIZE] for begin in range(0, len(seeds), BATCH_SIZE)]
     with ExitStack() as stack:
         if processes == 1:
-            answers: Iterable[Campaign] = map(partial(_share, url, stop), shares)
+            results: Iterable[Campaign] = map(partial(_simulate_batch, url, stop), batches)
         else:
-            pool = ProcessPoolExecutor(processes, get_context("spawn"), _begin, (stop,))
+            pool = ProcessPoolExecutor(processes, get_context("spawn"), _start_worker, (stop,))
             stack.enter_context(pool)
-            with _unheard():
-                answers = pool.map(partial(_share_there, url), shares)
-        for answer in answers:
-            whole.add(answer)
-            told(whole)
-            if whole.failures:
+            with _sigint_blocked():
+                results = pool.map(partial(_simulate_batch_in_worker, url), batches)
+        for result in results:
+            total.add(result)
+            on_progress(total)
+            if total.failures:
                 break
-    return whole
+    return total
 
 
 @contextmanager
-def _unheard() -> Iterator[None]:
-    """Processes that are begun in here hear of no Ctrl-C, which goes to all that a terminal has."""
+def _sigint_blocked() -> Iterator[None]:
+    """Processes started in here ignore Ctrl-C, which a terminal sends to all of its processes."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -104,24 +104,24 @@ def _unheard() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _begin(stop: c_bool) -> None:
+def _start_worker(stop: c_bool) -> None:
     logging.disable(logging.CRITICAL)
-    _there["stop"] = stop
+    _worker["stop"] = stop
 
 
-def _share_there(url: str, seeds: Sequence[int]) -> Campaign:
-    return _share(url, _there["stop"], seeds)
+def _simulate_batch_in_worker(url: str, seeds: Sequence[int]) -> Campaign:
+    return _simulate_batch(url, _worker["stop"], seeds)
 
 
-def _share(url: str, stop: c_bool, seeds: Sequence[int]) -> Campaign:
+def _simulate_batch(url: str, stop: c_bool, seeds: Sequence[int]) -> Campaign:
     if stop.value:
         return Campaign()
     with scratch(url) as open_database:
         return simulate(seeds, open_database, stop)
 
 
-def simulate(seeds: Iterable[int], open_database: Open, stop: c_bool = NEVER) -> Campaign:
-    """Live through the histories of these seeds, one after the other, up to the first that fails or a wish to stop."""
+def simulate(seeds: Iterable[int], open_database: Open, stop: c_bool = NEVER_STOP) -> Campaign:
+    """Live through the histories of these seeds, one after the other, up to the first that fails or until `stop`."""
     campaign = Campaign()
     for seed in seeds:
         if stop.value:
@@ -129,13 +129,13 @@ def simulate(seeds: Iterable[int], open_database: Open, stop: c_bool = NEVER) ->
         history = run(plan(seed), open_database)
         violations = check(history.evidence)
         failures = [Failure(seed, violations, shortest(history, violations, open_database))] if violations else []
-        campaign.add(_one(history, failures))
+        campaign.add(_campaign_of(history, failures))
         if failures:
             break
     return campaign
 
 
-def _one(history: History, failures: list[Failure]) -> Campaign:
+def _campaign_of(history: SimulatedHistory, failures: list[Failure]) -> Campaign:
     steps = len(history.trace)
     return Campaign(
         histories=1,
@@ -149,7 +149,7 @@ def _one(history: History, failures: list[Failure]) -> Campaign:
     )
 
 
-def shortest(history: History, violations: list[Violation], open_database: Open) -> History:
+def shortest(history: SimulatedHistory, violations: list[Violation], open_database: Open) -> SimulatedHistory:
     """The shortest history that breaks the same promise."""
     broken = violations[0].invariant
 

@@ -1,8 +1,8 @@
 """The judge of a run: reads what is left of it and says which of the promises I1 to I9 were broken. Pure, offline.
 
 What it cannot tell it lets pass. A task that retention removed takes its lane and its mutex with it; a limit and a
-pause that no audit row speaks of are as `Evidence` says they began; of tasks that no wish is known for, none is
-missed.
+pause that no audit row speaks of are as `Evidence` says they began; of tasks that no submission is known for, none
+is missed.
 """
 
 from collections import Counter
@@ -14,8 +14,8 @@ from headgate.simulation.checker_ledger import judge_ledger
 from headgate.simulation.checker_limits import judge_limits
 from headgate.simulation.checker_orphans import judge_orphans, judge_retention
 from headgate.simulation.checker_paths import judge_paths, judge_tenures
+from headgate.simulation.checker_submissions import judge_submissions
 from headgate.simulation.checker_ticks import judge_ticks
-from headgate.simulation.checker_wishes import judge_wishes
 from headgate.simulation.evidence import Evidence
 
 __all__ = ["Violation", "check"]
@@ -26,7 +26,7 @@ def check(evidence: Evidence) -> list[Violation]:
     case = Case(evidence)
     against_limits, allowed = judge_limits(case)
     return [
-        *judge_wishes(case),
+        *judge_submissions(case),
         *judge_paths(case),
         *judge_tenures(case),
         *against_limits,
@@ -41,22 +41,22 @@ def check(evidence: Evidence) -> list[Violation]:
 
 def _judge_feed(case: Case) -> Iterator[Violation]:
     """I6: a reader of the feed gets every row once, and the rows of a task in their order."""
-    if case.evidence.heard is None:
+    if case.evidence.feed_ids is None:
         return
     rows = {row.id: row for row in case.evidence.rows}
-    for row_id, times in Counter(case.evidence.heard).items():
+    for row_id, times in Counter(case.evidence.feed_ids).items():
         row = rows.get(row_id)
         if times > 1:
             yield Violation("I6", f"row {row_id} was heard {times} times", row and row.task_id)
         if row is None and case.evidence.keep is None:
             yield Violation("I6", f"row {row_id} was heard and is nowhere")
     if case.evidence.at_rest:
-        heard = set(case.evidence.heard)
+        feed_ids = set(case.evidence.feed_ids)
         for row in case.evidence.rows:
-            if row.id not in heard:
+            if row.id not in feed_ids:
                 yield Violation("I6", f"row {row.id} ({row.kind} of task {row.task_id}) was never heard", row.task_id)
     last: dict[int, int] = {}
-    for row_id in dict.fromkeys(case.evidence.heard):
+    for row_id in dict.fromkeys(case.evidence.feed_ids):
         row = rows.get(row_id)
         if row is None or row.task_id is None or not row.seq:
             continue

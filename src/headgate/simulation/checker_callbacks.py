@@ -3,67 +3,67 @@
 from collections import defaultdict
 from collections.abc import Iterator
 
-from headgate.core.callbacks import MOST_ATTEMPTS, Delivery, Kind
+from headgate.core.callbacks import MAX_ATTEMPTS, CallbackKind, Delivery
 from headgate.core.states import State
 from headgate.simulation.checker_case import Case, Violation
-from headgate.simulation.evidence import Owed, Receipt, Row
+from headgate.simulation.evidence import DeliveryRow, Receipt, Row
 
 ACTOR = "system:callbacks"
-_ENDS_BADLY = frozenset({State.FAILED, State.DEAD})
+_FAILED = frozenset({State.FAILED, State.DEAD})
 
 
 def judge_callbacks(case: Case) -> Iterator[Violation]:
-    if case.evidence.owed is None:
+    if case.evidence.deliveries is None:
         return
     received: dict[str, list[Receipt]] = defaultdict(list)
     for receipt in case.evidence.received:
         received[receipt.webhook_id].append(receipt)
-    owed = {(each.task_id, each.seq): each for each in case.evidence.owed}
-    if len(owed) < len(case.evidence.owed):
+    by_transition = {(each.task_id, each.seq): each for each in case.evidence.deliveries}
+    if len(by_transition) < len(case.evidence.deliveries):
         yield Violation("I6", "two callbacks are owed for one transition")
-    yield from _judge_debts(case, owed)
-    for each in case.evidence.owed:
+    yield from _judge_transitions(case, by_transition)
+    for each in case.evidence.deliveries:
         for wrong in _judge_delivery(case, each, received[each.webhook_id]):
             yield Violation("I6", f"the {each.kind} callback {each.id} of task {each.task_id} {wrong}", each.task_id)
-    known = {each.webhook_id for each in case.evidence.owed}
+    known = {each.webhook_id for each in case.evidence.deliveries}
     for webhook_id in received.keys() - known:
         yield Violation("I6", f"something was received under {webhook_id}, which nobody owes")
-    yield from _judge_ends(case, owed, received)
+    yield from _judge_notifying(case, by_transition, received)
 
 
-def asks_for(row: Row, callbacks: tuple[str, ...]) -> Kind | None:
-    """Which callback a transition asks for, of a type that has these."""
+def callback_for(row: Row, callbacks: tuple[str, ...]) -> CallbackKind | None:
+    """The callback that a transition asks for, where its type has these `callbacks`."""
     if row.after == State.NOTIFYING and row.before != State.NOTIFYING:
-        return Kind.SUCCESS
-    if row.after in _ENDS_BADLY and row.before not in _ENDS_BADLY and Kind.ERROR in callbacks:
-        return Kind.ERROR
+        return CallbackKind.SUCCESS
+    if row.after in _FAILED and row.before not in _FAILED and CallbackKind.ERROR in callbacks:
+        return CallbackKind.ERROR
     return None
 
 
-def _judge_debts(case: Case, owed: dict[tuple[int, int], Owed]) -> Iterator[Violation]:
-    asked: set[tuple[int, int]] = set()
+def _judge_transitions(case: Case, by_transition: dict[tuple[int, int], DeliveryRow]) -> Iterator[Violation]:
+    expected: set[tuple[int, int]] = set()
     for task_id, path in case.paths.items():
-        known = case.tasks.get(task_id)
-        if known is None:
+        task = case.tasks.get(task_id)
+        if task is None:
             continue
-        callbacks = case.evidence.callbacks.get(known.type, ())
+        callbacks = case.evidence.callbacks.get(task.type, ())
         for row in path:
-            kind = asks_for(row, callbacks)
+            kind = callback_for(row, callbacks)
             if kind is None:
                 continue
-            asked.add((task_id, row.seq))
-            found = owed.get((task_id, row.seq))
+            expected.add((task_id, row.seq))
+            found = by_transition.get((task_id, row.seq))
             if found is None or found.kind != kind:
                 yield Violation(
                     "I6", f"row {row.id} of task {task_id} asks for a {kind} callback: none is owed", task_id
                 )
-    for (task_id, seq), each in owed.items():
-        if (task_id, seq) not in asked and task_id in case.tasks:
+    for (task_id, seq), each in by_transition.items():
+        if (task_id, seq) not in expected and task_id in case.tasks:
             text = f"the {each.kind} callback {each.id} of task {task_id} was asked for by no transition"
             yield Violation("I6", text, task_id)
 
 
-def _judge_delivery(case: Case, each: Owed, receipts: list[Receipt]) -> Iterator[str]:
+def _judge_delivery(case: Case, each: DeliveryRow, receipts: list[Receipt]) -> Iterator[str]:
     if len({receipt.body for receipt in receipts}) > 1:
         yield "was sent with two bodies under one id"
     arrived = any(receipt.arrived for receipt in receipts)
@@ -73,25 +73,25 @@ def _judge_delivery(case: Case, each: Owed, receipts: list[Receipt]) -> Iterator
             yield "is delivered, and nobody has received it"
         case Delivery.PENDING if case.evidence.at_rest:
             yield f"is pending at the end, after {each.attempts} attempts, and nobody sends it"
-        case Delivery.UNDELIVERABLE if each.attempts < MOST_ATTEMPTS and not any(r.status == 410 for r in receipts):
+        case Delivery.UNDELIVERABLE if each.attempts < MAX_ATTEMPTS and not any(r.status == 410 for r in receipts):
             yield f"was given up after {each.attempts} attempts"
         case Delivery.DROPPED if not called_off:
             yield "was dropped, and nobody called it off"
 
 
-def _left_notifying_by_hand(case: Case, each: Owed) -> bool:
+def _left_notifying_by_hand(case: Case, each: DeliveryRow) -> bool:
     return any(row.before == State.NOTIFYING != row.after and row.actor != ACTOR for row in case.paths[each.task_id])
 
 
-def _judge_ends(
-    case: Case, owed: dict[tuple[int, int], Owed], received: dict[str, list[Receipt]]
+def _judge_notifying(
+    case: Case, by_transition: dict[tuple[int, int], DeliveryRow], received: dict[str, list[Receipt]]
 ) -> Iterator[Violation]:
     """A task leaves `notifying` when its callback has arrived, or because a person says so."""
     for task_id, path in case.paths.items():
-        each: Owed | None = None
+        each: DeliveryRow | None = None
         for row in path:
             if row.before != State.NOTIFYING and row.after == State.NOTIFYING:
-                each = owed.get((task_id, row.seq))
+                each = by_transition.get((task_id, row.seq))
             if row.before != State.NOTIFYING or row.after == State.NOTIFYING or each is None:
                 continue
             if row.actor == ACTOR:

@@ -1,4 +1,4 @@
-"""The evidence, put in order for whoever judges it."""
+"""The evidence, put in order for those who judge it."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from headgate.core.states import FINAL, HELD, State
-from headgate.simulation.evidence import Evidence, Known, Row
+from headgate.simulation.evidence import Evidence, Row, TaskRecord
 
 
 class Violation(NamedTuple):
@@ -22,7 +22,7 @@ class Tenure:
     """The time for which an exec_id owns a task, as the audit tells it."""
 
     task_id: int
-    number: int  # the how many-th of its task: the attempt
+    attempt: int
     ran: bool  # its start was confirmed
     until: float | None = None  # by the ledger's clock; None: it never ended
 
@@ -32,12 +32,12 @@ class Case:
 
     def __init__(self, evidence: Evidence) -> None:
         self.evidence = evidence
-        self.tasks: dict[int, Known] = {known.id: known for known in evidence.tasks}
-        self.told: dict[int, list[Row]] = defaultdict(list)  # all that is told of a task
+        self.tasks: dict[int, TaskRecord] = {task.id: task for task in evidence.tasks}
+        self.rows_by_task: dict[int, list[Row]] = defaultdict(list)  # transitions, and whatever else was recorded
         self.paths: dict[int, list[Row]] = defaultdict(list)  # its transitions
         for row in evidence.rows:
             if row.task_id is not None:
-                self.told[row.task_id].append(row)
+                self.rows_by_task[row.task_id].append(row)
                 if row.seq:
                     self.paths[row.task_id].append(row)
         self._places: dict[tuple[str, str], tuple[str, ...]] = {}
@@ -49,11 +49,11 @@ class Case:
     def _read_tenures(self, task_id: int, path: Iterable[Row]) -> None:
         number, current = 0, None
         for row in path:
-            if begins(row) or row.after not in HELD:
+            if starts_execution(row) or row.after not in HELD:
                 if current is not None:
                     current.until = row.at
                 current = None
-            if begins(row):
+            if starts_execution(row):
                 number += 1
                 current = Tenure(task_id, number, row.after == State.RUNNING)
                 if row.exec_id is not None:
@@ -62,20 +62,20 @@ class Case:
                 current.ran = True
         self.attempts[task_id] = number
 
-    def places(self, known: Known) -> tuple[str, ...]:
+    def places(self, task: TaskRecord) -> tuple[str, ...]:
         """What a task fills while it is held: its lane, and the resources its type uses."""
-        key = (known.lane, known.type)
+        key = (task.lane, task.type)
         if key not in self._places:
-            uses = self.evidence.uses.get(known.type, ())
-            self._places[key] = (f"lane {known.lane}", *(f"resource {name}" for name in uses))
+            uses = self.evidence.uses.get(task.type, ())
+            self._places[key] = (f"lane {task.lane}", *(f"resource {name}" for name in uses))
         return self._places[key]
 
     def may_be_gone(self, task_id: int) -> bool:
-        """Whether retention may have removed the task: then it had ended, if anything is told of it at all."""
+        """Whether retention may have removed the task: then it had ended, if there is a row of it at all."""
         path = self.paths.get(task_id)
         return self.evidence.keep is not None and (not path or path[-1].after in FINAL)
 
 
-def begins(row: Row) -> bool:
+def starts_execution(row: Row) -> bool:
     """Whether the row gives the task to an exec_id."""
     return row.after in HELD and row.before not in HELD

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator
 
-from headgate.core.family import WELL
+from headgate.core.family import ENDED_WELL
 from headgate.core.states import FINAL, OPEN, State
 from headgate.simulation.checker_case import Case, Violation
 from headgate.simulation.evidence import Row
@@ -30,28 +30,28 @@ class _Family:
         self.gave_up |= row.kind == "giving_up"
 
     @property
-    def is_going(self) -> bool:
+    def is_ending(self) -> bool:
         return self.status == State.WAITING and (self.cancelled or self.gave_up)
 
 
 def judge_families(case: Case) -> Iterator[Violation]:
     families: dict[int, _Family] = defaultdict(_Family)
     for row in case.evidence.rows:
-        known = None if row.task_id is None or not row.seq else case.tasks.get(row.task_id)
-        if known is None:
+        task = None if row.task_id is None or not row.seq else case.tasks.get(row.task_id)
+        if task is None:
             continue
-        if row.before is None and known.parent_id is not None:
-            parent = families[known.parent_id]
-            if parent.status in _CHILDLESS or parent.is_going:
-                told = "going" if parent.is_going else parent.status
-                text = f"row {row.id} makes task {known.id} when its parent {known.parent_id} was {told}"
-                yield Violation("I8", text, known.id)
-            parent.children.add(known.id)
-        family = families[known.id]
+        if row.before is None and task.parent_id is not None:
+            parent = families[task.parent_id]
+            if parent.status in _CHILDLESS or parent.is_ending:
+                state = "going" if parent.is_ending else parent.status
+                text = f"row {row.id} makes task {task.id} when its parent {task.parent_id} was {state}"
+                yield Violation("I8", text, task.id)
+            parent.children.add(task.id)
+        family = families[task.id]
         if family.children and row.after in _ENDS and row.before not in _WAS_OVER:
             states = [families[child].status for child in sorted(family.children)]
             if wrong := _wrong_end(row, family, states, all_there=case.evidence.keep is None):
-                yield Violation("I8", f"row {row.id} makes task {known.id} {row.after} {wrong}", known.id)
+                yield Violation("I8", f"row {row.id} makes task {task.id} {row.after} {wrong}", task.id)
         family.read(row)
 
 
@@ -62,7 +62,7 @@ def _wrong_end(row: Row, family: _Family, states: list[str | None], *, all_there
         return f"with {still_open} of its children open"
     if row.before != State.WAITING:
         return f"from {row.before}, without a look at its children"
-    well = sum(state in WELL for state in states)
+    well = sum(state in ENDED_WELL for state in states)
     right = _right_ends(family, well, len(states) - well)
     if all_there and row.after not in right:
         return f"with {well} of its {len(states)} children succeeded: it should be {' or '.join(sorted(right))}"

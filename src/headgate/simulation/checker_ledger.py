@@ -6,7 +6,7 @@ from math import inf
 
 from headgate.simulation.checker_case import Case, Violation
 from headgate.simulation.checker_limits import Allowed
-from headgate.simulation.evidence import Entry
+from headgate.simulation.evidence import LedgerEntry
 
 END, START = 0, 1  # at the same moment, one ends before another starts
 
@@ -17,7 +17,7 @@ def judge_ledger(case: Case, allowed: Allowed) -> Iterator[Violation]:
     yield from _judge_overlaps(case, _runs(case, entries), allowed)
 
 
-def _judge_effects(entries: list[Entry]) -> Iterator[Violation]:
+def _judge_effects(entries: list[LedgerEntry]) -> Iterator[Violation]:
     newest: dict[int, int] = {}
     for entry in entries:
         if entry.what == "start":
@@ -30,7 +30,7 @@ def _judge_effects(entries: list[Entry]) -> Iterator[Violation]:
             yield Violation("I5", text, entry.task_id)
 
 
-def _runs(case: Case, entries: list[Entry]) -> dict[str, tuple[float, float]]:
+def _runs(case: Case, entries: list[LedgerEntry]) -> dict[str, tuple[float, float]]:
     """From when until when each execution ran and owned its task: whatever a handler does later, it is not counted."""
     starts: dict[str, float] = {}
     ends: dict[str, float] = {}

@@ -9,8 +9,8 @@ from headgate.core.errors import Invalid
 from headgate.core.limits import Rate
 from headgate.core.states import HELD, State
 from headgate.core.task import EVERYTHING
-from headgate.simulation.checker_case import Case, Violation, begins
-from headgate.simulation.evidence import Known, Row
+from headgate.simulation.checker_case import Case, Violation, starts_execution
+from headgate.simulation.evidence import Row, TaskRecord
 
 SLACK_SECONDS = 0.001  # between a claim's look at the clock and the time on its rows
 RESOURCE_CAPACITY = 1  # of one that nobody set
@@ -22,7 +22,7 @@ Key = tuple[int, str]  # tenant and mutex
 Allowed = dict[str, dict[str, int]]  # by exec_id and gate: how many could hold it when the execution began
 
 
-class Steady:
+class SteadyClock:
     """Time by a clock that is stepped: what it advances counts, where it falls back to does not.
 
     The highest time seen would not do: after a step back, buckets fill again while it stands still.
@@ -40,7 +40,7 @@ class Steady:
 
 
 def judge_limits(case: Case) -> tuple[list[Violation], Allowed]:
-    """What started against a limit; and for whoever judges the ledger, the room there was for each start."""
+    """What started against a limit; and, to judge the ledger by, the capacities at each start."""
     walk = _Walk(case)
     return [violation for row in case.evidence.rows for violation in walk.read(row)], walk.allowed
 
@@ -48,7 +48,7 @@ def judge_limits(case: Case) -> tuple[list[Violation], Allowed]:
 class _Walk:
     def __init__(self, case: Case) -> None:
         self._case = case
-        self._clock = Steady()
+        self._clock = SteadyClock()
         self._capacity: dict[str, int | None] = dict(case.evidence.capacities)
         self._rates: dict[str, Rate | None] = dict(case.evidence.rates)
         self._full_at: dict[str, float] = {}  # when each bucket will be full again, by the steady clock
@@ -57,84 +57,84 @@ class _Walk:
         self._holders: dict[Key, dict[int, int]] = defaultdict(dict)
         self._families: dict[Key, dict[int, int]] = defaultdict(dict)  # by mutex: parents that wait, and their roots
         self._last_starts: dict[Key, float] = {}  # by tenant and agent, by the store's clock
-        self._somewhere: set[int] = set()  # tasks that have held anything
-        self._timed = {row_id for path in case.paths.values() for row_id in _last_start(path)}
+        self._ever_held: set[int] = set()  # tasks that have held anything
+        self._timed_starts = {row_id for path in case.paths.values() for row_id in _last_start(path)}
         self.allowed: Allowed = {}
 
     def read(self, row: Row) -> Iterator[Violation]:
         self._clock.read(row.wall)
         if row.task_id is None:
-            self._edit(row)
+            self._apply_edit(row)
             return
-        known = self._case.tasks.get(row.task_id)
-        if known is None or not row.seq:
+        task = self._case.tasks.get(row.task_id)
+        if task is None or not row.seq:
             return
-        if row.after not in _OCCUPIES and known.id not in self._somewhere:
+        if row.after not in _OCCUPIES and task.id not in self._ever_held:
             return
-        if begins(row):
-            for wrong in self._start(row, known):
-                yield Violation("I4", f"row {row.id} starts task {known.id} {wrong}", known.id)
-        self._move(row, known)
+        if starts_execution(row):
+            for wrong in self._check_start(row, task):
+                yield Violation("I4", f"row {row.id} starts task {task.id} {wrong}", task.id)
+        self._update_holders(row, task)
 
-    def _edit(self, row: Row) -> None:
-        """What people change about the limits themselves."""
-        said = _said(row.detail)
+    def _apply_edit(self, row: Row) -> None:
+        """Apply what people changed: capacities, rates, pauses."""
+        detail = _parse_detail(row.detail)
         match row.kind:
             case "capacity_changed":
-                kind = "lane" if "lane" in said else "resource"
-                self._capacity[f"{kind} {said.get(kind)}"] = said.get("capacity")
+                noun = "lane" if "lane" in detail else "resource"
+                self._capacity[f"{noun} {detail.get(noun)}"] = detail.get("capacity")
             case "rate_changed":
-                name = str(said.get("name"))
-                self._rates[name] = _rate(said.get("limit"))
+                name = str(detail.get("name"))
+                self._rates[name] = _rate(detail.get("limit"))
                 self._full_at.pop(name, None)
             case "paused":
-                self._paused.add(str(said.get("lane")))
+                self._paused.add(str(detail.get("lane")))
             case "resumed":
-                self._paused.discard(str(said.get("lane")))
+                self._paused.discard(str(detail.get("lane")))
 
-    def _start(self, row: Row, known: Known) -> Iterator[str]:
+    def _check_start(self, row: Row, task: TaskRecord) -> Iterator[str]:
         if EVERYTHING in self._paused:
             yield "while everything is paused"
-        if known.lane in self._paused:
-            yield f"in lane {known.lane}, which is paused"
-        yield from self._fill(row, known)
-        yield from self._lock(known)
-        yield from self._take_tokens(known)
-        yield from self._leave_the_queue(row, known)
-        if row.id in self._timed and known.start_time is not None:
-            early = known.start_time - self._clock.highest
+        if task.lane in self._paused:
+            yield f"in lane {task.lane}, which is paused"
+        yield from self._check_capacities(row, task)
+        yield from self._check_mutex(task)
+        yield from self._check_rates(task)
+        yield from self._check_start_interval(row, task)
+        if row.id in self._timed_starts and task.start_time is not None:
+            early = task.start_time - self._clock.highest
             if early > SLACK_SECONDS:
                 yield f"{early:.3f} s before its time"
 
-    def _fill(self, row: Row, known: Known) -> Iterator[str]:
-        for place in self._case.places(known):
+    def _check_capacities(self, row: Row, task: TaskRecord) -> Iterator[str]:
+        for place in self._case.places(task):
             unset = None if place.startswith("lane ") else RESOURCE_CAPACITY
             capacity = self._capacity.get(place, unset)
             if not isinstance(capacity, int):
                 continue
             if row.exec_id is not None:
                 self.allowed.setdefault(row.exec_id, {})[place] = capacity
-            others = [task_id for task_id in self._held[place] if task_id != known.id]
+            others = [task_id for task_id in self._held[place] if task_id != task.id]
             if len(others) >= capacity:
                 yield f"in {place}, of which {capacity} may run and {_listed(others)} did"
 
-    def _lock(self, known: Known) -> Iterator[str]:
-        if known.mutex is None:
+    def _check_mutex(self, task: TaskRecord) -> Iterator[str]:
+        if task.mutex is None:
             return
-        key = (known.tenant_id, known.mutex)
-        named = f"mutex {known.mutex!r} of tenant {known.tenant_id}"
-        others = [task_id for task_id in self._holders[key] if task_id != known.id]
+        key = (task.tenant_id, task.mutex)
+        named = f"mutex {task.mutex!r} of tenant {task.tenant_id}"
+        others = [task_id for task_id in self._holders[key] if task_id != task.id]
         if others:
             yield f"behind {named}, which {_listed(others)} held"
-        root_id = _root(known)
-        strangers = [parent for parent, root in self._families[key].items() if root != root_id and parent != known.id]
+        root_id = _root(task)
+        strangers = [parent for parent, root in self._families[key].items() if root != root_id and parent != task.id]
         if strangers:
             yield f"behind {named}, which the family of {_listed(strangers)} held"
 
-    def _take_tokens(self, known: Known) -> Iterator[str]:
-        names = [f"lane:{known.lane}", f"type:{known.type}"]
-        if known.rate_key is not None:
-            names.append(f"key:{known.rate_key}")
+    def _check_rates(self, task: TaskRecord) -> Iterator[str]:
+        names = [f"lane:{task.lane}", f"type:{task.type}"]
+        if task.rate_key is not None:
+            names.append(f"key:{task.rate_key}")
         for name in names:
             limit = self._rates.get(name, KEY_RATE if name.startswith("key:") else None)
             if limit is None:
@@ -147,65 +147,65 @@ class _Walk:
             else:
                 self._full_at[name] = full_at + 1 / limit.rate
 
-    def _leave_the_queue(self, row: Row, known: Known) -> Iterator[str]:
+    def _check_start_interval(self, row: Row, task: TaskRecord) -> Iterator[str]:
         """By the store's clock: set back by more than an interval, it holds up nobody."""
         seconds = self._case.evidence.start_seconds
-        if known.agent_id is None or seconds is None:
+        if task.agent_id is None or seconds is None:
             return
         if row.after != State.SCHEDULING:
-            yield f"before its agent, {known.agent_id}, has confirmed it"
-        agent = (known.tenant_id, known.agent_id)
+            yield f"before its agent, {task.agent_id}, has confirmed it"
+        agent = (task.tenant_id, task.agent_id)
         last, self._last_starts[agent] = self._last_starts.get(agent), row.wall
         if last is not None and abs(row.wall - last) < seconds - SLACK_SECONDS:
-            yield f"{row.wall - last:.3f} s after the last start of agent {known.agent_id}, {seconds:g} s are to pass"
+            yield f"{row.wall - last:.3f} s after the last start of agent {task.agent_id}, {seconds:g} s are to pass"
 
-    def _move(self, row: Row, known: Known) -> None:
-        """Who holds what behind the row. A parent that goes from running to waiting keeps its mutex."""
-        self._somewhere.add(known.id)
-        key = None if known.mutex is None else (known.tenant_id, known.mutex)
-        for place in self._case.places(known):
-            _put(self._held[place], known.id, row.id if row.after in HELD else None)
+    def _update_holders(self, row: Row, task: TaskRecord) -> None:
+        """Note who holds what after the row. A parent that goes from running to waiting keeps its mutex."""
+        self._ever_held.add(task.id)
+        key = None if task.mutex is None else (task.tenant_id, task.mutex)
+        for place in self._case.places(task):
+            _set_or_remove(self._held[place], task.id, row.id if row.after in HELD else None)
         if key is None:
             return
-        held = known.id in self._holders[key]
-        keeps = row.after == State.WAITING and (held or known.id in self._families[key])
-        _put(self._holders[key], known.id, row.id if row.after in HELD else None)
-        _put(self._families[key], known.id, _root(known) if keeps else None)
+        held = task.id in self._holders[key]
+        keeps = row.after == State.WAITING and (held or task.id in self._families[key])
+        _set_or_remove(self._holders[key], task.id, row.id if row.after in HELD else None)
+        _set_or_remove(self._families[key], task.id, _root(task) if keeps else None)
 
 
-def _put(where: dict[int, int], task_id: int, value: int | None) -> None:
+def _set_or_remove(where: dict[int, int], task_id: int, value: int | None) -> None:
     if value is None:
         where.pop(task_id, None)
     else:
         where.setdefault(task_id, value)
 
 
-def _root(known: Known) -> int:
-    return known.id if known.root_id is None else known.root_id
+def _root(task: TaskRecord) -> int:
+    return task.id if task.root_id is None else task.root_id
 
 
 def _last_start(path: list[Row]) -> list[int]:
     """The row of the last start, unless the task's time was set again behind it: then what it was is not known."""
     found: list[int] = []
     for row in path:
-        if begins(row):
+        if starts_execution(row):
             found = [row.id]
         elif row.kind in _SETS_THE_TIME:
             found = []
     return found
 
 
-def _said(detail: str | None) -> dict[str, Any]:
+def _parse_detail(text: str | None) -> dict[str, Any]:
     try:
-        said = json.loads(detail or "{}")
+        detail = json.loads(text or "{}")
     except ValueError:
         return {}
-    return said if isinstance(said, dict) else {}
+    return detail if isinstance(detail, dict) else {}
 
 
-def _rate(said: Any) -> Rate | None:
+def _rate(limit: Any) -> Rate | None:
     try:
-        return Rate(float(said["rate"]), int(said["burst"]))
+        return Rate(float(limit["rate"]), int(limit["burst"]))
     except (KeyError, TypeError, ValueError, Invalid):
         return None
 

@@ -42,7 +42,7 @@ from headgate.core.machine import (
 from headgate.core.retry import fixed
 from headgate.core.states import FINAL, HELD, State
 from headgate.core.task import MAX_LOST, TaskType
-from headgate.simulation.checker_case import Case, Violation, begins
+from headgate.simulation.checker_case import Case, Violation, starts_execution
 from headgate.simulation.evidence import Row
 
 # The table of the machine
@@ -108,9 +108,9 @@ def _outcomes(status: State, event: Event) -> set[tuple[str | None, str, str]]:
 
 
 def judge_paths(case: Case) -> Iterator[Violation]:
-    for known in case.evidence.tasks:
-        if known.id not in case.paths:
-            yield Violation("I2", f"task {known.id} is {known.status} and has no audit row", known.id)
+    for task in case.evidence.tasks:
+        if task.id not in case.paths:
+            yield Violation("I2", f"task {task.id} is {task.status} and has no audit row", task.id)
     for task_id, path in case.paths.items():
         if wrong := _first_wrong(path):
             yield Violation("I2", f"task {task_id}: {wrong}", task_id)
@@ -144,19 +144,19 @@ def _first_wrong(path: list[Row]) -> str | None:
 
 def judge_tenures(case: Case) -> Iterator[Violation]:
     begun: dict[str, int] = {}
-    for task_id, rows in case.told.items():
+    for task_id, rows in case.rows_by_task.items():
         holder: str | None = None
         for row in rows:
             wrong, holder = _step(row, holder, begun)
             if wrong:
                 yield Violation("I3", f"task {task_id}: row {row.id} ({row.kind}) {wrong}", task_id)
-        if (known := case.tasks.get(task_id)) is None:
+        if (task := case.tasks.get(task_id)) is None:
             continue
-        if known.status in HELD and known.exec_id is not None and known.exec_id != holder:
-            text = f"task {task_id} is {known.status} under {known.exec_id}, its rows gave it to {holder}"
+        if task.status in HELD and task.exec_id is not None and task.exec_id != holder:
+            text = f"task {task_id} is {task.status} under {task.exec_id}, its rows gave it to {holder}"
             yield Violation("I3", text, task_id)
-        if known.attempt != (starts := case.attempts.get(task_id, 0)):
-            text = f"task {task_id} is at attempt {known.attempt} and was started {starts} times"
+        if task.attempt != (starts := case.attempts.get(task_id, 0)):
+            text = f"task {task_id} is at attempt {task.attempt} and was started {starts} times"
             yield Violation("I3", text, task_id)
     yield from _judge_ledger_starts(case)
 
@@ -170,7 +170,7 @@ def _step(row: Row, holder: str | None, begun: dict[str, int]) -> tuple[str | No
         if row.kind == "refused":
             return f"refuses {by}, which holds the task", holder
         return f"is by {by}, the task is held by {holder}", holder
-    if begins(row):
+    if starts_execution(row):
         if by is None:
             return "starts under no exec_id", None
         first = begun.setdefault(by, row.id)
@@ -193,14 +193,14 @@ def _judge_ledger_starts(case: Case) -> Iterator[Violation]:
             yield Violation("I3", text, None if tenure is None else tenure.task_id)
     for entry in starts:
         tenure = case.tenures.get(entry.exec_id)
-        if tenure is None and entry.task_id not in case.told and case.may_be_gone(entry.task_id):
+        if tenure is None and entry.task_id not in case.rows_by_task and case.may_be_gone(entry.task_id):
             continue
         if tenure is None or tenure.task_id != entry.task_id or not tenure.ran:
             text = f"the handler of task {entry.task_id} ran under {entry.exec_id}, which the audit never started"
             yield Violation("I3", text, entry.task_id)
-        elif tenure.number != entry.attempt:
+        elif tenure.attempt != entry.attempt:
             text = (
                 f"the handler of task {entry.task_id} ran under {entry.exec_id} as attempt {entry.attempt}, "
-                f"it is number {tenure.number}"
+                f"it is number {tenure.attempt}"
             )
             yield Violation("I3", text, entry.task_id)

@@ -8,17 +8,17 @@ from typing import Any, NamedTuple, TypeVar
 
 from headgate.core.errors import Unavailable
 from headgate.simulation.process import Killed, Process
-from headgate.store.news import News
+from headgate.store.wakeup.message import News
 
 T = TypeVar("T")
-KINDS = {
+FAULTS = {
     "crash": "crash in a transaction",
     "crash_after": "crash after a commit",
     "no_answer": "answer lost after a commit",
     "unreached": "store not reached",
 }
-SILENCE = "the store did not answer"
-TOLD = 0.002  # seconds that news take
+NO_ANSWER = "the store did not answer"
+NEWS_SECONDS = 0.002  # until news arrive
 
 
 class Transaction(NamedTuple):
@@ -26,8 +26,8 @@ class Transaction(NamedTuple):
 
     at: float
     process: str
-    what: str
-    came_of_it: str
+    what: str  # as `name_of` names it
+    outcome: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,27 +35,28 @@ class Fault:
     """What befalls a process at its next transaction: a crash before one of its statements or after its commit, or
     no answer, whether it was committed or not."""
 
-    kind: str  # one of KINDS
+    kind: str  # one of FAULTS
     statement: int = 0
-    what: str | None = None  # the transaction that is meant; None: whichever is next
+    within: str | None = None  # the transaction that is meant; None: whichever is next
 
 
-class Database:
+class SharedDatabase:
     """A real store's database, reached by simulated processes one transaction at a time."""
 
     def __init__(self, real: Any, clock: Callable[[], float], later: Callable[..., object]) -> None:
         self.dialect: str = real.dialect
-        self.lines: list[Process] = []
+        self.one_writer: bool = real.one_writer
+        self.processes: list[Process] = []
         self.trace: list[Transaction] = []
         self.faults: Counter[str] = Counter()
-        self.away_until = 0.0
-        self.deaf_until = 0.0
+        self.down_until = 0.0
+        self.news_lost_until = 0.0
         self._real = real
         self._clock = clock
         self._later = later
         self._pending: dict[str, list[Fault]] = {}
         self._news = News()
-        real.on_news = self._hear
+        real.on_news = self._collect
 
     def arm(self, process: str, fault: Fault) -> None:
         """Have this befall the process at its next transaction that writes."""
@@ -68,16 +69,16 @@ class Database:
         if not process.alive:
             raise Killed
         what = name_of(operation)
-        if self._clock() < self.away_until:
+        if self._clock() < self.down_until:
             self._note(process, what, "the store is away")
-            raise Unavailable(SILENCE)
-        fault = self._due(process.name, what) if writes else None
+            raise Unavailable(NO_ANSWER)
+        fault = self._next_fault(process.name, what) if writes else None
         if fault is None:
             return self._commit(process, operation, what, writes)
-        self.faults[f"{KINDS[fault.kind]}: {what}"] += 1
+        self.faults[f"{FAULTS[fault.kind]}: {what}"] += 1
         self._note(process, what, fault.kind)
         if fault.kind == "unreached":
-            raise Unavailable(SILENCE)
+            raise Unavailable(NO_ANSWER)
         if fault.kind == "crash":
             process.kill()
             self._real.write(lambda db: _cut_short(operation, db, fault.statement))
@@ -85,12 +86,12 @@ class Database:
         if fault.kind == "crash_after":
             process.kill()
             raise Killed
-        raise Unavailable(SILENCE)  # it was committed, and nobody heard
+        raise Unavailable(NO_ANSWER)  # it was committed, and the caller does not know
 
-    def _due(self, process: str, what: str) -> Fault | None:
+    def _next_fault(self, process: str, what: str) -> Fault | None:
         pending = self._pending.get(process, [])
         for number, fault in enumerate(pending):
-            if fault.what in (None, what):
+            if fault.within in (None, what):
                 return pending.pop(number)
         return None
 
@@ -103,33 +104,33 @@ class Database:
             raise
         self._note(process, what, "done" if writes else "")
         if self._news:
-            self._tell(process, self._news)
+            self._send_news(process, self._news)
         return result
 
-    def _hear(self, news: News) -> None:
+    def _collect(self, news: News) -> None:
         self._news = news
 
-    def _tell(self, source: Process, news: News) -> None:
-        source.line.on_news(news)
-        if self._clock() < self.deaf_until:
+    def _send_news(self, source: Process, news: News) -> None:
+        source.connection.on_news(news)
+        if self._clock() < self.news_lost_until:
             self.faults["news lost"] += 1
             return
-        for process in self.lines:
-            if process is not source and process.alive and process.line.listening:
-                self._later(TOLD, process.line.on_news, news)
+        for process in self.processes:
+            if process is not source and process.alive and process.connection.listening:
+                self._later(NEWS_SECONDS, process.connection.on_news, news)
 
-    def _note(self, process: Process, what: str, came_of_it: str) -> None:
-        self.trace.append(Transaction(self._clock(), process.name, what, came_of_it))
+    def _note(self, process: Process, what: str, outcome: str) -> None:
+        self.trace.append(Transaction(self._clock(), process.name, what, outcome))
 
 
 def name_of(operation: Callable[[Any], Any]) -> str:
-    """The promise of the store that an operation keeps: `Store.claim.<locals>.<lambda>` is a claim."""
+    """The method of the store whose transaction this is: `Claims.take.<locals>.<lambda>` is `Claims.take`."""
     parts = getattr(operation, "__qualname__", "").split(".")
-    return parts[1].lstrip("_") if len(parts) > 1 else parts[0].lstrip("_") or "transaction"
+    return ".".join(part.lstrip("_") for part in parts[:2]) or "transaction"
 
 
-class _Counted:
-    """One transaction's view that ends before a statement of ours."""
+class _StatementLimit:
+    """A transaction that is killed before one of its statements."""
 
     def __init__(self, db: Any, left: int) -> None:
         self._db = db
@@ -144,7 +145,7 @@ class _Counted:
 
 
 def _cut_short(operation: Callable[[Any], Any], db: Any, statement: int) -> None:
-    operation(_Counted(db, statement))
+    operation(_StatementLimit(db, statement))
     raise Killed  # before the commit
 
 
@@ -154,29 +155,29 @@ class WallClock:
     def __init__(self, begin: datetime, clock: Callable[[], float]) -> None:
         self._begin = begin
         self._clock = clock
-        self._settings: list[tuple[float, float]] = [(0.0, 0.0)]  # since when it is how far off
+        self._steps: list[tuple[float, float]] = [(0.0, 0.0)]  # from when on it is off by how much
 
     def __call__(self) -> datetime:
-        return self._begin + timedelta(seconds=self._clock() + self._settings[-1][1])
+        return self._begin + timedelta(seconds=self._clock() + self._steps[-1][1])
 
     def step(self, seconds: float) -> None:
-        self._settings.append((self._clock(), self._settings[-1][1] + seconds))
+        self._steps.append((self._clock(), self._steps[-1][1] + seconds))
 
     def step_to_latest(self) -> None:
         """As far ahead as it ever was: whatever waits for a time has it behind or near."""
-        self.step(max(off for _, off in self._settings) - self._settings[-1][1])
+        self.step(max(off for _, off in self._steps) - self._steps[-1][1])
 
     def virtual(self, walls: Iterable[datetime]) -> list[float]:
         """The virtual times at which the clock showed these, one after the other."""
         found, number = [], 0
         for wall in walls:
             seconds = (wall - self._begin).total_seconds()
-            while number + 1 < len(self._settings) and not self._fits(seconds, number):
+            while number + 1 < len(self._steps) and not self._fits(seconds, number):
                 number += 1
-            found.append(seconds - self._settings[number][1])
+            found.append(seconds - self._steps[number][1])
         return found
 
     def _fits(self, seconds: float, number: int) -> bool:
-        since, off = self._settings[number]
-        until = self._settings[number + 1][0]
+        since, off = self._steps[number]
+        until = self._steps[number + 1][0]
         return since - 1e-4 <= seconds - off <= until + 1e-4

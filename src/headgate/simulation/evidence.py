@@ -23,7 +23,7 @@ class Row(NamedTuple):
     detail: str | None
 
 
-class Known(NamedTuple):
+class TaskRecord(NamedTuple):
     """One task as it stands at the end, live or in history."""
 
     id: int
@@ -46,7 +46,7 @@ class Known(NamedTuple):
     correlation_id: str | None = None
 
 
-class Entry(NamedTuple):
+class LedgerEntry(NamedTuple):
     """One line of the ledger: what a handler did, outside the store. A fenced ledger refuses a lower attempt."""
 
     at: float
@@ -57,7 +57,7 @@ class Entry(NamedTuple):
     accepted: bool = True
 
 
-class Owed(NamedTuple):
+class DeliveryRow(NamedTuple):
     """One callback as it stands at the end; `seq` is that of the transition that asked for it."""
 
     id: int
@@ -82,7 +82,7 @@ class Receipt(NamedTuple):
         return self.status is not None and 200 <= self.status < 300
 
 
-class Wish(NamedTuple):
+class Submission(NamedTuple):
     """One call of a client, with its idempotency key if it had one: made, refused, or unknown (no answer came)."""
 
     key: str | None
@@ -91,7 +91,7 @@ class Wish(NamedTuple):
     size: int = 1  # how many tasks it asked for
 
 
-class Line(NamedTuple):
+class ScheduleLogLine(NamedTuple):
     """One line of a schedule's log, as it stands at the end."""
 
     at: float  # seconds, by the ledger's clock: when it was begun
@@ -115,15 +115,15 @@ class Evidence:
     """A whole run, after it has come to rest."""
 
     rows: Sequence[Row]
-    tasks: Sequence[Known]
-    ledger: Sequence[Entry] = ()
-    wishes: Sequence[Wish] = ()
+    tasks: Sequence[TaskRecord]
+    ledger: Sequence[LedgerEntry] = ()
+    submissions: Sequence[Submission] = ()
     keys: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # the store's idempotency keys
-    heard: Sequence[int] | None = None  # ids of audit rows as a reader of the feed got them; None: nobody read
+    feed_ids: Sequence[int] | None = None  # ids of audit rows as a reader of the feed got them; None: nobody read
     uses: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # resources by type
     capacities: Mapping[str, int] = field(default_factory=dict)  # "lane NAME", "resource NAME": as the run began
     rates: Mapping[str, Rate] = field(default_factory=dict)  # "lane:NAME", "type:CODE", "key:NAME": as it began
-    owed: Sequence[Owed] | None = None  # callbacks; None: nobody looked
+    deliveries: Sequence[DeliveryRow] | None = None  # of callbacks; None: nobody looked
     received: Sequence[Receipt] = ()
     callbacks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by type: the kinds it has
     counted: Mapping[str, int] | None = None  # the store's own count of tasks, by state
@@ -132,6 +132,6 @@ class Evidence:
     at_rest: bool = True  # the run was left alone until nothing more could happen
     start_seconds: float | None = None  # between two starts of one agent at least
     skew: float = 0.0  # seconds by which a row's `at` and the ledger's clock may differ
-    lines: Sequence[Line] = ()  # of all schedules' logs
+    log_lines: Sequence[ScheduleLogLine] = ()  # of all schedules' logs
     arrivals: Sequence[Arrival] = ()  # at the endpoints that schedules call
     ticks_until: float | None = None  # by the store's clock: up to here every tick must have been dealt with

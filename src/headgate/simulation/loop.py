@@ -31,14 +31,14 @@ class _NoWait(selectors.BaseSelector):
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """Everything runs in this thread; `owner` is told of every task that is made."""
+    """Everything runs in this thread; `on_task` is called with every task that is made."""
 
-    def __init__(self, owner: Callable[["asyncio.Task[Any]"], None]) -> None:
+    def __init__(self, on_task: Callable[["asyncio.Task[Any]"], None]) -> None:
         self._now = 0.0
         super().__init__(_NoWait(self._forward))
-        self._owner = owner
+        self._on_task = on_task
         self.set_task_factory(self._make)  # type: ignore[arg-type]
-        self.set_exception_handler(lambda loop, about: None)  # whoever was killed has nobody to tell
+        self.set_exception_handler(lambda loop, context: None)  # whoever was killed has nobody to tell
 
     def time(self) -> float:
         return self._now
@@ -53,5 +53,5 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self, loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Any], **options: Any
     ) -> "asyncio.Task[Any]":
         task = asyncio.Task(work, loop=loop, **options)
-        self._owner(task)
+        self._on_task(task)
         return task

@@ -8,56 +8,56 @@ from functools import partial
 from typing import Any
 
 from headgate.core.callbacks import Delivery
-from headgate.core.compensation import Figures
+from headgate.core.compensation import CompensationSettings
 from headgate.core.cron import Missed, Overlap
 from headgate.core.edit import Edit
 from headgate.core.errors import HeadgateError, Unavailable
 from headgate.core.limits import Rate
-from headgate.core.schedule import Endpoint, Log, NewSchedule, Status
+from headgate.core.schedule import Endpoint, LogMode, NewSchedule, ScheduleStatus
 from headgate.core.states import State
 from headgate.core.task import Task
-from headgate.simulation.bodies import Function
-from headgate.simulation.evidence import Wish
+from headgate.simulation.evidence import Submission
 from headgate.simulation.late import LateSubmit
 from headgate.simulation.plan import CALL, Move
 from headgate.simulation.process import Process
-from headgate.store.base import Store
-from headgate.store.tasks import Idempotency
+from headgate.simulation.tasks import Function
+from headgate.store.store import Store
+from headgate.store.tasks.idempotency import Idempotency
 
 TRIES = 5
-AGAIN_SECONDS = 0.8
+RETRY_SECONDS = 0.8
 MADE, REFUSED, UNKNOWN = "made", "refused", "unknown"
 
 
 class People:
-    """What was asked, and what came back: `wishes` is the clients' log."""
+    """Clients and a person; `submissions` is the clients' log of what they asked for and what came back."""
 
     def __init__(
-        self, tasks: Mapping[str, Function], process: Callable[[str], Process | None], figures: Figures
+        self, tasks: Mapping[str, Function], process: Callable[[str], Process | None], figures: CompensationSettings
     ) -> None:
         self._tasks = tasks
         self._figures = figures
         self._process = process
-        self._wishes: dict[str, Wish] = {}
+        self._submissions: dict[str, Submission] = {}
         self._known: list[int] = []
         self._schedules: list[int] = []
 
     @property
-    def wishes(self) -> Sequence[Wish]:
-        return list(self._wishes.values())
+    def submissions(self) -> Sequence[Submission]:
+        return list(self._submissions.values())
 
     def do(self, move: Move) -> None:
-        about = dict(move.about)
-        process = self._process(about.pop("client"))
-        if process is None:  # there is nobody at that place just now
+        parameters = dict(move.parameters)
+        process = self._process(parameters.pop("client"))
+        if process is None:  # it was killed, and is not there again yet
             return
         match move.what:
             case "submit":
-                work = self._submit(process, **about)
+                work = self._submit(process, **parameters)
             case "add_schedule":
-                work = self._add_schedule(process, **about)
+                work = self._add_schedule(process, **parameters)
             case _:
-                work = self._steer(process, move.what, **about)
+                work = self._steer(process, move.what, **parameters)
         process.run(lambda: asyncio.ensure_future(work))
 
     async def _submit(
@@ -68,28 +68,28 @@ class People:
         if parent is not None and self._known:
             options["parent_id"] = self._known[int(parent * len(self._known))]
         new = self._tasks[type].using(name=key, **options).call(seconds, ends, children, stubborn).new
-        self._wishes[key] = Wish(key, UNKNOWN)
+        self._submissions[key] = Submission(key, UNKNOWN)
         for _ in range(TRIES):
             try:
-                made = await process.aside(partial(process.store.submit, new, once=Idempotency(key, key)))
+                made = await process.in_thread(partial(process.store.tasks.submit, new, once=Idempotency(key, key)))
             except Unavailable:
-                await asyncio.sleep(AGAIN_SECONDS)
+                await asyncio.sleep(RETRY_SECONDS)
             except HeadgateError:
-                self._wishes[key] = Wish(key, REFUSED)
+                self._submissions[key] = Submission(key, REFUSED)
                 return
             else:
-                self._wishes[key] = Wish(key, MADE, (made.id,))
+                self._submissions[key] = Submission(key, MADE, (made.id,))
                 self._known.append(made.id)
                 return
 
     def submit_late(self, real: Any, key: str, type: str) -> Callable[[], None]:
         """Submit in a transaction that stays open until what is given back is called."""
         late = LateSubmit(real, self._tasks[type].using(name=key).call(0.1, ["ok"]).new)
-        self._wishes[key] = Wish(key, UNKNOWN)
+        self._submissions[key] = Submission(key, UNKNOWN)
 
         def commit() -> None:
             made = late.commit()
-            self._wishes[key] = Wish(key, MADE, (made.id,))
+            self._submissions[key] = Submission(key, MADE, (made.id,))
             self._known.append(made.id)
 
         return commit
@@ -99,38 +99,40 @@ class People:
         ends: list[str],
     ) -> None:  # fmt: skip
         """Ask until there is an answer, with the same key each time."""
-        wish = self._tasks["plain" if type == CALL else type].call(seconds, ends).new
+        task = self._tasks["plain" if type == CALL else type].call(seconds, ends).new
         http = Endpoint("https://example.org/") if type == CALL else None
-        new = NewSchedule(wish, cron, "UTC", Log(log), Missed(missed), Overlap(overlap), http)
+        new = NewSchedule(task, cron, "UTC", LogMode(log), Missed(missed), Overlap(overlap), http)
         for _ in range(TRIES):
             try:
-                add = partial(process.store.schedules.add, new, status=Status.ONLINE, once=Idempotency(key, key))
-                self._schedules.append((await process.aside(add)).id)
+                add = partial(
+                    process.store.schedules.add, new, status=ScheduleStatus.ONLINE, once=Idempotency(key, key)
+                )
+                self._schedules.append((await process.in_thread(add)).id)
             except Unavailable:
-                await asyncio.sleep(AGAIN_SECONDS)
+                await asyncio.sleep(RETRY_SECONDS)
             else:
                 return
 
-    async def _steer(self, process: Process, what: str, pick: float = 0.0, **about: Any) -> None:
+    async def _steer(self, process: Process, what: str, pick: float = 0.0, **parameters: Any) -> None:
         with suppress(HeadgateError):
-            await process.aside(self._order(process.store, what, pick, about))
+            await process.in_thread(self._action(process.store, what, pick, parameters))
 
-    def _order(self, store: Store, what: str, pick: float, about: dict[str, Any]) -> Callable[[], object]:
+    def _action(self, store: Store, what: str, pick: float, parameters: dict[str, Any]) -> Callable[[], object]:
         match what:
             case "set_capacity":
-                return partial(store.set_capacity, about["lane"], about["capacity"])
+                return partial(store.lanes.set_capacity, parameters["lane"], parameters["capacity"])
             case "set_resource":
-                return partial(store.set_resource, about["name"], about["capacity"])
+                return partial(store.resources.set, parameters["name"], parameters["capacity"])
             case "set_rate":
-                return partial(store.set_rate_limit, about["name"], Rate(about["rate"], about["burst"]))
+                return partial(store.rate_limits.set, parameters["name"], Rate(parameters["rate"], parameters["burst"]))
             case "pause_lane":
-                return partial(store.pause_lane, about["lane"])
+                return partial(store.lanes.pause, parameters["lane"])
             case "resume_lane":
-                return partial(store.resume_lane, about["lane"])
+                return partial(store.lanes.resume, parameters["lane"])
             case "trigger":
                 return partial(store.compensation.trigger, self._figures)
         if what.startswith("schedule_"):
-            return partial(self._act_on_schedule, store, what.removeprefix("schedule_"), pick, about)
+            return partial(self._act_on_schedule, store, what.removeprefix("schedule_"), pick, parameters)
         if not self._known:
             return lambda: None
         task_id = self._known[int(pick * len(self._known))]
@@ -138,40 +140,39 @@ class People:
             case "redeliver":
                 return partial(store.deliveries.redeliver, task_id)
             case "prioritize":
-                return partial(store.prioritize, task_id, 1)
+                return partial(store.tasks.prioritize, task_id, 1)
             case "resolve":
-                return partial(store.resolve, task_id, "by hand")
-        return partial(getattr(store, what), task_id)
+                return partial(store.tasks.resolve, task_id, "by hand")
+        return partial(getattr(store.tasks, what), task_id)
 
-    def _act_on_schedule(self, store: Store, what: str, pick: float, about: dict[str, Any]) -> None:
+    def _act_on_schedule(self, store: Store, what: str, pick: float, parameters: dict[str, Any]) -> None:
         if not self._schedules:
             return
         schedule_id = self._schedules[int(pick * len(self._schedules))]
         if what != "edit":
             getattr(store.schedules, what)(schedule_id)
             return
-        said = store.schedules.get(schedule_id).said
-        wish = said.wish._replace(creator=said.wish.creator + 1)
-        store.schedules.put(
-            schedule_id, replace(said, wish=wish, cron_expressions=about["cron"] or said.cron_expressions)
-        )
+        definition = store.schedules.get(schedule_id).definition
+        task = definition.task._replace(creator=definition.task.creator + 1)
+        cron = parameters["cron"] or definition.cron_expressions
+        store.schedules.put(schedule_id, replace(definition, task=task, cron_expressions=cron))
 
     def deal_with(self, store: Store, task: Task, chance: float) -> None:
         """What a person does about a task that will not go on by itself."""
         with suppress(HeadgateError):
             match task.status:
                 case State.PAUSED:
-                    store.resume(task.id)
+                    store.tasks.resume(task.id)
                 case State.DEAD if chance < 0.25:
-                    store.desk.replay(task.id, Edit(priority=1))
+                    store.dead_letters.replay(task.id, Edit(priority=1))
                 case State.DEAD if chance < 0.5:
-                    store.discard(task.id)
+                    store.tasks.discard(task.id)
                 case State.DEAD:
-                    store.resolve(task.id, "by hand")
+                    store.tasks.resolve(task.id, "by hand")
                 case State.NOTIFYING if not _is_stuck(store, task):
                     return
                 case State.NOTIFYING if chance < 0.5:
-                    store.resolve(task.id, "told by telephone")
+                    store.tasks.resolve(task.id, "told by telephone")
                 case State.NOTIFYING:
                     store.deliveries.redeliver(task.id)
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from headgate.simulation.bodies import ERRAND, KEYED, LANES, PARENTS, RATES, RESOURCES
-from headgate.simulation.receiver import ILLS
+from headgate.simulation.receiver import CONDITIONS
+from headgate.simulation.tasks import ERRAND, KEYED, LANES, PARENTS, RATES, RESOURCES
 
 WORKERS = ("worker 1", "worker 2", "worker 3")
 DUTIES = "duties"
@@ -15,48 +15,48 @@ AGENTS = {"agent 1": "rig", "agent 2": "rig", "agent 3": "mill"}  # processes, a
 CHAOS_SECONDS = 20.0
 
 # Transactions that are rare, and who makes them: a fault waits for each of these, too.
-WITHIN: tuple[tuple[str, str], ...] = tuple(
+RARE_TRANSACTIONS: tuple[tuple[str, str], ...] = tuple(
     (process, what)
     for what, processes in {
-        "mark_lost": (WORKERS[0], DUTIES),
-        "rescue": (WORKERS[0], DUTIES),
-        "end_overdue": (WORKERS[0], DUTIES),
-        "bring_due": (WORKERS[0], DUTIES),
-        "repair_lines": (WORKERS[0], DUTIES),
-        "move": (DUTIES,),  # to history
-        "close": (*WORKERS, DUTIES),  # a family
-        "cancel": (*CLIENTS, *WORKERS, DUTIES),
-        "act": CLIENTS,
-        "edit": CLIENTS,
-        "make_streams": CLIENTS,
-        "submit_many": (*CLIENTS, *WORKERS),
-        "settle_and_claim": WORKERS,
-        "give_back_strays": WORKERS,
-        "save_checkpoint": WORKERS,
-        "progress": WORKERS,
-        "register": WORKERS,
-        "beat": WORKERS,
-        "hand_over": AGENTS,
-        "try_start": AGENTS,
-        "sign_on": AGENTS,
-        "begin": (WORKERS[0], DUTIES),
-        "poll": (WORKERS[0], DUTIES),
-        "record_and_lease": (WORKERS[0], DUTIES),
-        "redeliver": CLIENTS,
-        "fire": (WORKERS[0], DUTIES),
-        "end_runs": (WORKERS[0], DUTIES),
-        "take_calls": (WORKERS[0], DUTIES),
-        "end_call": (WORKERS[0], DUTIES),
-        "add": CLIENTS,
-        "put": CLIENTS,
-        "set_status": CLIENTS,
-        "trigger": CLIENTS,
+        "Workers.mark_lost": (WORKERS[0], DUTIES),
+        "Executions.rescue": (WORKERS[0], DUTIES),
+        "Executions.end_overdue": (WORKERS[0], DUTIES),
+        "DueTasks.bring": (WORKERS[0], DUTIES),
+        "Mutexes.repair": (WORKERS[0], DUTIES),
+        "History.move": (DUTIES,),  # to history
+        "Families.close": (*WORKERS, DUTIES),  # a family
+        "Families.cancel": (*CLIENTS, *WORKERS, DUTIES),
+        "Tasks.act": CLIENTS,
+        "Lanes.set_capacity": CLIENTS,
+        "Catalog.make_streams": CLIENTS,
+        "Tasks.submit_many": (*CLIENTS, *WORKERS),
+        "Executions.settle_and_claim": WORKERS,
+        "Executions.give_back_strays": WORKERS,
+        "Executions.save_checkpoint": WORKERS,
+        "Executions.progress": WORKERS,
+        "Workers.register": WORKERS,
+        "Workers.beat": WORKERS,
+        "Agents.hand_over": AGENTS,
+        "Executions.start": AGENTS,
+        "Agents.sign_on": AGENTS,
+        "Compensation.begin": (WORKERS[0], DUTIES),
+        "Compensation.poll": (WORKERS[0], DUTIES),
+        "Deliveries.record_and_lease": (WORKERS[0], DUTIES),
+        "Deliveries.redeliver": CLIENTS,
+        "Schedules.fire": (WORKERS[0], DUTIES),
+        "Schedules.end_runs": (WORKERS[0], DUTIES),
+        "Schedules.take_calls": (WORKERS[0], DUTIES),
+        "Schedules.end_call": (WORKERS[0], DUTIES),
+        "Schedules.add": CLIENTS,
+        "Schedules.put": CLIENTS,
+        "Schedules.set_status": CLIENTS,
+        "Schedules.trigger": CLIENTS,
     }.items()
     for process in processes
 )
 CALL = "call"  # a schedule that calls an endpoint
 OFTEN, RARE = ["*/2 * * * * *", "*/5 * * * * *"], ["*/20 * * * * *", "* * * * *"]
-WHICHEVER = 10  # and as often as for ten of these one waits for whatever is next
+NEXT_TRANSACTION_WEIGHT = 10  # faults that wait for any transaction, to one for each of the rare ones
 
 Draw = random.Random
 
@@ -66,11 +66,11 @@ class Move(NamedTuple):
 
     at: float
     what: str
-    about: dict[str, Any]
+    parameters: dict[str, Any]
 
     def __str__(self) -> str:
-        told = " ".join(f"{key}={value!r}" for key, value in self.about.items() if value is not None)
-        return f"{self.at:7.3f}  {self.what} {told}"
+        parameters = " ".join(f"{key}={value!r}" for key, value in self.parameters.items() if value is not None)
+        return f"{self.at:7.3f}  {self.what} {parameters}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,40 +99,40 @@ def plan(seed: int) -> Plan:
 
 
 def _submit(draw: Draw, number: int) -> Move:
-    kind = draw.choice(
+    task_type = draw.choice(
         ["plain", "plain", "narrow", "narrow", "single", "tooled", "pressed", "limited", KEYED, KEYED, KEYED, "manual",
          "parent", "parent", "strict", "overseer", "brief", "told", "told", "told-manual"]
     )  # fmt: skip
-    about: dict[str, Any] = {"client": draw.choice(CLIENTS), "key": f"wish {number}", "type": kind}
-    about["seconds"] = draw.choice([0.0, 0.05, 0.3, 0.3, 1.0, 1.5, 4.0])
-    about["ends"] = _ends(draw, kind)
-    about["children"] = draw.randint(1, 6) if kind in PARENTS else 0
-    about["stubborn"] = draw.random() < 0.2
-    about["mutex"] = f"key {draw.randint(1, 3)}" if kind == KEYED or draw.random() < 0.08 else None
-    about["rate_key"] = "api" if draw.random() < 0.1 else None
-    about["priority"] = draw.choice([None, None, 1, 9])
-    about["delay_seconds"] = draw.choice([None, None, None, 0.5, 3.0])
-    about["unique_key"] = f"unique {draw.randint(1, 2)}" if draw.random() < 0.08 else None
-    about["parent"] = draw.random() if draw.random() < 0.08 else None  # a task that is there becomes its parent
-    about["tenant_id"] = 1 if draw.random() < 0.1 else None
+    parameters: dict[str, Any] = {"client": draw.choice(CLIENTS), "key": f"wish {number}", "type": task_type}
+    parameters["seconds"] = draw.choice([0.0, 0.05, 0.3, 0.3, 1.0, 1.5, 4.0])
+    parameters["ends"] = _ends(draw, task_type)
+    parameters["children"] = draw.randint(1, 6) if task_type in PARENTS else 0
+    parameters["stubborn"] = draw.random() < 0.2
+    parameters["mutex"] = f"key {draw.randint(1, 3)}" if task_type == KEYED or draw.random() < 0.08 else None
+    parameters["rate_key"] = "api" if draw.random() < 0.1 else None
+    parameters["priority"] = draw.choice([None, None, 1, 9])
+    parameters["delay_seconds"] = draw.choice([None, None, None, 0.5, 3.0])
+    parameters["unique_key"] = f"unique {draw.randint(1, 2)}" if draw.random() < 0.08 else None
+    parameters["parent"] = draw.random() if draw.random() < 0.08 else None  # a task that is there becomes its parent
+    parameters["tenant_id"] = 1 if draw.random() < 0.1 else None
     begin = draw.random() * draw.choice([0.5, 6.0, CHAOS_SECONDS])
-    return Move(begin, "submit", {key: value for key, value in about.items() if value is not None})
+    return Move(begin, "submit", {key: value for key, value in parameters.items() if value is not None})
 
 
 def _errand(draw: Draw, number: int) -> Move:
     """What an agent is to do, most of it assigned to one."""
-    about: dict[str, Any] = {"client": draw.choice(CLIENTS), "key": f"errand {number}", "type": ERRAND}
-    about["seconds"] = draw.choice([0.05, 0.3, 1.0, 2.5])
-    about["ends"] = draw.choice(
+    parameters: dict[str, Any] = {"client": draw.choice(CLIENTS), "key": f"errand {number}", "type": ERRAND}
+    parameters["seconds"] = draw.choice([0.05, 0.3, 1.0, 2.5])
+    parameters["ends"] = draw.choice(
         [["ok"], ["ok"], ["ok"], ["forget", "ok"], ["forget", "forget", "ok"], ["die", "ok"], ["fail", "ok"], ["fail"]]
     )
-    about |= {"children": 0, "stubborn": False, "agent_id": draw.choice(["rig", "rig", "rig", "mill", None])}
-    about["lane"] = draw.choice([None, None, *LANES])
-    about["mutex"] = f"key {draw.randint(1, 3)}" if draw.random() < 0.2 else None
-    about["tenant_id"] = 1 if draw.random() < 0.1 else None
-    about["priority"] = draw.choice([None, None, 1, 9])
+    parameters |= {"children": 0, "stubborn": False, "agent_id": draw.choice(["rig", "rig", "rig", "mill", None])}
+    parameters["lane"] = draw.choice([None, None, *LANES])
+    parameters["mutex"] = f"key {draw.randint(1, 3)}" if draw.random() < 0.2 else None
+    parameters["tenant_id"] = 1 if draw.random() < 0.1 else None
+    parameters["priority"] = draw.choice([None, None, 1, 9])
     begin = draw.random() * draw.choice([0.5, 6.0, CHAOS_SECONDS])
-    return Move(begin, "submit", {key: value for key, value in about.items() if value is not None})
+    return Move(begin, "submit", {key: value for key, value in parameters.items() if value is not None})
 
 
 def _mishap(draw: Draw) -> Move:
@@ -145,47 +145,50 @@ def _mishap(draw: Draw) -> Move:
             return Move(at, "freeze", {"process": agent, "seconds": draw.uniform(2, 12)})
         case 3:
             return Move(at, "trigger", {"client": draw.choice(CLIENTS)})
-    within = draw.choice(["hand_over", "hand_over", "try_start", "settle_and_claim", "beat", None])
+    within = draw.choice(
+        [*["Agents.hand_over"] * 2, "Executions.start", "Executions.settle_and_claim", "Workers.beat", None]
+    )
     what = draw.choice(["crash", "crash_after", "no_answer", "no_answer", "unreached"])
     return Move(at, what, {"process": agent, "within": within, "statement": draw.randint(0, 12)})
 
 
 def _late(draw: Draw, number: int) -> Move:
-    about = {"key": f"late wish {number}", "type": draw.choice(["plain", "narrow"]), "seconds": draw.uniform(0.1, 3)}
-    return Move(draw.uniform(0.1, CHAOS_SECONDS - 4), "submit_late", about)
+    parameters: dict[str, Any] = {"key": f"late wish {number}", "type": draw.choice(["plain", "narrow"])}
+    parameters["seconds"] = draw.uniform(0.1, 3)
+    return Move(draw.uniform(0.1, CHAOS_SECONDS - 4), "submit_late", parameters)
 
 
 def _illness(draw: Draw) -> Move:
-    about = {"how": draw.choice(ILLS[1:]), "seconds": draw.choice([0.5, 3.0, 10.0])}
-    return Move(draw.uniform(0.1, CHAOS_SECONDS), "fall_ill", about)
+    parameters = {"how": draw.choice(CONDITIONS[1:]), "seconds": draw.choice([0.5, 3.0, 10.0])}
+    return Move(draw.uniform(0.1, CHAOS_SECONDS), "fall_ill", parameters)
 
 
 def _schedule(draw: Draw, number: int) -> Move:
-    about: dict[str, Any] = {"client": draw.choice(CLIENTS), "key": f"schedule {number}"}
-    about["type"] = draw.choice(["plain", "plain", "narrow", "manual", CALL])
-    about["missed"] = draw.choice(["skip", "once", "all"])
-    about["cron"] = draw.choice(RARE if about["missed"] == "all" else [*RARE, *OFTEN])
-    about["overlap"] = draw.choice(["allow", "skip", "queue"])
+    parameters: dict[str, Any] = {"client": draw.choice(CLIENTS), "key": f"schedule {number}"}
+    parameters["type"] = draw.choice(["plain", "plain", "narrow", "manual", CALL])
+    parameters["missed"] = draw.choice(["skip", "once", "all"])
+    parameters["cron"] = draw.choice(RARE if parameters["missed"] == "all" else [*RARE, *OFTEN])
+    parameters["overlap"] = draw.choice(["allow", "skip", "queue"])
     # What makes no task is known by its log alone.
-    quiet = about["overlap"] != "skip" and about["type"] != CALL
-    about["log"] = draw.choice(["none", "trigger_log", "trans_log"]) if quiet else "trans_log"
-    about["seconds"] = draw.choice([0.05, 0.3] if about["overlap"] == "queue" else [0.05, 0.3, 3.0])
-    about["ends"] = draw.choice([["ok"], ["ok"], ["fail"], ["fail", "ok"]])
-    return Move(draw.uniform(0.0, CHAOS_SECONDS / 2), "add_schedule", about)
+    quiet = parameters["overlap"] != "skip" and parameters["type"] != CALL
+    parameters["log"] = draw.choice(["none", "trigger_log", "trans_log"]) if quiet else "trans_log"
+    parameters["seconds"] = draw.choice([0.05, 0.3] if parameters["overlap"] == "queue" else [0.05, 0.3, 3.0])
+    parameters["ends"] = draw.choice([["ok"], ["ok"], ["fail"], ["fail", "ok"]])
+    return Move(draw.uniform(0.0, CHAOS_SECONDS / 2), "add_schedule", parameters)
 
 
 def _steer_schedule(draw: Draw) -> Move:
     what = draw.choice(["schedule_offline", "schedule_online", "schedule_online", "schedule_trigger", "schedule_edit"])
-    about: dict[str, Any] = {"client": draw.choice(CLIENTS), "pick": draw.random()}
+    parameters: dict[str, Any] = {"client": draw.choice(CLIENTS), "pick": draw.random()}
     if what == "schedule_edit":
-        about["cron"] = draw.choice([None, *RARE])
-    return Move(draw.uniform(0.5, CHAOS_SECONDS), what, about)
+        parameters["cron"] = draw.choice([None, *RARE])
+    return Move(draw.uniform(0.5, CHAOS_SECONDS), what, parameters)
 
 
-def _ends(draw: Draw, kind: str) -> list[str]:
-    if kind in PARENTS:
+def _ends(draw: Draw, task_type: str) -> list[str]:
+    if task_type in PARENTS:
         return draw.choice([["children"], ["children"], ["give up"], ["give up", "children"], ["crash", "children"]])
-    if kind in ("manual", "told-manual"):
+    if task_type in ("manual", "told-manual"):
         return draw.choice([["fail"], ["ok"], ["fail", "fail", "fail", "ok"]])
     if draw.random() < 0.02:
         return ["crash"]
@@ -221,15 +224,15 @@ def _edit(draw: Draw) -> Move:
 
 def _fault(draw: Draw) -> Move:
     at = draw.uniform(0.1, CHAOS_SECONDS)
-    anybody = draw.choice([*WORKERS, *WORKERS, DUTIES, *CLIENTS])
+    anyone = draw.choice([*WORKERS, *WORKERS, DUTIES, *CLIENTS])
     match draw.randint(1, 10):
         case 1:
-            return Move(at, "kill", {"process": anybody})
+            return Move(at, "kill", {"process": anyone})
         case 2 | 3 | 4 | 5 | 6:
             what = draw.choice(["crash", "crash", "crash_after", "no_answer", "no_answer", "unreached"])
-            process, within = draw.choice([*[(anybody, None)] * WHICHEVER, *WITHIN])
-            about = {"process": process, "within": within, "statement": draw.randint(0, 8)}
-            return Move(at, what, about)
+            process, within = draw.choice([*[(anyone, None)] * NEXT_TRANSACTION_WEIGHT, *RARE_TRANSACTIONS])
+            parameters = {"process": process, "within": within, "statement": draw.randint(0, 8)}
+            return Move(at, what, parameters)
         case 7:
             return Move(at, "freeze", {"process": draw.choice([*WORKERS, DUTIES]), "seconds": draw.uniform(2, 12)})
         case 8:

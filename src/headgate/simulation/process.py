@@ -6,21 +6,22 @@ from collections.abc import Callable
 from contextvars import ContextVar, copy_context
 from typing import Any, Protocol, TypeVar
 
-from headgate.outside import monotonic
+from headgate.environment import monotonic
 from headgate.simulation.ledger import Ledger
-from headgate.store.base import Store
-from headgate.store.news import News
+from headgate.store.store import Store
+from headgate.store.wakeup.message import News
 
 T = TypeVar("T")
 LATENCIES = (0.0, 0.001, 0.001, 0.002, 0.005, 0.02, 0.1)  # seconds from a call to the store, and back
 
-here: ContextVar["Process"] = ContextVar("headgate_simulated_process")
+current_process: ContextVar["Process"] = ContextVar("headgate_simulated_process")
 
 
-class Database(Protocol):
+class DatabaseAccess(Protocol):
     """What a process can reach."""
 
     dialect: str
+    one_writer: bool
 
     def transact(self, process: "Process", operation: Callable[[Any], T], *, writes: bool) -> T: ...
 
@@ -30,25 +31,30 @@ class Killed(BaseException):
 
 
 class Process:
-    """One process. Its tasks end with it; its store answers nobody any more."""
+    """One process. Its tasks end with it; its store does not answer any more."""
 
     def __init__(
-        self, name: str, database: Database, ledger: Ledger, chance: random.Random, gone: Callable[["Process"], None]
+        self,
+        name: str,
+        database: DatabaseAccess,
+        ledger: Ledger,
+        rng: random.Random,
+        on_kill: Callable[["Process"], None],
     ) -> None:
         self.name = name
         self.ledger = ledger
         self.alive = True
-        self.line = Line(self, database)
-        self.store = Store(self.line)  # type: ignore[arg-type]
-        self._chance = chance
-        self._gone = gone
+        self.connection = SimulatedConnection(self, database)
+        self.store = Store(self.connection)  # type: ignore[arg-type]
+        self._rng = rng
+        self._on_kill = on_kill
         self._tasks: dict[asyncio.Task[Any], None] = {}
         self._frozen_until = 0.0
 
     def run(self, start: Callable[[], T]) -> T:
         """Do something in this process; whatever tasks that makes are its own."""
         context = copy_context()
-        context.run(here.set, self)
+        context.run(current_process.set, self)
         return context.run(start)
 
     def adopt(self, task: "asyncio.Task[Any]") -> None:
@@ -60,10 +66,10 @@ class Process:
         if not self.alive:
             return
         self.alive = False
-        self.line.close()
+        self.connection.close()
         for task in list(self._tasks):
             task.cancel()
-        self._gone(self)
+        self._on_kill(self)
 
     def freeze(self, seconds: float) -> None:
         """Let nothing of it happen for a while: not a call to the store, not an effect."""
@@ -75,25 +81,25 @@ class Process:
         if not self.alive:
             raise Killed
 
-    async def aside(self, work: Callable[..., Any], *arguments: Any) -> Any:
+    async def in_thread(self, work: Callable[..., Any], *arguments: Any) -> Any:
         """A call to the store takes its time, there and back; like a thread it goes on if nobody waits any more."""
         return await asyncio.shield(asyncio.ensure_future(self._call(work, *arguments)))
 
     async def _call(self, work: Callable[..., Any], *arguments: Any) -> Any:
-        await asyncio.sleep(self._chance.choice(LATENCIES))
+        await asyncio.sleep(self._rng.choice(LATENCIES))
         await self.thawed()
         try:
             return work(*arguments)
         finally:
             if self.alive:
-                await asyncio.sleep(self._chance.choice(LATENCIES))
+                await asyncio.sleep(self._rng.choice(LATENCIES))
                 await self.thawed()
 
 
-class Line:
+class SimulatedConnection:
     """A process's way to the database: what `Store` needs of one."""
 
-    def __init__(self, process: Process, database: Database) -> None:
+    def __init__(self, process: Process, database: DatabaseAccess) -> None:
         self.on_news: Callable[[News], None] = lambda news: None
         self.listening = False
         self._process = process
@@ -102,6 +108,10 @@ class Line:
     @property
     def dialect(self) -> str:
         return self._database.dialect
+
+    @property
+    def one_writer(self) -> bool:
+        return self._database.one_writer
 
     def write(self, operation: Callable[[Any], T], timeout: float | None = None) -> T:
         return self._database.transact(self._process, operation, writes=True)

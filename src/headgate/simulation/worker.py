@@ -4,14 +4,14 @@ import asyncio
 from typing import Any
 
 from headgate.service import wait
-from headgate.simulation.process import here
+from headgate.simulation.process import current_process
 from headgate.worker.beat import HURRIED_SHARE, Beat
 from headgate.worker.worker import Worker
 
 
 class LoopWorker(Worker):
-    async def aside(self, work: Any, *arguments: Any) -> Any:
-        return await here.get().aside(work, *arguments)
+    async def in_thread(self, work: Any, *arguments: Any) -> Any:
+        return await current_process.get().in_thread(work, *arguments)
 
 
 class LoopBeat(Beat):
@@ -33,4 +33,4 @@ class LoopBeat(Beat):
             await wait(self._awake, self._seconds * (HURRIED_SHARE if self._failed else 1.0))
             self._awake.clear()
             if self._worker_id and not self._ended:
-                await here.get().aside(self.turn)
+                await current_process.get().in_thread(self.turn)

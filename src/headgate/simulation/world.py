@@ -11,31 +11,31 @@ from functools import partial
 from typing import Any
 
 from headgate.core.errors import HeadgateError
-from headgate.core.schedule import Log, Result, Status, TickLog, told
+from headgate.core.schedule import LogMode, Result, ScheduleStatus, TickLog, tick_text
 from headgate.core.states import FINAL, State
 from headgate.core.task import Task
-from headgate.duties import Archive, Callbacks, Calls, Compensate, Periodic, Sampler, light_duties
-from headgate.outside import Outside, replaced
+from headgate.duties import Archive, Callbacks, Calls, Compensate, FireSchedules, Sampler, light_duties
+from headgate.environment import Environment, replaced
 from headgate.registry import Registry
 from headgate.service import Service
 from headgate.settings import Settings
 from headgate.simulation.agent import LoopAgent
-from headgate.simulation.bodies import LANES, RATES, RESOURCES, program
-from headgate.simulation.database import Database, Fault, Transaction, WallClock
+from headgate.simulation.database import Fault, SharedDatabase, Transaction, WallClock
 from headgate.simulation.endpoints import Endpoints
-from headgate.simulation.evidence import Evidence, Known, Line, Owed, Row
+from headgate.simulation.evidence import DeliveryRow, Evidence, Row, ScheduleLogLine, TaskRecord
 from headgate.simulation.ledger import Ledger
 from headgate.simulation.loop import VirtualLoop
 from headgate.simulation.people import People
 from headgate.simulation.plan import AGENTS, CHAOS_SECONDS, CLIENTS, DUTIES, WORKERS, Move, Plan
-from headgate.simulation.process import Killed, Process, here
-from headgate.simulation.receiver import Receiver
+from headgate.simulation.process import Killed, Process, current_process
+from headgate.simulation.receiver import SimulatedReceiver
+from headgate.simulation.tasks import LANES, RATES, RESOURCES, declare_tasks
 from headgate.simulation.worker import LoopBeat, LoopWorker
-from headgate.store.base import Store
-from headgate.store.delivery_reports import Wanted
-from headgate.store.feed import Cursor
-from headgate.store.lists import Filter
-from headgate.store.scratch import Open
+from headgate.store.callbacks.report import DeliveryFilter
+from headgate.store.db.scratch import Open
+from headgate.store.events.feed import Cursor
+from headgate.store.reading.lists import Filter
+from headgate.store.store import Store
 
 BEGIN = datetime(2030, 1, 1, tzinfo=UTC)
 SETTINGS = Settings(
@@ -50,15 +50,15 @@ CALL_LEASE_SECONDS, CALL_WATCH_SECONDS = 10.0, 2.0
 LONGEST_REST_SECONDS = 400.0
 LOOK_SECONDS = 2.0
 READ_SECONDS = 0.7
-LAST_ORDERS_SECONDS = 1.0  # by then everything that was asked has come to the store
-LAST_WORDS_SECONDS = 6.0  # longer than any handler takes that has lost its task and does not know
+LAST_CALLS_SECONDS = 1.0  # by then every call of a client has come to the store
+LAST_HANDLERS_SECONDS = 6.0  # longer than any handler takes that has lost its task and does not know
 PAGE = 200
 SKEW = 1e-5  # the store keeps microseconds
 OPEN = frozenset(State) - FINAL
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class SimulatedHistory:
     """What happened, and the evidence of it."""
 
     plan: Plan
@@ -67,58 +67,58 @@ class History:
     faults: Counter[str]
 
 
-def run(plan: Plan, open_database: Open) -> History:
+def run(plan: Plan, open_database: Open) -> SimulatedHistory:
     """Live through a plan, from its first move until nothing more happens."""
-    chance = random.Random(plan.seed)
-    loop = VirtualLoop(_owned)
+    rng = random.Random(plan.seed)
+    loop = VirtualLoop(_adopt)
     wall = WallClock(BEGIN, loop.time)
-    with replaced(Outside(wall, loop.time, chance.random, chance.randbytes)):
+    with replaced(Environment(wall, loop.time, rng.random, rng.randbytes)):
         real = open_database(wall)
         try:
-            return loop.run_until_complete(_World(plan, real, wall, loop, chance).live())
+            return loop.run_until_complete(_World(plan, real, wall, loop, rng).live())
         finally:
             loop.close()
             real.close()
 
 
-def _owned(task: "asyncio.Task[Any]") -> None:
-    process = here.get(None)
+def _adopt(task: "asyncio.Task[Any]") -> None:
+    process = current_process.get(None)
     if process is not None:
         process.adopt(task)
 
 
 class _World:
-    """The processes by name: whoever is killed is started again, as a supervisor would."""
+    """The processes by name: one that is killed is started again, as a supervisor would."""
 
-    def __init__(self, plan: Plan, real: Any, wall: WallClock, loop: VirtualLoop, chance: random.Random) -> None:
+    def __init__(self, plan: Plan, real: Any, wall: WallClock, loop: VirtualLoop, rng: random.Random) -> None:
         self._plan = plan
         self._real = real
         self._wall = wall
         self._loop = loop
-        self._chance = chance
+        self._rng = rng
         self._ledger = Ledger(loop.time)
-        self._database = Database(real, loop.time, loop.call_later)
-        self._receiver = Receiver(loop.time, chance, lambda: self._quiet_store().last_event().high)
-        self._tasks = program(SETTINGS)
+        self._database = SharedDatabase(real, loop.time, loop.call_later)
+        self._receiver = SimulatedReceiver(loop.time, rng, lambda: self._quiet_store().events.last().high)
+        self._tasks = declare_tasks(SETTINGS)
         self._processes: dict[str, Process] = {}
-        self._heard: list[int] = []
+        self._feed_ids: list[int] = []
         self._cursor = Cursor()
-        self._endpoints = Endpoints(chance)
+        self._endpoints = Endpoints(rng)
         self._ticks_until: float | None = None
         self._over = False
         self._people = People(self._tasks, self._process, SETTINGS.compensation)
 
-    async def live(self) -> History:
+    async def live(self) -> SimulatedHistory:
         self._set_up()
         for name in (*WORKERS, *AGENTS, DUTIES, *CLIENTS, "reader"):
             self._start(name)
         for move in self._plan.moves:
-            self._loop.call_at(move.at, self._do, move)
-        await asyncio.sleep(CHAOS_SECONDS + LAST_ORDERS_SECONDS)
+            self._loop.call_at(move.at, self._carry_out, move)
+        await asyncio.sleep(CHAOS_SECONDS + LAST_CALLS_SECONDS)
         self._heal()
         await self._stop_schedules()
         await self._rest()
-        history = History(self._plan, self._evidence(), self._database.trace, self._database.faults)
+        history = SimulatedHistory(self._plan, self._evidence(), self._database.trace, self._database.faults)
         await self._end()
         return history
 
@@ -129,10 +129,10 @@ class _World:
         return process if process is not None and process.alive else None
 
     def _start(self, name: str) -> None:
-        chance = random.Random(f"{self._plan.seed} {name}")
-        process = Process(name, self._database, self._ledger, chance, self._gone)
+        rng = random.Random(f"{self._plan.seed} {name}")
+        process = Process(name, self._database, self._ledger, rng, self._restart_later)
         self._processes[name] = process
-        self._database.lines = list(self._processes.values())
+        self._database.processes = list(self._processes.values())
         process.run(partial(self._begin, process))
 
     def _begin(self, process: Process) -> None:
@@ -153,19 +153,19 @@ class _World:
 
     def _serve(self, process: Process) -> None:
         calls = Calls(
-            process.store, self._endpoints, process.aside, lease_seconds=CALL_LEASE_SECONDS,
+            process.store, self._endpoints, process.in_thread, lease_seconds=CALL_LEASE_SECONDS,
             watch_seconds=CALL_WATCH_SECONDS,
         )  # fmt: skip
         duties: list[Service] = [
-            *light_duties(process.store, SETTINGS, process.aside),
-            Compensate(process.store, SETTINGS, process.aside),
-            Callbacks(process.store, SETTINGS, process.aside, sender=self._receiver),
-            Periodic(process.store, process.aside, calls.wake),
+            *light_duties(process.store, SETTINGS, process.in_thread),
+            Compensate(process.store, SETTINGS, process.in_thread),
+            Callbacks(process.store, SETTINGS, process.in_thread, sender=self._receiver),
+            FireSchedules(process.store, process.in_thread, calls.wake),
             calls,
         ]
         if process.name == DUTIES:
-            duties.append(Archive(process.store, SETTINGS, process.aside, keep_seconds=KEEP_SECONDS))
-            duties.append(Sampler(process.store, process.aside))
+            duties.append(Archive(process.store, SETTINGS, process.in_thread, keep_seconds=KEEP_SECONDS))
+            duties.append(Sampler(process.store, process.in_thread))
         for duty in duties:
             duty.start()
 
@@ -173,45 +173,46 @@ class _World:
         """Follow the feed, and keep with what was read how far that was."""
         while True:
             with suppress(HeadgateError):
-                happenings, cursor = await process.aside(process.store.feed, self._cursor, PAGE)
+                happenings, cursor = await process.in_thread(process.store.events.after, self._cursor, PAGE)
                 self._cursor = cursor
-                self._heard += [happening.id for happening in happenings]
+                self._feed_ids += [happening.id for happening in happenings]
             await asyncio.sleep(READ_SECONDS)
 
-    def _gone(self, process: Process) -> None:
-        """Start again whoever is gone, after a while."""
+    def _restart_later(self, process: Process) -> None:
+        """Start a process that was killed again, after a while."""
         if not self._over and process.name in self._processes:
-            self._loop.call_later(self._chance.uniform(*RESTART_SECONDS), self._start, process.name)
+            self._loop.call_later(self._rng.uniform(*RESTART_SECONDS), self._start, process.name)
 
     # what befalls them
 
-    def _do(self, move: Move) -> None:
-        about = dict(move.about)
+    def _carry_out(self, move: Move) -> None:
+        parameters = dict(move.parameters)
         match move.what:
             case "kill":
                 self._database.faults["process killed"] += 1
-                self._processes[about["process"]].kill()
+                self._processes[parameters["process"]].kill()
             case "crash" | "crash_after" | "no_answer" | "unreached":
-                self._database.arm(about["process"], Fault(move.what, about.get("statement", 0), about.get("within")))
+                fault = Fault(move.what, parameters.get("statement", 0), parameters.get("within"))
+                self._database.arm(parameters["process"], fault)
             case "freeze":
                 self._database.faults["process frozen"] += 1
-                self._processes[about["process"]].freeze(about["seconds"])
+                self._processes[parameters["process"]].freeze(parameters["seconds"])
             case "outage":
                 self._database.faults["store away"] += 1
-                self._database.away_until = self._loop.time() + about["seconds"]
+                self._database.down_until = self._loop.time() + parameters["seconds"]
             case "lose_news":
-                self._database.deaf_until = self._loop.time() + about["seconds"]
+                self._database.news_lost_until = self._loop.time() + parameters["seconds"]
             case "fall_ill":
-                self._database.faults[f"receiver {about['how']}"] += 1
-                self._receiver.fall_ill(about["how"], about["seconds"])
+                self._database.faults[f"receiver {parameters['how']}"] += 1
+                self._receiver.fall_ill(parameters["how"], parameters["seconds"])
             case "step_clock":
                 self._database.faults["clock set"] += 1
-                self._wall.step(about["seconds"])
+                self._wall.step(parameters["seconds"])
             case "submit_late":
-                if self._database.dialect == "postgres":  # SQLite has one writer: nobody commits past it
+                if not self._database.one_writer:  # else nobody commits past it
                     self._database.faults["slow commit"] += 1
-                    seconds = about.pop("seconds")
-                    self._loop.call_later(seconds, self._people.submit_late(self._real, **about))
+                    seconds = parameters.pop("seconds")
+                    self._loop.call_later(seconds, self._people.submit_late(self._real, **parameters))
             case _:
                 self._people.do(move)
 
@@ -219,59 +220,59 @@ class _World:
         store = self._quiet_store()
         store.migrate()
         for task in self._tasks.values():
-            store.put_type(task.handler.type)
+            store.types.put(task.handler.type)
         for lane, capacity in LANES.items():
-            store.set_capacity(lane, capacity)
+            store.lanes.set_capacity(lane, capacity)
         for name, capacity in RESOURCES.items():
-            store.set_resource(name, capacity)
+            store.resources.set(name, capacity)
         for name, rate in RATES.items():
-            store.set_rate_limit(name, rate)
+            store.rate_limits.set(name, rate)
 
     def _quiet_store(self) -> Store:
         """A store that no fault befalls."""
-        return Process("world", self._database, self._ledger, self._chance, self._gone).store
+        return Process("world", self._database, self._ledger, self._rng, self._restart_later).store
 
     def _heal(self) -> None:
         """No more faults: the clock is at its latest, every lane has room, everybody answers."""
         self._database.disarm()
-        self._database.away_until = self._database.deaf_until = 0.0
+        self._database.down_until = self._database.news_lost_until = 0.0
         self._wall.step_to_latest()
         self._receiver.heal()
         store = self._quiet_store()
         for lane in (None, "default", *LANES):
-            store.resume_lane(lane)
+            store.lanes.resume(lane)
         for lane in LANES:
-            store.set_capacity(lane, 2)
+            store.lanes.set_capacity(lane, 2)
 
     async def _stop_schedules(self) -> None:
         """Nothing would ever come to rest: give them the time to make up for what they missed, and end them."""
-        room, healed = self._quiet_store().schedules, self._wall().timestamp()
-        if not room.find(limit=1):
+        schedules, healed = self._quiet_store().schedules, self._wall().timestamp()
+        if not schedules.find(limit=1):
             return
         await asyncio.sleep(CATCH_UP_SECONDS)
         self._ticks_until = healed
-        for schedule in room.find(status=Status.ONLINE, limit=PAGE):
-            room.offline(schedule.id)
+        for schedule in schedules.find(status=ScheduleStatus.ONLINE, limit=PAGE):
+            schedules.offline(schedule.id)
 
     async def _rest(self) -> None:
         """Wait until everything has ended; a person at the desk deals with what needs one."""
         store, end = self._quiet_store(), self._loop.time() + LONGEST_REST_SECONDS
         while self._loop.time() < end:
             await asyncio.sleep(LOOK_SECONDS)
-            waiting = list(_every(store, Filter(status=tuple(OPEN))))
-            open_calls = any(line.result is Result.EXECUTING for line, _ in _logs(store))
+            waiting = list(_all_tasks(store, Filter(status=tuple(OPEN))))
+            open_calls = any(line.result is Result.EXECUTING for line, _ in _all_log_lines(store))
             if not waiting and not open_calls and not store.deliveries.deliverables().pending:
                 break
             for task in waiting:
-                self._people.deal_with(store, task, self._chance.random())
-        await self._thawed()
+                self._people.deal_with(store, task, self._rng.random())
+        await self._wait_for_frozen()
 
-    async def _thawed(self) -> None:
-        """Until nobody is frozen any more, and has said what it had to say."""
+    async def _wait_for_frozen(self) -> None:
+        """Wait until no process is frozen any more, and the last handlers have ended."""
         for process in list(self._processes.values()):
             with suppress(Killed):
                 await process.thawed()
-        await asyncio.sleep(LAST_WORDS_SECONDS)
+        await asyncio.sleep(LAST_HANDLERS_SECONDS)
 
     async def _end(self) -> None:
         self._over = True
@@ -284,18 +285,18 @@ class _World:
 
     def _evidence(self) -> Evidence:
         store = self._quiet_store()
-        tasks = list(_every(store, Filter()))
+        tasks = list(_all_tasks(store, Filter()))
         return Evidence(
             rows=self._rows(store),
-            tasks=[_known(task) for task in tasks],
+            tasks=[_task_record(task) for task in tasks],
             ledger=self._ledger.entries,
-            wishes=self._people.wishes,
-            keys=_by_name(tasks),
-            heard=self._heard,
-            owed=list(_every_debt(store)),
+            submissions=self._people.submissions,
+            keys=_ids_by_name(tasks),
+            feed_ids=self._feed_ids,
+            deliveries=list(_all_deliveries(store)),
             received=self._receiver.receipts,
             callbacks={code: tuple(task.handler.type.callback) for code, task in self._tasks.items()},
-            lines=self._lines(store),
+            log_lines=self._log_lines(store),
             arrivals=self._endpoints.arrivals,
             ticks_until=self._ticks_until,
             uses={code: task.handler.type.uses for code, task in self._tasks.items()},
@@ -304,14 +305,14 @@ class _World:
             start_seconds=SETTINGS.compensation_start_interval,
         )
 
-    def _lines(self, store: Store) -> list[Line]:
-        found = sorted(_logs(store), key=lambda pair: pair[0].id)
+    def _log_lines(self, store: Store) -> list[ScheduleLogLine]:
+        found = sorted(_all_log_lines(store), key=lambda pair: pair[0].id)
         times = self._wall.virtual(line.create_date for line, _ in found)
         return [
-            Line(
+            ScheduleLogLine(
                 at,
                 line.periodic_task_id,
-                None if line.tick is None else told(line.tick),
+                None if line.tick is None else tick_text(line.tick),
                 line.result,
                 line.task_id,
                 trans,
@@ -321,7 +322,7 @@ class _World:
 
     def _rows(self, store: Store) -> list[Row]:
         rows, cursor = [], Cursor()
-        while page := store.feed(cursor, PAGE):
+        while page := store.events.after(cursor, PAGE):
             happenings, cursor = page
             if not happenings:
                 break
@@ -337,46 +338,46 @@ class _World:
         ]  # fmt: skip
 
 
-def _every(store: Store, wanted: Filter) -> Iterator[Task]:
+def _all_tasks(store: Store, wanted: Filter) -> Iterator[Task]:
     cursor = None
     while True:
-        page = store.find(wanted, cursor=cursor, limit=PAGE)
+        page = store.tasks.find(wanted, cursor=cursor, limit=PAGE)
         yield from page.items
         if page.next_cursor is None:
             return
         cursor = page.next_cursor
 
 
-def _every_debt(store: Store) -> Iterator[Owed]:
+def _all_deliveries(store: Store) -> Iterator[DeliveryRow]:
     cursor = None
     while True:
-        page = store.deliveries.find(Wanted(), cursor=cursor, limit=PAGE)
+        page = store.deliveries.find(DeliveryFilter(), cursor=cursor, limit=PAGE)
         for each in page.items:
-            yield Owed(each.id, each.webhook_id, each.task_id, each.kind, each.seq, each.status, each.attempts)
+            yield DeliveryRow(each.id, each.webhook_id, each.task_id, each.kind, each.seq, each.status, each.attempts)
         if page.next_cursor is None:
             return
         cursor = page.next_cursor
 
 
-def _logs(store: Store) -> Iterator[tuple[TickLog, bool]]:
+def _all_log_lines(store: Store) -> Iterator[tuple[TickLog, bool]]:
     """Every line of every schedule's log, and whether it ends with what its tick began."""
     for schedule in store.schedules.find(limit=PAGE):
         cursor = None
         while page := store.schedules.logs(schedule.id, cursor=cursor, limit=PAGE):
-            yield from ((line, schedule.said.log is Log.TRANS) for line in page)
+            yield from ((line, schedule.definition.log is LogMode.TRANS) for line in page)
             cursor = page[-1].id
 
 
-def _known(task: Task) -> Known:
+def _task_record(task: Task) -> TaskRecord:
     finished = None if task.finished_at is None else task.finished_at.timestamp()
-    return Known(
+    return TaskRecord(
         task.id, task.tenant_id, task.type, task.status, task.lane, task.mutex, task.rate_key, task.parent_id,
         task.root_id, task.seq, task.attempt, task.exec_id, task.worker_id, finished, task.start_time.timestamp(),
         task.retry_of, task.agent_id, task.correlation_id,
     )  # fmt: skip
 
 
-def _by_name(tasks: Sequence[Task]) -> dict[str, tuple[int, ...]]:
+def _ids_by_name(tasks: Sequence[Task]) -> dict[str, tuple[int, ...]]:
     found: dict[str, tuple[int, ...]] = {}
     for task in tasks:
         if task.name is not None and task.retry_of is None:

@@ -3,7 +3,7 @@
 import argparse
 import os
 
-from headgate.store.open import open_store
+from headgate.store.store import open_store
 
 
 def main() -> None:

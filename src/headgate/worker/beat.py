@@ -1,13 +1,13 @@
-"""The beat: renews a worker's lease, once for all its tasks, and hears what is asked of them."""
+"""The beat: renews a worker's lease, once for all its tasks, and fetches the requests to cancel or pause them."""
 
 import logging
 import threading
 from collections.abc import Callable, Mapping
 
 from headgate.core.errors import WorkerLost
-from headgate.outside import monotonic
-from headgate.store.base import Store
-from headgate.store.workers import Asked
+from headgate.environment import monotonic
+from headgate.store.execution.workers import Request
+from headgate.store.store import Store
 
 log = logging.getLogger("headgate.worker")
 HURRIED_SHARE = 0.2  # of the pause, while the lease is running out
@@ -17,9 +17,9 @@ STOP_SECONDS = 5.0
 class Beat:
     """In a thread of its own: a handler that blocks the event loop does not cost the worker its lease.
 
-    `held` says what the worker holds (task id: exec_id), `detail` what it says of itself. `asked` gets what is asked of
-    what it holds, `gone` the exec_ids that own their task no more, and `lost` is called when the worker was declared
-    lost; all three in this thread.
+    `held` gives the executions of the worker (task id: exec_id), `detail` the worker's report on itself. `on_requests`
+    gets the requests to cancel or pause them, `on_revoked` the exec_ids that own their task no more, and `on_lost` is
+    called when the worker was declared lost; all three in this thread.
     """
 
     def __init__(
@@ -27,18 +27,18 @@ class Beat:
         store: Store,
         seconds: float,
         held: Callable[[], Mapping[int, str]],
-        asked: Callable[[list[Asked]], None],
-        gone: Callable[[set[str]], None],
-        lost: Callable[[], None],
+        on_requests: Callable[[list[Request]], None],
+        on_revoked: Callable[[set[str]], None],
+        on_lost: Callable[[], None],
         detail: Callable[[], str],
     ) -> None:
         self.renewed_at = 0.0  # by the monotonic clock
         self._store = store
         self._seconds = seconds
         self._held = held
-        self._asked = asked
-        self._gone = gone
-        self._lost = lost
+        self._on_requests = on_requests
+        self._on_revoked = on_revoked
+        self._on_lost = on_lost
         self._detail = detail
         self._worker_id = 0
         self._failed = False
@@ -60,7 +60,7 @@ class Beat:
         self._thread.start()
 
     def now(self) -> None:
-        """Beat at once: something may be asked, or the worker may be lost."""
+        """Beat at once: there may be requests, or the worker may be lost."""
         self._woken.set()
 
     def stop(self) -> None:
@@ -74,20 +74,20 @@ class Beat:
         """Beat once."""
         worker_id, held, begun = self._worker_id, self._held(), monotonic()
         try:
-            asked = self._store.beat(worker_id, list(held), self._detail())
-            owned = self._store.owned(worker_id, list(held))
+            requests = self._store.workers.beat(worker_id, list(held), self._detail())
+            owned = self._store.workers.owned(worker_id, list(held))
         except WorkerLost:
             if worker_id == self._worker_id:  # else it has signed on anew meanwhile
                 self._worker_id = 0
-                self._lost()
+                self._on_lost()
         except Exception as error:  # a beat that is skipped costs little, a thread that dies costs the lease
             if not self._failed:
                 log.warning("cannot renew the lease, trying again: %s", error)
             self._failed = True
         else:
             self.renewed_at, self._failed = begun, False
-            self._asked(asked)
-            self._gone(set(held.values()) - owned)
+            self._on_requests(requests)
+            self._on_revoked(set(held.values()) - owned)
 
     def _loop(self) -> None:
         while not self._ended:

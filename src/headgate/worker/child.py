@@ -22,19 +22,20 @@ from typing import Any
 
 import msgspec
 
-from headgate.app import Headgate, TaskFunction
+import headgate.events.log_lines as log_lines
 from headgate.client import Call, Task
 from headgate.core.errors import HeadgateError, Invalid, NotFound, StaleExecution, Unavailable
 from headgate.core.machine import CancelReached, Event, GivenBack, PauseReached, Raised, Returned, Snoozed
 from headgate.core.task import Execution, TaskType
-from headgate.events import lines, telemetry
-from headgate.store.tasks import Submitted
-from headgate.worker.context import Answer, Context, Done, Interrupted, Paused, current
-from headgate.worker.run import Run, Stop, answered, raised
-from headgate.worker.usage import at_most
+from headgate.events import telemetry
+from headgate.store.tasks.submit import Submitted
+from headgate.task_function import App, TaskFunction
+from headgate.worker.context import Context, DoneReply, Interrupted, Paused, ReportReply, current
+from headgate.worker.run import Run, Stop, event_of_error, event_of_result
+from headgate.worker.usage import peak_usage
 
 EVENTS: dict[str, type[Event]] = {
-    kind.__name__: kind for kind in (Returned, Raised, Snoozed, PauseReached, CancelReached, GivenBack)
+    event.__name__: event for event in (Returned, Raised, Snoozed, PauseReached, CancelReached, GivenBack)
 }
 
 ERRORS: dict[str, type[HeadgateError]] = {error.code: error for error in (StaleExecution, NotFound, Unavailable)}
@@ -52,7 +53,7 @@ class Order(msgspec.Struct):
     execution: Execution
     rules: TaskType
     saved: dict[str, str]
-    lines: tuple[bool, str] | None  # how the worker writes its log, if it was set up by us
+    log_setup: tuple[bool, str] | None  # how the worker writes its log, if it was set up by us
 
     @classmethod
     def of(cls, run: Run, rules: TaskType, saved: dict[str, str], url: str) -> "Order":
@@ -60,7 +61,7 @@ class Order(msgspec.Struct):
         main = getattr(sys.modules["__main__"], "__file__", None) if function.__module__ == "__main__" else None
         return cls(
             function.__module__, function.__qualname__, main, sys.path, url, run.execution, rules, saved,
-            lines.set_up_here(),
+            log_lines.current_setup(),
         )  # fmt: skip
 
     def function(self) -> TaskFunction[..., Any, Any]:
@@ -77,90 +78,90 @@ class Order(msgspec.Struct):
         return found
 
 
-class Line:
+class ParentSocket:
     """The socket to the parent, and the reporter a handler here talks to."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._file = connection.makefile("rwb")
         self.run: Run | None = None
-        self.app: Headgate | None = None
+        self.app: App | None = None
 
     def order(self) -> Order:
         return msgspec.json.decode(self._file.readline(), type=Order)
 
     def end(self, event: Event | None) -> None:
         if event is not None:
-            self._say("usage", at_most())
-            self._say(type(event).__name__, event)
+            self._write("usage", peak_usage())
+            self._write(type(event).__name__, event)
 
-    def progress(self, progress: str) -> Answer[None]:
+    def progress(self, progress: str) -> ReportReply[None]:
         return self._report("progress", progress)
 
-    def log(self, level: str, message: str) -> Answer[None]:
+    def log(self, level: str, message: str) -> ReportReply[None]:
         return self._report("log", level, message)
 
-    def checkpoint(self, name: str, state: str) -> Answer[None]:
+    def checkpoint(self, name: str, state: str) -> ReportReply[None]:
         self._report("checkpoint", name, state)
         if self.run is not None and self.run.pausing:
             raise Paused
-        return Done(None)
+        return DoneReply(None)
 
-    def submit(self, calls: Sequence[Call[Any]]) -> Answer[list[Task[Any]]]:
-        said = self._ask("submit", [call.new for call in calls])
+    def submit(self, calls: Sequence[Call[Any]]) -> ReportReply[list[Task[Any]]]:
+        reply = self._ask("submit", [call.new for call in calls])
         assert self.app is not None
-        return Done(
+        return DoneReply(
             [
-                Task(Submitted(*made), call.handler.arguments.result, self.app.store, self.app.aside)
-                for made, call in zip(said["made"], calls, strict=True)
+                Task(Submitted(*made), call.handler.arguments.result, self.app.store, self.app.in_thread)
+                for made, call in zip(reply["made"], calls, strict=True)
             ]
         )
 
-    def _report(self, kind: str, *said: str) -> Answer[None]:
-        answer = self._ask(kind, list(said))
+    def _report(self, kind: str, *values: str) -> ReportReply[None]:
+        reply = self._ask(kind, list(values))
         if self.run is not None:
-            self.run.pausing = answer["pausing"]
-        return Done(None)
+            self.run.pausing = reply["pausing"]
+        return DoneReply(None)
 
-    def _ask(self, kind: str, said: Any) -> dict[str, Any]:
-        self._say(kind, said)
+    def _ask(self, kind: str, payload: Any) -> dict[str, Any]:
+        self._write(kind, payload)
         line = self._file.readline()
         if not line:  # the parent is gone, and with it whoever would settle this
             os._exit(1)
-        answer: dict[str, Any] = msgspec.json.decode(line)
-        if "error" in answer:
-            raise ERRORS.get(answer["code"], Invalid)(answer["error"])
-        return answer
+        reply: dict[str, Any] = msgspec.json.decode(line)
+        if "error" in reply:
+            raise ERRORS.get(reply["code"], Invalid)(reply["error"])
+        return reply
 
-    def _say(self, kind: str, said: Any) -> None:
-        self._file.write(msgspec.json.encode((kind, said)) + b"\n")
+    def _write(self, kind: str, payload: Any) -> None:
+        self._file.write(msgspec.json.encode((kind, payload)) + b"\n")
         self._file.flush()
 
 
 def main(descriptor: int, worker: int) -> None:
-    _die_with(worker)
-    line = Line(socket.socket(fileno=descriptor))
-    order = line.order()
-    if order.lines is not None:
-        lines.set_up(*order.lines)
-    telemetry.enter(order.execution, None)
+    _die_with_worker(worker)
+    parent = ParentSocket(socket.socket(fileno=descriptor))
+    order = parent.order()
+    if order.log_setup is not None:
+        log_lines.set_up(*order.log_setup)
+    telemetry.enter_run(order.execution, None)
     run: Run | None = None
     try:
         function = order.function()
-        line.app = function.app
-        line.app.settings = replace(line.app.settings, url=order.url)
-        run = line.run = Run(order.execution, function.handler)
-        _obey_signals(run)
-        run.context = Context(order.execution, line, order.saved, time.monotonic)
+        parent.app = function.app
+        parent.app.settings = replace(parent.app.settings, url=order.url)
+        run = parent.run = Run(order.execution, function.handler)
+        _handle_signals(run)
+        run.context = Context(order.execution, parent, order.saved, time.monotonic)
         current.set(run.context)
-        answer = _call(run)
-        run.context.last_words()
+        result = _call(run)
+        run.context.flush_progress()
     except BaseException as error:
-        line.end(raised(run, error, order.rules) if run else Raised(f"its handler cannot be loaded: {error}"))
+        parent.end(event_of_error(run, error, order.rules) if run else Raised(f"its handler cannot be loaded: {error}"))
     else:
-        line.end(answered(run, answer, order.rules))
+        parent.end(event_of_result(run, result, order.rules))
 
 
-def _die_with(worker: int) -> None:
+def _die_with_worker(worker: int) -> None:
     """Be killed when the worker is, however it ends: somebody else does the task then (Linux)."""
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):
@@ -169,7 +170,7 @@ def _die_with(worker: int) -> None:
         os._exit(1)
 
 
-def _obey_signals(run: Run) -> None:
+def _handle_signals(run: Run) -> None:
     """SIGTERM ends the handler as an exception would; why is the parent's business."""
 
     def terminated(*_: object) -> None:

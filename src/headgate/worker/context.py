@@ -16,14 +16,14 @@ R = TypeVar("R")
 PROGRESS_SECONDS = 0.1  # a loop may report each step: this is how often it is written down
 
 
-class Answer(Protocol[T_co]):
+class ReportReply(Protocol[T_co]):
     """What a report gives back: done when it returns in a thread or a process, awaited in a coroutine."""
 
     def __await__(self) -> Generator[Any, None, T_co]: ...
     def result(self) -> T_co: ...
 
 
-class Done(Generic[R]):
+class DoneReply(Generic[R]):
     """An answer that is there already."""
 
     __slots__ = ("_value",)
@@ -50,10 +50,10 @@ class Interrupted(BaseException):
 class Reporter(Protocol):
     """Where a handler's reports go; each is written under the execution's exec_id."""
 
-    def progress(self, progress: str) -> Answer[None]: ...
-    def log(self, level: str, message: str) -> Answer[None]: ...
-    def checkpoint(self, name: str, state: str) -> Answer[None]: ...
-    def submit(self, calls: Sequence[Call[Any]]) -> Answer[list[Task[Any]]]: ...
+    def progress(self, progress: str) -> ReportReply[None]: ...
+    def log(self, level: str, message: str) -> ReportReply[None]: ...
+    def checkpoint(self, name: str, state: str) -> ReportReply[None]: ...
+    def submit(self, calls: Sequence[Call[Any]]) -> ReportReply[list[Task[Any]]]: ...
 
 
 class Context:
@@ -98,23 +98,25 @@ class Context:
     def creator(self) -> int:
         return self._execution.creator
 
-    def progress(self, done: float | None = None, total: float | None = None, note: str | None = None) -> Answer[None]:
+    def progress(
+        self, done: float | None = None, total: float | None = None, note: str | None = None
+    ) -> ReportReply[None]:
         """Say how far it is. Of many reports in a row some are skipped, never the last."""
-        said = {"done": done, "total": total, "note": note}
-        told = msgspec.json.encode({key: value for key, value in said.items() if value is not None}).decode()
-        check_json("progress", told)
+        fields = {"done": done, "total": total, "note": note}
+        text = msgspec.json.encode({key: value for key, value in fields.items() if value is not None}).decode()
+        check_json("progress", text)
         now = self._monotonic()
         if now - self._reported_at < PROGRESS_SECONDS:
-            self._unreported = told
-            return Done(None)
+            self._unreported = text
+            return DoneReply(None)
         self._reported_at, self._unreported = now, None
-        return self._reporter.progress(told)
+        return self._reporter.progress(text)
 
-    def log(self, message: str, level: str = "info") -> Answer[None]:
+    def log(self, message: str, level: str = "info") -> ReportReply[None]:
         """Keep a line with the task."""
         return self._reporter.log(level, message)
 
-    def checkpoint(self, name: str, state: Any) -> Answer[None]:
+    def checkpoint(self, name: str, state: Any) -> ReportReply[None]:
         """Save a named state that the task's next execution can `restore`. Here, and only here, a pause takes hold."""
         try:
             text = json_of(state)
@@ -127,36 +129,36 @@ class Context:
         """What was saved under this name, by this execution or one before it."""
         return msgspec.json.decode(self._saved[name]) if name in self._saved else default
 
-    def submit(self, call: Call[R]) -> Answer[Task[R]]:
+    def submit(self, call: Call[R]) -> ReportReply[Task[R]]:
         """Submit a child: this task ends when its children have."""
         return _First(self._reporter.submit([self._adopt(call)]))
 
-    def submit_many(self, calls: Sequence[Call[R]]) -> Answer[list[Task[R]]]:
+    def submit_many(self, calls: Sequence[Call[R]]) -> ReportReply[list[Task[R]]]:
         """Submit children, all or none."""
         return self._reporter.submit([self._adopt(call) for call in calls])
 
-    def last_words(self) -> Answer[None]:
+    def flush_progress(self) -> ReportReply[None]:
         """Report the progress that was skipped."""
-        told, self._unreported = self._unreported, None
-        return Done(None) if told is None else self._reporter.progress(told)
+        text, self._unreported = self._unreported, None
+        return DoneReply(None) if text is None else self._reporter.progress(text)
 
     def _adopt(self, call: Call[R]) -> Call[R]:
         return call.under(self._execution.id, self._execution.tenant_id, self._execution.correlation_id)
 
 
 class _First(Generic[R]):
-    """The first of an answer of many."""
+    """A reply of many values, of which only the first is given."""
 
-    __slots__ = ("_answer",)
+    __slots__ = ("_replies",)
 
-    def __init__(self, answer: Answer[list[R]]) -> None:
-        self._answer = answer
+    def __init__(self, replies: ReportReply[list[R]]) -> None:
+        self._replies = replies
 
     def __await__(self) -> Generator[Any, None, R]:
-        return (yield from self._answer.__await__())[0]
+        return (yield from self._replies.__await__())[0]
 
     def result(self) -> R:
-        return self._answer.result()[0]
+        return self._replies.result()[0]
 
 
 current: ContextVar[Context] = ContextVar("headgate_context")

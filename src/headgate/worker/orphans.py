@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 import psutil
 
-AGAIN_SECONDS = 1.0
+REAP_SECONDS = 1.0
 _SET_CHILD_SUBREAPER = 36
 
 
@@ -24,7 +24,7 @@ class Orphans:
         self._sessions: set[int] = set()
         self._seen: set[psutil.Process] = set()
         self._awaited: set[int] = set()
-        self._again: asyncio.TimerHandle | None = None
+        self._timer: asyncio.TimerHandle | None = None
         if sys.platform == "linux":
             with contextlib.suppress(OSError, AttributeError):
                 ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -34,20 +34,22 @@ class Orphans:
         """The process of a task, with a session of its own; the event loop itself waits for it."""
         self._awaited.add(pid)
         self._sessions.add(pid)
-        self._look_again()
+        self._schedule_reap()
         try:
             yield
         finally:
             self._awaited.discard(pid)
 
-    def left(self, tree: Iterable[psutil.Process]) -> None:
+    def reap(self, tree: Iterable[psutil.Process]) -> None:
         """These were seen in the tree of a task's process, which has ended: reap each, now or when it ends."""
         self._seen.update(tree)
         self._reap()
 
     def _reap(self) -> None:
         """Let no zombie remain that is ours, and look again while one may come."""
-        ours = [child for child in psutil.Process().children() if child.pid not in self._awaited and self._own(child)]
+        ours = [
+            child for child in psutil.Process().children() if child.pid not in self._awaited and self._is_ours(child)
+        ]
         for child in ours:
             with contextlib.suppress(ChildProcessError, psutil.Error):
                 if child.status() == psutil.STATUS_ZOMBIE:
@@ -56,14 +58,14 @@ class Orphans:
         self._seen = {process for process in self._seen if process.is_running()}  # some may come to us later
         self._sessions = {session for child in remain if (session := _session(child))} & self._sessions | self._awaited
         if remain or self._seen or self._awaited:
-            self._look_again()
+            self._schedule_reap()
 
-    def _look_again(self) -> None:
-        if self._again is not None:
-            self._again.cancel()
-        self._again = asyncio.get_running_loop().call_later(AGAIN_SECONDS, self._reap)
+    def _schedule_reap(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(REAP_SECONDS, self._reap)
 
-    def _own(self, child: psutil.Process) -> bool:
+    def _is_ours(self, child: psutil.Process) -> bool:
         return child in self._seen or _session(child) in self._sessions
 
 

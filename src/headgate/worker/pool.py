@@ -7,11 +7,11 @@ from collections.abc import Callable, Collection
 from headgate.core.errors import Unavailable, WorkerLost
 from headgate.core.machine import Event, GivenBack, Raised
 from headgate.core.task import Execution
+from headgate.environment import monotonic, random_number
 from headgate.events.telemetry import settling
-from headgate.outside import draw, monotonic
-from headgate.service import Aside, wait
-from headgate.store.base import Store
-from headgate.store.claims import Claimed, ClaimRequest, Outcome
+from headgate.service import InThread, wait
+from headgate.store.claim.contract import Claimed, ClaimRequest, Outcome
+from headgate.store.store import Store
 from headgate.worker.run import Run, Stop
 
 log = logging.getLogger("headgate.worker")
@@ -23,26 +23,29 @@ LONGEST_BACKOFF_SECONDS = 5.0
 
 
 class Pool:
-    """`slots` executions of some types at once. `launch` starts one, and calls `ended` when it is over."""
+    """`slots` executions of some types at once.
+
+    `launch` starts one and calls `ended` when it is over; `on_lost` is called when the worker was declared lost.
+    """
 
     def __init__(
         self,
         store: Store,
-        aside: Aside,
+        in_thread: InThread,
         types: Collection[str],
         slots: int,
         launch: Callable[[Execution], Run],
         poll_seconds: float,
-        lost: Callable[[], None],
+        on_lost: Callable[[], None],
     ) -> None:
         self.types = frozenset(types)
         self.slots = slots
         self.held: dict[int, Run] = {}
         self._store = store
-        self._aside = aside
+        self._in_thread = in_thread
         self._launch = launch
         self._poll = poll_seconds
-        self._lost = lost
+        self._on_lost = on_lost
         self._worker_id = 0
         self._claiming = False
         self._ended: list[Outcome] = []
@@ -77,7 +80,7 @@ class Pool:
             run.stop(reason)
 
     def ended(self, run: Run, event: Event | None) -> None:
-        """An execution is over; None: nobody is to hear of it."""
+        """An execution is over; without an event there is nothing to settle."""
         if event is None:
             self._forget(run.execution)
         else:
@@ -93,7 +96,7 @@ class Pool:
                 self._ended.append(Outcome(run.execution, GivenBack()))
         self._woken.set()
 
-    async def emptied(self) -> None:
+    async def wait_until_empty(self) -> None:
         """Until nothing is held, nothing is to be settled and nothing is with the store."""
         while not self.empty:
             self._changed.clear()
@@ -151,14 +154,14 @@ class Pool:
         try:
             if self._strays:
                 known = {run.execution.exec_id for run in self.held.values()}
-                await self._aside(self._store.give_back_strays, worker_id, self.types, known)
+                await self._in_thread(self._store.executions.give_back_strays, worker_id, self.types, known)
                 self._strays = False
             claimed = await self._settle_and_claim(outcomes, request)
         except WorkerLost:
             self._ended[:0] = outcomes
             if worker_id == self._worker_id:  # else it has signed on anew meanwhile
                 self._claiming = False
-                self._lost()
+                self._on_lost()
         except Exception as error:  # whatever it was, what has ended is not forgotten
             self._ended[:0] = outcomes
             self._strays = True
@@ -173,7 +176,9 @@ class Pool:
     async def _settle_and_claim(self, outcomes: list[Outcome], request: ClaimRequest | None) -> Claimed:
         try:
             with settling(len(outcomes), (self.held.get(outcome.execution.id) for outcome in outcomes)):
-                claimed: Claimed = (await self._aside(self._store.settle_and_claim, outcomes, request))[1]
+                claimed: Claimed = (await self._in_thread(self._store.executions.settle_and_claim, outcomes, request))[
+                    1
+                ]
         except (Unavailable, WorkerLost):
             raise
         except Exception as error:  # one of the reports cannot be written: it fails, the others are not held up
@@ -187,11 +192,13 @@ class Pool:
 
     async def _settle_alone(self, outcome: Outcome) -> None:
         try:
-            await self._aside(self._store.settle, [outcome])
+            await self._in_thread(self._store.executions.settle, [outcome])
         except (Unavailable, WorkerLost):
             raise
         except Exception as error:
-            await self._aside(self._store.settle, [Outcome(outcome.execution, Raised(f"its end was refused: {error}"))])
+            await self._in_thread(
+                self._store.executions.settle, [Outcome(outcome.execution, Raised(f"its end was refused: {error}"))]
+            )
 
     def _refill(self, outcomes: list[Outcome], want: int, wakes: int, claimed: Claimed) -> None:
         for outcome in outcomes:
@@ -203,9 +210,9 @@ class Pool:
                 log.exception("task %d could not be started and is given back", execution.id)
                 self._ended.append(Outcome(execution, GivenBack()))
         if claimed.busy:
-            self._claim_at = monotonic() + BUSY_SECONDS * (0.4 + 1.6 * draw())
+            self._claim_at = monotonic() + BUSY_SECONDS * (0.4 + 1.6 * random_number())
         elif want and len(claimed.executions) < want and self._wakes == wakes:
-            pause = self._poll * (0.9 + 0.2 * draw())
+            pause = self._poll * (0.9 + 0.2 * random_number())
             if claimed.token_in is not None:  # a token comes sooner; nobody else says so
                 pause = min(pause, max(claimed.token_in, SOONEST_SECONDS))
             self._claim_at = monotonic() + pause
@@ -220,4 +227,4 @@ class Pool:
             log.warning("cannot claim or settle, trying again: %s", error, exc_info=not isinstance(error, Unavailable))
         self._failures += 1
         longest = min(0.1 * 2.0**self._failures, LONGEST_BACKOFF_SECONDS)
-        self._claim_at = monotonic() + longest * (0.5 + 0.5 * draw())
+        self._claim_at = monotonic() + longest * (0.5 + 0.5 * random_number())

@@ -14,23 +14,23 @@ import psutil
 from headgate.core.errors import HeadgateError, StaleExecution
 from headgate.core.machine import Event, GivenBack, LeaseLost
 from headgate.core.task import NewTask, TaskType
-from headgate.core.usage import Usage, greater, together
+from headgate.core.usage import Usage, greater, total_usage
 from headgate.registry import Isolation
-from headgate.service import Aside
-from headgate.store.base import Store
+from headgate.service import InThread
+from headgate.store.store import Store
 from headgate.worker.child import EVENTS, Order
 from headgate.worker.orphans import ORPHANS
-from headgate.worker.reports import Reports
-from headgate.worker.run import Run, Stop, raised
+from headgate.worker.reports import ExecutionReports
+from headgate.worker.run import Run, Stop, event_of_error
 
 WATCH_SECONDS = 0.2
 GRACE_SECONDS = 2.0
 LONGEST_LINE = 4 * 1024 * 1024
 
 
-async def execute(run: Run, rules: TaskType, store: Store, url: str, aside: Aside) -> Event | None:
+async def execute(run: Run, rules: TaskType, store: Store, url: str, in_thread: InThread) -> Event | None:
     """Run the handler in a new process, on the store at `url`; what happened."""
-    saved = await aside(store.checkpoints, run.execution.id) if run.execution.attempt > 1 else {}
+    saved = await in_thread(store.executions.checkpoints, run.execution.id) if run.execution.attempt > 1 else {}
     ours, theirs = socket.socketpair()
     with theirs:
         process = await asyncio.create_subprocess_exec(
@@ -38,17 +38,17 @@ async def execute(run: Run, rules: TaskType, store: Store, url: str, aside: Asid
             stdin=asyncio.subprocess.DEVNULL, pass_fds=[theirs.fileno()], start_new_session=True,
         )  # fmt: skip
     with ORPHANS.awaited(process.pid):
-        child = Child(run, process, Reports(store, aside, run), aside)
-        event = await _attend(child, ours, Order.of(run, rules, saved, url))
+        child = Child(run, process, ExecutionReports(store, in_thread, run), in_thread)
+        event = await _supervise(child, ours, Order.of(run, rules, saved, url))
         await process.wait()
     run.usage = child.usage
-    ORPHANS.left(child.tree)
+    ORPHANS.reap(child.tree)
     if run.stopped is not None and (event is None or isinstance(event, GivenBack)):
-        return raised(run, RuntimeError("its process was ended"), rules)
+        return event_of_error(run, RuntimeError("its process was ended"), rules)
     return event or child.loss()
 
 
-async def _attend(child: "Child", connection: socket.socket, order: Order) -> Event | None:
+async def _supervise(child: "Child", connection: socket.socket, order: Order) -> Event | None:
     """Give the child its order, serve it until it says what happened, and see to it that it ends."""
     child.run.interrupt = child.interrupt
     if child.run.stopped is not None:  # meanwhile
@@ -67,13 +67,15 @@ async def _attend(child: "Child", connection: socket.socket, order: Order) -> Ev
 class Child:
     """The process of one execution, seen from outside."""
 
-    def __init__(self, run: Run, process: asyncio.subprocess.Process, reports: Reports, aside: Aside) -> None:
+    def __init__(
+        self, run: Run, process: asyncio.subprocess.Process, reports: ExecutionReports, in_thread: InThread
+    ) -> None:
         self.run = run
         self._process = process
         self._reports = reports
-        self._aside = aside
+        self._in_thread = in_thread
         self._seen: dict[int, psutil.Process] = {}
-        self._too_much = 0.0
+        self._megabytes_when_killed = 0.0
         self.usage: Usage | None = None  # its tree's: as it said at its end or as was seen, whichever is more
         limited = run.handler.isolation is Isolation.PROCESS  # else it is here on suspicion only
         self._most = run.handler.memory_megabytes if limited else float("inf")
@@ -95,7 +97,7 @@ class Child:
     def kill(self) -> None:
         """Kill it with everything it started."""
         if self._process.returncode is None:
-            self._look()
+            self._measure()
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
         for process in self._seen.values():
@@ -104,9 +106,9 @@ class Child:
 
     def loss(self) -> LeaseLost:
         """Why it ended without a word."""
-        if self._too_much:
+        if self._megabytes_when_killed:
             most = self._most
-            return LeaseLost(f"its process used {self._too_much:.0f} MB of memory, {most:g} at most")
+            return LeaseLost(f"its process used {self._megabytes_when_killed:.0f} MB of memory, {most:g} at most")
         code = self._process.returncode or 0
         if code < 0:
             return LeaseLost(f"its process was killed by {signal.Signals(-code).name}")
@@ -116,21 +118,21 @@ class Child:
         most = self._most
         while True:
             await asyncio.sleep(WATCH_SECONDS)
-            used = self._look() / 1e6
+            used = self._measure() / 1e6
             if used > most:
-                self._too_much = used
+                self._megabytes_when_killed = used
                 self.kill()
                 return
 
-    def _look(self) -> int:
+    def _measure(self) -> int:
         """Note every process of the tree and what they have used; the memory they hold."""
         root = self._seen.get(self._process.pid)
         with contextlib.suppress(psutil.Error):
             self._seen |= {found.pid: found for found in (root.children(recursive=True) if root else ())}
-        alive = [used for used in map(_used_by, self._seen.values()) if used is not None]
+        alive = [used for used in map(_usage_of, self._seen.values()) if used is not None]
         if not alive:
             return 0
-        now = together(alive)
+        now = total_usage(alive)
         self.usage = greater(self.usage, now)
         return now.memory_bytes or 0
 
@@ -138,21 +140,21 @@ class Child:
         """Do what the child asks for until it says what happened; None if it ends without that."""
         with contextlib.suppress(ConnectionError):
             while line := await reader.readline():
-                kind, said = msgspec.json.decode(line)
+                kind, payload = msgspec.json.decode(line)
                 if kind == "usage":
-                    self.usage = greater(self.usage, msgspec.convert(said, Usage))
+                    self.usage = greater(self.usage, msgspec.convert(payload, Usage))
                     continue
                 if kind in EVENTS:
-                    return msgspec.convert(said, EVENTS[kind])
-                writer.write(msgspec.json.encode(await self._serve(kind, said)) + b"\n")
+                    return msgspec.convert(payload, EVENTS[kind])
+                writer.write(msgspec.json.encode(await self._serve(kind, payload)) + b"\n")
         return None
 
-    async def _serve(self, kind: str, said: Any) -> dict[str, Any]:
+    async def _serve(self, kind: str, payload: Any) -> dict[str, Any]:
         try:
             if kind == "submit":
-                made = await self._aside(self._reports.make, msgspec.convert(said, list[NewTask]))
+                made = await self._in_thread(self._reports.submit_tasks, msgspec.convert(payload, list[NewTask]))
                 return {"made": [(done.id, done.created) for done in made]}
-            self.run.hear(await self._aside(self._reports.tell, kind, said))
+            self.run.obey(await self._in_thread(self._reports.report, kind, payload))
         except StaleExecution as error:
             self.run.stop(Stop.LOST)
             return {"error": str(error), "code": error.code}
@@ -161,7 +163,7 @@ class Child:
         return {"pausing": self.run.pausing}
 
 
-def _used_by(process: psutil.Process) -> Usage | None:
+def _usage_of(process: psutil.Process) -> Usage | None:
     """What a process has used, its ended children's with it, and the memory it holds; None if it is gone."""
     try:
         times, held = process.cpu_times(), process.memory_info().rss

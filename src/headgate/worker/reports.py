@@ -8,57 +8,57 @@ from typing import Any, TypeVar
 from headgate.client import Call, Task
 from headgate.core.errors import StaleExecution, Unavailable
 from headgate.core.task import NewTask
-from headgate.service import Aside
-from headgate.store.base import Store
-from headgate.store.claims import Control
-from headgate.store.tasks import Submitted
-from headgate.worker.context import Answer, Done, Interrupted, Paused
+from headgate.service import InThread
+from headgate.store.claim.contract import Control
+from headgate.store.store import Store
+from headgate.store.tasks.submit import Submitted
+from headgate.worker.context import DoneReply, Interrupted, Paused, ReportReply
 from headgate.worker.run import Run, Stop
 
 T = TypeVar("T")
 log = logging.getLogger("headgate.worker")
 
 
-class Reports:
+class ExecutionReports:
     """The reports of one execution, one call to the store each."""
 
-    __slots__ = ("_aside", "_of", "_store", "run")
+    __slots__ = ("_ids", "_in_thread", "_store", "run")
 
-    def __init__(self, store: Store, aside: Aside, run: Run) -> None:
+    def __init__(self, store: Store, in_thread: InThread, run: Run) -> None:
         self.run = run
         self._store = store
-        self._aside = aside
-        self._of = (run.execution.id, run.execution.exec_id)
+        self._in_thread = in_thread
+        self._ids = (run.execution.id, run.execution.exec_id)
 
     def progress(self, progress: str) -> Control:
-        return self._in_passing(self._store.progress, progress)
+        return self._best_effort(self._store.executions.progress, progress)
 
     def log(self, level: str, message: str) -> Control:
-        return self._in_passing(self._store.add_log, [(level, message)])
+        return self._best_effort(self._store.executions.add_log, [(level, message)])
 
-    def _in_passing(self, report: Callable[..., Control], said: Any) -> Control:
-        """Said for people to read: while the store is away it goes unheard, and the work goes on."""
+    def _best_effort(self, report: Callable[..., Control], value: Any) -> Control:
+        """A report that only people read: while the store is away it is dropped, and the work goes on."""
         try:
-            return report(*self._of, said)
+            return report(*self._ids, value)
         except Unavailable as error:
             log.warning("task %d: a report was not kept: %s", self.run.execution.id, error)
             return Control()
 
     def checkpoint(self, name: str, state: str) -> Control:
-        return self._store.save_checkpoint(*self._of, name, state)
+        return self._store.executions.save_checkpoint(*self._ids, name, state)
 
-    def tell(self, kind: str, said: Sequence[str]) -> Control:
+    def report(self, kind: str, values: Sequence[str]) -> Control:
         """A report that came from another process, by name."""
-        report: Any = {"progress": self.progress, "log": self.log, "checkpoint": self.checkpoint}[kind]
-        return report(*said)  # type: ignore[no-any-return]
+        method: Any = {"progress": self.progress, "log": self.log, "checkpoint": self.checkpoint}[kind]
+        return method(*values)  # type: ignore[no-any-return]
 
-    def make(self, wishes: Sequence[NewTask]) -> list[Submitted]:
-        return self._store.submit_many(wishes, actor=f"task:{self.run.execution.id}", under=self.run.execution)
+    def submit_tasks(self, new_tasks: Sequence[NewTask]) -> list[Submitted]:
+        return self._store.tasks.submit_many(new_tasks, actor=f"task:{self.run.execution.id}", under=self.run.execution)
 
     def submit(self, calls: Sequence[Call[Any]]) -> list[Task[Any]]:
-        made = self.make([call.new for call in calls])
+        made = self.submit_tasks([call.new for call in calls])
         return [
-            Task(done, call.handler.arguments.result, self._store, self._aside)
+            Task(done, call.handler.arguments.result, self._store, self._in_thread)
             for done, call in zip(made, calls, strict=True)
         ]
 
@@ -68,28 +68,28 @@ class ThreadReporter:
 
     __slots__ = ("_reports", "_run")
 
-    def __init__(self, reports: Reports) -> None:
+    def __init__(self, reports: ExecutionReports) -> None:
         self._reports = reports
         self._run = reports.run
 
-    def progress(self, progress: str) -> Answer[None]:
+    def progress(self, progress: str) -> ReportReply[None]:
         return self._obey(self._reports.progress, progress)
 
-    def log(self, level: str, message: str) -> Answer[None]:
+    def log(self, level: str, message: str) -> ReportReply[None]:
         return self._obey(self._reports.log, level, message)
 
-    def checkpoint(self, name: str, state: str) -> Answer[None]:
+    def checkpoint(self, name: str, state: str) -> ReportReply[None]:
         self._obey(self._reports.checkpoint, name, state)
         if self._run.pausing:
             raise Paused
-        return Done(None)
+        return DoneReply(None)
 
-    def submit(self, calls: Sequence[Call[Any]]) -> Answer[list[Task[Any]]]:
-        return Done(self._reports.submit(calls))
+    def submit(self, calls: Sequence[Call[Any]]) -> ReportReply[list[Task[Any]]]:
+        return DoneReply(self._reports.submit(calls))
 
-    def _obey(self, report: Any, *said: str) -> Answer[None]:
+    def _obey(self, report: Any, *values: str) -> ReportReply[None]:
         try:
-            control: Control = report(*said)
+            control: Control = report(*values)
         except StaleExecution:
             self._run.stopped = Stop.LOST
             raise
@@ -97,48 +97,48 @@ class ThreadReporter:
         if control.cancel and self._run.stopped is None:
             self._run.stopped = Stop.CANCEL
             raise Interrupted
-        return Done(None)
+        return DoneReply(None)
 
 
 class LoopReporter:
     """For a handler on the event loop: a report is under way when the call returns, and made when it is awaited."""
 
-    __slots__ = ("_aside", "_reports", "_run")
+    __slots__ = ("_in_thread", "_reports", "_run")
 
-    def __init__(self, reports: Reports, aside: Aside) -> None:
+    def __init__(self, reports: ExecutionReports, in_thread: InThread) -> None:
         self._reports = reports
         self._run = reports.run
-        self._aside = aside
+        self._in_thread = in_thread
 
-    def progress(self, progress: str) -> Answer[None]:
-        return _begun(self._obey(self._reports.progress, progress))
+    def progress(self, progress: str) -> ReportReply[None]:
+        return _in_background(self._obey(self._reports.progress, progress))
 
-    def log(self, level: str, message: str) -> Answer[None]:
-        return _begun(self._obey(self._reports.log, level, message))
+    def log(self, level: str, message: str) -> ReportReply[None]:
+        return _in_background(self._obey(self._reports.log, level, message))
 
-    def checkpoint(self, name: str, state: str) -> Answer[None]:
-        return _begun(self._checkpoint(name, state))
+    def checkpoint(self, name: str, state: str) -> ReportReply[None]:
+        return _in_background(self._checkpoint(name, state))
 
-    def submit(self, calls: Sequence[Call[Any]]) -> Answer[list[Task[Any]]]:
-        return _begun(self._submit(calls))
+    def submit(self, calls: Sequence[Call[Any]]) -> ReportReply[list[Task[Any]]]:
+        return _in_background(self._submit(calls))
 
     async def _submit(self, calls: Sequence[Call[Any]]) -> list[Task[Any]]:
-        return await self._aside(self._reports.submit, calls)  # type: ignore[no-any-return]
+        return await self._in_thread(self._reports.submit, calls)  # type: ignore[no-any-return]
 
     async def _checkpoint(self, name: str, state: str) -> None:
         await self._obey(self._reports.checkpoint, name, state)
         if self._run.pausing:
             raise Paused
 
-    async def _obey(self, report: Any, *said: str) -> None:
+    async def _obey(self, report: Any, *values: str) -> None:
         try:
-            self._run.hear(await self._aside(report, *said))
+            self._run.obey(await self._in_thread(report, *values))
         except StaleExecution:
             self._run.stop(Stop.LOST)
             raise
 
 
-def _begun(report: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
+def _in_background(report: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
     task = asyncio.ensure_future(report)
     task.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody has to await a report
     return task

@@ -12,9 +12,9 @@ from headgate.core.machine import CancelReached, Event, GivenBack, PauseReached,
 from headgate.core.retry import MAX_DELAY_SECONDS, Retry, delay_after
 from headgate.core.task import Execution, TaskType, check_json, clip
 from headgate.core.usage import Usage
-from headgate.outside import draw, utc_now
+from headgate.environment import random_number, utc_now
 from headgate.registry import Handler, json_of
-from headgate.store.claims import Control
+from headgate.store.claim.contract import Control
 from headgate.worker.context import Context, Paused
 
 _DONE = Returned()
@@ -36,7 +36,7 @@ class Snooze:
     delay: float
 
 
-def nothing() -> None: ...
+def do_nothing() -> None: ...
 
 
 class Run:
@@ -51,7 +51,7 @@ class Run:
         self.stopped: Stop | None = None
         self.pausing = False  # obeyed at the next checkpoint
         self.task: asyncio.Task[None] | None = None  # kept, or nobody else might keep it alive
-        self.interrupt: Callable[[], object] = nothing
+        self.interrupt: Callable[[], object] = do_nothing
         self.span: Any = None  # where executions are traced
         self.usage: Usage | None = None  # of its machine, where that can be told of it alone
 
@@ -63,22 +63,22 @@ class Run:
                 self.context.cancelled = True
             self.interrupt()
 
-    def let_go(self) -> None:
+    def drop_references(self) -> None:
         """Keep nothing that keeps us: a circle of objects per execution is work for the garbage collector."""
-        self.context, self.task, self.interrupt = None, None, nothing
+        self.context, self.task, self.interrupt = None, None, do_nothing
 
-    def hear(self, control: Control) -> None:
-        """Do what a report was answered with."""
+    def obey(self, control: Control) -> None:
+        """Do what the answer to a report or a beat asks for."""
         if control.cancel:
             self.stop(Stop.CANCEL)
         self.pausing = control.pause
 
 
-def answered(run: Run, answer: Any, rules: TaskType) -> Event | None:
-    """What happened when the handler gave back `answer`; None if that is nobody's business any more."""
+def event_of_result(run: Run, result: Any, rules: TaskType) -> Event | None:
+    """What happened when the handler gave back `result`; None if the task is another execution's by now."""
     if run.stopped is Stop.LOST:
         return None
-    match answer:
+    match result:
         case None:
             return _DONE
         case Snooze(int() | float() as delay) if delay == delay:  # not a NaN
@@ -86,22 +86,22 @@ def answered(run: Run, answer: Any, rules: TaskType) -> Event | None:
         case Snooze(delay):
             return _failed(run, Invalid(f"it cannot snooze for {delay!r} seconds"), rules)
         case Retry():
-            return _failed(run, answer, rules)
+            return _failed(run, result, rules)
         case _:
-            return _returned(run, answer, rules)
+            return _returned(run, result, rules)
 
 
-def _returned(run: Run, answer: Any, rules: TaskType) -> Event:
+def _returned(run: Run, result: Any, rules: TaskType) -> Event:
     try:
-        text = json_of(answer)
+        text = json_of(result)
         check_json("result", text)
     except (Invalid, TypeError, ValueError, RecursionError) as error:
         return _failed(run, Invalid(f"the handler's result cannot be kept: {error}"), rules)
     return Returned(text)
 
 
-def raised(run: Run, error: BaseException, rules: TaskType) -> Event | None:
-    """What happened when the handler ended with `error`; None if that is nobody's business any more."""
+def event_of_error(run: Run, error: BaseException, rules: TaskType) -> Event | None:
+    """What happened when the handler ended with `error`; None if the task is another execution's by now."""
     match run.stopped:
         case Stop.LOST:
             return None
@@ -125,17 +125,17 @@ def _failed(run: Run, error: BaseException, rules: TaskType) -> Event:
             rules.retry,
             error,
             execution.error_count,
-            draw(),
+            random_number(),
             utc_now(),
             unknown_errors=rules.unknown_errors,
             retries=execution.max_error_count,
         )
-        return Raised(told(error), delay)
+        return Raised(error_text(error), delay)
     except Exception as broken:  # an error that cannot even be looked at
         return Raised(f"{type(error).__name__}, which raises {type(broken).__name__} when it is looked at")
 
 
-def told(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """An error for people: what it is on the first line, where it came from below."""
     head = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     if isinstance(error, HeadgateError | TimeoutError) and error.__traceback__ is None:

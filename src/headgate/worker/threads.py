@@ -11,71 +11,71 @@ from typing import Any
 from headgate.worker.context import Interrupted
 
 Body = Callable[[], Any]
-Then = Callable[[Any, BaseException | None], None]
-AGAIN_SECONDS = 0.01
+OnDone = Callable[[Any, BaseException | None], None]
+RETRY_SECONDS = 0.01
 log = logging.getLogger("headgate.worker")
-_CRITICAL = "headgate.store"  # a transaction, or the turn of everybody in this process
+_CRITICAL_PACKAGE = "headgate.store"  # a transaction, or the turn of everybody in this process
 
 
 class Job:
-    """A body in a thread. What came of it is handed to `then`, in that thread, whatever happens."""
+    """A body in a thread. Its result or error goes to `on_done`, in that thread, whatever happens."""
 
-    def __init__(self, body: Body, then: Then) -> None:
+    def __init__(self, body: Body, on_done: OnDone) -> None:
         self._body = body
-        self._then: Then | None = then
-        self._door = threading.Lock()
+        self._on_done: OnDone | None = on_done
+        self._lock = threading.Lock()
         self._thread_id: int | None = None
         self._stopped = False
 
     def run(self) -> None:
-        answer, error = None, None
+        result, error = None, None
         try:
-            with self._door:
+            with self._lock:
                 self._thread_id = threading.get_ident()
             if self._stopped:
                 raise Interrupted
-            answer = self._body()
+            result = self._body()
         except BaseException as raised:
             error = raised
-        self.leave(answer, error)
+        self.finish(result, error)
 
-    def leave(self, answer: Any, error: BaseException | None) -> None:
-        """Tell what came of it, once; nothing is raised in this thread any more."""
-        with self._door:
+    def finish(self, result: Any, error: BaseException | None) -> None:
+        """Call `on_done`, once; nothing is raised in this thread any more."""
+        with self._lock:
             self._thread_id = None
             _raise_in(threading.get_ident(), None)  # what was still on its way
-        then, self._then = self._then, None
-        if then is not None:
-            then(answer, error)
+        on_done, self._on_done = self._on_done, None
+        if on_done is not None:
+            on_done(result, error)
 
     def interrupt(self) -> None:
         """Raise `Interrupted` in the body, at its next step in Python; a call into C is not cut short.
 
         While the body is with the store (it reports, it submits) this waits: nothing is left half done.
         """
-        with self._door:
+        with self._lock:
             self._stopped = True
             if self._thread_id is None:
                 return
-            if not _is_inside(self._thread_id):
+            if not _in_critical_code(self._thread_id):
                 _raise_in(self._thread_id, Interrupted)
                 return
-        again = threading.Timer(AGAIN_SECONDS, self.interrupt)
+        again = threading.Timer(RETRY_SECONDS, self.interrupt)
         again.daemon = True
         again.start()
 
 
 def _raise_in(thread_id: int, error: type[BaseException] | None) -> None:
     """Have `error` raised in a thread at its next step in Python; None takes back what was not raised yet."""
-    told = None if error is None else ctypes.py_object(error)
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread_id), told)
+    exception = None if error is None else ctypes.py_object(error)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread_id), exception)
 
 
-def _is_inside(thread_id: int) -> bool:
+def _in_critical_code(thread_id: int) -> bool:
     """Whether a thread is where we must not cut in. It cannot move meanwhile: whoever asks holds the interpreter."""
     frame = sys._current_frames().get(thread_id)
     while frame is not None:
-        if str(frame.f_globals.get("__name__", "")).startswith(_CRITICAL):
+        if str(frame.f_globals.get("__name__", "")).startswith(_CRITICAL_PACKAGE):
             return True
         frame = frame.f_back
     return False
@@ -88,19 +88,19 @@ class Threads:
         self._most = most
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._idle = threading.Semaphore(0)
-        self._made = 0
+        self._count = 0
 
-    def start(self, body: Body, then: Then) -> Job:
+    def start(self, body: Body, on_done: OnDone) -> Job:
         """Run `body` as soon as a thread is free."""
-        job = Job(body, then)
-        if not self._idle.acquire(blocking=False) and self._made < self._most:
-            self._made += 1
-            threading.Thread(target=self._serve, name=f"headgate task {self._made}", daemon=True).start()
+        job = Job(body, on_done)
+        if not self._idle.acquire(blocking=False) and self._count < self._most:
+            self._count += 1
+            threading.Thread(target=self._serve, name=f"headgate task {self._count}", daemon=True).start()
         self._jobs.put(job)
         return job
 
     def close(self) -> None:
-        for _ in range(self._made):
+        for _ in range(self._count):
             self._jobs.put(None)
 
     def _serve(self) -> None:
@@ -112,7 +112,7 @@ class Threads:
                 try:
                     job.run()
                 except Interrupted as late:  # raised between two lines of ours, when the body had just ended
-                    job.leave(None, late)
+                    job.finish(None, late)
             except Interrupted:
                 continue
             except Exception:

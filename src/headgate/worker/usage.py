@@ -12,10 +12,10 @@ _STATUS = Path("/proc/self/status")
 _KILOBYTE = 1024
 LEAST_THREAD_SECONDS = 0.01  # less is not worth a row
 
-thread_seconds = time.thread_time  # the CPU time of the thread that asks
+thread_cpu_seconds = time.thread_time  # the CPU time of the thread that asks
 
 
-def usage() -> Usage:
+def current_usage() -> Usage:
     """CPU seconds since it began, memory resident now, bytes from and to disk; its ended children's with it."""
     try:
         memory = int(_STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -24,25 +24,25 @@ def usage() -> Usage:
     return Usage(_cpu(), memory, *_disk())
 
 
-def at_most() -> Usage:
+def peak_usage() -> Usage:
     """The same, with the most memory that was ever resident at once.
 
     Not as `getrusage` tells it: there a new process begins with what the one that started it held.
     """
     try:
-        told = dict(line.split(":") for line in _STATUS.read_text().splitlines())
-        memory = int(told["VmHWM"].split()[0]) * _KILOBYTE
+        fields = dict(line.split(":") for line in _STATUS.read_text().splitlines())
+        memory = int(fields["VmHWM"].split()[0]) * _KILOBYTE
     except (OSError, ValueError, KeyError):
         memory = None
     return Usage(_cpu(), memory, *_disk())
 
 
-def of_thread(begun: float) -> Usage | None:
+def thread_usage(begun: float) -> Usage | None:
     """The CPU time of this thread since its clock stood at `begun`; None if that is next to nothing.
 
     Memory and disk are the whole process's: nobody could say whose share is whose.
     """
-    used = thread_seconds() - begun
+    used = thread_cpu_seconds() - begun
     return Usage(round(used, 3)) if used >= LEAST_THREAD_SECONDS else None
 
 
@@ -54,7 +54,7 @@ def _cpu() -> float:
 def _disk() -> tuple[int | None, int | None]:
     """What really went from and to a disk, not what was found in memory; None where that is not told."""
     try:
-        told = dict(line.split(": ") for line in _IO.read_text().splitlines())
-        return int(told["read_bytes"]), int(told["write_bytes"])
+        fields = dict(line.split(": ") for line in _IO.read_text().splitlines())
+        return int(fields["read_bytes"]), int(fields["write_bytes"])
     except (OSError, ValueError, KeyError):
         return None, None

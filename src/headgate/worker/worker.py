@@ -13,18 +13,18 @@ import msgspec
 
 from headgate.core.errors import HeadgateError, Invalid
 from headgate.core.task import Execution
-from headgate.outside import monotonic
+from headgate.environment import monotonic
 from headgate.registry import Isolation, Registry
 from headgate.service import wait
 from headgate.settings import Settings
-from headgate.store.base import Store
-from headgate.store.claims import Control
-from headgate.store.workers import Asked
+from headgate.store.claim.contract import Control
+from headgate.store.execution.workers import Request
+from headgate.store.store import Store
 from headgate.worker.beat import Beat
 from headgate.worker.executor import Executor
 from headgate.worker.pool import Pool
 from headgate.worker.run import Run, Stop
-from headgate.worker.usage import usage
+from headgate.worker.usage import current_usage
 
 log = logging.getLogger("headgate.worker")
 CONCURRENCY = 100
@@ -63,12 +63,12 @@ class Worker:
             held=lambda: {
                 run.execution.id: run.execution.exec_id for pool in self.pools for run in [*pool.held.values()]
             },
-            asked=lambda asked: self._later(self._hear, asked),
-            gone=lambda exec_ids: self._later(self._stop_gone, exec_ids),
-            lost=lambda: self._later(self._was_lost),
+            on_requests=lambda requests: self._call_soon(self._obey_requests, requests),
+            on_revoked=lambda exec_ids: self._call_soon(self._stop_revoked, exec_ids),
+            on_lost=lambda: self._call_soon(self._sign_on_again),
             detail=self._detail,
         )
-        self._executor = Executor(store, settings.url, self.aside, self._later, threads)
+        self._executor = Executor(store, settings.url, self.in_thread, self._call_soon, threads)
         slots = {Isolation.LOOP: concurrency, Isolation.THREAD: threads, Isolation.PROCESS: children or os.cpu_count()}
         self.pools = [
             self._pool(types, slots[isolation] or 1)
@@ -87,10 +87,10 @@ class Worker:
             self._executor.start(run, pool.ended)
             return run
 
-        pool = Pool(self.store, self.aside, types, slots, launch, self.settings.poll_seconds, self._beat.now)
+        pool = Pool(self.store, self.in_thread, types, slots, launch, self.settings.poll_seconds, self._beat.now)
         return pool
 
-    async def aside(self, work: Any, *arguments: Any) -> Any:
+    async def in_thread(self, work: Any, *arguments: Any) -> Any:
         """Run blocking work in a thread."""
         return await asyncio.get_running_loop().run_in_executor(self._calls, work, *arguments)
 
@@ -99,9 +99,9 @@ class Worker:
     async def run(self) -> None:
         """Work until `stop`; then finish what runs, or hand it back when the time for that is up."""
         self._loop = asyncio.get_running_loop()
-        self.store.on_wake(lambda wakes: self._later(self._wake))
-        self.store.on_asked(lambda workers: self._beat.now() if self.id in workers else None)
-        self.store.listen()
+        self.store.wakeups.on_work(lambda wakes: self._call_soon(self._wake))
+        self.store.wakeups.on_requests(lambda workers: self._beat.now() if self.id in workers else None)
+        self.store.wakeups.listen()
         await self._sign_on()
         feeding = [asyncio.create_task(pool.serve()) for pool in self.pools]
         watching = asyncio.create_task(self._watch_lease())
@@ -113,7 +113,7 @@ class Worker:
             for task in (*feeding, stopping, watching):
                 task.cancel()
             ends = await asyncio.gather(*feeding, stopping, watching, return_exceptions=True)
-            await self.aside(self._beat.stop)
+            await self.in_thread(self._beat.stop)
             await self._sign_off()
         for end in ends:
             if isinstance(end, Exception):  # a feeder that broke is not a worker that went in good order
@@ -133,7 +133,7 @@ class Worker:
 
     def stop_from_thread(self) -> None:
         """`stop`, from any thread."""
-        self._later(self.stop)
+        self._call_soon(self.stop)
 
     async def _sign_on(self) -> None:
         """Take up a new lease, and begin to claim under it."""
@@ -141,7 +141,7 @@ class Worker:
         while not self._stopping.is_set():
             begun = monotonic()
             try:
-                self.id = await self.aside(self._register, types)
+                self.id = await self.in_thread(self._register, types)
             except Exception as error:  # a worker that gave up here would look alive and do nothing
                 log.warning("cannot sign on, trying again: %s", error)
                 await wait(self._stopping, RETRY_SECONDS)
@@ -156,49 +156,52 @@ class Worker:
             return
 
     def _register(self, types: list[str]) -> int:
-        return self.store.register(
+        return self.store.workers.register(
             self.name, types=types, lease_seconds=self.settings.lease_seconds, detail=self._detail()
         )
 
     def _detail(self) -> str:
         """What it says of itself: what it uses of its machine, and how many tasks of which types it runs at once."""
         pools = [{"types": sorted(pool.types), "slots": pool.slots} for pool in self.pools]
-        return msgspec.json.encode(asdict(usage()) | {"pools": pools}).decode()
+        return msgspec.json.encode(asdict(current_usage()) | {"pools": pools}).decode()
 
     async def _drain(self) -> None:
-        if await self._emptied(self.settings.shutdown_seconds, unless=self._hurry):
+        if await self._wait_until_empty(self.settings.shutdown_seconds, unless=self._hurry):
             return
         self._stop_all(Stop.DRAIN)
-        if not await self._emptied(GIVE_BACK_SECONDS):
+        if not await self._wait_until_empty(GIVE_BACK_SECONDS):
             for pool in self.pools:  # a thread in C will not listen: it ends with the process, which is soon
                 pool.give_back_all()
-            await self._emptied(GIVE_BACK_SECONDS)
+            await self._wait_until_empty(GIVE_BACK_SECONDS)
 
-    async def _emptied(self, seconds: float, unless: asyncio.Event | None = None) -> bool:
+    async def _wait_until_empty(self, seconds: float, unless: asyncio.Event | None = None) -> bool:
         """Whether nothing is held, before the time is up or `unless` is set."""
-        waits = [asyncio.create_task(self._all_emptied()), asyncio.create_task((unless or asyncio.Event()).wait())]
+        waits = [
+            asyncio.create_task(self._wait_until_all_empty()),
+            asyncio.create_task((unless or asyncio.Event()).wait()),
+        ]
         await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         for waiting in waits:
             waiting.cancel()
         await asyncio.gather(*waits, return_exceptions=True)
         return all(pool.empty for pool in self.pools)
 
-    async def _all_emptied(self) -> bool:
+    async def _wait_until_all_empty(self) -> bool:
         for pool in self.pools:
-            await pool.emptied()
+            await pool.wait_until_empty()
         return True
 
     async def _sign_off(self) -> None:
         try:
-            await self.aside(self.store.leave, self.id)
+            await self.in_thread(self.store.workers.leave, self.id)
         except HeadgateError as error:
             log.warning("could not sign off: %s", error)
         self._executor.close()
         self._calls.shutdown(wait=False)
 
-    # what it hears
+    # what happens to it
 
-    def _later(self, call: Callable[..., object], *arguments: Any) -> None:
+    def _call_soon(self, call: Callable[..., object], *arguments: Any) -> None:
         """Call on the event loop, from any thread."""
         try:
             if self._loop is not None:
@@ -210,7 +213,7 @@ class Worker:
         for pool in self.pools:
             pool.wake()
 
-    def _was_lost(self) -> None:
+    def _sign_on_again(self) -> None:
         log.error("worker %d was declared lost: it stops everything and signs on anew", self.id)
         self._stop_all(Stop.LOST)
         self._signing_on = asyncio.create_task(self._sign_on())
@@ -223,7 +226,7 @@ class Worker:
             if monotonic() - self._beat.renewed_at > SAFE_SHARE * lease:
                 self._stop_all(Stop.DRAIN)
 
-    def _stop_gone(self, exec_ids: set[str]) -> None:
+    def _stop_revoked(self, exec_ids: set[str]) -> None:
         """Stop what was taken from outside: past its deadline, or its mutex held too long."""
         for run in self.held.values():
             if run.execution.exec_id in exec_ids:
@@ -237,10 +240,10 @@ class Worker:
     def held(self) -> dict[int, Run]:
         return {task_id: run for pool in self.pools for task_id, run in pool.held.items()}
 
-    def _hear(self, asked: Iterable[Asked]) -> None:
-        """Pass on what is asked of running tasks."""
+    def _obey_requests(self, requests: Iterable[Request]) -> None:
+        """Cancel or pause running tasks as requested."""
         held = self.held
-        for request in asked:
+        for request in requests:
             run = held.get(request.task_id)
             if run is not None and run.execution.exec_id == request.exec_id:
-                run.hear(Control(request.cancel, request.pause))
+                run.obey(Control(request.cancel, request.pause))

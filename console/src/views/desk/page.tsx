@@ -32,7 +32,7 @@ interface Act {
   task: Task | null;
 }
 
-/** The manual desk: what gave up, why, and what a person does about it. */
+/** Dead letters: what gave up, why, and what a person does about it. */
 export function DeskPage() {
   const t = useTexts();
   const words = t.desk;

@@ -66,7 +66,7 @@ export const types = {
     unknown: "Errors of unknown kind",
     unknowns: { retry: "are tried again", fail: "end the task" },
     manual: "Then wait for a person",
-    manualAbout: "A task that gave up is dead and lies at the desk, instead of ending as failed.",
+    manualAbout: "A task that gave up is dead and waits among the dead letters, instead of ending as failed.",
     timeout: "Timeout (min)",
     timeoutAbout: "So long one try may take.",
     child: "When a child fails for good",

@@ -16,16 +16,16 @@ class RequestLane:
 
     name: str
     variable: str
-    usual: int
+    default: int
 
     def capacity(self, environment: Mapping[str, str]) -> int:
         """What the environment asks for; `Invalid`, naming the variable, for what is no capacity."""
-        said = environment.get(self.variable, "").strip()
-        if not said:
-            return self.usual
-        if not (said.isascii() and said.isdigit() and len(said) <= len(str(MOST)) and int(said) <= MOST):
+        text = environment.get(self.variable, "").strip()
+        if not text:
+            return self.default
+        if not (text.isascii() and text.isdigit() and len(text) <= len(str(MOST)) and int(text) <= MOST):
             raise Invalid(f"{self.variable} is a whole number from 0 to {MOST}")
-        return int(said)
+        return int(text)
 
 
 LANES = (

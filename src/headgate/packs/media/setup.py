@@ -4,15 +4,15 @@ import logging
 from collections.abc import Mapping
 from datetime import timedelta
 
-from headgate.outside import utc_now
+from headgate.environment import utc_now
 from headgate.packs.media.lanes import LANES
 from headgate.packs.media.types import TYPES
-from headgate.store.audit import SYSTEM
-from headgate.store.base import Store
+from headgate.store.events.audit import SYSTEM
+from headgate.store.store import Store
 
 log = logging.getLogger("headgate")
 MADE = "request_lanes_made"
-SAID_AGAIN = timedelta(days=1)  # what is in the audit is forgotten one day
+RECORD_AGAIN_AFTER = timedelta(days=1)  # what is in the audit is forgotten one day
 
 
 def set_up(store: Store, environment: Mapping[str, str]) -> None:
@@ -22,19 +22,19 @@ def set_up(store: Store, environment: Mapping[str, str]) -> None:
     room a lane begins with: once it has a capacity, or had one from here, it is people's to change.
     """
     wanted = {lane.name: lane.capacity(environment) for lane in LANES}
-    known = store.types()
-    for kind in TYPES:
-        if kind.code not in known:
-            store.put_type(kind)
-    there = {room.name: room.capacity for room in store.lanes()}
-    last = store.last_act(MADE)
+    known = store.types.by_code()
+    for task_type in TYPES:
+        if task_type.code not in known:
+            store.types.put(task_type)
+    capacities = {lane.name: lane.capacity for lane in store.lanes.all()}
+    last = store.events.last_act(MADE)
     made_before = last is not None
     for lane in LANES:
-        capacity = there.get(lane.name)
+        capacity = capacities.get(lane.name)
         if capacity is None and not made_before:
-            store.set_capacity(lane.name, wanted[lane.name], actor=SYSTEM)
+            store.lanes.set_capacity(lane.name, wanted[lane.name], actor=SYSTEM)
         elif lane.variable in environment and capacity != wanted[lane.name]:
             now = "no limit" if capacity is None else capacity
             log.info("lane %s: %s, as it was set; %s is for a new store", lane.name, now, lane.variable)
-    if last is None or utc_now() - last > SAID_AGAIN:
-        store.record_act(MADE, ", ".join(lane.name for lane in LANES))
+    if last is None or utc_now() - last > RECORD_AGAIN_AFTER:
+        store.events.record(MADE, ", ".join(lane.name for lane in LANES))

@@ -1,0 +1,182 @@
+"""`/api/dead-letters`: what waits for a person, and what the person does about it."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Annotated, Any
+
+import msgspec
+from litestar import Router, get, post
+from litestar.params import QueryParameter
+from msgspec import UNSET, Meta, UnsetType
+
+from headgate.api.actions import MOST_IN_ACTION, Done, Ids, RemarkText, apply_to_each
+from headgate.api.principal import Principal, Role
+from headgate.api.problems import documented
+from headgate.api.server import Server
+from headgate.api.shapes import Id, Integer, Name, Seconds, ShortText, TaskPage, task_out, text_of
+from headgate.api.tasks import Cursor, Limit, Number, Text
+from headgate.core.edit import Edit, changes_as_json
+from headgate.core.errors import Invalid, Refused
+from headgate.core.states import State
+from headgate.core.task import MAX_SECONDS, Task
+from headgate.store.store import Store
+from headgate.store.tasks.dead_letters import DeadLetterFilter
+
+Age = Annotated[float | None, QueryParameter(description="Seconds.", ge=0, le=MAX_SECONDS)]
+
+
+class LettersIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """Which dead letters. Ages are seconds; `error` is part of `error_info`, whatever its case."""
+
+    type: Name | None = None
+    lane: Name | None = None
+    category: ShortText | None = None
+    tenant_id: Integer | None = None
+    creator: Integer | None = None
+    older_than: Seconds | None = None
+    younger_than: Seconds | None = None
+    error: ShortText | None = None
+
+
+class Chosen(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """Those named, or a page (200 at most) of what a filter finds below `cursor`. A dry run changes nothing."""
+
+    ids: Ids | None = None
+    filter: LettersIn | None = None
+    cursor: Id | None = None
+    dry_run: bool = False
+
+
+class EditIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """What is changed before the replay. `ext` takes the place of a task's own and is for one task; `merge` sets some
+    of its arguments, and removes those set to null. What is left out stays."""
+
+    ext: Any = UNSET
+    merge: dict[Name, Any] | UnsetType = UNSET
+    priority: Integer | None = None
+    lane: Name | None = None
+    timeout_seconds: Annotated[float, Meta(gt=0, le=MAX_SECONDS - 1)] | None = None
+    max_error_count: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
+
+    def edit(self) -> Edit:
+        return Edit(
+            None if self.ext is UNSET else text_of(self.ext),
+            None if self.merge is UNSET else self.merge,
+            self.priority,
+            self.lane,
+            self.timeout_seconds,
+            self.max_error_count,
+        )
+
+
+class Replay(Chosen, forbid_unknown_fields=True, kw_only=True):
+    """Which dead letters to run again, and what to change about them before."""
+
+    edit: EditIn = msgspec.field(default_factory=EditIn)
+
+
+class Resolve(Chosen, forbid_unknown_fields=True, kw_only=True):
+    """Which dead letters a person dealt with, and how."""
+
+    remark: RemarkText
+
+
+class Discard(Chosen, forbid_unknown_fields=True, kw_only=True):
+    """Which dead letters a person gives up, and why."""
+
+    remark: RemarkText | None = None
+
+
+class Answered(msgspec.Struct):
+    """What became of each. With a filter, `next_cursor` leads to those behind them, and is null at the end: with one, a
+    page may have few, or none, for it has looked at enough."""
+
+    items: list[Done]
+    next_cursor: int | None
+
+
+@get("/", summary="Dead letters, newest first", responses=documented(), opt={"role": Role.READ})
+async def list_letters(
+    server: Server,
+    who: Principal,
+    type: Text = None,
+    lane: Text = None,
+    category: Text = None,
+    tenant_id: Number = None,
+    creator: Number = None,
+    older_than: Age = None,
+    younger_than: Age = None,
+    error: Text = None,
+    cursor: Cursor = None,
+    limit: Limit = 50,
+) -> TaskPage:
+    wanted = DeadLetterFilter(
+        who.tenant_filter(tenant_id), type, lane, category, creator, older_than, younger_than, error
+    )
+    page = await server.in_thread(partial(server.store.dead_letters.find, wanted, cursor=cursor, limit=limit))
+    return TaskPage([task_out(task) for task in page.items], page.next_cursor)
+
+
+@post("/replay", summary="Run dead letters again, edited or as they are", status_code=200,
+      responses=documented(413, 415), opt={"role": Role.OPERATOR})  # fmt: skip
+async def replay(data: Replay, server: Server, who: Principal) -> Answered:
+    if data.edit.ext is not UNSET and len(data.ids or ()) != 1:
+        raise Invalid("ext is for one task, named by its id; merge is for many")
+    edit = data.edit.edit()
+    return await _act(server, who, data, partial(server.store.dead_letters.replay, edit=edit), edit)
+
+
+@post("/resolve", summary="A person dealt with dead letters", status_code=200, responses=documented(413, 415),
+      opt={"role": Role.OPERATOR})  # fmt: skip
+async def resolve(data: Resolve, server: Server, who: Principal) -> Answered:
+    return await _act(server, who, data, partial(server.store.dead_letters.resolve, remark=data.remark))
+
+
+@post("/discard", summary="Give dead letters up", status_code=200, responses=documented(413, 415),
+      opt={"role": Role.OPERATOR})  # fmt: skip
+async def discard(data: Discard, server: Server, who: Principal) -> Answered:
+    return await _act(server, who, data, partial(server.store.dead_letters.discard, remark=data.remark or ""))
+
+
+async def _act(
+    server: Server, who: Principal, data: Chosen, act: Callable[..., Task], edit: Edit | None = None
+) -> Answered:
+    def act_on_one(task_id: int) -> Done:
+        if data.dry_run:
+            return _preview(server.store, who, task_id, edit)
+        return Done(task_id, act(task_id, actor=who.actor, tenant_id=who.tenant_id).status.value)
+
+    return await server.in_thread(lambda: _act_on_each(server.store, who, data, act_on_one))
+
+
+def _preview(store: Store, who: Principal, task_id: int, edit: Edit | None) -> Done:
+    """The task as it is, and why it would be refused; where it would be replayed, what is changed of it."""
+    task = store.tasks.get(task_id, who.tenant_id)
+    try:
+        if edit is not None:
+            changes = changes_as_json(store.dead_letters.preview(task_id, edit, who.tenant_id))
+            return Done(task_id, task.status.value, changes=changes)
+        if task.status is not State.DEAD:
+            raise Refused(f"task {task.id} is {task.status}, not dead")
+    except (Refused, Invalid) as error:
+        return Done(task_id, task.status.value, str(error))
+    return Done(task_id, task.status.value)
+
+
+def _act_on_each(store: Store, who: Principal, data: Chosen, act_on_one: Callable[[int], Done]) -> Answered:
+    if (data.ids is None) == (data.filter is None):
+        raise Invalid("say which dead letters: by ids, or by a filter")
+    if data.ids is not None:
+        if data.cursor is not None:
+            raise Invalid("a cursor goes with a filter")
+        return Answered(apply_to_each(data.ids, act_on_one), None)
+    letters = data.filter or LettersIn()
+    wanted = {name: getattr(letters, name) for name in LettersIn.__struct_fields__}
+    wanted["tenant_id"] = who.tenant_filter(letters.tenant_id)
+    page = store.dead_letters.find(DeadLetterFilter(**wanted), cursor=data.cursor, limit=MOST_IN_ACTION)
+    return Answered(apply_to_each([task.id for task in page.items], act_on_one), page.next_cursor)
+
+
+routes = Router(
+    "/api/dead-letters", route_handlers=[list_letters, replay, resolve, discard], tags=["dead letters"]
+)  # fmt: skip

@@ -1,0 +1,333 @@
+"""`/api/periodic-tasks`: schedules, what their ticks did, and when the next ones come."""
+
+import hashlib
+from datetime import datetime
+from functools import partial
+from typing import Annotated, Any, Literal
+
+import msgspec
+from litestar import Router, delete, get, post, put
+from litestar.params import PathParameter, QueryParameter
+from msgspec import Meta
+
+from headgate.api.principal import Principal, Role
+from headgate.api.problems import documented
+from headgate.api.server import Server
+from headgate.api.shapes import INT64, Integer, Name, Nothing, OnChildFailure, ShortText, text_of
+from headgate.api.submits import Key
+from headgate.core.cron import Cron, Missed, Overlap, preview
+from headgate.core.errors import Invalid
+from headgate.core.schedule import (
+    MAX_URL,
+    OPTIONS,
+    Endpoint,
+    LogMode,
+    NewSchedule,
+    Result,
+    Schedule,
+    ScheduleStatus,
+    TickLog,
+)
+from headgate.core.task import NewTask
+from headgate.outward.address import Allowed, checked_target
+from headgate.store.store import Store
+from headgate.store.tasks.idempotency import Idempotency
+
+MOST_PREVIEWED = 100
+ScheduleId = Annotated[int, PathParameter(description="The periodic task's id.", ge=1, le=INT64)]
+Cursor = Annotated[int | None, QueryParameter(description="`next_cursor` of the page before.", ge=1, le=INT64)]
+Limit = Annotated[int, QueryParameter(description="How many at most.", ge=1, le=200)]
+Count = Annotated[int, QueryParameter(description="How many.", ge=1, le=MOST_PREVIEWED)]
+After = Annotated[datetime | None, QueryParameter(description="RFC 3339; now, if it is left out.")]
+Expression = Annotated[str, QueryParameter(description="As a schedule has it.", min_length=1, max_length=255)]
+Zone = Annotated[str, QueryParameter(description="The IANA name of the clock's zone.", min_length=1, max_length=255)]
+
+
+class HttpShape(msgspec.Struct, forbid_unknown_fields=True):
+    """The endpoint that a tick calls, in place of making a task."""
+
+    url: Annotated[str, Meta(min_length=1, max_length=MAX_URL, pattern="^https?://[^/]")]
+    method: Literal["POST", "PUT", "PATCH", "GET", "DELETE"] = "POST"
+
+
+class TaskShape(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
+    """What else the tasks are made with; what is left out comes from their type."""
+
+    name: ShortText | None = None
+    lane: Name | None = None
+    priority: Integer | None = None
+    mutex: Name | None = None
+    rate_key: Name | None = None
+    agent_id: Name | None = None
+    unique_key: Name | None = None
+    max_error_count: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
+    timeout_seconds: Annotated[float, Meta(gt=0, le=3_162_240_000)] | None = None
+    on_child_failure: OnChildFailure | None = None
+
+
+class PeriodicIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """A schedule. What is left out has its default; a status that is left out is `new`, or stays as it was."""
+
+    type: Name
+    cron_expressions: Name
+    timezone: Name = "UTC"
+    tenant_id: Integer | None = None
+    creator: Integer = 0
+    status: ScheduleStatus | None = None
+    log: LogMode = LogMode.TRANS
+    category: ShortText | None = None
+    ext: Any = msgspec.field(default_factory=dict)
+    missed: Missed = Missed.SKIP
+    overlap: Overlap = Overlap.ALLOW
+    http: HttpShape | None = None
+    task: TaskShape = msgspec.field(default_factory=TaskShape)
+
+    def definition(self, tenant_id: int, allowed: Allowed) -> NewSchedule:
+        options = {name: getattr(self.task, name) for name in OPTIONS}
+        task = NewTask(self.type, text_of(self.ext), tenant_id, self.creator, category=self.category, **options)
+        http = None
+        if self.http is not None:
+            checked_target(self.http.url, "http.url", allowed)
+            http = Endpoint(self.http.url, self.http.method)
+        return NewSchedule(task, self.cron_expressions, self.timezone, self.log, self.missed, self.overlap, http)
+
+
+class PeriodicOut(msgspec.Struct, kw_only=True):
+    """A schedule as it stands. `code` is what a program calls it; `http` null: its ticks make tasks."""
+
+    id: int
+    tenant_id: int
+    type: str
+    creator: int
+    cron_expressions: str
+    timezone: str
+    status: ScheduleStatus
+    log: LogMode
+    category: str | None
+    ext: Any
+    missed: Missed
+    overlap: Overlap
+    http: HttpShape | None
+    task: TaskShape
+    code: str | None
+    next_tick: datetime | None
+    create_date: datetime
+    update_date: datetime
+
+
+class PeriodicPage(msgspec.Struct):
+    """Schedules, newest first; `next_cursor` is null at the end."""
+
+    items: list[PeriodicOut]
+    next_cursor: int | None
+
+
+class TickLogOut(msgspec.Struct):
+    """What became of one tick (null: a person triggered it), and of the task that it made."""
+
+    id: int
+    periodic_task_id: int
+    tenant_id: int
+    result: Result
+    error_info: str | None
+    tick: datetime | None
+    task_id: int | None
+    create_date: datetime
+    update_date: datetime
+
+
+class TickLogPage(msgspec.Struct):
+    """Lines of the log, newest first; `next_cursor` is null at the end."""
+
+    items: list[TickLogOut]
+    next_cursor: int | None
+
+
+class ScheduleTriggered(msgspec.Struct):
+    """What a trigger began: a task, or (null) a call; and the line of the log, if one is kept."""
+
+    periodic_task_id: int
+    task_id: int | None
+    log_id: int | None
+
+
+class TickOut(msgspec.Struct):
+    """A tick to come, in UTC and as the clock of its zone shows it."""
+
+    at: datetime
+    local: datetime
+
+
+class Preview(msgspec.Struct):
+    items: list[TickOut]
+
+
+@get("/", summary="List periodic tasks, newest first", responses=documented(), opt={"role": Role.READ})
+async def list_schedules(
+    server: Server,
+    who: Principal,
+    status: Annotated[ScheduleStatus | None, QueryParameter(description="Only these.")] = None,
+    type: Annotated[str | None, QueryParameter(max_length=255)] = None,
+    cursor: Cursor = None,
+    limit: Limit = 50,
+) -> PeriodicPage:
+    find = partial(server.store.schedules.find, who.tenant_id, status=status, type_code=type, cursor=cursor)
+    found = await server.in_thread(partial(find, limit=limit))
+    return PeriodicPage([schedule_out(each) for each in found], found[-1].id if len(found) == limit else None)
+
+
+@post("/", summary="Make a periodic task", responses=documented(413, 415, 507), opt={"role": Role.OPERATOR},
+      description="It fires while it is online: from its next tick on.")  # fmt: skip
+async def make_schedule(data: PeriodicIn, server: Server, who: Principal, key: Key = None) -> PeriodicOut:
+    new = data.definition(who.allowed_tenant(data.tenant_id), server.allowed)
+    once = _idempotency(key, "periodic-tasks", data)
+    add = partial(server.store.schedules.add, new, status=data.status or ScheduleStatus.NEW, actor=who.actor, once=once)
+    return schedule_out(await server.in_thread(add))
+
+
+@get("/{periodic_id:int}", summary="Look a periodic task up", responses=documented(404), opt={"role": Role.READ})
+async def get_schedule(periodic_id: ScheduleId, server: Server, who: Principal) -> PeriodicOut:
+    return schedule_out(await server.in_thread(server.store.schedules.get, periodic_id, who.tenant_id))
+
+
+@put(
+    "/{periodic_id:int}",
+    summary="Replace a periodic task",
+    description=(
+        "Holds at once. Its ticks go on undisturbed unless its expression, its zone or its status change. "
+        "No program's registration overwrites it afterwards."
+    ),
+    responses=documented(404, 413, 415, 507),
+    opt={"role": Role.OPERATOR},
+)
+async def put_schedule(periodic_id: ScheduleId, data: PeriodicIn, server: Server, who: Principal) -> PeriodicOut:
+    def work() -> Schedule:
+        tenant_id = server.store.schedules.get(periodic_id, who.tenant_id).tenant_id
+        if data.tenant_id not in (None, tenant_id):
+            raise Invalid("a periodic task stays its tenant's")
+        return server.store.schedules.put(
+            periodic_id,
+            data.definition(tenant_id, server.allowed),
+            status=data.status,
+            actor=who.actor,
+            tenant_id=who.tenant_id,
+        )
+
+    return schedule_out(await server.in_thread(work))
+
+
+@delete("/{periodic_id:int}", summary="Forget a periodic task", responses=documented(404, 507),
+        opt={"role": Role.OPERATOR}, description="Its tasks go on.")  # fmt: skip
+async def remove_schedule(periodic_id: ScheduleId, server: Server, who: Principal) -> None:
+    await server.in_thread(
+        partial(server.store.schedules.remove, periodic_id, actor=who.actor, tenant_id=who.tenant_id)
+    )  # fmt: skip
+
+
+@post("/{periodic_id:int}/online", summary="Let a periodic task fire, from its next tick on", status_code=200,
+      responses=documented(404, 413, 415, 507), opt={"role": Role.OPERATOR})  # fmt: skip
+async def online(periodic_id: ScheduleId, server: Server, who: Principal, data: Nothing | None = None) -> PeriodicOut:
+    act = partial(server.store.schedules.online, periodic_id, actor=who.actor, tenant_id=who.tenant_id)
+    return schedule_out(await server.in_thread(act))
+
+
+@post("/{periodic_id:int}/offline", summary="Let a periodic task fire no more, from this answer on", status_code=200,
+      responses=documented(404, 413, 415, 507), opt={"role": Role.OPERATOR})  # fmt: skip
+async def offline(periodic_id: ScheduleId, server: Server, who: Principal, data: Nothing | None = None) -> PeriodicOut:
+    act = partial(server.store.schedules.offline, periodic_id, actor=who.actor, tenant_id=who.tenant_id)
+    return schedule_out(await server.in_thread(act))
+
+
+@post("/{periodic_id:int}/trigger", summary="Do now what a tick would do", status_code=200,
+      responses=documented(404, 409, 413, 415, 507), opt={"role": Role.OPERATOR},
+      description="Whatever its status; its ticks are not disturbed.")  # fmt: skip
+async def trigger(
+    periodic_id: ScheduleId, server: Server, who: Principal, data: Nothing | None = None, key: Key = None
+) -> ScheduleTriggered:
+    once = _idempotency(key, f"periodic-tasks/{periodic_id}/trigger", None)
+    act = partial(server.store.schedules.trigger, periodic_id, actor=who.actor, tenant_id=who.tenant_id, once=once)
+    begun = await server.in_thread(act)
+    return ScheduleTriggered(periodic_id, begun.task_id, begun.log_id)
+
+
+@get("/{periodic_id:int}/logs", summary="What became of its ticks, newest first", responses=documented(404),
+     opt={"role": Role.READ})  # fmt: skip
+async def logs(
+    periodic_id: ScheduleId, server: Server, who: Principal, cursor: Cursor = None, limit: Limit = 50
+) -> TickLogPage:
+    look = partial(server.store.schedules.logs, periodic_id, who.tenant_id, cursor=cursor, limit=limit)
+    found = await server.in_thread(look)
+    return TickLogPage([tick_log_out(line) for line in found], found[-1].id if len(found) == limit else None)
+
+
+@get("/preview", summary="When a schedule would fire, before there is one", responses=documented(),
+     opt={"role": Role.READ})  # fmt: skip
+async def preview_unsaved(
+    server: Server, cron_expressions: Expression, timezone: Zone = "UTC", count: Count = 10, after: After = None
+) -> Preview:
+    return await server.in_thread(lambda: _preview_of(server.store, Cron(cron_expressions, timezone), count, after))
+
+
+@get("/{periodic_id:int}/preview", summary="When its next ticks come, or would", responses=documented(404),
+     opt={"role": Role.READ})  # fmt: skip
+async def preview_ticks(
+    periodic_id: ScheduleId, server: Server, who: Principal, count: Count = 10, after: After = None
+) -> Preview:
+    def work() -> Preview:
+        cron = server.store.schedules.get(periodic_id, who.tenant_id).definition.cron
+        return _preview_of(server.store, cron, count, after)
+
+    return await server.in_thread(work)
+
+
+def _preview_of(store: Store, cron: Cron, count: int, after: datetime | None) -> Preview:
+    if after is not None and after.tzinfo is None:
+        raise Invalid("a time has a time zone")
+    ticks = preview(cron, after or store.schedules.now(), count)
+    return Preview([TickOut(tick, cron.local_time(tick)) for tick in ticks])
+
+
+def _idempotency(key: str | None, what: str, data: Any) -> Idempotency | None:
+    """A key is for one kind of request: for another it is refused."""
+    if key is None:
+        return None
+    return Idempotency(key, hashlib.sha256(what.encode() + msgspec.json.encode(data)).hexdigest())
+
+
+def schedule_out(schedule: Schedule) -> PeriodicOut:
+    """A schedule for the outside."""
+    definition = schedule.definition
+    return PeriodicOut(
+        id=schedule.id,
+        tenant_id=schedule.tenant_id,
+        type=definition.task.type,
+        creator=definition.task.creator,
+        cron_expressions=definition.cron_expressions,
+        timezone=definition.timezone,
+        status=schedule.status,
+        log=definition.log,
+        category=definition.task.category,
+        ext=msgspec.Raw(definition.task.ext.encode()),
+        missed=definition.missed,
+        overlap=definition.overlap,
+        http=None if definition.http is None else HttpShape(definition.http.url, definition.http.method),  # type: ignore[arg-type]
+        task=TaskShape(**definition.options),
+        code=definition.code,
+        next_tick=schedule.next_tick,
+        create_date=schedule.create_date,
+        update_date=schedule.update_date,
+    )
+
+
+def tick_log_out(line: TickLog) -> TickLogOut:
+    return TickLogOut(*line)
+
+
+routes = Router(
+    "/api/periodic-tasks",
+    route_handlers=[
+        list_schedules, make_schedule, get_schedule, put_schedule, remove_schedule, online, offline, trigger, logs,
+        preview_unsaved, preview_ticks,
+    ],
+    tags=["periodic tasks"],
+)  # fmt: skip

@@ -1,0 +1,29 @@
+"""Times and texts as people read them."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+
+def printable(value: Any) -> str:
+    """A value as text: nothing in it can steer a terminal."""
+    text = "" if value is None else str(value)
+    return "".join(letter if letter.isprintable() or letter == "\n" else repr(letter)[1:-1] for letter in text)
+
+
+def one_line(value: Any) -> str:
+    """A value as text on one line."""
+    return " ".join(printable(value).split())
+
+
+def format_time(moment: datetime | None) -> str:
+    """A time in UTC, to the second."""
+    return "" if moment is None else f"{moment:%Y-%m-%d %H:%M:%S}Z"
+
+
+def format_duration(length: timedelta | float) -> str:
+    """A length of time, roughly: `0.3 s`, `40 s`, `12 min`, `3.5 h`, `9.0 d`."""
+    seconds = max(length.total_seconds() if isinstance(length, timedelta) else length, 0.0)
+    for unit, size in (("d", 86400.0), ("h", 3600.0), ("min", 60.0)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}" if seconds >= 10 * size else f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"

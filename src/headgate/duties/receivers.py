@@ -1,0 +1,97 @@
+"""Receivers, as one process knows them: how many requests each has under way, and which are left alone for a while.
+
+Nothing here decides whether a callback is delivered; what is remembered wrongly costs a little time.
+"""
+
+from collections import defaultdict
+
+from headgate.environment import random_number
+
+TROUBLES_BEFORE_REST = 5  # in a row, before a receiver is left alone
+FIRST_REST_SECONDS = 5.0
+LONGEST_REST_SECONDS = 300.0
+FREE_DIVISOR = 8  # of the places that are free, one receiver gets an eighth
+RESERVED_DIVISOR = 4  # and a quarter of all places is for those that answered the last time, however many others hang
+MOST_HEALTHY = 10_000
+
+
+class Receiver:
+    """One receiver. After some troubles in a row it rests; then one request at a time finds out whether it is well."""
+
+    def __init__(self) -> None:
+        self.under_way = 0
+        self._troubles = 0
+        self._rests = 0
+        self.rests_until = 0.0
+
+    @property
+    def is_shut(self) -> bool:
+        return self._troubles >= TROUBLES_BEFORE_REST
+
+    @property
+    def is_forgettable(self) -> bool:
+        return not self.under_way and not self._troubles
+
+    def room(self, most: int, now: float) -> int:
+        """How many more requests it may have."""
+        if not self.is_shut:
+            return most - self.under_way
+        return 1 - self.under_way if now >= self.rests_until else 0
+
+    def ended(self, troubled: bool, now: float) -> None:
+        """A request is over."""
+        self.under_way -= 1
+        if not troubled:
+            self._troubles = self._rests = 0
+            return
+        self._troubles += 1
+        if self.is_shut and now >= self.rests_until:  # those that were under way when it fell ill say nothing new
+            rest = min(FIRST_REST_SECONDS * 2.0**self._rests, LONGEST_REST_SECONDS)
+            self.rests_until = now + rest * (0.5 + 0.5 * random_number())
+            self._rests = min(self._rests + 1, 16)
+
+
+class Receivers:
+    """Every receiver that something is under way to, or that is in trouble."""
+
+    def __init__(self, per_receiver: int, places: int) -> None:
+        self._per_receiver = per_receiver
+        self._places = places
+        self._receivers: defaultdict[str, Receiver] = defaultdict(Receiver)
+        self._healthy: dict[str, None] = {}  # those that answered the last time, the latest last
+        self.under_way = 0
+
+    @property
+    def free(self) -> int:
+        return self._places - self.under_way
+
+    def room(self, name: str, now: float, free: int) -> int:
+        """How many more requests this process may send there now, of so many for all."""
+        receiver = self._receivers.get(name)
+        left = self._per_receiver if receiver is None else receiver.room(self._per_receiver, now)
+        if name not in self._healthy:
+            free -= self._places // RESERVED_DIVISOR
+        return max(0, min(left, max(free // FREE_DIVISOR, 1), free))
+
+    def rests_until(self, name: str, now: float) -> float | None:
+        """When a receiver that is left alone is tried again; None if it is not."""
+        receiver = self._receivers.get(name)
+        return (
+            receiver.rests_until if receiver is not None and receiver.is_shut and receiver.rests_until > now else None
+        )
+
+    def begin(self, name: str) -> None:
+        self._receivers[name].under_way += 1
+        self.under_way += 1
+
+    def end(self, name: str, troubled: bool, now: float) -> None:
+        self.under_way -= 1
+        self._healthy.pop(name, None)
+        if not troubled:
+            self._healthy[name] = None
+            if len(self._healthy) > MOST_HEALTHY:
+                del self._healthy[next(iter(self._healthy))]
+        receiver = self._receivers[name]
+        receiver.ended(troubled, now)
+        if receiver.is_forgettable:
+            del self._receivers[name]

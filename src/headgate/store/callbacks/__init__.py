@@ -1,0 +1,1 @@
+"""Callbacks: the outbox, their delivery, and what people see of them."""

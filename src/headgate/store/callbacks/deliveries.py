@@ -1,0 +1,369 @@
+"""Callbacks on their way: leased before they are sent, put on record afterwards, sent again by hand.
+
+Locks: task rows first, then rows of deliveries, as the transitions that write them do.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import headgate.store.callbacks.report as reports
+from headgate.core.callbacks import Attempt, CallbackKind, Delivery, error_body, success_body
+from headgate.core.errors import NotFound, Refused
+from headgate.core.machine import Delivered, decide
+from headgate.core.states import State
+from headgate.core.task import Task, TaskType
+from headgate.environment import new_ids
+from headgate.store.callbacks.report import AttemptTiming, CallbackRecord, Deliverables, DeliveryFilter, DeliveryPage
+from headgate.store.catalog.catalog import Catalog
+from headgate.store.catalog.type_rows import swap_callback
+from headgate.store.db.database import Database
+from headgate.store.db.statement import Db, Row, Statement, moment
+from headgate.store.events.audit import PERSON
+from headgate.store.tasks.families import Families
+from headgate.store.tasks.rows import hold, read, read_many
+from headgate.store.tasks.transitions import Write, apply
+
+ACTOR = "system:callbacks"
+
+
+class DeliveryQueue(NamedTuple):
+    """Callbacks of one kind of one type, which all go to the same place, and seconds until the first is due."""
+
+    type: str
+    kind: CallbackKind
+    due_in: float
+
+
+Share = tuple[str, CallbackKind, int]  # of a line: its type, its kind, and how many of it
+
+
+class Leased(NamedTuple):
+    """A callback that is this process's to send; `attempts` counts this attempt too."""
+
+    id: int
+    lease: str
+    webhook_id: str
+    task_id: int
+    type: str
+    kind: CallbackKind
+    attempts: int
+    body: bytes
+    at: datetime  # by the store's clock
+
+
+class DeliveryOutcome(NamedTuple):
+    """What came of sending one, and what it is from now on."""
+
+    leased: Leased
+    host: str | None  # None: it was not sent at all
+    attempt: Attempt
+    status: Delivery
+    delay: float = 0.0
+
+
+class Deliveries:
+    """What is owed to receivers. Whoever sends holds a lease: killed, it costs a repetition with the same id."""
+
+    def __init__(self, database: Database, catalog: Catalog, families: Families) -> None:
+        self._database = database
+        self._catalog = catalog
+        self._families = families
+
+    # sending
+
+    def lines(self) -> list[DeliveryQueue]:
+        """What waits to be sent; `type_of` says what its types are now."""
+
+        def look(db: Db) -> list[DeliveryQueue]:
+            self._catalog.fresh(db)
+            return _lines(db)
+
+        return self._database.read(look)
+
+    def lease(self, wanted: Sequence[Share], seconds: float) -> list[Leased]:
+        """Take so many due callbacks of each line, the oldest first; no two processes get the same.
+
+        What is not put on record within `seconds` is somebody else's to take.
+        """
+        return self.record_and_lease([], wanted, seconds)
+
+    def record(self, outcomes: Sequence[DeliveryOutcome]) -> None:
+        """Put on record what came of sending. A success that was delivered ends its task's `notifying`.
+
+        A failure counts only under its lease; what was delivered was delivered, however late that is told. Told twice,
+        it changes nothing.
+        """
+        self.record_and_lease(outcomes, [], 0.0)
+
+    def record_and_lease(
+        self, outcomes: Sequence[DeliveryOutcome], wanted: Sequence[Share], seconds: float
+    ) -> list[Leased]:
+        """Both, in one transaction. Closes families afterwards."""
+
+        def exchange(db: Db) -> tuple[list[Task], list[Leased]]:
+            ended = _record(db, self._catalog.fresh(db), outcomes) if outcomes else []
+            return ended, _lease(db, wanted, seconds) if wanted else []
+
+        ended, leased = self._database.write(exchange)
+        self._families.look_after(task.parent_id for task in ended)
+        return leased
+
+    def give_back(self, leased: Sequence[Leased]) -> None:
+        """Let go of callbacks that were not sent: due at once, nothing counted."""
+        self._database.write(lambda db: _give_back(db, leased))
+
+    def reseal(self, kind: TaskType, callback: dict[str, Any]) -> bool:
+        """Give a type this callback in place of its own, unless somebody has edited it meanwhile."""
+        return self._database.write(lambda db: swap_callback(db, kind, callback))
+
+    # people
+
+    def redeliver(
+        self, task_id: int, *, delivery_id: int | None = None, actor: str = PERSON, tenant_id: int | None = None
+    ) -> CallbackRecord:
+        """Send a task's last callback, or the one named, again: now, under the same id, as often as a new one."""
+        return self._database.write(
+            lambda db: _redeliver(db, self._catalog.fresh(db), task_id, delivery_id, actor, tenant_id)
+        )
+
+    def of_task(self, task_id: int, tenant_id: int | None = None) -> list[CallbackRecord]:
+        """A task's callbacks, the newest first, each with its last attempts; `NotFound`, also for another tenant's."""
+
+        def look(db: Db) -> list[CallbackRecord]:
+            read(db, task_id, tenant_id)
+            return reports.of_task(db, task_id)
+
+        return self._database.read(look)
+
+    def find(self, wanted: DeliveryFilter, *, cursor: int | None = None, limit: int = 50) -> DeliveryPage:
+        """A page of callbacks over all tasks, newest first, without their attempts."""
+        return self._database.read(lambda db: reports.find(db, wanted, cursor, limit))
+
+    def deliverables(self) -> Deliverables:
+        """How many callbacks are pending and undeliverable, up to 10,001 of each, and how old the oldest is."""
+        return self._database.read(reports.deliverables)
+
+    def attempts_after(self, attempt_id: int, limit: int) -> list[AttemptTiming]:
+        """What came of attempts behind this one, oldest first; the last few seconds are left for the next time."""
+        return self._database.read(lambda db: reports.attempts_after(db, attempt_id, limit))
+
+    def last_attempt(self) -> int:
+        """The highest id of an attempt; 0 if there was none."""
+        return self._database.read(reports.last_attempt)
+
+
+# Types that have something pending, hopping from one to the next; of each, when the first of each kind is due.
+LINES = Statement(
+    sqlite="""
+    WITH RECURSIVE kinds(kind) AS (VALUES ('success'), ('error')), hop(type) AS (
+        SELECT min(type) FROM headgate_callback_delivery WHERE status = 'pending'
+        UNION ALL
+        SELECT (SELECT min(d.type) FROM headgate_callback_delivery d WHERE d.status = 'pending' AND d.type > hop.type)
+          FROM hop WHERE hop.type IS NOT NULL)
+    SELECT type, kind, (due_at - :now) / 1e6 FROM (
+        SELECT hop.type, kinds.kind, (SELECT d.due_at FROM headgate_callback_delivery d
+                                       WHERE d.status = 'pending' AND d.type = hop.type AND d.kind = kinds.kind
+                                       ORDER BY d.due_at LIMIT 1) AS due_at
+          FROM hop CROSS JOIN kinds WHERE hop.type IS NOT NULL)
+     WHERE due_at IS NOT NULL
+    """,
+    postgres="""
+    WITH RECURSIVE hop(type) AS (
+        SELECT min(type) FROM headgate_callback_delivery WHERE status = 'pending'
+        UNION ALL
+        SELECT (SELECT min(d.type) FROM headgate_callback_delivery d WHERE d.status = 'pending' AND d.type > hop.type)
+          FROM hop WHERE hop.type IS NOT NULL)
+    SELECT hop.type, k.kind, extract(epoch FROM d.due_at - {now})::float8
+      FROM hop CROSS JOIN (VALUES ('success'), ('error')) AS k(kind)
+      CROSS JOIN LATERAL (SELECT due_at FROM headgate_callback_delivery d
+                           WHERE d.status = 'pending' AND d.type = hop.type AND d.kind = k.kind
+                           ORDER BY d.due_at LIMIT 1) d
+     WHERE hop.type IS NOT NULL
+    """,
+)
+
+
+def _lines(db: Db) -> list[DeliveryQueue]:
+    return [DeliveryQueue(type_code, CallbackKind(kind), due_in) for type_code, kind, due_in in db.rows(LINES)]
+
+
+LEASE = Statement(
+    sqlite="""
+    UPDATE headgate_callback_delivery
+       SET lease = :lease, due_at = {now + :seconds}, attempts = attempts + 1, update_date = :now
+     WHERE id IN (SELECT id FROM headgate_callback_delivery
+                   WHERE status = 'pending' AND type = :type AND kind = :kind AND due_at <= :now
+                   ORDER BY due_at, id LIMIT :count)
+    RETURNING id, lease, webhook_id, task_id, type, kind, attempts, error_info, update_date
+    """,
+    postgres="""
+    WITH due AS MATERIALIZED (
+        SELECT id FROM headgate_callback_delivery
+         WHERE status = 'pending' AND type = :type AND kind = :kind AND due_at <= {now}
+         ORDER BY due_at, id LIMIT :count FOR NO KEY UPDATE SKIP LOCKED)
+    UPDATE headgate_callback_delivery d
+       SET lease = :lease, due_at = {now + :seconds}, attempts = d.attempts + 1, update_date = {now}
+      FROM due WHERE d.id = due.id
+    RETURNING d.id, d.lease, d.webhook_id, d.task_id, d.type, d.kind, d.attempts, d.error_info, d.update_date
+    """,
+)
+
+
+def _lease(db: Db, wanted: Sequence[Share], seconds: float) -> list[Leased]:
+    [lease] = new_ids(1)
+    answers = [
+        db.send(LEASE, type=type_code, kind=kind.value, count=count, lease=lease, seconds=seconds)
+        for type_code, kind, count in wanted
+    ]
+    rows = [row for answer in answers for row in answer.rows()]
+    tasks = read_many(db, [row[3] for row in rows]) if rows else {}
+    return [_leased(row, tasks[row[3]]) for row in rows]
+
+
+def _leased(row: Row, task: Task) -> Leased:
+    delivery_id, lease, webhook_id, task_id, type_code, kind, attempts, error_info, at = row
+    if kind == CallbackKind.SUCCESS:
+        body = success_body(task.ext, task.result)
+    else:
+        body = error_body(task_id, error_info, task.ext)
+    return Leased(delivery_id, lease, webhook_id, task_id, type_code, CallbackKind(kind), attempts, body, moment(at))
+
+
+_RECORD_NAMES = ("id", "lease", "status", "delay", "host", "last_status", "last_error")
+RECORD = Statement(
+    sqlite="""
+    UPDATE headgate_callback_delivery
+       SET status = :status, lease = NULL, due_at = {now + :delay}, host = coalesce(:host, host),
+           last_status = :last_status, last_error = :last_error, update_date = :now,
+           delivered_at = CASE WHEN :status = 'delivered' THEN :now ELSE delivered_at END
+     WHERE id = :id AND CASE WHEN :status = 'delivered' THEN status IN ('pending', 'undeliverable')
+                             ELSE status = 'pending' AND lease = :lease END
+    RETURNING id
+    """,
+    postgres="""
+    UPDATE headgate_callback_delivery d
+       SET status = o.status, lease = NULL, due_at = {now + o.delay}, host = coalesce(o.host, d.host),
+           last_status = o.last_status, last_error = o.last_error, update_date = {now},
+           delivered_at = CASE WHEN o.status = 'delivered' THEN {now} ELSE d.delivered_at END
+      FROM unnest(:id::bigint[], :lease::text[], :status::text[], :delay::float8[], :host::text[],
+                  :last_status::int[], :last_error::text[])
+           AS o(id, lease, status, delay, host, last_status, last_error)
+     WHERE d.id = ANY(:id::bigint[]) AND d.id = o.id
+       AND CASE WHEN o.status = 'delivered' THEN d.status IN ('pending', 'undeliverable')
+                ELSE d.status = 'pending' AND d.lease = o.lease END
+    RETURNING d.id
+    """,
+)
+# Under one lease it is sent once: told twice, because an answer of the store was lost, it is kept once.
+_KEEP_NAMES = ("delivery_id", "lease", "task_id", "host", "status", "seconds", "error", "body")
+KEEP = Statement(
+    sqlite="""
+    INSERT INTO headgate_callback_attempt (delivery_id, lease, task_id, at, host, status, seconds, error, body)
+    VALUES (:delivery_id, :lease, :task_id, :now, :host, :status, :seconds, :error, :body)
+    ON CONFLICT (delivery_id, lease) DO NOTHING
+    """,
+    postgres="""
+    INSERT INTO headgate_callback_attempt (delivery_id, lease, task_id, at, host, status, seconds, error, body)
+    SELECT o.delivery_id, o.lease, o.task_id, {now}, o.host, o.status, o.seconds, o.error, o.body
+      FROM unnest(:delivery_id::bigint[], :lease::text[], :task_id::bigint[], :host::text[], :status::int[],
+                  :seconds::float8[], :error::text[], :body::text[])
+           AS o(delivery_id, lease, task_id, host, status, seconds, error, body)
+    ON CONFLICT (delivery_id, lease) DO NOTHING
+    """,
+)
+NOTE = Statement(
+    """
+    INSERT INTO headgate_task_event (task_id, tenant_id, seq, at, kind, actor, detail)
+    SELECT task_id, tenant_id, 0, {now}, :kind, :actor, :detail FROM headgate_callback_delivery WHERE id = :id
+    """
+)
+
+
+def _record(db: Db, catalog: Catalog, outcomes: Sequence[DeliveryOutcome]) -> list[Task]:
+    """The tasks that ended by it, as they were."""
+    over = {o.leased.task_id for o in outcomes if o.status in _ENDS and o.leased.kind is CallbackKind.SUCCESS}
+    held = {task.id: task for task in hold(db, sorted(over))} if over else {}
+    changes = sorted(
+        (o.leased.id, o.leased.lease, o.status.value, o.delay, o.host, o.attempt.status, o.attempt.error)
+        for o in outcomes
+    )
+    written = {row[0] for row in db.each(RECORD, _RECORD_NAMES, changes).rows()}
+    attempts = [
+        (o.leased.id, o.leased.lease, o.leased.task_id, o.host, *_what_came(o.attempt))
+        for o in outcomes
+        if o.host is not None
+    ]
+    if attempts:
+        db.many(KEEP, _KEEP_NAMES, attempts)
+    mine = [o for o in outcomes if o.leased.id in written]
+    for outcome in mine:
+        if outcome.status is Delivery.UNDELIVERABLE:
+            db.send(NOTE, id=outcome.leased.id, kind="undeliverable", actor=ACTOR, detail=_told(outcome))
+    done = [held[o.leased.task_id] for o in mine if o.status in _ENDS and o.leased.task_id in held]
+    writes = [
+        Write(task.id, task.status, decide(task, Delivered(), catalog.type(task.type)), task.seq)
+        for task in done
+        if task.status is State.NOTIFYING
+    ]
+    ended = apply(db, writes, ACTOR)
+    return [task for task in done if task.id in ended]
+
+
+_ENDS = frozenset({Delivery.DELIVERED, Delivery.DROPPED})  # of a success callback: nothing more is waited for
+
+
+def _what_came(attempt: Attempt) -> tuple[object, ...]:
+    return attempt.status, attempt.seconds, attempt.error, attempt.body
+
+
+def _told(outcome: DeliveryOutcome) -> str:
+    came = outcome.attempt.error or f"status {outcome.attempt.status}"
+    where = outcome.host or "nowhere"
+    attempts = f"{outcome.leased.attempts} attempt{'' if outcome.leased.attempts == 1 else 's'}"
+    return f"{outcome.leased.kind} callback to {where}, {attempts}: {came}"
+
+
+GIVE_BACK = Statement(
+    """
+    UPDATE headgate_callback_delivery SET lease = NULL, due_at = {now}, attempts = attempts - 1, update_date = {now}
+     WHERE id {in ids} AND status = 'pending' AND lease {in leases text}
+    """
+)
+
+
+def _give_back(db: Db, leased: Sequence[Leased]) -> None:
+    db.send(GIVE_BACK, ids=[each.id for each in leased], leases=sorted({each.lease for each in leased}))
+
+
+LOCK_TASK = Statement(sqlite="SELECT 1", postgres="SELECT 1 FROM headgate_task WHERE id = :task_id FOR NO KEY UPDATE")
+# One that is being sent is left to whoever sends it.
+AGAIN = Statement(
+    """
+    UPDATE headgate_callback_delivery
+       SET status = 'pending', attempts = CASE WHEN lease IS NULL THEN 0 ELSE attempts END, update_date = {now},
+           due_at = CASE WHEN lease IS NULL OR due_at < {now} THEN {now} ELSE due_at END
+     WHERE id = :id
+    """
+)
+
+
+def _redeliver(
+    db: Db, catalog: Catalog, task_id: int, delivery_id: int | None, actor: str, tenant_id: int | None
+) -> CallbackRecord:
+    db.rows(LOCK_TASK, task_id=task_id)
+    task = read(db, task_id, tenant_id)
+    known = [sent for sent in reports.of_task(db, task_id) if delivery_id in (None, sent.id)]
+    if not known and delivery_id is not None:
+        raise NotFound(f"no callback {delivery_id} of task {task_id}")
+    if not known:
+        raise Refused(f"task {task_id} owes nobody a callback")
+    sent = known[0]
+    if sent.kind not in catalog.type(task.type).callback:
+        raise Refused(f"type {task.type} has no {sent.kind} callback any more")
+    if task.status is State.CANCELLED:
+        raise Refused(f"task {task_id} is cancelled: nobody is told that it succeeded")
+    db.send(AGAIN, id=sent.id)
+    db.send(NOTE, id=sent.id, kind="redelivery_asked", actor=actor, detail=f"{sent.kind} callback {sent.id}")
+    db.news.callbacks_due = True
+    return reports.of_task(db, task_id, sent.id)[0]

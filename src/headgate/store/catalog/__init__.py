@@ -1,0 +1,1 @@
+"""Types, lanes, resources, rate limits and streams."""

@@ -1,0 +1,67 @@
+"""Streams: the tasks that meet the same gates, so that each gate is judged once for all of them."""
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from headgate.core.limits import Rate
+from headgate.core.task import NewTask
+from headgate.store.catalog.lanes import ADD_LANE
+from headgate.store.catalog.version import BUMP
+from headgate.store.db.statement import Db, Statement
+
+DEFAULT_RATE = Rate()
+StreamKey = tuple[int, str, str, str, str, str]
+
+ADD_RATE = Statement(
+    "INSERT INTO headgate_rate_limit (name, rate, burst) VALUES (:name, :rate, :burst) ON CONFLICT (name) DO NOTHING"
+)
+ADD_STREAM = Statement(
+    """
+    INSERT INTO headgate_stream (tenant_id, lane, type, category, rate_key, agent_id, digest)
+    VALUES (:tenant_id, :lane, :type, :category, :rate_key, :agent_id, :digest) ON CONFLICT (digest) DO NOTHING
+    """
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """Tasks that meet the same gates; whether it may start something is judged once for all of them."""
+
+    id: int
+    tenant_id: int
+    lane: str
+    type: str
+    category: str
+    rate_key: str
+    agent_id: str
+
+
+def stream_key(new: NewTask) -> StreamKey:
+    """Which stream a new task, resolved, belongs to."""
+    return (new.tenant_id, new.lane or "", new.type, new.category or "", new.rate_key or "", new.agent_id or "")
+
+
+def digest_of(key: StreamKey) -> str:
+    """The unique name of a stream in the database."""
+    return hashlib.sha256(json.dumps(key).encode()).hexdigest()
+
+
+def add_streams(db: Db, keys: Iterable[StreamKey]) -> None:
+    """Make streams, and the lanes and buckets they need, unless they are there."""
+    db.send(BUMP)  # first: one after the other, so that ids are committed in their order and none is passed over
+    for key in keys:
+        _add_stream(db, key)
+
+
+def _add_stream(db: Db, key: StreamKey) -> None:
+    tenant_id, lane, type_code, category, rate_key, agent_id = key
+    db.send(ADD_LANE, name=lane)
+    if rate_key:
+        db.send(ADD_RATE, name=f"key:{rate_key}", rate=DEFAULT_RATE.rate, burst=DEFAULT_RATE.burst)
+    db.send(
+        ADD_STREAM,
+        tenant_id=tenant_id, lane=lane, type=type_code, category=category, rate_key=rate_key, agent_id=agent_id,
+        digest=digest_of(key),
+    )  # fmt: skip

@@ -1,0 +1,24 @@
+"""The catalog's version: every edit raises it, and every process reads the catalog again when it has changed."""
+
+from headgate.store.db.statement import SPACE, Db, Statement
+
+VERSION = Statement("SELECT version FROM headgate_catalog WHERE one = 1")
+BUMP = Statement("UPDATE headgate_catalog SET version = version + 1 WHERE one = 1")
+TOUCH = Statement("UPDATE headgate_catalog SET version = version WHERE one = 1")
+AWAIT_CLAIMS = Statement(sqlite="SELECT 1", postgres=f"SELECT pg_advisory_xact_lock({SPACE}, -1)")
+
+
+def announce_limit(db: Db) -> None:
+    """Raise the version after an edit of a limit.
+
+    What the edit forbids must not start after it has returned: it waits for the claims that are under way, and those
+    that come meanwhile are told that it is busy.
+    """
+    db.send(BUMP)
+    db.send(AWAIT_CLAIMS)
+    db.news.room["any"] = 1  # something may start that could not before
+
+
+def touch(db: Db) -> None:
+    """Write, and change nothing."""
+    db.rows(TOUCH)

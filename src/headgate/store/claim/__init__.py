@@ -1,0 +1,1 @@
+"""How executors get tasks: every gate of a task checked in one transaction."""

@@ -1,0 +1,229 @@
+"""What a claim asks for and answers, and what both databases' claims have in common."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from headgate.core.errors import Invalid, WorkerLost
+from headgate.core.gates import Candidate, Choice, choose
+from headgate.core.machine import Event
+from headgate.core.starts import START_SECONDS
+from headgate.core.states import State
+from headgate.core.task import Execution, TaskType
+from headgate.core.usage import Usage
+from headgate.store.catalog.catalog import Catalog
+from headgate.store.catalog.streams import Stream
+from headgate.store.db.columns import EXECUTION
+from headgate.store.db.statement import SPACE, Db, Row, Statement, moment
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRequest:
+    """Who asks for work, how much, and of which kind. None means any."""
+
+    worker_id: int
+    limit: int
+    types: frozenset[str] | None = None
+    categories: frozenset[str] | None = None
+    tenant_id: int | None = None
+    creator: int | None = None
+    agent_id: str | None = None  # an agent also gets what is assigned to it, and nobody else does
+    claim_id: str | None = None
+    confirm: bool = False  # hand over as `scheduling`: the start is confirmed by `try_start`
+    assigned: bool = False  # only what is assigned to the agent
+    start_seconds: float = START_SECONDS  # between two starts of what is assigned to it
+
+    def __post_init__(self) -> None:
+        if self.limit < 1:
+            raise Invalid("a claim asks for at least one task")
+
+    def serves(self, stream: Stream) -> bool:
+        return (
+            (self.types is None or stream.type in self.types)
+            and (self.categories is None or stream.category in self.categories)
+            and (self.tenant_id is None or stream.tenant_id == self.tenant_id)
+            and (stream.agent_id == self.agent_id or (stream.agent_id == "" and not self.assigned))
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """What was claimed; `busy` says that somebody else was claiming where there may be more: ask again at once.
+
+    `token_in` is after how many seconds a token comes for something that may wait, `start_in` after how many an agent's
+    start queue lets out the next task; None: for nothing known.
+    """
+
+    executions: list[Execution]
+    busy: bool = False
+    token_in: float | None = None
+    start_in: float | None = None
+
+
+class Outcome(NamedTuple):
+    """How an execution ended, and what it used of its machine, where that was measured."""
+
+    execution: Execution
+    event: Event
+    usage: Usage | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """What an executor is asked to do, as an answer to its reports."""
+
+    cancel: bool = False
+    pause: bool = False
+
+
+# Hops over the ready index: streams that have nothing are not visited.
+READY_STREAMS = Statement(
+    """
+    WITH RECURSIVE hop(stream_id) AS (
+        SELECT (SELECT t.stream_id FROM headgate_task t WHERE t.status = 'queued' AND t.stream_id > 0
+                 ORDER BY t.stream_id LIMIT 1)
+        UNION ALL
+        SELECT (SELECT t.stream_id FROM headgate_task t WHERE t.status = 'queued' AND t.stream_id > h.stream_id
+                 ORDER BY t.stream_id LIMIT 1)
+          FROM hop h WHERE h.stream_id IS NOT NULL
+    )
+    SELECT stream_id FROM hop WHERE stream_id IS NOT NULL
+    """
+)
+LIVE_WORKER = Statement(
+    sqlite="SELECT 1 FROM headgate_worker WHERE id = :worker_id AND NOT lost",
+    # Shared, so that nobody declares the worker lost while it takes on more.
+    postgres=f"""
+    SELECT pg_try_advisory_xact_lock_shared({SPACE}, -1)
+      FROM headgate_worker WHERE id = :worker_id AND NOT lost FOR SHARE
+    """,
+)
+TAKEN_COLUMNS = ", ".join(EXECUTION)
+ANSWERED = Statement(
+    "SELECT task_ids, exec_ids FROM headgate_claim_answer WHERE worker_id = :worker_id AND claim_id = :claim_id"
+)
+# Written before the claim is made: the same claim_id at the same moment waits for the first one's answer.
+BEGIN_ANSWER = Statement(
+    """
+    INSERT INTO headgate_claim_answer (worker_id, claim_id, task_ids, at) VALUES (:worker_id, :claim_id, '[]', {now})
+    ON CONFLICT (worker_id, claim_id) DO NOTHING
+    """
+)
+KEEP_ANSWER = Statement(
+    """
+    UPDATE headgate_claim_answer SET task_ids = :task_ids, exec_ids = :exec_ids, at = {now}
+     WHERE worker_id = :worker_id AND claim_id = :claim_id
+    """
+)
+STILL_HELD = Statement(
+    f"""
+    SELECT {TAKEN_COLUMNS} FROM headgate_task
+     WHERE id {{in ids}} AND worker_id = :worker_id AND exec_id IS NOT NULL ORDER BY id
+    """
+)
+
+
+def earlier_answer(db: Db, catalog: Catalog, request: ClaimRequest) -> Claimed | None:
+    """What a claim with this claim_id was answered before, as far as it is still held."""
+    if request.claim_id is None:
+        return None
+    db.send(BEGIN_ANSWER, worker_id=request.worker_id, claim_id=request.claim_id)
+    [[task_ids, executions]] = db.rows(ANSWERED, worker_id=request.worker_id, claim_id=request.claim_id)
+    ids = json.loads(task_ids)
+    if not ids:
+        return None
+    held = [execution_of(row, catalog) for row in db.rows(STILL_HELD, ids=ids, worker_id=request.worker_id)]
+    # A task that was taken back and handed over again, by another claim, is that one's to run.
+    ours = None if executions is None else set(json.loads(executions))
+    return Claimed([execution for execution in held if ours is None or execution.exec_id in ours])
+
+
+def keep_answer(db: Db, request: ClaimRequest, taken: Sequence[tuple[int, str]]) -> None:
+    """Remember an answer (ids and exec_ids), in case it gets lost on its way and the claim is repeated."""
+    if request.claim_id is not None:
+        task_ids, exec_ids = json.dumps([task_id for task_id, _ in taken]), json.dumps([own for _, own in taken])
+        claim = {"worker_id": request.worker_id, "claim_id": request.claim_id}
+        db.send(KEEP_ANSWER, **claim, task_ids=task_ids, exec_ids=exec_ids)
+
+
+def require_live(found: list[Row], worker_id: int) -> None:
+    if not found:
+        raise WorkerLost(f"worker {worker_id} is unknown or was declared lost")
+
+
+_STATES = {state.value: state for state in State}  # half the time of asking the enumeration
+
+
+def timeout_of(seconds: float | None, rules: TaskType) -> float:
+    """How long an execution may take: the task's own timeout, else its type's."""
+    return rules.timeout_seconds if seconds is None else seconds
+
+
+def execution_of(row: Row, catalog: Catalog) -> Execution:
+    """The execution a claimed row (`TAKEN_COLUMNS`) is."""
+    taken = Execution._make(row)
+    return taken._replace(
+        exec_id=str(taken.exec_id),
+        executing_deadline=moment(taken.executing_deadline),
+        timeout_seconds=timeout_of(taken.timeout_seconds, catalog.type(taken.type)),
+        status=_STATES[taken.status],
+    )
+
+
+def take_rows(choice: Choice, exec_ids: Sequence[str], catalog: Catalog) -> list[Row]:
+    """(id, exec_id, timeout, uses) of everything chosen, by id."""
+    rows = []
+    for candidate, exec_id in zip(choice.chosen, exec_ids, strict=False):
+        kind = catalog.type(catalog.streams[candidate.stream_id].type)
+        rows.append((candidate.id, exec_id, kind.timeout_seconds, ",".join(kind.uses) or None))
+    return sorted(rows)
+
+
+def candidate_of(row: Row, catalog: Catalog) -> Candidate:
+    """A head of a stream (priority, id, stream_id, mutex), with the gates it must pass."""
+    stream = catalog.streams[row[2]]
+    return Candidate(row[0], row[1], row[2], stream.tenant_id, catalog.gates(stream), row[3])
+
+
+FIRST = (-(1 << 63), 0)  # before every (priority, id)
+
+
+def first_share(limit: int, streams: int) -> int:
+    """How many heads to read of each stream at first: reading `limit` of each costs five times as much."""
+    return limit if streams <= 1 else min(limit, max(4, 2 * limit // streams))
+
+
+def has_room(gates: tuple[str, ...], room: Mapping[str, int]) -> bool:
+    return all(room.get(gate, 1) > 0 for gate in gates)
+
+
+def ask_again(
+    catalog: Catalog,
+    candidates: Sequence[Candidate],
+    unread: Mapping[int, tuple[int, int]],
+    room: Mapping[str, int],
+    request: ClaimRequest,
+    last_tenant: int,
+) -> list[int]:
+    """The streams whose next heads, behind `unread`, might be chosen before, or besides, what is chosen by now."""
+    if not unread:
+        return []
+    choice = choose(candidates, room, request.limit, last_tenant)
+    chosen = set(choice.chosen)
+    # Whoever was left, and not for a mutex, was shut out by what shuts out those behind as well.
+    shut_out = {c.stream_id for c in candidates if c.mutex is None and c not in chosen}
+    streams = []
+    for stream_id, place in unread.items():
+        if stream_id in shut_out:
+            continue
+        stream = catalog.streams[stream_id]
+        before = [
+            c for c in chosen if c.priority < place[0] or (c.tenant_id == stream.tenant_id and c[:2] <= place)
+        ]  # fmt: skip
+        taken = Counter(gate for candidate in before for gate in candidate.gates)
+        left = {gate: room[gate] - taken[gate] for gate in catalog.gates(stream) if gate in room}
+        if len(before) < request.limit and has_room(catalog.gates(stream), left):
+            streams.append(stream_id)
+    return streams

@@ -1,0 +1,125 @@
+"""What a claiming process remembers, so that no claim reads what others have left behind.
+
+PostgreSQL keeps dead index entries as long as anyone holds an old snapshot, and a claim that starts from the front of
+the queue walks all of them. So a process remembers how far it has come in each stream, and who was running in each
+limited lane; from the very start it looks at most once a second, or where a wake-up names something lower. Whatever
+is remembered wrongly costs a second, never a task: nothing here decides anything.
+"""
+
+import threading
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from headgate.store.catalog.catalog import Catalog
+from headgate.store.catalog.streams import Stream
+from headgate.store.claim.contract import FIRST, ClaimRequest
+from headgate.store.wakeup.message import News, Wakes
+
+LOOK_AGAIN_SECONDS = 1.0
+MOST_REQUESTS = 1000
+
+
+@dataclass(slots=True)
+class StreamCursor:
+    """How far a stream has been read: everything up to `floor` is gone; `empty` if there was nothing behind it."""
+
+    floor: tuple[int, int] = FIRST
+    empty: bool = False
+    from_start_at: float = -1e18
+    shut_until: float = -1e18  # no token before then
+    woken: int = 0  # how often; what was read before the last time must not move the floor
+
+
+@dataclass(frozen=True, slots=True)
+class Holders:
+    """Who held a lane or a resource when it was last counted, and the newest claim among them.
+
+    Claims of one limit are numbered while it is locked, so whoever came since has a higher number. Only whoever has
+    locked it may remember: what others counted beside the lock is neither old nor new.
+    """
+
+    ids: tuple[int, ...] = ()
+    newest: int = 0
+
+
+class Cursors:
+    """One process's cursors and holders; shared by its threads."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self.monotonic = monotonic
+        self.lock = threading.Lock()
+        self.by_stream: dict[int, StreamCursor] = {}
+        self._holders: dict[str, Holders] = {}
+        self._counted_at: dict[str, float] = {}
+        self.last_tenant = -1
+        self._served: dict[object, tuple[int, list[Stream]]] = {}
+        self._version = -1
+
+    def served(self, catalog: Catalog, request: ClaimRequest) -> list[Stream]:
+        """The streams a request is for, found once for each version of the catalog. The lock must be held."""
+        if catalog.version != self._version:  # a bucket that was shut for an hour may be lifted
+            self._version = catalog.version
+            self.by_stream.clear()
+            self._holders.clear()
+        key = (request.types, request.categories, request.tenant_id, request.agent_id, request.assigned)
+        if len(self._served) > MOST_REQUESTS and key not in self._served:  # agents may ask for anything
+            self._served.clear()
+        version, streams = self._served.get(key, (-1, []))
+        if version != catalog.version:
+            streams = [stream for stream in catalog.streams.values() if request.serves(stream)]
+            self._served[key] = catalog.version, streams
+        return streams
+
+    def next_token_in(self, catalog: Catalog, request: ClaimRequest) -> float | None:
+        """Seconds until a stream that a request is for, and that may have something, has a token again."""
+        if not catalog.rates:
+            return None
+        now = self.monotonic()
+        with self.lock:
+            cursors = [self.by_stream.get(stream.id) for stream in self.served(catalog, request)]
+        waits = [cursor.shut_until - now for cursor in cursors if cursor is not None and not cursor.empty]
+        return min((wait for wait in waits if wait > 0), default=None)
+
+    def holders(self, gate: str) -> Holders:
+        """Whom to look at first when counting; nobody, once a second, which makes the count start afresh."""
+        now = self.monotonic()
+        with self.lock:
+            if now - self._counted_at.get(gate, -1e18) >= LOOK_AGAIN_SECONDS:
+                self._counted_at[gate] = now
+                self._holders.pop(gate, None)
+            return self._holders.get(gate, Holders())
+
+    def remember(self, gate: str, claims: dict[int, int]) -> None:
+        """Keep who holds a locked limit: ids, with the number of their claim."""
+        with self.lock:
+            newest = self._holders.get(gate, Holders()).newest
+            self._holders[gate] = Holders(tuple(claims), max([newest, *claims.values()]))
+
+    def started(self, gate: str, ids: Collection[int], claim_no: int) -> None:
+        """Add what a committed claim started to a count that still stands; one that was dropped is not begun here."""
+        with self.lock:
+            known = self._holders.get(gate)
+            if known is not None:
+                self._holders[gate] = Holders((*known.ids, *ids), max(known.newest, claim_no))
+
+    def hear(self, news: News) -> None:
+        """Look again wherever a commit made something claimable."""
+        if news.missed:
+            self.forget()
+        self.woken(news.wakes)
+
+    def woken(self, wakes: Wakes) -> None:
+        """Something may be claimed again that lies before the floor."""
+        with self.lock:
+            for stream_id, (priority, task_id) in wakes.items():
+                cursor = self.by_stream.get(stream_id)
+                if cursor is not None:
+                    cursor.empty = False
+                    cursor.woken += 1
+                    cursor.floor = min(cursor.floor, (priority, task_id - 1))
+
+    def forget(self) -> None:
+        """Look at everything from the start next time."""
+        with self.lock:
+            self.by_stream.clear()
+            self._holders.clear()

@@ -1,0 +1,99 @@
+"""A turn at writing a file among processes: each in the order it asked, and nobody waits for ever."""
+
+import fcntl
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from headgate.core.errors import Unavailable
+
+
+class FileLock:
+    """One process's place in the queue, for one thread at a time.
+
+    The system queues fairly only those that wait without a limit, so a thread of its own does that; who asked it to
+    can give up. Whoever finds the file free needs no other thread.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        self._lock = threading.Lock()
+        self._asked = threading.Semaphore(0)
+        self._come = threading.Semaphore(0)
+        self._thread: threading.Thread | None = None
+        self._waiting = False  # of the thread: while it does, the file is not tried past it
+        self._wanted = False
+        self._closed = False
+
+    @contextmanager
+    def taken(self, seconds: float) -> Iterator[None]:
+        """Nobody else has it meanwhile; `Unavailable` if it did not come in time."""
+        with self._lock:
+            free = not self._waiting and self._take_at_once()
+            if not free:
+                self._ask()
+        if not free and not self._came(seconds):
+            raise Unavailable(f"another process has kept the store's file for {seconds:g} s")
+        try:
+            yield
+        finally:
+            fcntl.flock(self._file, fcntl.LOCK_UN)
+
+    def _take_at_once(self) -> bool:
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def _ask(self) -> None:
+        if self._thread is None:
+            thread = threading.Thread(target=self._run, name="headgate turn", daemon=True)
+            thread.start()
+            self._thread = thread
+        self._wanted = True
+        if not self._waiting:
+            self._waiting = True
+            self._asked.release()
+
+    def _came(self, seconds: float) -> bool:
+        try:
+            return self._come.acquire(timeout=seconds) or self._came_at_last()
+        except BaseException:  # Ctrl-C
+            if self._came_at_last():
+                fcntl.flock(self._file, fcntl.LOCK_UN)
+            raise
+
+    def _came_at_last(self) -> bool:
+        """Give up, unless it came this very moment."""
+        with self._lock:
+            self._wanted = False
+            return self._come.acquire(blocking=False)
+
+    def _run(self) -> None:
+        while True:
+            self._asked.acquire()
+            if not self._closed:
+                fcntl.flock(self._file, fcntl.LOCK_EX)
+            with self._lock:
+                self._waiting = False
+                if self._closed:
+                    os.close(self._file)
+                    return
+                if self._wanted:
+                    self._wanted = False
+                    self._come.release()
+                else:  # given up
+                    fcntl.flock(self._file, fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        """Leave the queue; a thread that still waits leaves it when its turn comes."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            if self._thread is None:
+                os.close(self._file)
+            else:
+                self._asked.release()

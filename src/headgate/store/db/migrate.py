@@ -1,0 +1,186 @@
+"""Numbered files, forward only, checksummed; safe to run twice, at once, and to be cut short.
+
+A new store begins with the baseline. A store from before it, whose tables had no prefix, first takes what it lacks of
+the steps below the baseline; then its tables are renamed, and it is the same as a new one.
+"""
+
+import hashlib
+import re
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib import resources
+
+from headgate.core.errors import Unavailable
+from headgate.store.db.renaming import OLD_LEDGER, rename
+from headgate.store.db.statement import Db, Statement
+
+BASELINE = 10
+LEDGER = "headgate_migration"
+_RENAMING = "-- Every table, index, sequence and constraint of this store gets the prefix headgate_.\n"
+_MADE = re.compile(r"\bCREATE (?:TABLE|SEQUENCE|(?:UNIQUE )?INDEX) (\w+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One step of the schema."""
+
+    version: int
+    name: str
+    text: str
+
+    @property
+    def checksum(self) -> str:
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+    @property
+    def statements(self) -> list[str]:
+        without_comments = re.sub(r"--[^\n]*", "", self.text)
+        return [part.strip() for part in without_comments.split(";") if part.strip()]
+
+    @property
+    def makes(self) -> list[str]:
+        """The names of the tables, indexes and sequences it makes."""
+        return _MADE.findall(self.text)
+
+
+@cache
+def _files(dialect: str) -> tuple[Migration, ...]:
+    folder = resources.files("headgate.store.db") / "migrations" / dialect
+    files = sorted((file for file in folder.iterdir() if file.name.endswith(".sql")), key=lambda file: file.name)
+    return tuple(Migration(int(file.name[:4]), file.name, file.read_text(encoding="utf-8")) for file in files)
+
+
+def migrations(dialect: str) -> tuple[Migration, ...]:
+    """Every step of a new store, in order."""
+    return tuple(migration for migration in _files(dialect) if migration.version >= BASELINE)
+
+
+def earlier(dialect: str) -> tuple[Migration, ...]:
+    """Every step of a store from before the baseline, in order."""
+    return tuple(migration for migration in _files(dialect) if migration.version < BASELINE)
+
+
+LOCK = Statement(sqlite="SELECT 1", postgres="SELECT pg_advisory_xact_lock(26725, 0)")
+COLUMNS = Statement(
+    sqlite="SELECT name FROM pragma_table_info(:ledger)",
+    postgres="SELECT attname FROM pg_attribute WHERE attrelid = to_regclass(:ledger) AND attnum > 0",
+)
+NOTE = Statement(
+    "INSERT INTO headgate_migration (version, name, checksum, applied_at) VALUES (:version, :name, :checksum, {now})"
+)
+# Where a store's tables are; or, if it has none yet, where they are to be.
+HOME = Statement(
+    sqlite="SELECT 'main'",
+    postgres="""
+    SELECT coalesce((SELECT relnamespace::regnamespace::text FROM pg_class WHERE oid = to_regclass(:ledger)),
+                    :schema, quote_ident(current_schema()))
+    """,
+)
+NOT_OURS = Statement(
+    sqlite="SELECT name FROM sqlite_master WHERE lower(name) {in names text} ORDER BY name LIMIT 1",
+    postgres="""
+    SELECT relname FROM pg_class WHERE relname {in names text} AND relnamespace = to_regnamespace(:home)
+     ORDER BY relname LIMIT 1
+    """,
+)
+IS_SCHEMA = Statement(postgres="SELECT 1 WHERE to_regnamespace(:schema) IS NOT NULL")
+LOOK_THERE = Statement(postgres="SELECT set_config('search_path', :home, true)")
+
+Steps = dict[int, tuple[str, str]]  # name and checksum by version
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What there is of a store: the steps it took, whether its tables have no prefix, and the schema they are in."""
+
+    taken: Steps
+    old: bool
+    home: str | None
+
+
+def plan(db: Db) -> list[Migration]:
+    """The steps still to take; `Unavailable` if the database is not one of ours as this version knows them."""
+    return _plan(db, _look(db))
+
+
+def migrate(db: Db) -> list[Migration]:
+    """Take every step still to take, in this transaction: all of them, or, cut short, none; those taken."""
+    db.send(LOCK)
+    found = _look(db)
+    steps = _plan(db, found)
+    if not steps:
+        return []
+    if db.dialect == "postgres":
+        _make_schema(db, found.home)
+    for step in steps:
+        if found.old and step.version == BASELINE:
+            rename(db, [name for one in earlier(db.dialect) for name in one.makes], _indexes(db.dialect))
+        else:
+            for text in step.statements:
+                db.define(text)
+    versions = {step.version for step in steps}
+    for step in migrations(db.dialect):
+        if step.version in versions:
+            db.send(NOTE, version=step.version, name=step.name, checksum=step.checksum)
+    return steps
+
+
+def _look(db: Db) -> _Found:
+    schema = f'"{db.schema}"' if db.schema else None
+    for ledger in (LEDGER, OLD_LEDGER):
+        where = f"{schema}.{ledger}" if schema else ledger
+        taken = _taken(db, where)
+        if taken and (ledger == LEDGER or _is_ours(db, taken)):
+            return _Found(taken, ledger == OLD_LEDGER, db.rows(HOME, ledger=where, schema=schema)[0][0])
+    return _Found({}, False, db.rows(HOME, ledger=None, schema=schema)[0][0])
+
+
+def _plan(db: Db, found: _Found) -> list[Migration]:
+    if found.taken and not found.old:
+        return _missing(migrations(db.dialect), found.taken)
+    baseline, *later = migrations(db.dialect)
+    met = db.rows(NOT_OURS, names=baseline.makes, home=found.home)
+    if met:
+        instead = "or set HEADGATE_SCHEMA" if db.dialect == "postgres" else "or use another file"
+        raise Unavailable(f"the database has a {met[0][0]} that is not Headgate's: rename it, {instead}")
+    if not found.old:
+        return [baseline, *later]
+    return [*_missing(earlier(db.dialect), found.taken), replace(baseline, text=_RENAMING), *later]
+
+
+def _missing(known: tuple[Migration, ...], taken: Steps) -> list[Migration]:
+    checksums = {migration.version: migration.checksum for migration in known}
+    for version, (name, checksum) in taken.items():
+        if version not in checksums:
+            raise Unavailable(f"the database is newer than this program: it has migration {name}")
+        if checksums[version] != checksum:
+            raise Unavailable(f"migration {name} in the database is not the one this program has")
+    return [migration for migration in known if migration.version not in taken]
+
+
+def _taken(db: Db, ledger: str) -> Steps | None:
+    """The steps written down in a table; None if there is no such table, or it is for something else."""
+    if not {"version", "name", "checksum"} <= {row[0] for row in db.rows(COLUMNS, ledger=ledger)}:
+        return None
+    rows = db.rows(Statement(f"SELECT version, name, checksum FROM {ledger} ORDER BY version"))
+    return {row[0]: row[1:] for row in rows}
+
+
+def _is_ours(db: Db, taken: Steps) -> bool:
+    """Anybody may have a table `migration`: ours has our first step in it."""
+    first = earlier(db.dialect)[0]
+    return taken.get(first.version) == (first.name, first.checksum)
+
+
+def _make_schema(db: Db, home: str | None) -> None:
+    """Have the steps meant for `home`, which is made if it was asked for and is not there."""
+    if home is None:
+        raise Unavailable("the search_path names no schema that tables could be made in: set HEADGATE_SCHEMA")
+    # IF NOT EXISTS would want the right to make a schema even where it is there.
+    if not db.rows(IS_SCHEMA, schema=home):
+        db.define(f"CREATE SCHEMA {home}")
+    db.send(LOOK_THERE, home=home)
+
+
+def _indexes(dialect: str) -> list[str]:
+    return [text for text in migrations(dialect)[0].statements if re.match(r"CREATE (UNIQUE )?INDEX\b", text)]

@@ -1,0 +1,190 @@
+"""Statements: one text for both databases, or two side by side where they must differ.
+
+Texts name their parameters `:like_this` and may use three words that each database says in its own way:
+
+    {now}            the time: the caller's clock if there is one, else the database's own
+    {now + SECONDS}  that much later (`{now - SECONDS}`: earlier)
+    {in ids}         is one of a list of numbers (`{in names text}`: of texts)
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from copy import copy
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from types import NoneType
+from typing import Any, Protocol
+
+from headgate.store.wakeup.message import News
+
+Row = tuple[Any, ...]
+TOO_LARGE = "a number is larger than any that can be stored"
+# The first key of our advisory locks: they hold for the whole database, and it may have another Headgate in it.
+SPACE = "'headgate_task'::regclass::oid::int"
+_NAME = re.compile(r"(?<![:\w]):([a-z_]\w*)")
+_LATER = re.compile(r"\{now ([+-]) ([^}]+)\}")
+_LIST = re.compile(r"\{in (\w+)(?: (\w+))?\}")
+_OURS = re.compile(r"(?<![\w.])headgate_[a-z0-9_]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A text in both dialects; `Statement(text)` is the same in both but for the three words above."""
+
+    common: str = ""
+    sqlite: str = ""
+    postgres: str = ""
+    order: tuple[str, ...] = field(init=False)  # of PostgreSQL's numbered parameters
+
+    def __post_init__(self) -> None:
+        sqlite = _LATER.sub(r"(:now \1 CAST((\2) * 1000000 AS integer))", self.sqlite or self.common)
+        sqlite = _LIST.sub(r"IN (SELECT value FROM json_each(:\1))", sqlite).replace("{now}", ":now")
+        # statement_timestamp, not clock_timestamp: an index can be asked for what is due by it.
+        now = "coalesce(:now::timestamptz, statement_timestamp())"
+        postgres = _LATER.sub(rf"({now} \1 make_interval(secs => (\2)::float8))", self.postgres or self.common)
+        postgres = _LIST.sub(lambda m: f"= ANY(:{m[1]}::{m[2] or 'bigint'}[])", postgres).replace("{now}", now)
+        order = tuple(dict.fromkeys(_NAME.findall(postgres)))
+        object.__setattr__(self, "order", order)
+        object.__setattr__(self, "sqlite", sqlite)
+        object.__setattr__(self, "postgres", _NAME.sub(lambda m: f"${order.index(m[1]) + 1}", postgres))
+
+
+@cache
+def numbered(statement: Statement, names: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+    """SQLite's text with `?1`, `?2` … for `names`, so that rows are bound as they are, and behind them for the other
+    parameters it has, which are answered."""
+    others = tuple(dict.fromkeys(name for name in _NAME.findall(statement.sqlite) if name not in names))
+    order = (*names, *others)
+    return _NAME.sub(lambda m: f"?{order.index(m[1]) + 1}", statement.sqlite), others
+
+
+@cache
+def qualified(text: str, schema: str) -> str:
+    """PostgreSQL's text with every relation of ours named in its schema, so that no search_path matters; "" is none."""
+    return _OURS.sub(rf'"{schema}".\g<0>', text) if schema else text
+
+
+@cache
+def in_schema(statement: Statement, schema: str) -> Statement:
+    """The statement with `qualified` names."""
+    there = copy(statement)
+    object.__setattr__(there, "postgres", qualified(statement.postgres, schema))
+    return there
+
+
+class PendingRows(Protocol):
+    """What a statement gave; asking for it is what waits."""
+
+    def rows(self) -> list[Row]: ...
+
+
+class KnownRows:
+    """An answer that is there already."""
+
+    __slots__ = ("_rows",)
+
+    def __init__(self, rows: list[Row]) -> None:
+        self._rows = rows
+
+    def rows(self) -> list[Row]:
+        return self._rows
+
+
+class Db(Protocol):
+    """One transaction on one database."""
+
+    @property
+    def dialect(self) -> str: ...
+
+    @property
+    def one_writer(self) -> bool:
+        """Whether what is read here stands until the commit, because nobody else writes meanwhile (SQLite)."""
+
+    @property
+    def schema(self) -> str:
+        """The schema our tables are in; "" where the search_path says it, and on SQLite."""
+
+    @property
+    def now(self) -> Any:
+        """The time, as this database keeps it; None where the database itself knows it."""
+
+    @property
+    def news(self) -> News:
+        """What others are to hear of once this transaction is committed."""
+
+    def send(self, statement: Statement, **parameters: Any) -> PendingRows:
+        """Run a statement without waiting for its answer, where the database allows."""
+
+    def rows(self, statement: Statement, **parameters: Any) -> list[Row]: ...
+
+    def each(self, statement: Statement, names: Sequence[str], rows: Sequence[Row], **common: Any) -> PendingRows:
+        """Run a statement for every row: SQLite one by one, PostgreSQL once with a list per name."""
+
+    def many(self, statement: Statement, names: Sequence[str], rows: Sequence[Row], **common: Any) -> int:
+        """`each`, for statements that answer nothing; the last id it gave out (SQLite)."""
+
+    def define(self, text: str) -> None:
+        """Run DDL as it stands: its names mean what the transaction's search_path says."""
+
+    def time(self, moment: datetime) -> Any:
+        """A time as this database keeps it, for `each`."""
+
+    def note(self, events: Callable[[], list[Row]], actor: str) -> None:
+        """Write audit rows (task_id, tenant_id, seq, kind, before, after, exec_id, detail).
+
+        Only where the statement that changed the tasks could not write them itself (SQLite).
+        """
+
+
+NOW = Statement("SELECT {now}")
+
+
+def clock(db: Db) -> datetime:
+    """The time by the database's clock, or the caller's if it brought one."""
+    return moment(db.rows(NOW)[0][0])
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def microseconds(moment: datetime) -> int:
+    """How SQLite keeps a time."""
+    return (moment - _EPOCH) // timedelta(microseconds=1)
+
+
+def moment(value: int | datetime) -> datetime:
+    """A time as either database gives it."""
+    if isinstance(value, int):
+        return datetime.fromtimestamp(value / 1_000_000, UTC)  # exact: a float still tells microseconds apart
+    return value if value.tzinfo is UTC else value.astimezone(UTC)
+
+
+def moment_or_none(value: int | datetime | None) -> datetime | None:
+    return None if value is None else moment(value)
+
+
+def array(values: Sequence[Any]) -> str:
+    """A PostgreSQL array literal: several times as fast as letting the driver adapt a list."""
+    count = len(values)
+    kind = type(values[0]) if values else None
+    if kind is str and None not in values:
+        joined = "\0".join(values)
+        if joined.count("\0") == count - 1:
+            escaped = joined.replace("\\", "\\\\").replace('"', '\\"').replace("\0", '","')
+            return '{"' + escaped + '"}'
+    elif kind is int and None not in values:
+        return "{" + ",".join(map(str, values)) + "}"
+    elif kind is NoneType and values.count(None) == count:
+        return "{" + ",".join(["NULL"] * count) + "}"
+    return "{" + ",".join(map(_element, values)) + "}"
+
+
+def _element(value: Any) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, str):
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    if isinstance(value, datetime):
+        return '"' + value.isoformat() + '"'
+    return str(value)

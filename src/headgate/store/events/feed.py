@@ -1,0 +1,178 @@
+"""Events: the audit of tasks and of the system, read in the order of ids; nothing is skipped for committing late."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from headgate.core.errors import Invalid
+from headgate.core.events import AuditEvent
+from headgate.store.db.database import Database
+from headgate.store.db.partitions import drop_partitions, make_partitions
+from headgate.store.db.statement import Db, Row, Statement, moment, moment_or_none
+from headgate.store.events.audit import SYSTEM, record_system
+
+_COLUMNS = "e.id, e.task_id, e.tenant_id, e.seq, e.at, e.kind, e.before, e.after, e.actor, e.exec_id, e.detail"
+_JOINED = f"""
+    SELECT {_COLUMNS}, coalesce((SELECT t.correlation_id FROM headgate_task t WHERE t.id = e.task_id),
+                                (SELECT h.correlation_id FROM headgate_task_his h WHERE h.id = e.task_id))
+                               AS correlation_id
+      FROM headgate_task_event e
+"""
+NEWER = Statement(f"{_JOINED} WHERE e.id > :after ORDER BY e.id LIMIT :limit")
+LATE = Statement(
+    postgres=f"""
+    SELECT f.* FROM unnest(:firsts::bigint[], :lasts::bigint[]) AS gap(first, last)
+      CROSS JOIN LATERAL ({_JOINED} WHERE e.id BETWEEN gap.first AND gap.last) f
+     ORDER BY f.id
+    """
+)
+OF_TASK = Statement(
+    f"""
+    {_JOINED} WHERE e.task_id = :task_id AND e.id > :after AND (:progress OR e.kind <> 'progress')
+     ORDER BY e.id LIMIT :limit
+    """
+)
+LAST = Statement("SELECT id FROM headgate_task_event ORDER BY id DESC LIMIT :limit")
+# Only transactions that run now can still fill a gap: it is over when all of them have ended, those below XMIN.
+XMIN = Statement(sqlite="SELECT 0", postgres="SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint")
+# Above every transaction that has begun to write. A snapshot's own xmax is not: it is one past the last that has ended,
+# and those that run may be above it.
+NEXT = Statement(sqlite="SELECT 0", postgres="SELECT pg_current_xact_id()::text::bigint")
+OLD_ACTS = Statement(
+    """
+    DELETE FROM headgate_task_event WHERE id IN (
+           SELECT id FROM headgate_task_event WHERE task_id IS NULL AND at < {now - :seconds} LIMIT :limit)
+    RETURNING 1
+    """
+)
+LAST_ACT = Statement("SELECT max(at) FROM headgate_task_event WHERE task_id IS NULL AND kind = :kind")
+MOST_GAPS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Ids that were handed out and not seen; `xmax` is the first transaction that cannot own one of them."""
+
+    first: int
+    last: int
+    xmax: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """The highest id seen, and what may still come below it."""
+
+    high: int = 0
+    gaps: tuple[Gap, ...] = ()
+
+    def __str__(self) -> str:
+        return ";".join([str(self.high), *(f"{gap.first}-{gap.last}@{gap.xmax}" for gap in self.gaps)])
+
+    @staticmethod
+    def parse(text: str) -> "Cursor":
+        """The cursor that `str` wrote; `Invalid` for anything else."""
+        try:
+            high, *gaps = text.split(";")
+            parts = [gap.replace("@", "-").split("-") for gap in gaps]
+            return Cursor(int(high), tuple(Gap(int(first), int(last), int(xmax)) for first, last, xmax in parts))
+        except ValueError:
+            raise Invalid("not an event cursor") from None
+
+
+class Events:
+    """One row for each transition of a task, and for each act upon the system itself."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def of(self, task_id: int, *, after: int = 0, limit: int = 200, progress: bool = True) -> list[AuditEvent]:
+        """What happened to a task, oldest first; with or without each report of its progress."""
+        return self._database.read(lambda db: events_of(db, task_id, after, limit, progress))
+
+    def after(self, cursor: Cursor, limit: int = 500) -> tuple[list[AuditEvent], Cursor]:
+        """Everything that happened after `cursor`, each event once; late commits come late, none is skipped."""
+        return self._database.read(lambda db: read_feed(db, cursor, limit))
+
+    def last(self) -> Cursor:
+        """A cursor behind everything that is visible now."""
+        return self._database.read(last_event)
+
+    def record(self, kind: str, detail: str, *, actor: str = SYSTEM) -> None:
+        """Note in the audit what was done to the system itself."""
+        self._database.write(lambda db: record_system(db, kind, actor, detail))
+
+    def last_act(self, kind: str) -> datetime | None:
+        """When something of this kind was last done to the system itself."""
+        return self._database.read(lambda db: moment_or_none(db.rows(LAST_ACT, kind=kind)[0][0]))
+
+    def forget_acts(self, *, seconds: float, limit: int = 1000) -> int:
+        """Remove a batch of rows that belong to no task and are older than that; how many."""
+        return self._database.write(lambda db: len(db.rows(OLD_ACTS, seconds=seconds, limit=limit)))
+
+    def make_partitions(self) -> list[str]:
+        """Make room for the rows of the next days (PostgreSQL)."""
+        return self._database.write(make_partitions)
+
+    def drop_partitions(self, before: datetime) -> list[str]:
+        """Drop a day before `before` of which nothing is left, if there is one (PostgreSQL)."""
+        return self._database.write(lambda db: drop_partitions(db, before))
+
+
+def read_feed(db: Db, cursor: Cursor, limit: int) -> tuple[list[AuditEvent], Cursor]:
+    """Events after `cursor`, those that filled a gap first, and the cursor behind them."""
+    # Who had ended is asked before reading, so that all they wrote is seen; who may still write is asked afterwards, so
+    # that nobody is forgotten who took an id meanwhile.
+    before = db.send(XMIN)
+    firsts, lasts = [gap.first for gap in cursor.gaps], [gap.last for gap in cursor.gaps]
+    late = db.send(LATE, firsts=firsts, lasts=lasts) if cursor.gaps else None
+    newer = db.send(NEWER, after=cursor.high, limit=limit)
+    [[xmin]] = before.rows()
+    late_rows = late.rows() if late else []
+    rows = newer.rows()
+    seen = [row[0] for row in rows]
+    gaps = _still_open(cursor.gaps, {row[0] for row in late_rows}, xmin)
+    gaps += _new_gaps(db, cursor.high, seen)
+    return [_happening(row) for row in (*late_rows, *rows)], Cursor(max([cursor.high, *seen]), tuple(gaps[-MOST_GAPS:]))
+
+
+def _still_open(gaps: Sequence[Gap], filled: set[int], xmin: int) -> list[Gap]:
+    left: list[Gap] = []
+    for gap in gaps:
+        if xmin >= gap.xmax:
+            continue
+        first = gap.first
+        for number in [*sorted(n for n in filled if gap.first <= n <= gap.last), gap.last + 1]:
+            if number > first:
+                left.append(Gap(first, number - 1, gap.xmax))
+            first = number + 1
+    return left
+
+
+def _new_gaps(db: Db, high: int, seen: Sequence[int]) -> list[Gap]:
+    before = [high, *seen]
+    missing = [(a + 1, b - 1) for a, b in zip(before, seen, strict=False) if b > a + 1]
+    if not missing or db.one_writer:  # which commits in the order of the ids
+        return []
+    [[xmax]] = db.rows(NEXT)
+    return [Gap(first, last, xmax) for first, last in missing]
+
+
+def events_of(db: Db, task_id: int, after: int, limit: int, progress: bool = True) -> list[AuditEvent]:
+    """A task's own events, oldest first; `progress`: also each time it said how far it was."""
+    return [_happening(row) for row in db.rows(OF_TASK, task_id=task_id, after=after, limit=limit, progress=progress)]
+
+
+def last_event(db: Db) -> Cursor:
+    """A cursor behind everything that is visible; what is on its way will come."""
+    ids = [row[0] for row in reversed(db.rows(LAST, limit=MOST_GAPS))]
+    if not ids:
+        return Cursor()
+    return Cursor(ids[-1], tuple(_new_gaps(db, ids[0], ids[1:])))
+
+
+def _happening(row: Row) -> AuditEvent:
+    (event_id, task_id, tenant_id, seq, at, kind, before, after, actor, exec_id, detail, correlation_id) = row
+    owner = None if exec_id is None else str(exec_id)
+    return AuditEvent(
+        event_id, task_id, tenant_id, seq, moment(at), kind, before, after, actor, owner, correlation_id, detail
+    )

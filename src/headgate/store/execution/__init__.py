@@ -1,0 +1,1 @@
+"""Executions and who runs them: reports, ends, leases."""

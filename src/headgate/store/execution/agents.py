@@ -1,0 +1,232 @@
+"""Remote agents: their row and its lease, what they are handed, what they hold, why they hold something no more."""
+
+import json
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+from headgate.core.states import State
+from headgate.core.task import Execution, Task, check_name
+from headgate.store.catalog.catalog import Catalog
+from headgate.store.catalog.streams import Stream
+from headgate.store.claim.claims import Claims
+from headgate.store.claim.contract import (
+    READY_STREAMS,
+    Claimed,
+    ClaimRequest,
+    earlier_answer,
+    execution_of,
+    keep_answer,
+)
+from headgate.store.db.columns import EXECUTION, listed
+from headgate.store.db.database import Database
+from headgate.store.db.deferred import settled
+from headgate.store.db.statement import SPACE, Db, Statement
+from headgate.store.execution.workers import register
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRecord:
+    """The row under which an agent holds its tasks."""
+
+    worker_id: int
+    lease_seconds: float
+    types: frozenset[str] | None  # None: whatever comes
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """A task that somebody executes: the execution, what is asked of it, and whose it is."""
+
+    execution: Execution
+    cancel: bool
+    pause: bool
+    worker_id: int | None
+    agent_id: str | None
+    lease_seconds: float
+
+
+# Two servers may hear of one agent at once: the second waits here, and finds the first one's row.
+ONE_AT_A_TIME = Statement(sqlite="SELECT 1", postgres=f"SELECT pg_advisory_xact_lock({SPACE}, -2)")
+FIND = Statement(
+    sqlite="""
+    SELECT id, types FROM headgate_worker
+     WHERE NOT lost AND agent_id = :agent_id AND name = :name AND tenant_id IS :tenant_id
+     ORDER BY id DESC LIMIT 1
+    """,
+    postgres="""
+    SELECT id, types FROM headgate_worker WHERE NOT lost AND agent_id = :agent_id AND name = :name
+       AND tenant_id IS NOT DISTINCT FROM :tenant_id::bigint
+     ORDER BY id DESC LIMIT 1
+    """,
+)
+SET_TYPES = Statement("UPDATE headgate_worker SET types = :types WHERE id = :worker_id AND types <> :types")
+SET_LEASE = Statement(
+    """
+    UPDATE headgate_worker SET lease_seconds = :lease
+     WHERE id {in ids} AND NOT lost AND (lease_seconds < :lease OR (lease_seconds > :lease AND NOT id {in holders}))
+    """
+)
+RENEW = Statement(
+    """
+    UPDATE headgate_worker SET lease_until = {now + lease_seconds}
+     WHERE id {in ids} AND NOT lost RETURNING id, lease_seconds
+    """
+)
+OUTLIVE = Statement(
+    """
+    UPDATE headgate_worker SET lease_seconds = :lease, lease_until = {now + :lease}
+     WHERE id = :worker_id AND NOT lost AND lease_seconds < :lease
+    """
+)
+# A claim under way holds its worker's row: whoever waits for it here sees afterwards what it took.
+LOCK = Statement(
+    sqlite="SELECT 1", postgres="SELECT id FROM headgate_worker WHERE id {in ids} ORDER BY id FOR NO KEY UPDATE"
+)
+HOLDERS = Statement("SELECT DISTINCT worker_id FROM headgate_task WHERE status IN ('scheduling', 'running')")
+_TAKEN = listed(EXECUTION, "t.{name}")
+HOLDINGS = Statement(
+    f"""
+    SELECT {_TAKEN}, t.cancel_requested, t.pause_requested, t.worker_id, w.agent_id, coalesce(w.lease_seconds, 0)
+      FROM headgate_task t LEFT JOIN headgate_worker w ON w.id = t.worker_id
+     WHERE t.id {{in ids}} AND t.exec_id IS NOT NULL
+    """
+)
+LAST_OF = Statement(
+    """
+    SELECT kind FROM headgate_task_event
+     WHERE task_id = :id AND seq > 0 AND CAST(exec_id AS text) = :exec_id ORDER BY seq DESC LIMIT 1
+    """
+)
+
+
+class Agents:
+    """Agents, as the server knows them that speaks for them."""
+
+    def __init__(self, database: Database, catalog: Catalog, claims: Claims) -> None:
+        self._database = database
+        self._catalog = catalog
+        self._claims = claims
+
+    def sign_on(
+        self,
+        agent_id: str,
+        *,
+        tenant_id: int | None,
+        types: Collection[str] | None,
+        lease_seconds: float,
+        instance: str = "",
+    ) -> AgentRecord:
+        """An agent's row with a fresh lease: its old one while that lives, on whichever server it was made.
+
+        Each `instance` of an agent has a row of its own: one that comes back does not keep alive what it lost. The
+        types it has asked for add up: an agent that asks for one after the other serves them all.
+        """
+        return self._database.write(lambda db: _sign_on(db, agent_id, instance, tenant_id, types, lease_seconds))
+
+    def renew(self, worker_ids: Collection[int], lease_seconds: float) -> dict[int, float]:
+        """Renew many leases to `lease_seconds`, longer ones of who holds tasks as they are; those that still live."""
+        return self._database.write(lambda db: _renew(db, worker_ids, lease_seconds))
+
+    def hand_over(self, request: ClaimRequest, *, beyond_the_deadline: float | None = None) -> Claimed:
+        """A claim for an agent: first what is assigned to it, as `scheduling`, then what is assigned to nobody.
+
+        With `beyond_the_deadline` the agent's lease outlives by so many seconds the deadlines of what it gets.
+        """
+
+        def work(db: Db) -> Claimed:
+            claimed = _hand_over(db, self._catalog.fresh(db), request, self._claims)
+            if beyond_the_deadline is not None and claimed.executions:
+                longest = max(execution.timeout_seconds for execution in claimed.executions)
+                db.send(OUTLIVE, worker_id=request.worker_id, lease=longest + beyond_the_deadline)
+            return claimed
+
+        return self._database.write(work)
+
+    def ready_streams(self) -> list[Stream]:
+        """The streams in which something waits for its gates."""
+
+        def look(db: Db) -> list[Stream]:
+            streams = self._catalog.fresh(db).streams
+            return [streams[row[0]] for row in db.rows(READY_STREAMS) if row[0] in streams]
+
+        return self._database.read(look)
+
+    def stream(self, stream_id: int) -> Stream | None:
+        """A stream as far as this process knows it."""
+        return self._catalog.streams.get(stream_id)
+
+    def holdings(self, ids: Sequence[int], tenant_id: int | None = None) -> dict[int, Holding]:
+        """Those of the tasks that are being executed, by id; another tenant's are as absent as any."""
+        return self._database.read(lambda db: _holdings(db, self._catalog.fresh(db), ids, tenant_id))
+
+    def last_of(self, task_id: int, exec_id: str) -> str | None:
+        """The kind of the last event of an execution; None if there was no such one."""
+        return self._database.read(lambda db: _last_of(db, task_id, exec_id))
+
+
+def _sign_on(
+    db: Db, agent_id: str, instance: str, tenant_id: int | None, types: Collection[str] | None, lease: float
+) -> AgentRecord:
+    check_name("agent_id", agent_id)
+    for code in types or ():
+        check_name("type", code)
+    name = f"{agent_id} {instance}" if instance else agent_id
+    db.rows(ONE_AT_A_TIME)
+    for worker_id, stored_types in db.rows(FIND, agent_id=agent_id, name=name, tenant_id=tenant_id):
+        known = json.loads(stored_types)
+        all_types = None if known is None or types is None else sorted({*known, *types})
+        db.send(SET_TYPES, worker_id=worker_id, types=json.dumps(all_types))
+        for lasts in _renew(db, [worker_id], lease).values():
+            return AgentRecord(worker_id, lasts, None if all_types is None else frozenset(all_types))
+    worker_id = register(db, name, types, lease, agent_id, tenant_id)
+    return AgentRecord(worker_id, lease, None if types is None else frozenset(types))
+
+
+def _renew(db: Db, worker_ids: Collection[int], lease: float) -> dict[int, float]:
+    ids = sorted(worker_ids)
+    db.send(LOCK, ids=ids)
+    holders = [row[0] for row in db.rows(HOLDERS) if row[0] is not None]
+    db.send(SET_LEASE, ids=ids, holders=holders, lease=lease)
+    return {row[0]: row[1] for row in db.rows(RENEW, ids=ids)}
+
+
+def _hand_over(db: Db, catalog: Catalog, request: ClaimRequest, claims: Claims) -> Claimed:
+    assigned, free = replace(request, assigned=True, confirm=True), replace(request, agent_id=None)
+    if not any(assigned.serves(stream) for stream in catalog.streams.values()):
+        return settled(claims.take_in(db, free))
+    if (before := earlier_answer(db, catalog, request)) is not None:
+        return before
+    mine = settled(claims.take_in(db, replace(assigned, claim_id=None)))
+    left = request.limit - len(mine.executions)
+    rest = settled(claims.take_in(db, replace(free, limit=left, claim_id=None))) if left else Claimed([])
+    executions = [*mine.executions, *rest.executions]
+    keep_answer(db, request, [(execution.id, execution.exec_id) for execution in executions])
+    tokens = [each.token_in for each in (mine, rest) if each.token_in is not None]
+    return Claimed(executions, mine.busy or rest.busy, min(tokens, default=None), mine.start_in)
+
+
+def _holdings(db: Db, catalog: Catalog, ids: Sequence[int], tenant_id: int | None) -> dict[int, Holding]:
+    found = {}
+    for row in db.rows(HOLDINGS, ids=list(ids)):
+        execution = execution_of(row[:-5], catalog)
+        if tenant_id in (None, execution.tenant_id):
+            cancel, pause, worker_id, agent_id, lease_seconds = row[-5:]
+            found[execution.id] = Holding(execution, bool(cancel), bool(pause), worker_id, agent_id, lease_seconds)
+    return found
+
+
+def _last_of(db: Db, task_id: int, exec_id: str) -> str | None:
+    found = db.rows(LAST_OF, id=task_id, exec_id=exec_id)
+    return str(found[0][0]) if found else None
+
+
+def stale(task: Task, exec_id: str) -> Execution:
+    """An execution that does not own its task any more, for the record of what it reported."""
+    values = {name: getattr(task, name) for name in EXECUTION}
+    return Execution(
+        **values
+        | {
+            "exec_id": exec_id, "ext": "{}", "executing_deadline": task.update_date, "mutex": None, "parent_id": None,
+            "root_id": None, "timeout_seconds": 0.0, "status": State.RUNNING,
+        }
+    )  # fmt: skip

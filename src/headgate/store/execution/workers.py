@@ -1,0 +1,212 @@
+"""Workers and agents: their lease, and what is asked of the tasks they hold."""
+
+import json
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+
+from headgate.core.errors import WorkerLost
+from headgate.core.task import check_name
+from headgate.store.db.database import Database
+from headgate.store.db.statement import Db, Statement, moment
+from headgate.store.events.audit import record_system
+from headgate.store.execution.revoke import ACTOR
+from headgate.store.wakeup.wakeups import Wakeups
+
+BEAT_SHARE = 0.5  # of a lease: a beat that takes longer has failed, and there is time for another
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerRecord:
+    """Somebody who executes tasks, under a lease."""
+
+    id: int
+    name: str
+    agent_id: str | None
+    tenant_id: int | None
+    types: tuple[str, ...] | None  # None: whatever comes
+    lease_seconds: float
+    lease_until: datetime
+    lost: bool
+    started_at: datetime
+    detail: str | None = None  # JSON: what it said of itself at its last beat
+    running: int = 0
+
+
+REGISTER = Statement(
+    """
+    INSERT INTO headgate_worker (name, agent_id, tenant_id, types, lease_seconds, lease_until, started_at, detail)
+    VALUES (:name, :agent_id, :tenant_id, :types, :lease, {now + :lease}, {now}, :detail)
+    RETURNING id
+    """
+)
+BEAT = Statement(
+    """
+    UPDATE headgate_worker SET lease_until = {now + lease_seconds}, detail = coalesce(:detail, detail)
+     WHERE id = :worker_id AND NOT lost RETURNING id
+    """
+)
+REQUESTS = Statement(
+    """
+    SELECT id, exec_id, cancel_requested, pause_requested FROM headgate_task
+     WHERE id {in held} AND worker_id = :worker_id AND (cancel_requested OR pause_requested)
+    """
+)
+OWNED = Statement(
+    "SELECT exec_id FROM headgate_task WHERE id {in held} AND worker_id = :worker_id AND exec_id IS NOT NULL"
+)
+LEAVE = Statement("UPDATE headgate_worker SET lost = true, lease_until = {now} WHERE id = :worker_id")
+MARK_LOST = Statement(
+    """
+    UPDATE headgate_worker SET lost = true WHERE id = :worker_id AND NOT lost AND lease_until = :lease_until
+    RETURNING name
+    """
+)
+WORKERS = Statement(
+    """
+    SELECT id, name, agent_id, tenant_id, types, lease_seconds, lease_until, lost, started_at, detail
+      FROM headgate_worker
+     WHERE NOT lost OR :all ORDER BY id
+    """
+)
+LOADS = Statement(
+    "SELECT worker_id, count(*) FROM headgate_task WHERE status IN ('scheduling', 'running') GROUP BY worker_id"
+)
+LOST_HOLDERS = Statement(
+    """
+    SELECT DISTINCT w.id FROM headgate_worker w
+      JOIN headgate_task t ON t.worker_id = w.id AND t.status IN ('scheduling', 'running')
+     WHERE w.lost
+    """
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is asked of one running task."""
+
+    task_id: int
+    exec_id: str
+    cancel: bool
+    pause: bool
+
+
+class Workers:
+    """Everybody who executes tasks, agents too: each has a row with a lease."""
+
+    def __init__(self, database: Database, wakeups: Wakeups) -> None:
+        self._database = database
+        self._wakeups = wakeups
+        self._beat_seconds: dict[int, float] = {}
+
+    def register(
+        self,
+        name: str,
+        *,
+        types: Collection[str] | None = None,
+        lease_seconds: float = 30.0,
+        agent_id: str | None = None,
+        tenant_id: int | None = None,
+        detail: str | None = None,
+    ) -> int:
+        """A new worker, or agent, with a fresh lease; its id. `detail` is what it tells of itself, as for `beat`."""
+        worker_id = self._database.write(
+            lambda db: register(db, name, types, lease_seconds, agent_id, tenant_id, detail)
+        )
+        self._wakeups.workers.add(worker_id)
+        self._beat_seconds[worker_id] = BEAT_SHARE * lease_seconds
+        return worker_id
+
+    def beat(self, worker_id: int, held: Collection[int] = (), detail: str | None = None) -> list[Request]:
+        """Renew a worker's lease; what is asked of the tasks it holds. `WorkerLost`: stop everything, register anew.
+
+        `detail` is what the worker tells of itself, as JSON; None leaves what it told before.
+        """
+        return self._database.write(lambda db: beat(db, worker_id, held, detail), self._beat_seconds.get(worker_id))
+
+    def requests(self, worker_id: int, held: Collection[int]) -> list[Request]:
+        """What is asked of the tasks a worker holds."""
+        return self._database.read(lambda db: requests(db, worker_id, held))
+
+    def owned(self, worker_id: int, held: Collection[int]) -> set[str]:
+        """The exec_ids of the tasks `held` that are still this worker's; whatever else it runs must stop."""
+        return self._database.read(lambda db: owned(db, worker_id, held))
+
+    def leave(self, worker_id: int) -> None:
+        """A worker goes in good order, holding nothing."""
+        self._database.write(lambda db: db.rows(LEAVE, worker_id=worker_id))
+        self._wakeups.workers.discard(worker_id)
+
+    def all(self, *, lost_too: bool = False) -> list[WorkerRecord]:
+        """Every worker and agent that was not declared lost, or those too."""
+        return self._database.read(lambda db: workers(db, lost_too=lost_too))
+
+    def mark_lost(self, worker_id: int, lease_until: datetime) -> bool:
+        """Declare a worker lost whose lease still is `lease_until`; False if it has beaten since.
+
+        In a transaction of its own, before any of its tasks is touched: a beat that commits in between would otherwise
+        leave a live worker robbed.
+        """
+        return self._database.write(lambda db: mark_lost(db, worker_id, lease_until, ACTOR))
+
+    def lost_holders(self) -> list[int]:
+        """Lost workers that still hold tasks: a rescue that was cut short goes on here."""
+        return self._database.read(lambda db: [row[0] for row in db.rows(LOST_HOLDERS)])
+
+
+def register(
+    db: Db,
+    name: str,
+    types: Collection[str] | None,
+    lease: float,
+    agent_id: str | None,
+    tenant_id: int | None,
+    detail: str | None = None,
+) -> int:
+    """A new worker with a fresh lease; its id."""
+    check_name("worker", name)
+    if agent_id is not None:
+        check_name("agent_id", agent_id)
+    for code in types or ():
+        check_name("type", code)
+    stored_types = json.dumps(None if types is None else sorted(types))
+    [[worker_id]] = db.rows(
+        REGISTER, name=name, agent_id=agent_id, tenant_id=tenant_id, types=stored_types, lease=lease, detail=detail
+    )
+    return int(worker_id)
+
+
+def beat(db: Db, worker_id: int, held: Collection[int], detail: str | None) -> list[Request]:
+    """Renew the lease, once for all the worker's tasks; what is asked of them. `WorkerLost`: stop everything."""
+    if not db.rows(BEAT, worker_id=worker_id, detail=detail):
+        raise WorkerLost(f"worker {worker_id} was declared lost")
+    return requests(db, worker_id, held)
+
+
+def requests(db: Db, worker_id: int, held: Collection[int]) -> list[Request]:
+    rows = db.rows(REQUESTS, worker_id=worker_id, held=list(held)) if held else []
+    return [Request(task_id, str(exec_id), bool(cancel), bool(pause)) for task_id, exec_id, cancel, pause in rows]
+
+
+def owned(db: Db, worker_id: int, held: Collection[int]) -> set[str]:
+    """The exec_ids among what a worker believes to hold that still own their task."""
+    return {str(exec_id) for (exec_id,) in db.rows(OWNED, worker_id=worker_id, held=list(held))} if held else set()
+
+
+def mark_lost(db: Db, worker_id: int, lease_until: datetime, actor: str) -> bool:
+    marked = db.rows(MARK_LOST, worker_id=worker_id, lease_until=lease_until)
+    for (name,) in marked:
+        record_system(db, "worker_lost", actor, json.dumps({"worker": worker_id, "name": name}))
+    return bool(marked)
+
+
+def workers(db: Db, *, lost_too: bool = False) -> list[WorkerRecord]:
+    rows = db.rows(WORKERS, all=lost_too)
+    loads: dict[int, int] = dict(db.rows(LOADS)) if rows else {}
+    return [
+        WorkerRecord(
+            row[0], row[1], row[2], row[3], None if (types := json.loads(row[4])) is None else tuple(types), row[5],
+            moment(row[6]), bool(row[7]), moment(row[8]), row[9], loads.get(row[0], 0),
+        )
+        for row in rows
+    ]  # fmt: skip

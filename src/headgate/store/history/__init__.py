@@ -1,0 +1,1 @@
+"""Finished tasks, and how long they are kept."""

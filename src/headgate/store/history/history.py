@@ -1,0 +1,165 @@
+"""Finished tasks leave the hot table for history, and history leaves after its time. In bounded batches."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from headgate.core.states import State
+from headgate.store.access.keys import OUTDATED as OUTDATED_NONCES
+from headgate.store.db.columns import EVERYTHING
+from headgate.store.db.database import Database
+from headgate.store.db.statement import Db, Row, Statement, moment
+from headgate.store.tasks.unique import OPEN, OUTDATED_KEYS
+
+_ALL = ", ".join(EVERYTHING)
+
+ArchiveCursor = tuple[datetime, int]  # finished_at, id
+FIRST: ArchiveCursor = (datetime(1970, 1, 1, tzinfo=UTC), 0)
+
+# A page is so many that have finished, whether or not they may go: a child stays until its parent has ended, which asks
+# how its children did, and a hundred thousand such children are not to be read in one go.
+_FINISHED = """
+SELECT t.id, t.finished_at,
+       (SELECT p.id FROM headgate_task p WHERE p.id = t.parent_id AND p.status IN {open} LIMIT 1) IS NULL
+  FROM (SELECT f.id, f.finished_at, f.parent_id FROM headgate_task f
+         WHERE f.finished_at IS NOT NULL AND f.finished_at <= {now - :seconds}
+           AND (f.finished_at, f.id) > (:at, :id)
+         ORDER BY f.finished_at, f.id LIMIT :limit {lock}) t
+ ORDER BY t.finished_at, t.id
+""".replace("{open}", OPEN)
+FINISHED = Statement(
+    sqlite=_FINISHED.replace("{lock}", ""), postgres=_FINISHED.replace("{lock}", "FOR UPDATE SKIP LOCKED")
+)
+COPY = Statement(f"INSERT INTO headgate_task_his ({_ALL}) SELECT {_ALL} FROM headgate_task WHERE id {{in ids}}")
+REMOVE = Statement("DELETE FROM headgate_task WHERE id {in ids}")
+_OLD = """
+SELECT id, finished_at FROM headgate_task_his
+ WHERE status = :status AND finished_at <= {now - :seconds} AND (finished_at, id) > (:at, :id)
+ ORDER BY finished_at, id LIMIT :limit {lock}
+"""
+OLD = Statement(sqlite=_OLD.replace("{lock}", ""), postgres=_OLD.replace("{lock}", "FOR UPDATE SKIP LOCKED"))
+FORGET = (
+    Statement("DELETE FROM headgate_task_event WHERE task_id {in ids}"),
+    Statement("DELETE FROM headgate_task_log WHERE task_id {in ids}"),
+    Statement("DELETE FROM headgate_checkpoint WHERE task_id {in ids}"),
+    Statement("DELETE FROM headgate_task_usage WHERE task_id {in ids}"),
+    Statement("DELETE FROM headgate_callback_attempt WHERE task_id {in ids}"),
+    Statement("DELETE FROM headgate_callback_delivery WHERE task_id {in ids}"),
+    Statement("DELETE FROM headgate_task_his WHERE id {in ids}"),
+)
+
+# What is kept for a while and belongs to no task, a batch of each.
+OUTDATED = (
+    Statement(
+        """
+        DELETE FROM headgate_idempotency WHERE (tenant_id, key) IN (
+               SELECT tenant_id, key FROM headgate_idempotency WHERE at < {now - :seconds} ORDER BY at LIMIT :limit)
+        RETURNING 1
+        """
+    ),
+    Statement(
+        """
+        DELETE FROM headgate_claim_answer WHERE (worker_id, claim_id) IN (
+               SELECT worker_id, claim_id FROM headgate_claim_answer WHERE at < {now - :seconds}
+                ORDER BY at LIMIT :limit)
+        RETURNING 1
+        """
+    ),
+    Statement(  # a last start that holds up nothing any more says nothing
+        """
+        DELETE FROM headgate_agent_start WHERE (agent_id, tenant_id) IN (
+               SELECT agent_id, tenant_id FROM headgate_agent_start
+                WHERE started_at < {now - :seconds} AND started_at < {now - seconds} LIMIT :limit)
+        RETURNING 1
+        """
+    ),
+    Statement(
+        """
+        DELETE FROM headgate_worker WHERE id IN (
+               SELECT id FROM headgate_worker
+                WHERE lost AND lease_until < {now - :seconds}
+                  AND id NOT IN (SELECT worker_id FROM headgate_task
+                                  WHERE status IN ('scheduling', 'running') AND worker_id IS NOT NULL)
+                LIMIT :limit)
+        RETURNING 1
+        """
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """How many tasks a batch took along, behind which to go on, and whether there is more at once."""
+
+    count: int
+    after: ArchiveCursor | None
+    more: bool
+
+
+class History:
+    """Finished tasks on their way out, page by page. A page that goes on behind another walks over nothing twice."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def move(self, *, seconds: float, limit: int = 1000, after: ArchiveCursor | None = None) -> Batch:
+        """Look at tasks finished more than `seconds` ago, from `after` on, and move those to history that may go."""
+        return self._database.write(lambda db: archive(db, seconds, limit, after))
+
+    def archive(self, *, seconds: float = 0.0, limit: int = 1000) -> int:
+        """Move a batch of tasks finished more than `seconds` ago, from the start; how many. One transaction a page."""
+        page = self.move(seconds=seconds, limit=limit)
+        while not page.count and page.more:  # children of parents that are still open
+            page = self.move(seconds=seconds, limit=limit, after=page.after)
+        return page.count
+
+    def remove(self, state: State, *, seconds: float, limit: int = 1000, after: ArchiveCursor | None = None) -> Batch:
+        """Remove history that ended so more than `seconds` ago, from `after` on, with all that is kept about it."""
+        return self._database.write(lambda db: purge(db, state, seconds, limit, after))
+
+    def purge(self, states: Collection[State], *, seconds: float, limit: int = 1000) -> int:
+        """Remove a batch of history in `states` that ended more than `seconds` ago; how many. A transaction a state."""
+        removed = 0
+        for state in sorted(states):
+            if removed < limit:
+                removed += self.remove(state, seconds=seconds, limit=limit - removed).count
+        return removed
+
+    def forget_outdated(self, *, seconds: float, limit: int = 1000) -> int:
+        """Forget a batch of idempotency keys, answers to claims, last starts and gone workers, older than that."""
+        return self._database.write(lambda db: forget_outdated(db, seconds, limit))
+
+
+def archive(db: Db, seconds: float, limit: int, after: ArchiveCursor | None) -> Batch:
+    """Look at a page of tasks that finished more than `seconds` ago, and move those to history that may go."""
+    at, task_id = after or FIRST
+    rows = db.rows(FINISHED, seconds=seconds, limit=limit, at=at, id=task_id)
+    ids = [row[0] for row in rows if row[2]]
+    if ids:
+        db.send(COPY, ids=ids)
+        db.send(REMOVE, ids=ids)
+    return _page(len(ids), rows, limit, after)
+
+
+def purge(db: Db, state: State, seconds: float, limit: int, after: ArchiveCursor | None) -> Batch:
+    """Remove a page of history that ended so, more than `seconds` ago, with all that was kept about it."""
+    at, task_id = after or FIRST
+    rows = db.rows(OLD, status=state.value, seconds=seconds, limit=limit, at=at, id=task_id)
+    ids = [row[0] for row in rows]
+    if ids:
+        for statement in FORGET:
+            db.send(statement, ids=ids)
+    return _page(len(ids), rows, limit, after)
+
+
+def _page(count: int, rows: list[Row], limit: int, after: ArchiveCursor | None) -> Batch:
+    return Batch(count, (moment(rows[-1][1]), rows[-1][0]) if rows else after, len(rows) == limit)
+
+
+def forget_outdated(db: Db, seconds: float, limit: int) -> int:
+    """Forget a batch of idempotency keys, answers to claims, last starts and workers that have gone, older than that.
+
+    And of nonces that no request may carry any more, and keys under which nobody has asked for a task since; how many.
+    """
+    statements = (*OUTDATED, OUTDATED_NONCES, OUTDATED_KEYS)
+    return sum(len(db.rows(statement, seconds=seconds, limit=limit)) for statement in statements)

@@ -1,0 +1,418 @@
+"""Forecasts: what a task, or the last of a lane, meets on its way to the start, read at a bounded cost.
+
+A line is counted up to a limit; of what is longer the sampler's figures are taken, a few seconds old.
+"""
+
+import json
+from collections.abc import Callable
+from datetime import datetime
+from functools import cached_property
+from typing import NamedTuple
+
+import headgate.store.reading.samples as samples
+from headgate.core.forecast import (
+    NEEDS_A_PERSON,
+    NO_CONTENTION,
+    Contention,
+    Forecast,
+    Limit,
+    Paces,
+    Slots,
+    StreamBacklog,
+    TasksAhead,
+    Tokens,
+    forecast_end,
+    forecast_start,
+    tasks_ahead,
+)
+from headgate.core.gates import Bucket, Gate, evaluate
+from headgate.core.limits import MAX_RATE, Rate
+from headgate.core.starts import START_SECONDS, LastStart, start_gate
+from headgate.core.task import Task
+from headgate.store.catalog.catalog import Catalog
+from headgate.store.catalog.lanes import everything_paused, read_lanes
+from headgate.store.catalog.rate_limits import read_rate_limits
+from headgate.store.catalog.resources import read_resources
+from headgate.store.catalog.streams import Stream
+from headgate.store.claim.agent_starts import all_last_starts
+from headgate.store.db.database import Database
+from headgate.store.db.statement import Db, Row, Statement, clock, moment
+from headgate.store.execution.workers import WorkerRecord, workers
+from headgate.store.reading.facts import facts_of
+from headgate.store.tasks.rows import read
+
+MOST_COUNTED = 20_000  # index entries a forecast reads
+MOST_RUNNING = 5_000
+MOST_LANES = 100
+WORKERS = "workers"
+LAST = 1 << 62  # behind every id
+
+RUNNING = Statement(
+    """
+    SELECT id, lane, type, uses, worker_id, mutex, coalesce(started_at, scheduling_time) FROM headgate_task
+     WHERE status IN ('scheduling', 'running') LIMIT :limit
+    """
+)
+# Counted stream by stream, from the head on; another tenant's up to the end of the priority, since they take turns.
+# Said as a range, and in order: of an equal priority the planner would rather read the whole table by id.
+_AHEAD = """
+SELECT s.id,
+       (SELECT count(*) FROM (
+            SELECT 1 FROM headgate_task t WHERE t.status = 'queued' AND t.stream_id = s.id AND t.priority < :priority
+             ORDER BY t.priority, t.id LIMIT :most) before),
+       (SELECT count(*) FROM (
+            SELECT 1 FROM headgate_task t WHERE t.status = 'queued' AND t.stream_id = s.id AND t.priority >= :priority
+               AND (t.priority, t.id) < (:priority, s.until) ORDER BY t.priority, t.id LIMIT :most) beside)
+  FROM {streams}
+"""
+AHEAD = Statement(
+    sqlite=_AHEAD.replace("{streams}", "(SELECT value ->> 0 AS id, value ->> 1 AS until FROM json_each(:pairs)) AS s"),
+    postgres=_AHEAD.replace("{streams}", "unnest(:streams::bigint[], :untils::bigint[]) AS s(id, until)"),
+)
+_IN_LINE = """
+SELECT s.id, (
+       SELECT count(*) FROM (
+           SELECT 1 FROM headgate_task t
+            WHERE t.tenant_id = :tenant_id AND t.mutex = :mutex AND t.mutex IS NOT NULL
+              AND t.status IN ('queued', 'blocked') AND t.status IN ('queued', 'blocked', 'waiting')
+              AND t.stream_id = s.id AND (t.priority, t.id) < (:priority, :id)
+            ORDER BY t.status, t.priority, t.id LIMIT :most) ahead)
+  FROM {streams}
+"""
+IN_LINE = Statement(
+    sqlite=_IN_LINE.replace("{streams}", "(SELECT value AS id FROM json_each(:streams)) AS s"),
+    postgres=_IN_LINE.replace("{streams}", "unnest(:streams::bigint[]) AS s(id)"),
+)
+LAST_QUEUED = Statement(
+    sqlite="""
+    SELECT s.value, t.priority, t.id FROM json_each(:streams) AS s CROSS JOIN headgate_task t ON t.id = (
+           SELECT l.id FROM headgate_task l WHERE l.status = 'queued' AND l.stream_id = s.value
+            ORDER BY l.priority DESC, l.id DESC LIMIT 1)
+    """,
+    postgres="""
+    SELECT s.id, t.priority, t.id FROM unnest(:streams::bigint[]) AS s(id) CROSS JOIN LATERAL (
+           SELECT l.priority, l.id FROM headgate_task l WHERE l.status = 'queued' AND l.stream_id = s.id
+            ORDER BY l.priority DESC, l.id DESC LIMIT 1) t
+    """,
+)
+SAMPLED = Statement("SELECT stream_id, priority, count, first_id, last_id FROM headgate_sample_line")
+BLOCKED = Statement("SELECT lane, count FROM headgate_sample WHERE status = 'blocked'")
+
+
+class Why(NamedTuple):
+    """A task, its gates, and when it will likely start; None if it has started or never will."""
+
+    task: Task
+    gates: list[Gate]
+    forecast: Forecast | None
+
+
+class Forecasts:
+    """When tasks will likely start, and lanes drain."""
+
+    def __init__(self, database: Database, catalog: Catalog) -> None:
+        self._database = database
+        self._catalog = catalog
+
+    def why(self, task_id: int, tenant_id: int | None = None) -> Why:
+        """Every gate of a task, and when it will likely start; `NotFound`, also for another tenant's."""
+        return self._database.read(lambda db: _why(db, self._catalog.fresh(db), task_id, tenant_id))
+
+    def drains(self) -> dict[str, Forecast]:
+        """When what runs and waits in each lane will likely have ended; what comes later is not counted."""
+        return self._database.read(lambda db: _drains(_View(db, self._catalog.fresh(db))))
+
+
+def _why(db: Db, catalog: Catalog, task_id: int, tenant_id: int | None) -> Why:
+    task = read(db, task_id, tenant_id)
+    view, facts = _View(db, catalog), facts_of(db, catalog, task)
+    gates = evaluate(task, facts, view.now)
+    return Why(task, gates, _start(view, task, gates, facts.mutex_holder))
+
+
+def _start(view: "_View", task: Task, gates: list[Gate], holder: int | None) -> Forecast | None:
+    for gate in gates:
+        if gate.name in ("state", *NEEDS_A_PERSON) and not gate.open:
+            return forecast_start(gates, NO_CONTENTION, view.now)
+    if holder is not None and holder not in view.running:
+        return Forecast(None, f"mutex {task.mutex}: held by {holder} until its children have ended")
+    return forecast_start(gates, view.scene_of(task, holder), view.now)
+
+
+class _Hands(NamedTuple):
+    """The slots of a live worker for some types; None: whatever comes, and as many as it holds."""
+
+    worker_id: int
+    agent_id: str | None
+    tenant_id: int | None
+    types: frozenset[str] | None
+    slots: int | None
+
+    def serve(self, stream: Stream) -> bool:
+        return (
+            (self.types is None or stream.type in self.types)
+            and self.tenant_id in (None, stream.tenant_id)
+            and stream.agent_id in ("", self.agent_id)
+        )
+
+    def hold(self, running: "_Running") -> bool:
+        return running.worker_id == self.worker_id and (self.types is None or running.type in self.types)
+
+
+class _Running(NamedTuple):
+    """An execution under way, and how long it will likely go on."""
+
+    lane: str
+    type: str
+    uses: tuple[str, ...]
+    worker_id: int | None
+    mutex: str | None
+    left: float | None
+
+
+class _Sampled(NamedTuple):
+    """A long line at one priority, as it was seconds ago."""
+
+    priority: int
+    length: int
+    first_id: int
+    last_id: int
+
+
+class _View:
+    """All that a forecast looks at, read when it is first asked for."""
+
+    def __init__(self, db: Db, catalog: Catalog) -> None:
+        self.db = db
+        self.catalog = catalog
+        self.now: datetime = clock(db)
+        self.paces = Paces(samples.measured(db))
+        self._crews: dict[tuple[str, int, str], list[_Hands]] = {}
+
+    @cached_property
+    def lanes(self) -> dict[str, tuple[int | None, bool]]:
+        return {room.name: (room.capacity, room.paused) for room in read_lanes(self.db)}
+
+    @cached_property
+    def everything_paused(self) -> bool:
+        return everything_paused(self.db)
+
+    @cached_property
+    def resources(self) -> dict[str, int]:
+        return {room.name: room.capacity or 0 for room in read_resources(self.db)}
+
+    @cached_property
+    def buckets(self) -> dict[str, Bucket]:
+        return {bucket.name: bucket for bucket in read_rate_limits(self.db)}
+
+    @cached_property
+    def starts(self) -> dict[str, Tokens]:
+        """The start queues of agents; one that nothing has left yet is taken to be as they are by default."""
+        found = {
+            start_gate(stream.tenant_id, stream.agent_id): Tokens(Rate(1 / START_SECONDS, 1))
+            for stream in self.catalog.streams.values()
+            if stream.agent_id
+        }
+        return found | {name: _queue(last, self.now) for name, last in all_last_starts(self.db).items()}
+
+    @cached_property
+    def running(self) -> dict[int, _Running]:
+        return {row[0]: self._running(row) for row in self.db.rows(RUNNING, limit=MOST_RUNNING)}
+
+    def _running(self, row: Row) -> _Running:
+        _, lane, kind, uses, worker_id, mutex, begun = row
+        elapsed = max((self.now - moment(begun)).total_seconds(), 0.0)
+        left = self.paces.remaining(lane, kind, elapsed)
+        return _Running(lane, kind, tuple(uses.split(",")) if uses else (), worker_id, mutex, left)
+
+    @cached_property
+    def hands(self) -> list[_Hands]:
+        return [each for worker in workers(self.db) if worker.lease_until >= self.now for each in _hands_of(worker)]
+
+    @cached_property
+    def sampled(self) -> dict[int, list[_Sampled]]:
+        found: dict[int, list[_Sampled]] = {}
+        for stream_id, *line in self.db.rows(SAMPLED):
+            found.setdefault(stream_id, []).append(_Sampled(*line))
+        return found
+
+    @cached_property
+    def blocked(self) -> dict[str, int]:
+        return dict(self.db.rows(BLOCKED))
+
+    # limits
+
+    def crew(self, stream: Stream) -> list[_Hands]:
+        """Whoever could execute a task of this stream."""
+        key = (stream.type, stream.tenant_id, stream.agent_id)
+        if key not in self._crews:
+            self._crews[key] = [hands for hands in self.hands if hands.serve(stream)]
+        return self._crews[key]
+
+    def limits_of(self, stream: Stream) -> tuple[str, ...]:
+        """The limits that every task of a stream passes, but for its crew's slots."""
+        capacity, paused = self.lanes.get(stream.lane, (None, False))
+        free = capacity is None and not paused and not self.everything_paused
+        lane, *others = self.catalog.gates(stream)
+        known = (name for name in others if not name.startswith("rate ") or name.removeprefix("rate ") in self.buckets)
+        return tuple(known) if free else (lane, *known)
+
+    def limit(self, name: str) -> Limit:
+        kind, _, what = name.partition(" ")
+        if kind == "rate":
+            bucket = self.buckets[what]
+            return Tokens(bucket.limit, max(bucket.tat - self.now.timestamp(), 0.0))
+        if kind == "resource":
+            return Slots(self.resources.get(what, 0), self._left(lambda running: what in running.uses))
+        if kind == "start":
+            return self.starts[name]
+        capacity, paused = self.lanes.get(what, (None, False))
+        shut = paused or self.everything_paused
+        return Slots(0 if shut else capacity or 0, self._left(lambda running: running.lane == what))
+
+    def slots(self, crew: list[_Hands]) -> Slots:
+        held = {hands: sum(hands.hold(running) for running in self.running.values()) for hands in crew}
+        count = sum(max(held[hands], 1) if hands.slots is None else hands.slots for hands in crew)
+        return Slots(count, self._left(lambda running: any(hands.hold(running) for hands in crew)))
+
+    def _left(self, which: Callable[[_Running], bool]) -> tuple[float | None, ...]:
+        return tuple(running.left for running in self.running.values() if which(running))
+
+    # scenes
+
+    def scene_of(self, task: Task, holder: int | None) -> Contention:
+        """What a task meets that has not started, and whose mutex somebody holds who is running."""
+        key = (task.tenant_id, task.lane, task.type, task.category, task.rate_key or "", task.agent_id or "")
+        stream = self.catalog.streams[self.catalog.ids[key]]
+        scene = self.scene(stream, task.priority, task.id, turns=True)
+        if task.mutex is None:
+            return scene
+        name = f"mutex {task.mutex}"
+        mutex = Slots(1, () if holder is None else (self.running[holder].left,))
+        lines = [*scene.ahead, *self._line_of(task, name)]
+        return Contention({**scene.limits, name: mutex}, (*scene.own, name), lines)
+
+    def scene(self, stream: Stream, priority: int, task_id: int, *, turns: bool) -> Contention:
+        """What a task of this stream meets there. In `turns`: other tenants' go first when it is their turn."""
+        ours, own = set(self.crew(stream)), set(self.limits_of(stream))
+        meeting: dict[Stream, tuple[str, ...]] = {}
+        for other in self.catalog.streams.values():
+            crew, passed = self.crew(other), self.limits_of(other)
+            if not ours.isdisjoint(crew):
+                meeting[other] = (*passed, WORKERS)
+            elif crew and not own.isdisjoint(passed):
+                meeting[other] = passed
+        crowds = self._crowds(meeting, stream.tenant_id, priority, task_id, turns)
+        lines = tasks_ahead(crowds, stream.tenant_id)
+        names = own.union(*(line.limits for line in lines)) - {WORKERS}
+        limits = {name: self.limit(name) for name in sorted(names)} | {WORKERS: self.slots(self.crew(stream))}
+        return Contention(limits, (*sorted(own), WORKERS), lines)
+
+    def _crowds(
+        self, meeting: dict[Stream, tuple[str, ...]], tenant_id: int, priority: int, task_id: int, turns: bool
+    ) -> list[StreamBacklog]:
+        untils = {other: LAST if turns and other.tenant_id != tenant_id else task_id for other in meeting}
+        most = max(samples.LONG, MOST_COUNTED // max(len(meeting), 1))
+        rows = self.db.rows(
+            AHEAD,
+            streams=[other.id for other in meeting],
+            untils=list(untils.values()),
+            pairs=[(other.id, until) for other, until in untils.items()],
+            priority=priority,
+            most=most,
+        )
+        crowds = []
+        for stream_id, before, beside in rows:
+            other = self.catalog.streams[stream_id]
+            if before >= most or beside >= most:
+                known = self.sampled.get(stream_id, [])
+                before, beside = _estimated(known, priority, untils[other], before, beside)
+            each = self.paces.each(other.lane, other.type)
+            whose = other.tenant_id if turns else tenant_id
+            crowds.append(StreamBacklog(whose, before, beside, each, meeting[other]))
+        return crowds
+
+    def _line_of(self, task: Task, name: str) -> list[TasksAhead]:
+        streams = [stream for stream in self.catalog.streams.values() if stream.tenant_id == task.tenant_id]
+        rows = self.db.rows(
+            IN_LINE,
+            streams=[stream.id for stream in streams],
+            tenant_id=task.tenant_id, mutex=task.mutex, priority=task.priority, id=task.id, most=MOST_COUNTED,
+        )  # fmt: skip
+        found = {self.catalog.streams[stream_id]: count for stream_id, count in rows if count}
+        return [TasksAhead(count, self.paces.each(of.lane, of.type), (name,)) for of, count in found.items()]
+
+
+def _queue(last: LastStart, now: datetime) -> Tokens:
+    """An agent's start queue: a token for each start, the next when its last start holds it up no more."""
+    until = last.holds_until(now)
+    rate = Rate(min(1 / last.seconds, MAX_RATE) if last.seconds else MAX_RATE, 1)
+    return Tokens(rate, 0.0 if until is None else (until - now).total_seconds())
+
+
+def _hands_of(worker: WorkerRecord) -> list[_Hands]:
+    owner = (worker.id, worker.agent_id, worker.tenant_id)
+    detail = json.loads(worker.detail or "{}")
+    pools = [_Hands(*owner, frozenset(pool["types"]), pool["slots"]) for pool in detail.get("pools", [])]
+    return pools or [_Hands(*owner, None if worker.types is None else frozenset(worker.types), None)]
+
+
+def _estimated(known: list[_Sampled], priority: int, until: int, before: int, beside: int) -> tuple[int, int]:
+    """How many of a long line stand before, and beside, as last sampled; at least as many as were counted."""
+    clamped = min(max(priority, -samples.LAST_PRIORITY), samples.LAST_PRIORITY)
+    lower = sum(line.length for line in known if line.priority < clamped)
+    level = 0.0
+    for line in known:
+        if line.priority == clamped:
+            share = (until - line.first_id) / (line.last_id - line.first_id + 1)
+            level += line.length * min(max(share, 0.0), 1.0)
+    return max(before, lower), max(beside, round(level))
+
+
+# Lanes
+
+
+def _drains(view: _View) -> dict[str, Forecast]:
+    """Of the lanes in which something runs or waits; of a hundred, should there be more."""
+    streams: dict[str, list[Stream]] = {}
+    for stream in view.catalog.streams.values():
+        streams.setdefault(stream.lane, []).append(stream)
+    ids = [stream.id for stream in view.catalog.streams.values()]
+    last = {row[0]: (row[1], row[2]) for row in view.db.rows(LAST_QUEUED, streams=ids)}
+    busy = {running.lane for running in view.running.values()} | view.blocked.keys()
+    found: dict[str, Forecast] = {}
+    for lane, members in streams.items():
+        waiting = [stream for stream in members if stream.id in last]
+        if (waiting or lane in busy) and len(found) < MOST_LANES:
+            found[lane] = _drain(view, lane, members, {stream: last[stream.id] for stream in waiting})
+    return found
+
+
+def _drain(view: _View, lane: str, members: list[Stream], last: dict[Stream, tuple[int, int]]) -> Forecast:
+    if view.everything_paused or view.lanes.get(lane, (None, False))[1]:
+        return Forecast(None, "everything is paused" if view.everything_paused else f"lane {lane} is paused")
+    for stream in last:
+        if not view.crew(stream):
+            return Forecast(None, f"no worker or agent for {stream.type} is alive")
+    running = [running for running in view.running.values() if running.lane == lane]
+    left = [each.left for each in running]
+    blocked = view.blocked.get(lane, 0)
+    if not last and not blocked:
+        return forecast_end(NO_CONTENTION, 0.0, left, view.now)
+    hindmost = max(last, key=lambda stream: last[stream]) if last else members[0]
+    priority, task_id = last.get(hindmost, (0, 0))
+    scene = view.scene(hindmost, priority, task_id, turns=False)
+    if blocked:
+        scene = _with_blocked(view, lane, scene, hindmost, blocked, running)
+    return forecast_end(scene, view.paces.each(lane, hindmost.type), left, view.now)
+
+
+def _with_blocked(
+    view: _View, lane: str, scene: Contention, like: Stream, count: int, running: list[_Running]
+) -> Contention:
+    """Those behind mutexes come as well: as many at a time as there are lines that move now."""
+    moving = [each.left for each in running if each.mutex is not None]
+    name = f"mutexes of lane {lane}"
+    limits = {**scene.limits, name: Slots(max(len(moving), 1), tuple(moving))}
+    line = TasksAhead(count, view.paces.each(lane, like.type), (*scene.own, name))
+    return Contention(limits, (*scene.own, name), [*scene.ahead, line])

@@ -1,0 +1,200 @@
+"""Lists of tasks, live and in history, newest first. Whatever is asked for, a page reads a bounded number of rows.
+
+All that tells few tasks from many has an index (`reading/list_plan.py`). Where several things are asked for at once, or
+one that no index knows (`q`), a page looks at so many rows and no more: it answers with what it found among them, be it
+nothing, and says where to go on.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from string import ascii_lowercase, ascii_uppercase
+from typing import Any
+
+from headgate.core.errors import Invalid
+from headgate.core.states import State
+from headgate.core.task import Task, check_name
+from headgate.store.catalog.catalog import Catalog
+from headgate.store.db.statement import Db, PendingRows, Statement
+from headgate.store.reading.list_plan import TABLES, Way, along, ways
+from headgate.store.tasks.rows import read_many
+
+MOST_PER_PAGE = 200
+MOST_READ = 2000  # rows, to see whether they are as they are asked for
+MOST_ENTRIES = 25_000  # of indexes that say all that is asked for
+_END = (1 << 63) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which tasks to list; None is any. `errored` asks for tasks that have (or have not) failed before.
+
+    Of the states in `fresh` it means only tasks that have not failed before, of those in `failed` only those that have.
+    `q` is a part of the name, the type or the parameters (`ext`, as it is written), A to Z in either case. Times of
+    creation are taken to rise with the ids: what was created after the clock was set back may be passed over.
+    """
+
+    tenant_id: int | None = None
+    status: tuple[State, ...] | None = None
+    errored: bool | None = None
+    fresh: tuple[State, ...] | None = None
+    failed: tuple[State, ...] | None = None
+    type: str | None = None
+    lane: str | None = None
+    category: str | None = None
+    creator: int | None = None
+    mutex: str | None = None
+    parent_id: int | None = None
+    agent_id: str | None = None
+    correlation_id: str | None = None
+    created_after: datetime | None = None
+    created_before: datetime | None = None
+    q: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Tasks, newest first, and the cursor of the next page (None at the end).
+
+    A page with a cursor may have fewer tasks than were asked for, or none: it has looked at enough.
+    """
+
+    items: list[Task]
+    next_cursor: int | None
+
+
+# A status is asked for as no index has it: only the way that was chosen is to be gone.
+_CONDITIONS = {
+    "tenant_id": "tenant_id = :tenant_id",
+    "status": "coalesce(status, '') {in status text}",
+    "errored": "(error_count > 0) = :errored",
+    "fresh": "NOT (error_count > 0 AND coalesce(status, '') {in fresh text})",
+    "failed": "NOT (error_count = 0 AND coalesce(status, '') {in failed text})",
+    "type": "type = :type",
+    "lane": "lane = :lane",
+    "category": "category = :category",
+    "creator": "creator = :creator",
+    "mutex": "mutex = :mutex",
+    "parent_id": "parent_id = :parent_id",
+    "agent_id": "agent_id = :agent_id",
+    "correlation_id": "correlation_id = :correlation_id",
+    "created_after": "create_date >= :created_after",
+    "created_before": "create_date < :created_before",
+    "q": "lower((coalesce(name, '') || ' ' || type || ' ' || ext){as_bytes}) LIKE :q ESCAPE '!'",
+}
+# Both databases ignore the case of these letters and no others, whatever the locale.
+_LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
+
+Span = tuple[int, int]  # the first id, and the one after the last
+
+
+def find(db: Db, catalog: Catalog, wanted: Filter, cursor: int | None, limit: int) -> Page:
+    """A page of tasks, live ones and history alike; every statement of it is to see the same moment."""
+    if not 1 <= limit <= MOST_PER_PAGE:
+        raise Invalid(f"a page holds 1 to {MOST_PER_PAGE} tasks")
+    values = _values(wanted)
+    chosen = ways(db, catalog, values)
+    spans = {table: _span(db, table, wanted, _END if cursor is None else cursor) for table in TABLES}
+    left = _left(db, chosen, spans, limit)
+    if left is not None:
+        spans = {table: (max(since, left + 1), before) for table, (since, before) in spans.items()}
+    ids = _matching(db, chosen, spans, values, limit + 1)
+    found = read_many(db, ids[:limit])
+    items = [found[task_id] for task_id in ids[:limit]]
+    if len(ids) > limit:
+        return Page(items, items[-1].id)
+    return Page(items, None if left is None else left + 1)
+
+
+def _values(wanted: Filter) -> dict[str, Any]:
+    values = {name: value for name in _CONDITIONS if (value := getattr(wanted, name)) is not None}
+    for name in {"status", "fresh", "failed"} & values.keys():
+        values[name] = [state.value for state in values[name]]
+    for name, value in values.items():
+        if isinstance(value, str):
+            check_name(name, value, empty=True)
+    if "q" in values:
+        values["q"] = sought(values["q"])
+    return values
+
+
+def sought(text: str) -> str:
+    """A pattern that finds the text anywhere, for LIKE … ESCAPE '!' on what `lower` gave."""
+    escaped = "".join(f"!{letter}" if letter in "!%_" else letter for letter in text.translate(_LOWER))
+    return f"%{escaped}%"
+
+
+def _left(db: Db, chosen: Sequence[Way], spans: dict[str, Span], limit: int) -> int | None:
+    """The highest id that a page does not look at any more; None if it looks at all, or finds enough before."""
+    chosen = [way for way in chosen if way.index.in_order]
+    sifted = any(set(way.names) - {"tenant_id"} for way in chosen)
+    places = sum(len(way.places) for way in chosen)
+    reach = max(1, (MOST_READ if sifted else MOST_ENTRIES) // max(1, places))
+    if limit < reach and not sifted:
+        return None
+    answers = [
+        answer
+        for way in chosen
+        for answer in _in_each_place(db, along(way.index, "LIMIT 1 OFFSET :reach"), way, spans, reach=reach)
+    ]
+    return max((row[0] for answer in answers for row in answer.rows()), default=None)
+
+
+def _matching(db: Db, chosen: Sequence[Way], spans: dict[str, Span], values: dict[str, Any], limit: int) -> list[int]:
+    """The highest ids of tasks that are as they are asked for."""
+    answers: list[PendingRows] = []
+    for way in chosen:
+        statement = along(way.index, "LIMIT :limit", tuple(_CONDITIONS[name] for name in way.names))
+        parameters = {name: values[name] for name in way.names}
+        answers += _in_each_place(db, statement, way, spans, limit=limit, **parameters)
+    return sorted((row[0] for answer in answers for row in answer.rows()), reverse=True)[:limit]
+
+
+def _in_each_place(
+    db: Db, statement: Statement, way: Way, spans: dict[str, Span], **parameters: Any
+) -> list[PendingRows]:
+    """Ask in every place of a way: PostgreSQL in all of them at once."""
+    since, before = spans[way.index.table]
+    if not way.places or since >= before:
+        return []
+    names = [f"at_{name}" for name, _ in way.index.columns]
+    return [db.each(statement, names, way.places, since=since, before=before, **parameters)]
+
+
+# Times among the ids. By halves: whatever is up to `low` is earlier, whatever is above `high` is not.
+
+UNSTEADY = timedelta(seconds=10)  # by so much may a task have been created before one with a lower id
+EARLIEST, LATEST = datetime.min.replace(tzinfo=UTC) + UNSTEADY, datetime.max.replace(tzinfo=UTC) - UNSTEADY
+_MIDDLE = "high - (high - low) / 2"
+EARLIER = {
+    table: Statement(
+        f"""
+        WITH RECURSIVE half(low, high) AS (
+            SELECT (SELECT min(id) - 1 FROM {table}), (SELECT max(id) FROM {table})
+            UNION ALL
+            SELECT CASE WHEN {made} < :moment THEN {_MIDDLE} ELSE low END,
+                   CASE WHEN {made} < :moment THEN high ELSE {_MIDDLE} - 1 END
+              FROM half WHERE low < high
+        )
+        SELECT low FROM half WHERE low = high
+        """
+    )
+    for table in TABLES
+    for made in [f"(SELECT t.create_date FROM {table} t WHERE t.id <= {_MIDDLE} ORDER BY t.id DESC LIMIT 1)"]
+}
+
+
+def _span(db: Db, table: str, wanted: Filter, below: int) -> Span:
+    """Where in a table the tasks can be that were created when they should."""
+    since, before = 0, below
+    if wanted.created_after is not None:
+        since = _first_from(db, table, max(wanted.created_after, EARLIEST) - UNSTEADY)
+    if wanted.created_before is not None:
+        before = min(before, _first_from(db, table, min(wanted.created_before, LATEST) + UNSTEADY))
+    return since, before
+
+
+def _first_from(db: Db, table: str, moment: datetime) -> int:
+    """The first id from which on tasks were created at that moment or later."""
+    found = db.rows(EARLIER[table], moment=moment)
+    return int(found[0][0]) + 1 if found else 0

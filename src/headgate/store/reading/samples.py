@@ -1,0 +1,137 @@
+"""What is counted and measured every few seconds: what waits, for people to look at, and how long tasks take.
+
+All of it is read beside everybody else's work and then kept in a short transaction, so that a count of millions holds
+up nobody.
+"""
+
+import json
+from collections import defaultdict
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from headgate.core.forecast import Pace
+from headgate.store.db.statement import Db, Row, Statement, moment_or_none
+
+RECENT = 100  # executions that a pace is made of
+MOST_MEASURED = 2_000  # a turn; of more than that the newest
+FIRST_LOOK_SECONDS = 3600.0
+LONG = 20  # a line that is not counted afresh: those of so many and less are, when somebody asks
+MOST_LINES = 2_000
+LAST_PRIORITY = 32  # beyond it, and below as many under zero, priorities are counted together
+
+_COUNT = """
+SELECT lane, stream_id, status, CASE WHEN status = 'queued' THEN {band} END,
+       count(*), min(create_date), min(id), max(id)
+  FROM headgate_task WHERE finished_at IS NULL GROUP BY 1, 2, 3, 4
+"""
+COUNT = Statement(
+    sqlite=_COUNT.replace("{band}", "min(max(priority, -:last), :last)"),
+    postgres=_COUNT.replace("{band}", "least(greatest(priority, -:last::bigint), :last::bigint)"),
+)
+LAST_MEASURED = Statement("SELECT max(at) FROM headgate_run_time")
+_ENDED = "exec_time IS NOT NULL AND status <> 'cancelled'"
+FINISHED = Statement(
+    f"""
+    SELECT lane, type, exec_time, attempt, finished_at FROM (
+        SELECT lane, type, exec_time, attempt, finished_at FROM (
+            SELECT lane, type, exec_time, attempt, finished_at FROM headgate_task
+             WHERE finished_at IS NOT NULL AND finished_at > coalesce(:since, {{now - :seconds}}) AND {_ENDED}
+             ORDER BY finished_at DESC LIMIT :limit) live
+        UNION ALL
+        SELECT lane, type, exec_time, attempt, finished_at FROM (
+            SELECT lane, type, exec_time, attempt, finished_at FROM headgate_task_his
+             WHERE finished_at > coalesce(:since, {{now - :seconds}}) AND {_ENDED}
+             ORDER BY finished_at DESC LIMIT :limit) past) ended
+     ORDER BY finished_at DESC LIMIT :limit
+    """
+)
+RUN_TIMES = Statement("SELECT lane, type, recent FROM headgate_run_time")
+PUT_RUN_TIME = Statement(
+    """
+    INSERT INTO headgate_run_time (lane, type, recent, at) VALUES (:lane, :type, :recent, :at)
+    ON CONFLICT (lane, type) DO UPDATE SET recent = excluded.recent, at = excluded.at
+    """
+)
+ONE_AT_A_TIME = Statement(sqlite="SELECT 1", postgres="SELECT 1 FROM headgate_lane WHERE name = '*' FOR NO KEY UPDATE")
+CLEAR = Statement("DELETE FROM headgate_sample")
+ADD = Statement(
+    sqlite=(
+        "INSERT INTO headgate_sample (at, lane, status, count, oldest) VALUES (:now, :lane, :status, :count, :oldest)"
+    ),
+    postgres="""
+    INSERT INTO headgate_sample (at, lane, status, count, oldest)
+    SELECT {now}, o.* FROM unnest(:lane::text[], :status::text[], :count::bigint[], :oldest::timestamptz[]) AS o
+    """,
+)
+CLEAR_LINES = Statement("DELETE FROM headgate_sample_line")
+ADD_LINE = Statement(
+    sqlite="""
+    INSERT INTO headgate_sample_line (at, stream_id, priority, count, first_id, last_id)
+    VALUES (:now, :stream_id, :priority, :count, :first_id, :last_id)
+    """,
+    postgres="""
+    INSERT INTO headgate_sample_line (at, stream_id, priority, count, first_id, last_id)
+    SELECT {now}, o.* FROM unnest(:stream_id::bigint[], :priority::bigint[], :count::bigint[], :first_id::bigint[],
+                           :last_id::bigint[]) AS o
+    """,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What was read: (lane, status, count, oldest), the long lines, and what finished since the last time."""
+
+    counts: list[Row]
+    lines: list[Row]
+    finished: list[Row]
+    since: datetime | None
+
+
+def read_sample(db: Db) -> Sample:
+    """Count everything that is not finished, and look at what finished lately."""
+    [[since]] = db.rows(LAST_MEASURED)
+    finished = db.rows(FINISHED, since=since, seconds=FIRST_LOOK_SECONDS, limit=MOST_MEASURED)
+    counts: dict[tuple[str, str], Row] = {}
+    lines: list[Row] = []
+    for lane, stream_id, status, priority, count, oldest, first_id, last_id in db.rows(COUNT, last=LAST_PRIORITY):
+        _, _, before, since_when = counts.get((lane, status), (lane, status, 0, oldest))
+        counts[lane, status] = (lane, status, before + count, min(oldest, since_when))
+        if priority is not None and count > LONG:
+            lines.append((stream_id, priority, count, first_id, last_id))
+    longest = sorted(lines, key=lambda line: -line[2])[:MOST_LINES]
+    return Sample(list(counts.values()), longest, finished, moment_or_none(since))
+
+
+def keep_sample(db: Db, sample: Sample) -> None:
+    """Put a sample in the place of the last one. What finished is taken once, however many look at once."""
+    db.send(ONE_AT_A_TIME)
+    [[since]] = db.rows(LAST_MEASURED)
+    if sample.finished and moment_or_none(since) == sample.since:
+        for lane, kind, recent, at in _recent(db, sample.finished):
+            db.send(PUT_RUN_TIME, lane=lane, type=kind, recent=recent, at=at)
+    db.send(CLEAR)
+    db.each(ADD, ("lane", "status", "count", "oldest"), sample.counts)
+    db.send(CLEAR_LINES)
+    db.each(ADD_LINE, ("stream_id", "priority", "count", "first_id", "last_id"), sample.lines)
+
+
+def _recent(db: Db, finished: list[Row]) -> list[Row]:
+    """The newest of each kind, with those known before behind them."""
+    newest: dict[tuple[str, str], list[tuple[float, int]]] = defaultdict(list)
+    times: dict[tuple[str, str], Any] = {}
+    for lane, kind, seconds, attempts, at in finished:
+        newest[lane, kind].append((round(seconds, 6), attempts))
+        times.setdefault((lane, kind), at)
+    known = {(lane, kind): json.loads(recent) for lane, kind, recent in db.rows(RUN_TIMES)}
+    return [(*key, json.dumps([*recent, *known.get(key, [])][:RECENT]), times[key]) for key, recent in newest.items()]
+
+
+def measured(db: Db) -> dict[tuple[str, str], Pace]:
+    """How long tasks of each (lane, type) took lately."""
+    found = {}
+    for lane, kind, recent in db.rows(RUN_TIMES):
+        pairs = json.loads(recent)
+        seconds = tuple(seconds for seconds, _ in pairs)
+        found[lane, kind] = Pace(seconds, sum(attempts for _, attempts in pairs) / len(pairs))
+    return found

@@ -1,0 +1,253 @@
+"""The rows of schedules: read, made, edited, removed, each edit with its audit row."""
+
+import json
+from collections.abc import Collection
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+import headgate.store.schedules.tick_runs as runs
+from headgate.core.cron import Missed, Overlap
+from headgate.core.errors import NotFound
+from headgate.core.schedule import (
+    LogMode,
+    NewSchedule,
+    Result,
+    Schedule,
+    ScheduleStatus,
+    TickLog,
+    first_tick,
+    tick_text,
+)
+from headgate.core.task import NewTask
+from headgate.store.db.statement import Db, Row, Statement, clock, moment, moment_or_none
+from headgate.store.events.audit import record_system
+
+MOST_LISTED = 200
+_LAST = 2**63 - 1
+_DEFINITION = (
+    "tenant_id", "type", "creator", "cron_expressions", "timezone", "log", "category", "ext", "missed", "overlap",
+    "http", "options", "code",
+)  # fmt: skip
+_COLUMNS = f"id, {', '.join(_DEFINITION)}, status, version, edited, next_tick, done_until, create_date, update_date"
+_LOG_COLUMNS = "id, periodic_task_id, tenant_id, result, error_info, tick, task_id, create_date, update_date"
+
+GET = Statement(f"SELECT {_COLUMNS} FROM headgate_periodic_task WHERE id = :id")
+HOLD = Statement(
+    sqlite=f"SELECT {_COLUMNS} FROM headgate_periodic_task WHERE id = :id",
+    postgres=f"SELECT {_COLUMNS} FROM headgate_periodic_task WHERE id = :id FOR NO KEY UPDATE",
+)
+OF_CODES = Statement(f"SELECT {_COLUMNS} FROM headgate_periodic_task WHERE code {{in codes text}}")
+HOLD_CODE = Statement(
+    sqlite=f"SELECT {_COLUMNS} FROM headgate_periodic_task WHERE code = :code",
+    postgres=f"SELECT {_COLUMNS} FROM headgate_periodic_task WHERE code = :code FOR NO KEY UPDATE",
+)
+_WANTED = """
+   AND id < :cursor AND (CAST(:status AS text) IS NULL OR status = :status)
+   AND (CAST(:type AS text) IS NULL OR type = :type)
+ ORDER BY id DESC LIMIT :limit
+"""
+LIST = Statement(f"SELECT {_COLUMNS} FROM headgate_periodic_task WHERE id > 0 {_WANTED}")
+LIST_OF_TENANT = Statement(f"SELECT {_COLUMNS} FROM headgate_periodic_task WHERE tenant_id = :tenant_id {_WANTED}")
+DUE = Statement(
+    f"""
+    SELECT {_COLUMNS}, {{now}} FROM headgate_periodic_task
+     WHERE status = 'online' AND next_tick <= {{now}} AND (next_tick, id) > (:tick, :id)
+     ORDER BY next_tick, id LIMIT :limit
+    """
+)
+NEXT_DUE = Statement(
+    sqlite="SELECT (min(next_tick) - :now) / 1000000.0 FROM headgate_periodic_task WHERE status = 'online'",
+    postgres="""
+    SELECT extract(epoch FROM min(next_tick) - {now})::float8 FROM headgate_periodic_task WHERE status = 'online'
+    """,
+)
+LOGS = Statement(
+    f"""
+    SELECT {_LOG_COLUMNS} FROM headgate_periodic_task_log WHERE periodic_task_id = :id AND id < :cursor
+     ORDER BY id DESC LIMIT :limit
+    """
+)
+
+
+def read(db: Db, schedule_id: int, tenant_id: int | None = None, *, hold: bool = False) -> Schedule:
+    """The schedule, locked until the commit if that is said; another tenant's is as absent as one that never was."""
+    found = [schedule_of(row) for row in db.rows(HOLD if hold else GET, id=schedule_id)]
+    if not found or tenant_id not in (None, found[0].tenant_id):
+        raise NotFound(f"no schedule {schedule_id}")
+    return found[0]
+
+
+def of_codes(db: Db, codes: Collection[str]) -> list[Schedule]:
+    return [schedule_of(row) for row in db.rows(OF_CODES, codes=sorted(codes))]
+
+
+def find(
+    db: Db, tenant_id: int | None, status: ScheduleStatus | None, type_code: str | None, cursor: int | None, limit: int
+) -> list[Schedule]:
+    """A page of schedules, newest first."""
+    wanted = {"status": status and status.value, "type": type_code, "cursor": cursor or _LAST}
+    limit = max(1, min(limit, MOST_LISTED))
+    if tenant_id is None:
+        rows = db.rows(LIST, **wanted, limit=limit)
+    else:
+        rows = db.rows(LIST_OF_TENANT, **wanted, limit=limit, tenant_id=tenant_id)
+    return [schedule_of(row) for row in rows]
+
+
+def due(db: Db, limit: int, after: tuple[datetime, int]) -> tuple[list[Schedule], datetime]:
+    """Schedules whose tick has come, the earliest first, behind this tick and id; and what time it is."""
+    tick, schedule_id = after
+    rows = db.rows(DUE, limit=limit, tick=tick, id=schedule_id)
+    return [schedule_of(row[:-1]) for row in rows], moment(rows[0][-1]) if rows else clock(db)
+
+
+def next_due(db: Db) -> float | None:
+    seconds: float | None = db.rows(NEXT_DUE)[0][0]
+    return seconds
+
+
+def logs(db: Db, schedule_id: int, tenant_id: int | None, cursor: int | None, limit: int) -> list[TickLog]:
+    """A page of a schedule's log, newest first."""
+    read(db, schedule_id, tenant_id)
+    limit = max(1, min(limit, MOST_LISTED))
+    return [_log_of(row) for row in db.rows(LOGS, id=schedule_id, cursor=cursor or _LAST, limit=limit)]
+
+
+# Edits
+
+# A program that comes second with its code finds the schedule there.
+ADD = Statement(
+    f"""
+    INSERT INTO headgate_periodic_task ({", ".join(_DEFINITION)}, status, edited, next_tick, create_date, update_date)
+    VALUES ({", ".join(f":{name}" for name in _DEFINITION)}, :status, :edited, :next_tick, {{now}}, {{now}})
+    ON CONFLICT (code) DO NOTHING
+    RETURNING {_COLUMNS}
+    """
+)
+SAVE = Statement(
+    f"""
+    UPDATE headgate_periodic_task
+       SET {", ".join(f"{name} = :{name}" for name in _DEFINITION)}, status = :status, edited = :edited,
+           next_tick = :next_tick, version = version + 1, update_date = {{now}}
+     WHERE id = :id
+    RETURNING {_COLUMNS}
+    """
+)
+REMOVE = Statement("DELETE FROM headgate_periodic_task WHERE id = :id")
+# The oldest come first, so that only these are looked at.
+OLD_LOGS = Statement(
+    """
+    DELETE FROM headgate_periodic_task_log WHERE id IN (
+           SELECT l.id FROM (SELECT id, create_date FROM headgate_periodic_task_log WHERE result <> 'executing'
+                              ORDER BY id LIMIT :limit) l
+            WHERE l.create_date < {now - :seconds})
+    RETURNING 1
+    """
+)
+
+
+def add(db: Db, new: NewSchedule, status: ScheduleStatus, actor: str, *, edited: bool) -> Schedule:
+    next_tick = first_tick(new, clock(db), None) if status is ScheduleStatus.ONLINE else None
+    rows = db.rows(ADD, **_columns(new), status=status.value, edited=edited, next_tick=next_tick)
+    if not rows:  # somebody was quicker with this code
+        return schedule_of(db.rows(HOLD_CODE, code=new.code)[0])
+    made = schedule_of(rows[0])
+    _record(db, "periodic_added", actor, made)
+    return made
+
+
+def change(
+    db: Db, before: Schedule, definition: NewSchedule, status: ScheduleStatus, actor: str, *, edited: bool
+) -> Schedule:
+    """Write what a schedule, which is locked, says and is from now on. Its ticks begin anew if its clock is another."""
+    next_tick = before.next_tick
+    if status is not ScheduleStatus.ONLINE:
+        next_tick = None
+    elif before.status is not ScheduleStatus.ONLINE or _clock(definition) != _clock(before.definition):
+        next_tick = first_tick(definition, clock(db), before.done_until)
+    columns = _columns(definition)
+    [row] = db.rows(SAVE, id=before.id, **columns, status=status.value, edited=edited, next_tick=next_tick)
+    if definition.http is None:
+        runs.drop_waiting(db, before.id, runs.CHANGED, by_hand_too=True)
+    elif status is not ScheduleStatus.ONLINE:
+        runs.drop_waiting(db, before.id, runs.STOPPED, by_hand_too=False)
+    after = schedule_of(row)
+    _record(db, f"periodic_{status}" if definition == before.definition else "periodic_changed", actor, after)
+    return after
+
+
+def declare(db: Db, new: NewSchedule, actor: str) -> None:
+    """What a program says of its schedule, unless a person has said otherwise. Its status is people's alone."""
+    found = [schedule_of(row) for row in db.rows(HOLD_CODE, code=new.code)]
+    if not found:
+        add(db, new, ScheduleStatus.ONLINE, actor, edited=False)
+    elif not (found[0].edited or found[0].definition == new):
+        change(db, found[0], new, found[0].status, actor, edited=False)
+
+
+def remove(db: Db, schedule_id: int, actor: str, tenant_id: int | None) -> None:
+    gone = read(db, schedule_id, tenant_id, hold=True)
+    db.send(REMOVE, id=schedule_id)
+    runs.forget(db, schedule_id, runs.REMOVED)
+    _record(db, "periodic_removed", actor, replace(gone, status=ScheduleStatus.OFFLINE, next_tick=None))
+
+
+def forget_logs(db: Db, seconds: float, limit: int) -> int:
+    """Remove a batch of the log that is older than that; how many lines."""
+    return len(db.rows(OLD_LOGS, seconds=seconds, limit=limit))
+
+
+def _clock(definition: NewSchedule) -> tuple[str, str]:
+    return definition.cron_expressions, definition.timezone
+
+
+def _record(db: Db, kind: str, actor: str, schedule: Schedule) -> None:
+    definition = schedule.definition
+    detail = {
+        "periodic_task": schedule.id, "type": definition.task.type, "status": schedule.status,
+        "cron_expressions": definition.cron_expressions, "timezone": definition.timezone, "missed": definition.missed,
+        "overlap": definition.overlap, "log": definition.log,
+        "next_tick": None if schedule.next_tick is None else tick_text(schedule.next_tick),
+    }  # fmt: skip
+    record_system(db, kind, actor, json.dumps(detail))
+
+
+# Rows
+
+
+def schedule_of(row: Row) -> Schedule:
+    """The record of a row that was selected by `_COLUMNS`."""
+    (
+        schedule_id, tenant_id, type_code, creator, cron_expressions, timezone, log, category, ext, missed, overlap,
+        http, options, code, status, version, edited, next_tick, done_until, create_date, update_date,
+    ) = row  # fmt: skip
+    wish = NewTask(type_code, ext, tenant_id, creator, category=category, **json.loads(options))
+    definition = NewSchedule(
+        wish, cron_expressions, timezone, LogMode(log), Missed(missed), Overlap(overlap),
+        None if http is None else runs.endpoint_of(http), code,
+    )  # fmt: skip
+    return Schedule(
+        schedule_id, definition, ScheduleStatus(status), version, bool(edited), moment_or_none(next_tick),
+        moment_or_none(done_until), moment(create_date), moment(update_date),
+    )  # fmt: skip
+
+
+def _log_of(row: Row) -> TickLog:
+    log_id, schedule_id, tenant_id, result, error_info, tick, task_id, create_date, update_date = row
+    return TickLog(
+        log_id, schedule_id, tenant_id, Result(result), error_info, moment_or_none(tick), task_id, moment(create_date),
+        moment(update_date),
+    )  # fmt: skip
+
+
+def _columns(definition: NewSchedule) -> dict[str, Any]:
+    wish, http = definition.task, definition.http
+    return {
+        "tenant_id": wish.tenant_id, "type": wish.type, "creator": wish.creator,
+        "cron_expressions": definition.cron_expressions, "timezone": definition.timezone, "log": definition.log.value,
+        "category": wish.category, "ext": wish.ext, "missed": definition.missed.value,
+        "overlap": definition.overlap.value,
+        "http": None if http is None else f"{http.method} {http.url}", "options": json.dumps(definition.options),
+        "code": definition.code,
+    }  # fmt: skip

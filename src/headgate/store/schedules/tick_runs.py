@@ -1,0 +1,196 @@
+"""What ticks began: tasks, of which the log tells how they ended, and calls, each made once at most.
+
+A run is there while it is watched; whoever takes its row away is the one who writes how it ended.
+"""
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from headgate.core.schedule import ENDED, GOOD_ENDS, Endpoint, Result
+from headgate.core.states import State
+from headgate.core.task import clip
+from headgate.store.db.statement import Db, Row, Statement, moment_or_none
+
+LOST = "the process that made the call was lost; whether it arrived is not known, and it is not made again"
+STOPPED = "taken offline before the call was made"
+CHANGED = "the schedule calls nobody any more"
+REMOVED = "the schedule was removed"
+
+
+class HttpCall(NamedTuple):
+    """A call to make, once: `run_id` and `caller` are what its end is told under."""
+
+    run_id: int
+    caller: str
+    schedule_id: int
+    type: str
+    tick: datetime | None
+    ext: str
+    http: Endpoint
+
+
+# Tasks
+
+# Looked up one by one: a join may be planned, while the table is empty, as a walk over all of it.
+TASK_RUNS = Statement(
+    """
+    SELECT r.id, r.task_id,
+           coalesce((SELECT status FROM headgate_task WHERE id = r.task_id),
+                    (SELECT status FROM headgate_task_his WHERE id = r.task_id)),
+           coalesce((SELECT error_info FROM headgate_task WHERE id = r.task_id),
+                    (SELECT error_info FROM headgate_task_his WHERE id = r.task_id))
+      FROM headgate_periodic_run r WHERE r.task_id IS NOT NULL AND r.id > :after ORDER BY r.id LIMIT :limit
+    """
+)
+_END_NAMES = ("id", "result", "error_info")
+END = Statement(
+    sqlite="DELETE FROM headgate_periodic_run WHERE id {in ids} RETURNING id, log_id",
+    postgres="""
+    DELETE FROM headgate_periodic_run WHERE id IN (
+           SELECT id FROM headgate_periodic_run WHERE id {in ids} ORDER BY id FOR UPDATE)
+    RETURNING id, log_id
+    """,
+)
+END_LOG = Statement(
+    sqlite="""
+    UPDATE headgate_periodic_task_log SET result = :result, error_info = :error_info, update_date = :now
+     WHERE id = :id AND result = 'executing'
+    """,
+    postgres="""
+    UPDATE headgate_periodic_task_log l SET result = o.result, error_info = o.error_info, update_date = {now}
+      FROM unnest(:id::bigint[], :result::text[], :error_info::text[]) AS o(id, result, error_info)
+     WHERE l.id = o.id AND l.id = ANY(:id::bigint[]) AND l.result = 'executing'
+    """,
+)
+
+
+class EndedRun(NamedTuple):
+    """A run that is over, and why it is no success."""
+
+    run_id: int
+    error: str | None = None
+
+
+def look(db: Db, after: int, limit: int) -> tuple[list[EndedRun], int | None]:
+    """Of a page of runs, those whose task has ended; and where to go on, or None at the end."""
+    rows = db.rows(TASK_RUNS, after=after, limit=limit)
+    ended = [found for row in rows if (found := _ended(row)) is not None]
+    return ended, rows[-1][0] if len(rows) == limit else None
+
+
+def _ended(row: Row) -> EndedRun | None:
+    run_id, task_id, status, error_info = row
+    if status is None:
+        return EndedRun(run_id, f"task {task_id} has been purged, and nobody knows how it ended")
+    if status not in ENDED:
+        return None
+    if State(status) in GOOD_ENDS:
+        return EndedRun(run_id)
+    return EndedRun(run_id, f"task {task_id} is {status}" + (f": {error_info}" if error_info else ""))
+
+
+def end(db: Db, ended: Sequence[EndedRun]) -> int:
+    """Take the runs away and write how each ended; how many there were, of those somebody else was not quicker."""
+    errors = {run.run_id: run.error for run in ended}
+    return _end(db, db.rows(END, ids=sorted(errors)), errors)
+
+
+def _end(db: Db, gone: Sequence[Row], errors: dict[int, str | None]) -> int:
+    ends = [
+        (log_id, *((Result.SUCCESS.value, None) if error is None else (Result.FAILURE.value, clip(error))))
+        for run_id, log_id in gone
+        for error in [errors[run_id]]
+        if log_id is not None
+    ]
+    if ends:
+        db.many(END_LOG, _END_NAMES, sorted(ends))
+    return len(gone)
+
+
+# Calls
+
+ANY_WAITING = Statement("SELECT 1 FROM headgate_periodic_run WHERE task_id IS NULL AND caller IS NULL LIMIT 1")
+# A schedule whose calls are to queue has one at a time, the oldest first. A tick's call is made while it is online.
+_TO_BE_MADE = """
+    SELECT r.id FROM headgate_periodic_run r JOIN headgate_periodic_task p ON p.id = r.periodic_task_id
+     WHERE r.task_id IS NULL AND r.caller IS NULL AND p.http IS NOT NULL AND (r.tick IS NULL OR p.status = 'online')
+       AND (p.overlap <> 'queue' OR NOT EXISTS (
+            SELECT 1 FROM headgate_periodic_run o
+             WHERE o.periodic_task_id = r.periodic_task_id AND o.id < r.id AND o.task_id IS NULL))
+     ORDER BY r.id LIMIT :limit
+"""
+TAKE = Statement(
+    sqlite=f"""
+    UPDATE headgate_periodic_run SET caller = :caller WHERE id IN ({_TO_BE_MADE}) RETURNING id, periodic_task_id, tick
+    """,
+    postgres=f"""
+    WITH found AS MATERIALIZED ({_TO_BE_MADE} FOR UPDATE OF r SKIP LOCKED)
+    UPDATE headgate_periodic_run r SET caller = :caller::uuid FROM found WHERE r.id = found.id
+    RETURNING r.id, r.periodic_task_id, r.tick
+    """,
+)
+ENDPOINTS = Statement("SELECT id, type, ext, http FROM headgate_periodic_task WHERE id {in ids}")
+UNDER_WAY = Statement(
+    "SELECT id, caller FROM headgate_periodic_run WHERE task_id IS NULL AND caller IS NOT NULL ORDER BY id LIMIT :limit"
+)
+END_CALL = Statement(
+    "DELETE FROM headgate_periodic_run WHERE id = :id AND caller = :caller AND task_id IS NULL RETURNING id, log_id"
+)
+DROP_WAITING = Statement(
+    """
+    DELETE FROM headgate_periodic_run
+     WHERE periodic_task_id = :id AND task_id IS NULL AND caller IS NULL AND (tick IS NOT NULL OR :by_hand_too)
+    RETURNING id, log_id
+    """
+)
+FORGET = Statement("DELETE FROM headgate_periodic_run WHERE periodic_task_id = :id RETURNING id, log_id")
+
+
+def any_waiting(db: Db) -> bool:
+    """Whether somebody should make calls."""
+    return bool(db.rows(ANY_WAITING))
+
+
+def take(db: Db, caller: str, limit: int) -> list[HttpCall]:
+    """Calls that are this caller's to make from now on, and nobody else's ever."""
+    taken = db.rows(TAKE, caller=caller, limit=limit)
+    ids = sorted({schedule_id for _, schedule_id, _ in taken})
+    schedules = {row[0]: row[1:] for row in db.rows(ENDPOINTS, ids=ids)} if ids else {}
+    return [
+        HttpCall(run_id, caller, schedule_id, code, moment_or_none(tick), ext, endpoint_of(http))
+        for run_id, schedule_id, tick in sorted(taken, key=lambda row: row[0])
+        for code, ext, http in [schedules[schedule_id]]
+    ]
+
+
+def endpoint_of(http: str) -> Endpoint:
+    method, _, url = http.partition(" ")
+    return Endpoint(url, method)
+
+
+def under_way(db: Db, limit: int) -> list[tuple[int, str]]:
+    """Calls that somebody makes: run and caller."""
+    return [(run_id, str(caller)) for run_id, caller in db.rows(UNDER_WAY, limit=limit)]
+
+
+def end_call(db: Db, run_id: int, caller: str, error: str | None) -> bool:
+    """Write how a call ended; False if it was given up for lost before."""
+    return bool(_end(db, db.rows(END_CALL, id=run_id, caller=caller), {run_id: error}))
+
+
+def drop_waiting(db: Db, schedule_id: int, reason: str, *, by_hand_too: bool) -> None:
+    """Calls that nobody has begun to make are not made: those of ticks, and of triggers by hand if that is said."""
+    gone = db.rows(DROP_WAITING, id=schedule_id, by_hand_too=by_hand_too)
+    _end(db, gone, {row[0]: reason for row in gone})
+
+
+def forget(db: Db, schedule_id: int, reason: str) -> None:
+    """Nobody watches any more how what it began goes on."""
+    gone = db.rows(FORGET, id=schedule_id)
+    _end(db, gone, {row[0]: reason for row in gone})
+
+
+def give_up(db: Db, calls: Collection[tuple[int, str]]) -> int:
+    """Give up calls whose callers are gone; how many there were."""
+    return sum(end_call(db, run_id, caller, LOST) for run_id, caller in sorted(calls))

@@ -1,0 +1,293 @@
+"""Ticks: a schedule is moved on, its task or call is made and its log is written, in one transaction.
+
+Whoever fires has read the schedule before and reckoned without a lock. Here its row is locked first, and what was
+reckoned is thrown away unless the row is as it was read: so each tick is dealt with once, however many try, and none
+that a person has taken offline.
+"""
+
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from headgate.core.cron import GRACE, DueTicks, Overlap, allowed_by_overlap
+from headgate.core.errors import Invalid, Refused
+from headgate.core.schedule import LogMode, Result, Schedule, ScheduleStatus, task_for_tick, tick_text
+from headgate.core.task import clip, with_type_defaults
+from headgate.store.catalog.catalog import Catalog
+from headgate.store.catalog.streams import stream_key
+from headgate.store.db.deferred import settled
+from headgate.store.db.statement import Db, Row, Statement, moment, moment_or_none
+from headgate.store.events.audit import record_system
+from headgate.store.tasks.submit import insert
+
+ACTOR = "system:periodic"
+UNFIRED = "not fired yet: "
+
+
+class Firing(NamedTuple):
+    """The ticks of a schedule to deal with at `now`; the schedule as it was read."""
+
+    schedule: Schedule
+    now: datetime
+    ticks: DueTicks
+
+
+class Fired(NamedTuple):
+    """Of how many schedules ticks were dealt with, how many ticks fired, how many of them are calls to be made."""
+
+    schedules: int = 0
+    ticks: int = 0
+    calls: int = 0
+
+
+class Tick(NamedTuple):
+    """A tick of a schedule, or (`at` None) a trigger by hand; with `refused` it does nothing, and that is why."""
+
+    schedule: Schedule
+    at: datetime | None
+    refused: str | None = None
+
+
+class Begun(NamedTuple):
+    """What a tick began: a task, or (`task_id` None) a call; and the line of the log that says so, if there is one."""
+
+    task_id: int | None
+    log_id: int | None
+
+
+# Somebody else who holds a row is firing it: there is nothing to wait for.
+HOLD = Statement(
+    sqlite="SELECT id, version, status, next_tick, {now} FROM headgate_periodic_task WHERE id {in ids}",
+    postgres="""
+    SELECT id, version, status, next_tick, {now} FROM headgate_periodic_task WHERE id {in ids}
+     ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
+    """,
+)
+_MOVE_NAMES = ("id", "next_tick", "done_until")
+MOVE = Statement(
+    sqlite="UPDATE headgate_periodic_task SET next_tick = :next_tick, done_until = :done_until WHERE id = :id",
+    postgres="""
+    UPDATE headgate_periodic_task p SET next_tick = o.next_tick, done_until = o.done_until
+      FROM unnest(:id::bigint[], :next_tick::timestamptz[], :done_until::timestamptz[]) AS o(id, next_tick, done_until)
+     WHERE p.id = o.id AND p.id = ANY(:id::bigint[])
+    """,
+)
+# A task that has left for history has ended.
+BUSY = Statement(
+    """
+    SELECT r.periodic_task_id, min(r.task_id) FROM headgate_periodic_run r
+     WHERE r.periodic_task_id {in ids}
+       AND (r.task_id IS NULL OR (SELECT status FROM headgate_task WHERE id = r.task_id)
+                              IN ('pending', 'blocked', 'queued', 'scheduling', 'running', 'waiting', 'paused',
+                                  'retrying'))
+     GROUP BY r.periodic_task_id
+    """
+)
+_LOG_NAMES = ("periodic_task_id", "tenant_id", "result", "error_info", "tick", "task_id")
+ADD_LOG = Statement(
+    sqlite="""
+    INSERT INTO headgate_periodic_task_log (periodic_task_id, tenant_id, result, error_info, tick, task_id, create_date,
+                                   update_date)
+    VALUES (:periodic_task_id, :tenant_id, :result, :error_info, :tick, :task_id, :now, :now) RETURNING id
+    """,
+    postgres="""
+    INSERT INTO headgate_periodic_task_log (periodic_task_id, tenant_id, result, error_info, tick, task_id, create_date,
+                                   update_date)
+    SELECT o.*, {now}, {now}
+      FROM unnest(:periodic_task_id::bigint[], :tenant_id::bigint[], :result::text[], :error_info::text[],
+                  :tick::timestamptz[], :task_id::bigint[]) AS o
+    RETURNING id
+    """,
+)
+# Of a tick that waits, and only while it does: whoever fires it holds the row.
+_UNFIRED = """
+    INSERT INTO headgate_periodic_task_log (periodic_task_id, tenant_id, result, error_info, tick,
+                                            create_date, update_date)
+    SELECT id, tenant_id, 'failure', :error, next_tick, {now}, {now} FROM headgate_periodic_task
+     WHERE id = :id AND version = :version AND status = 'online' AND log = 'trans_log' AND next_tick = :tick
+       AND next_tick < {now - :seconds}
+"""
+_UNLESS_LOGGED = "ON CONFLICT (periodic_task_id, tick) WHERE tick IS NOT NULL DO NOTHING"
+LOG_UNFIRED = Statement(
+    sqlite=f"{_UNFIRED} {_UNLESS_LOGGED}", postgres=f"{_UNFIRED} FOR NO KEY UPDATE {_UNLESS_LOGGED}"
+)
+REMOVE_UNFIRED = Statement(
+    f"""
+    DELETE FROM headgate_periodic_task_log
+     WHERE periodic_task_id = :id AND tick = :tick AND result = 'failure'
+       AND substr(error_info, 1, {len(UNFIRED)}) = '{UNFIRED}'
+    """
+)
+_RUN_NAMES = ("periodic_task_id", "tick", "task_id", "log_id")
+ADD_RUN = Statement(
+    sqlite="""
+    INSERT INTO headgate_periodic_run (periodic_task_id, tick, task_id, log_id)
+    VALUES (:periodic_task_id, :tick, :task_id, :log_id)
+    """,
+    postgres="""
+    INSERT INTO headgate_periodic_run (periodic_task_id, tick, task_id, log_id)
+    SELECT o.*
+      FROM unnest(:periodic_task_id::bigint[], :tick::timestamptz[], :task_id::bigint[], :log_id::bigint[]) AS o
+    """,
+)
+
+
+def fire(db: Db, catalog: Catalog, firings: Sequence[Firing]) -> Fired:
+    """Do what was reckoned, for those schedules that are still as they were read."""
+    held = {row[0]: row for row in db.rows(HOLD, ids=sorted(firing.schedule.id for firing in firings))}
+    standing = [
+        firing
+        for firing in firings
+        if _stands(firing, held.get(firing.schedule.id)) and _has_stream(firing.schedule, catalog)
+    ]
+    if not standing:
+        return Fired()
+    busy = _busy(db, [firing.schedule.id for firing in standing if firing.schedule.definition.overlap is Overlap.SKIP])
+    moved = [(f.schedule.id, f.ticks.next and db.time(f.ticks.next), db.time(f.now)) for f in standing]
+    db.many(MOVE, _MOVE_NAMES, sorted(moved))
+    for firing in standing:
+        _note_dropped(db, firing)
+        _remove_unfired(db, firing, moment(held[firing.schedule.id][-1]))
+    ticks = [tick for firing in standing for tick in _ticks(firing, catalog, busy.get(firing.schedule.id))]
+    begin(db, catalog, ticks, ACTOR)
+    fired = [tick for tick in ticks if tick.refused is None]
+    return Fired(len(standing), len(fired), sum(tick.schedule.definition.http is not None for tick in fired))
+
+
+def _stands(firing: Firing, row: Row | None) -> bool:
+    """Whether the schedule is as it was read, and the clock has not been set back behind what was reckoned."""
+    if row is None:
+        return False
+    _, version, status, next_tick, now = row
+    schedule = firing.schedule
+    last = max((firing.now, *firing.ticks.fire[-1:]))
+    return (
+        (version, status, moment_or_none(next_tick)) == (schedule.version, ScheduleStatus.ONLINE, schedule.next_tick)
+        and moment(now) >= last
+    )  # fmt: skip
+
+
+def _has_stream(schedule: Schedule, catalog: Catalog) -> bool:
+    """False for a moment after its type was edited: the next turn makes the stream."""
+    if schedule.definition.http is not None or problem_of(schedule, catalog) is not None:
+        return True
+    kind = catalog.types[schedule.definition.task.type]
+    return stream_key(with_type_defaults(schedule.definition.task, kind)) in catalog.ids
+
+
+def _busy(db: Db, ids: list[int]) -> dict[int, str]:
+    """Those of the schedules of which something still goes on, and what."""
+    found = db.rows(BUSY, ids=sorted(ids)) if ids else []
+    return {
+        schedule_id: "a call is under way" if task_id is None else f"task {task_id} is still going on"
+        for schedule_id, task_id in found
+    }
+
+
+def _ticks(firing: Firing, catalog: Catalog, busy: str | None) -> list[Tick]:
+    schedule, fire = firing.schedule, firing.ticks.fire
+    problem = problem_of(schedule, catalog)
+    if problem is not None:
+        return [Tick(schedule, tick, problem) for tick in fire]
+    may = len(allowed_by_overlap(schedule.definition.overlap, fire, busy=busy is not None))
+    skipped = f"skipped: {busy or 'the tick before it is still going on'}"
+    return [Tick(schedule, tick, None if number < may else skipped) for number, tick in enumerate(fire)]
+
+
+def problem_of(schedule: Schedule, catalog: Catalog) -> str | None:
+    """Why a tick of it can make no task; None if it can, or makes none."""
+    code = schedule.definition.task.type
+    if schedule.definition.http is not None:
+        return None
+    if code not in catalog.types:
+        return f"no task type {code!r}"
+    try:
+        with_type_defaults(schedule.definition.task, catalog.types[code])
+    except Invalid as error:
+        return str(error)
+    return None
+
+
+def _note_dropped(db: Db, firing: Firing) -> None:
+    schedule = firing.schedule
+    until = firing.ticks.dropped_until(schedule.next_tick) if schedule.next_tick else None
+    if until is not None:
+        missed = {
+            "periodic_task": schedule.id,
+            "missed": schedule.definition.missed,
+            "first": tick_text(schedule.next_tick),
+        }
+        record_system(db, "ticks_missed", ACTOR, json.dumps(missed | {"until": tick_text(until)}))
+
+
+def log_unfired(db: Db, schedule: Schedule, error: str) -> None:
+    """Write why a tick is still due that was missed by now, unless somebody has written it."""
+    parameters = {
+        "id": schedule.id,
+        "version": schedule.version,
+        "tick": schedule.next_tick,
+        "error": clip(UNFIRED + error),
+    }
+    db.send(LOG_UNFIRED, **parameters, seconds=GRACE.total_seconds())
+
+
+def _remove_unfired(db: Db, firing: Firing, now: datetime) -> None:
+    """A tick that was said to wait has a line already, and is about to have its own."""
+    tick = firing.schedule.next_tick
+    if tick is not None and tick in firing.ticks.fire[:1] and now - tick > GRACE:
+        db.send(REMOVE_UNFIRED, id=firing.schedule.id, tick=tick)
+
+
+def by_hand(db: Db, catalog: Catalog, schedule: Schedule, actor: str) -> Begun:
+    """Do what a tick would do; `Refused` if it is not to overlap and something of it still goes on.
+
+    The schedule's row is locked, and its type is known.
+    """
+    overlaps = schedule.definition.overlap is not Overlap.SKIP
+    if not overlaps and (busy := _busy(db, [schedule.id])):
+        raise Refused(f"schedule {schedule.id} is not to overlap: {busy[schedule.id]}")
+    if not _has_stream(schedule, catalog):
+        raise Refused(f"the task type {schedule.definition.task.type} was edited just now: try again")
+    [begun] = begin(db, catalog, [Tick(schedule, None)], actor)
+    return begun
+
+
+def begin(db: Db, catalog: Catalog, ticks: Sequence[Tick], actor: str) -> list[Begun]:
+    """Make the tasks of these ticks, note their calls, write their log. Types and streams must be known."""
+    wishes = [task_for_tick(tick.schedule, tick.at) for tick in ticks if _makes_a_task(tick)]
+    made = iter(settled(insert(db, catalog, wishes, actor)) if wishes else ())
+    task_ids = [next(made).id if _makes_a_task(tick) else None for tick in ticks]
+    logged = {number: row for number, tick in enumerate(ticks) if (row := _log_of(db, tick, task_ids[number]))}
+    ids = sorted(row[0] for row in db.each(ADD_LOG, _LOG_NAMES, list(logged.values())).rows()) if logged else []
+    log_ids = dict(zip(logged, ids, strict=True))
+    begun = [Begun(task_id, log_ids.get(number)) for number, task_id in enumerate(task_ids)]
+    runs = [
+        (tick.schedule.id, tick.at and db.time(tick.at), *what)
+        for tick, what in zip(ticks, begun, strict=True)
+        if _is_watched(tick)
+    ]
+    if runs:
+        db.many(ADD_RUN, _RUN_NAMES, runs)
+    return begun
+
+
+def _makes_a_task(tick: Tick) -> bool:
+    return tick.refused is None and tick.schedule.definition.http is None
+
+
+def _is_watched(tick: Tick) -> bool:
+    """Whether somebody will ask how what it began goes on."""
+    definition = tick.schedule.definition
+    wanted = definition.http is not None or definition.log is LogMode.TRANS or definition.overlap is Overlap.SKIP
+    return tick.refused is None and wanted
+
+
+def _log_of(db: Db, tick: Tick, task_id: int | None) -> Row | None:
+    """The line that is written of a tick. A trigger_log says that it fired, so of one that did not it says nothing."""
+    schedule, log = tick.schedule, tick.schedule.definition.log
+    if log is LogMode.NONE or (log is LogMode.TRIGGER and tick.refused is not None):
+        return None
+    result = Result.SUCCESS if log is LogMode.TRIGGER else Result.FAILURE if tick.refused else Result.EXECUTING
+    at = tick.at and db.time(tick.at)
+    return (schedule.id, schedule.tenant_id, result.value, tick.refused, at, task_id)

@@ -1,0 +1,145 @@
+"""The store: what the rest of Headgate may rely on, noun by noun, on either database.
+
+Each method of a noun is one transaction, on disk when it returns; where it takes more than one it says so. Whatever
+raises has changed nothing.
+"""
+
+import importlib
+from collections.abc import Callable
+from datetime import datetime
+from typing import Self
+from urllib.parse import urlsplit
+
+from headgate.core.errors import Invalid, Unavailable
+from headgate.environment import monotonic, utc_now
+from headgate.settings import check_schema
+from headgate.store.access.keys import Keys
+from headgate.store.access.sessions import Sessions
+from headgate.store.callbacks.deliveries import Deliveries
+from headgate.store.catalog.catalog import Catalog
+from headgate.store.catalog.lanes import Lanes
+from headgate.store.catalog.rate_limits import RateLimits
+from headgate.store.catalog.resources import Resources
+from headgate.store.catalog.types import TaskTypes
+from headgate.store.catalog.version import touch
+from headgate.store.claim.claims import Claims
+from headgate.store.claim.cursors import Cursors
+from headgate.store.claim.start_queues import StartQueues
+from headgate.store.db.database import Database
+from headgate.store.db.migrate import Migration, migrate, plan
+from headgate.store.events.feed import Events
+from headgate.store.execution.agents import Agents
+from headgate.store.execution.compensation import Compensation
+from headgate.store.execution.executions import Executions
+from headgate.store.execution.usage import Usages
+from headgate.store.execution.workers import Workers
+from headgate.store.history.history import History
+from headgate.store.reading.forecasts import Forecasts
+from headgate.store.reading.lane_report import LaneReports
+from headgate.store.reading.series import Series
+from headgate.store.reading.statistics import Statistics
+from headgate.store.schedules.schedules import Schedules
+from headgate.store.tasks.dead_letters import DeadLetters
+from headgate.store.tasks.due import DueTasks
+from headgate.store.tasks.families import Families
+from headgate.store.tasks.mutex_queue import Mutexes
+from headgate.store.tasks.tasks import Tasks
+from headgate.store.wakeup.wakeups import Wakeups
+
+MIGRATE_SECONDS = 3600.0
+
+
+class Store:
+    """Tasks, and all that decides when they run, on SQLite or PostgreSQL."""
+
+    def __init__(self, database: Database, monotonic: Callable[[], float] = monotonic) -> None:
+        catalog, cursors = Catalog(database, monotonic), Cursors(monotonic)
+        self.database = database
+        self.catalog = catalog
+        self.wakeups = Wakeups(database, first=cursors.hear)
+        self.events = Events(database)
+        # what is known of work
+        self.types = TaskTypes(database, catalog)
+        self.lanes = Lanes(database)
+        self.resources = Resources(database)
+        self.rate_limits = RateLimits(database)
+        self.schedules = Schedules(database, catalog)
+        # tasks
+        self.families = Families(database, catalog)
+        self.tasks = Tasks(database, catalog, self.families)
+        self.due = DueTasks(database, catalog)
+        self.mutexes = Mutexes(database)
+        self.dead_letters = DeadLetters(database, catalog, self.families)
+        self.deliveries = Deliveries(database, catalog, self.families)
+        self.history = History(database)
+        # who executes them
+        self.workers = Workers(database, self.wakeups)
+        self.claims = Claims(database, catalog, cursors)
+        self.executions = Executions(database, catalog, self.claims, self.families)
+        self.usages = Usages(database)
+        self.agents = Agents(database, catalog, self.claims)
+        self.start_queues = StartQueues(database, catalog)
+        self.compensation = Compensation(database, catalog)
+        # what people look at
+        self.forecasts = Forecasts(database, catalog)
+        self.statistics = Statistics(database, catalog)
+        self.lane_reports = LaneReports(self.lanes, self.statistics, self.forecasts)
+        self.series = Series(database)
+        self.keys = Keys(database)
+        self.sessions = Sessions(database)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close every connection."""
+        self.database.close()
+
+    def migrate(self) -> list[Migration]:
+        """Bring the schema up to date; the steps taken. Any number of processes may call it at once."""
+        taken = self.database.write(migrate, MIGRATE_SECONDS)
+        self.events.make_partitions()
+        return taken
+
+    def migration_plan(self) -> list[Migration]:
+        """The steps `migrate` would take."""
+        return self.database.read(plan)
+
+    def check_writable(self) -> None:
+        """Write something that changes nothing; whatever stands in the way is raised."""
+        self.database.write(touch)
+
+
+def open_store(
+    url: str = "sqlite:///headgate.db",
+    clock: Callable[[], datetime] | None = None,
+    *,
+    pooled: bool = False,
+    schema: str = "",
+) -> Store:
+    """The store at `url`: `sqlite:///FILE`, `sqlite://` (in memory) or `postgresql://…`.
+
+    `Unavailable` for a file that cannot be opened. `clock` replaces the wall clock, and on PostgreSQL the database's,
+    for tests and simulations. `pooled` is for PostgreSQL behind a pooler in transaction mode: nothing is kept on a
+    connection from one transaction to the next. `schema` is the PostgreSQL schema of its tables, whatever the
+    search_path; without one they are where the search_path finds them.
+    """
+    check_schema(schema)
+    scheme = urlsplit(url).scheme
+    steady = monotonic if clock is None else lambda: clock().timestamp()
+    if scheme == "sqlite":
+        if schema:
+            raise Invalid("a schema is for PostgreSQL: a SQLite file has none, unset HEADGATE_SCHEMA")
+        path = url.removeprefix("sqlite://").removeprefix("/") or ":memory:"
+        sqlite = importlib.import_module("headgate.store.db.sqlite")  # a process pays for one driver, not for both
+        try:
+            return Store(sqlite.Sqlite(path, clock or utc_now), steady)
+        except (OSError, sqlite.sqlite3.Error) as error:
+            raise Unavailable(f"the store {path} cannot be opened: {error}") from error
+    if scheme in ("postgresql", "postgres"):
+        postgres = importlib.import_module("headgate.store.db.postgres")
+        return Store(postgres.Postgres(url, clock, pooled=pooled, schema=schema), steady)
+    raise Invalid("a store's URL begins with sqlite:// or postgresql://")

@@ -1,0 +1,1 @@
+"""Tasks: submitted, changed by people, queued behind a mutex, ended."""

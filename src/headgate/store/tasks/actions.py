@@ -1,0 +1,116 @@
+"""What people do to a task: decided by the state machine, written with its audit row."""
+
+from collections.abc import Callable
+from datetime import datetime
+
+from headgate.core.errors import Invalid, Refused
+from headgate.core.machine import Event, decide
+from headgate.core.states import FINAL, HELD, State
+from headgate.core.task import NewTask, Task
+from headgate.store.catalog.catalog import Catalog
+from headgate.store.claim.freed import give_up
+from headgate.store.db.statement import Db, Statement, clock
+from headgate.store.tasks.mutex_queue import first_blocked, lock, settle_queues
+from headgate.store.tasks.rows import MUTEXES, hold, read
+from headgate.store.tasks.transitions import Write, apply
+from headgate.store.tasks.unique import SAME_KEY
+
+
+def act(
+    db: Db,
+    catalog: Catalog,
+    task_id: int,
+    event: Callable[[Task], Event],
+    actor: str,
+    tenant_id: int | None = None,
+    detail: str | None = None,
+) -> Task:
+    """Let `event` happen to a task, as the state machine says; the task as it is afterwards."""
+    keys = [(tenant, mutex) for tenant, mutex in db.rows(MUTEXES, ids=[task_id])]
+    lock(db, keys)
+    held = hold(db, [task_id])
+    if not held or tenant_id not in (None, held[0].tenant_id):
+        task = read(db, task_id, tenant_id)  # raises, or it has gone to history: final
+        raise Refused(f"task {task.id} is {task.status}, which is final")
+    task = held[0]
+    change = decide(task, event(task), catalog.type(task.type))
+    if task.status is State.DEAD and change.status not in FINAL and change.status is not State.DEAD:
+        refuse_second(db, task, task.unique_key)
+    apply(db, [Write(task.id, task.status, change, task.seq, task.exec_id, detail)], actor)
+    if task.has_children and change.has_children is False:
+        db.send(NEW_LIFE, id=task.id)
+    if task.status in HELD and change.status not in HELD:
+        give_up(db, catalog, [task])
+    settle_queues(db, keys)
+    return read(db, task_id)
+
+
+# Whoever is a child of the task by now belongs to the life it has behind it.
+NEW_LIFE = Statement(
+    """
+    UPDATE headgate_task SET children_since = coalesce(
+           (SELECT max(id) FROM (
+                SELECT c.id FROM headgate_task c WHERE c.parent_id = :id AND c.parent_id IS NOT NULL
+                UNION ALL
+                SELECT h.id FROM headgate_task_his h WHERE h.parent_id = :id AND h.parent_id IS NOT NULL) children),
+           children_since)
+     WHERE id = :id
+    """
+)
+
+
+def refuse_second(db: Db, task: Task, unique_key: str | None) -> None:
+    """A task that comes back from `dead` may find its unique key taken by a newer one."""
+    if unique_key is None:
+        return
+    if found := db.rows(SAME_KEY, tenant_id=task.tenant_id, type=task.type, unique_key=unique_key):
+        raise Refused(f"task {found[0][0]} has its unique key by now")
+
+
+def is_due(db: Db, task: Task) -> bool:
+    return task.start_time <= clock(db)
+
+
+def is_over(db: Db, start_time: datetime | None, delay: float | None) -> bool:
+    """Whether a start that a person asks for is no longer ahead."""
+    if start_time is None:
+        return not delay
+    return start_time <= clock(db)
+
+
+FIRST_IN_LANE = Statement(
+    sqlite="""
+    SELECT min(t.priority) FROM headgate_stream s CROSS JOIN headgate_task t ON t.id = (
+           SELECT f.id FROM headgate_task f WHERE f.stream_id = s.id AND f.status = 'queued'
+            ORDER BY f.priority, f.id LIMIT 1)
+     WHERE s.lane = :lane
+    """,
+    postgres="""
+    SELECT min(t.priority) FROM headgate_stream s CROSS JOIN LATERAL (
+           SELECT f.priority FROM headgate_task f WHERE f.stream_id = s.id AND f.status = 'queued'
+            ORDER BY f.priority, f.id LIMIT 1) t
+     WHERE s.lane = :lane
+    """,
+)
+
+
+def head_of_lane(db: Db, task: Task) -> int:
+    """A priority that goes before everything that could be claimed in the task's lane, and before its own line."""
+    first = [row[0] for row in db.rows(FIRST_IN_LANE, lane=task.lane) if row[0] is not None]
+    if task.mutex is not None:
+        first += first_blocked(db, (task.tenant_id, task.mutex))
+    if not first:
+        return task.priority
+    if min(first) <= -(1 << 63):
+        raise Invalid("no priority goes before the head of this lane")
+    return int(min(task.priority, min(first) - 1))
+
+
+def copy_of(task: Task) -> NewTask:
+    """The wish that made `task`, once more."""
+    return NewTask(
+        task.type, task.ext, task.tenant_id, task.creator, task.name, task.lane, task.category, task.priority,
+        task.mutex, task.rate_key, task.agent_id, task.unique_key, max_error_count=task.max_error_count,
+        timeout_seconds=task.timeout_seconds, retry_of=task.id, correlation_id=task.correlation_id,
+        on_child_failure=task.on_child_failure,
+    )  # fmt: skip

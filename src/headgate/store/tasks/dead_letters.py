@@ -1,0 +1,207 @@
+"""Dead letters: tasks that gave up and wait for a person, and what the person does about them."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from functools import cache
+
+from headgate.core.edit import Changes, Edit, changes_as_json, changes_of
+from headgate.core.errors import Invalid, Refused
+from headgate.core.machine import Discarded, Event, Resolved, RetryAsked
+from headgate.core.states import State
+from headgate.core.task import NewTask, Task, check_name
+from headgate.store.catalog.catalog import Catalog
+from headgate.store.catalog.streams import StreamKey, add_streams, stream_key
+from headgate.store.db.database import Database
+from headgate.store.db.statement import Db, Statement
+from headgate.store.events.audit import PERSON
+from headgate.store.reading.lists import MOST_PER_PAGE, Page, sought
+from headgate.store.tasks.actions import act, refuse_second
+from headgate.store.tasks.families import Families
+from headgate.store.tasks.mutex_queue import lock
+from headgate.store.tasks.rows import SELECTED, hold, read, task_of
+
+MOST_READ = 2000  # rows, to see whether they are as they are asked for
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetterFilter:
+    """Which dead tasks; None is any. How long one is dead is told by when it was last touched, in seconds."""
+
+    tenant_id: int | None = None
+    type: str | None = None
+    lane: str | None = None
+    category: str | None = None
+    creator: int | None = None
+    older_than: float | None = None
+    younger_than: float | None = None
+    error: str | None = None  # part of error_info, whatever its case
+
+
+class DeadLetters:
+    """Dead tasks, and what becomes of them. Whatever is not dead is `Refused`."""
+
+    def __init__(self, database: Database, catalog: Catalog, families: Families) -> None:
+        self._database = database
+        self._catalog = catalog
+        self._families = families
+
+    def find(self, wanted: DeadLetterFilter | None = None, *, cursor: int | None = None, limit: int = 50) -> Page:
+        """A page of dead tasks, newest first; it reads a bounded number of rows, whatever is asked for."""
+        return self._database.read(lambda db: find(db, wanted or DeadLetterFilter(), cursor, limit))
+
+    def preview(self, task_id: int, edit: Edit | None = None, tenant_id: int | None = None) -> Changes:
+        """What `replay` would change of the task besides its state; it raises whatever `replay` would."""
+        return self._database.read(
+            lambda db: _ready(db, self._catalog.fresh(db), read(db, task_id, tenant_id), edit or Edit())
+        )
+
+    def replay(
+        self, task_id: int, edit: Edit | None = None, *, actor: str = PERSON, tenant_id: int | None = None
+    ) -> Task:
+        """Run a dead task again, changed as a person says. The edit is in the audit with what was before."""
+        edit = edit or Edit()
+        task, key = self._database.read(lambda db: self._planned(db, task_id, edit, tenant_id))
+        if key not in self._catalog.ids:  # in a transaction of its own: a stream is shared
+            self._database.write(lambda db: add_streams(db, [key]))
+        return self._database.write(lambda db: replay(db, self._catalog.fresh(db), task, edit, actor))
+
+    def resolve(self, task_id: int, remark: str, *, actor: str = PERSON, tenant_id: int | None = None) -> Task:
+        """A person dealt with a dead task."""
+        return self._end(task_id, Resolved(remark), actor, tenant_id)
+
+    def discard(self, task_id: int, remark: str = "", *, actor: str = PERSON, tenant_id: int | None = None) -> Task:
+        """A person gives a dead task up."""
+        return self._end(task_id, Discarded(remark), actor, tenant_id)
+
+    def _end(self, task_id: int, event: Resolved | Discarded, actor: str, tenant_id: int | None) -> Task:
+        task = self._database.write(
+            lambda db: act(db, self._catalog.fresh(db), task_id, lambda task: _dead(task, event), actor, tenant_id)
+        )
+        self._families.look_after([task.parent_id])
+        return task
+
+    def _planned(self, db: Db, task_id: int, edit: Edit, tenant_id: int | None) -> tuple[Task, StreamKey]:
+        catalog = self._catalog.fresh(db)
+        task = read(db, task_id, tenant_id)
+        return task, _stream(task, _ready(db, catalog, task, edit))
+
+
+# Looking
+
+_CONDITIONS = {
+    "tenant_id": "tenant_id = :tenant_id",
+    "type": "type = :type",
+    "lane": "lane = :lane",
+    "category": "category = :category",
+    "creator": "creator = :creator",
+    "older_than": "update_date <= {now - :older_than}",
+    "younger_than": "update_date > {now - :younger_than}",
+    "error": "lower(coalesce(error_info, ''){as_bytes}) LIKE :error ESCAPE '!'",
+}
+# The dead, by the index of what has stopped. PostgreSQL is asked for an order that only this index has. SQLite is told
+# its name, and that few are dead: it might look into both states otherwise, and sort all that it finds.
+_SQLITE, _POSTGRES = (
+    f"""
+    SELECT {{what}} FROM headgate_task {index} WHERE status IN ('dead', 'notifying') AND {span} {{and_so}}
+     ORDER BY status DESC, id DESC {{end}}
+    """
+    for index, span in (
+        ("INDEXED BY headgate_task_stopped", "likelihood(status = 'dead', 0.0001) AND id < :cursor AND id > :floor"),
+        ("", "(status, id) < ('dead', :cursor) AND (status, id) > ('dead', :floor)"),
+    )
+)
+
+
+def _among_the_dead(what: str, end: str, conditions: Iterable[str] = ()) -> Statement:
+    and_so = "".join(f"AND {condition} " for condition in conditions)
+    return Statement(
+        sqlite=_SQLITE.format(what=what, and_so=and_so.replace("{as_bytes}", ""), end=end),
+        postgres=_POSTGRES.format(what=what, and_so=and_so.replace("{as_bytes}", ' COLLATE "C"'), end=end),
+    )
+
+
+@cache
+def _letters(names: tuple[str, ...]) -> Statement:
+    return _among_the_dead(SELECTED, "LIMIT :limit", [_CONDITIONS[name] for name in names])
+
+
+# What a page does not look at any more.
+FLOOR = _among_the_dead("id", "LIMIT 1 OFFSET :reach")
+
+
+def find(db: Db, wanted: DeadLetterFilter, cursor: int | None, limit: int) -> Page:
+    """A page of dead tasks, newest first; with a filter it looks at so many and no more."""
+    if not 1 <= limit <= MOST_PER_PAGE:
+        raise Invalid(f"a page holds 1 to {MOST_PER_PAGE} tasks")
+    values = {each.name: value for each in fields(wanted) if (value := getattr(wanted, each.name)) is not None}
+    for name, value in values.items():
+        if isinstance(value, str):
+            check_name(name, value, empty=True)
+    if "error" in values:
+        values["error"] = sought(values["error"])
+    last = (1 << 63) - 1 if cursor is None else cursor
+    floor = _floor(db, last) if values else 0
+    rows = db.rows(_letters(tuple(values)), cursor=last, floor=floor, limit=limit + 1, **values)
+    items = [task_of(row) for row in rows[:limit]]
+    if len(rows) > limit:
+        return Page(items, items[-1].id)
+    return Page(items, floor + 1 if floor else None)
+
+
+def _floor(db: Db, cursor: int) -> int:
+    found = db.rows(FLOOR, cursor=cursor, floor=0, reach=MOST_READ)
+    return int(found[0][0]) if found else 0
+
+
+# Back to work
+
+EDIT = Statement(
+    """
+    UPDATE headgate_task
+       SET ext = :ext, priority = :priority, lane = :lane, stream_id = :stream_id, mutex = :mutex, rate_key = :rate_key,
+           unique_key = :unique_key, timeout_seconds = :timeout_seconds, max_error_count = :max_error_count
+     WHERE id = :id
+    """
+)
+_EDITED = (
+    "ext", "priority", "lane", "mutex", "rate_key", "unique_key", "timeout_seconds", "max_error_count"
+)  # fmt: skip
+
+
+def _dead(task: Task, event: Event) -> Event:
+    """The event, for a dead task."""
+    if task.status is not State.DEAD:
+        raise Refused(f"task {task.id} is {task.status}, not dead")
+    return event
+
+
+def _ready(db: Db, catalog: Catalog, task: Task, edit: Edit) -> Changes:
+    """What the edit changes of a task that can be replayed; raises if it cannot."""
+    _dead(task, RetryAsked())
+    changes = changes_of(task, edit, catalog.type(task.type))
+    key = changes["unique_key"][1] if "unique_key" in changes else task.unique_key
+    refuse_second(db, task, key)
+    return changes
+
+
+def _stream(task: Task, changes: Changes) -> StreamKey:
+    values = {name: changes[name][1] if name in changes else getattr(task, name) for name in ("lane", "rate_key")}
+    wish = NewTask(task.type, tenant_id=task.tenant_id, category=task.category, agent_id=task.agent_id, **values)
+    return stream_key(wish)
+
+
+def replay(db: Db, catalog: Catalog, seen: Task, edit: Edit, actor: str) -> Task:
+    """Edit a dead task and send it on its way, in one transaction; `Refused` if it is not as it was `seen`."""
+    changes = _ready(db, catalog, seen, edit)
+    keys = {(seen.tenant_id, key) for key in changes.get("mutex", (seen.mutex,)) if key is not None}
+    lock(db, keys)  # the old line and the new, before the row, as everywhere
+    held = hold(db, [seen.id])
+    if not held or held[0].seq != seen.seq:
+        raise Refused(f"task {seen.id} was changed by somebody else just now: look again")
+    detail = None
+    if changes:
+        columns = {name: changes[name][1] if name in changes else getattr(seen, name) for name in _EDITED}
+        db.send(EDIT, id=seen.id, stream_id=catalog.ids[_stream(seen, changes)], **columns)
+        detail = json.dumps({"edit": changes_as_json(changes)}, ensure_ascii=False)
+    return act(db, catalog, seen.id, lambda task: RetryAsked(), actor, detail=detail)

@@ -1,0 +1,250 @@
+"""Parents and children. No counter says how many are left: whoever ends a child looks, after its commit."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+
+from headgate.core.family import CANCEL, FAILED_FOR_GOOD, Census, why_cancelled
+from headgate.core.machine import CancelRequested, ChildrenEnded, decide
+from headgate.core.states import FINAL, HELD, OPEN, State
+from headgate.core.task import Task
+from headgate.store.catalog.catalog import Catalog
+from headgate.store.claim.freed import give_up
+from headgate.store.db.database import Database
+from headgate.store.db.statement import Db, Statement
+from headgate.store.events.audit import SYSTEM
+from headgate.store.tasks.mutex_queue import lock, settle_queues
+from headgate.store.tasks.rows import MUTEXES, hold
+from headgate.store.tasks.transitions import Write, apply
+
+FAMILIES = "system:families"
+EXACT_UP_TO = 10_000
+PAGE = 500
+
+
+class Families:
+    """Parents and their children, looked after once what changed them is committed. Each step is a transaction."""
+
+    def __init__(self, database: Database, catalog: Catalog) -> None:
+        self._database = database
+        self._catalog = catalog
+
+    def look_after(self, parent_ids: Iterable[int | None]) -> None:
+        """Do what these families need now: cancel the children that are to go, end the parents that wait for nobody.
+
+        To be called after the commit of whatever ended a child, or left a parent waiting. Of two that end last at
+        once, the later commit is seen by its own look; a family whose looker died is found by `stalled`.
+        """
+        for parent_id in dict.fromkeys(parent_ids):
+            if parent_id is not None:
+                self._look_after(parent_id)
+
+    def _look_after(self, parent_id: int) -> None:
+        catalog = self._catalog.recent()
+        reason, waits = self._database.read(lambda db: needs(db, catalog, parent_id))
+        if reason is not None:
+            self.cancel(parent_id, reason)
+        elif waits:
+            self.close(parent_id)
+
+    def close(self, parent_id: int) -> bool:
+        """End a waiting parent none of whose children is open, and look after its own; False if it goes on."""
+        ended = self._database.write(lambda db: close(db, self._catalog.fresh(db), parent_id))
+        if ended is None:
+            return False
+        self.look_after([ended.parent_id])
+        return True
+
+    def cancel(self, parent_id: int, reason: str, *, actor: str = SYSTEM, limit: int = PAGE) -> None:
+        """Cancel a parent's children, page by page and down to the last; then end the parent if it can."""
+        while page := self._database.write(
+            lambda db: cancel_children(db, self._catalog.fresh(db), parent_id, reason, limit, actor)
+        ):
+            for child in page:
+                if child.has_children:
+                    self.cancel(child.id, reason, actor=actor, limit=limit)
+        self.close(parent_id)
+
+    def waiting(self, *, after: int = 0, limit: int = PAGE) -> list[int]:
+        """Parents that wait, in pages."""
+        return self._database.read(lambda db: [row[0] for row in db.rows(WAITING, after=after, limit=limit)])
+
+    def stalled(self, *, after: int = 0, limit: int = PAGE) -> tuple[list[int], int | None]:
+        """Of a page of waiting parents, those that somebody should look after; where to go on, or None at the end."""
+        catalog = self._catalog.recent()
+        return self._database.read(lambda db: stalled(db, catalog, after, limit))
+
+    def census(self, parent: Task) -> Census:
+        """How many children a task has in each state, those in history too: exact up to 10,000."""
+        return self._database.read(lambda db: census(db, parent, EXACT_UP_TO))
+
+
+# What a family needs
+
+# Each state by itself, the likeliest first and the newest child first: in a family that is being worked off one of the
+# first probes finds a child, past few entries of those that have ended, even while somebody holds an old snapshot.
+_LIKELIEST = (
+    State.RUNNING, State.QUEUED, State.BLOCKED, State.PENDING, State.RETRYING, State.SCHEDULING, State.WAITING,
+    State.NOTIFYING, State.PAUSED,
+)  # fmt: skip
+_STATES = {state.value: state.value for state in _LIKELIEST}  # parameters: a word would call for another index
+
+
+def _child(state: str) -> str:
+    # BETWEEN, not =: were the state the same in all rows, PostgreSQL might walk the primary key to have them by id.
+    return f"""(SELECT c.id FROM headgate_task c WHERE c.parent_id = p.id AND c.parent_id IS NOT NULL
+                   AND c.status BETWEEN :{state} AND :{state} AND c.id > p.children_since
+                 ORDER BY c.status DESC, c.id DESC LIMIT 1)"""
+
+
+_OPEN_CHILD = f"coalesce({', '.join(_child(state) for state in _STATES)})"
+_BROKEN_CHILD = f"coalesce({', '.join(_child(state.value) for state in sorted(FAILED_FOR_GOOD))})"
+_BROKEN_STATES = {state.value: state.value for state in sorted(FAILED_FOR_GOOD)}
+
+OPEN_CHILD = Statement(
+    f"""
+    SELECT p.type, p.status, p.cancel_requested, p.gave_up, p.on_child_failure, {_OPEN_CHILD}
+      FROM headgate_task p WHERE p.id = :id
+    """
+)
+BROKEN_CHILD = Statement(f"SELECT {_BROKEN_CHILD} FROM headgate_task p WHERE p.id = :id")
+
+
+def needs(db: Db, catalog: Catalog, parent_id: int) -> tuple[str | None, bool]:
+    """Why children of the parent are to be cancelled, or None; whether it waits for none of them any more."""
+    found = db.rows(OPEN_CHILD, id=parent_id, **_STATES)
+    if not found:
+        return None, False
+    type_code, status, cancelled, gave_up, policy, open_child = found[0]
+    if open_child is None:
+        return None, status == State.WAITING
+    if State(status) not in OPEN:
+        return None, False
+    broken = (policy or catalog.type(type_code).on_child_failure) == CANCEL and _is_broken(db, parent_id)
+    reason = why_cancelled(cancelled=bool(cancelled), gave_up=bool(gave_up), broken=broken)
+    return (reason if reason and _unasked(db, parent_id, 1) else None), False
+
+
+def open_child(db: Db, parent_id: int) -> int | None:
+    """A child that has not ended, if there is one."""
+    found = db.rows(OPEN_CHILD, id=parent_id, **_STATES)
+    return found[0][-1] if found else None
+
+
+def _is_broken(db: Db, parent_id: int) -> bool:
+    return db.rows(BROKEN_CHILD, id=parent_id, **_BROKEN_STATES)[0][0] is not None
+
+
+WAITING = Statement(
+    """
+    SELECT id FROM headgate_task WHERE has_children AND status = 'waiting' AND id > :after ORDER BY id LIMIT :limit
+    """
+)
+# The parents of a page, and of each whether it may wait for something that nobody will do.
+STALLED = Statement(
+    f"""
+    SELECT p.id, p.cancel_requested OR p.gave_up OR {_OPEN_CHILD} IS NULL
+              OR ((p.on_child_failure = '{CANCEL}' OR (p.on_child_failure IS NULL AND p.type {{in cancelling text}}))
+                  AND {_BROKEN_CHILD} IS NOT NULL)
+      FROM headgate_task p WHERE p.has_children AND p.status = 'waiting' AND p.id > :after ORDER BY p.id LIMIT :limit
+    """
+)
+
+
+def stalled(db: Db, catalog: Catalog, after: int, limit: int) -> tuple[list[int], int | None]:
+    """Of a page of waiting parents, those that somebody should look after; and where to go on, or None at the end."""
+    cancelling = [code for code, kind in catalog.types.items() if kind.on_child_failure == CANCEL]
+    page = db.rows(STALLED, after=after, limit=limit, cancelling=cancelling, **_STATES, **_BROKEN_STATES)
+    return [row[0] for row in page if row[1]], page[-1][0] if len(page) == limit else None
+
+
+# How it ends
+
+
+def close(db: Db, catalog: Catalog, parent_id: int) -> Task | None:
+    """End the parent if it waits and none of its children is open; it, as it was, or None.
+
+    The parent's row is locked first and the children are looked at afterwards: nobody gives it one meanwhile.
+    """
+    keys = [(tenant, mutex) for tenant, mutex in db.rows(MUTEXES, ids=[parent_id])]
+    lock(db, keys)
+    held = hold(db, [parent_id])
+    if not held or held[0].status is not State.WAITING or open_child(db, parent_id) is not None:
+        return None
+    [parent] = held
+    counted = census(db, parent)
+    change = decide(parent, ChildrenEnded(counted.children), catalog.type(parent.type))
+    detail = json.dumps({"children": {state.value: count for state, count in sorted(counted.states.items())}})
+    apply(db, [Write(parent.id, parent.status, change, parent.seq, detail=detail)], FAMILIES)
+    settle_queues(db, keys)
+    return parent
+
+
+CENSUS = Statement(
+    """
+    SELECT status, count(*) FROM (
+        SELECT status FROM (SELECT status FROM headgate_task WHERE parent_id = :id AND parent_id IS NOT NULL
+                             AND id > :since
+                             LIMIT :most) live
+        UNION ALL
+        SELECT status FROM (SELECT status FROM headgate_task_his WHERE parent_id = :id AND parent_id IS NOT NULL
+                             AND id > :since
+                             LIMIT :most) past) children
+     GROUP BY status
+    """
+)
+EVERYBODY = (1 << 63) - 1
+
+
+def census(db: Db, parent: Task, most: int = EVERYBODY) -> Census:
+    """How many children are in each state; no more than `most` are counted."""
+    limit = min(most + 1, EVERYBODY)
+    states = Counter({State(status): count for status, count in _counted(db, parent, limit)})
+    return Census(states, states.total() <= most)
+
+
+def _counted(db: Db, parent: Task, limit: int) -> list[tuple[str, int]]:
+    return [(row[0], row[1]) for row in db.rows(CENSUS, id=parent.id, since=parent.children_since, most=limit)]
+
+
+# How it is cancelled
+
+
+def _unasked_in(state: str) -> str:
+    return f"""
+        SELECT id FROM (SELECT id FROM headgate_task WHERE parent_id = :id AND parent_id IS NOT NULL
+                         AND status = :{state}
+                           AND NOT cancel_requested LIMIT :limit) {state}"""
+
+
+UNASKED = Statement(
+    f"SELECT id FROM ({' UNION ALL '.join(_unasked_in(state) for state in _STATES)}) children LIMIT :limit"
+)
+
+
+def _unasked(db: Db, parent_id: int, limit: int) -> list[int]:
+    """Open children of which nobody has asked yet that they stop."""
+    return [row[0] for row in db.rows(UNASKED, id=parent_id, limit=limit, **_STATES)]
+
+
+def cancel_children(
+    db: Db, catalog: Catalog, parent_id: int, reason: str, limit: int, actor: str
+) -> list[Task]:  # fmt: skip
+    """Cancel a page of a parent's open children; they, as they were. A running one is asked to stop."""
+    ids = _unasked(db, parent_id, limit)
+    if not ids:
+        return []
+    keys = [(tenant, mutex) for tenant, mutex in db.rows(MUTEXES, ids=ids)]
+    lock(db, keys)
+    tasks = [task for task in hold(db, ids) if task.status not in FINAL and not task.cancel_requested]
+    writes = [
+        Write(
+            task.id, task.status, decide(task, CancelRequested(reason), catalog.type(task.type)), task.seq, task.exec_id
+        )
+        for task in tasks
+    ]
+    apply(db, writes, actor)
+    left = {write.id for write in writes if write.before in HELD and write.change.status not in HELD}
+    give_up(db, catalog, [task for task in tasks if task.id in left])
+    settle_queues(db, keys)
+    return tasks

@@ -1,0 +1,194 @@
+"""A task in the caller's own transaction: the statements that make it, for any driver to run.
+
+Nothing here commits, rolls back or locks a key: a task with a mutex is `pending` and due, and the duty that brings due
+tasks into line places it once the caller has committed.
+"""
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from headgate.core.errors import Invalid, Refused
+from headgate.core.task import NewTask, TaskType, check_new_task, with_type_defaults
+from headgate.store.catalog.catalog import Catalog
+from headgate.store.catalog.streams import add_streams, digest_of, stream_key
+from headgate.store.catalog.type_rows import put_type
+from headgate.store.db.columns import SUBMITTED
+from headgate.store.db.database import Database
+from headgate.store.db.statement import Db, KnownRows, PendingRows, Row, Statement, in_schema, microseconds
+from headgate.store.events.audit import PERSON, SYSTEM
+from headgate.store.tasks.submit import Submitted, born
+from headgate.store.tasks.unique import SAME_KEY, Step, Steps, ask_key, asks_first, plain_wish
+
+T = TypeVar("T")
+TRIES = 3
+SubmitSteps = Steps[Submitted]
+
+# Which database this is: the file, or the very tables that unqualified names mean.
+PLACE = Statement(
+    sqlite="SELECT file FROM pragma_database_list WHERE name = 'main'",
+    postgres=(
+        "SELECT concat_ws(' ', current_database(), to_regclass('headgate_task')::oid,"
+        " to_regclass('headgate_task_event')::oid)"
+    ),
+)
+IS_TYPE = Statement("SELECT 1 FROM headgate_task_metadata WHERE code = :code")
+STREAM = Statement("SELECT id FROM headgate_stream WHERE digest = :digest")
+_START = "coalesce(CAST(:start_time AS timestamptz), {now + coalesce(CAST(:delay_seconds AS double precision), 0)})"
+_GIVEN = (*SUBMITTED, "root_id", "stream_id")
+JOIN = Statement(
+    f"""
+    INSERT INTO headgate_task ({", ".join(_GIVEN)}, start_time, status, create_date, update_date)
+    VALUES ({", ".join(f":{name}" for name in _GIVEN)}, {_START},
+            {born(_START, "CAST(:mutex AS text)", behind_mutex="pending")}, {{now}}, {{now}})
+    ON CONFLICT DO NOTHING
+    RETURNING id, status
+    """
+)
+NOTE = Statement(
+    """
+    INSERT INTO headgate_task_event (task_id, tenant_id, seq, at, kind, after, actor)
+    VALUES (:id, :tenant_id, 1, {now}, 'submitted', :status, :actor)
+    """
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Joining:
+    """A task to be made on a connection of the caller's, and what our own connection could find out beforehand."""
+
+    new: NewTask
+    kind: TaskType
+    actor: str
+    place: str
+    now: Any
+    type_known: bool
+    stream_id: int | None
+    schema: str = ""
+
+    def steps(self) -> SubmitSteps:
+        """Make the task, its audit row, and on SQLite what its type and stream lack; run all in one transaction."""
+        steps = self._steps()
+        if not self.schema:
+            return (yield from steps)
+        try:
+            statement, parameters = next(steps)
+            while True:
+                statement, parameters = steps.send((yield in_schema(statement, self.schema), parameters))
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+
+    def _steps(self) -> SubmitSteps:
+        yield from self._look_where_we_are()
+        if not self.type_known:
+            yield from self._add_type()
+        stream_id = self.stream_id
+        if stream_id is None:
+            stream_id = yield from self._find_stream()
+        if not asks_first(self.new):
+            return (yield from self._make(self.new, stream_id))
+        done = yield from self._now_known(ask_key(self.new, self._make(plain_wish(self.new), stream_id), self.actor))
+        return Submitted(done, False) if isinstance(done, int) else done
+
+    def _make(self, new: NewTask, stream_id: int) -> SubmitSteps:
+        for _ in range(TRIES):
+            made = yield JOIN, self._columns(new, stream_id)
+            if made:
+                yield NOTE, {"id": made[0][0], "status": made[0][1], **self._given("tenant_id"), **self._by()}
+                return Submitted(made[0][0], True)
+            there = yield SAME_KEY, self._given("tenant_id", "type", "unique_key")
+            if there:
+                return Submitted(there[0][0], False)
+        raise Refused(f"the unique key {new.unique_key!r} changes hands too fast")
+
+    def _now_known(self, steps: Steps[T]) -> Steps[T]:
+        """The steps, with the time for databases that do not know it."""
+        try:
+            statement, parameters = next(steps)
+            while True:
+                statement, parameters = steps.send((yield statement, parameters | {"now": self.now}))
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+
+    def _look_where_we_are(self) -> Generator[Step, list[Row], None]:
+        [[place]] = yield PLACE, {}
+        if place != self.place:
+            found = "" if self.schema else ", and on PostgreSQL its search_path must find the same tables"
+            raise Invalid(
+                "the connection does not lead to this app's tasks: it must be to the same database as the app's URL"
+                + found
+            )
+
+    def _add_type(self) -> Generator[Step, list[Row], None]:
+        if not (yield IS_TYPE, {"code": self.kind.code}):
+            yield from self._run(lambda db: put_type(db, self.kind, before=None, edited=False, actor=SYSTEM))
+
+    def _find_stream(self) -> Generator[Step, list[Row], int]:
+        key = stream_key(self.new)
+        digest = digest_of(key)
+        found = yield STREAM, {"digest": digest}
+        if not found:
+            yield from self._run(lambda db: add_streams(db, [key]))
+            found = yield STREAM, {"digest": digest}
+        return int(found[0][0])
+
+    def _run(self, write: Callable[[Any], None]) -> Generator[Step, list[Row], None]:
+        notes = _Notes()
+        write(notes)
+        for statement, parameters in notes.steps:
+            yield statement, parameters | {"now": self.now}
+
+    def _columns(self, new: NewTask, stream_id: int) -> dict[str, Any]:
+        start_time: Any = new.start_time
+        if start_time is not None and isinstance(self.now, int):  # as SQLite keeps a time
+            start_time = microseconds(start_time)
+        return new._asdict() | {"start_time": start_time, "root_id": None, "stream_id": stream_id, "now": self.now}
+
+    def _given(self, *names: str) -> dict[str, Any]:
+        return {name: getattr(self.new, name) for name in names}
+
+    def _by(self) -> dict[str, Any]:
+        return {"actor": self.actor, "now": self.now}
+
+
+class _Notes:
+    """A `Db` that takes statements down instead of running them; each is taken to have done something."""
+
+    def __init__(self) -> None:
+        self.steps: list[Step] = []
+
+    def send(self, statement: Statement, **parameters: Any) -> PendingRows:
+        self.steps.append((statement, parameters))
+        return KnownRows([(True,)])
+
+    def rows(self, statement: Statement, **parameters: Any) -> list[Row]:
+        return self.send(statement, **parameters).rows()
+
+
+def prepare(database: Database, catalog: Catalog, new: NewTask, kind: TaskType, *, actor: str = PERSON) -> Joining:
+    """Ready a task for a transaction of the caller's; `Invalid` if it cannot be made there.
+
+    On PostgreSQL a new stream is made at once, by our own connection: whoever makes one holds up every other maker
+    until the commit. On SQLite nothing is written, for the caller may have the write lock already.
+    """
+    check_new_task(new)
+    if new.parent_id is not None:
+        raise Invalid(
+            "a task in your own transaction has no parent_id: its parent would be held, and could not end, "
+            "until you commit"
+        )
+    new = with_type_defaults(new, catalog.recent().types.get(new.type, kind))
+    if not database.one_writer:
+        catalog.make_streams([new])
+    return database.read(lambda db: _joining(db, catalog, new, kind, actor))
+
+
+def _joining(db: Db, catalog: Catalog, new: NewTask, kind: TaskType, actor: str) -> Joining:
+    if db.one_writer:
+        catalog.fresh(db)
+    [[place]] = db.rows(PLACE)
+    if not place:
+        raise Invalid("a store in memory has no transactions but its own")
+    known = catalog.types.get(new.type)
+    stream_id = None if known is None else catalog.ids.get(stream_key(new))
+    return Joining(new, known or kind, actor, place, db.now, known is not None, stream_id, db.schema)

@@ -1,0 +1,220 @@
+"""Tasks: submitted, looked up, and acted upon by people."""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from headgate.core.errors import Invalid, NotFound, Refused
+from headgate.core.gates import Gate, evaluate
+from headgate.core.machine import (
+    CancelRequested,
+    Delivered,
+    Discarded,
+    Event,
+    PauseRequested,
+    Prioritized,
+    Rescheduled,
+    Resolved,
+    Resumed,
+    RetryAsked,
+)
+from headgate.core.states import FINAL, State
+from headgate.core.task import Execution, NewTask, Task, check_new_task, check_start
+from headgate.store.catalog.catalog import Catalog
+from headgate.store.db.database import Database
+from headgate.store.db.group_commit import GroupCommit, SharedCall
+from headgate.store.db.statement import Db, clock
+from headgate.store.events.audit import PERSON, SYSTEM
+from headgate.store.reading.facts import facts_of
+from headgate.store.reading.lists import Filter, Page, find
+from headgate.store.tasks.actions import act, copy_of, head_of_lane, is_due, is_over
+from headgate.store.tasks.families import Families
+from headgate.store.tasks.idempotency import Idempotency
+from headgate.store.tasks.rows import read, read_many
+from headgate.store.tasks.submit import Submitted, insert, insert_once, insert_under
+
+MOST_PER_TRANSACTION = 5_000
+MOST_SHARED = 500
+
+Shared = SharedCall[tuple[list[NewTask], str], list[Submitted]]  # one caller's tasks and its actor
+
+
+class Tasks:
+    """Every task, live and in history. Another tenant's is as absent as one that never was."""
+
+    def __init__(self, database: Database, catalog: Catalog, families: Families) -> None:
+        self._database = database
+        self._catalog = catalog
+        self._families = families
+        self._submits: GroupCommit[tuple[list[NewTask], str], list[Submitted]] = GroupCommit(self._submit_together)
+
+    # submitting
+
+    def submit(self, new: NewTask, *, actor: str = PERSON, once: Idempotency | None = None) -> Submitted:
+        """Make a task; it is on disk when this returns. Concurrent callers share a commit."""
+        return self.submit_many([new], actor=actor, once=once)[0]
+
+    def submit_many(
+        self,
+        new_tasks: Sequence[NewTask],
+        *,
+        actor: str = PERSON,
+        once: Idempotency | None = None,
+        under: Execution | None = None,
+    ) -> list[Submitted]:
+        """Make many tasks, all or none, in the order given.
+
+        `under` is the execution that submits them: `StaleExecution` if it owns its task no more.
+        """
+        if not new_tasks:
+            return []
+        if len(new_tasks) > MOST_PER_TRANSACTION:
+            raise Invalid(f"{MOST_PER_TRANSACTION} tasks at most in one call")
+        for new in new_tasks:
+            check_new_task(new)
+        new_tasks = [self._catalog.with_type_defaults(new) for new in new_tasks]
+        self._catalog.make_streams(new_tasks)
+        if once is not None:
+            if len({new.tenant_id for new in new_tasks}) > 1:
+                raise Invalid("an idempotent call is for one tenant")
+            return self._database.write(lambda db: insert_once(db, self._catalog, new_tasks, actor, once))
+        if under is not None:
+            return self._database.write(lambda db: insert_under(db, self._catalog, new_tasks, actor, under))
+        if len(new_tasks) <= MOST_SHARED and not any(new.mutex or new.parent_id or new.unique_key for new in new_tasks):
+            return self._submits.call((new_tasks, actor))
+        return self._database.write(lambda db: insert(db, self._catalog, new_tasks, actor))
+
+    def _submit_together(self, inbox: deque[Shared]) -> None:
+        """Make the tasks of every caller that waits (with one actor) in one transaction; if that fails, one by one."""
+        calls = [inbox.popleft()]
+        size, actor = len(calls[0].item[0]), calls[0].item[1]
+        while inbox and inbox[0].item[1] == actor and size + len(inbox[0].item[0]) <= MOST_SHARED:
+            size += len(inbox[0].item[0])
+            calls.append(inbox.popleft())
+        new_tasks = [new for call in calls for new in call.item[0]]
+        try:
+            made = self._database.write(lambda db: insert(db, self._catalog, new_tasks, actor))
+            for call in calls:
+                count = len(call.item[0])
+                call.succeed(made[:count])
+                del made[:count]
+        except (Invalid, NotFound, Refused) as error:  # nothing was made: whoever broke no rule gets theirs
+            if len(calls) == 1:
+                calls[0].fail(error)
+            else:
+                for call in calls:
+                    self._submit_together(deque([call]))
+        except BaseException as error:  # they may have been made: what is not known is not tried again
+            for call in calls:
+                call.fail(error)
+            if not isinstance(error, Exception):
+                raise
+
+    # looking up
+
+    def get(self, task_id: int, tenant_id: int | None = None) -> Task:
+        """The task, live or in history; `NotFound`, also for another tenant's."""
+        return self._database.read(lambda db: read(db, task_id, tenant_id))
+
+    def get_many(self, ids: Sequence[int], tenant_id: int | None = None) -> dict[int, Task]:
+        """The tasks among `ids` that there are, by id; another tenant's are not among them."""
+        return self._database.read(lambda db: read_many(db, list(ids), tenant_id))
+
+    def find(self, wanted: Filter | None = None, *, cursor: int | None = None, limit: int = 50) -> Page:
+        """A page of tasks, live and in history, newest first; it may have few, or none, and yet a `next_cursor`."""
+        return self._database.snapshot(lambda db: find(db, self._catalog.fresh(db), wanted or Filter(), cursor, limit))
+
+    def why(self, task_id: int, tenant_id: int | None = None) -> list[Gate]:
+        """Every gate of a task, open or shut, and the reason."""
+
+        def why(db: Db) -> list[Gate]:
+            task = read(db, task_id, tenant_id)
+            return evaluate(task, facts_of(db, self._catalog.fresh(db), task), clock(db))
+
+        return self._database.read(why)
+
+    # acting upon a task
+
+    def cancel(self, task_id: int, reason: str = "", *, actor: str = PERSON, tenant_id: int | None = None) -> Task:
+        """End a task early: at once before its start, else by asking its execution, or its children, to stop."""
+        task = self._act(task_id, lambda task: CancelRequested(reason), actor, tenant_id)
+        if not task.has_children:
+            return task
+        self._families.cancel(task.id, "its parent was cancelled", actor=actor)
+        return self.get(task_id)
+
+    def pause(self, task_id: int, *, actor: str = PERSON, tenant_id: int | None = None) -> Task:
+        """Hold a task: at once before its start, else at its execution's next checkpoint."""
+        return self._act(task_id, lambda task: PauseRequested(), actor, tenant_id)
+
+    def resume(self, task_id: int, *, actor: str = PERSON, tenant_id: int | None = None) -> Task:
+        """Let a paused task continue."""
+        return self._database.write(
+            lambda db: act(
+                db, self._catalog.fresh(db), task_id, lambda task: Resumed(is_due(db, task)), actor, tenant_id
+            )
+        )
+
+    def prioritize(
+        self, task_id: int, priority: int | None = None, *, actor: str = PERSON, tenant_id: int | None = None
+    ) -> Task:
+        """Give a task another priority; None puts it at the head of its lane."""
+        if priority is not None and not -(1 << 63) <= priority < 1 << 63:
+            raise Invalid("priority is out of range")
+        return self._database.write(
+            lambda db: act(
+                db,
+                self._catalog.fresh(db),
+                task_id,
+                lambda task: Prioritized(head_of_lane(db, task) if priority is None else priority),
+                actor,
+                tenant_id,
+            )
+        )
+
+    def reschedule(
+        self,
+        task_id: int,
+        start_time: datetime | None = None,
+        *,
+        delay_seconds: float | None = None,
+        actor: str = PERSON,
+        tenant_id: int | None = None,
+    ) -> Task:
+        """Start a task that has not started at that time, or in so many seconds; a queued one leaves its queue."""
+        check_start(start_time, delay_seconds)
+        return self._database.write(
+            lambda db: act(
+                db,
+                self._catalog.fresh(db),
+                task_id,
+                lambda task: Rescheduled(start_time, delay_seconds, is_over(db, start_time, delay_seconds)),
+                actor,
+                tenant_id,
+            )
+        )
+
+    def retry(self, task_id: int, *, actor: str = PERSON, tenant_id: int | None = None) -> Task:
+        """Run a task again: a dead or retrying one itself, at once; a final one as a linked copy."""
+        task = self.get(task_id, tenant_id)
+        if task.status in FINAL:
+            return self.get(self.submit(copy_of(task), actor=actor).id)
+        return self._act(task_id, lambda task: RetryAsked(), actor, tenant_id)
+
+    def resolve(self, task_id: int, remark: str, *, actor: str = PERSON, tenant_id: int | None = None) -> Task:
+        """A person dealt with a dead task."""
+        return self._act(task_id, lambda task: Resolved(remark), actor, tenant_id)
+
+    def discard(self, task_id: int, remark: str = "", *, actor: str = PERSON, tenant_id: int | None = None) -> Task:
+        """A person gives a dead task up."""
+        return self._act(task_id, lambda task: Discarded(remark), actor, tenant_id)
+
+    def delivered(self, task_id: int, *, actor: str = SYSTEM) -> Task:
+        """A task's callback has arrived: `notifying` → `succeeded`."""
+        return self._act(task_id, lambda task: Delivered(), actor, None)
+
+    def _act(self, task_id: int, event: Callable[[Task], Event], actor: str, tenant_id: int | None) -> Task:
+        task = self._database.write(lambda db: act(db, self._catalog.fresh(db), task_id, event, actor, tenant_id))
+        if task.status in FINAL or task.status is State.DEAD:
+            self._families.look_after([task.parent_id])
+        return task

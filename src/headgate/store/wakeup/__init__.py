@@ -1,0 +1,1 @@
+"""Hints between processes: there is work, a request, a callback to send."""

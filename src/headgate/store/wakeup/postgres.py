@@ -1,0 +1,160 @@
+"""News between processes on PostgreSQL: NOTIFY after the commit, from a thread of its own, and LISTEN.
+
+Inside the committing transaction a NOTIFY would hold a lock of the whole database until the commit is on disk.
+"""
+
+import logging
+import threading
+from contextlib import closing
+from typing import Any
+
+import psycopg
+from psycopg import pq
+from psycopg.errors import error_from_result
+from psycopg.pq import ExecStatus
+
+from headgate.environment import random_number
+from headgate.store.db.pipeline import connect
+from headgate.store.db.statement import SPACE, qualified
+from headgate.store.wakeup.message import News, encode
+from headgate.store.wakeup.thread import CLOSE_SECONDS, Hear, Listener
+
+log = logging.getLogger("headgate.store")
+
+CONNECT_SECONDS = 5
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.002, 0.008
+FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS = 0.05, 5.0
+_CHANNEL = f"'headgate_' || {SPACE}"  # of this installation: the database may have another in it
+_SETTINGS = (
+    f"SELECT set_config('synchronous_commit', 'off', false), set_config('statement_timeout', '10s', false), {_CHANNEL}"
+)
+_NOTIFY = f"SELECT pg_notify({_CHANNEL}, $1)"
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+
+def _connect(url: str, schema: str) -> tuple[Connection, str]:
+    """A connection outside the pool, and the channel's name."""
+    connection = connect(url, CONNECT_SECONDS, application_name="headgate news")
+    try:
+        row = connection.execute(qualified(_SETTINGS, schema).encode()).fetchone()
+        assert row is not None
+    except BaseException:
+        connection.close()
+        raise
+    return connection, row[-1]
+
+
+class Notifier:
+    """Tells other processes, at once if it is idle; what piles up while it is not goes together, a little later."""
+
+    def __init__(self, url: str, token: str, schema: str = "") -> None:
+        self._url = url
+        self._token = token
+        self._schema = schema
+        self._lock = threading.Lock()
+        self._news = News()
+        self._something = threading.Event()
+        self._closing = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._connection: Connection | None = None
+
+    def tell(self, news: News) -> None:
+        """Have this told; returns at once, whatever comes of it."""
+        with self._lock:
+            if self._closing.is_set():
+                return
+            self._news.add(news)
+            if self._thread is None and not self._start():
+                return
+        self._something.set()
+
+    def _start(self) -> bool:
+        thread = threading.Thread(target=self._run, name="headgate notifier", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:  # too many threads, or the interpreter is going down
+            log.debug("news were not told: %s", error)
+            return False
+        self._thread = thread
+        return True
+
+    def close(self) -> None:
+        """Say what is still to be said, for a second at most, and end the thread."""
+        with self._lock:
+            self._closing.set()
+            thread = self._thread
+        self._something.set()
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(CLOSE_SECONDS)
+
+    def _run(self) -> None:
+        last, pause = False, SHORTEST_PAUSE
+        while not last:
+            if not self._something.is_set():
+                pause = SHORTEST_PAUSE
+                self._something.wait()
+            with self._lock:
+                self._something.clear()
+                last = self._closing.is_set()  # after the clear, or a close in between is never heard of
+                news, self._news = self._news, News()
+            if news:
+                self._send(encode(news, self._token))
+                self._closing.wait(pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
+        if self._connection is not None:
+            self._connection.close()
+
+    def _send(self, text: str) -> None:
+        for _ in range(2):  # the server may have been away since the last time
+            try:
+                if self._connection is None:
+                    self._connection, _ = _connect(self._url, self._schema)
+                    self._connection.pgconn.prepare(b"notify", qualified(_NOTIFY, self._schema).encode())
+                # Past the driver: its own way costs the submitting threads a tenth of their speed.
+                result = self._connection.pgconn.exec_prepared(b"notify", [text.encode()])
+                if result.status == ExecStatus.TUPLES_OK:
+                    return
+                raise error_from_result(result)
+            except Exception as error:
+                log.debug("news were not told: %s", error)
+                if self._connection is not None:
+                    self._connection.close()
+                    self._connection = None
+
+
+class Notifications(Listener):
+    """Hears what the notifiers of other processes tell; connects again by itself whenever the server comes back."""
+
+    def __init__(self, url: str, token: str, hear: Hear, schema: str = "") -> None:
+        super().__init__(token, hear)
+        self._url = url
+        self._schema = schema
+        self._failures = 0
+
+    def _listen(self) -> None:
+        while not self._closing:
+            try:
+                connection, channel = _connect(self._url, self._schema)
+                with closing(connection):
+                    connection.execute(f'LISTEN "{channel}"')
+                    self._failures = 0
+                    self._hear(News(missed=True))
+                    self._hear_from(connection.pgconn)
+            except Exception as error:
+                log.debug("news are not heard: %s", error)
+            if not self._closing:
+                self._failures += 1
+                pause = min(FIRST_RETRY_SECONDS * 2 ** min(self._failures, 10), LAST_RETRY_SECONDS)
+                self._wait(seconds=pause * (0.5 + 0.5 * random_number()))
+
+    def _hear_from(self, libpq: pq.abc.PGconn) -> None:
+        while not self._closing:
+            news = News()
+            while (notification := libpq.notifies()) is not None:
+                self._take(news, notification.extra)
+            if news:
+                self._hear(news)
+                continue
+            self._wait(of=libpq.socket)
+            libpq.consume_input()

@@ -1,0 +1,68 @@
+"""A thread that listens for news of other processes until it is closed."""
+
+import logging
+import os
+import select
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+from headgate.store.wakeup.message import News, decode
+
+CLOSE_SECONDS = 1.0
+Hear = Callable[[News], None]
+log = logging.getLogger("headgate.store")
+
+
+class Listener(ABC):
+    """Listens from `start` to `close`; nothing it meets is ever raised to anybody."""
+
+    def __init__(self, token: str, hear: Hear) -> None:
+        self._token = token
+        self._hear = hear
+        self._closing = False
+        self._bell, self._button = os.pipe()
+        self._thread = threading.Thread(target=self._run, name="headgate listener", daemon=True)
+
+    def start(self) -> None:
+        try:
+            self._thread.start()
+        except RuntimeError as error:  # too many threads, or the interpreter is going down
+            log.debug("news are not heard: %s", error)
+
+    def close(self) -> None:
+        """End the thread; one that waits for a server that does not answer ends as soon as it can."""
+        if self._closing:
+            return
+        self._closing = True
+        os.close(self._button)  # the bell rings for good
+        if self._thread.is_alive() and self._thread is not threading.current_thread():
+            self._thread.join(CLOSE_SECONDS)
+
+    def _run(self) -> None:
+        try:
+            self._listen()
+        finally:
+            os.close(self._bell)
+
+    @abstractmethod
+    def _listen(self) -> None:
+        """Hear what comes, until this is closed."""
+
+    def _wait(self, *, of: int | None = None, seconds: float | None = None) -> None:
+        """Until there is something to read of a file, the time is up, or this is closed."""
+        poll = select.poll()
+        poll.register(self._bell, select.POLLIN)
+        if of is not None:
+            poll.register(of, select.POLLIN)
+        poll.poll(None if seconds is None else seconds * 1000)
+
+    def _take(self, news: News, text: bytes) -> None:
+        """Add what somebody else told; our own we know, and what is no news is nothing."""
+        try:
+            token, message = decode(text)
+        except (ValueError, RecursionError) as error:
+            log.debug("not understood: %s", error)
+        else:
+            if token != self._token:
+                news.add(message)

@@ -1,0 +1,92 @@
+"""What `@app.task` gives back: called, it runs the function; submitted, a worker does."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+from functools import update_wrapper
+from typing import Any, Generic, ParamSpec, Protocol, TypeVar
+
+from headgate.client import Call, Task, call_of
+from headgate.core.task import NewTask
+from headgate.registry import Handler, Registry
+from headgate.settings import Settings
+from headgate.store.store import Store
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Returned = TypeVar("Returned")
+T = TypeVar("T")
+
+
+class App(Protocol):
+    """The app that declared a task function: `Headgate`, as those below it in the layers see it."""
+
+    registry: Registry
+    settings: Settings
+
+    @property
+    def store(self) -> Store: ...
+    async def submit(self, call: Call[R]) -> Task[R]: ...
+    def submit_sync(self, call: Call[R]) -> Task[R]: ...
+    async def in_thread(self, work: Callable[..., T], *arguments: Any) -> T: ...
+
+
+class TaskFunction(Generic[P, Returned, R]):
+    """A function that is also a type of task. Called, it runs here and now; submitted, a worker runs it."""
+
+    __name__: str
+
+    def __init__(self, app: App, handler: Handler, new_task: NewTask) -> None:
+        update_wrapper(self, handler.function)
+        self.app = app
+        self.handler = handler
+        self.new_task = new_task
+
+    def __repr__(self) -> str:
+        return f"<task {self.handler.code}: {self.handler.place}>"
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Returned:
+        return self.handler.function(*args, **kwargs)  # type: ignore[no-any-return]
+
+    def using(
+        self,
+        *,
+        name: str | None = None,
+        lane: str | None = None,
+        category: str | None = None,
+        priority: int | None = None,
+        mutex: str | None = None,
+        rate_key: str | None = None,
+        unique_key: str | None = None,
+        unique: str | None = None,
+        unique_seconds: float | None = None,
+        debounce_seconds: float | None = None,
+        debounce_longest_seconds: float | None = None,
+        debounce_replace: bool | None = None,
+        start_time: datetime | None = None,
+        delay_seconds: float | None = None,
+        max_error_count: int | None = None,
+        timeout_seconds: float | None = None,
+        tenant_id: int | None = None,
+        creator: int | None = None,
+        agent_id: str | None = None,
+        parent_id: int | None = None,
+        correlation_id: str | None = None,
+        on_child_failure: str | None = None,
+    ) -> "TaskFunction[P, Returned, R]":
+        """The same function, its tasks made with these options."""
+        options = {key: value for key, value in locals().items() if key not in ("self", "unique") and value is not None}
+        handler = self.handler if unique is None else replace(self.handler, unique=unique)
+        return TaskFunction(self.app, handler, self.new_task._replace(**options))
+
+    def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
+        """A call to be submitted: alone, with others (`submit_many`), or in a transaction of yours (`submit_in`)."""
+        return call_of(self.handler, self.new_task, args, kwargs)
+
+    async def submit(self, *args: P.args, **kwargs: P.kwargs) -> Task[R]:
+        """Make a task of this call; it is on disk when this returns."""
+        return await self.app.submit(self.call(*args, **kwargs))
+
+    def submit_sync(self, *args: P.args, **kwargs: P.kwargs) -> Task[R]:
+        """`submit`, for callers that are not async."""
+        return self.app.submit_sync(self.call(*args, **kwargs))
