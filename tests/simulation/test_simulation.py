@@ -14,7 +14,7 @@ from headgate.simulation.world import run
 from headgate.store.db.scratch import scratch
 
 SHARE = 25
-HISTORIES = {"sqlite": 100, "postgres": 10}  # no planted bug takes more than 20; `make crash` lives through 20,000
+HISTORIES = {"sqlite": 160, "postgres": 20}  # `make crash` lives through 20,000
 FEWEST_STEPS = 200
 RERUN = """
 import logging, sys

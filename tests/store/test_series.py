@@ -132,7 +132,7 @@ def test_five_minutes_become_one_point_with_the_sums_and_the_peaks(begun, clock)
 
 def test_what_is_kept_is_bounded(begun, clock, url, monkeypatch):
     """Spec: X7"""
-    monkeypatch.setattr(series, "KEPT", {FINE: 60, COARSE: 600})
+    monkeypatch.setattr(series, "RETENTION", {FINE: 60, COARSE: 600})
     store = begun
     for _ in range(100):
         clock.advance(FINE)

@@ -10,7 +10,7 @@ from litestar.params import QueryParameter
 from headgate.api.principal import Principal, Role
 from headgate.api.problems import documented
 from headgate.api.server import Server
-from headgate.store.reading.series import COARSE, KEPT, Point
+from headgate.store.reading.series import COARSE, RETENTION, Point
 
 HOUR_SECONDS = 3600.0
 
@@ -70,7 +70,7 @@ async def series(
     who: Principal,
     seconds: Annotated[
         float,
-        QueryParameter(description="How far back: in steps of 10 s up to 2 h, else 5 min.", gt=0, le=KEPT[COARSE]),
+        QueryParameter(description="How far back: in steps of 10 s up to 2 h, else 5 min.", gt=0, le=RETENTION[COARSE]),
     ] = HOUR_SECONDS,
 ) -> SeriesOut:
     who.require_all_tenants()

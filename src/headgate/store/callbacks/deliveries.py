@@ -299,7 +299,7 @@ def _record(db: Db, catalog: Catalog, outcomes: Sequence[DeliveryOutcome]) -> li
     mine = [o for o in outcomes if o.leased.id in written]
     for outcome in mine:
         if outcome.status is Delivery.UNDELIVERABLE:
-            db.send(NOTE, id=outcome.leased.id, kind="undeliverable", actor=ACTOR, detail=_told(outcome))
+            db.send(NOTE, id=outcome.leased.id, kind="undeliverable", actor=ACTOR, detail=_detail(outcome))
     done = [held[o.leased.task_id] for o in mine if o.status in _ENDS and o.leased.task_id in held]
     writes = [
         Write(task.id, task.status, decide(task, Delivered(), catalog.type(task.type)), task.seq)
@@ -317,7 +317,7 @@ def _what_came(attempt: Attempt) -> tuple[object, ...]:
     return attempt.status, attempt.seconds, attempt.error, attempt.body
 
 
-def _told(outcome: DeliveryOutcome) -> str:
+def _detail(outcome: DeliveryOutcome) -> str:
     came = outcome.attempt.error or f"status {outcome.attempt.status}"
     where = outcome.host or "nowhere"
     attempts = f"{outcome.leased.attempts} attempt{'' if outcome.leased.attempts == 1 else 's'}"

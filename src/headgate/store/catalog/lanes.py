@@ -73,7 +73,7 @@ def _set_paused(db: Db, scope: str | None, paused: bool, actor: str) -> bool:
     if not db.rows(SET_PAUSED, name=lane, paused=paused):
         return False
     record_system(db, "paused" if paused else "resumed", actor, json.dumps({"lane": lane}))
-    announce_limit(db)
+    announce_limit(db, loosened=not paused)
     return True
 
 

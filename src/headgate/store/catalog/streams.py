@@ -39,8 +39,10 @@ class Stream:
 
 
 def stream_key(new: NewTask) -> StreamKey:
-    """Which stream a new task, resolved, belongs to."""
-    return (new.tenant_id, new.lane or "", new.type, new.category or "", new.rate_key or "", new.agent_id or "")
+    """Which stream a new task belongs to, once it has what it leaves to its type."""
+    assert new.lane is not None
+    assert new.category is not None
+    return (new.tenant_id, new.lane, new.type, new.category, new.rate_key or "", new.agent_id or "")
 
 
 def digest_of(key: StreamKey) -> str:

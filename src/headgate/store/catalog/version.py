@@ -8,15 +8,16 @@ TOUCH = Statement("UPDATE headgate_catalog SET version = version WHERE one = 1")
 AWAIT_CLAIMS = Statement(sqlite="SELECT 1", postgres=f"SELECT pg_advisory_xact_lock({SPACE}, -1)")
 
 
-def announce_limit(db: Db) -> None:
-    """Raise the version after an edit of a limit.
+def announce_limit(db: Db, *, loosened: bool = True) -> None:
+    """Raise the version after an edit of a limit; whoever waits is woken where something may start that could not.
 
     What the edit forbids must not start after it has returned: it waits for the claims that are under way, and those
     that come meanwhile are told that it is busy.
     """
     db.send(BUMP)
     db.send(AWAIT_CLAIMS)
-    db.news.room["any"] = 1  # something may start that could not before
+    if loosened:
+        db.news.room["any"] = 1
 
 
 def touch(db: Db) -> None:

@@ -31,7 +31,7 @@ class ClaimRequest:
     creator: int | None = None
     agent_id: str | None = None  # an agent also gets what is assigned to it, and nobody else does
     claim_id: str | None = None
-    confirm: bool = False  # hand over as `scheduling`: the start is confirmed by `try_start`
+    confirm: bool = False  # hand over as `scheduling`: the start is confirmed by `Executions.start`
     assigned: bool = False  # only what is assigned to the agent
     start_seconds: float = START_SECONDS  # between two starts of what is assigned to it
 

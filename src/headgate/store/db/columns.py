@@ -7,31 +7,31 @@ from headgate.core.task import Execution, Task
 
 
 class Column(NamedTuple):
-    """One column: its type on PostgreSQL, and who may write it. SQLite keeps times as microseconds."""
+    """One column: its type on PostgreSQL, and where its value comes from. SQLite keeps times as microseconds."""
 
     name: str
     type: str
-    writer: str  # submit, change (what `machine.decide` decided), or the statement of its own that does
+    writer: str  # submit (a caller brings it), change (`machine.decide` may set it), or - (statements of their own)
 
 
 _TASK = """
-    id                  bigint       database
+    id                  bigint       -
     tenant_id           bigint       submit
     type                text         submit
     creator             bigint       submit
-    start_time          timestamptz  birth
-    status              text         birth
-    executing_deadline  timestamptz  claim
-    exec_id             uuid         claim
+    start_time          timestamptz  -
+    status              text         -
+    executing_deadline  timestamptz  -
+    exec_id             uuid         -
     error_count         int          change
     error_info          text         change
     category            text         submit
     remark              text         change
     ext                 text         submit
     result              text         change
-    exec_time           float8       settle
-    create_date         timestamptz  birth
-    update_date         timestamptz  birth
+    exec_time           float8       -
+    create_date         timestamptz  -
+    update_date         timestamptz  -
     name                text         submit
     lane                text         submit
     priority            bigint       submit change
@@ -40,16 +40,16 @@ _TASK = """
     agent_id            text         submit
     unique_key          text         submit
     parent_id           bigint       submit
-    root_id             bigint       family
+    root_id             bigint       -
     retry_of            bigint       submit
     correlation_id      text         submit
-    attempt             int          claim
+    attempt             int          -
     lost_count          int          change
-    progress            text         report
-    worker_id           bigint       claim
-    scheduling_time     timestamptz  claim
-    started_at          timestamptz  claim
-    finished_at         timestamptz  settle
+    progress            text         -
+    worker_id           bigint       -
+    scheduling_time     timestamptz  -
+    started_at          timestamptz  -
+    finished_at         timestamptz  -
     max_error_count     int          submit
     timeout_seconds     float8       submit
     cancel_requested    bool         change
@@ -57,18 +57,18 @@ _TASK = """
     has_children        bool         change
     skip_callback       bool         change
     seq                 int          change
-    stream_id           bigint       stream
-    uses                text         claim
-    claim_no            bigint       claim
+    stream_id           bigint       -
+    uses                text         -
+    claim_no            bigint       -
     on_child_failure    text         submit
     gave_up             bool         change
-    children_since      bigint       family
+    children_since      bigint       -
 """
 TASK = {column.name: column for column in (Column(*line.split(maxsplit=2)) for line in _TASK.strip().splitlines())}
 
 
 def written_by(writer: str) -> tuple[str, ...]:
-    """The columns that `writer` writes."""
+    """The columns whose value comes from there."""
     return tuple(column.name for column in TASK.values() if writer in column.writer.split())
 
 

@@ -53,7 +53,7 @@ class Statement:
 @cache
 def numbered(statement: Statement, names: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
     """SQLite's text with `?1`, `?2` … for `names`, so that rows are bound as they are, and behind them for the other
-    parameters it has, which are answered."""
+    parameters it has, which are returned."""
     others = tuple(dict.fromkeys(name for name in _NAME.findall(statement.sqlite) if name not in names))
     order = (*names, *others)
     return _NAME.sub(lambda m: f"?{order.index(m[1]) + 1}", statement.sqlite), others

@@ -17,7 +17,7 @@ from headgate.store.db.statement import Db, Row, Statement, clock, moment
 from headgate.store.reading.statistics import Count, counts
 
 FINE, COARSE = 10, 300
-KEPT = {FINE: 2 * 3600, COARSE: 7 * 86400}
+RETENTION = {FINE: 2 * 3600, COARSE: 7 * 86400}
 LAG_SECONDS = 2.0  # for commits that are under way when a stretch ends
 LONGEST_GAP = 600.0  # if nobody counted for longer, begin anew: there may be millions of events to go through
 MOST_MEASURED = 2_000
@@ -111,7 +111,7 @@ class Series:
 
     def since(self, seconds: float) -> tuple[int, list[Point]]:
         """The last `seconds`, oldest first, and how long each stretch is: ten seconds, or five minutes."""
-        step = FINE if seconds <= KEPT[FINE] else COARSE
+        step = FINE if seconds <= RETENTION[FINE] else COARSE
         return step, self._database.read(lambda db: [_point(row) for row in db.rows(SINCE, step=step, seconds=seconds)])
 
 
@@ -202,7 +202,7 @@ def _keep(db: Db, points: Sequence[Point]) -> None:
         end = start + timedelta(seconds=COARSE)
         if points[-1].at + timedelta(seconds=FINE) >= end:
             db.send(ROLL_UP, start=db.time(start), end=db.time(end))
-    for step, seconds in KEPT.items():
+    for step, seconds in RETENTION.items():
         db.send(FORGET, step=step, seconds=seconds)
 
 

@@ -170,7 +170,7 @@ def settle_queues(db: Db, keys: Collection[Key], actor: str = "system:line") -> 
     """Put the lines of these mutexes in order. Their stripes must be locked."""
     if not keys:
         return
-    parameters = _parameters(sorted(set(keys)))
+    parameters = _parameters(db, sorted(set(keys)))
     answers = (
         db.send(HOLDERS, **parameters, waiting=State.WAITING.value),
         db.send(HEADS, **parameters, queued=State.QUEUED.value),
@@ -216,12 +216,14 @@ def _move(db: Db, places: list[tuple[int, QueuePlace]], kind: str, before: State
 
 def first_blocked(db: Db, key: Key) -> list[int]:
     """The priorities of those who stand first behind the heads of a line, one for each stream."""
-    return [row[2] for row in db.rows(FIRST_BLOCKED, **_parameters([key]))]
+    return [row[2] for row in db.rows(FIRST_BLOCKED, **_parameters(db, [key]))]
 
 
-def _parameters(keys: list[Key]) -> dict[str, list[object]]:
-    """The keys as pairs (SQLite) and as two lists (PostgreSQL); each text names what it takes."""
-    return {"keys": list(keys), "tenants": [key[0] for key in keys], "mutexes": [key[1] for key in keys]}
+def _parameters(db: Db, keys: list[Key]) -> dict[str, list[object]]:
+    """The keys as SQLite's text takes them, as pairs, or as PostgreSQL's does, as two lists."""
+    if db.one_writer:
+        return {"keys": list(keys)}
+    return {"tenants": [key[0] for key in keys], "mutexes": [key[1] for key in keys]}
 
 
 def _by_key(rows: Iterable[tuple[int, str, int, int, int, int, int]]) -> dict[Key, list[QueuePlace]]:

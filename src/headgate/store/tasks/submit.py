@@ -156,7 +156,7 @@ def _insert_rows(
 ) -> PendingRows:
     """The tasks made, as rows for `_Made`."""
     rows: list[Row] = [
-        (*_submitted(new), None if new.parent_id is None else roots[new.parent_id], catalog.ids[stream_key(new)])
+        (*_submitted(new), None if new.parent_id is None else roots[new.parent_id], _stream_of(catalog, new))
         for new in wishes
     ]
     if not db.one_writer:
@@ -173,6 +173,14 @@ def _insert_rows(
     for row, task in zip(rows, made, strict=True):
         found += [task._replace(id=task_id) for (task_id,) in db.each(statement, _INSERTED, [row]).rows()]
     return KnownRows(found)
+
+
+def _stream_of(catalog: Catalog, new: NewTask) -> int:
+    """The stream of a task; `Refused` if its type was edited since the stream was made."""
+    stream_id = catalog.ids.get(stream_key(new))
+    if stream_id is None:
+        raise Refused(f"the task type {new.type} was edited just now: try again")
+    return stream_id
 
 
 def _born(db: Db, new: NewTask, stream_id: int) -> _Made:

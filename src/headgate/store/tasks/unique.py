@@ -47,7 +47,7 @@ SET_KEY = Statement(
      WHERE tenant_id = :tenant_id AND type = :type AND key = :key
     """
 )
-IS_KEPT = Statement(
+EXISTS = Statement(
     "SELECT 1 FROM headgate_task WHERE id = :id UNION ALL SELECT 1 FROM headgate_task_his WHERE id = :id"
 )
 # What `decide` says of `Debounced`: one that waits for its time waits on, no sooner than it did and no longer than may
@@ -127,7 +127,7 @@ def ask_key(new: NewTask, make: Steps[M], actor: str) -> Steps[int | M]:
     """The id of the task that is there for this wish already, or what `make` made."""
     [[task_id, fresh]] = yield LOCK_KEY, _locked(new)
     if task_id is not None:
-        if fresh and (yield IS_KEPT, {"id": task_id}):
+        if fresh and (yield EXISTS, {"id": task_id}):
             return int(task_id)
         if new.debounce_seconds is not None and (yield from _pushed(new, task_id, actor)):
             return int(task_id)
