@@ -95,7 +95,9 @@ class Schedules(store.Schedules):
 
     def fire(self, firings: Sequence[Firing]) -> Fired:
         begin = ticks.begin
-        self._catalog.make_streams(firing.schedule.definition.task for firing in firings)
+        self._catalog.make_streams(
+            self._catalog.with_type_defaults(firing.schedule.definition.task for firing in firings)
+        )
         left: list[tuple[Any, Sequence[ticks.Tick], str]] = []
 
         def move(db: Db) -> Fired:

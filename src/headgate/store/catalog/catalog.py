@@ -106,13 +106,14 @@ class Catalog:
             raise UnknownType(f"no task type {code!r}" + (f"; did you mean {', '.join(near)}?" if near else ""))
         return self.types[code]
 
-    def with_type_defaults(self, new: NewTask) -> NewTask:
+    def with_type_defaults(self, tasks: Iterable[NewTask]) -> list[NewTask]:
         """The new task with all that it leaves to its type."""
-        return with_type_defaults(new, self.known_type(new.type))
+        types = self.recent().types
+        return [with_type_defaults(new, types.get(new.type) or self.known_type(new.type)) for new in tasks]
 
     def make_streams(self, tasks: Iterable[NewTask]) -> None:
         """Add what streams these lack, in a transaction of its own: a stream must not go with a submit that fails."""
-        missing = {stream_key(self.with_type_defaults(new)) for new in tasks} - self.ids.keys()
+        missing = set(map(stream_key, tasks)) - self.ids.keys()
         if missing:
             self._database.write(lambda db: add_streams(db, sorted(missing)))
             self.reload()

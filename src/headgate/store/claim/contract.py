@@ -164,11 +164,12 @@ def timeout_of(seconds: float | None, rules: TaskType) -> float:
 def execution_of(row: Row, catalog: Catalog) -> Execution:
     """The execution a claimed row (`TAKEN_COLUMNS`) is."""
     taken = Execution._make(row)
-    return taken._replace(
-        exec_id=str(taken.exec_id),
-        executing_deadline=moment(taken.executing_deadline),
-        timeout_seconds=timeout_of(taken.timeout_seconds, catalog.type(taken.type)),
-        status=_STATES[taken.status],
+    return taken.begun(
+        str(taken.exec_id),
+        taken.attempt,
+        moment(taken.executing_deadline),
+        timeout_of(taken.timeout_seconds, catalog.type(taken.type)),
+        _STATES[taken.status],
     )
 
 

@@ -151,12 +151,7 @@ def _start(db: Db, catalog: Catalog, request: ClaimRequest, heads: list[_Head], 
         deadline, deadline_time = deadlines[timeout]
         rows.append((head.id, exec_id, deadline, ",".join(rules.uses) or None))
         events.append((head.id, head.tenant_id, seq + 1, kind, "queued", after.value, exec_id, None))
-        executions.append(
-            head._replace(
-                exec_id=exec_id, attempt=head.attempt + 1, executing_deadline=deadline_time, timeout_seconds=timeout,
-                status=after,
-            )
-        )  # fmt: skip
+        executions.append(head.begun(exec_id, head.attempt + 1, deadline_time, timeout, after))
     db.many(TAKE, ("id", "exec_id", "deadline", "uses"), rows, after=after.value, worker_id=request.worker_id)
     db.note(lambda: events, f"worker:{request.worker_id}")
     return executions

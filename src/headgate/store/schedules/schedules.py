@@ -116,7 +116,7 @@ class Schedules:
         """
         schedule = self.get(schedule_id, tenant_id)
         if schedule.definition.http is None:
-            self._catalog.make_streams([task_for_tick(schedule, None)])
+            self._catalog.make_streams(self._catalog.with_type_defaults([task_for_tick(schedule, None)]))
         return self._database.write(lambda db: self._trigger(db, schedule_id, actor, tenant_id, once))
 
     def get(self, schedule_id: int, tenant_id: int | None = None) -> Schedule:
@@ -161,9 +161,8 @@ class Schedules:
         """Do what was reckoned of each, if it still stands: tick, task, audit row and log in one transaction."""
         catalog = self._catalog.recent()
         tasks = [firing.schedule for firing in firings if firing.schedule.definition.http is None]
-        self._catalog.make_streams(
-            task_for_tick(each, None) for each in tasks if ticks.problem_of(each, catalog) is None
-        )
+        fit = [task_for_tick(each, None) for each in tasks if ticks.problem_of(each, catalog) is None]
+        self._catalog.make_streams(self._catalog.with_type_defaults(fit))
         return self._database.write(lambda db: ticks.fire(db, self._catalog.fresh(db), firings))
 
     def log_unfired(self, schedule: Schedule, error: str) -> None:

@@ -168,7 +168,7 @@ def _insert_rows(
     rows = [(*row, task.start_time, task.status) for row, task in zip(rows, made, strict=True)]
     if statement is INSERT:  # one writer: ids follow each other
         last = db.many(statement, _INSERTED, rows)
-        return KnownRows([task._replace(id=last - len(rows) + number) for number, task in enumerate(made, 1)])
+        return KnownRows([_Made(task_id, *task[1:]) for task_id, task in enumerate(made, last - len(rows) + 1)])
     found: list[Row] = []
     for row, task in zip(rows, made, strict=True):
         found += [task._replace(id=task_id) for (task_id,) in db.each(statement, _INSERTED, [row]).rows()]

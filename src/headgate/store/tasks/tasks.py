@@ -72,7 +72,7 @@ class Tasks:
             raise Invalid(f"{MOST_PER_TRANSACTION} tasks at most in one call")
         for new in new_tasks:
             check_new_task(new)
-        new_tasks = [self._catalog.with_type_defaults(new) for new in new_tasks]
+        new_tasks = self._catalog.with_type_defaults(new_tasks)
         self._catalog.make_streams(new_tasks)
         if once is not None:
             if len({new.tenant_id for new in new_tasks}) > 1:
