@@ -18,7 +18,7 @@ _PREFIX = "headgate.store."
 
 
 def hot_statements(dialect: str) -> dict[str, Statement]:
-    """What reads or writes the task table in this dialect, by the name it has."""
+    """What reads or writes tables of tasks, or goes by a task's id, in this dialect; by the name it has."""
     other = {"postgres": "claim.sqlite", "sqlite": "claim.postgres"}[dialect]
     found: dict[str, tuple[str, Statement]] = {}
     for module in walk_packages(headgate.store.__path__, _PREFIX):
@@ -32,7 +32,7 @@ def hot_statements(dialect: str) -> dict[str, Statement]:
                 continue
             values = value if isinstance(value, dict) else {"": value}
             for key, statement in values.items():
-                if isinstance(statement, Statement) and " headgate_task" in getattr(statement, dialect):
+                if isinstance(statement, Statement) and re.search(" (headgate_)?task", getattr(statement, dialect)):
                     found.setdefault(getattr(statement, dialect), (f"{module_name}.{name}{key}", statement))
     letters = {
         "dead_letters.letters": dead_letters._letters(()),
