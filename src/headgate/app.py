@@ -36,7 +36,7 @@ from headgate.registry import (
     same_function,
 )
 from headgate.settings import Settings, load
-from headgate.store.store import Store, open_store
+from headgate.store.store import Store, configured_store
 from headgate.store.tasks.submit import Submitted
 from headgate.store.tasks.submit_in import Joining, prepare
 from headgate.task_function import TaskFunction
@@ -289,7 +289,7 @@ class Headgate:
             return self._store
 
     def _open(self) -> Store:
-        store = open_store(self.settings.url, schema=self.settings.schema)
+        store = configured_store(self.settings)
         try:
             missing = store.migration_plan()
             if missing and store.database.dialect != "sqlite":

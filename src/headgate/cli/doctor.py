@@ -16,7 +16,7 @@ from headgate.outward.callback import secret_of
 from headgate.outward.sealing import Seals, Unopened
 from headgate.settings import load
 from headgate.store.db.version import OLDEST, DatabaseVersion, version_of
-from headgate.store.store import Store, open_store
+from headgate.store.store import Store, configured_store
 
 OLD_TASK = timedelta(hours=1)
 OLD_SAMPLE = timedelta(minutes=1)
@@ -49,7 +49,7 @@ def run_checks(url: str | None) -> list[Check]:
         checks.append(Check("store", "fail", f"there is no {file}", "`headgate up` or `headgate migrate` makes it"))
         return checks
     try:
-        with open_store(settings.url, schema=settings.schema) as store:
+        with configured_store(settings) as store:
             checks += _store_checks(store, file, settings.secrets)
     except HeadgateError as error:
         checks.append(Check("store", "fail", message_of(error), "check the URL, and that the database is up"))

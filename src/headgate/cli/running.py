@@ -26,7 +26,7 @@ from headgate.cli.stores import bring_up_to_date
 from headgate.core.errors import HeadgateError
 from headgate.duties import all_duties, light_duties
 from headgate.settings import Settings
-from headgate.store.store import Store, open_store
+from headgate.store.store import Store, configured_store
 from headgate.worker.worker import Worker
 
 try:
@@ -51,7 +51,7 @@ def run(plan: ProcessPlan) -> None:
     settings = replace(settings, **_without_none({"host": plan.host, "port": plan.port}))
     # Loaded only where it is served: it would double the memory of a worker. And bound before anything is written.
     listening = importlib.import_module(SERVING_MODULE).listen_on(settings.host, settings.port) if plan.api else None
-    with open_store(settings.url, schema=settings.schema) as store:
+    with configured_store(settings) as store:
         if plan.migrate:
             store.migrate()
         else:

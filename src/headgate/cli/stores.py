@@ -6,13 +6,12 @@ from pathlib import Path
 
 from headgate.core.errors import Unavailable
 from headgate.settings import load
-from headgate.store.store import Store, open_store
+from headgate.store.store import Store, configured_store
 
 
 def open_configured(url: str | None) -> Store:
     """The store at the URL given, or at the configured one."""
-    settings = load({"url": url})
-    return open_store(settings.url, schema=settings.schema)
+    return configured_store(load({"url": url}))
 
 
 def sqlite_file(url: str) -> Path | None:

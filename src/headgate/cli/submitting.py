@@ -24,7 +24,7 @@ from headgate.core.family import Census
 from headgate.core.states import FINAL, State
 from headgate.core.task import NewTask, Task
 from headgate.core.unique import unique_key_of
-from headgate.store.store import Store, open_store
+from headgate.store.store import Store, configured_store
 
 ENDED = FINAL | {State.DEAD, State.NOTIFYING}
 SUCCEEDED = (State.SUCCEEDED, State.NOTIFYING)
@@ -149,7 +149,7 @@ def _as_declared(
 ) -> tuple[Store, NewTask]:
     apps = apps_in([module])
     settings = settings_of(apps, url or os.environ.get("HEADGATE_URL"))
-    store = stack.enter_context(open_store(settings.url, schema=settings.schema))
+    store = stack.enter_context(configured_store(settings))
     bring_up_to_date(store)
     handler = bind_apps(apps, store).get(type_code)
     if handler is None:

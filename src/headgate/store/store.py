@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from headgate.core.errors import Invalid, Unavailable
 from headgate.environment import monotonic, utc_now
-from headgate.settings import check_schema
+from headgate.settings import Pooler, Settings, check_schema
 from headgate.store.access.keys import Keys
 from headgate.store.access.sessions import Sessions
 from headgate.store.callbacks.deliveries import Deliveries
@@ -117,14 +117,14 @@ def open_store(
     url: str = "sqlite:///headgate.db",
     clock: Callable[[], datetime] | None = None,
     *,
-    pooled: bool = False,
+    pooler: Pooler = Pooler.AUTO,
     schema: str = "",
 ) -> Store:
     """The store at `url`: `sqlite:///FILE`, `sqlite://` (in memory) or `postgresql://…`.
 
     `Unavailable` for a file that cannot be opened. `clock` replaces the wall clock, and on PostgreSQL the database's,
-    for tests and simulations. `pooled` is for PostgreSQL behind a pooler in transaction mode: nothing is kept on a
-    connection from one transaction to the next. `schema` is the PostgreSQL schema of its tables, whatever the
+    for tests and simulations. Behind a `pooler` in transaction mode nothing is kept on a connection to PostgreSQL
+    from one transaction to the next. `schema` is the PostgreSQL schema of its tables, whatever the
     search_path; without one they are where the search_path finds them.
     """
     check_schema(schema)
@@ -141,5 +141,10 @@ def open_store(
             raise Unavailable(f"the store {path} cannot be opened: {error}") from error
     if scheme in ("postgresql", "postgres"):
         postgres = importlib.import_module("headgate.store.db.postgres")
-        return Store(postgres.Postgres(url, clock, pooled=pooled, schema=schema), steady)
+        return Store(postgres.Postgres(url, clock, pooler=pooler, schema=schema), steady)
     raise Invalid("a store's URL begins with sqlite:// or postgresql://")
+
+
+def configured_store(settings: Settings) -> Store:
+    """The store that the settings name."""
+    return open_store(settings.url, pooler=settings.pooler, schema=settings.schema)

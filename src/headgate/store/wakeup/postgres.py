@@ -14,7 +14,7 @@ from psycopg.errors import error_from_result
 from psycopg.pq import ExecStatus
 
 from headgate.environment import random_number
-from headgate.store.db.pipeline import connect
+from headgate.store.db.pipeline import connect, is_pooled
 from headgate.store.db.statement import SPACE, qualified
 from headgate.store.wakeup.message import News, encode
 from headgate.store.wakeup.thread import CLOSE_SECONDS, Hear, Listener
@@ -33,10 +33,16 @@ _NOTIFY = f"SELECT pg_notify({_CHANNEL}, $1)"
 Connection = psycopg.Connection[tuple[Any, ...]]
 
 
+class Pooled(Exception):
+    """A connection pooler is in between: whoever listens on one of its connections hears nothing."""
+
+
 def _connect(url: str, schema: str) -> tuple[Connection, str]:
-    """A connection outside the pool, and the channel's name."""
+    """A connection outside the pool, and the channel's name; `Pooled` before anything is set on a shared one."""
     connection = connect(url, CONNECT_SECONDS, application_name="headgate news")
     try:
+        if is_pooled(connection):
+            raise Pooled
         row = connection.execute(qualified(_SETTINGS, schema).encode()).fetchone()
         assert row is not None
     except BaseException:
@@ -58,6 +64,7 @@ class Notifier:
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
         self._connection: Connection | None = None
+        self._pooled = False
 
     def tell(self, news: News) -> None:
         """Have this told; returns at once, whatever comes of it."""
@@ -106,7 +113,7 @@ class Notifier:
             self._connection.close()
 
     def _send(self, text: str) -> None:
-        for _ in range(2):  # the server may have been away since the last time
+        for _ in range(0 if self._pooled else 2):  # the server may have been away since the last time
             try:
                 if self._connection is None:
                     self._connection, _ = _connect(self._url, self._schema)
@@ -116,6 +123,9 @@ class Notifier:
                 if result.status == ExecStatus.TUPLES_OK:
                     return
                 raise error_from_result(result)
+            except Pooled:
+                self._pooled = True
+                return
             except Exception as error:
                 log.debug("news were not told: %s", error)
                 if self._connection is not None:
@@ -141,6 +151,8 @@ class Notifications(Listener):
                     self._failures = 0
                     self._hear(News(missed=True))
                     self._hear_from(connection.pgconn)
+            except Pooled:
+                return
             except Exception as error:
                 log.debug("news are not heard: %s", error)
             if not self._closing:
