@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from headgate.core.gates import Choice
-from headgate.core.limits import Rate, next_token_at, take, tokens
+from headgate.core.limits import Rate, bounded, next_token_at, take, tokens
 from headgate.core.starts import start_gate
 from headgate.core.task import EVERYTHING
 from headgate.store.catalog.catalog import Catalog
@@ -62,6 +62,7 @@ TAKE_TOKENS = Statement(
      WHERE name = :name
     """
 )
+BOUND_TAT = Statement(postgres="UPDATE headgate_rate_limit SET tat = :tat WHERE name = :name AND tat > :tat")
 
 
 @dataclass(slots=True)
@@ -126,7 +127,7 @@ class Limits:
         if self.rates:
             answers["rates"] = db.send(RATES, names=self.rates)
 
-    def learn(self, cursors: Cursors) -> None:
+    def learn(self, db: Db, cursors: Cursors) -> None:
         """How much is left of each limit that is ours to give out; one that somebody else has locked is busy."""
         answers = self._answers
         locked = {
@@ -148,8 +149,12 @@ class Limits:
             self._set_room(f"resource {name}", f"resource {name}" in locked, capacity, held, cursors)
         for name, rate, burst, tat, now in answers["rates"].rows() if self.rates else ():
             limit = Rate(rate, burst)
+            is_ours = f"rate {name}" in locked
+            if is_ours and tat > (bound := bounded(limit, tat, now)):
+                db.send(BOUND_TAT, name=name, tat=bound)
+                tat = bound
             self.now, self.buckets[name] = now, (limit, tat)
-            self._set_room(f"rate {name}", f"rate {name}" in locked, tokens(limit, tat, now), {}, cursors)
+            self._set_room(f"rate {name}", is_ours, tokens(limit, tat, now), {}, cursors)
 
         if self.agent_id:
             self._learn_starts()

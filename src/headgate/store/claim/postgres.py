@@ -121,7 +121,7 @@ def claim(db: Db, catalog: Catalog, request: ClaimRequest, cursors: Cursors) -> 
         return claim(db, catalog, request, cursors)
     if (before := earlier_answer(db, catalog, request)) is not None:
         return before
-    limits.learn(cursors)
+    limits.learn(db, cursors)
     heads.read(streams)
     choice = choose(heads.candidates, limits.room, request.limit, cursors.last_tenant)
     heads.remember(choice, streams)

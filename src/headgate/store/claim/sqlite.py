@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from headgate.core.gates import Candidate, Choice, choose
-from headgate.core.limits import Rate, next_token_at, take, tokens
+from headgate.core.limits import Rate, bounded, next_token_at, take, tokens
 from headgate.core.starts import start_gate
 from headgate.core.states import State
 from headgate.core.task import EVERYTHING, Execution
@@ -174,7 +174,12 @@ def _room(
     for (uses,) in db.rows(USING):
         for name in uses.split(","):
             room[f"resource {name}"] = max(room.get(f"resource {name}", 0) - 1, 0)
-    buckets = {name: (Rate(rate, burst), tat) for name, rate, burst, tat in db.rows(RATES)}
+    buckets = {}
+    for name, rate, burst, tat in db.rows(RATES):
+        limit = Rate(rate, burst)
+        if tat > (bound := bounded(limit, tat, now)):
+            db.send(SET_TAT, name=name, tat=bound)
+        buckets[name] = limit, bound
     room |= {f"rate {name}": tokens(limit, tat, now) for name, (limit, tat) in buckets.items()}
     return room, buckets
 
