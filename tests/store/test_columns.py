@@ -6,8 +6,8 @@ import psycopg
 import pytest
 
 from headgate.core.machine import Change, birth
-from headgate.core.task import NewTask, Task
-from headgate.store.db.columns import CHANGED, EXECUTION, RECORD, SUBMITTED, TASK, row_of, rows_of
+from headgate.core.task import Execution, NewTask, Task
+from headgate.store.db.columns import CHANGED, CLAIMED, RECORD, SUBMITTED, TASK, row_of, rows_of
 from headgate.store.tasks.rows import task_of
 
 _SQLITE_TYPES = {"bigint": "integer", "int": "integer", "bool": "integer", "timestamptz": "integer", "float8": "real",
@@ -40,7 +40,7 @@ def test_what_a_caller_an_executor_and_a_change_say_are_columns():
                   "debounce_replace"}  # fmt: skip
     assert set(SUBMITTED) == set(NewTask._fields) - no_columns
     assert set(CHANGED) == Change.__dataclass_fields__.keys() - {"status", "kind", "delay", "start_time", "callback"}
-    assert {*SUBMITTED, *CHANGED, *RECORD, *EXECUTION} <= TASK.keys()
+    assert {*SUBMITTED, *CHANGED, *RECORD, *CLAIMED, *Execution._fields} <= TASK.keys()
     assert set(RECORD) == set(Task.__dataclass_fields__)
 
 

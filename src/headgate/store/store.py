@@ -22,8 +22,10 @@ from headgate.store.catalog.rate_limits import RateLimits
 from headgate.store.catalog.resources import Resources
 from headgate.store.catalog.types import TaskTypes
 from headgate.store.catalog.version import touch
-from headgate.store.claim.claims import Claims
+from headgate.store.claim.contract import Claims
 from headgate.store.claim.cursors import Cursors
+from headgate.store.claim.postgres import PostgresClaims
+from headgate.store.claim.sqlite import SqliteClaims
 from headgate.store.claim.start_queues import StartQueues
 from headgate.store.db.database import Database
 from headgate.store.db.migrate import Migration, migrate, plan
@@ -74,7 +76,8 @@ class Store:
         self.history = History(database)
         # who executes them
         self.workers = Workers(database, self.wakeups)
-        self.claims = Claims(database, catalog, cursors)
+        claims = SqliteClaims if database.dialect == "sqlite" else PostgresClaims
+        self.claims: Claims = claims(database, catalog, cursors)
         self.executions = Executions(database, catalog, self.claims, self.families)
         self.usages = Usages(database)
         self.agents = Agents(database, catalog, self.claims)

@@ -8,16 +8,16 @@ from headgate.core.states import State
 from headgate.core.task import Execution, Task, check_name
 from headgate.store.catalog.catalog import Catalog
 from headgate.store.catalog.streams import Stream
-from headgate.store.claim.claims import Claims
 from headgate.store.claim.contract import (
     READY_STREAMS,
     Claimed,
     ClaimRequest,
+    Claims,
     earlier_answer,
     execution_of,
     keep_answer,
 )
-from headgate.store.db.columns import EXECUTION, listed
+from headgate.store.db.columns import CLAIMED, listed
 from headgate.store.db.database import Database
 from headgate.store.db.deferred import settled
 from headgate.store.db.statement import SPACE, Db, Statement
@@ -83,7 +83,7 @@ LOCK = Statement(
     sqlite="SELECT 1", postgres="SELECT id FROM headgate_worker WHERE id {in ids} ORDER BY id FOR NO KEY UPDATE"
 )
 HOLDERS = Statement("SELECT DISTINCT worker_id FROM headgate_task WHERE status IN ('scheduling', 'running')")
-_TAKEN = listed(EXECUTION, "t.{name}")
+_TAKEN = listed(CLAIMED, "t.{name}")
 HOLDINGS = Statement(
     f"""
     SELECT {_TAKEN}, t.cancel_requested, t.pause_requested, t.worker_id, w.agent_id, coalesce(w.lease_seconds, 0)
@@ -222,7 +222,7 @@ def _last_of(db: Db, task_id: int, exec_id: str) -> str | None:
 
 def stale(task: Task, exec_id: str) -> Execution:
     """An execution that does not own its task any more, for the record of what it reported."""
-    values = {name: getattr(task, name) for name in EXECUTION}
+    values = {name: getattr(task, name) for name in Execution._fields}
     return Execution(
         **values
         | {

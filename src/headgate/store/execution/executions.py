@@ -7,8 +7,7 @@ import headgate.store.execution.revoke as revoke
 from headgate.core.states import FINAL, State
 from headgate.core.task import Execution, Task
 from headgate.store.catalog.catalog import Catalog
-from headgate.store.claim.claims import Claims
-from headgate.store.claim.contract import Claimed, ClaimRequest, Control, Outcome
+from headgate.store.claim.contract import Claimed, ClaimRequest, Claims, Control, Outcome
 from headgate.store.claim.freed import take_again
 from headgate.store.db.database import Database
 from headgate.store.db.deferred import Deferred

@@ -7,16 +7,18 @@ from datetime import datetime
 from headgate.core.errors import StaleExecution
 from headgate.core.task import Execution, check_json, check_name, clip
 from headgate.store.catalog.catalog import Catalog
-from headgate.store.claim.contract import TAKEN_COLUMNS, Control, execution_of
+from headgate.store.claim.contract import Control, execution_of
+from headgate.store.db.columns import CLAIMED
 from headgate.store.db.statement import Db, Statement, moment
 
+_EXECUTION = ", ".join(CLAIMED)
 START = Statement(
     sqlite=f"""
     UPDATE headgate_task SET status = 'running', started_at = :now,
            executing_deadline = {{now + coalesce(timeout_seconds, :timeout)}}, update_date = :now, seq = seq + 1
      WHERE id = :id AND status = :before AND exec_id = :exec_id
        AND NOT cancel_requested AND NOT pause_requested
-    RETURNING {TAKEN_COLUMNS}, seq
+    RETURNING {_EXECUTION}, seq
     """,
     postgres=f"""
     WITH changed AS (
@@ -29,7 +31,7 @@ START = Statement(
         INSERT INTO headgate_task_event (task_id, tenant_id, seq, at, kind, before, after, actor, exec_id)
         SELECT id, tenant_id, seq, {{now}}, 'started', 'scheduling', 'running', :actor, exec_id FROM changed
     )
-    SELECT {TAKEN_COLUMNS}, seq FROM changed
+    SELECT {_EXECUTION}, seq FROM changed
     """,
 )
 TYPE_OF = Statement("SELECT type FROM headgate_task WHERE id = :id")

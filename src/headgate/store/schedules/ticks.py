@@ -13,7 +13,7 @@ from typing import NamedTuple
 from headgate.core.cron import GRACE, DueTicks, Overlap, allowed_by_overlap
 from headgate.core.errors import Invalid, Refused
 from headgate.core.schedule import LogMode, Result, Schedule, ScheduleStatus, task_for_tick, tick_text
-from headgate.core.task import clip, with_type_defaults
+from headgate.core.task import NewTask, clip, with_type_defaults
 from headgate.store.catalog.catalog import Catalog
 from headgate.store.catalog.streams import stream_key
 from headgate.store.db.deferred import settled
@@ -172,8 +172,11 @@ def _has_stream(schedule: Schedule, catalog: Catalog) -> bool:
     """False for a moment after its type was edited: the next turn makes the stream."""
     if schedule.definition.http is not None or problem_of(schedule, catalog) is not None:
         return True
-    kind = catalog.types[schedule.definition.task.type]
-    return stream_key(with_type_defaults(schedule.definition.task, kind)) in catalog.ids
+    return stream_key(_filled_in(schedule.definition.task, catalog)) in catalog.ids
+
+
+def _filled_in(new: NewTask, catalog: Catalog) -> NewTask:
+    return with_type_defaults(new, catalog.types[new.type])
 
 
 def _busy(db: Db, ids: list[int]) -> dict[int, str]:
@@ -203,7 +206,7 @@ def problem_of(schedule: Schedule, catalog: Catalog) -> str | None:
     if code not in catalog.types:
         return f"no task type {code!r}"
     try:
-        with_type_defaults(schedule.definition.task, catalog.types[code])
+        _filled_in(schedule.definition.task, catalog)
     except Invalid as error:
         return str(error)
     return None
@@ -255,7 +258,8 @@ def by_hand(db: Db, catalog: Catalog, schedule: Schedule, actor: str) -> Begun:
 
 def begin(db: Db, catalog: Catalog, ticks: Sequence[Tick], actor: str) -> list[Begun]:
     """Make the tasks of these ticks, note their calls, write their log. Types and streams must be known."""
-    wishes = [task_for_tick(tick.schedule, tick.at) for tick in ticks if _makes_a_task(tick)]
+    tasks = [_filled_in(task_for_tick(tick.schedule, tick.at), catalog) for tick in ticks if _makes_a_task(tick)]
+    wishes = [(new, catalog.ids[stream_key(new)]) for new in tasks]
     made = iter(settled(insert(db, catalog, wishes, actor)) if wishes else ())
     task_ids = [next(made).id if _makes_a_task(tick) else None for tick in ticks]
     logged = {number: row for number, tick in enumerate(ticks) if (row := _log_of(db, tick, task_ids[number]))}

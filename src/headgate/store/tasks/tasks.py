@@ -31,12 +31,12 @@ from headgate.store.tasks.actions import act, copy_of, head_of_lane, is_due, is_
 from headgate.store.tasks.families import Families
 from headgate.store.tasks.idempotency import Idempotency
 from headgate.store.tasks.rows import read, read_many
-from headgate.store.tasks.submit import Submitted, insert, insert_once, insert_under
+from headgate.store.tasks.submit import Submitted, Wish, insert, insert_once, insert_under
 
 MOST_PER_TRANSACTION = 5_000
 MOST_SHARED = 500
 
-Shared = SharedCall[tuple[list[NewTask], str], list[Submitted]]  # one caller's tasks and its actor
+Shared = SharedCall[tuple[list[Wish], str], list[Submitted]]  # one caller's tasks and its actor
 
 
 class Tasks:
@@ -46,7 +46,7 @@ class Tasks:
         self._database = database
         self._catalog = catalog
         self._families = families
-        self._submits: GroupCommit[tuple[list[NewTask], str], list[Submitted]] = GroupCommit(self._submit_together)
+        self._submits: GroupCommit[tuple[list[Wish], str], list[Submitted]] = GroupCommit(self._submit_together)
 
     # submitting
 
@@ -73,16 +73,16 @@ class Tasks:
         for new in new_tasks:
             check_new_task(new)
         new_tasks = self._catalog.with_type_defaults(new_tasks)
-        self._catalog.make_streams(new_tasks)
+        wishes = list(zip(new_tasks, self._catalog.make_streams(new_tasks), strict=True))
         if once is not None:
             if len({new.tenant_id for new in new_tasks}) > 1:
                 raise Invalid("an idempotent call is for one tenant")
-            return self._database.write(lambda db: insert_once(db, self._catalog, new_tasks, actor, once))
+            return self._database.write(lambda db: insert_once(db, self._catalog, wishes, actor, once))
         if under is not None:
-            return self._database.write(lambda db: insert_under(db, self._catalog, new_tasks, actor, under))
+            return self._database.write(lambda db: insert_under(db, self._catalog, wishes, actor, under))
         if len(new_tasks) <= MOST_SHARED and not any(new.mutex or new.parent_id or new.unique_key for new in new_tasks):
-            return self._submits.call((new_tasks, actor))
-        return self._database.write(lambda db: insert(db, self._catalog, new_tasks, actor))
+            return self._submits.call((wishes, actor))
+        return self._database.write(lambda db: insert(db, self._catalog, wishes, actor))
 
     def _submit_together(self, inbox: deque[Shared]) -> None:
         """Make the tasks of every caller that waits (with one actor) in one transaction; if that fails, one by one."""
@@ -91,9 +91,9 @@ class Tasks:
         while inbox and inbox[0].item[1] == actor and size + len(inbox[0].item[0]) <= MOST_SHARED:
             size += len(inbox[0].item[0])
             calls.append(inbox.popleft())
-        new_tasks = [new for call in calls for new in call.item[0]]
+        wishes = [wish for call in calls for wish in call.item[0]]
         try:
-            made = self._database.write(lambda db: insert(db, self._catalog, new_tasks, actor))
+            made = self._database.write(lambda db: insert(db, self._catalog, wishes, actor))
             for call in calls:
                 count = len(call.item[0])
                 call.succeed(made[:count])
