@@ -14,9 +14,9 @@ import headgate.store.claim.contract as claims
 import headgate.store.claim.sqlite as claim_sqlite
 import headgate.store.db.migrate as migrate
 import headgate.store.events.feed as feed
+import headgate.store.execution.executions as executions
 import headgate.store.execution.reports as reports
 import headgate.store.execution.revoke as revoke
-import headgate.store.execution.settle as settle
 import headgate.store.history.history as history
 import headgate.store.tasks.actions as actions
 import headgate.store.tasks.families as families
@@ -132,7 +132,7 @@ def the_fence_is_dropped(patch: Patch) -> None:
         )
         return {row[0] for row in running}
 
-    patch.setattr(settle, "finish", finish)
+    patch.setattr(executions, "finish", finish)
     patch.setattr(transitions, "APPLY", reworded(transitions.APPLY, "THEN exec_id = :exec_id", "THEN true"))
 
 
@@ -343,7 +343,7 @@ def a_start_is_confirmed_by_id(patch: Patch) -> None:
                 return holding.execution
         return None
 
-    patch.setattr(reports, "START", reworded(reports.START, "AND exec_id = :exec_id", "AND :exec_id <> ''"))
+    patch.setattr(executions, "START", reworded(reports.START, "AND exec_id = :exec_id", "AND :exec_id <> ''"))
     patch.setattr(LoopAgent, "_confirm", confirm)
 
 
@@ -400,10 +400,10 @@ def a_rescue_leaves_no_trace(patch: Patch) -> None:
     class Silent(Through):
         def note(self, events: Callable[[], list[Row]], actor: str) -> None: ...
 
-    def apply(db: Db, writes: Sequence[Write], actor: str) -> set[int]:
-        return transitions.apply(Silent(db), writes, actor)
+    def happen(db: Db, *what: Any) -> list[Write]:
+        return transitions.happen(Silent(db), *what)
 
-    patch.setattr(revoke, "apply", apply)
+    patch.setattr(revoke, "happen", happen)
 
 
 @bug("I6", database="postgres")

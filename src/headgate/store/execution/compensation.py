@@ -149,7 +149,7 @@ def look(db: Db, catalog: Catalog, figures: CompensationSettings) -> PollResult:
     now = clock(db)
     agents = {(tenant_id, agent_id) for _, _, tenant_id, agent_id in lost}
     passes = {agent for agent in agents if _lets_through(db, catalog, *agent, now)}
-    taken = take_away(db, catalog, [row[:2] for row in lost], Unconfirmed(), ACTOR, status=State.SCHEDULING)
+    taken = take_away(db, catalog, [row[:2] for row in lost], Unconfirmed(), ACTOR, State.SCHEDULING)
     found = []
     for task in sorted(taken, key=lambda task: (task.priority, task.id)):
         agent = (task.tenant_id, task.agent_id or "")

@@ -1,25 +1,15 @@
-"""Executions taken away from outside: overdue, of a lost worker, given back, never started."""
+"""Taking executions away from outside: which, and how."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
-from headgate.core.errors import StaleExecution
-from headgate.core.machine import (
-    Event,
-    GivenBack,
-    LeaseLost,
-    Overdue,
-    decide,
-)
+from headgate.core.machine import Event
 from headgate.core.states import HELD, State
 from headgate.core.task import Task
 from headgate.store.catalog.catalog import Catalog
-from headgate.store.claim.freed import give_up
 from headgate.store.db.statement import Db, Row, Statement
-from headgate.store.tasks.mutex_queue import lock, settle_queues
-from headgate.store.tasks.rows import MUTEXES, hold
-from headgate.store.tasks.transitions import Write, apply
+from headgate.store.tasks.transitions import happen, locked
 
-ACTOR = "system:reaper"
+REAPER = "system:reaper"
 OVERDUE = Statement(
     """
     SELECT id, exec_id FROM headgate_task
@@ -55,55 +45,6 @@ HELD_BY = Statement(
      LIMIT :limit
     """
 )
-
-
-def take_away(db: Db, catalog: Catalog, seen: Sequence[Row], event: Event, actor: str, **guard: object) -> list[Task]:
-    """End executions (id, exec_id) from outside, those that still own their task; the tasks as they were.
-
-    Of an execution that ended since it was seen nothing is left, whoever runs the task by now. `guard` (column: value)
-    is what a task must still be besides. Fences the holder first: its exec_id is gone with this commit, whatever it
-    reports later changes nothing.
-    """
-    if not seen:
-        return []
-    owners = {task_id: None if exec_id is None else str(exec_id) for task_id, exec_id in seen}
-    keys = [(tenant, mutex) for tenant, mutex in db.rows(MUTEXES, ids=list(owners))]
-    lock(db, keys)
-    tasks = [
-        task
-        for task in hold(db, list(owners))
-        if (task.status in HELD or (task.status is State.WAITING and not task.gave_up))
-        and task.exec_id == owners[task.id]
-        and all(getattr(task, name) == value for name, value in guard.items())
-    ]
-    writes = [
-        Write(task.id, task.status, decide(task, event, catalog.type(task.type)), task.seq, task.exec_id)
-        for task in tasks
-    ]
-    apply(db, writes, actor)
-    give_up(db, catalog, [task for task in tasks if task.status in HELD])
-    settle_queues(db, keys)
-    return tasks
-
-
-def any_overdue(db: Db, mutex_seconds: float) -> bool:
-    """Whether `end_overdue` would find something."""
-    return bool(db.rows(ANY_OVERDUE, seconds=mutex_seconds)[0][0])
-
-
-def end_overdue(db: Db, catalog: Catalog, limit: int, mutex_seconds: float) -> list[Task]:
-    """End what is past its deadline, or has held its mutex too long; the tasks as they were."""
-    ended = take_away(db, catalog, db.rows(OVERDUE, limit=limit), Overdue(), ACTOR)
-    reason = Overdue(f"it held its mutex for more than {mutex_seconds:g} s")
-    return ended + take_away(db, catalog, db.rows(MUTEX_OVERDUE, limit=limit, seconds=mutex_seconds), reason, ACTOR)
-
-
-def rescue(db: Db, catalog: Catalog, worker_id: int, limit: int) -> list[Task]:
-    """Give back a page of what a lost worker held; the tasks as they were."""
-    held = db.rows(HELD_BY, worker_id=worker_id, limit=limit)
-    return take_away(db, catalog, held, LeaseLost(), ACTOR)
-
-
 STRAYS = Statement(
     """
     SELECT id, exec_id FROM headgate_task
@@ -115,27 +56,7 @@ HOLD_WORKER = Statement(
     sqlite="SELECT id FROM headgate_worker WHERE id = :worker_id",
     postgres="SELECT id FROM headgate_worker WHERE id = :worker_id FOR NO KEY UPDATE",
 )
-
-
-def give_back_strays(
-    db: Db, catalog: Catalog, worker_id: int, types: Collection[str], known: Collection[str]
-) -> list[Task]:
-    """Give back what a worker holds without knowing it: claims whose answer was lost on its way."""
-    db.rows(HOLD_WORKER, worker_id=worker_id)
-    held = db.rows(STRAYS, worker_id=worker_id, types=sorted(types))
-    strays = sorted((task_id, exec_id) for task_id, exec_id in held if str(exec_id) not in known)
-    return take_away(db, catalog, strays, GivenBack(), f"worker:{worker_id}")
-
-
-def give_back(db: Db, catalog: Catalog, task_id: int, exec_id: str, actor: str) -> list[Task]:
-    """Let go of a task without having failed it; it, as it was. What was asked of it meanwhile comes first."""
-    given = take_away(db, catalog, [(task_id, exec_id)], GivenBack(), actor)
-    if not given:
-        raise StaleExecution(f"exec_id {exec_id} does not own task {task_id}")
-    return given
-
-
-STUCK = Statement(
+UNSTARTED = Statement(
     """
     SELECT id, exec_id FROM headgate_task WHERE status IN ('scheduling', 'running') AND status = 'scheduling'
        AND agent_id IS NULL AND scheduling_time < {now - :seconds}
@@ -144,7 +65,23 @@ STUCK = Statement(
 )
 
 
-def return_unstarted(db: Db, catalog: Catalog, seconds: float, limit: int, actor: str) -> list[Task]:
-    """Put back in line what was handed over more than `seconds` ago, to nobody by name, and never confirmed."""
-    stuck = db.rows(STUCK, seconds=seconds, limit=limit)
-    return take_away(db, catalog, stuck, GivenBack(), actor, status=State.SCHEDULING)
+def take_away(
+    db: Db, catalog: Catalog, seen: Sequence[Row], event: Event, actor: str, status: State | None = None
+) -> list[Task]:
+    """End executions (id, exec_id) from outside, those that still own their task; the tasks as they were.
+
+    Of an execution that ended since it was seen nothing is left, whoever runs the task by now. With `status`, the task
+    must still be in that state. Fences the holder first: its exec_id is gone with this commit, whatever it reports
+    later changes nothing.
+    """
+    owners = {task_id: None if exec_id is None else str(exec_id) for task_id, exec_id in seen}
+    with locked(db, owners) as found:
+        tasks = [
+            task
+            for task in found
+            if (task.status in HELD or (task.status is State.WAITING and not task.gave_up))
+            and task.exec_id == owners[task.id]
+            and status in (None, task.status)
+        ]
+        happen(db, catalog, tasks, event, actor)
+    return tasks

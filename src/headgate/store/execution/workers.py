@@ -2,15 +2,16 @@
 
 import json
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
+from typing import Any
 
 from headgate.core.errors import WorkerLost
 from headgate.core.task import check_name
 from headgate.store.db.database import Database
 from headgate.store.db.statement import Db, Statement, moment
 from headgate.store.events.audit import record_system
-from headgate.store.execution.revoke import ACTOR
+from headgate.store.execution.revoke import REAPER
 from headgate.store.wakeup.wakeups import Wakeups
 
 BEAT_SHARE = 0.5  # of a lease: a beat that takes longer has failed, and there is time for another
@@ -62,13 +63,8 @@ MARK_LOST = Statement(
     RETURNING name
     """
 )
-WORKERS = Statement(
-    """
-    SELECT id, name, agent_id, tenant_id, types, lease_seconds, lease_until, lost, started_at, detail
-      FROM headgate_worker
-     WHERE NOT lost OR :all ORDER BY id
-    """
-)
+_COLUMNS = tuple(field.name for field in fields(WorkerRecord) if field.name != "running")
+WORKERS = Statement(f"SELECT {', '.join(_COLUMNS)} FROM headgate_worker WHERE NOT lost OR :all ORDER BY id")
 LOADS = Statement(
     "SELECT worker_id, count(*) FROM headgate_task WHERE status IN ('scheduling', 'running') GROUP BY worker_id"
 )
@@ -147,7 +143,7 @@ class Workers:
         In a transaction of its own, before any of its tasks is touched: a beat that commits in between would otherwise
         leave a live worker robbed.
         """
-        return self._database.write(lambda db: mark_lost(db, worker_id, lease_until, ACTOR))
+        return self._database.write(lambda db: mark_lost(db, worker_id, lease_until, REAPER))
 
     def lost_holders(self) -> list[int]:
         """Lost workers that still hold tasks: a rescue that was cut short goes on here."""
@@ -203,10 +199,15 @@ def mark_lost(db: Db, worker_id: int, lease_until: datetime, actor: str) -> bool
 def workers(db: Db, *, lost_too: bool = False) -> list[WorkerRecord]:
     rows = db.rows(WORKERS, all=lost_too)
     loads: dict[int, int] = dict(db.rows(LOADS)) if rows else {}
-    return [
-        WorkerRecord(
-            row[0], row[1], row[2], row[3], None if (types := json.loads(row[4])) is None else tuple(types), row[5],
-            moment(row[6]), bool(row[7]), moment(row[8]), row[9], loads.get(row[0], 0),
-        )
-        for row in rows
-    ]  # fmt: skip
+    return [_record(dict(zip(_COLUMNS, row, strict=True)), loads.get(row[0], 0)) for row in rows]
+
+
+def _record(values: dict[str, Any], running: int) -> WorkerRecord:
+    types = json.loads(values["types"])
+    made = {
+        "types": None if types is None else tuple(types),
+        "lease_until": moment(values["lease_until"]),
+        "lost": bool(values["lost"]),
+        "started_at": moment(values["started_at"]),
+    }
+    return WorkerRecord(**values | made, running=running)

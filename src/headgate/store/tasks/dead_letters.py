@@ -12,6 +12,7 @@ from headgate.core.states import State
 from headgate.core.task import NewTask, Task, check_name
 from headgate.store.catalog.catalog import Catalog
 from headgate.store.catalog.streams import StreamKey, add_streams, stream_key
+from headgate.store.db.columns import listed
 from headgate.store.db.database import Database
 from headgate.store.db.statement import Db, Statement
 from headgate.store.events.audit import PERSON
@@ -76,7 +77,7 @@ class DeadLetters:
 
     def _end(self, task_id: int, event: Resolved | Discarded, actor: str, tenant_id: int | None) -> Task:
         task = self._database.write(
-            lambda db: act(db, self._catalog.fresh(db), task_id, lambda task: _dead(task, event), actor, tenant_id)
+            lambda db: act(db, self._catalog.fresh(db), task_id, lambda _, task: _dead(task, event), actor, tenant_id)
         )
         self._families.look_after([task.parent_id])
         return task
@@ -156,17 +157,13 @@ def _floor(db: Db, cursor: int) -> int:
 
 # Back to work
 
+_EDITED = ("ext", "priority", "lane", "mutex", "rate_key", "unique_key", "timeout_seconds", "max_error_count")
 EDIT = Statement(
-    """
-    UPDATE headgate_task
-       SET ext = :ext, priority = :priority, lane = :lane, stream_id = :stream_id, mutex = :mutex, rate_key = :rate_key,
-           unique_key = :unique_key, timeout_seconds = :timeout_seconds, max_error_count = :max_error_count
+    f"""
+    UPDATE headgate_task SET {listed((*_EDITED, "stream_id"), "{name} = :{name}")}
      WHERE id = :id
     """
 )
-_EDITED = (
-    "ext", "priority", "lane", "mutex", "rate_key", "unique_key", "timeout_seconds", "max_error_count"
-)  # fmt: skip
 
 
 def _dead(task: Task, event: Event) -> Event:
@@ -204,4 +201,4 @@ def replay(db: Db, catalog: Catalog, seen: Task, edit: Edit, actor: str) -> Task
         columns = {name: changes[name][1] if name in changes else getattr(seen, name) for name in _EDITED}
         db.send(EDIT, id=seen.id, stream_id=catalog.ids[_stream(seen, changes)], **columns)
         detail = json.dumps({"edit": changes_as_json(changes)}, ensure_ascii=False)
-    return act(db, catalog, seen.id, lambda task: RetryAsked(), actor, detail=detail)
+    return act(db, catalog, seen.id, lambda *_: RetryAsked(), actor, detail=detail)

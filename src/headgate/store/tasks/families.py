@@ -5,17 +5,14 @@ from collections import Counter
 from collections.abc import Iterable
 
 from headgate.core.family import CANCEL, FAILED_FOR_GOOD, Census, why_cancelled
-from headgate.core.machine import CancelRequested, ChildrenEnded, decide
-from headgate.core.states import FINAL, HELD, OPEN, State
+from headgate.core.machine import CancelRequested, ChildrenEnded
+from headgate.core.states import FINAL, OPEN, State
 from headgate.core.task import Task
 from headgate.store.catalog.catalog import Catalog
-from headgate.store.claim.freed import give_up
 from headgate.store.db.database import Database
 from headgate.store.db.statement import Db, Statement
 from headgate.store.events.audit import SYSTEM
-from headgate.store.tasks.mutex_queue import lock, settle_queues
-from headgate.store.tasks.rows import MUTEXES, hold
-from headgate.store.tasks.transitions import Write, apply
+from headgate.store.tasks.transitions import happen, locked
 
 FAMILIES = "system:families"
 EXACT_UP_TO = 10_000
@@ -166,18 +163,15 @@ def close(db: Db, catalog: Catalog, parent_id: int) -> Task | None:
 
     The parent's row is locked first and the children are looked at afterwards: nobody gives it one meanwhile.
     """
-    keys = [(tenant, mutex) for tenant, mutex in db.rows(MUTEXES, ids=[parent_id])]
-    lock(db, keys)
-    held = hold(db, [parent_id])
-    if not held or held[0].status is not State.WAITING or open_child(db, parent_id) is not None:
-        return None
-    [parent] = held
-    counted = census(db, parent)
-    change = decide(parent, ChildrenEnded(counted.children), catalog.type(parent.type))
-    detail = json.dumps({"children": {state.value: count for state, count in sorted(counted.states.items())}})
-    apply(db, [Write(parent.id, parent.status, change, parent.seq, detail=detail)], FAMILIES)
-    settle_queues(db, keys)
-    return parent
+    with locked(db, [parent_id]) as found:
+        for parent in found:
+            if parent.status is State.WAITING and open_child(db, parent_id) is None:
+                counted = census(db, parent)
+                states = {state.value: count for state, count in sorted(counted.states.items())}
+                detail = json.dumps({"children": states})
+                happen(db, catalog, [parent], ChildrenEnded(counted.children), FAMILIES, detail)
+                return parent
+    return None
 
 
 CENSUS = Statement(
@@ -227,24 +221,9 @@ def _unasked(db: Db, parent_id: int, limit: int) -> list[int]:
     return [row[0] for row in db.rows(UNASKED, id=parent_id, limit=limit, **_STATES)]
 
 
-def cancel_children(
-    db: Db, catalog: Catalog, parent_id: int, reason: str, limit: int, actor: str
-) -> list[Task]:  # fmt: skip
+def cancel_children(db: Db, catalog: Catalog, parent_id: int, reason: str, limit: int, actor: str) -> list[Task]:
     """Cancel a page of a parent's open children; they, as they were. A running one is asked to stop."""
-    ids = _unasked(db, parent_id, limit)
-    if not ids:
-        return []
-    keys = [(tenant, mutex) for tenant, mutex in db.rows(MUTEXES, ids=ids)]
-    lock(db, keys)
-    tasks = [task for task in hold(db, ids) if task.status not in FINAL and not task.cancel_requested]
-    writes = [
-        Write(
-            task.id, task.status, decide(task, CancelRequested(reason), catalog.type(task.type)), task.seq, task.exec_id
-        )
-        for task in tasks
-    ]
-    apply(db, writes, actor)
-    left = {write.id for write in writes if write.before in HELD and write.change.status not in HELD}
-    give_up(db, catalog, [task for task in tasks if task.id in left])
-    settle_queues(db, keys)
+    with locked(db, _unasked(db, parent_id, limit)) as found:
+        tasks = [task for task in found if task.status not in FINAL and not task.cancel_requested]
+        happen(db, catalog, tasks, CancelRequested(reason), actor)
     return tasks

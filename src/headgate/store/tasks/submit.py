@@ -16,7 +16,7 @@ from headgate.store.db.statement import Db, KnownRows, PendingRows, Row, Stateme
 from headgate.store.tasks.idempotency import Idempotency, recall, remember
 from headgate.store.tasks.mutex_queue import lock, settle_queues
 from headgate.store.tasks.rows import hold, read_many
-from headgate.store.tasks.transitions import Write, apply
+from headgate.store.tasks.transitions import happen
 from headgate.store.tasks.unique import ON_CONFLICT, SAME_KEY, Steps, ask_key, asks_first, lock_key, plain_wish, run
 
 
@@ -222,13 +222,9 @@ def _adopt(db: Db, catalog: Catalog, wishes: Sequence[Wish], actor: str) -> dict
     open_to = {(task.id, task.tenant_id) for task in parents.values() if task.status not in FINAL}
     if unfit := sorted(wanted - open_to):
         raise _why_unfit(db, unfit)
-    changes = {task.id: decide(task, Adopted(), catalog.type(task.type)) for task in parents.values()}
-    writes = [
-        Write(task.id, task.status, changes[task.id], seq=task.seq, exec_id=task.exec_id)
-        for task in parents.values()
-        if not task.has_children
-    ]
-    apply(db, writes, actor)
+    for task in parents.values():
+        decide(task, Adopted(), catalog.type(task.type))  # raises where it takes no more
+    happen(db, catalog, [task for task in parents.values() if not task.has_children], Adopted(), actor)
     return {task.id: task.root_id or task.id for task in parents.values()}
 
 

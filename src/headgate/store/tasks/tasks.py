@@ -27,7 +27,7 @@ from headgate.store.db.statement import Db, clock
 from headgate.store.events.audit import PERSON, SYSTEM
 from headgate.store.reading.facts import facts_of
 from headgate.store.reading.lists import Filter, Page, find
-from headgate.store.tasks.actions import act, copy_of, head_of_lane, is_due, is_over
+from headgate.store.tasks.actions import act, copy_of, head_of_lane
 from headgate.store.tasks.families import Families
 from headgate.store.tasks.idempotency import Idempotency
 from headgate.store.tasks.rows import read, read_many
@@ -137,7 +137,7 @@ class Tasks:
 
     def cancel(self, task_id: int, reason: str = "", *, actor: str = PERSON, tenant_id: int | None = None) -> Task:
         """End a task early: at once before its start, else by asking its execution, or its children, to stop."""
-        task = self._act(task_id, lambda task: CancelRequested(reason), actor, tenant_id)
+        task = self._act(task_id, CancelRequested(reason), actor, tenant_id)
         if not task.has_children:
             return task
         self._families.cancel(task.id, "its parent was cancelled", actor=actor)
@@ -145,32 +145,21 @@ class Tasks:
 
     def pause(self, task_id: int, *, actor: str = PERSON, tenant_id: int | None = None) -> Task:
         """Hold a task: at once before its start, else at its execution's next checkpoint."""
-        return self._act(task_id, lambda task: PauseRequested(), actor, tenant_id)
+        return self._act(task_id, PauseRequested(), actor, tenant_id)
 
     def resume(self, task_id: int, *, actor: str = PERSON, tenant_id: int | None = None) -> Task:
         """Let a paused task continue."""
-        return self._database.write(
-            lambda db: act(
-                db, self._catalog.fresh(db), task_id, lambda task: Resumed(is_due(db, task)), actor, tenant_id
-            )
-        )
+        return self._act(task_id, lambda db, task: Resumed(task.start_time <= clock(db)), actor, tenant_id)
 
     def prioritize(
         self, task_id: int, priority: int | None = None, *, actor: str = PERSON, tenant_id: int | None = None
     ) -> Task:
         """Give a task another priority; None puts it at the head of its lane."""
-        if priority is not None and not -(1 << 63) <= priority < 1 << 63:
+        if priority is None:
+            return self._act(task_id, lambda db, task: Prioritized(head_of_lane(db, task)), actor, tenant_id)
+        if not -(1 << 63) <= priority < 1 << 63:
             raise Invalid("priority is out of range")
-        return self._database.write(
-            lambda db: act(
-                db,
-                self._catalog.fresh(db),
-                task_id,
-                lambda task: Prioritized(head_of_lane(db, task) if priority is None else priority),
-                actor,
-                tenant_id,
-            )
-        )
+        return self._act(task_id, Prioritized(priority), actor, tenant_id)
 
     def reschedule(
         self,
@@ -183,38 +172,35 @@ class Tasks:
     ) -> Task:
         """Start a task that has not started at that time, or in so many seconds; a queued one leaves its queue."""
         check_start(start_time, delay_seconds)
-        return self._database.write(
-            lambda db: act(
-                db,
-                self._catalog.fresh(db),
-                task_id,
-                lambda task: Rescheduled(start_time, delay_seconds, is_over(db, start_time, delay_seconds)),
-                actor,
-                tenant_id,
-            )
-        )
+
+        def rescheduled(db: Db, task: Task) -> Rescheduled:
+            due = not delay_seconds if start_time is None else start_time <= clock(db)
+            return Rescheduled(start_time, delay_seconds, due)
+
+        return self._act(task_id, rescheduled, actor, tenant_id)
 
     def retry(self, task_id: int, *, actor: str = PERSON, tenant_id: int | None = None) -> Task:
         """Run a task again: a dead or retrying one itself, at once; a final one as a linked copy."""
         task = self.get(task_id, tenant_id)
         if task.status in FINAL:
             return self.get(self.submit(copy_of(task), actor=actor).id)
-        return self._act(task_id, lambda task: RetryAsked(), actor, tenant_id)
+        return self._act(task_id, RetryAsked(), actor, tenant_id)
 
     def resolve(self, task_id: int, remark: str, *, actor: str = PERSON, tenant_id: int | None = None) -> Task:
         """A person dealt with a dead task."""
-        return self._act(task_id, lambda task: Resolved(remark), actor, tenant_id)
+        return self._act(task_id, Resolved(remark), actor, tenant_id)
 
     def discard(self, task_id: int, remark: str = "", *, actor: str = PERSON, tenant_id: int | None = None) -> Task:
         """A person gives a dead task up."""
-        return self._act(task_id, lambda task: Discarded(remark), actor, tenant_id)
+        return self._act(task_id, Discarded(remark), actor, tenant_id)
 
     def delivered(self, task_id: int, *, actor: str = SYSTEM) -> Task:
         """A task's callback has arrived: `notifying` → `succeeded`."""
-        return self._act(task_id, lambda task: Delivered(), actor, None)
+        return self._act(task_id, Delivered(), actor, None)
 
-    def _act(self, task_id: int, event: Callable[[Task], Event], actor: str, tenant_id: int | None) -> Task:
-        task = self._database.write(lambda db: act(db, self._catalog.fresh(db), task_id, event, actor, tenant_id))
+    def _act(self, task_id: int, event: Event | Callable[[Db, Task], Event], actor: str, tenant_id: int | None) -> Task:
+        find = event if callable(event) else lambda db, task: event
+        task = self._database.write(lambda db: act(db, self._catalog.fresh(db), task_id, find, actor, tenant_id))
         if task.status in FINAL or task.status is State.DEAD:
             self._families.look_after([task.parent_id])
         return task
