@@ -1,19 +1,12 @@
 """Room in limits: what executions give up, less what is taken again in the same transaction, is news."""
 
 from collections.abc import Iterable
-from typing import Protocol
 
+from headgate.core.task import Execution, Task
 from headgate.store.catalog.catalog import Catalog
 from headgate.store.db.statement import Db
 
-
-class Holder(Protocol):
-    """Somebody who fills a place in a lane and in the resources its type uses."""
-
-    @property
-    def lane(self) -> str: ...
-    @property
-    def type(self) -> str: ...
+Holder = Task | Execution  # fills a place in its lane and in the resources its type uses
 
 
 def give_up(db: Db, catalog: Catalog, holders: Iterable[Holder]) -> None:

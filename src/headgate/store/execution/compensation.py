@@ -54,41 +54,6 @@ class PollResult:
         return len(self.found) == PAGE
 
 
-class Compensation:
-    """What is assigned to an agent, was handed over, and has not been confirmed as started.
-
-    When to look is kept in one row, so that any number of processes poll as one would.
-    """
-
-    def __init__(self, database: Database, catalog: Catalog) -> None:
-        self._database = database
-        self._catalog = catalog
-
-    def begin(self) -> None:
-        """Somebody begins to poll: at the base interval, since whatever stopped it before may have lost a start."""
-        self._database.write(lambda db: db.rows(BEGIN))
-
-    def wait(self, figures: CompensationSettings) -> float:
-        """Seconds until it is time to `poll`; 0: now."""
-        return self._database.read(lambda db: _wait(db.rows(READ), figures))
-
-    def poll(self, figures: CompensationSettings) -> PollResult | None:
-        """Put a page of lost starts in line again; None if it is not time to, or somebody else is at it."""
-        return self._database.write(lambda db: poll(db, self._catalog.fresh(db), figures))
-
-    def poll_on(self, figures: CompensationSettings) -> PollResult:
-        """The next page of a poll that found more than one; what is left, if nobody comes to this, is found later."""
-        return self._database.write(lambda db: look(db, self._catalog.fresh(db), figures))
-
-    def trigger(self, figures: CompensationSettings, *, actor: str = PERSON) -> PollResult:
-        """Poll at once, whatever waits in the queue, and go on from the base interval."""
-        return self._database.write(lambda db: trigger(db, self._catalog.fresh(db), figures, actor))
-
-    def status(self, figures: CompensationSettings, tenant_id: int | None = None) -> PollingStatus:
-        """How the polling stands; of a tenant, with the size of its own start queues."""
-        return self._database.read(lambda db: status(db, self._catalog.fresh(db), figures, tenant_id))
-
-
 READ = Statement("SELECT multiplier, skips, since, last_poll, {now} FROM headgate_compensation WHERE one = 1")
 # Somebody else at it is as good as done.
 HOLD = Statement(sqlite=READ.common, postgres=f"{READ.common} FOR NO KEY UPDATE SKIP LOCKED")
@@ -117,35 +82,77 @@ LOST = Statement(
 )
 
 
-def poll(db: Db, catalog: Catalog, figures: CompensationSettings) -> PollResult | None:
-    """One poll, if it is time to: skipped, or with what it found."""
-    rows = db.rows(HOLD)
-    if not rows or _wait(rows, figures):
-        return None
-    polling = _polling(rows[0])
-    waiting = queue_size(db, catalog)
-    if waiting and polling.may_skip(figures):
-        _write(db, polling.skipped())
-        return PollResult(waiting, skipped=True)
-    done = look(db, catalog, figures)
-    _write(db, polling.polled(len(done.found), figures))
-    return done
+class Compensation:
+    """What is assigned to an agent, was handed over, and has not been confirmed as started.
+
+    When to look is kept in one row, so that any number of processes poll as one would.
+    """
+
+    def __init__(self, database: Database, catalog: Catalog) -> None:
+        self._database = database
+        self._catalog = catalog
+
+    def begin(self) -> None:
+        """Somebody begins to poll: at the base interval, since whatever stopped it before may have lost a start."""
+        self._database.write(lambda db: db.rows(BEGIN))
+
+    def wait(self, figures: CompensationSettings) -> float:
+        """Seconds until it is time to `poll`; 0: now."""
+        return self._database.read(lambda db: _wait(db.rows(READ), figures))
+
+    def poll(self, figures: CompensationSettings) -> PollResult | None:
+        """Put a page of lost starts in line again; None if it is not time to, or somebody else is at it."""
+
+        def poll(db: Db) -> PollResult | None:
+            catalog, rows = self._catalog.fresh(db), db.rows(HOLD)
+            if not rows or _wait(rows, figures):
+                return None
+            polling = _polling(rows[0])
+            waiting = queue_size(db, catalog)
+            if waiting and polling.may_skip(figures):
+                _write(db, polling.skipped())
+                return PollResult(waiting, skipped=True)
+            done = _look(db, catalog, figures)
+            _write(db, polling.polled(len(done.found), figures))
+            return done
+
+        return self._database.write(poll)
+
+    def poll_on(self, figures: CompensationSettings) -> PollResult:
+        """The next page of a poll that found more than one; what is left, if nobody comes to this, is found later."""
+        return self._database.write(lambda db: _look(db, self._catalog.fresh(db), figures))
+
+    def trigger(self, figures: CompensationSettings, *, actor: str = PERSON) -> PollResult:
+        """Poll at once, whatever waits in the queue, and go on from the base interval."""
+
+        def trigger(db: Db) -> PollResult:
+            record_system(db, "compensation_triggered", actor, "{}")
+            db.send(BEGIN)
+            done = _look(db, self._catalog.fresh(db), figures)
+            _write(db, Polling())
+            return done
+
+        return self._database.write(trigger)
+
+    def status(self, figures: CompensationSettings, tenant_id: int | None = None) -> PollingStatus:
+        """How the polling stands; of a tenant, with the size of its own start queues."""
+
+        def look(db: Db) -> PollingStatus:
+            waiting, rows = queue_size(db, self._catalog.fresh(db), tenant_id), db.rows(READ)
+            if not rows:
+                return PollingStatus(Polling().interval(figures), 1, waiting, 0, None, None, None)
+            polling, left = _polling(rows[0]), _wait(rows, figures)
+            last_poll, now = rows[0][3:]
+            next_poll = moment(now) + timedelta(seconds=left)
+            interval, last = polling.interval(figures), moment_or_none(last_poll)
+            return PollingStatus(interval, polling.multiplier, waiting, polling.skips, last, next_poll, left)
+
+        return self._database.read(look)
 
 
-def trigger(db: Db, catalog: Catalog, figures: CompensationSettings, actor: str) -> PollResult:
-    """One poll now."""
-    record_system(db, "compensation_triggered", actor, "{}")
-    db.send(BEGIN)
-    done = look(db, catalog, figures)
-    _write(db, Polling())
-    return done
-
-
-def look(db: Db, catalog: Catalog, figures: CompensationSettings) -> PollResult:
+def _look(db: Db, catalog: Catalog, figures: CompensationSettings) -> PollResult:
     """Put a page of lost starts in line again, whenever that is."""
     waiting, lost = queue_size(db, catalog), db.rows(LOST, seconds=figures.threshold, limit=PAGE)
-    if not lost:
-        return PollResult(waiting, skipped=False)
     now = clock(db)
     agents = {(tenant_id, agent_id) for _, _, tenant_id, agent_id in lost}
     passes = {agent for agent in agents if _lets_through(db, catalog, *agent, now)}
@@ -163,18 +170,6 @@ def _lets_through(db: Db, catalog: Catalog, tenant_id: int, agent_id: str, now: 
     """Whether the agent's next claim gets what is put in line now: nothing is before it, and nothing holds it up."""
     last = last_starts(db, agent_id).get(tenant_id)
     return queue_size(db, catalog, tenant_id, agent_id) == 0 and (last is None or last.holds_until(now) is None)
-
-
-def status(db: Db, catalog: Catalog, figures: CompensationSettings, tenant_id: int | None) -> PollingStatus:
-    waiting, rows = queue_size(db, catalog, tenant_id), db.rows(READ)
-    if not rows:
-        return PollingStatus(Polling().interval(figures), 1, waiting, 0, None, None, None)
-    polling, left = _polling(rows[0]), _wait(rows, figures)
-    last_poll, now = rows[0][3:]
-    return PollingStatus(
-        polling.interval(figures), polling.multiplier, waiting, polling.skips, moment_or_none(last_poll),
-        moment(now) + timedelta(seconds=left), left,
-    )  # fmt: skip
 
 
 def _polling(row: Row) -> Polling:

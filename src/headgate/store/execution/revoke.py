@@ -10,32 +10,28 @@ from headgate.store.db.statement import Db, Row, Statement
 from headgate.store.tasks.transitions import happen, locked
 
 REAPER = "system:reaper"
-OVERDUE = Statement(
-    """
-    SELECT id, exec_id FROM headgate_task
-     WHERE status IN ('scheduling', 'running') AND status = 'running' AND executing_deadline < {now}
-     LIMIT :limit
-    """
-)
+_PAST_DEADLINE = "status IN ('scheduling', 'running') AND status = 'running' AND executing_deadline < {now}"
+_TOO_LONG = "scheduling_time < {now - :seconds}"
+_HOLDS_MUTEX = f"mutex IS NOT NULL AND exec_id IS NOT NULL AND {_TOO_LONG}"
+_FAMILY_HOLDS_MUTEX = f"""
+    has_children AND status = 'waiting' AND coalesce(mutex, '') <> '' AND {_TOO_LONG}
+    AND NOT cancel_requested AND NOT gave_up
+"""
+OVERDUE = Statement(f"SELECT id, exec_id FROM headgate_task WHERE {_PAST_DEADLINE} LIMIT :limit")
 MUTEX_OVERDUE = Statement(
-    """
-    SELECT id, exec_id FROM headgate_task WHERE mutex IS NOT NULL AND exec_id IS NOT NULL
-       AND scheduling_time < {now - :seconds}
+    f"""
+    SELECT id, exec_id FROM headgate_task WHERE {_HOLDS_MUTEX}
     UNION ALL
-    SELECT id, exec_id FROM headgate_task WHERE has_children AND status = 'waiting' AND coalesce(mutex, '') <> ''
-       AND scheduling_time < {now - :seconds} AND NOT cancel_requested AND NOT gave_up
+    SELECT id, exec_id FROM headgate_task WHERE {_FAMILY_HOLDS_MUTEX}
      LIMIT :limit
     """
 )
 ANY_OVERDUE = Statement(
-    """
+    f"""
     SELECT CASE
-        WHEN EXISTS (SELECT 1 FROM headgate_task WHERE status IN ('scheduling', 'running') AND status = 'running'
-                        AND executing_deadline < {now}) THEN 1
-        WHEN EXISTS (SELECT 1 FROM headgate_task WHERE mutex IS NOT NULL AND exec_id IS NOT NULL
-                        AND scheduling_time < {now - :seconds}) THEN 1
-        WHEN EXISTS (SELECT 1 FROM headgate_task WHERE has_children AND status = 'waiting' AND coalesce(mutex, '') <> ''
-                        AND scheduling_time < {now - :seconds} AND NOT cancel_requested AND NOT gave_up) THEN 1
+        WHEN EXISTS (SELECT 1 FROM headgate_task WHERE {_PAST_DEADLINE}) THEN 1
+        WHEN EXISTS (SELECT 1 FROM headgate_task WHERE {_HOLDS_MUTEX}) THEN 1
+        WHEN EXISTS (SELECT 1 FROM headgate_task WHERE {_FAMILY_HOLDS_MUTEX}) THEN 1
         ELSE 0 END
     """
 )

@@ -118,15 +118,24 @@ class Workers:
 
         `detail` is what the worker tells of itself, as JSON; None leaves what it told before.
         """
-        return self._database.write(lambda db: beat(db, worker_id, held, detail), self._beat_seconds.get(worker_id))
+
+        def beat(db: Db) -> list[Request]:
+            if not db.rows(BEAT, worker_id=worker_id, detail=detail):
+                raise WorkerLost(f"worker {worker_id} was declared lost")
+            return _requests(db, worker_id, held)
+
+        return self._database.write(beat, self._beat_seconds.get(worker_id))
 
     def requests(self, worker_id: int, held: Collection[int]) -> list[Request]:
         """What is asked of the tasks a worker holds."""
-        return self._database.read(lambda db: requests(db, worker_id, held))
+        return self._database.read(lambda db: _requests(db, worker_id, held))
 
     def owned(self, worker_id: int, held: Collection[int]) -> set[str]:
         """The exec_ids of the tasks `held` that are still this worker's; whatever else it runs must stop."""
-        return self._database.read(lambda db: owned(db, worker_id, held))
+        if not held:
+            return set()
+        rows = self._database.read(lambda db: db.rows(OWNED, worker_id=worker_id, held=list(held)))
+        return {str(exec_id) for (exec_id,) in rows}
 
     def leave(self, worker_id: int) -> None:
         """A worker goes in good order, holding nothing."""
@@ -143,7 +152,14 @@ class Workers:
         In a transaction of its own, before any of its tasks is touched: a beat that commits in between would otherwise
         leave a live worker robbed.
         """
-        return self._database.write(lambda db: mark_lost(db, worker_id, lease_until, REAPER))
+
+        def mark(db: Db) -> bool:
+            marked = db.rows(MARK_LOST, worker_id=worker_id, lease_until=lease_until)
+            for (name,) in marked:
+                record_system(db, "worker_lost", REAPER, json.dumps({"worker": worker_id, "name": name}))
+            return bool(marked)
+
+        return self._database.write(mark)
 
     def lost_holders(self) -> list[int]:
         """Lost workers that still hold tasks: a rescue that was cut short goes on here."""
@@ -172,28 +188,9 @@ def register(
     return int(worker_id)
 
 
-def beat(db: Db, worker_id: int, held: Collection[int], detail: str | None) -> list[Request]:
-    """Renew the lease, once for all the worker's tasks; what is asked of them. `WorkerLost`: stop everything."""
-    if not db.rows(BEAT, worker_id=worker_id, detail=detail):
-        raise WorkerLost(f"worker {worker_id} was declared lost")
-    return requests(db, worker_id, held)
-
-
-def requests(db: Db, worker_id: int, held: Collection[int]) -> list[Request]:
+def _requests(db: Db, worker_id: int, held: Collection[int]) -> list[Request]:
     rows = db.rows(REQUESTS, worker_id=worker_id, held=list(held)) if held else []
     return [Request(task_id, str(exec_id), bool(cancel), bool(pause)) for task_id, exec_id, cancel, pause in rows]
-
-
-def owned(db: Db, worker_id: int, held: Collection[int]) -> set[str]:
-    """The exec_ids among what a worker believes to hold that still own their task."""
-    return {str(exec_id) for (exec_id,) in db.rows(OWNED, worker_id=worker_id, held=list(held))} if held else set()
-
-
-def mark_lost(db: Db, worker_id: int, lease_until: datetime, actor: str) -> bool:
-    marked = db.rows(MARK_LOST, worker_id=worker_id, lease_until=lease_until)
-    for (name,) in marked:
-        record_system(db, "worker_lost", actor, json.dumps({"worker": worker_id, "name": name}))
-    return bool(marked)
 
 
 def workers(db: Db, *, lost_too: bool = False) -> list[WorkerRecord]:

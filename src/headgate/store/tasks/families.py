@@ -46,7 +46,21 @@ class Families:
 
     def close(self, parent_id: int) -> bool:
         """End a waiting parent none of whose children is open, and look after its own; False if it goes on."""
-        ended = self._database.write(lambda db: close(db, self._catalog.fresh(db), parent_id))
+
+        def close(db: Db) -> Task | None:
+            # The parent's row is locked first, its children are looked at afterwards: nobody gives it one meanwhile.
+            with locked(db, [parent_id]) as found:
+                for parent in found:
+                    if parent.status is State.WAITING and open_child(db, parent_id) is None:
+                        counted = census(db, parent)
+                        states = {state.value: count for state, count in sorted(counted.states.items())}
+                        detail = json.dumps({"children": states})
+                        end = ChildrenEnded(counted.children)
+                        happen(db, self._catalog.fresh(db), [parent], end, FAMILIES, detail)
+                        return parent
+            return None
+
+        ended = self._database.write(close)
         if ended is None:
             return False
         self.look_after([ended.parent_id])
@@ -54,9 +68,14 @@ class Families:
 
     def cancel(self, parent_id: int, reason: str, *, actor: str = SYSTEM, limit: int = PAGE) -> None:
         """Cancel a parent's children, page by page and down to the last; then end the parent if it can."""
-        while page := self._database.write(
-            lambda db: cancel_children(db, self._catalog.fresh(db), parent_id, reason, limit, actor)
-        ):
+
+        def cancel(db: Db) -> list[Task]:
+            with locked(db, _unasked(db, parent_id, limit)) as found:
+                tasks = [task for task in found if task.status not in FINAL and not task.cancel_requested]
+                happen(db, self._catalog.fresh(db), tasks, CancelRequested(reason), actor)
+            return tasks
+
+        while page := self._database.write(cancel):
             for child in page:
                 if child.has_children:
                     self.cancel(child.id, reason, actor=actor, limit=limit)
@@ -68,8 +87,11 @@ class Families:
 
     def stalled(self, *, after: int = 0, limit: int = PAGE) -> tuple[list[int], int | None]:
         """Of a page of waiting parents, those that somebody should look after; where to go on, or None at the end."""
-        catalog = self._catalog.recent()
-        return self._database.read(lambda db: stalled(db, catalog, after, limit))
+        types = self._catalog.recent().types
+        cancelling = [code for code, kind in types.items() if kind.on_child_failure == CANCEL]
+        parameters = {"after": after, "limit": limit, "cancelling": cancelling, **_STATES, **_BROKEN_STATES}
+        page = self._database.read(lambda db: db.rows(STALLED, **parameters))
+        return [row[0] for row in page if row[1]], page[-1][0] if len(page) == limit else None
 
     def census(self, parent: Task) -> Census:
         """How many children a task has in each state, those in history too: exact up to 10,000."""
@@ -148,32 +170,6 @@ STALLED = Statement(
 )
 
 
-def stalled(db: Db, catalog: Catalog, after: int, limit: int) -> tuple[list[int], int | None]:
-    """Of a page of waiting parents, those that somebody should look after; and where to go on, or None at the end."""
-    cancelling = [code for code, kind in catalog.types.items() if kind.on_child_failure == CANCEL]
-    page = db.rows(STALLED, after=after, limit=limit, cancelling=cancelling, **_STATES, **_BROKEN_STATES)
-    return [row[0] for row in page if row[1]], page[-1][0] if len(page) == limit else None
-
-
-# How it ends
-
-
-def close(db: Db, catalog: Catalog, parent_id: int) -> Task | None:
-    """End the parent if it waits and none of its children is open; it, as it was, or None.
-
-    The parent's row is locked first and the children are looked at afterwards: nobody gives it one meanwhile.
-    """
-    with locked(db, [parent_id]) as found:
-        for parent in found:
-            if parent.status is State.WAITING and open_child(db, parent_id) is None:
-                counted = census(db, parent)
-                states = {state.value: count for state, count in sorted(counted.states.items())}
-                detail = json.dumps({"children": states})
-                happen(db, catalog, [parent], ChildrenEnded(counted.children), FAMILIES, detail)
-                return parent
-    return None
-
-
 CENSUS = Statement(
     """
     SELECT status, count(*) FROM (
@@ -193,12 +189,9 @@ EVERYBODY = (1 << 63) - 1
 def census(db: Db, parent: Task, most: int = EVERYBODY) -> Census:
     """How many children are in each state; no more than `most` are counted."""
     limit = min(most + 1, EVERYBODY)
-    states = Counter({State(status): count for status, count in _counted(db, parent, limit)})
+    rows = db.rows(CENSUS, id=parent.id, since=parent.children_since, most=limit)
+    states = Counter({State(status): count for status, count in rows})
     return Census(states, states.total() <= most)
-
-
-def _counted(db: Db, parent: Task, limit: int) -> list[tuple[str, int]]:
-    return [(row[0], row[1]) for row in db.rows(CENSUS, id=parent.id, since=parent.children_since, most=limit)]
 
 
 # How it is cancelled
@@ -219,11 +212,3 @@ UNASKED = Statement(
 def _unasked(db: Db, parent_id: int, limit: int) -> list[int]:
     """Open children of which nobody has asked yet that they stop."""
     return [row[0] for row in db.rows(UNASKED, id=parent_id, limit=limit, **_STATES)]
-
-
-def cancel_children(db: Db, catalog: Catalog, parent_id: int, reason: str, limit: int, actor: str) -> list[Task]:
-    """Cancel a page of a parent's open children; they, as they were. A running one is asked to stop."""
-    with locked(db, _unasked(db, parent_id, limit)) as found:
-        tasks = [task for task in found if task.status not in FINAL and not task.cancel_requested]
-        happen(db, catalog, tasks, CancelRequested(reason), actor)
-    return tasks
