@@ -136,7 +136,7 @@ def test_log_lines_are_json_where_that_is_wanted(spawn):
 
 BAD = {
     "no module nosuch": ("", "nosuch"),
-    "holds no Headgate": ("", "empty"),
+    "has no Headgate app": ("", "empty"),
     "different stores": (
         "import headgate\na = headgate.Headgate('sqlite:///a.db')\nb = headgate.Headgate()\n",
         "empty",
