@@ -25,6 +25,14 @@ def test_a_command_that_looks_or_steers_makes_no_store(folder, run, words):
     assert [file.name for file in folder.iterdir() if "headgate.db" in file.name] == []
 
 
+def test_options_of_a_group_hold_for_its_commands(folder, run):
+    """Spec: A12"""
+    run("migrate", "--url", "sqlite:///other.db")
+    assert run("limits", "--url", "sqlite:///other.db", "set", "key:a", "--rate", "1", "--burst", "2").code == 0
+    assert run("keys", "--url", "sqlite:///other.db", "--json", "create", "ops", "--role", "read").json["name"] == "ops"
+    assert not (folder / "headgate.db").exists()
+
+
 def test_the_flag_goes_over_the_environment_and_that_over_the_file(folder, run, monkeypatch):
     """Spec: C12"""
     (folder / "headgate.toml").write_text('url = "sqlite:///file.db"\n')

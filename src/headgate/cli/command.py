@@ -27,6 +27,12 @@ class Command:
     url: Url = None
     as_json: Json = False
 
+    def __post_init__(self) -> None:
+        """Options given to the group apply to its commands too: `headgate keys --json list`."""
+        group = {} if self.context.parent is None else self.context.parent.params
+        self.url = self.url or group.get("url")
+        self.as_json = self.as_json or group.get("as_json", False)
+
     @cached_property
     def settings(self) -> Settings:
         return load({"url": self.url})

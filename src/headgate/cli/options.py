@@ -4,8 +4,6 @@ from typing import Annotated
 
 import typer
 
-from headgate.core.states import State
-
 PAGE = 200  # the most that one page of the store holds
 
 # Every command
@@ -21,10 +19,6 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 Id = Annotated[int, typer.Argument(metavar="ID", help="Task ID.")]
 Ids = Annotated[list[int], typer.Argument(metavar="ID", help="Task IDs.")]
 OptionalIds = Annotated[list[int] | None, typer.Argument(metavar="ID", help="Task IDs.")]
-Statuses = Annotated[
-    list[State] | None,
-    typer.Option("--status", metavar="STATE", help=f"Filter by state: {', '.join(State)}. Can be repeated."),
-]
 Type = Annotated[str | None, typer.Option("--type", metavar="CODE", help="Filter by task type.")]
 Lane = Annotated[str | None, typer.Option("--lane", metavar="NAME", help="Filter by lane.")]
 Tenant = Annotated[int | None, typer.Option("--tenant", metavar="ID", help="Filter by tenant.")]
