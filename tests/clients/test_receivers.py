@@ -71,6 +71,7 @@ async def deliver(store):
         while await duty.turn() or duty._sending:
             if duty._sending:
                 await asyncio.wait(list(duty._sending))
+        await duty.stop()
 
 
 @EVERY_RECEIVER
