@@ -15,9 +15,9 @@ from headgate.core.retry import fixed
 from headgate.core.states import State
 from headgate.core.task import NewTask, TaskType
 from headgate.duties import Reaper
-from headgate.service import inline
 from headgate.settings import Settings
 from headgate.store.store import open_store
+from headgate.threads import inline
 from tests.api.conftest import HERE
 from tests.duties.turns import turn
 from tests.factories import kinds, lose, record, submit

@@ -12,7 +12,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from itertools import count
 from typing import Any
@@ -27,6 +27,7 @@ from headgate.core.errors import HeadgateError
 from headgate.duties import all_duties, light_duties
 from headgate.settings import Settings
 from headgate.store.store import Store, configured_store
+from headgate.threads import Threads
 from headgate.worker.worker import Worker
 
 try:
@@ -87,11 +88,7 @@ async def _serve(
         ended.set()
 
     _stop_on_signals(stop, settings.shutdown_seconds, plan.supervised)
-    with ThreadPoolExecutor(DUTY_THREADS, thread_name_prefix="headgate duty") as threads:
-
-        async def in_thread(work: Callable[..., Any], *arguments: Any) -> Any:
-            return await asyncio.get_running_loop().run_in_executor(threads, work, *arguments)
-
+    with closing(Threads("headgate duty", DUTY_THREADS)) as in_thread:
         duties = _DUTIES[plan.duties](store, settings, in_thread)
         if api is not None:
             await api.start(on_end=stop)

@@ -13,12 +13,11 @@ from dataclasses import replace
 import headgate.cli.logs as logs
 from headgate.cli.exits import DONE, USAGE
 from headgate.cli.plan import WORKER_MODULE, ProcessPlan, command_line, plan_from_argv
-from headgate.service import wait
+from headgate.pauses import Backoff, wait
 
 log = logging.getLogger("headgate")
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
-FIRST_PAUSE_SECONDS = 0.5
-LONGEST_PAUSE_SECONDS = 30.0
+RESTARTS = Backoff(0.5, 30.0)
 LONG_LIFE_SECONDS = 60.0
 
 
@@ -51,7 +50,7 @@ class Supervisor:
             _send_signal(process, number)
 
     async def _keep_alive(self, number: int) -> None:
-        pause = FIRST_PAUSE_SECONDS
+        quick_ends = 0
         while not self._stopping.is_set():
             started = time.monotonic()
             code = await self._run_once(number)
@@ -62,10 +61,11 @@ class Supervisor:
                 self.stop(signal.SIGTERM)
                 return
             if time.monotonic() - started > LONG_LIFE_SECONDS:
-                pause = FIRST_PAUSE_SECONDS
+                quick_ends = 0
+            pause = RESTARTS.pause(quick_ends)
             log.warning("process %d ended with %d; another one starts in %g s", number, code, pause)
             await wait(self._stopping, pause)
-            pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+            quick_ends += 1
 
     async def _run_once(self, number: int) -> int:
         """One life of a process; its exit code."""

@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from ipaddress import ip_address
+from typing import Protocol
 
 import h11
 
@@ -53,6 +54,12 @@ class Reply:
     status: int
     headers: dict[str, str]
     body: bytes
+
+
+class HttpClient(Protocol):
+    """Sends a request and returns the answer; `NoReply` if none came. `OutwardClient`, but for simulations."""
+
+    async def send(self, method: str, url: str, body: bytes, headers: Mapping[str, str]) -> Reply: ...
 
 
 class OutwardClient:
@@ -133,17 +140,12 @@ class OutwardClient:
         return addresses
 
     async def _connect(self, target: HttpTarget) -> Connection:
-        trust, name = (self._trust, target.host) if target.scheme == "https" else (None, None)
-        connect = partial(
-            asyncio.get_running_loop().create_connection, partial(Connection, target.origin), port=target.port,
-            flags=socket.AI_NUMERICHOST, ssl=trust, server_hostname=name,
-        )  # fmt: skip
         failure = ""
         try:
             async with asyncio.timeout(self._connect_seconds):
                 for address in await self.allowed_addresses(target):
                     try:
-                        return (await connect(str(address)))[1]
+                        return await self._open(address, target)
                     except ssl.SSLCertVerificationError as error:
                         failure = f"its certificate is not trusted: {error.verify_message}"
                     except OSError as error:
@@ -151,6 +153,14 @@ class OutwardClient:
         except TimeoutError:
             failure = f"no connection within {self._connect_seconds:g} s"
         raise NoReply(f"{target.host}:{target.port}: {failure}")
+
+    async def _open(self, address: Address, target: HttpTarget) -> Connection:
+        trust, name = (self._trust, target.host) if target.scheme == "https" else (None, None)
+        _, connection = await asyncio.get_running_loop().create_connection(
+            partial(Connection, target.origin), str(address), target.port,
+            flags=socket.AI_NUMERICHOST, ssl=trust, server_hostname=name,
+        )  # fmt: skip
+        return connection
 
     @cached_property
     def _trust(self) -> ssl.SSLContext:

@@ -152,20 +152,17 @@ class _World:
             self._loop.create_task(self._read(process))
 
     def _serve(self, process: Process) -> None:
-        calls = Calls(
-            process.store, self._endpoints, process.in_thread, lease_seconds=CALL_LEASE_SECONDS,
-            watch_seconds=CALL_WATCH_SECONDS,
-        )  # fmt: skip
+        its = (process.store, SETTINGS, process.in_thread)
+        calls = Calls(*its, client=self._endpoints)
+        calls.lease_seconds, calls.watch_seconds = CALL_LEASE_SECONDS, CALL_WATCH_SECONDS
         duties: list[Service] = [
-            *light_duties(process.store, SETTINGS, process.in_thread),
-            Compensate(process.store, SETTINGS, process.in_thread),
-            Callbacks(process.store, SETTINGS, process.in_thread, sender=self._receiver),
-            FireSchedules(process.store, process.in_thread, calls.wake),
-            calls,
-        ]
+            *light_duties(*its), Compensate(*its), Callbacks(*its, client=self._receiver),
+            FireSchedules(*its, calls.wake), calls,
+        ]  # fmt: skip
         if process.name == DUTIES:
-            duties.append(Archive(process.store, SETTINGS, process.in_thread, keep_seconds=KEEP_SECONDS))
-            duties.append(Sampler(process.store, process.in_thread))
+            archive = Archive(*its)
+            archive.keep_seconds = KEEP_SECONDS
+            duties += [archive, Sampler(*its)]
         for duty in duties:
             duty.start()
 
