@@ -92,7 +92,8 @@ def test_a_wake_up_during_a_turn_is_not_lost():
     run(scene())
 
 
-def test_a_wake_up_ends_the_pause():
+@pytest.mark.parametrize("in_thread", [inline, asyncio.to_thread], ids=["the loop's thread", "another thread"])
+def test_a_wake_up_from_any_thread_ends_the_pause(in_thread):
     """Spec: A6"""
 
     async def scene():
@@ -100,11 +101,23 @@ def test_a_wake_up_ends_the_pause():
         service.start()
         for count in (1, 2, 3):
             await service.turned(count)
-            service.wake()
+            await in_thread(service.wake)
         await service.turned(4)
         await service.stop()
 
     run(scene())
+
+
+def test_a_wake_up_after_the_event_loop_has_ended_is_nobodys():
+    """Spec: D9"""
+    service = Scripted(3600)
+
+    async def scene():
+        service.start()
+        await service.stop()
+
+    run(scene())
+    service.wake()
 
 
 def test_a_stop_waits_for_the_turn_under_way_and_no_other_follows():

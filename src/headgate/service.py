@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from contextlib import suppress
 
 from headgate.core.errors import HeadgateError
 from headgate.environment import random_number
@@ -40,8 +41,10 @@ class Service:
         raise NotImplementedError
 
     def wake(self) -> None:
-        """There may be something to do. Called on the loop's own thread."""
-        self._woken.set()
+        """There may be something to do. From any thread."""
+        if self._loop is not None:
+            with suppress(RuntimeError):  # the event loop has ended, and this with it
+                self._loop.get_loop().call_soon_threadsafe(self._woken.set)
 
     def start(self) -> None:
         """Begin to turn, at once and then again and again."""

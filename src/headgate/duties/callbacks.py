@@ -65,13 +65,7 @@ class Callbacks(Duty):
         self._has_resealed = False
 
     def start(self) -> None:
-        loop = asyncio.get_running_loop()
-
-        def wake_on_loop(_: None) -> None:
-            with suppress(RuntimeError):  # the loop has ended: so has this
-                loop.call_soon_threadsafe(self.wake)
-
-        self._store.wakeups.on_callbacks(wake_on_loop)
+        self._store.wakeups.on_callbacks(lambda _: self.wake())
         self._store.wakeups.listen()
         super().start()
 

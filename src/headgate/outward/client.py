@@ -135,7 +135,8 @@ class OutwardClient:
             raise NoReply(f"{target.host} has no address")
         for address in addresses:
             if refusal := self._allowed.refusal(address, target.port, None if target.address else target.host):
-                log.warning("%s: %s", target.host, self._allowed.refusal(address, target.port))
+                reason = self._allowed.refusal(address, target.port)
+                log.warning("request refused: host=%s reason=%s", target.host, reason)
                 raise NoReply(refusal)
         return addresses
 
