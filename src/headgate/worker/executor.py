@@ -11,9 +11,9 @@ from headgate.core.machine import Event, LeaseLost, Raised, Snoozed
 from headgate.environment import monotonic, random_number
 from headgate.events import telemetry
 from headgate.registry import Handler, Isolation
-from headgate.service import InThread
 from headgate.store.store import Store
 from headgate.task_function import TaskFunction
+from headgate.threads import InThread
 from headgate.worker.context import Context, Reporter, current
 from headgate.worker.reports import ExecutionReports, LoopReporter, ThreadReporter
 from headgate.worker.run import Run, Stop, do_nothing, event_of_error, event_of_result
