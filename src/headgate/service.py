@@ -6,9 +6,7 @@ from contextlib import suppress
 
 from headgate.core.errors import HeadgateError
 from headgate.environment import random_number
-from headgate.pauses import Backoff
-from headgate.pauses import wait as wait
-from headgate.threads import InThread as InThread
+from headgate.pauses import Backoff, wait
 
 LONGEST_PAUSE = 30.0
 JITTER = 0.1  # so that processes do not march in step

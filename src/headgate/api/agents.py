@@ -37,7 +37,7 @@ from headgate.core.errors import HeadgateError, StaleExecution
 from headgate.core.states import State
 from headgate.core.task import Execution, check_name
 from headgate.environment import monotonic, random_number
-from headgate.service import wait
+from headgate.pauses import wait
 from headgate.store.claim.contract import Claimed, ClaimRequest, Control
 from headgate.store.execution.agents import Holding
 

@@ -1,9 +1,6 @@
 """What every route works with: the store, and the threads that wait for it."""
 
 import asyncio
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
 
 from headgate.api.agent_cache import AgentCache
 from headgate.api.feed import LiveEvents
@@ -17,8 +14,8 @@ from headgate.outward.address import Allowed
 from headgate.outward.sealing import Seals
 from headgate.settings import Settings
 from headgate.store.store import Store
+from headgate.threads import Threads
 
-T = TypeVar("T")
 THREADS = 32
 
 
@@ -32,6 +29,7 @@ class Server:
         self.allowed = Allowed.parse(settings.callback_allow)
         self.seals = Seals(settings.secrets)
         self.ready_until = 0.0  # what `/readyz` found holds for so long
+        self.in_thread = Threads("headgate api", THREADS)  # calls to the store
         self.keyring = Keyring(store, self.in_thread)
         self.session_cache = SessionCache(store, settings, self.in_thread)
         self.submits = Submits(store, self.in_thread)
@@ -40,14 +38,9 @@ class Server:
         self.live_events = LiveEvents(store, self.in_thread, self.stopping)
         self.latest_point = LatestPoint(store, self.in_thread)
         self.tally = Tally(store, self.live_events.feed.task_infos)
-        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="headgate api")
-
-    async def in_thread(self, work: Callable[..., T], *arguments: Any) -> T:
-        """A call to the store, in a thread."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work, *arguments)
 
     async def close(self) -> None:
         self.live_events.close()
         await self.polls.close()
         await self.keyring.close()
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        self.in_thread.close(wait=False)
