@@ -30,8 +30,9 @@ from headgate.core.states import FINAL, State, View, states_of_word, status_word
 from headgate.core.task import DEFAULT_PRIORITY, NewTask, Task
 from headgate.events.bus import FeedEvent
 from headgate.packs.media.lanes import COOKIE, NAMES, lane_for
+from headgate.store.db.pages import MOST_PER_PAGE
 from headgate.store.events.feed import Cursor
-from headgate.store.reading.lists import MOST_PER_PAGE, Filter
+from headgate.store.reading.lists import Filter
 from headgate.store.store import Store
 
 SYNC_SECONDS = 30.0

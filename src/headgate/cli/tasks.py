@@ -31,9 +31,9 @@ from headgate.core.states import FINAL, HELD, State
 from headgate.core.task import Task
 from headgate.environment import utc_now
 from headgate.store.callbacks.report import CallbackRecord
+from headgate.store.db.pages import EXACT_UP_TO
 from headgate.store.execution.usage import Measured
 from headgate.store.reading.lists import Filter
-from headgate.store.tasks.families import EXACT_UP_TO
 
 LATEST = 20
 Item = TypeVar("Item")

@@ -7,7 +7,7 @@ from headgate.core.gates import Bucket
 from headgate.core.limits import Rate
 from headgate.core.task import check_name
 from headgate.store.catalog.version import announce_limit
-from headgate.store.db.database import Database
+from headgate.store.db.database import Noun, reads, writes
 from headgate.store.db.statement import Db, Statement
 from headgate.store.events.audit import PERSON, record_system
 
@@ -22,34 +22,28 @@ PUT_RATE = Statement(
 REMOVE_RATE = Statement("DELETE FROM headgate_rate_limit WHERE name = :name RETURNING name")
 
 
-class RateLimits:
+class RateLimits(Noun):
     """Every rate limit, with its bucket."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def all(self) -> list[Bucket]:
+    @reads
+    def all(self, db: Db) -> list[Bucket]:
         """Every rate limit by name."""
-        return self._database.read(read_rate_limits)
+        return read_rate_limits(db)
 
-    def set(self, name: str, limit: Rate | None, *, actor: str = PERSON) -> None:
+    @writes
+    def set(self, db: Db, name: str, limit: Rate | None, *, actor: str = PERSON) -> None:
         """Limit the starts of `lane:NAME`, `type:CODE` or `key:NAME`; None lifts the limit."""
-        self._database.write(lambda db: _set(db, name, limit, actor))
+        check_name("rate limit", name)
+        if not name.startswith(PREFIXES) or not name.partition(":")[2]:
+            raise Invalid("a rate limit is named lane:NAME, type:CODE or key:NAME")
+        if limit is not None:
+            db.send(PUT_RATE, name=name, rate=limit.rate, burst=limit.burst)
+        elif not db.rows(REMOVE_RATE, name=name):
+            raise NotFound(f"no rate limit {name}")
+        values = None if limit is None else {"rate": limit.rate, "burst": limit.burst}
+        record_system(db, "rate_changed", actor, json.dumps({"name": name, "limit": values}))
+        announce_limit(db)
 
 
 def read_rate_limits(db: Db) -> list[Bucket]:
     return [Bucket(name, Rate(rate, burst), tat) for name, rate, burst, tat in db.rows(RATES)]
-
-
-def _set(db: Db, name: str, limit: Rate | None, actor: str) -> None:
-    check_name("rate limit", name)
-    if not name.startswith(PREFIXES) or not name.partition(":")[2]:
-        raise Invalid("a rate limit is named lane:NAME, type:CODE or key:NAME")
-    if limit is None:
-        if not db.rows(REMOVE_RATE, name=name):
-            raise NotFound(f"no rate limit {name}")
-    else:
-        db.send(PUT_RATE, name=name, rate=limit.rate, burst=limit.burst)
-    values = None if limit is None else {"rate": limit.rate, "burst": limit.burst}
-    record_system(db, "rate_changed", actor, json.dumps({"name": name, "limit": values}))
-    announce_limit(db)

@@ -8,7 +8,7 @@ from headgate.core.task import check_name
 from headgate.store.catalog.lanes import check_capacity
 from headgate.store.catalog.rate_limits import PREFIXES
 from headgate.store.catalog.version import announce_limit
-from headgate.store.db.database import Database
+from headgate.store.db.database import Noun, reads, writes
 from headgate.store.db.statement import Db, Statement
 from headgate.store.events.audit import PERSON, record_system
 
@@ -24,30 +24,27 @@ PUT_RESOURCE = Statement(
 )
 
 
-class Resources:
+class Resources(Noun):
     """Every resource."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def all(self) -> list[CapacityLimit]:
+    @reads
+    def all(self, db: Db) -> list[CapacityLimit]:
         """Every resource by name, with its capacity."""
-        return self._database.read(read_resources)
+        return read_resources(db)
 
-    def set(self, name: str, capacity: int, *, actor: str = PERSON) -> None:
+    @writes
+    def set(self, db: Db, name: str, capacity: int, *, actor: str = PERSON) -> None:
         """Set how many tasks may use a resource at once."""
-        self._database.write(lambda db: _set(db, name, capacity, actor))
+        check_name("resource", name)
+        if name.startswith(PREFIXES):
+            raise Invalid(
+                f"{name} is the name of a rate limit, which has a rate and a burst; a resource has a plain name"
+            )
+        check_capacity(capacity)
+        db.send(PUT_RESOURCE, name=name, capacity=capacity)
+        record_system(db, "capacity_changed", actor, json.dumps({"resource": name, "capacity": capacity}))
+        announce_limit(db)
 
 
 def read_resources(db: Db) -> list[CapacityLimit]:
     return [CapacityLimit(name, capacity) for name, capacity in db.rows(RESOURCES)]
-
-
-def _set(db: Db, name: str, capacity: int, actor: str) -> None:
-    check_name("resource", name)
-    if name.startswith(PREFIXES):
-        raise Invalid(f"{name} is the name of a rate limit, which has a rate and a burst; a resource has a plain name")
-    check_capacity(capacity)
-    db.send(PUT_RESOURCE, name=name, capacity=capacity)
-    record_system(db, "capacity_changed", actor, json.dumps({"resource": name, "capacity": capacity}))
-    announce_limit(db)

@@ -11,7 +11,7 @@ from headgate.core.task import TaskType, check_key_templates
 from headgate.core.task_types import EditEffects, UnfinishedTask, effects_of_edit
 from headgate.store.catalog.catalog import Catalog
 from headgate.store.catalog.type_rows import hold_type, put_type, remove_type, type_of
-from headgate.store.db.database import Database
+from headgate.store.db.database import Database, Noun, reads
 from headgate.store.db.statement import Db, Statement, clock, moment
 from headgate.store.events.audit import PERSON, SYSTEM
 
@@ -37,24 +37,27 @@ class EditPreview:
     exact: bool
 
 
-class TaskTypes:
+class TaskTypes(Noun):
     """What holds for each type of task."""
 
     def __init__(self, database: Database, catalog: Catalog) -> None:
-        self._database = database
+        super().__init__(database)
         self._catalog = catalog
 
-    def all(self) -> list[StoredType]:
+    @reads
+    def all(self, db: Db) -> list[StoredType]:
         """Every type, by its code."""
-        return self._database.read(lambda db: [_stored(*row) for row in db.rows(ALL)])
+        return [_stored(*row) for row in db.rows(ALL)]
 
-    def get(self, code: str) -> StoredType:
+    @reads
+    def get(self, db: Db, code: str) -> StoredType:
         """A type; `NotFound` if there is none."""
-        return self._database.read(lambda db: _found(db, code))
+        return _found(db, code)
 
-    def by_code(self) -> dict[str, TaskType]:
+    @reads
+    def by_code(self, db: Db) -> dict[str, TaskType]:
         """Every type, by its code, as it stands."""
-        return dict(self._database.read(self._catalog.fresh).types)
+        return dict(self._catalog.fresh(db).types)
 
     def recent(self, code: str) -> TaskType:
         """A type as this process knows it: as of its last claim, or a second ago."""
@@ -75,7 +78,16 @@ class TaskTypes:
 
         No program's registration overwrites it afterwards. Whatever `change` raises has changed nothing.
         """
-        stored = self._database.write(lambda db: edit(db, code, change, actor))
+
+        def edit(db: Db) -> StoredType:
+            before = hold_type(db, code)
+            kind = change(before)
+            if before is not None:
+                kind = replace(kind, declared_by=before.declared_by)
+            put_type(db, kind, before=before, edited=True, actor=actor)
+            return _found(db, code)
+
+        stored = self._database.write(edit)
         self._catalog.reload()
         return stored
 
@@ -102,15 +114,6 @@ def _found(db: Db, code: str) -> StoredType:
     if not rows:
         raise NotFound(f"no task type {code}")
     return _stored(*rows[0])
-
-
-def edit(db: Db, code: str, change: Callable[[TaskType | None], TaskType], actor: str) -> StoredType:
-    before = hold_type(db, code)
-    kind = change(before)
-    if before is not None:
-        kind = replace(kind, declared_by=before.declared_by)
-    put_type(db, kind, before=before, edited=True, actor=actor)
-    return _found(db, code)
 
 
 _COLUMNS = "id, status, error_count, max_error_count, timeout_seconds, lane, category"

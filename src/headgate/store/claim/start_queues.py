@@ -10,9 +10,10 @@ from headgate.store.catalog.streams import Stream
 from headgate.store.claim.agent_starts import ALL_LAST_STARTS
 from headgate.store.claim.contract import READY_STREAMS
 from headgate.store.db.database import Database
+from headgate.store.db.pages import EXACT_UP_TO
 from headgate.store.db.statement import Db, clock, moment
 from headgate.store.execution.workers import WorkerRecord
-from headgate.store.reading.statistics import DEPTH, EXACT_UP_TO
+from headgate.store.reading.statistics import DEPTH
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 A run is there while it is watched; whoever takes its row away is the one who writes how it ended.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -147,11 +147,6 @@ DROP_WAITING = Statement(
 FORGET = Statement("DELETE FROM headgate_periodic_run WHERE periodic_task_id = :id RETURNING id, log_id")
 
 
-def any_waiting(db: Db) -> bool:
-    """Whether somebody should make calls."""
-    return bool(db.rows(ANY_WAITING))
-
-
 def take(db: Db, caller: str, limit: int) -> list[HttpCall]:
     """Calls that are this caller's to make from now on, and nobody else's ever."""
     taken = db.rows(TAKE, caller=caller, limit=limit)
@@ -169,11 +164,6 @@ def endpoint_of(http: str) -> Endpoint:
     return Endpoint(url, method)
 
 
-def under_way(db: Db, limit: int) -> list[tuple[int, str]]:
-    """Calls that somebody makes: run and caller."""
-    return [(run_id, str(caller)) for run_id, caller in db.rows(UNDER_WAY, limit=limit)]
-
-
 def end_call(db: Db, run_id: int, caller: str, error: str | None) -> bool:
     """Write how a call ended; False if it was given up for lost before."""
     return bool(_end(db, db.rows(END_CALL, id=run_id, caller=caller), {run_id: error}))
@@ -189,8 +179,3 @@ def forget(db: Db, schedule_id: int, reason: str) -> None:
     """Nobody watches any more how what it began goes on."""
     gone = db.rows(FORGET, id=schedule_id)
     _end(db, gone, {row[0]: reason for row in gone})
-
-
-def give_up(db: Db, calls: Collection[tuple[int, str]]) -> int:
-    """Give up calls whose callers are gone; how many there were."""
-    return sum(end_call(db, run_id, caller, LOST) for run_id, caller in sorted(calls))

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from headgate.core.cron import GRACE, DueTicks, Overlap, allowed_by_overlap
 from headgate.core.errors import Invalid, Refused
 from headgate.core.schedule import LogMode, Result, Schedule, ScheduleStatus, task_for_tick, tick_text
-from headgate.core.task import NewTask, clip, with_type_defaults
+from headgate.core.task import NewTask, with_type_defaults
 from headgate.store.catalog.catalog import Catalog
 from headgate.store.catalog.streams import stream_key
 from headgate.store.db.deferred import settled
@@ -222,17 +222,6 @@ def _note_dropped(db: Db, firing: Firing) -> None:
             "first": tick_text(schedule.next_tick),
         }
         record_system(db, "ticks_missed", ACTOR, json.dumps(missed | {"until": tick_text(until)}))
-
-
-def log_unfired(db: Db, schedule: Schedule, error: str) -> None:
-    """Write why a tick is still due that was missed by now, unless somebody has written it."""
-    parameters = {
-        "id": schedule.id,
-        "version": schedule.version,
-        "tick": schedule.next_tick,
-        "error": clip(UNFIRED + error),
-    }
-    db.send(LOG_UNFIRED, **parameters, seconds=GRACE.total_seconds())
 
 
 def _remove_unfired(db: Db, firing: Firing, now: datetime) -> None:

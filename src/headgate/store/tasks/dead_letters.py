@@ -14,9 +14,10 @@ from headgate.store.catalog.catalog import Catalog
 from headgate.store.catalog.streams import StreamKey, add_streams, stream_key
 from headgate.store.db.columns import listed
 from headgate.store.db.database import Database
+from headgate.store.db.pages import MOST_PER_PAGE, Page
 from headgate.store.db.statement import Db, Statement
 from headgate.store.events.audit import PERSON
-from headgate.store.reading.lists import MOST_PER_PAGE, Page, sought
+from headgate.store.reading.lists import sought
 from headgate.store.tasks.actions import act, refuse_second
 from headgate.store.tasks.families import Families
 from headgate.store.tasks.mutex_queue import lock
@@ -47,7 +48,7 @@ class DeadLetters:
         self._catalog = catalog
         self._families = families
 
-    def find(self, wanted: DeadLetterFilter | None = None, *, cursor: int | None = None, limit: int = 50) -> Page:
+    def find(self, wanted: DeadLetterFilter | None = None, *, cursor: int | None = None, limit: int = 50) -> Page[Task]:
         """A page of dead tasks, newest first; it reads a bounded number of rows, whatever is asked for."""
         return self._database.read(lambda db: find(db, wanted or DeadLetterFilter(), cursor, limit))
 
@@ -131,7 +132,7 @@ def _letters(names: tuple[str, ...]) -> Statement:
 FLOOR = _among_the_dead("id", "LIMIT 1 OFFSET :reach")
 
 
-def find(db: Db, wanted: DeadLetterFilter, cursor: int | None, limit: int) -> Page:
+def find(db: Db, wanted: DeadLetterFilter, cursor: int | None, limit: int) -> Page[Task]:
     """A page of dead tasks, newest first; with a filter it looks at so many and no more."""
     if not 1 <= limit <= MOST_PER_PAGE:
         raise Invalid(f"a page holds 1 to {MOST_PER_PAGE} tasks")

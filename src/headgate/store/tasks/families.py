@@ -10,12 +10,12 @@ from headgate.core.states import FINAL, OPEN, State
 from headgate.core.task import Task
 from headgate.store.catalog.catalog import Catalog
 from headgate.store.db.database import Database
+from headgate.store.db.pages import EXACT_UP_TO
 from headgate.store.db.statement import Db, Statement
 from headgate.store.events.audit import SYSTEM
 from headgate.store.tasks.transitions import happen, locked
 
 FAMILIES = "system:families"
-EXACT_UP_TO = 10_000
 PAGE = 500
 
 

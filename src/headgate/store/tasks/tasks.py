@@ -23,10 +23,11 @@ from headgate.core.task import Execution, NewTask, Task, check_new_task, check_s
 from headgate.store.catalog.catalog import Catalog
 from headgate.store.db.database import Database
 from headgate.store.db.group_commit import GroupCommit, SharedCall
+from headgate.store.db.pages import Page
 from headgate.store.db.statement import Db, clock
 from headgate.store.events.audit import PERSON, SYSTEM
 from headgate.store.reading.facts import facts_of
-from headgate.store.reading.lists import Filter, Page, find
+from headgate.store.reading.lists import Filter, find
 from headgate.store.tasks.actions import act, copy_of, head_of_lane
 from headgate.store.tasks.families import Families
 from headgate.store.tasks.idempotency import Idempotency
@@ -120,7 +121,7 @@ class Tasks:
         """The tasks among `ids` that there are, by id; another tenant's are not among them."""
         return self._database.read(lambda db: read_many(db, list(ids), tenant_id))
 
-    def find(self, wanted: Filter | None = None, *, cursor: int | None = None, limit: int = 50) -> Page:
+    def find(self, wanted: Filter | None = None, *, cursor: int | None = None, limit: int = 50) -> Page[Task]:
         """A page of tasks, live and in history, newest first; it may have few, or none, and yet a `next_cursor`."""
         return self._database.snapshot(lambda db: find(db, self._catalog.fresh(db), wanted or Filter(), cursor, limit))
 
