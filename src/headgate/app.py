@@ -14,7 +14,7 @@ from typing import Any, ParamSpec, Protocol, TypeVar, overload
 import headgate.store.db.drivers as drivers
 from headgate.client import Call, Task
 from headgate.core.callbacks import Callback
-from headgate.core.errors import Invalid, Unavailable
+from headgate.core.errors import Invalid
 from headgate.core.family import CONTINUE
 from headgate.core.retry import RetryPolicy, never
 from headgate.core.task import DEFAULT_LANE, DEFAULT_PRIORITY, KEYS, NewTask, TaskType
@@ -289,11 +289,7 @@ class Headgate:
     def _open(self) -> Store:
         store = configured_store(self.settings)
         try:
-            missing = store.migration_plan()
-            if missing and store.database.dialect != "sqlite":
-                raise Unavailable("the store's schema is not up to date: run `headgate migrate` first")
-            if missing:  # a file is ours to set up; a server has an owner
-                store.migrate()
+            store.bring_up_to_date()
         except BaseException:
             store.close()
             raise

@@ -28,7 +28,7 @@ def types(store):
 
 
 def lease(store, kind=CallbackKind.SUCCESS, type_code="told", count=10, seconds=LEASE):
-    return store.deliveries.lease([(type_code, kind, count)], seconds)
+    return store.deliveries.record_and_lease([], [(type_code, kind, count)], seconds)
 
 
 def record(store, leased, attempt=OK, status=Delivery.DELIVERED, delay=0.0, host="example.org"):

@@ -20,7 +20,7 @@ from headgate.environment import utc_now
 from headgate.outward.callback import secret_of
 from headgate.outward.sealing import Seals, Unopened
 from headgate.settings import load
-from headgate.store.db.version import OLDEST, DatabaseVersion, version_of
+from headgate.store.db.version import DatabaseVersion
 from headgate.store.execution.workers import WorkerRecord
 from headgate.store.reading.statistics import Count
 from headgate.store.store import Store, configured_store
@@ -87,7 +87,7 @@ def run_checks(url: str | None) -> list[Check]:
 
 
 def _store_checks(store: Store, file: Path | None, secrets: Sequence[str]) -> Iterator[Check]:
-    database = store.database.read(version_of)
+    database = store.version()
     yield Check("store", "ok", str(file) if file else "PostgreSQL answers")
     yield _version(database)
     yield _clock(database.now)
@@ -117,11 +117,10 @@ def _warn_if(wrong: bool, name: str, found: str, advice: str) -> Check:
 
 
 def _version(database: DatabaseVersion) -> Check:
-    name = "SQLite" if database.dialect == "sqlite" else "PostgreSQL"
-    found = f"{name} {database.version}"
+    found = f"{database.name} {database.version}"
     if database.supported:
         return Check("version", "ok", found)
-    return Check("version", "fail", found, f"upgrade to {'.'.join(map(str, OLDEST[database.dialect]))} or newer")
+    return Check("version", "fail", found, f"upgrade to {database.oldest} or newer")
 
 
 def _clock(now: datetime) -> Check:

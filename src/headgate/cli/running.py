@@ -22,7 +22,6 @@ from headgate.app import Headgate
 from headgate.cli.apps import apps_in, bind_apps, settings_of
 from headgate.cli.exits import FAILED, code_of, print_error
 from headgate.cli.plan import Duties, ProcessPlan, plan_from_argv
-from headgate.cli.stores import bring_up_to_date
 from headgate.core.errors import HeadgateError
 from headgate.duties import all_duties, light_duties
 from headgate.settings import Settings
@@ -56,7 +55,7 @@ def run(plan: ProcessPlan) -> None:
         if plan.migrate:
             store.migrate()
         else:
-            bring_up_to_date(store)
+            store.bring_up_to_date()
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
             runner.run(_serve(plan, store, apps, settings, listening))
 

@@ -22,15 +22,5 @@ def existing_store(settings: Settings) -> Iterator[Store]:
     if file is not None and not file.exists():
         raise Unavailable(f"the store {file} does not exist: create it with `headgate up`, or give --url")
     with configured_store(settings) as store:
-        bring_up_to_date(store)
+        store.bring_up_to_date()
         yield store
-
-
-def bring_up_to_date(store: Store) -> None:
-    """Apply missing schema steps to a SQLite file; on a server, ask its owner to do it."""
-    missing = store.migration_plan()
-    if missing and store.database.dialect != "sqlite":
-        steps = "1 step" if len(missing) == 1 else f"{len(missing)} steps"
-        raise Unavailable(f"the store's schema is {steps} behind: run `headgate migrate` first")
-    if missing:
-        store.migrate()

@@ -20,7 +20,6 @@ from headgate.cli.formatting import one_line
 from headgate.cli.lanes import noting_new_lane
 from headgate.cli.options import Ext, NewLane, NewMutex, NewPriority, Pairs
 from headgate.cli.output import print_note, progress_text, progress_value, task_json
-from headgate.cli.stores import bring_up_to_date
 from headgate.client import call_of
 from headgate.core.errors import Invalid, UnknownType
 from headgate.core.family import Census
@@ -117,7 +116,7 @@ def _declared(
     apps = apps_in([module])
     settings = settings_of(apps, command.url or os.environ.get("HEADGATE_URL"))
     store = command.context.with_resource(configured_store(settings))
-    bring_up_to_date(store)
+    store.bring_up_to_date()
     handler = bind_apps(apps, store).get(type_code)
     if handler is None:
         raise UnknownType(f"module {module} declares no task {type_code}")

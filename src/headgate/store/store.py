@@ -18,8 +18,7 @@ from headgate.store.access.sessions import Sessions
 from headgate.store.callbacks.deliveries import Deliveries
 from headgate.store.catalog.catalog import Catalog
 from headgate.store.catalog.lanes import Lanes
-from headgate.store.catalog.rate_limits import RateLimits
-from headgate.store.catalog.resources import Resources
+from headgate.store.catalog.limits import RateLimits, Resources
 from headgate.store.catalog.types import TaskTypes
 from headgate.store.catalog.version import touch
 from headgate.store.claim.contract import Claims
@@ -29,6 +28,7 @@ from headgate.store.claim.sqlite import SqliteClaims
 from headgate.store.claim.start_queues import StartQueues
 from headgate.store.db.database import Database
 from headgate.store.db.migrate import Migration, migrate, plan
+from headgate.store.db.version import DatabaseVersion, version_of
 from headgate.store.events.feed import Events
 from headgate.store.execution.agents import Agents
 from headgate.store.execution.compensation import Compensation
@@ -58,7 +58,8 @@ class Store:
         catalog, cursors = Catalog(database, monotonic), Cursors(monotonic)
         self.database = database
         self.catalog = catalog
-        self.wakeups = Wakeups(database, first=cursors.hear)
+        self.wakeups = Wakeups(database.listen, first=cursors.hear)
+        database.on_news = self.wakeups.hear
         self.events = Events(database)
         # what is known of work
         self.types = TaskTypes(database, catalog)
@@ -110,6 +111,19 @@ class Store:
     def migration_plan(self) -> list[Migration]:
         """The steps `migrate` would take."""
         return self.database.read(plan)
+
+    def bring_up_to_date(self) -> None:
+        """Take the missing steps on a file of ours; a server has an owner, who is asked to: `Unavailable`."""
+        missing = self.migration_plan()
+        if missing and not self.database.one_writer:
+            steps = "1 step" if len(missing) == 1 else f"{len(missing)} steps"
+            raise Unavailable(f"the store's schema is {steps} behind: run `headgate migrate` first")
+        if missing:
+            self.migrate()
+
+    def version(self) -> DatabaseVersion:
+        """Which database this is, and what time it has."""
+        return self.database.read(version_of)
 
     def check_writable(self) -> None:
         """Write something that changes nothing; whatever stands in the way is raised."""

@@ -19,7 +19,7 @@ from headgate.store.catalog.catalog import Catalog
 from headgate.store.catalog.type_rows import swap_callback
 from headgate.store.db.database import Database, Noun, reads, writes
 from headgate.store.db.pages import EXACT_UP_TO, Page
-from headgate.store.db.statement import Db, Row, Statement, moment
+from headgate.store.db.statement import Db, Row, Statement, insert_rows, moment
 from headgate.store.events.audit import PERSON
 from headgate.store.tasks.families import Families
 from headgate.store.tasks.rows import hold, read, read_many
@@ -79,13 +79,6 @@ class Deliveries(Noun):
         self._catalog.fresh(db)
         return [DeliveryQueue(type_code, CallbackKind(kind), due_in) for type_code, kind, due_in in db.rows(LINES)]
 
-    def lease(self, wanted: Sequence[Share], seconds: float) -> list[Leased]:
-        """Take so many due callbacks of each line, the oldest first; no two processes get the same.
-
-        What is not put on record within `seconds` is somebody else's to take.
-        """
-        return self.record_and_lease([], wanted, seconds)
-
     def record(self, outcomes: Sequence[DeliveryOutcome]) -> None:
         """Put on record what came of sending. A success that was delivered ends its task's `notifying`.
 
@@ -97,7 +90,10 @@ class Deliveries(Noun):
     def record_and_lease(
         self, outcomes: Sequence[DeliveryOutcome], wanted: Sequence[Share], seconds: float
     ) -> list[Leased]:
-        """Both, in one transaction. Closes families afterwards."""
+        """`record`, and take so many due callbacks of each line, the oldest first; no two processes get the same.
+
+        What is not put on record within `seconds` is somebody else's to take. Closes families afterwards.
+        """
 
         def exchange(db: Db) -> tuple[list[Task], list[Leased]]:
             ended = _record(db, self._catalog.fresh(db), outcomes) if outcomes else []
@@ -280,22 +276,11 @@ RECORD = Statement(
     """,
 )
 # Under one lease it is sent once: told twice, because an answer of the store was lost, it is kept once.
-_KEEP_NAMES = ("delivery_id", "lease", "task_id", "host", "status", "seconds", "error", "body")
-KEEP = Statement(
-    sqlite="""
-    INSERT INTO headgate_callback_attempt (delivery_id, lease, task_id, at, host, status, seconds, error, body)
-    VALUES (:delivery_id, :lease, :task_id, :now, :host, :status, :seconds, :error, :body)
-    ON CONFLICT (delivery_id, lease) DO NOTHING
-    """,
-    postgres="""
-    INSERT INTO headgate_callback_attempt (delivery_id, lease, task_id, at, host, status, seconds, error, body)
-    SELECT o.delivery_id, o.lease, o.task_id, {now}, o.host, o.status, o.seconds, o.error, o.body
-      FROM unnest(:delivery_id::bigint[], :lease::text[], :task_id::bigint[], :host::text[], :status::int[],
-                  :seconds::float8[], :error::text[], :body::text[])
-           AS o(delivery_id, lease, task_id, host, status, seconds, error, body)
-    ON CONFLICT (delivery_id, lease) DO NOTHING
-    """,
-)
+_ATTEMPT = {
+    "delivery_id": "bigint", "lease": "text", "task_id": "bigint", "host": "text", "status": "int",
+    "seconds": "float8", "error": "text", "body": "text",
+}  # fmt: skip
+KEEP = insert_rows("headgate_callback_attempt", _ATTEMPT, now=["at"], end="ON CONFLICT (delivery_id, lease) DO NOTHING")
 NOTE = Statement(
     """
     INSERT INTO headgate_task_event (task_id, tenant_id, seq, at, kind, actor, detail)
@@ -320,7 +305,7 @@ def _record(db: Db, catalog: Catalog, outcomes: Sequence[DeliveryOutcome]) -> li
         if o.host is not None
     ]
     if attempts:
-        db.many(KEEP, _KEEP_NAMES, attempts)
+        db.many(KEEP, tuple(_ATTEMPT), attempts)
     mine = [o for o in outcomes if o.leased.id in written]
     for outcome in mine:
         if outcome.status is Delivery.UNDELIVERABLE:

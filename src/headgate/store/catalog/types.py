@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-import headgate.store.reading.list_plan as list_plan
 from headgate.core.errors import NotFound
 from headgate.core.states import FINAL, State
 from headgate.core.task import TaskType, check_key_templates
@@ -12,6 +11,7 @@ from headgate.core.task_types import EditEffects, UnfinishedTask, effects_of_edi
 from headgate.store.catalog.catalog import Catalog
 from headgate.store.catalog.type_rows import hold_type, put_type, remove_type, type_of
 from headgate.store.db.database import Database, Noun, reads
+from headgate.store.db.indexes import BY_STATUS, LIVE, READY, RUNNING
 from headgate.store.db.statement import Db, Statement, clock, moment
 from headgate.store.events.audit import PERSON, SYSTEM
 
@@ -118,18 +118,18 @@ def _found(db: Db, code: str) -> StoredType:
 
 _COLUMNS = "id, status, error_count, max_error_count, timeout_seconds, lane, category"
 OF_TYPE = Statement("SELECT id FROM headgate_stream WHERE type = :type")
-# Each along the index that has such tasks (`reading/list_plan.py`).
+# Each along the index that has such tasks (`db/indexes.py`).
 QUEUED = Statement(
-    f"SELECT {_COLUMNS} FROM headgate_task WHERE {list_plan.READY.only} AND stream_id {{in streams}} LIMIT :most"
+    f"SELECT {_COLUMNS} FROM headgate_task WHERE {READY.only} AND stream_id {{in streams}} LIMIT :most"
 )  # fmt: skip
 STOPPED = Statement(
     f"""
     SELECT {_COLUMNS} FROM headgate_task
-     WHERE {list_plan.BY_STATUS[list_plan.LIVE].only} AND status {{in states text}} AND stream_id {{in streams}}
+     WHERE {BY_STATUS[LIVE].only} AND status {{in states text}} AND stream_id {{in streams}}
      LIMIT :most
     """
 )
-HELD = Statement(f"SELECT {_COLUMNS} FROM headgate_task WHERE {list_plan.RUNNING.only} AND type = :type LIMIT :most")
+HELD = Statement(f"SELECT {_COLUMNS} FROM headgate_task WHERE {RUNNING.only} AND type = :type LIMIT :most")
 
 
 def preview(db: Db, before: TaskType, after: TaskType) -> EditPreview:

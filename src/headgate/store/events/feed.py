@@ -7,6 +7,7 @@ from datetime import datetime
 from headgate.core.errors import Invalid
 from headgate.core.events import AuditEvent
 from headgate.store.db.database import Noun, reads, writes
+from headgate.store.db.pages import LAST_ID
 from headgate.store.db.partitions import drop_partitions, make_partitions
 from headgate.store.db.statement import Db, Row, Statement, moment, moment_or_none
 from headgate.store.events.audit import SYSTEM, record_system
@@ -111,6 +112,16 @@ class Events(Noun):
         """A cursor behind everything that is visible now; what is on its way will come."""
         ids = [row[0] for row in reversed(db.rows(LAST, limit=MOST_GAPS))]
         return Cursor(ids[-1], tuple(_new_gaps(db, ids[0], ids[1:]))) if ids else Cursor()
+
+    def parse_cursor(self, text: str) -> Cursor:
+        """The cursor that somebody brings; `Invalid` for one that this store cannot have given."""
+        cursor = Cursor.parse(text)
+        numbers = [cursor.high, *(number for gap in cursor.gaps for number in (gap.first, gap.last, gap.xmax))]
+        backwards = any(gap.first > gap.last for gap in cursor.gaps)
+        strange = bool(cursor.gaps) and self._database.one_writer  # which leaves none
+        if strange or backwards or not all(0 <= number <= LAST_ID for number in numbers):
+            raise Invalid("not an event cursor of this server")
+        return cursor
 
     @writes
     def record(self, db: Db, kind: str, detail: str, *, actor: str = SYSTEM) -> None:

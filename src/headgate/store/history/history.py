@@ -18,26 +18,26 @@ FIRST: ArchiveCursor = (datetime(1970, 1, 1, tzinfo=UTC), 0)
 
 # A page is so many that have finished, whether or not they may go: a child stays until its parent has ended, which asks
 # how its children did, and a hundred thousand such children are not to be read in one go.
-_FINISHED = """
-SELECT t.id, t.finished_at,
-       (SELECT p.id FROM headgate_task p WHERE p.id = t.parent_id AND p.status IN {open} LIMIT 1) IS NULL
-  FROM (SELECT f.id, f.finished_at, f.parent_id FROM headgate_task f
-         WHERE f.finished_at IS NOT NULL AND f.finished_at <= {now - :seconds}
-           AND (f.finished_at, f.id) > (:at, :id)
-         ORDER BY f.finished_at, f.id LIMIT :limit {lock}) t
- ORDER BY t.finished_at, t.id
-""".replace("{open}", OPEN)
 FINISHED = Statement(
-    sqlite=_FINISHED.replace("{lock}", ""), postgres=_FINISHED.replace("{lock}", "FOR UPDATE SKIP LOCKED")
+    f"""
+    SELECT t.id, t.finished_at,
+           (SELECT p.id FROM headgate_task p WHERE p.id = t.parent_id AND p.status IN {OPEN} LIMIT 1) IS NULL
+      FROM (SELECT f.id, f.finished_at, f.parent_id FROM headgate_task f
+             WHERE f.finished_at IS NOT NULL AND f.finished_at <= {{now - :seconds}}
+               AND (f.finished_at, f.id) > (:at, :id)
+             ORDER BY f.finished_at, f.id LIMIT :limit {{lock FOR UPDATE SKIP LOCKED}}) t
+     ORDER BY t.finished_at, t.id
+    """
 )
 COPY = Statement(f"INSERT INTO headgate_task_his ({_ALL}) SELECT {_ALL} FROM headgate_task WHERE id {{in ids}}")
 REMOVE = Statement("DELETE FROM headgate_task WHERE id {in ids}")
-_OLD = """
-SELECT id, finished_at FROM headgate_task_his
- WHERE status = :status AND finished_at <= {now - :seconds} AND (finished_at, id) > (:at, :id)
- ORDER BY finished_at, id LIMIT :limit {lock}
-"""
-OLD = Statement(sqlite=_OLD.replace("{lock}", ""), postgres=_OLD.replace("{lock}", "FOR UPDATE SKIP LOCKED"))
+OLD = Statement(
+    """
+    SELECT id, finished_at FROM headgate_task_his
+     WHERE status = :status AND finished_at <= {now - :seconds} AND (finished_at, id) > (:at, :id)
+     ORDER BY finished_at, id LIMIT :limit {lock FOR UPDATE SKIP LOCKED}
+    """
+)
 FORGET = (
     Statement("DELETE FROM headgate_task_event WHERE task_id {in ids}"),
     Statement("DELETE FROM headgate_task_log WHERE task_id {in ids}"),

@@ -31,8 +31,7 @@ from headgate.core.starts import START_SECONDS, LastStart, start_gate
 from headgate.core.task import Task
 from headgate.store.catalog.catalog import Catalog
 from headgate.store.catalog.lanes import everything_paused, read_lanes
-from headgate.store.catalog.rate_limits import read_rate_limits
-from headgate.store.catalog.resources import read_resources
+from headgate.store.catalog.limits import read_rate_limits, read_resources
 from headgate.store.catalog.streams import Stream
 from headgate.store.claim.agent_starts import all_last_starts
 from headgate.store.db.database import Database, Noun, reads

@@ -14,9 +14,10 @@ from typing import Any
 from headgate.core.states import State
 from headgate.core.task import Task, check_name
 from headgate.store.catalog.catalog import Catalog
+from headgate.store.db.indexes import TABLES
 from headgate.store.db.pages import LAST_ID, Page, check_page_size
 from headgate.store.db.statement import Db, PendingRows, Statement
-from headgate.store.reading.list_plan import TABLES, Way, along, ways
+from headgate.store.reading.list_plan import Way, along, ways
 from headgate.store.tasks.rows import read_many
 
 MOST_READ = 2000  # rows, to see whether they are as they are asked for

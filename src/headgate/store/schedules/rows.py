@@ -30,15 +30,9 @@ _COLUMNS = f"id, {', '.join(_DEFINITION)}, status, version, edited, next_tick, d
 _LOG_COLUMNS = "id, periodic_task_id, tenant_id, result, error_info, tick, task_id, create_date, update_date"
 
 GET = Statement(f"SELECT {_COLUMNS} FROM headgate_periodic_task WHERE id = :id")
-HOLD = Statement(
-    sqlite=f"SELECT {_COLUMNS} FROM headgate_periodic_task WHERE id = :id",
-    postgres=f"SELECT {_COLUMNS} FROM headgate_periodic_task WHERE id = :id FOR NO KEY UPDATE",
-)
+HOLD = Statement(f"{GET.common} {{lock FOR NO KEY UPDATE}}")
 OF_CODES = Statement(f"SELECT {_COLUMNS} FROM headgate_periodic_task WHERE code {{in codes text}}")
-HOLD_CODE = Statement(
-    sqlite=f"SELECT {_COLUMNS} FROM headgate_periodic_task WHERE code = :code",
-    postgres=f"SELECT {_COLUMNS} FROM headgate_periodic_task WHERE code = :code FOR NO KEY UPDATE",
-)
+HOLD_CODE = Statement(f"SELECT {_COLUMNS} FROM headgate_periodic_task WHERE code = :code {{lock FOR NO KEY UPDATE}}")
 _WANTED = """
    AND id < :cursor AND (CAST(:status AS text) IS NULL OR status = :status)
    AND (CAST(:type AS text) IS NULL OR type = :type)

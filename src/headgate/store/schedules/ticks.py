@@ -17,7 +17,7 @@ from headgate.core.task import NewTask, with_type_defaults
 from headgate.store.catalog.catalog import Catalog
 from headgate.store.catalog.streams import stream_key
 from headgate.store.db.deferred import settled
-from headgate.store.db.statement import Db, Row, Statement, moment, moment_or_none
+from headgate.store.db.statement import Db, Row, Statement, insert_rows, moment, moment_or_none
 from headgate.store.events.audit import record_system
 from headgate.store.tasks.submit import insert
 
@@ -58,11 +58,10 @@ class Begun(NamedTuple):
 
 # Somebody else who holds a row is firing it: there is nothing to wait for.
 HOLD = Statement(
-    sqlite="SELECT id, version, status, next_tick, {now} FROM headgate_periodic_task WHERE id {in ids}",
-    postgres="""
+    """
     SELECT id, version, status, next_tick, {now} FROM headgate_periodic_task WHERE id {in ids}
-     ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
-    """,
+     ORDER BY id {lock FOR NO KEY UPDATE SKIP LOCKED}
+    """
 )
 _MOVE_NAMES = ("id", "next_tick", "done_until")
 MOVE = Statement(
@@ -84,33 +83,21 @@ BUSY = Statement(
      GROUP BY r.periodic_task_id
     """
 )
-_LOG_NAMES = ("periodic_task_id", "tenant_id", "result", "error_info", "tick", "task_id")
-ADD_LOG = Statement(
-    sqlite="""
-    INSERT INTO headgate_periodic_task_log (periodic_task_id, tenant_id, result, error_info, tick, task_id, create_date,
-                                   update_date)
-    VALUES (:periodic_task_id, :tenant_id, :result, :error_info, :tick, :task_id, :now, :now) RETURNING id
-    """,
-    postgres="""
-    INSERT INTO headgate_periodic_task_log (periodic_task_id, tenant_id, result, error_info, tick, task_id, create_date,
-                                   update_date)
-    SELECT o.*, {now}, {now}
-      FROM unnest(:periodic_task_id::bigint[], :tenant_id::bigint[], :result::text[], :error_info::text[],
-                  :tick::timestamptz[], :task_id::bigint[]) AS o
-    RETURNING id
-    """,
-)
+_LOG = {
+    "periodic_task_id": "bigint", "tenant_id": "bigint", "result": "text", "error_info": "text", "tick": "timestamptz",
+    "task_id": "bigint",
+}  # fmt: skip
+ADD_LOG = insert_rows("headgate_periodic_task_log", _LOG, now=["create_date", "update_date"], end="RETURNING id")
 # Of a tick that waits, and only while it does: whoever fires it holds the row.
-_UNFIRED = """
+LOG_UNFIRED = Statement(
+    """
     INSERT INTO headgate_periodic_task_log (periodic_task_id, tenant_id, result, error_info, tick,
                                             create_date, update_date)
     SELECT id, tenant_id, 'failure', :error, next_tick, {now}, {now} FROM headgate_periodic_task
      WHERE id = :id AND version = :version AND status = 'online' AND log = 'trans_log' AND next_tick = :tick
-       AND next_tick < {now - :seconds}
-"""
-_UNLESS_LOGGED = "ON CONFLICT (periodic_task_id, tick) WHERE tick IS NOT NULL DO NOTHING"
-LOG_UNFIRED = Statement(
-    sqlite=f"{_UNFIRED} {_UNLESS_LOGGED}", postgres=f"{_UNFIRED} FOR NO KEY UPDATE {_UNLESS_LOGGED}"
+       AND next_tick < {now - :seconds} {lock FOR NO KEY UPDATE}
+    ON CONFLICT (periodic_task_id, tick) WHERE tick IS NOT NULL DO NOTHING
+    """
 )
 REMOVE_UNFIRED = Statement(
     f"""
@@ -119,18 +106,8 @@ REMOVE_UNFIRED = Statement(
        AND substr(error_info, 1, {len(UNFIRED)}) = '{UNFIRED}'
     """
 )
-_RUN_NAMES = ("periodic_task_id", "tick", "task_id", "log_id")
-ADD_RUN = Statement(
-    sqlite="""
-    INSERT INTO headgate_periodic_run (periodic_task_id, tick, task_id, log_id)
-    VALUES (:periodic_task_id, :tick, :task_id, :log_id)
-    """,
-    postgres="""
-    INSERT INTO headgate_periodic_run (periodic_task_id, tick, task_id, log_id)
-    SELECT o.*
-      FROM unnest(:periodic_task_id::bigint[], :tick::timestamptz[], :task_id::bigint[], :log_id::bigint[]) AS o
-    """,
-)
+_RUN = {"periodic_task_id": "bigint", "tick": "timestamptz", "task_id": "bigint", "log_id": "bigint"}
+ADD_RUN = insert_rows("headgate_periodic_run", _RUN)
 
 
 def fire(db: Db, catalog: Catalog, firings: Sequence[Firing]) -> Fired:
@@ -252,7 +229,7 @@ def begin(db: Db, catalog: Catalog, ticks: Sequence[Tick], actor: str) -> list[B
     made = iter(settled(insert(db, catalog, wishes, actor)) if wishes else ())
     task_ids = [next(made).id if _makes_a_task(tick) else None for tick in ticks]
     logged = {number: row for number, tick in enumerate(ticks) if (row := _log_of(db, tick, task_ids[number]))}
-    ids = sorted(row[0] for row in db.each(ADD_LOG, _LOG_NAMES, list(logged.values())).rows()) if logged else []
+    ids = sorted(row[0] for row in db.each(ADD_LOG, tuple(_LOG), list(logged.values())).rows()) if logged else []
     log_ids = dict(zip(logged, ids, strict=True))
     begun = [Begun(task_id, log_ids.get(number)) for number, task_id in enumerate(task_ids)]
     runs = [
@@ -261,7 +238,7 @@ def begin(db: Db, catalog: Catalog, ticks: Sequence[Tick], actor: str) -> list[B
         if _is_watched(tick)
     ]
     if runs:
-        db.many(ADD_RUN, _RUN_NAMES, runs)
+        db.many(ADD_RUN, tuple(_RUN), runs)
     return begun
 
 
