@@ -29,7 +29,7 @@ def owed(store, event=None, **fields):
 
 
 def sent(store, attempt, status, kind=CallbackKind.SUCCESS, host="good.example"):
-    [leased] = store.deliveries.lease([("told", kind, 1)], 60.0)
+    [leased] = store.deliveries.record_and_lease([], [("told", kind, 1)], 60.0)
     store.deliveries.record([DeliveryOutcome(leased, host, attempt, status)])
 
 

@@ -23,7 +23,7 @@ def owed(store, event=None):
 
 
 def sent(store, attempt, status):
-    [leased] = store.deliveries.lease([("told", CallbackKind.SUCCESS, 1)], 60.0)
+    [leased] = store.deliveries.record_and_lease([], [("told", CallbackKind.SUCCESS, 1)], 60.0)
     store.deliveries.record([DeliveryOutcome(leased, "good.example", attempt, status)])
 
 

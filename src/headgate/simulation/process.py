@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, ParamSpec, Protocol, TypeVar
 
 from headgate.environment import monotonic
-from headgate.simulation.ledger import Ledger
+from headgate.simulation.evidence import Ledger
 from headgate.store.store import Store
 from headgate.store.wakeup.message import News
 

@@ -21,17 +21,16 @@ from headgate.service import Service
 from headgate.settings import Settings
 from headgate.simulation.agent import LoopAgent
 from headgate.simulation.database import Fault, SharedDatabase, Transaction, WallClock
-from headgate.simulation.endpoints import Endpoints
-from headgate.simulation.evidence import DeliveryRow, Evidence, Row, ScheduleLogLine, TaskRecord
-from headgate.simulation.ledger import Ledger
+from headgate.simulation.evidence import DeliveryRow, Evidence, Ledger, Row, ScheduleLogLine, TaskRecord
 from headgate.simulation.loop import VirtualLoop
+from headgate.simulation.network import Endpoints, SimulatedReceiver
 from headgate.simulation.people import People
 from headgate.simulation.plan import AGENTS, CHAOS_SECONDS, CLIENTS, DUTIES, WORKERS, Move, Plan
 from headgate.simulation.process import Killed, Process, current_process
-from headgate.simulation.receiver import SimulatedReceiver
 from headgate.simulation.tasks import LANES, RATES, RESOURCES, declare_tasks
 from headgate.simulation.worker import LoopBeat, LoopWorker
 from headgate.store.callbacks.report import DeliveryFilter
+from headgate.store.db.pages import every
 from headgate.store.db.scratch import Open
 from headgate.store.events.feed import Cursor
 from headgate.store.reading.lists import Filter
@@ -318,12 +317,10 @@ class _World:
         ]
 
     def _rows(self, store: Store) -> list[Row]:
-        rows, cursor = [], Cursor()
-        while page := store.events.after(cursor, PAGE):
-            happenings, cursor = page
-            if not happenings:
-                break
-            rows += happenings
+        rows, (page, cursor) = [], store.events.after(Cursor(), PAGE)
+        while page:
+            rows += page
+            page, cursor = store.events.after(cursor, PAGE)
         rows.sort(key=lambda row: row.id)
         times = self._wall.virtual(row.at for row in rows)
         return [
@@ -336,24 +333,12 @@ class _World:
 
 
 def _all_tasks(store: Store, wanted: Filter) -> Iterator[Task]:
-    cursor = None
-    while True:
-        page = store.tasks.find(wanted, cursor=cursor, limit=PAGE)
-        yield from page.items
-        if page.next_cursor is None:
-            return
-        cursor = page.next_cursor
+    return every(lambda cursor: store.tasks.find(wanted, cursor=cursor, limit=PAGE))
 
 
 def _all_deliveries(store: Store) -> Iterator[DeliveryRow]:
-    cursor = None
-    while True:
-        page = store.deliveries.find(DeliveryFilter(), cursor=cursor, limit=PAGE)
-        for each in page.items:
-            yield DeliveryRow(each.id, each.webhook_id, each.task_id, each.kind, each.seq, each.status, each.attempts)
-        if page.next_cursor is None:
-            return
-        cursor = page.next_cursor
+    for each in every(lambda cursor: store.deliveries.find(DeliveryFilter(), cursor=cursor, limit=PAGE)):
+        yield DeliveryRow(each.id, each.webhook_id, each.task_id, each.kind, each.seq, each.status, each.attempts)
 
 
 def _all_log_lines(store: Store) -> Iterator[tuple[TickLog, bool]]:
