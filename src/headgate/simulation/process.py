@@ -104,16 +104,10 @@ class SimulatedConnection:
     def __init__(self, process: Process, database: DatabaseAccess) -> None:
         self.on_news: Callable[[News], None] = lambda news: None
         self.listening = False
+        self.dialect = database.dialect
+        self.one_writer = database.one_writer
         self._process = process
         self._database = database
-
-    @property
-    def dialect(self) -> str:
-        return self._database.dialect
-
-    @property
-    def one_writer(self) -> bool:
-        return self._database.one_writer
 
     def write(self, operation: Callable[[Any], T], timeout: float | None = None) -> T:
         return self._database.transact(self._process, operation, writes=True)

@@ -17,7 +17,7 @@ from headgate.store.db.database import Database, Noun, reads, writes
 from headgate.store.db.pages import LAST_ID, page_size
 from headgate.store.db.statement import Db, clock, moment
 from headgate.store.events.audit import PERSON, SYSTEM, record_system
-from headgate.store.schedules.tick_runs import EndedRun, HttpCall
+from headgate.store.schedules.tick_runs import Ended, HttpCall
 from headgate.store.schedules.ticks import Begun, Fired, Firing
 from headgate.store.tasks.idempotency import Idempotency, recall, remember
 
@@ -230,7 +230,7 @@ class Schedules(Noun):
         return self._end_runs(ended) if ended else 0, go_on
 
     @writes
-    def _end_runs(self, db: Db, ended: Sequence[EndedRun]) -> int:
+    def _end_runs(self, db: Db, ended: Ended) -> int:
         return runs.end(db, ended)
 
     @reads
