@@ -129,7 +129,7 @@ class Joining:
     def _run(self, write: Callable[[Any], None]) -> Generator[Step, list[Row], None]:
         notes = _Notes()
         write(notes)
-        for step in notes.steps:
+        for step in notes.steps:  # noqa: UP028 a list cannot be sent the rows
             yield step
 
 
