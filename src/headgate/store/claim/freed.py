@@ -1,5 +1,6 @@
 """Room in limits: what executions give up, less what is taken again in the same transaction, is news."""
 
+from collections import Counter
 from collections.abc import Iterable
 
 from headgate.core.task import Execution, Task
@@ -22,10 +23,9 @@ def take_again(db: Db, catalog: Catalog, holders: Iterable[Holder]) -> None:
 
 def _count(db: Db, catalog: Catalog, holders: Iterable[Holder], step: int) -> None:
     room = db.news.room
-    for holder in holders:
-        if holder.lane in catalog.limited:
-            gate = f"lane {holder.lane}"
-            room[gate] = room.get(gate, 0) + step
-        for name in catalog.type(holder.type).uses:
-            gate = f"resource {name}"
-            room[gate] = room.get(gate, 0) + step
+    for (lane, type_code), count in Counter((holder.lane, holder.type) for holder in holders).items():
+        gates = [f"resource {name}" for name in catalog.type(type_code).uses]
+        if lane in catalog.limited:
+            gates.append(f"lane {lane}")
+        for gate in gates:
+            room[gate] = room.get(gate, 0) + step * count

@@ -145,7 +145,9 @@ class Executions:
         done |= {firsts[write.id]: write.change.status for write in others if write.id in written}
         if missed := {report: each for report, each in reports.items() if report not in done}:
             done |= _settle_again(db, catalog, missed, actor)
-        keep_usage(db, [outcome for outcome in outcomes if (outcome.execution.id, outcome.execution.exec_id) in done])
+        measured = [outcome for outcome in outcomes if outcome.usage is not None]
+        if measured:
+            keep_usage(db, [each for each in measured if (each.execution.id, each.execution.exec_id) in done])
         give_up(db, catalog, [reports[report][0] for report in done])
         settle_queues(db, keys)
         return [done.get((outcome.execution.id, outcome.execution.exec_id)) for outcome in outcomes]
