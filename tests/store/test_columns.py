@@ -1,5 +1,6 @@
 """The columns of a task are written down once, and that is what the databases have."""
 
+import re
 import sqlite3
 
 import psycopg
@@ -8,7 +9,10 @@ import pytest
 from headgate.core.machine import Change, birth
 from headgate.core.task import Execution, NewTask, Task
 from headgate.store.db.columns import CHANGED, CLAIMED, RECORD, SUBMITTED, TASK, row_of, rows_of
+from headgate.store.db.indexes import HELD_STATES, LINE_STATES, TIMED_STATES
+from headgate.store.db.migrate import migrations
 from headgate.store.tasks.rows import task_of
+from headgate.store.tasks.unique import OPEN
 
 _SQLITE_TYPES = {"bigint": "integer", "int": "integer", "bool": "integer", "timestamptz": "integer", "float8": "real",
                  "text": "text", "uuid": "text"}  # fmt: skip
@@ -65,3 +69,22 @@ def test_a_task_is_born_in_the_state_that_the_machine_says(store, mutex, delay, 
     expected = birth(mutex, due=not delay)
     born = [store.events.of(task.id)[0].after for task in made]
     assert born == [expected.value] * together
+
+
+@pytest.mark.parametrize("dialect", ["sqlite", "postgres"])
+@pytest.mark.parametrize(
+    ("index", "states"),
+    [
+        ("headgate_task_held", HELD_STATES),
+        ("headgate_task_using", HELD_STATES),
+        ("headgate_task_line", LINE_STATES),
+        ("headgate_task_timed", TIMED_STATES),
+        ("headgate_task_unique", OPEN),
+    ],
+)
+def test_the_states_of_a_partial_index_are_those_of_the_schema(dialect, index, states):
+    """Spec: X4"""
+    schema = " ".join(" ".join(step.text for step in migrations(dialect)).split())
+    defined = re.findall(rf"INDEX {index} ON .*?;", schema)
+    assert defined
+    assert all(definition.endswith(f"status IN {states};") for definition in defined)

@@ -11,6 +11,7 @@ from headgate.store.catalog.streams import Stream
 from headgate.store.claim.agent_starts import LAST_STARTS, TRY_AGENT, number_of, room_of, waits_of
 from headgate.store.claim.contract import ClaimRequest
 from headgate.store.claim.cursors import Cursors
+from headgate.store.db.indexes import HELD_STATES
 from headgate.store.db.statement import Db, PendingRows, Statement
 
 LOCK_LANES = Statement(
@@ -37,19 +38,19 @@ RATES = Statement(
 # Those remembered, by primary key, and those claimed since: dead entries are not walked. In the order of their index,
 # or a plan from when the table was empty walks over the primary key.
 HELD_IN_LANE = Statement(
-    postgres="""
-    SELECT id, NULL, claim_no FROM headgate_task WHERE id {in ids} AND lane = :lane AND exec_id IS NOT NULL
+    postgres=f"""
+    SELECT id, NULL, claim_no FROM headgate_task WHERE id {{in ids}} AND lane = :lane AND exec_id IS NOT NULL
     UNION
     (SELECT id, NULL, claim_no FROM headgate_task
-      WHERE lane = :lane AND claim_no > :newest AND status IN ('scheduling', 'running') ORDER BY claim_no)
+      WHERE lane = :lane AND claim_no > :newest AND status IN {HELD_STATES} ORDER BY claim_no)
     """
 )
 USING = Statement(
-    postgres="""
-    SELECT id, uses, claim_no FROM headgate_task WHERE id {in ids} AND uses IS NOT NULL AND exec_id IS NOT NULL
+    postgres=f"""
+    SELECT id, uses, claim_no FROM headgate_task WHERE id {{in ids}} AND uses IS NOT NULL AND exec_id IS NOT NULL
     UNION
     (SELECT id, uses, claim_no FROM headgate_task
-      WHERE claim_no > :newest AND uses IS NOT NULL AND status IN ('scheduling', 'running') ORDER BY claim_no)
+      WHERE claim_no > :newest AND uses IS NOT NULL AND status IN {HELD_STATES} ORDER BY claim_no)
     """
 )
 

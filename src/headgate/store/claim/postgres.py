@@ -29,6 +29,7 @@ from headgate.store.claim.limits import Limits
 from headgate.store.db.columns import CLAIMED, listed
 from headgate.store.db.database import Database
 from headgate.store.db.deferred import Deferred
+from headgate.store.db.indexes import LINE_STATES
 from headgate.store.db.statement import SPACE, Db, Statement
 from headgate.store.tasks.mutex_queue import stripe
 
@@ -37,13 +38,13 @@ TRY_STRIPES = Statement(
     postgres=f"SELECT s FROM unnest(:stripes::int[]) AS s WHERE pg_try_advisory_xact_lock({SPACE}, s)"
 )
 # Asked task by task, not as NOT EXISTS: that the planner may turn into one look at the whole table.
-_FREE = """
+_FREE = f"""
     (t.mutex IS NULL OR (
         SELECT h.id FROM headgate_task h WHERE h.tenant_id = t.tenant_id AND h.mutex = t.mutex AND h.exec_id IS NOT NULL
          LIMIT 1) IS NULL
     AND (
         SELECT h.id FROM headgate_task h WHERE h.tenant_id = t.tenant_id AND h.mutex = t.mutex AND h.status = :waiting
-           AND h.status IN ('queued', 'blocked', 'waiting') AND h.scheduling_time IS NOT NULL
+           AND h.status IN {LINE_STATES} AND h.scheduling_time IS NOT NULL
            AND coalesce(h.root_id, h.id) <> coalesce(t.root_id, t.id)
          LIMIT 1) IS NULL)
 """
@@ -88,21 +89,21 @@ TAKE = _take(
 )
 # A head another claimer is just looking at is left alone; if it is still a head when it is chosen, it goes back then.
 SEND_BACK = Statement(
-    postgres="""
+    postgres=f"""
     WITH mine AS MATERIALIZED (
         SELECT t.id FROM unnest(:tenants::bigint[], :mutexes::text[]) AS k(tenant_id, mutex)
           CROSS JOIN LATERAL (SELECT id FROM headgate_task t WHERE t.tenant_id = k.tenant_id AND t.mutex = k.mutex
-                                 AND t.status = :queued AND t.status IN ('queued', 'blocked', 'waiting')
+                                 AND t.status = :queued AND t.status IN {LINE_STATES}
                                  FOR NO KEY UPDATE SKIP LOCKED) t
          WHERE (SELECT h.id FROM headgate_task h WHERE h.tenant_id = k.tenant_id AND h.mutex = k.mutex
                    AND h.exec_id IS NOT NULL LIMIT 1) IS NOT NULL
     ), changed AS (
-        UPDATE headgate_task t SET status = 'blocked', update_date = {now}, seq = t.seq + 1
+        UPDATE headgate_task t SET status = 'blocked', update_date = {{now}}, seq = t.seq + 1
          WHERE t.id = ANY(ARRAY(SELECT id FROM mine))
         RETURNING t.id, t.tenant_id, t.seq
     )
     INSERT INTO headgate_task_event (task_id, tenant_id, seq, at, kind, before, after, actor)
-    SELECT id, tenant_id, seq, {now}, 'sent_back', 'queued', 'blocked', :actor FROM changed
+    SELECT id, tenant_id, seq, {{now}}, 'sent_back', 'queued', 'blocked', :actor FROM changed
     """
 )
 

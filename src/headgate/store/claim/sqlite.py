@@ -28,16 +28,15 @@ from headgate.store.claim.contract import (
 from headgate.store.claim.cursors import Cursors
 from headgate.store.db.columns import OF_ROW
 from headgate.store.db.database import Database
+from headgate.store.db.indexes import HELD_STATES
 from headgate.store.db.statement import Db, Row, Statement, clock, moment
 from headgate.store.tasks.mutex_queue import settle_queues
 
 LANES = Statement("SELECT name, capacity, paused FROM headgate_lane")
 RESOURCES = Statement("SELECT name, capacity FROM headgate_resource")
 RATES = Statement("SELECT name, rate, burst, tat FROM headgate_rate_limit")
-HELD_IN_LANE = Statement(
-    "SELECT count(*) FROM headgate_task WHERE lane = :lane AND status IN ('scheduling', 'running')"
-)
-USING = Statement("SELECT uses FROM headgate_task WHERE uses IS NOT NULL AND status IN ('scheduling', 'running')")
+HELD_IN_LANE = Statement(f"SELECT count(*) FROM headgate_task WHERE lane = :lane AND status IN {HELD_STATES}")
+USING = Statement(f"SELECT uses FROM headgate_task WHERE uses IS NOT NULL AND status IN {HELD_STATES}")
 # All that an execution is made of is read with the head: the update then needs no answer.
 _HEAD = ", ".join((*OF_ROW, "attempt", "timeout_seconds", "seq"))
 HEADS = Statement(

@@ -1,6 +1,11 @@
-"""The indexes that lists of tasks go along: what each is called, its columns, and which rows are in it."""
+"""The partial indexes of tasks: which rows are in each, and, of those that lists go along, its name and columns."""
 
 from dataclasses import dataclass
+
+# Only a statement that says the states of an index is led along it.
+HELD_STATES = "('scheduling', 'running')"  # headgate_task_held, headgate_task_using
+LINE_STATES = "('queued', 'blocked', 'waiting')"  # headgate_task_line
+TIMED_STATES = "('pending', 'retrying')"  # headgate_task_timed
 
 LIVE, PAST = TABLES = ("headgate_task", "headgate_task_his")
 
@@ -42,4 +47,4 @@ BY_STATUS = {
     PAST: Index(PAST, "headgate_task_his_by_status", _STATUS, FOR_LISTS),
 }
 READY = Index(LIVE, "headgate_task_ready", (("stream_id", "bigint"), ("priority", "bigint")), "status = 'queued'")
-RUNNING = Index(LIVE, "headgate_task_held", (), "status IN ('scheduling', 'running')", in_order=False)
+RUNNING = Index(LIVE, "headgate_task_held", (), f"status IN {HELD_STATES}", in_order=False)

@@ -20,6 +20,7 @@ from headgate.store.claim.contract import (
 from headgate.store.db.columns import CLAIMED, listed
 from headgate.store.db.database import Database
 from headgate.store.db.deferred import settled
+from headgate.store.db.indexes import HELD_STATES
 from headgate.store.db.statement import SPACE, Db, Statement
 from headgate.store.execution.workers import register
 
@@ -82,7 +83,7 @@ OUTLIVE = Statement(
 LOCK = Statement(
     sqlite="SELECT 1", postgres="SELECT id FROM headgate_worker WHERE id {in ids} ORDER BY id FOR NO KEY UPDATE"
 )
-HOLDERS = Statement("SELECT DISTINCT worker_id FROM headgate_task WHERE status IN ('scheduling', 'running')")
+HOLDERS = Statement(f"SELECT DISTINCT worker_id FROM headgate_task WHERE status IN {HELD_STATES}")
 _TAKEN = listed(CLAIMED, "t.{name}")
 HOLDINGS = Statement(
     f"""

@@ -10,6 +10,7 @@ from headgate.store.catalog.catalog import Catalog
 from headgate.store.claim.agent_starts import last_starts
 from headgate.store.claim.start_queues import queue_size
 from headgate.store.db.database import Database
+from headgate.store.db.indexes import HELD_STATES
 from headgate.store.db.statement import Db, Row, Statement, clock, moment, moment_or_none
 from headgate.store.events.audit import PERSON, record_system
 from headgate.store.execution.revoke import take_away
@@ -73,10 +74,10 @@ WRITE = Statement(
 )
 # Handed over too long ago; or, since the clock was set back, so far ahead that nobody can say.
 LOST = Statement(
-    """
+    f"""
     SELECT id, exec_id, tenant_id, agent_id FROM headgate_task
-     WHERE status IN ('scheduling', 'running') AND status = 'scheduling' AND agent_id IS NOT NULL
-       AND (scheduling_time < {now - :seconds} OR scheduling_time > {now + :seconds})
+     WHERE status IN {HELD_STATES} AND status = 'scheduling' AND agent_id IS NOT NULL
+       AND (scheduling_time < {{now - :seconds}} OR scheduling_time > {{now + :seconds}})
      ORDER BY scheduling_time, id LIMIT :limit
     """
 )

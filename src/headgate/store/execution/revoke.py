@@ -6,11 +6,12 @@ from headgate.core.machine import Event
 from headgate.core.states import HELD, State
 from headgate.core.task import Task
 from headgate.store.catalog.catalog import Catalog
+from headgate.store.db.indexes import HELD_STATES
 from headgate.store.db.statement import Db, Row, Statement
 from headgate.store.tasks.transitions import happen, locked
 
 REAPER = "system:reaper"
-_PAST_DEADLINE = "status IN ('scheduling', 'running') AND status = 'running' AND executing_deadline < {now}"
+_PAST_DEADLINE = f"status IN {HELD_STATES} AND status = 'running' AND executing_deadline < {{now}}"
 _TOO_LONG = "scheduling_time < {now - :seconds}"
 _HOLDS_MUTEX = f"mutex IS NOT NULL AND exec_id IS NOT NULL AND {_TOO_LONG}"
 _FAMILY_HOLDS_MUTEX = f"""
@@ -36,15 +37,15 @@ ANY_OVERDUE = Statement(
     """
 )
 HELD_BY = Statement(
-    """
-    SELECT id, exec_id FROM headgate_task WHERE status IN ('scheduling', 'running') AND worker_id = :worker_id
+    f"""
+    SELECT id, exec_id FROM headgate_task WHERE status IN {HELD_STATES} AND worker_id = :worker_id
      LIMIT :limit
     """
 )
 STRAYS = Statement(
-    """
+    f"""
     SELECT id, exec_id FROM headgate_task
-     WHERE status IN ('scheduling', 'running') AND worker_id = :worker_id AND type {in types text}
+     WHERE status IN {HELD_STATES} AND worker_id = :worker_id AND type {{in types text}}
     """
 )
 # Whoever claims for a worker shares its row until the commit: this waits for a claim that nobody heard of any more.
@@ -53,9 +54,9 @@ HOLD_WORKER = Statement(
     postgres="SELECT id FROM headgate_worker WHERE id = :worker_id FOR NO KEY UPDATE",
 )
 UNSTARTED = Statement(
-    """
-    SELECT id, exec_id FROM headgate_task WHERE status IN ('scheduling', 'running') AND status = 'scheduling'
-       AND agent_id IS NULL AND scheduling_time < {now - :seconds}
+    f"""
+    SELECT id, exec_id FROM headgate_task WHERE status IN {HELD_STATES} AND status = 'scheduling'
+       AND agent_id IS NULL AND scheduling_time < {{now - :seconds}}
      LIMIT :limit
     """
 )

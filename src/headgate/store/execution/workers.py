@@ -9,6 +9,7 @@ from typing import Any
 from headgate.core.errors import WorkerLost
 from headgate.core.task import check_name
 from headgate.store.db.database import Database
+from headgate.store.db.indexes import HELD_STATES
 from headgate.store.db.statement import Db, Statement, moment
 from headgate.store.events.audit import record_system
 from headgate.store.execution.revoke import REAPER
@@ -65,13 +66,11 @@ MARK_LOST = Statement(
 )
 _COLUMNS = tuple(field.name for field in fields(WorkerRecord) if field.name != "running")
 WORKERS = Statement(f"SELECT {', '.join(_COLUMNS)} FROM headgate_worker WHERE NOT lost OR :all ORDER BY id")
-LOADS = Statement(
-    "SELECT worker_id, count(*) FROM headgate_task WHERE status IN ('scheduling', 'running') GROUP BY worker_id"
-)
+LOADS = Statement(f"SELECT worker_id, count(*) FROM headgate_task WHERE status IN {HELD_STATES} GROUP BY worker_id")
 LOST_HOLDERS = Statement(
-    """
+    f"""
     SELECT DISTINCT w.id FROM headgate_worker w
-      JOIN headgate_task t ON t.worker_id = w.id AND t.status IN ('scheduling', 'running')
+      JOIN headgate_task t ON t.worker_id = w.id AND t.status IN {HELD_STATES}
      WHERE w.lost
     """
 )

@@ -4,22 +4,23 @@ from headgate.core.machine import Due
 from headgate.core.states import TIMED
 from headgate.store.catalog.catalog import Catalog
 from headgate.store.db.database import Database
+from headgate.store.db.indexes import TIMED_STATES
 from headgate.store.db.statement import Db, Statement, clock
 from headgate.store.tasks.transitions import happen, locked
 
 DUE = Statement(
-    """
-    SELECT id FROM headgate_task WHERE status IN ('pending', 'retrying') AND start_time <= {now} ORDER BY start_time, id
+    f"""
+    SELECT id FROM headgate_task WHERE status IN {TIMED_STATES} AND start_time <= {{now}} ORDER BY start_time, id
      LIMIT :limit
     """
 )
 NEXT_DUE = Statement(
-    sqlite="""
-    SELECT (min(start_time) - :now) / 1000000.0 FROM headgate_task WHERE status IN ('pending', 'retrying')
+    sqlite=f"""
+    SELECT (min(start_time) - :now) / 1000000.0 FROM headgate_task WHERE status IN {TIMED_STATES}
     """,
-    postgres="""
-    SELECT extract(epoch FROM min(start_time) - {now})::float8
-      FROM headgate_task WHERE status IN ('pending', 'retrying')
+    postgres=f"""
+    SELECT extract(epoch FROM min(start_time) - {{now}})::float8
+      FROM headgate_task WHERE status IN {TIMED_STATES}
     """,
 )
 

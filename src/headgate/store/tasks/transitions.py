@@ -18,6 +18,7 @@ from headgate.store.callbacks.outbox import call_off, owe
 from headgate.store.catalog.catalog import Catalog
 from headgate.store.claim.freed import give_up
 from headgate.store.db.columns import CHANGED, listed, rows_of
+from headgate.store.db.indexes import HELD_STATES
 from headgate.store.db.statement import Db, Statement
 from headgate.store.tasks.mutex_queue import lock, settle_queues
 from headgate.store.tasks.rows import MUTEXES, hold
@@ -77,7 +78,6 @@ STILL_OWNED = Statement(
 )
 
 _APPLY = ("id", "before", "seq", "exec_id", "after", "kind", "delay", "start_time", *CHANGED, "detail")
-_HELD = "('scheduling', 'running')"
 _BEFORE_A_START = "('pending', 'blocked', 'queued', 'paused', 'retrying')"
 _FINAL = "('succeeded', 'partial', 'failed', 'resolved', 'cancelled')"
 
@@ -89,9 +89,9 @@ def _set(new: str, old: str, now: str, ran: str) -> str:
                start_time = CASE WHEN {new}delay IS NULL THEN coalesce({new}start_time, {old}start_time)
                                  ELSE {{now + {new}delay}} END,
                {listed(CHANGED, "{name} = coalesce(" + new + "{name}, " + old + "{name})")},
-               exec_id = CASE WHEN {new}after IN {_HELD} THEN {old}exec_id END,
-               executing_deadline = CASE WHEN {new}after IN {_HELD} THEN {old}executing_deadline END,
-               worker_id = CASE WHEN {new}after IN {_HELD} THEN {old}worker_id END,
+               exec_id = CASE WHEN {new}after IN {HELD_STATES} THEN {old}exec_id END,
+               executing_deadline = CASE WHEN {new}after IN {HELD_STATES} THEN {old}executing_deadline END,
+               worker_id = CASE WHEN {new}after IN {HELD_STATES} THEN {old}worker_id END,
                scheduling_time = CASE WHEN {new}after IN {_BEFORE_A_START} THEN NULL ELSE {old}scheduling_time END,
                exec_time = CASE WHEN {old}status = 'running' AND {new}after <> 'running'
                                 THEN {ran} ELSE {old}exec_time END,
