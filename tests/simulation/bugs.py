@@ -343,7 +343,7 @@ def a_start_is_confirmed_by_id(patch: Patch) -> None:
                 return holding.execution
         return None
 
-    patch.setattr(executions, "START", reworded(reports.START, "AND exec_id = :exec_id", "AND :exec_id <> ''"))
+    patch.setattr(reports, "START", reworded(reports.START, "AND exec_id = :exec_id", "AND :exec_id <> ''"))
     patch.setattr(LoopAgent, "_confirm", confirm)
 
 

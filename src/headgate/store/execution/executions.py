@@ -5,6 +5,8 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
 from functools import wraps
 
+import headgate.store.execution.reports as reports
+import headgate.store.execution.revoke as revoke
 from headgate.core.errors import Invalid, StaleExecution
 from headgate.core.machine import (
     CancelReached,
@@ -27,29 +29,8 @@ from headgate.store.db.database import Database
 from headgate.store.db.deferred import Deferred
 from headgate.store.db.statement import Db, Row, Statement, moment
 from headgate.store.events.audit import SYSTEM
-from headgate.store.execution.reports import (
-    ADD_LOG,
-    CHECKPOINTS,
-    LOG,
-    NOTE_PROGRESS,
-    OWNED,
-    SAVE_CHECKPOINT,
-    SET_PROGRESS,
-    START,
-    TYPE_OF,
-    LogLine,
-)
-from headgate.store.execution.revoke import (
-    ANY_OVERDUE,
-    HELD_BY,
-    HOLD_WORKER,
-    MUTEX_OVERDUE,
-    OVERDUE,
-    REAPER,
-    STRAYS,
-    UNSTARTED,
-    take_away,
-)
+from headgate.store.execution.reports import LogLine
+from headgate.store.execution.revoke import REAPER, take_away
 from headgate.store.execution.usage import keep_usage
 from headgate.store.tasks.families import Families
 from headgate.store.tasks.mutex_queue import lock, settle_queues
@@ -119,17 +100,17 @@ class Executions:
     def settle_in(self, db: Db, outcomes: Sequence[Outcome], actor: str) -> list[State | None]:
         """`settle`, as part of a transaction: decided by the state machine, written under the exec_id that reports."""
         catalog = self._catalog.fresh(db)
-        reports = _first_reports(outcomes)
-        keys = [(e.tenant_id, e.mutex) for e, _ in reports.values() if e.mutex is not None]
+        reported = _first_reports(outcomes)
+        keys = [(e.tenant_id, e.mutex) for e, _ in reported.values() if e.mutex is not None]
         lock(db, keys)
         # Of two reports on one task at least one is stale: the second, and what is no exec_id, is looked at singly.
         firsts: dict[int, Report] = {}
-        for report in reports:
+        for report in reported:
             if _UUID.fullmatch(report[1]):
                 firsts.setdefault(report[0], report)
         plain: dict[tuple[str, bool], list[tuple[int, str, str]]] = defaultdict(list)
         others: list[Write] = []
-        for execution, event in (reports[report] for report in firsts.values()):
+        for execution, event in (reported[report] for report in firsts.values()):
             if isinstance(event, Returned):
                 plain[execution.type, event.completed].append((execution.id, execution.exec_id, event.result))
             else:
@@ -138,17 +119,17 @@ class Executions:
         done: dict[Report, State] = {}
         for (type_code, completed), ended in plain.items():
             # A plain success is decided once for all of its type: nothing but the result differs.
-            running = reports[firsts[ended[0][0]]][0]._replace(status=State.RUNNING)
+            running = reported[firsts[ended[0][0]]][0]._replace(status=State.RUNNING)
             change = decide(running, Returned(completed=completed), catalog.type(type_code))
             done |= {firsts[task_id]: change.status for task_id in finish(db, change, ended, actor)}
         written = apply(db, others, actor)
         done |= {firsts[write.id]: write.change.status for write in others if write.id in written}
-        if missed := {report: each for report, each in reports.items() if report not in done}:
+        if missed := {report: each for report, each in reported.items() if report not in done}:
             done |= _settle_again(db, catalog, missed, actor)
         measured = [outcome for outcome in outcomes if outcome.usage is not None]
         if measured:
             keep_usage(db, [each for each in measured if (each.execution.id, each.execution.exec_id) in done])
-        give_up(db, catalog, [reports[report][0] for report in done])
+        give_up(db, catalog, [reported[report][0] for report in done])
         settle_queues(db, keys)
         return [done.get((outcome.execution.id, outcome.execution.exec_id)) for outcome in outcomes]
 
@@ -159,11 +140,11 @@ class Executions:
         return self._database.write(lambda db: self._start(db, task_id, exec_id, actor))
 
     def _start(self, db: Db, task_id: int, exec_id: str, actor: str) -> Execution | None:
-        catalog, types = self._catalog.fresh(db), db.rows(TYPE_OF, id=task_id)
+        catalog, types = self._catalog.fresh(db), db.rows(reports.TYPE_OF, id=task_id)
         if not types:
             return None
         timeout = catalog.type(types[0][0]).timeout_seconds
-        started = db.rows(START, id=task_id, exec_id=exec_id, before="scheduling", timeout=timeout, actor=actor)
+        started = db.rows(reports.START, id=task_id, exec_id=exec_id, before="scheduling", timeout=timeout, actor=actor)
         if not started:
             return None
         *row, seq = started[0]
@@ -176,9 +157,9 @@ class Executions:
         check_json("progress", progress)
 
         def note(db: Db, attempt: int) -> None:
-            if not db.rows(SET_PROGRESS, id=task_id, exec_id=exec_id, progress=progress):
+            if not db.rows(reports.SET_PROGRESS, id=task_id, exec_id=exec_id, progress=progress):
                 raise _stale(task_id, exec_id)
-            db.send(NOTE_PROGRESS, id=task_id, exec_id=exec_id, progress=progress, actor=actor)
+            db.send(reports.NOTE_PROGRESS, id=task_id, exec_id=exec_id, progress=progress, actor=actor)
 
         return self._report(task_id, exec_id, note)
 
@@ -187,7 +168,7 @@ class Executions:
 
         def add(db: Db, attempt: int) -> None:
             rows = [(task_id, attempt, clip(level), clip(text)) for level, text in lines]
-            db.each(ADD_LOG, ("task_id", "attempt", "level", "message"), rows)
+            db.each(reports.ADD_LOG, ("task_id", "attempt", "level", "message"), rows)
 
         return self._report(task_id, exec_id, add)
 
@@ -197,7 +178,7 @@ class Executions:
         check_json("checkpoint", state)
 
         def save(db: Db, attempt: int) -> None:
-            db.send(SAVE_CHECKPOINT, task_id=task_id, name=name, state=state)
+            db.send(reports.SAVE_CHECKPOINT, task_id=task_id, name=name, state=state)
 
         return self._report(task_id, exec_id, save)
 
@@ -206,7 +187,7 @@ class Executions:
 
         @wraps(keep)  # a transaction goes by the name of the method that asks for it
         def report(db: Db) -> Control:
-            for cancel, pause, attempt in db.rows(OWNED, id=task_id, exec_id=exec_id):
+            for cancel, pause, attempt in db.rows(reports.OWNED, id=task_id, exec_id=exec_id):
                 keep(db, attempt)
                 return Control(bool(cancel), bool(pause))
             raise _stale(task_id, exec_id)
@@ -215,7 +196,7 @@ class Executions:
 
     def log(self, task_id: int, *, after: int = 0, limit: int = 200) -> list[LogLine]:
         """A task's own log lines, oldest first."""
-        rows = self._database.read(lambda db: db.rows(LOG, task_id=task_id, after=after, limit=limit))
+        rows = self._database.read(lambda db: db.rows(reports.LOG, task_id=task_id, after=after, limit=limit))
         return [LogLine(number, moment(at), attempt, level, message) for number, at, attempt, level, message in rows]
 
     def checkpoints(self, task_id: int) -> dict[str, str]:
@@ -225,7 +206,7 @@ class Executions:
     def checkpoints_of(self, ids: Sequence[int]) -> dict[int, dict[str, str]]:
         """`checkpoints` of many tasks; whoever has saved nothing is left out."""
         found: dict[int, dict[str, str]] = {}
-        for task_id, name, state in self._database.read(lambda db: db.rows(CHECKPOINTS, ids=list(ids))):
+        for task_id, name, state in self._database.read(lambda db: db.rows(reports.CHECKPOINTS, ids=list(ids))):
             found.setdefault(task_id, {})[name] = state
         return found
 
@@ -240,26 +221,28 @@ class Executions:
         """Give back tasks of `types` that a worker holds besides its `known` exec_ids: claims it never heard about."""
 
         def strays(db: Db) -> list[Row]:
-            db.rows(HOLD_WORKER, worker_id=worker_id)
-            held = db.rows(STRAYS, worker_id=worker_id, types=sorted(types))
+            db.rows(revoke.HOLD_WORKER, worker_id=worker_id)
+            held = db.rows(revoke.STRAYS, worker_id=worker_id, types=sorted(types))
             return sorted((task_id, exec_id) for task_id, exec_id in held if str(exec_id) not in known)
 
         return self._take_away(strays, GivenBack(), f"worker:{worker_id}")
 
     def rescue(self, worker_id: int, *, limit: int = 500) -> list[Task]:
         """Give back a page of what a lost worker held; those tasks, as they were."""
-        return self._take_away(lambda db: db.rows(HELD_BY, worker_id=worker_id, limit=limit), LeaseLost(), REAPER)
+        return self._take_away(
+            lambda db: db.rows(revoke.HELD_BY, worker_id=worker_id, limit=limit), LeaseLost(), REAPER
+        )
 
     def end_overdue(self, *, limit: int = 500, mutex_seconds: float = MUTEX_SECONDS) -> list[Task]:
         """End what is past its deadline, then what has held its mutex too long; those tasks, as they were.
 
         Two transactions.
         """
-        if not self._database.read(lambda db: db.rows(ANY_OVERDUE, seconds=mutex_seconds)[0][0]):
+        if not self._database.read(lambda db: db.rows(revoke.ANY_OVERDUE, seconds=mutex_seconds)[0][0]):
             return []
         reason = Overdue(f"it held its mutex for more than {mutex_seconds:g} s")
-        return self._take_away(lambda db: db.rows(OVERDUE, limit=limit), Overdue(), REAPER) + self._take_away(
-            lambda db: db.rows(MUTEX_OVERDUE, limit=limit, seconds=mutex_seconds), reason, REAPER
+        return self._take_away(lambda db: db.rows(revoke.OVERDUE, limit=limit), Overdue(), REAPER) + self._take_away(
+            lambda db: db.rows(revoke.MUTEX_OVERDUE, limit=limit, seconds=mutex_seconds), reason, REAPER
         )
 
     def return_unstarted(self, seconds: float, *, limit: int = 500, actor: str = SYSTEM) -> list[Task]:
@@ -268,7 +251,10 @@ class Executions:
         What is assigned to an agent is left to `compensation`.
         """
         return self._take_away(
-            lambda db: db.rows(UNSTARTED, seconds=seconds, limit=limit), GivenBack(), actor, status=State.SCHEDULING
+            lambda db: db.rows(revoke.UNSTARTED, seconds=seconds, limit=limit),
+            GivenBack(),
+            actor,
+            status=State.SCHEDULING,
         )
 
     def _take_away(
@@ -289,7 +275,7 @@ class Executions:
 
 def _first_reports(outcomes: Sequence[Outcome]) -> dict[Report, tuple[Execution, Event]]:
     """Each execution's report, the first one if it reports twice; `Invalid` for what cannot be one."""
-    reports: dict[Report, tuple[Execution, Event]] = {}
+    reported: dict[Report, tuple[Execution, Event]] = {}
     for outcome in outcomes:
         execution, event = outcome.execution, outcome.event
         if isinstance(event, Returned):
@@ -297,8 +283,8 @@ def _first_reports(outcomes: Sequence[Outcome]) -> dict[Report, tuple[Execution,
                 check_json("result", event.result)
         elif not isinstance(event, _ENDS):
             raise Invalid(f"{type(event).__name__} does not end an execution")
-        reports.setdefault((execution.id, execution.exec_id), (execution, event))
-    return reports
+        reported.setdefault((execution.id, execution.exec_id), (execution, event))
+    return reported
 
 
 def _settle_again(
