@@ -6,9 +6,9 @@ from datetime import datetime
 from typing import Any
 
 import pytest
-from litestar.testing import TestClient
+from starlette.testclient import TestClient
 
-import headgate.api.agent_cache as agent_cache
+import headgate.api.agents.cache as agent_cache
 from headgate.api.app import create_app
 from headgate.core.keys import Role
 from headgate.core.retry import fixed

@@ -1,7 +1,7 @@
 """Callbacks over HTTP: what is owed, what came of it, and once more by hand."""
 
 import pytest
-from litestar.testing import TestClient
+from starlette.testclient import TestClient
 
 from headgate.api.app import create_app
 from headgate.core.callbacks import Attempt, CallbackKind, Delivery

@@ -1,8 +1,8 @@
 """Metrics: true whoever did the work, and silent about tenants."""
 
 import pytest
-from litestar.testing import TestClient
 from prometheus_client.parser import text_string_to_metric_families
+from starlette.testclient import TestClient
 
 from headgate.api.app import create_app
 from headgate.core.callbacks import Attempt, CallbackKind, Delivery

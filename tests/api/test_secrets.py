@@ -3,7 +3,7 @@
 import asyncio
 import logging
 
-from litestar.testing import TestClient
+from starlette.testclient import TestClient
 
 from headgate.api.app import create_app
 from headgate.core.machine import Raised, Returned

@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import pytest
 
-from headgate.api.feed import Feed
+from headgate.api.live.feed import Feed
 from headgate.core.task import NewTask
 from headgate.events import bus as buses
 from headgate.events.bus import Bus, BusEnded

@@ -6,7 +6,7 @@ import random
 import psycopg
 import pytest
 
-from headgate.api.feed import LiveEvents, cursors_after, parse_cursor, subtract_gaps
+from headgate.api.live.feed import LiveEvents, cursors_after, parse_cursor, subtract_gaps
 from headgate.core.errors import Invalid
 from headgate.core.events import AuditEvent
 from headgate.environment import monotonic, utc_now

@@ -28,6 +28,13 @@ OnChildFailure = Literal["continue", "cancel"]
 Seconds = Annotated[float, Meta(ge=0, le=3_162_240_000)]
 PositiveSeconds = Annotated[float, Meta(gt=0, le=3_162_240_000)]
 
+# What routes take in their paths and queries
+TaskId = Annotated[int, Meta(description="The task's id.", ge=1, le=INT64)]
+Cursor = Annotated[int | None, Meta(description="`next_cursor` of the page before.", ge=1, le=INT64)]
+Limit = Annotated[int, Meta(description="How many at most.", ge=1, le=200)]
+Text = Annotated[str | None, Meta(max_length=255)]
+Number = Annotated[int | None, Meta(ge=-INT64, le=INT64)]
+
 
 class NewTaskIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """A task to be made. What is left out comes from its type."""

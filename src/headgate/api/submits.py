@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 import msgspec
-from litestar.params import HeaderParameter
+from msgspec import Meta
 
+from headgate.api.routing import Header
 from headgate.api.shapes import TaskOut, new_task_out, task_out
 from headgate.core.errors import HeadgateError, Invalid, NotFound, Refused
 from headgate.core.task import NewTask, Task
@@ -21,9 +22,8 @@ from headgate.threads import InThread
 
 Key = Annotated[
     str | None,
-    HeaderParameter(
-        name="Idempotency-Key", description="The same key makes nothing twice.", min_length=1, max_length=255
-    ),
+    Header("Idempotency-Key"),
+    Meta(description="The same key makes nothing twice.", min_length=1, max_length=255),
 ]
 MOST_TOGETHER = 500  # tasks
 

@@ -5,7 +5,7 @@ from collections.abc import Collection
 from functools import partial
 from typing import Annotated
 
-from litestar.params import QueryParameter
+from msgspec import Meta
 
 from headgate.api.server import Server
 from headgate.core.states import FINAL, State
@@ -16,7 +16,7 @@ from headgate.store.execution.reports import LogLine
 LONGEST_WAIT = 300.0
 FIRST_LOOK, LONGEST_LOOK = 0.01, 0.25
 
-Wait = Annotated[float | None, QueryParameter(description="Seconds to wait for the end.", ge=0, le=LONGEST_WAIT)]
+Wait = Annotated[float | None, Meta(description="Seconds to wait for the end.", ge=0, le=LONGEST_WAIT)]
 
 
 async def wait_for_end(server: Server, task: Task, seconds: float, ends: Collection[State]) -> Task:

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from headgate.api.agent_cache import AgentCache, AgentIdentity
+from headgate.api.agents.cache import AgentCache, AgentIdentity
 from headgate.core.errors import HeadgateError
 from headgate.environment import monotonic
 from headgate.pauses import wait
