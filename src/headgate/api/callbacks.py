@@ -10,7 +10,7 @@ from msgspec import UNSET, Meta, UnsetType
 from headgate.api.door.principal import Principal, Role
 from headgate.api.routing import Routes
 from headgate.api.server import Server
-from headgate.api.shapes import Cursor, Id, Limit, Name, TaskId, Text
+from headgate.api.shapes import Cursor, Id, Limit, Name, TaskId, Text, copied
 from headgate.core.callbacks import CallbackKind, Delivery
 from headgate.core.errors import HeadgateError
 from headgate.outward.callback import callbacks_to
@@ -161,33 +161,14 @@ def _visible(store: Store, who: Principal, wanted: DeliveryFilter) -> DeliveryFi
 
 
 def delivery_out(callback: CallbackRecord) -> DeliveryOut:
-    return DeliveryOut(
-        id=callback.id,
-        webhook_id=callback.webhook_id,
-        task_id=callback.task_id,
-        tenant_id=callback.tenant_id,
-        type=callback.type,
-        kind=callback.kind,
-        status=callback.status,
-        attempts=callback.attempts,
-        next_attempt_at=callback.due_at,
-        host=callback.host,
-        last_status=callback.last_status,
-        last_error=callback.last_error,
-        created_at=callback.created_at,
-        update_date=callback.update_date,
-        delivered_at=callback.delivered_at,
-    )
+    return copied(DeliveryOut, callback, next_attempt_at=callback.due_at)
 
 
 def delivery_with_history(callback: CallbackRecord, who: Principal) -> DeliveryTold:
-    return DeliveryTold(
-        **msgspec.structs.asdict(delivery_out(callback)), history=[_attempt(attempt, who) for attempt in callback.tries]
-    )
+    history = [_attempt(attempt, who) for attempt in callback.tries]
+    return copied(DeliveryTold, callback, next_attempt_at=callback.due_at, history=history)
 
 
 def _attempt(attempt: DeliveryAttempt, who: Principal) -> AttemptOut:
-    out = AttemptOut(attempt.id, attempt.at, attempt.host, attempt.status, attempt.seconds, attempt.error)
-    if who.role is Role.ADMIN:  # a receiver inside may answer with what is not for everybody
-        out.answer = attempt.body
-    return out
+    # A receiver inside may answer with what is not for everybody.
+    return copied(AttemptOut, attempt, answer=attempt.body if who.role is Role.ADMIN else UNSET)

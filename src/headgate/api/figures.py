@@ -9,6 +9,7 @@ from msgspec import Meta
 from headgate.api.door.principal import Principal, Role
 from headgate.api.routing import Routes
 from headgate.api.server import Server
+from headgate.api.shapes import copied
 from headgate.store.reading.series import COARSE, RETENTION, Point
 
 HOUR_SECONDS = 3600.0
@@ -60,7 +61,7 @@ class CountsOut(msgspec.Struct):
 
 
 def point_out(point: Point) -> PointOut:
-    return PointOut(**{name: getattr(point, name) for name in PointOut.__struct_fields__})
+    return copied(PointOut, point)
 
 
 routes = Routes("figures", shared=True)
@@ -84,4 +85,4 @@ async def series(
 async def counts(server: Server, who: Principal) -> CountsOut:
     who.require_all_tenants()
     found = await server.in_thread(server.store.statistics.counts)
-    return CountsOut([CountOut(each.lane, each.status.value, each.count, each.oldest, each.as_of) for each in found])
+    return CountsOut([copied(CountOut, each, status=each.status.value) for each in found])

@@ -10,7 +10,7 @@ from msgspec import UNSET, Meta, UnsetType
 from headgate.api.door.principal import Principal, Role
 from headgate.api.routing import Routes
 from headgate.api.server import Server
-from headgate.api.shapes import INT64, Cursor, Integer, Limit, Name
+from headgate.api.shapes import INT64, Cursor, Integer, Limit, Name, copied
 from headgate.core.errors import Invalid
 from headgate.core.keys import ROLES, Key, secret_key
 from headgate.environment import utc_now
@@ -71,11 +71,8 @@ async def make_key(data: NewKeyIn, server: Server, who: Principal) -> NewKeyOut:
     key, text = await server.in_thread(add)
     server.keyring.forget()
     secrets = server.settings.secrets
-    return NewKeyOut(
-        **msgspec.structs.asdict(key_out(key)),
-        key=text,
-        secret_key=secret_key(secrets[0], key.id, key.digest) if secrets else UNSET,
-    )
+    secret = secret_key(secrets[0], key.id, key.digest) if secrets else UNSET
+    return copied(NewKeyOut, key, role=key.role.word, key=text, secret_key=secret)
 
 
 @routes.get("/api/keys", Role.ADMIN, "List keys, newest first")
@@ -92,15 +89,4 @@ async def revoke_key(key_id: KeyId, server: Server, who: Principal) -> None:
 
 
 def key_out(key: Key) -> KeyOut:
-    return KeyOut(
-        id=key.id,
-        name=key.name,
-        role=key.role.word,  # type: ignore[arg-type]
-        tenant_id=key.tenant_id,
-        access_key=key.access_key,
-        created_at=key.created_at,
-        created_by=key.created_by,
-        expires_at=key.expires_at,
-        revoked_at=key.revoked_at,
-        last_used_at=key.last_used_at,
-    )
+    return copied(KeyOut, key, role=key.role.word)

@@ -9,7 +9,7 @@ from msgspec import UNSET, Meta, UnsetType
 from headgate.api.door.principal import Principal, Role
 from headgate.api.routing import Routes
 from headgate.api.server import Server
-from headgate.api.shapes import ForecastOut, forecast_out
+from headgate.api.shapes import ForecastOut, copied, forecast_out
 from headgate.core.errors import Invalid, NotFound
 from headgate.core.gates import Bucket, CapacityLimit
 from headgate.core.limits import MAX_RATE, Rate
@@ -119,8 +119,7 @@ def _all_lanes(server: Server) -> list[LaneOut]:
 
 
 def _lane_out(lane: LaneReport) -> LaneOut:
-    fields = {field: getattr(lane, field) for field in LaneOut.__struct_fields__}
-    return LaneOut(**fields | {"drained": None if lane.drained is None else forecast_out(lane.drained)})
+    return copied(LaneOut, lane, drained=None if lane.drained is None else forecast_out(lane.drained))
 
 
 @routes.get("/api/resources", Role.READ, "Every resource")

@@ -240,8 +240,9 @@ class Router:
                     node = node.named
                 else:
                     node = node.below.setdefault(part, Node())
-            if node.routes.setdefault(route.method, route) is not route:
+            if route.method in node.routes:
                 raise ValueError(f"two routes for {route.method} {route.path}")
+            node.routes[route.method] = route
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:

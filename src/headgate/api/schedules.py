@@ -21,6 +21,7 @@ from headgate.api.shapes import (
     OnChildFailure,
     ShortText,
     Text,
+    copied,
     text_of,
 )
 from headgate.api.submits import Key
@@ -312,27 +313,15 @@ def _idempotency(key: str | None, what: str, data: Any) -> Idempotency | None:
 
 def schedule_out(schedule: Schedule) -> PeriodicOut:
     """A schedule for the outside."""
-    definition = schedule.definition
+    definition, task, http = schedule.definition, schedule.definition.task, schedule.definition.http
     return PeriodicOut(
-        id=schedule.id,
-        tenant_id=schedule.tenant_id,
-        type=definition.task.type,
-        creator=definition.task.creator,
-        cron_expressions=definition.cron_expressions,
-        timezone=definition.timezone,
-        status=schedule.status,
-        log=definition.log,
-        category=definition.task.category,
-        ext=msgspec.Raw(definition.task.ext.encode()),
-        missed=definition.missed,
-        overlap=definition.overlap,
-        http=None if definition.http is None else HttpShape(definition.http.url, definition.http.method),  # type: ignore[arg-type]
-        task=TaskShape(**definition.options),
-        code=definition.code,
-        next_tick=schedule.next_tick,
-        create_date=schedule.create_date,
-        update_date=schedule.update_date,
-    )
+        id=schedule.id, tenant_id=schedule.tenant_id, type=task.type, creator=task.creator,
+        cron_expressions=definition.cron_expressions, timezone=definition.timezone, status=schedule.status,
+        log=definition.log, category=task.category, ext=msgspec.Raw(task.ext.encode()), missed=definition.missed,
+        overlap=definition.overlap, http=None if http is None else copied(HttpShape, http),
+        task=TaskShape(**definition.options), code=definition.code, next_tick=schedule.next_tick,
+        create_date=schedule.create_date, update_date=schedule.update_date,
+    )  # fmt: skip
 
 
 def tick_log_out(line: TickLog) -> TickLogOut:

@@ -12,6 +12,7 @@ from headgate.api.recent import Recent
 from headgate.api.routing import Route
 from headgate.api.submits import Submits
 from headgate.api.tally import Tally
+from headgate.core.errors import Unavailable
 from headgate.outward.address import Allowed
 from headgate.outward.sealing import Seals
 from headgate.settings import Settings
@@ -20,6 +21,13 @@ from headgate.store.store import Store
 from headgate.threads import Threads
 
 THREADS = 32
+
+
+def check_ready(store: Store) -> None:
+    """`Unavailable` if the store cannot be written, or its schema is behind."""
+    if missing := store.migration_plan():
+        raise Unavailable(f"the store's schema is {len(missing)} steps behind: run `headgate migrate`")
+    store.check_writable()
 
 
 class Server:
@@ -32,7 +40,6 @@ class Server:
         self.stopping = asyncio.Event()
         self.allowed = Allowed.parse(settings.callback_allow)
         self.seals = Seals(settings.secrets)
-        self.ready_until = 0.0  # what `/readyz` found holds for so long
         self.in_thread = Threads("headgate api", THREADS)  # calls to the store
         self.keyring = Keyring(store, self.in_thread)
         self.sessions = Sessions(store, settings, self.in_thread)
@@ -41,6 +48,7 @@ class Server:
         self.polls = Polls(store, self.agent_cache, self.in_thread, self.stopping)
         self.live_events = LiveEvents(store, self.in_thread, self.stopping)
         self.latest_point: Recent[None, Point | None] = Recent(lambda _: store.series.newest(), self.in_thread, 1.0)
+        self.ready: Recent[None, None] = Recent(lambda _: check_ready(store), self.in_thread, 1.0)
         self.tally = Tally(store, self.live_events.feed.task_infos)
 
     async def close(self) -> None:

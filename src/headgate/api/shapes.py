@@ -2,7 +2,7 @@
 
 from datetime import datetime
 from operator import attrgetter
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -34,6 +34,14 @@ Cursor = Annotated[int | None, Meta(description="`next_cursor` of the page befor
 Limit = Annotated[int, Meta(description="How many at most.", ge=1, le=200)]
 Text = Annotated[str | None, Meta(max_length=255)]
 Number = Annotated[int | None, Meta(ge=-INT64, le=INT64)]
+
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+def copied(shape: type[S], record: Any, **fields: Any) -> S:
+    """A record for the outside: `fields` as they are given, the rest as the record has them."""
+    return shape(**{name: getattr(record, name) for name in shape.__struct_fields__ if name not in fields}, **fields)
 
 
 class NewTaskIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -231,7 +239,7 @@ class EventOut(msgspec.Struct, rename={"before": "from", "after": "to"}):
 
 
 def event_out(event: AuditEvent) -> EventOut:
-    return EventOut(**{name: getattr(event, name) for name in EventOut.__struct_fields__})
+    return copied(EventOut, event)
 
 
 class GateOut(msgspec.Struct, omit_defaults=True):

@@ -9,19 +9,16 @@ from msgspec import Meta
 from headgate.api.door.principal import Principal, Role
 from headgate.api.routing import Routes
 from headgate.api.server import Server
-from headgate.core.errors import Unavailable
+from headgate.api.shapes import copied
 from headgate.core.states import FINAL, State
 from headgate.duties.archive import retention_days
 from headgate.duties.purging import purge_now
-from headgate.environment import monotonic
 from headgate.store.claim.start_queues import StartQueue
 from headgate.store.execution.workers import WorkerRecord
-from headgate.store.reading.statistics import TypeStatistics
 
 DAY_SECONDS = 86400.0
 PURGE_SECONDS = 10.0  # then it answers, and says whether there is more
 Final = Literal["succeeded", "partial", "failed", "resolved", "cancelled"]
-READY_SECONDS = 1.0
 
 
 class Health(msgspec.Struct):
@@ -101,16 +98,7 @@ async def livez() -> Health:
 @routes.get("/readyz", Role.READ, "Whether the store can be written and its schema is up to date", errors=(507,))
 async def readyz(server: Server) -> Health:
     """Anybody may ask, so the store is not asked each time."""
-
-    def work() -> Health:
-        if missing := server.store.migration_plan():
-            raise Unavailable(f"the store's schema is {len(missing)} steps behind: run `headgate migrate`")
-        server.store.check_writable()
-        return Health()
-
-    if monotonic() >= server.ready_until:
-        await server.in_thread(work)
-        server.ready_until = monotonic() + READY_SECONDS
+    await server.ready.get(None)
     return Health()
 
 
@@ -136,9 +124,7 @@ def _worker(worker: WorkerRecord, queues: list[StartQueue]) -> WorkerOut:
     fields |= {"types": None if worker.types is None else list(worker.types)}
     fields["start_queue"] = None if worker.agent_id is None else sum(queue.size for queue in queues)
     fields["next_start"] = min((queue.next_start for queue in queues if queue.next_start), default=None)
-    return WorkerOut(
-        **{name: fields[name] if name in fields else getattr(worker, name) for name in WorkerOut.__struct_fields__}
-    )
+    return copied(WorkerOut, worker, **{name: fields[name] for name in WorkerOut.__struct_fields__ if name in fields})
 
 
 @routes.get("/api/stats", Role.READ, "How each type's tasks did")
@@ -148,11 +134,7 @@ async def stats(
     seconds: Annotated[float, Meta(description="How far back.", gt=0, le=366 * DAY_SECONDS)] = DAY_SECONDS,
 ) -> Stats:
     found = await server.in_thread(server.store.statistics.by_type, seconds, who.tenant_id)
-    return Stats(seconds, [_stats(each) for each in found])
-
-
-def _stats(found: TypeStatistics) -> StatsOut:
-    return StatsOut(**{name: getattr(found, name) for name in StatsOut.__struct_fields__})
+    return Stats(seconds, [copied(StatsOut, each) for each in found])
 
 
 @routes.post("/api/purge", Role.ADMIN, "Remove what ended long ago", errors=(507,))

@@ -45,18 +45,11 @@ BUSY_SECONDS = 0.005  # somebody else was claiming: ask again in so long, give o
 
 AgentId = Annotated[str, Meta(description="The agent's own name.", min_length=1, max_length=255)]
 
-
 routes = Routes("agents")
 
 
 @routes.post("/api/agents/{agent_id}/claim", Role.AGENT, "Fetch tasks, or wait for some", errors=(409,))
-async def claim(
-    agent_id: AgentId,
-    data: ClaimIn,
-    server: Server,
-    who: Principal,
-    request: Request,
-) -> HandedOver:
+async def claim(agent_id: AgentId, data: ClaimIn, server: Server, who: Principal, request: Request) -> HandedOver:
     """Hands over what is assigned to the agent first (`scheduling`: confirm the start), then what is assigned to nobody
     (`running` at once). If the answer gets lost, repeat it with the same `claim_id`.
     """
@@ -171,13 +164,7 @@ async def beat(agent_id: AgentId, task_id: TaskId, data: Named, server: Server, 
 
 
 @routes.post("/api/agents/{agent_id}/tasks/{task_id}/progress", Role.AGENT, "Say how far a task is", errors=(404, 409))
-async def progress(
-    agent_id: AgentId,
-    task_id: TaskId,
-    data: ProgressIn,
-    server: Server,
-    who: Principal,
-) -> Answer:
+async def progress(agent_id: AgentId, task_id: TaskId, data: ProgressIn, server: Server, who: Principal) -> Answer:
     fields = {"done": data.done, "total": data.total, "note": data.note}
     text = text_of({name: value for name, value in fields.items() if value is not None})
 
@@ -203,13 +190,7 @@ async def log(agent_id: AgentId, task_id: TaskId, data: LogIn, server: Server, w
     "Save a state for the next execution",
     errors=(404, 409),
 )
-async def checkpoint(
-    agent_id: AgentId,
-    task_id: TaskId,
-    data: CheckpointIn,
-    server: Server,
-    who: Principal,
-) -> Answer:
+async def checkpoint(agent_id: AgentId, task_id: TaskId, data: CheckpointIn, server: Server, who: Principal) -> Answer:
     def save(holding: Holding) -> Answer:
         control = server.store.executions.save_checkpoint(task_id, data.exec_id, data.name, text_of(data.state))
         return _answer(holding.execution, control)
@@ -243,13 +224,7 @@ def _answer(execution: Execution, control: Control) -> Answer:
 
 
 @routes.post("/api/agents/{agent_id}/tasks/{task_id}/complete", Role.AGENT, "A task is done", errors=(404, 409))
-async def complete(
-    agent_id: AgentId,
-    task_id: TaskId,
-    data: CompleteIn,
-    server: Server,
-    who: Principal,
-) -> Answer:
+async def complete(agent_id: AgentId, task_id: TaskId, data: CompleteIn, server: Server, who: Principal) -> Answer:
     report = ReportIn(id=task_id, exec_id=data.exec_id, status=data.status, result=data.result)
     return await _end(server, who, agent_id, report)
 

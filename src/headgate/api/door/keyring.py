@@ -2,8 +2,8 @@
 
 from headgate.api.recent import Recent, Uses
 from headgate.core.keys import Key
-from headgate.threads import InThread
 from headgate.store.store import Store
+from headgate.threads import InThread
 
 FRESH_SECONDS = 2.0
 

@@ -4,10 +4,10 @@ import re
 
 from headgate.api.recent import Recent, Uses
 from headgate.core.keys import SECRET_BYTES, Key, digest_of
-from headgate.threads import InThread
 from headgate.settings import Settings
 from headgate.store.access.sessions import Session
 from headgate.store.store import Store
+from headgate.threads import InThread
 
 # A browser keeps a cookie of this name only if it came from this very server, over TLS or on this machine.
 COOKIE = "__Host-headgate"

@@ -15,7 +15,7 @@ from headgate.api.figures import point_out
 from headgate.api.live.feed import Follower, TaskInfo
 from headgate.api.routing import Header, Routes
 from headgate.api.server import Server
-from headgate.api.shapes import INT64, EventOut
+from headgate.api.shapes import INT64, EventOut, copied
 from headgate.core.errors import HeadgateError
 from headgate.core.events import AuditEvent
 from headgate.environment import monotonic, utc_now
@@ -125,9 +125,8 @@ class Digest:
 
 def live_event(entry: FeedEvent[Cursor]) -> LiveEvent:
     task: TaskInfo | None = entry.task_info
-    fields = {name: getattr(entry.event, name) for name in EventOut.__struct_fields__}
     type_code, lane = (None, None) if task is None else (task.type, task.lane)
-    return LiveEvent(**fields, type=type_code, lane=lane)
+    return copied(LiveEvent, entry.event, type=type_code, lane=lane)
 
 
 routes = Routes("events")
@@ -187,10 +186,7 @@ async def event_stream(
 ) -> EventStream:
     """The events that are wanted and theirs to see, from a cursor on, or from now; gathered for so many seconds."""
     follower = await server.live_events.join(cursor)
-    if gather is None:
-        messages = _messages(server, who, follower, wanted, shape)
-    else:
-        messages = _digests(server, who, follower, wanted, gather)
+    messages = _messages(server, who, follower, wanted, shape, gather)
     return EventStream(messages, lambda: server.live_events.leave(follower))
 
 
@@ -200,53 +196,35 @@ def may_see(who: Principal, event: AuditEvent) -> bool:
 
 
 async def _messages(
-    server: Server, who: Principal, follower: Follower, wanted: Wanted, shape: Shape
+    server: Server, who: Principal, follower: Follower, wanted: Wanted, shape: Shape, gather: float | None
 ) -> AsyncGenerator[str]:
+    """Each event by itself; or gathered, with each new figure for the charts to whoever may see everybody's."""
+    digest = None if gather is None else Digest()
+    charts = gather is not None and who.tenant_id is None
+    figure = await server.latest_point.get(None) if charts else None  # what comes from here on is new
     # The client keeps an id that comes without data, so it can go on from here before the first event.
-    yield f"retry: {RETRY_MILLISECONDS}\n{_id(str(follower.place))}\n"
-    sent_at = looked_at = monotonic()
-    try:
-        async for entry in follower.entries(LOOK_SECONDS):
-            now = monotonic()
-            if now - looked_at >= LOOK_SECONDS:
-                looked_at = now
-                if not await still_authorized(server, who):
-                    raise BusEnded("unauthorized")
-            if entry is not None and may_see(who, entry.event) and wanted(entry):
-                sent_at = now
-                server.tally.count_event("sse", entry.event.kind)
-                yield _message(entry, shape)
-            elif now - sent_at >= HEARTBEAT_SECONDS:
-                sent_at = now
-                yield f": \n{_id(str(follower.place))}\n"
-    except (BusEnded, HeadgateError) as error:
-        yield _end(error)
-
-
-async def _digests(
-    server: Server, who: Principal, follower: Follower, wanted: Wanted, seconds: float
-) -> AsyncGenerator[str]:
-    """The same, gathered; and each new figure for the charts, to whoever may see everybody's."""
-    digest = Digest()
-    figure = await server.latest_point.get(None) if who.tenant_id is None else None  # what comes from here on is new
     yield f"retry: {RETRY_MILLISECONDS}\n{_id(str(follower.place))}\n"
     sent_at = looked_at = began = monotonic()
     try:
-        async for entry in follower.entries(seconds):
+        async for entry in follower.entries(gather or LOOK_SECONDS):
             now = monotonic()
             if now - looked_at >= LOOK_SECONDS:
                 looked_at = now
                 if not await still_authorized(server, who):
                     raise BusEnded("unauthorized")
-                point = await server.latest_point.get(None) if who.tenant_id is None else None
+                point = await server.latest_point.get(None) if charts else None
                 if point != figure and point is not None:
                     figure, sent_at = point, now
                     yield f"event: figure\ndata: {msgspec.json.encode(point_out(point)).decode()}\n\n"
             if entry is not None and may_see(who, entry.event) and wanted(entry):
-                began = began if digest else now
-                digest.add(live_event(entry))
                 server.tally.count_event("sse", entry.event.kind)
-            if digest and now - began >= seconds:
+                if digest is None:
+                    sent_at = now
+                    yield _message(entry, shape)
+                else:
+                    began = began if digest else now
+                    digest.add(live_event(entry))
+            if digest and now - began >= (gather or 0):
                 sent_at = now
                 yield f"event: digest\n{_id(str(follower.place))}data: {digest.to_json()}\n\n"
                 digest = Digest()
