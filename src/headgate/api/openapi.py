@@ -71,10 +71,8 @@ def _operation(route: Route, described: Iterable[Schema], problem: Schema) -> Sc
             schema = {"oneOf": [schema, {"type": "null"}]}
         operation["requestBody"] = {"required": route.body_required, "content": {JSON: {"schema": schema}}}
     content = None
-    if _answer(route) is not None:
-        content = {route.media: {"schema": next(schemas)}}
-    elif route.answer is not NoneType and route.status != 204:
-        content = {route.media: {"schema": {"type": "string"} if route.media != "text/event-stream" else {}}}
+    if route.status != 204:
+        content = {route.media: {"schema": next(schemas) if _answer(route) is not None else {"type": "string"}}}
     responses = {str(route.status): _response(HTTPStatus(route.status).description, content)}
     responses |= {str(status): _response(description, content) for status, description in route.also.items()}
     failure = {MEDIA: {"schema": problem}}

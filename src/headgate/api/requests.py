@@ -14,7 +14,7 @@ from msgspec import Meta
 
 from headgate.api.door.principal import Principal, Role
 from headgate.api.live.feed import TaskInfo, subscription_of
-from headgate.api.live.stream import MEDIA, EventStream, FromCursor, LastEventId, event_stream
+from headgate.api.live.stream import EventStream, FromCursor, LastEventId, event_stream
 from headgate.api.live.waiting import Wait, wait_for_end
 from headgate.api.queue import QueueStats, queue_stats
 from headgate.api.routing import Json, Routes
@@ -251,7 +251,7 @@ def _request(store: Store, who: Principal, request_id: int) -> Task:
     return task
 
 
-@routes.get("/api/requests/events", Role.READ, "What happens to requests, live (server-sent events)", media=MEDIA)
+@routes.get("/api/requests/events", Role.READ, "What happens to requests, live (server-sent events)")
 async def events(
     server: Server,
     who: Principal,

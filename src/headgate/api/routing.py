@@ -8,9 +8,8 @@ msgspec's. Nothing is bent until it fits, and nothing is passed over in silence.
 import inspect
 import json
 import re
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partialmethod
 from types import NoneType, UnionType
 from typing import Annotated, Any, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
 from urllib.parse import parse_qsl, unquote
@@ -26,6 +25,7 @@ from headgate.core.errors import Invalid, NotFound
 
 T = TypeVar("T")
 Handler = Callable[..., Awaitable[Any]]
+Decorator = Callable[[Handler], Handler]
 JSON = "application/json"
 MOST_BODY_BYTES = 1024 * 1024
 MOST_QUOTED = 100
@@ -84,8 +84,9 @@ class Route:
     """What is answered at one path to one method, and everything that is known of it."""
 
     def __init__(
-        self, method: str, path: str, handler: Handler, role: Role, summary: str, *, tag: str, shared: bool,
-        status: int, errors: Iterable[int], also: dict[int, str], media: str, hidden: bool,
+        self, method: str, path: str, handler: Handler, role: Role, summary: str, *, tag: str, shared: bool = False,
+        status: int = 200, errors: Iterable[int] = (), also: Mapping[int, str] | None = None, media: str = "",
+        hidden: bool = False,
     ) -> None:  # fmt: skip
         hints = get_type_hints(handler, include_extras=True)
         defaults = inspect.signature(handler).parameters
@@ -95,7 +96,8 @@ class Route:
         self.tag, self.summary, self.description = tag, summary, " ".join((handler.__doc__ or "").split())
         self.answer = hints.pop("return")
         self.status = 204 if self.answer is NoneType else status
-        self.also, self.media = also, media
+        self.also = also or {}
+        self.media = media or getattr(self.answer, "media_type", JSON)
         self.body: Any = hints.pop("data", None)
         self.body_required = "data" in defaults and defaults["data"].default is inspect.Parameter.empty
         self.errors = sorted({400, 401, 403, 405, 422, 429, 503, *errors, *((413, 415) if self.body else ())})
@@ -155,7 +157,7 @@ class Route:
 
     def _query_values(self, query: bytes) -> list[tuple[Parameter, str | list[str]]]:
         values: dict[str, list[str]] = {}
-        for name, value in parse_qsl(query.decode("latin-1"), keep_blank_values=True):
+        for name, value in parse_qsl(query.decode(errors="replace"), keep_blank_values=True):
             values.setdefault(name, []).append(value)
         for name, several in values.items():
             if name not in self._query:
@@ -187,6 +189,7 @@ class Routes(list[Route]):
 
     A handler's docstring is the route's description. `shared`: all tenants have it in common, and none of them may
     change it. `errors`: the statuses of its problems beside the common ones. `also`: other statuses of its answer.
+    `media`: of an answer that is no JSON. `hidden`: not in the OpenAPI file.
     """
 
     def __init__(self, tag: str, shared: bool = False) -> None:
@@ -194,25 +197,24 @@ class Routes(list[Route]):
         self._tag = tag
         self._shared = shared
 
-    def _add(
-        self, method: str, path: str, role: Role = Role.ADMIN, summary: str = "", *, status: int = 200,
-        errors: Iterable[int] = (), also: dict[int, str] | None = None, media: str = JSON, hidden: bool = False,
-    ) -> Callable[[Handler], Handler]:  # fmt: skip
+    def get(self, path: str, role: Role = Role.ADMIN, summary: str = "", **options: Any) -> Decorator:
+        return self._add("GET", path, role, summary, options)
+
+    def post(self, path: str, role: Role = Role.ADMIN, summary: str = "", **options: Any) -> Decorator:
+        return self._add("POST", path, role, summary, options)
+
+    def put(self, path: str, role: Role = Role.ADMIN, summary: str = "", **options: Any) -> Decorator:
+        return self._add("PUT", path, role, summary, options)
+
+    def delete(self, path: str, role: Role = Role.ADMIN, summary: str = "", **options: Any) -> Decorator:
+        return self._add("DELETE", path, role, summary, options)
+
+    def _add(self, method: str, path: str, role: Role, summary: str, options: dict[str, Any]) -> Decorator:
         def add(handler: Handler) -> Handler:
-            self.append(
-                Route(
-                    method, path, handler, role, summary, tag=self._tag, shared=self._shared, status=status,
-                    errors=errors, also=also or {}, media=media, hidden=hidden,
-                )
-            )  # fmt: skip
+            self.append(Route(method, path, handler, role, summary, tag=self._tag, shared=self._shared, **options))
             return handler
 
         return add
-
-    get = partialmethod(_add, "GET")
-    post = partialmethod(_add, "POST")
-    put = partialmethod(_add, "PUT")
-    delete = partialmethod(_add, "DELETE")
 
 
 class Node:

@@ -55,9 +55,11 @@ Gather = Annotated[
 class EventStream(Response):
     """Messages as they come. It waits for its client, but not for ever, and is tidied up after, whoever ends it."""
 
+    media_type = MEDIA
+
     def __init__(self, messages: AsyncGenerator[str], leave: Callable[[], None]) -> None:
-        super().__init__(headers={"X-Accel-Buffering": "no"}, media_type=MEDIA)
-        del self.headers["content-length"]
+        self.status_code = 200
+        self.init_headers({"X-Accel-Buffering": "no"})
         self._messages = messages
         self._leave = leave
 
@@ -132,7 +134,7 @@ def live_event(entry: FeedEvent[Cursor]) -> LiveEvent:
 routes = Routes("events")
 
 
-@routes.get("/api/events", Role.READ, "What happens, live (server-sent events)", media=MEDIA)
+@routes.get("/api/events", Role.READ, "What happens, live (server-sent events)")
 async def events(
     server: Server,
     who: Principal,
