@@ -24,6 +24,8 @@ from headgate.cli.exits import FAILED, code_of, print_error
 from headgate.cli.plan import Duties, ProcessPlan, plan_from_argv
 from headgate.core.errors import HeadgateError
 from headgate.duties import all_duties, light_duties
+from headgate.pack import find_packs
+from headgate.pack_setup import set_up
 from headgate.settings import Settings
 from headgate.store.store import Store, configured_store
 from headgate.threads import Threads
@@ -47,8 +49,14 @@ _DUTIES = {Duties.ALL: all_duties, Duties.LIGHT: light_duties, Duties.NONE: lamb
 def run(plan: ProcessPlan) -> None:
     """Work on the plan until a signal ends it."""
     apps = apps_in(plan.modules)
+    if plan.work and not apps:  # the tasks of packs alone
+        apps = [Headgate()]
+    packs = {*plan.packs, *(name for app in apps for name in app.settings.pack_names)}
+    for app in apps:
+        app.use_packs(packs)
     settings = settings_of(apps, os.environ.get("HEADGATE_URL"))
-    settings = replace(settings, **_without_none({"host": plan.host, "port": plan.port}))
+    packs |= set(settings.pack_names)
+    settings = replace(settings, packs=",".join(sorted(packs)), **_without_none({"host": plan.host, "port": plan.port}))
     # Loaded only where it is served: it would double the memory of a worker. And bound before anything is written.
     listening = importlib.import_module(SERVING_MODULE).listen_on(settings.host, settings.port) if plan.api else None
     with configured_store(settings) as store:
@@ -74,9 +82,11 @@ async def _serve(
     plan: ProcessPlan, store: Store, apps: list[Headgate], settings: Settings, listening: socket.socket | None
 ) -> None:
     api = None if listening is None else importlib.import_module(SERVING_MODULE).Api(store, settings, listening)
+    set_up(store, find_packs(settings.pack_names), migrate=plan.migrate)
     registry = bind_apps(apps, store)  # last: a process that cannot serve changes no type
+    executes = plan.work and bool(plan.modules or len(registry) or not plan.api)  # a pack may bring nothing to execute
     slots = {"concurrency": plan.concurrency, "threads": plan.threads, "children": plan.children}
-    worker = Worker(store, registry, settings, name=plan.name, **_without_none(slots)) if plan.modules else None
+    worker = Worker(store, registry, settings, name=plan.name, **_without_none(slots)) if executes else None
     ended = asyncio.Event()
 
     def stop() -> None:

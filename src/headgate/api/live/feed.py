@@ -3,17 +3,15 @@
 import asyncio
 import threading
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-
-import msgspec
 
 from headgate.core.errors import Invalid, NotFound
 from headgate.core.events import AuditEvent
 from headgate.core.task import Task
 from headgate.events.bus import PAGE, Bus, FeedEvent, Subscription
-from headgate.packs.media.lanes import NAMES as REQUEST_LANES
+from headgate.pack import Pack
 from headgate.store.db.pages import MOST_PER_PAGE
 from headgate.store.events.feed import Cursor, Gap
 from headgate.store.store import Store
@@ -22,23 +20,25 @@ INT64 = 2**63 - 1
 MOST_KNOWN = 20_000
 MOST_IN_GAPS = 50_000  # ids in the gaps of a cursor that somebody brings: all of them are looked up at once
 LATE_SECONDS = 1.0
+NO_FIELDS: Mapping[str, Any] = {}
 InThread = Callable[..., Awaitable[Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class TaskInfo:
-    """What listeners can filter on, of an event's task. None of it ever changes."""
+    """What listeners can filter on, of an event's task; `fields` are those of its pack. None of it ever changes."""
 
     type: str
     lane: str
-    subscription_id: int | None = None
+    fields: Mapping[str, Any]
 
 
 class TaskInfoCache:
     """The type and lane of the tasks that were looked up last."""
 
-    def __init__(self, store: Store, most: int = MOST_KNOWN) -> None:
+    def __init__(self, store: Store, packs: Sequence[Pack] = (), most: int = MOST_KNOWN) -> None:
         self._store = store
+        self._packs = [pack for pack in packs if pack.fields]
         self._most = most
         self._known: OrderedDict[int, TaskInfo | None] = OrderedDict()
         self._lock = threading.Lock()
@@ -67,35 +67,26 @@ class TaskInfoCache:
         span = first - rest[-1] + 1
         if len(rest) < 3 or span > 2 * len(rest) or span > MOST_PER_PAGE:
             try:
-                return {first: task_info(self._store.tasks.get(first))}
+                return {first: self._task_info(self._store.tasks.get(first))}
             except NotFound:
                 return {first: None}
         page = self._store.tasks.find(cursor=first + 1, limit=span).items
-        known = {task.id: task_info(task) for task in page}
+        known = {task.id: self._task_info(task) for task in page}
         return {task_id: known.get(task_id) for task_id in rest}
 
-
-def task_info(task: Task) -> TaskInfo:
-    return TaskInfo(task.type, task.lane, subscription_of(task.ext) if task.lane in REQUEST_LANES else None)
-
-
-class _RequestArguments(msgspec.Struct):
-    subscription_id: int | None = None
-
-
-def subscription_of(ext: str) -> int | None:
-    try:
-        return msgspec.json.decode(ext, type=_RequestArguments).subscription_id
-    except msgspec.MsgspecError:
-        return None
+    def _task_info(self, task: Task) -> TaskInfo:
+        fields: dict[str, Any] = {}
+        for pack in self._packs:
+            fields |= pack.fields_of(task.type, task.lane, task.ext)
+        return TaskInfo(task.type, task.lane, fields or NO_FIELDS)
 
 
 class Feed:
     """The source of the bus."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, packs: Sequence[Pack] = ()) -> None:
         self._store = store
-        self.task_infos = TaskInfoCache(store)
+        self.task_infos = TaskInfoCache(store, packs)
 
     def end(self) -> Cursor:
         return self._store.events.last()
@@ -225,8 +216,8 @@ class Follower:
 class LiveEvents:
     """Everything that happens, for whoever listens at this server."""
 
-    def __init__(self, store: Store, in_thread: InThread, stopping: asyncio.Event) -> None:
-        self.feed = Feed(store)
+    def __init__(self, store: Store, in_thread: InThread, stopping: asyncio.Event, packs: Sequence[Pack] = ()) -> None:
+        self.feed = Feed(store, packs)
         self.bus = Bus(self.feed, in_thread)
         self._dialect = store.database.dialect
         self._in_thread = in_thread
