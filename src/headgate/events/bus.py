@@ -49,7 +49,7 @@ class BusEnded(Exception):
     """A listener hears nothing more; it says why: it is too far behind, or the process ends."""
 
 
-class Subscription(Generic[P]):
+class Listener(Generic[P]):
     """One listener: everything behind `start`, in order. It keeps a bounded number of events; then it is cut off."""
 
     def __init__(self, start: P) -> None:
@@ -95,7 +95,7 @@ class Bus(Generic[P]):
         self._source = source
         self._in_thread = in_thread
         self._pause = pause
-        self._subscriptions: set[Subscription[P]] = set()
+        self._listeners: set[Listener[P]] = set()
         self._reading = asyncio.Lock()
         self._woken = asyncio.Event()
         self._follower: asyncio.Task[None] | None = None
@@ -104,48 +104,48 @@ class Bus(Generic[P]):
 
     @property
     def listeners(self) -> int:
-        return len(self._subscriptions)
+        return len(self._listeners)
 
-    async def join(self) -> Subscription[P]:
+    async def join(self) -> Listener[P]:
         """A new listener, which receives only events newer than the call."""
         async with self._reading:
-            if not self._subscriptions:
+            if not self._listeners:
                 self._place = await self._in_thread(self._source.end)
             else:
                 await self._read_on()
-            subscription = Subscription(self._place)
+            listener = Listener(self._place)
             if self._closed:
-                subscription.end(CLOSING)
-                return subscription
-            self._subscriptions.add(subscription)
+                listener.end(CLOSING)
+                return listener
+            self._listeners.add(listener)
         if self._follower is None:
             self._loop = asyncio.get_running_loop()
             self._follower = asyncio.create_task(self._follow(), name="headgate events")
-        return subscription
+        return listener
 
-    def leave(self, subscription: Subscription[P]) -> None:
-        self._subscriptions.discard(subscription)
-        subscription.end(CLOSING)
-        if not self._subscriptions:
+    def leave(self, listener: Listener[P]) -> None:
+        self._listeners.discard(listener)
+        listener.end(CLOSING)
+        if not self._listeners:
             self._woken.set()
 
     def wake(self) -> None:
         """There may be something new. From any thread."""
         loop = self._loop
-        if loop is not None and self._subscriptions and not loop.is_closed():
+        if loop is not None and self._listeners and not loop.is_closed():
             loop.call_soon_threadsafe(self._woken.set)
 
     def close(self) -> None:
-        """End every subscription, and those to come as soon as they begin."""
+        """End every listener, and those to come as soon as they begin."""
         self._closed = True
-        for subscription in self._subscriptions:
-            subscription.end(CLOSING)
-        self._subscriptions.clear()
+        for listener in self._listeners:
+            listener.end(CLOSING)
+        self._listeners.clear()
         self._woken.set()
 
     async def _follow(self) -> None:
         failures = 0
-        while self._subscriptions:
+        while self._listeners:
             self._woken.clear()  # before the look, or a wake-up during it is lost
             try:
                 async with self._reading:
@@ -162,11 +162,11 @@ class Bus(Generic[P]):
 
     async def _read_on(self) -> None:
         """Everything that is visible by now, to everybody; the caller holds the lock."""
-        while self._subscriptions:
+        while self._listeners:
             page, self._place = await self._in_thread(self._source.read, self._place, PAGE)
-            for subscription in [*self._subscriptions] if page else []:
-                subscription.push(page)
-                if subscription.ended:
-                    self._subscriptions.discard(subscription)
+            for listener in [*self._listeners] if page else []:
+                listener.push(page)
+                if listener.ended:
+                    self._listeners.discard(listener)
             if len(page) < PAGE:
                 return

@@ -10,7 +10,7 @@ from typing import Any
 from headgate.core.errors import Invalid, NotFound
 from headgate.core.events import AuditEvent
 from headgate.core.task import Task
-from headgate.events.bus import PAGE, Bus, FeedEvent, Subscription
+from headgate.events.bus import PAGE, Bus, FeedEvent, Listener
 from headgate.pack import Pack
 from headgate.store.db.pages import MOST_PER_PAGE
 from headgate.store.events.feed import Cursor, Gap
@@ -149,16 +149,14 @@ def parse_cursor(text: str, dialect: str) -> Cursor:
 class Follower:
     """One client's way through the feed: first what it missed, from the store, then live. Each event once."""
 
-    def __init__(
-        self, feed: Feed, subscription: Subscription[Cursor], in_thread: InThread, start: Cursor | None
-    ) -> None:
-        if start is not None and start.high > subscription.start.high:
+    def __init__(self, feed: Feed, listener: Listener[Cursor], in_thread: InThread, start: Cursor | None) -> None:
+        if start is not None and start.high > listener.start.high:
             raise Invalid("the cursor is ahead of everything that has happened here")
         self._feed = feed
-        self.subscription = subscription
+        self.listener = listener
         self._in_thread = in_thread
         self._late: tuple[Gap, ...] = ()  # what may still come to this client and not by way of the bus
-        self.place = subscription.start if start is None else start
+        self.place = listener.start if start is None else start
 
     async def entries(self, seconds: float) -> AsyncIterator[FeedEvent[Cursor] | None]:
         """Yield events as they come, None after so many seconds without one; `place` is behind the last of them."""
@@ -167,15 +165,15 @@ class Follower:
         while True:
             for entry in await self._late_entries() if self._late else []:
                 yield entry
-            live_entry = await self.subscription.next(min(seconds, LATE_SECONDS) if self._late else seconds)
+            live_entry = await self.listener.next(min(seconds, LATE_SECONDS) if self._late else seconds)
             if live_entry is not None:
                 live_entry = self._with_gaps(live_entry, self._late)
                 self.place = live_entry.place
             yield live_entry
 
     async def _missed_entries(self) -> AsyncIterator[FeedEvent[Cursor]]:
-        """What lies between the client's place and the start of its subscription, which is ahead: it was read later."""
-        end, read_to = self.subscription.start, self.place
+        """What lies between the client's place and the start of its listener, which is ahead: it was read later."""
+        end, read_to = self.listener.start, self.place
         held: list[Gap] = []
         fresh = read_to == end
         while not fresh:
@@ -183,7 +181,7 @@ class Follower:
             for entry in page:
                 if entry.event.id > end.high:
                     break
-                if gap := gap_around(end, entry.event.id):  # the subscription will bring it
+                if gap := gap_around(end, entry.event.id):  # the listener will bring it
                     held.append(Gap(entry.event.id, entry.event.id, gap.xmax))
                     continue
                 entry = self._with_gaps(entry, held)
@@ -230,15 +228,15 @@ class LiveEvents:
         start = None if cursor is None else parse_cursor(cursor, self._dialect)
         if self._watch is None:
             self._watch = asyncio.create_task(self._close_in_time(), name="headgate events end")
-        subscription = await self.bus.join()
+        listener = await self.bus.join()
         try:
-            return Follower(self.feed, subscription, self._in_thread, start)
+            return Follower(self.feed, listener, self._in_thread, start)
         except Invalid:
-            self.bus.leave(subscription)
+            self.bus.leave(listener)
             raise
 
     def leave(self, follower: Follower) -> None:
-        self.bus.leave(follower.subscription)
+        self.bus.leave(follower.listener)
 
     def close(self) -> None:
         """Send every listener away."""
