@@ -3,7 +3,7 @@
 import difflib
 import importlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from typing import Any, TypeVar
@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from headgate.core.errors import Invalid
-from headgate.core.task import TaskType
+from headgate.core.task import Task, TaskType
 from headgate.settings import variables
 
 GROUP = "headgate.packs"
@@ -96,6 +96,14 @@ class Pack:
         if lane not in (each.name for each in self.lanes) and task_type not in (each.code for each in self.types):
             return {}
         return {field.name: field.value_in(ext) for field in self.fields}
+
+
+def pack_fields(packs: Sequence[Pack], task: Task) -> dict[str, Any]:
+    """What the events of a task carry for packs."""
+    found: dict[str, Any] = {}
+    for pack in packs:
+        found |= pack.fields_of(task.type, task.lane, task.ext)
+    return found
 
 
 def find_packs(names: Iterable[str]) -> tuple[Pack, ...]:

@@ -5,10 +5,9 @@ from contextlib import suppress
 
 import pytest
 
-from headgate.api.live.feed import Feed
 from headgate.core.task import NewTask
-from headgate.events import bus as buses
-from headgate.events.bus import Bus, BusEnded
+from headgate.events import live
+from headgate.events.live import Bus, BusEnded, Feed
 from headgate.store.store import open_store
 from tests.factories import TYPES
 
@@ -81,7 +80,7 @@ def test_without_a_word_the_bus_looks_by_itself(store):
 
 def test_a_listener_that_falls_behind_is_cut_off_and_the_others_are_not(store, monkeypatch):
     """Spec: D6"""
-    monkeypatch.setattr(buses, "MOST_WAITING", 10)
+    monkeypatch.setattr(live, "MOST_WAITING", 10)
 
     async def story():
         bus = Bus(Feed(store), asyncio.to_thread, pause=0.01)

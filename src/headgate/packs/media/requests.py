@@ -31,7 +31,6 @@ from headgate.packs.media.lanes import COOKIE, NAMES, lane_for
 from headgate.packs.media.types import SUBSCRIPTION
 from headgate.packs.web import (
     INT64,
-    Cursor,
     EventStream,
     FeedEvent,
     FromCursor,
@@ -288,7 +287,7 @@ async def events(
 ) -> EventStream:
     """As /api/events, of the request queue's lanes alone and in its words."""
 
-    def wanted(entry: FeedEvent[Cursor]) -> bool:
+    def wanted(entry: FeedEvent) -> bool:
         task: TaskInfo | None = entry.task_info
         return (
             task is not None
@@ -301,8 +300,9 @@ async def events(
     return await event_stream(server, who, last_event_id or cursor, wanted, request_event)
 
 
-def request_event(entry: FeedEvent[Cursor]) -> RequestEvent:
+def request_event(entry: FeedEvent) -> RequestEvent:
     event, task = entry.event, entry.task_info
+    assert task is not None  # of no other event is one made
     return RequestEvent(
         event.id, event.task_id or 0, task.type, task.lane, task.fields["subscription_id"], event.kind,
         _request_status(event.before), _request_status(event.after), event.at, event.actor, event.detail,
