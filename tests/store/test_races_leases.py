@@ -200,3 +200,34 @@ def test_an_execution_that_took_over_while_the_reaper_looked_is_not_ended_for_th
     rival.commit()
     assert only(reaping) == []
     assert claimer.store.tasks.get(task_id).status is State.RUNNING
+
+
+REPORTS = {
+    "progress": lambda store, execution: store.executions.progress(execution.id, execution.exec_id, '"older"'),
+    "log": lambda store, execution: store.executions.add_log(execution.id, execution.exec_id, [("info", "older")]),
+    "checkpoint": lambda store, execution: store.executions.save_checkpoint(
+        execution.id, execution.exec_id, "at", '"older"'
+    ),
+}
+
+
+@pytest.mark.parametrize("report", REPORTS)
+def test_a_report_that_meets_the_next_execution_is_stale_and_overwrites_nothing(stage, claimer, report):
+    """Spec: B3. It looked while it still owned its task, and would write when it owns it no more."""
+    [task_id] = submit_many(claimer.store, 1)
+    [execution] = claimer.claim().executions
+    rival = stage.rival()
+    rival.run(
+        "UPDATE headgate_task SET exec_id = gen_random_uuid(), attempt = 2, progress = '\"newer\"' WHERE id = %s",
+        task_id,
+    )
+    rival.run(
+        "INSERT INTO headgate_checkpoint (task_id, name, state, at) VALUES (%s, 'at', '\"newer\"', now())", task_id
+    )
+    reporting = stage.beside(REPORTS[report], claimer.store, execution)
+    stage.await_waiters(reporting)
+    rival.commit()
+    assert isinstance(reporting.exception(20), StaleExecution)
+    assert claimer.store.executions.checkpoints(task_id) == {"at": '"newer"'}
+    assert claimer.store.executions.log(task_id) == []
+    assert claimer.store.tasks.get(task_id).progress == '"newer"'

@@ -157,8 +157,7 @@ class Executions:
         check_json("progress", progress)
 
         def note(db: Db, attempt: int) -> None:
-            if not db.rows(reports.SET_PROGRESS, id=task_id, exec_id=exec_id, progress=progress):
-                raise _stale(task_id, exec_id)
+            db.send(reports.SET_PROGRESS, id=task_id, progress=progress)
             db.send(reports.NOTE_PROGRESS, id=task_id, exec_id=exec_id, progress=progress, actor=actor)
 
         return self._report(task_id, exec_id, note)

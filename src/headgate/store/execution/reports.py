@@ -31,17 +31,12 @@ START = Statement(
 )
 TYPE_OF = Statement("SELECT type FROM headgate_task WHERE id = :id")
 # Whoever has an exec_id runs or is about to: that is what the schema says, and an index by status is not asked.
+# The row is held to the end: what an execution writes beside it must not come after the next one's.
 OWNED = Statement(
     "SELECT cancel_requested, pause_requested, attempt FROM headgate_task"
-    " WHERE id = :id AND CAST(exec_id AS text) = :exec_id"
+    " WHERE id = :id AND CAST(exec_id AS text) = :exec_id {lock FOR NO KEY UPDATE}"
 )
-SET_PROGRESS = Statement(
-    """
-    UPDATE headgate_task SET progress = :progress, update_date = {now}
-     WHERE id = :id AND CAST(exec_id AS text) = :exec_id
-    RETURNING id
-    """
-)
+SET_PROGRESS = Statement("UPDATE headgate_task SET progress = :progress, update_date = {now} WHERE id = :id")
 NOTE_PROGRESS = Statement(
     """
     INSERT INTO headgate_task_event (task_id, tenant_id, seq, at, kind, actor, exec_id, detail)
