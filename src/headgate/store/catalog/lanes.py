@@ -1,14 +1,12 @@
 """Lanes: how many tasks of each may run at once, and whether one, or everything, is paused."""
 
-import json
-
 from headgate.core.errors import Invalid
 from headgate.core.gates import CapacityLimit
 from headgate.core.task import EVERYTHING, check_lane, check_name
 from headgate.store.catalog.version import announce_limit
 from headgate.store.db.database import Noun, reads, writes
 from headgate.store.db.statement import Db, Statement
-from headgate.store.events.audit import PERSON, record_system
+from headgate.store.events.audit import PERSON
 
 MAX_CAPACITY = 1_000_000
 ADD_LANE = Statement("INSERT INTO headgate_lane (name) VALUES (:name) ON CONFLICT (name) DO NOTHING")
@@ -37,8 +35,7 @@ class Lanes(Noun):
             check_capacity(capacity)
         db.send(ADD_LANE, name=lane)
         db.send(SET_CAPACITY, name=lane, capacity=capacity)
-        record_system(db, "capacity_changed", actor, json.dumps({"lane": lane, "capacity": capacity}))
-        announce_limit(db)
+        announce_limit(db, "capacity_changed", actor, {"lane": lane, "capacity": capacity})
 
     @writes
     def pause(self, db: Db, lane: str | None = None, *, actor: str = PERSON) -> bool:
@@ -70,8 +67,7 @@ def _set_paused(db: Db, scope: str | None, paused: bool, actor: str) -> bool:
     db.send(ADD_LANE, name=lane)
     if not db.rows(SET_PAUSED, name=lane, paused=paused):
         return False
-    record_system(db, "paused" if paused else "resumed", actor, json.dumps({"lane": lane}))
-    announce_limit(db, loosened=not paused)
+    announce_limit(db, "paused" if paused else "resumed", actor, {"lane": lane}, loosened=not paused)
     return True
 
 

@@ -1,7 +1,5 @@
 """Limits beside those of lanes: how many tasks may use a resource at once, and how often tasks may start."""
 
-import json
-
 from headgate.core.errors import Invalid, NotFound
 from headgate.core.gates import Bucket, CapacityLimit
 from headgate.core.limits import Rate
@@ -10,7 +8,7 @@ from headgate.store.catalog.lanes import check_capacity
 from headgate.store.catalog.version import announce_limit
 from headgate.store.db.database import Noun, reads, writes
 from headgate.store.db.statement import Db, Statement
-from headgate.store.events.audit import PERSON, record_system
+from headgate.store.events.audit import PERSON
 
 PREFIXES = ("lane:", "type:", "key:")  # how a rate limit's name begins
 RATES = Statement("SELECT name, rate, burst, tat FROM headgate_rate_limit ORDER BY name")
@@ -51,8 +49,7 @@ class Resources(Noun):
             )
         check_capacity(capacity)
         db.send(PUT_RESOURCE, name=name, capacity=capacity)
-        record_system(db, "capacity_changed", actor, json.dumps({"resource": name, "capacity": capacity}))
-        announce_limit(db)
+        announce_limit(db, "capacity_changed", actor, {"resource": name, "capacity": capacity})
 
 
 def read_resources(db: Db) -> list[CapacityLimit]:
@@ -78,8 +75,7 @@ class RateLimits(Noun):
         elif not db.rows(REMOVE_RATE, name=name):
             raise NotFound(f"no rate limit {name}")
         values = None if limit is None else {"rate": limit.rate, "burst": limit.burst}
-        record_system(db, "rate_changed", actor, json.dumps({"name": name, "limit": values}))
-        announce_limit(db)
+        announce_limit(db, "rate_changed", actor, {"name": name, "limit": values})
 
 
 def read_rate_limits(db: Db) -> list[Bucket]:

@@ -1,6 +1,10 @@
 """The catalog's version: every edit raises it, and every process reads the catalog again when it has changed."""
 
+import json
+from typing import Any
+
 from headgate.store.db.statement import SPACE, Db, Statement
+from headgate.store.events.audit import record_system
 
 VERSION = Statement("SELECT version FROM headgate_catalog WHERE one = 1")
 BUMP = Statement("UPDATE headgate_catalog SET version = version + 1 WHERE one = 1")
@@ -8,14 +12,15 @@ TOUCH = Statement("UPDATE headgate_catalog SET version = version WHERE one = 1")
 AWAIT_CLAIMS = Statement(sqlite="SELECT 1", postgres=f"SELECT pg_advisory_xact_lock({SPACE}, -1)")
 
 
-def announce_limit(db: Db, *, loosened: bool = True) -> None:
-    """Raise the version after an edit of a limit; whoever waits is woken where something may start that could not.
+def announce_limit(db: Db, kind: str, actor: str, detail: dict[str, Any], *, loosened: bool = True) -> None:
+    """Raise the version after an edit of a limit, and record it; whoever waits is woken if more may start now.
 
     What the edit forbids must not start after it has returned: it waits for the claims that are under way, and those
-    that come meanwhile are told that it is busy.
+    that come meanwhile are told that it is busy. Its audit row comes behind theirs, as it must for whoever reads them.
     """
     db.send(BUMP)
     db.send(AWAIT_CLAIMS)
+    record_system(db, kind, actor, json.dumps(detail))
     if loosened:
         db.news.room["any"] = 1
 
