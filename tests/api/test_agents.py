@@ -129,6 +129,18 @@ def test_an_assigned_task_that_was_cancelled_cannot_be_started(store, client):
     assert store.tasks.get(own.id).status is State.CANCELLED
 
 
+def test_an_assigned_task_whose_lane_was_paused_is_held_back_until_it_is_resumed(store, client):
+    """Spec: E1, A9"""
+    own = submit(store, agent_id="one", lane="x")
+    [task] = client.claim()
+    store.lanes.pause("x")
+    problem = client.tell("start", task, expect=409)
+    assert problem["type"].endswith(":paused")
+    assert problem["detail"] == f"task {own.id} may not start now, lane x is paused: it is back in its queue"
+    assert store.tasks.get(own.id).status is State.QUEUED
+    assert client.tell("start", task, expect=409)["type"].endswith(":stale-execution")
+
+
 def test_the_same_agent_keeps_its_row_on_every_server_while_its_lease_lives(store, url, client):
     """Spec: B2"""
     client.claim(types=["plain"])

@@ -96,6 +96,17 @@ def test_a_start_in_what_is_paused_is_caught(lane: str):
     assert broken(run.evidence(at_rest=False)) == {"I4"}
 
 
+@pytest.mark.parametrize("lane", ["*", "default"])
+def test_a_confirmed_start_in_what_is_paused_is_caught(lane: str):
+    """Spec: X5"""
+    run = submitted(1)
+    run.step(1, "scheduled", "scheduling", "x1")
+    edit(run, "paused", lane=lane)
+    assert check(run.evidence(at_rest=False)) == []
+    run.step(1, "started", "running", "x1")
+    assert broken(run.evidence(at_rest=False)) == {"I4"}
+
+
 # I4: mutexes
 
 

@@ -123,7 +123,7 @@ class Driven:
 
     def try_start(self, handle: Handle) -> bool:
         execution = self.store.executions.start(self.ids[handle[0]], self.executions[handle].exec_id)
-        return execution is not None and self._handle(execution) == handle
+        return isinstance(execution, Execution) and self._handle(execution) == handle
 
     def settle(self, outcomes: Sequence[tuple[Handle, Event]]) -> list[State | None]:
         return self.store.executions.settle([Outcome(self.executions[handle], event) for handle, event in outcomes])

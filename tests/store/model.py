@@ -311,6 +311,9 @@ class Model:
         item = self.tasks[handle[0]]
         if item.status is not State.SCHEDULING or not item.owned_by(handle):
             return False
+        if self.paused & {None, item.lane}:
+            self._take_away([item], GivenBack())
+            return False
         self._happen(item, Started())
         item.deadline = self._deadline(item)
         return True

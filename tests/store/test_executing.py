@@ -7,7 +7,8 @@ import pytest
 from headgate.core.errors import StaleExecution, WorkerLost
 from headgate.core.machine import Raised, Returned
 from headgate.core.states import HELD, State
-from headgate.store.claim.contract import ClaimRequest, Control, Outcome
+from headgate.core.task import Execution
+from headgate.store.claim.contract import ClaimRequest, Control, HeldBack, Outcome
 from headgate.store.execution.workers import Request
 from tests.factories import START, kinds, lose, put, record, running, settle, start, submit, worker
 
@@ -126,6 +127,44 @@ def test_a_task_cancelled_or_paused_before_its_start_was_confirmed_does_not_star
     before = record(store, handed.id)
     assert store.executions.start(handed.id, handed.exec_id) is None
     assert record(store, handed.id) == before
+
+
+@pytest.mark.parametrize("mutex", [None, "m"])
+@pytest.mark.parametrize("scope", ["x", None], ids=["its lane", "everything"])
+def test_a_task_handed_over_before_a_pause_is_held_back_and_nothing_is_counted(store, scope, mutex):
+    """Spec: A9, E1. The attempt is used up: the agent knows its number."""
+    submit(store, lane="x", mutex=mutex)
+    [handed] = start(store, confirm=True)
+    store.lanes.pause(scope)
+    held_back = store.executions.start(handed.id, handed.exec_id)
+    assert held_back == HeldBack("lane x is paused" if scope else "everything is paused")
+    back = store.tasks.get(handed.id)
+    assert (back.status, back.error_count, back.lost_count, back.attempt) == (State.QUEUED, 0, 0, 1)
+    assert (back.exec_id, back.worker_id, back.started_at) == (None, None, None)
+    assert store.executions.start(handed.id, handed.exec_id) is None
+    store.lanes.resume(scope)
+    [again] = start(store, confirm=True)
+    assert (again.id, again.attempt) == (handed.id, 2)
+    assert isinstance(store.executions.start(again.id, again.exec_id), Execution)
+
+
+def test_a_start_that_is_not_its_to_confirm_is_stale_whatever_is_paused(store):
+    """Spec: B3, A9"""
+    submit(store)
+    [handed] = start(store, confirm=True)
+    store.lanes.pause()
+    before = record(store, handed.id)
+    assert store.executions.start(handed.id, NEVER) is None
+    assert record(store, handed.id) == before
+
+
+def test_what_runs_when_it_is_paused_is_not_held_back(store):
+    """Spec: A9"""
+    execution = running(store)
+    store.lanes.pause()
+    before = record(store, execution.id)
+    assert store.executions.start(execution.id, execution.exec_id) is None
+    assert record(store, execution.id) == before
 
 
 @pytest.mark.parametrize("confirm", [False, True])

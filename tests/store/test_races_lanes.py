@@ -3,8 +3,10 @@
 import pytest
 
 from headgate.core.limits import Rate
-from headgate.core.task import TaskType
-from tests.store.races import AFTER_THE_TAKE, Claimer, Rival, Stage, only, submit_many
+from headgate.core.task import Execution, TaskType
+from headgate.store.claim.contract import HeldBack
+from headgate.store.events.feed import Cursor
+from tests.store.races import AFTER_THE_TAKE, BEFORE_THE_TAKE, Claimer, Rival, Stage, only, submit_many
 
 # What DESIGN 5 tried: the snapshot, and with it the count, is older than the lock.
 LOCK_COUNT_AND_CLAIM = """
@@ -137,6 +139,33 @@ def test_nothing_starts_once_a_pause_has_returned(stage, claimer, scope):
     only(pause)
     only(in_flight)
     assert started_by_then in (None, stage.count("status = 'running'"))
+
+
+@pytest.mark.parametrize("first", ["start", "pause"])
+def test_a_confirmed_start_that_meets_a_pause_comes_before_it_or_is_held_back(stage, first):
+    """Spec: A9, E1"""
+    rival, claimer, editor = stage.rival(), Claimer(stage), stage.store()
+    submit_many(claimer.store, 1, lane="wide")
+    [handed] = claimer.claim(confirm=True).executions
+    calls = {
+        "start": lambda: stage.beside(claimer.store.executions.start, handed.id, handed.exec_id),
+        "pause": lambda: stage.beside(editor.lanes.pause, "wide"),
+    }
+    rival.run(BEFORE_THE_TAKE)
+    made = {}
+    for name in sorted(calls, key=lambda name: name != first):
+        made[name] = calls[name]()
+        stage.await_waiters(*made.values())
+    rival.commit()
+    started = only(made["start"])
+    assert only(made["pause"]) is True
+    kinds = [event.kind for event in editor.events.after(Cursor(), 100)[0]]
+    if first == "start":
+        assert isinstance(started, Execution)
+        assert kinds[-2:] == ["started", "paused"]
+    else:
+        assert started == HeldBack("lane wide is paused")
+        assert kinds[-2:] == ["paused", "given_back"]
 
 
 LIMITS = {

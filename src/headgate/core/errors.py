@@ -2,6 +2,7 @@
 HeadgateError
 ├── Refused             409  not possible in this state
 │   ├── StaleExecution  409  another exec_id owns the task
+│   ├── Paused          409  its lane, or everything, is paused
 │   └── WorkerLost      409  this worker was declared lost: stop everything, register anew
 ├── NotFound            404
 ├── Invalid             422  the input breaks a rule
@@ -26,6 +27,10 @@ class Refused(HeadgateError):
 
 class StaleExecution(Refused):
     code = "stale-execution"
+
+
+class Paused(Refused):
+    code = "paused"
 
 
 class WorkerLost(Refused):

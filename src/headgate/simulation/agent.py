@@ -15,7 +15,7 @@ from headgate.environment import new_ids, random_number
 from headgate.settings import Settings
 from headgate.simulation.process import Process
 from headgate.simulation.tasks import ERRAND
-from headgate.store.claim.contract import Claimed, ClaimRequest, Outcome
+from headgate.store.claim.contract import Claimed, ClaimRequest, HeldBack, Outcome
 
 FETCH_LOOPS = 2  # that fetch at the same time
 CLAIM_LIMIT = 3
@@ -102,7 +102,8 @@ class LoopAgent:
         if holding is None or holding.execution.exec_id != scheduled.exec_id:
             return None
         if holding.execution.status is State.SCHEDULING:
-            return self._store.executions.start(scheduled.id, scheduled.exec_id)
+            started = self._store.executions.start(scheduled.id, scheduled.exec_id)
+            return None if isinstance(started, HeldBack) else started
         return holding.execution
 
     def _delay(self, execution: Execution) -> float | None:

@@ -75,6 +75,9 @@ class _Walk:
         if starts_execution(row):
             for wrong in self._check_start(row, task):
                 yield Violation("I4", f"row {row.id} starts task {task.id} {wrong}", task.id)
+        elif row.before == State.SCHEDULING and row.after == State.RUNNING:
+            for wrong in self._check_pauses(task):
+                yield Violation("I4", f"row {row.id} confirms the start of task {task.id} {wrong}", task.id)
         self._update_holders(row, task)
 
     def _apply_edit(self, row: Row) -> None:
@@ -93,11 +96,14 @@ class _Walk:
             case "resumed":
                 self._paused.discard(str(detail.get("lane")))
 
-    def _check_start(self, row: Row, task: TaskRecord) -> Iterator[str]:
+    def _check_pauses(self, task: TaskRecord) -> Iterator[str]:
         if EVERYTHING in self._paused:
             yield "while everything is paused"
         if task.lane in self._paused:
             yield f"in lane {task.lane}, which is paused"
+
+    def _check_start(self, row: Row, task: TaskRecord) -> Iterator[str]:
+        yield from self._check_pauses(task)
         yield from self._check_capacities(row, task)
         yield from self._check_mutex(task)
         yield from self._check_rates(task)

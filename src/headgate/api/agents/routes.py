@@ -33,12 +33,12 @@ from headgate.api.problems import TYPE
 from headgate.api.routing import Routes
 from headgate.api.server import Server
 from headgate.api.shapes import TaskId, text_of
-from headgate.core.errors import HeadgateError, StaleExecution
+from headgate.core.errors import HeadgateError, Paused, StaleExecution
 from headgate.core.states import State
 from headgate.core.task import Execution, check_name
 from headgate.environment import monotonic, random_number
 from headgate.pauses import wait
-from headgate.store.claim.contract import Claimed, ClaimRequest, Control
+from headgate.store.claim.contract import Claimed, ClaimRequest, Control, HeldBack
 from headgate.store.execution.agents import Holding
 
 BUSY_SECONDS = 0.005  # somebody else was claiming: ask again in so long, give or take half of it
@@ -143,9 +143,11 @@ async def _executions_out(server: Server, executions: Sequence[Execution]) -> li
 )
 async def start(agent_id: AgentId, task_id: TaskId, data: Named, server: Server, who: Principal) -> Answer:
     def begin(holding: Holding) -> Answer:
-        execution: Execution | None = holding.execution
+        execution: Execution | HeldBack | None = holding.execution
         if holding.execution.status is State.SCHEDULING:
             execution = server.store.executions.start(task_id, data.exec_id, actor=f"agent:{agent_id}")
+        if isinstance(execution, HeldBack):
+            raise Paused(f"task {task_id} may not start now, {execution.reason}: it is back in its queue")
         if execution is None:
             raise StaleExecution(why_not_owner(server.store, task_id, data.exec_id, who))
         return _answer(execution, Control(holding.cancel, holding.pause))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from headgate.core.errors import UnknownType
 from headgate.core.starts import start_gate
-from headgate.core.task import NewTask, TaskType, with_type_defaults
+from headgate.core.task import EVERYTHING, NewTask, TaskType, with_type_defaults
 from headgate.store.catalog.streams import Stream, StreamKey, add_streams, stream_key
 from headgate.store.catalog.type_rows import type_of
 from headgate.store.catalog.version import VERSION
@@ -57,6 +57,12 @@ class Catalog:
                 *starts,
             )
         return known
+
+    def pause_of(self, lane: str) -> str | None:
+        """The pause that keeps a lane's tasks from starting, as a clause; None if there is none."""
+        if EVERYTHING in self.paused:
+            return "everything is paused"
+        return f"lane {lane} is paused" if lane in self.paused else None
 
     def refresh(self, db: Db) -> None:
         """Bring the copy up to date if anything was edited."""

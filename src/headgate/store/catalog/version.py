@@ -10,6 +10,8 @@ VERSION = Statement("SELECT version FROM headgate_catalog WHERE one = 1")
 BUMP = Statement("UPDATE headgate_catalog SET version = version + 1 WHERE one = 1")
 TOUCH = Statement("UPDATE headgate_catalog SET version = version WHERE one = 1")
 AWAIT_CLAIMS = Statement(sqlite="SELECT 1", postgres=f"SELECT pg_advisory_xact_lock({SPACE}, -1)")
+# Waits for an edit of a limit, and keeps the next one waiting, as a claim does that finds none under way.
+AWAIT_EDITS = Statement(sqlite="SELECT 1", postgres=f"SELECT pg_advisory_xact_lock_shared({SPACE}, -1)")
 
 
 def announce_limit(db: Db, kind: str, actor: str, detail: dict[str, Any], *, loosened: bool = True) -> None:

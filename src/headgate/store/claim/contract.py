@@ -81,6 +81,13 @@ class Control:
     pause: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class HeldBack:
+    """A task that was handed over may not start now: it is back in its queue."""
+
+    reason: str
+
+
 class Claims(ABC):
     """How executors get tasks, on either database."""
 

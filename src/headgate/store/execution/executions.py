@@ -23,7 +23,8 @@ from headgate.core.machine import (
 from headgate.core.states import FINAL, HELD, State
 from headgate.core.task import Execution, Task, check_json, check_name, clip
 from headgate.store.catalog.catalog import Catalog
-from headgate.store.claim.contract import Claimed, ClaimRequest, Claims, Control, Outcome, execution_of
+from headgate.store.catalog.version import AWAIT_EDITS
+from headgate.store.claim.contract import Claimed, ClaimRequest, Claims, Control, HeldBack, Outcome, execution_of
 from headgate.store.claim.freed import give_up, take_again
 from headgate.store.db.database import Database
 from headgate.store.db.deferred import Deferred
@@ -135,15 +136,24 @@ class Executions:
 
     # reported on
 
-    def start(self, task_id: int, exec_id: str, *, actor: str = SYSTEM) -> Execution | None:
-        """Confirm the start of a task handed over as `scheduling`; None if it is not this exec_id's to start."""
+    def start(self, task_id: int, exec_id: str, *, actor: str = SYSTEM) -> Execution | HeldBack | None:
+        """Confirm the start of a task handed over as `scheduling`; None if it is not this exec_id's to start.
+
+        What was paused since is held back. It goes to its queue as if given back: no error is counted, but the attempt
+        and the tokens are used up, for the hand-over is on record.
+        """
         return self._database.write(lambda db: self._start(db, task_id, exec_id, actor))
 
-    def _start(self, db: Db, task_id: int, exec_id: str, actor: str) -> Execution | None:
-        catalog, types = self._catalog.fresh(db), db.rows(reports.TYPE_OF, id=task_id)
-        if not types:
+    def _start(self, db: Db, task_id: int, exec_id: str, actor: str) -> Execution | HeldBack | None:
+        db.send(AWAIT_EDITS)
+        found = db.rows(reports.TYPE_AND_LANE, id=task_id)  # before the catalog: nobody else must wait for it
+        if not found:
             return None
-        timeout = catalog.type(types[0][0]).timeout_seconds
+        [[type_code, lane]], catalog = found, self._catalog.fresh(db)
+        if (reason := catalog.pause_of(lane)) is not None:
+            taken = take_away(db, catalog, [(task_id, exec_id)], GivenBack(), SYSTEM, State.SCHEDULING)
+            return HeldBack(reason) if taken else None
+        timeout = catalog.type(type_code).timeout_seconds
         started = db.rows(reports.START, id=task_id, exec_id=exec_id, before="scheduling", timeout=timeout, actor=actor)
         if not started:
             return None

@@ -29,7 +29,7 @@ START = Statement(
     SELECT {_EXECUTION}, seq FROM changed
     """,
 )
-TYPE_OF = Statement("SELECT type FROM headgate_task WHERE id = :id")
+TYPE_AND_LANE = Statement("SELECT type, lane FROM headgate_task WHERE id = :id")
 # Whoever has an exec_id runs or is about to: that is what the schema says, and an index by status is not asked.
 # The row is held to the end: what an execution writes beside it must not come after the next one's.
 OWNED = Statement(
