@@ -169,10 +169,17 @@ def robbed(store: Store, clock: Clock, **fields: Any) -> tuple[Execution, Execut
     """An execution that was overdue, and the one that owns its task now."""
     old = running(store, max_error_count=3, timeout_seconds=10, **fields)
     clock.advance(11)
-    store.executions.end_overdue()
+    end_overdue(store)
     [new] = start(store)
     assert new.id == old.id
     return old, new
+
+
+def end_overdue(store: Store, **options: Any) -> list[Task]:
+    """End what is too late, all workers having just beaten."""
+    for each in store.workers.all():
+        store.workers.beat(each.id)
+    return store.executions.end_overdue(**options)
 
 
 def lose(store: Store, worker_id: int) -> None:

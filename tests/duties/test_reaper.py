@@ -56,6 +56,11 @@ def held(store, count=1, **fields):
     return worker_id, store.claims.take(ClaimRequest(worker_id, count)).executions
 
 
+def beat_all(store):
+    for each in store.workers.all():
+        store.workers.beat(each.id)
+
+
 def test_a_worker_whose_lease_moves_is_never_robbed(store, clock, reaper, own):
     """Spec: A6"""
     worker_id, [execution] = held(store)
@@ -216,11 +221,69 @@ def test_overdue_tasks_are_ended(store, clock, reaper):
     """Spec: A6, B3"""
     execution = running(store, timeout_seconds=60)
     clock.advance(60)
+    beat_all(store)
     assert turn(reaper) == 0
     clock.advance(0.001)
+    beat_all(store)
     assert settle_down(reaper) == [1]
     assert store.tasks.get(execution.id).status is S.FAILED
     assert settle(store, execution, Returned()) is None
+
+
+LEASE, TIMEOUT = Settings().lease_seconds, 20
+
+
+def pass_by(store, clock, reaper, own, seconds, beating=()):
+    """Let so much time pass, in which the reaper looks at its pace and some workers beat."""
+    for _ in range(int(seconds / PERIOD)):
+        clock.advance(PERIOD)
+        own.now += PERIOD
+        for worker_id in beating:
+            store.workers.beat(worker_id)
+        settle_down(reaper)
+
+
+def test_the_tasks_of_a_worker_that_died_are_not_charged_for_deadlines_that_passed_meanwhile(store, clock, reaper, own):
+    """Spec: A6. It died with its worker, long before its deadline: nobody can say that it would have missed it."""
+    _, executions = held(store, 20, timeout_seconds=TIMEOUT)
+    turn(reaper)
+    pass_by(store, clock, reaper, own, LEASE - PERIOD)
+    assert {store.tasks.get(each.id).status for each in executions} == {S.RUNNING}
+    pass_by(store, clock, reaper, own, 2 * PERIOD)
+    tasks = [store.tasks.get(each.id) for each in executions]
+    assert {(task.status, task.error_count) for task in tasks} == {(S.QUEUED, 0)}
+    assert {kinds(store, task.id)[-1] for task in tasks} == {"lease_lost"}
+
+
+def test_a_deadline_that_a_living_worker_missed_is_charged_before_its_lease_matters(store, clock, reaper, own):
+    """Spec: A6, B3"""
+    worker_id, [execution] = held(store, timeout_seconds=TIMEOUT)
+    pass_by(store, clock, reaper, own, TIMEOUT, [worker_id])
+    assert store.tasks.get(execution.id).status is S.RUNNING
+    pass_by(store, clock, reaper, own, PERIOD, [worker_id])
+    assert (store.tasks.get(execution.id).status, kinds(store, execution.id)[-1]) == (S.FAILED, "failed")
+    assert store.tasks.get(execution.id).error_count == 1
+
+
+def test_a_worker_that_died_after_a_deadline_that_it_missed_is_charged_for_it(store, clock, reaper, own):
+    """Spec: A6, B3"""
+    worker_id, [execution] = held(store, timeout_seconds=TIMEOUT)
+    clock.advance(TIMEOUT + 1)
+    store.workers.beat(worker_id)
+    turn(reaper)
+    assert store.tasks.get(execution.id).error_count == 1
+
+
+@pytest.mark.parametrize("leased", [True, False])
+def test_an_agent_that_asked_for_no_lease_is_held_to_its_deadline_alone(store, clock, reaper, own, leased):
+    """Spec: B3"""
+    submit(store, timeout_seconds=TIMEOUT)
+    agent = store.agents.sign_on("one", tenant_id=None, types=None, lease_seconds=LEASE)
+    request = ClaimRequest(agent.worker_id, 1, agent_id="one")
+    [execution] = store.agents.hand_over(request, beyond_the_deadline=None if leased else 60).executions
+    pass_by(store, clock, reaper, own, TIMEOUT + PERIOD)
+    task = store.tasks.get(execution.id)
+    assert (task.status, task.error_count) == ((S.RUNNING, 0) if leased else (S.FAILED, 1))
 
 
 def test_a_mutex_is_held_as_long_as_the_settings_say(store, clock):
@@ -252,6 +315,7 @@ def test_a_step_that_fails_does_not_keep_the_others_from_theirs(store, clock):
     """Spec: A6"""
     execution = running(store, timeout_seconds=1)
     clock.advance(2)
+    beat_all(store)
 
     async def deaf(work, /, *args, **kwargs):
         if work in (store.workers.all, store.workers.lost_holders):

@@ -1,6 +1,7 @@
 """All duties at once, by the real clock, with the store's work in threads: what should happen does, and they stop."""
 
 import asyncio
+from functools import partial
 
 import pytest
 
@@ -24,11 +25,12 @@ def store(url):
         yield opened
 
 
-async def becomes(store, task_id, status):
-    """Wait until the task is that."""
+async def becomes(store, task_id, status, meanwhile=lambda: None):
+    """Wait until the task is that; `meanwhile` is called before each look."""
     async with asyncio.timeout(SOON):
         while (await asyncio.to_thread(store.tasks.get, task_id)).status is not status:  # noqa: ASYNC110 nobody signals it
             await asyncio.sleep(0.01)
+            await asyncio.to_thread(meanwhile)
 
 
 def test_a_process_with_every_duty_brings_rescues_ends_and_stops(store):
@@ -48,7 +50,8 @@ def test_a_process_with_every_duty_brings_rescues_ends_and_stops(store):
             assert settle(store, held, Returned()) is None
             store.tasks.cancel(held.id)
             overdue = running(store, timeout_seconds=0.1)
-            await becomes(store, overdue.id, S.FAILED)
+            holder = store.tasks.get(overdue.id).worker_id
+            await becomes(store, overdue.id, S.FAILED, partial(store.workers.beat, holder))
         finally:
             async with asyncio.timeout(SOON):
                 await asyncio.gather(*(duty.stop() for duty in duties))

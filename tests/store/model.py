@@ -111,6 +111,7 @@ class Model:
     tats: dict[str, float] = field(default_factory=dict)
     starts: dict[str, LastStart] = field(default_factory=dict)  # of what is assigned, by agent and tenant
     lost: list[bool] = field(default_factory=list)  # by worker
+    beaten: dict[int | None, datetime] = field(default_factory=dict)  # when each did last
     last_tenant: int = -1
 
     def set_capacity(self, lane: str, capacity: int | None) -> None:
@@ -235,10 +236,12 @@ class Model:
 
     def register(self) -> int:
         self.lost.append(False)
+        self.beaten[len(self.lost) - 1] = self.clock()
         return len(self.lost) - 1
 
     def beat(self, worker: int) -> list[tuple[int, bool, bool]]:
         self._require_live(worker)
+        self.beaten[worker] = self.clock()
         held = [item for item in self._in(*HELD) if item.worker == worker]
         return [
             (item.id, item.cancel_requested, item.pause_requested)
@@ -368,7 +371,11 @@ class Model:
 
     def end_overdue(self, mutex_seconds: float) -> set[int]:
         now = self.clock()
-        late = [item for item in self._in(State.RUNNING) if item.deadline and item.deadline < now]
+        late = [
+            item
+            for item in self._in(State.RUNNING)
+            if item.deadline and item.deadline < now and self.beaten[item.worker] > item.deadline
+        ]
         ended = self._take_away(late, Overdue())
         since = now - timedelta(seconds=mutex_seconds)
         hogs = [

@@ -7,7 +7,7 @@ import pytest
 from headgate.core.errors import Invalid, NotFound, Refused
 from headgate.core.machine import CancelReached, PauseReached, Returned
 from headgate.core.states import FINAL, State
-from tests.factories import START, drain, kinds, put, record, running, settle, start, submit
+from tests.factories import START, drain, end_overdue, kinds, put, record, running, settle, start, submit
 
 S = State
 LATER = START + timedelta(days=2)
@@ -127,7 +127,7 @@ def test_a_cancelled_task_never_starts(store, clock, state):
     store.tasks.cancel(task.id)
     clock.advance(10**7)
     store.due.bring()
-    store.executions.end_overdue()
+    end_overdue(store)
     assert task.id not in drain(store)
 
 

@@ -12,7 +12,7 @@ from headgate.core.task import NewTask, TaskType
 from headgate.store.claim.contract import Outcome
 from headgate.store.reading.lists import Filter
 from headgate.store.store import open_store
-from tests.factories import kinds, lose, running, settle, sql, start, submit, together
+from tests.factories import end_overdue, kinds, lose, running, settle, sql, start, submit, together
 
 S = State
 GOOD, BAD, GONE = Returned(), Raised("no"), CancelReached()
@@ -155,7 +155,7 @@ def test_a_parent_taken_for_poison_or_overdue_for_good_leaves_no_orphans(store, 
     slow = running(store, timeout_seconds=10)
     orphan = submit(store, parent_id=slow.id, delay_seconds=60)
     clock.advance(11)
-    store.executions.end_overdue()
+    end_overdue(store)
     assert [store.tasks.get(i).status for i in (slow.id, orphan.id)] == [S.FAILED, S.CANCELLED]
     poison = submit(store)
     orphan = submit(store, parent_id=poison.id, delay_seconds=60)

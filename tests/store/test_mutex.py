@@ -7,7 +7,7 @@ from headgate.core.states import State
 from headgate.core.task import NewTask
 from headgate.store.claim.contract import ClaimRequest
 from headgate.store.store import open_store
-from tests.factories import drain, lose, running, settle, sql, start, submit, together, worker
+from tests.factories import drain, end_overdue, lose, running, settle, sql, start, submit, together, worker
 
 
 def test_a_mutex_is_strictly_serial_in_the_order_of_priority_then_creation(store):
@@ -123,7 +123,7 @@ def test_a_holder_past_its_deadline_is_fenced_and_the_next_may_start(store, cloc
     holder = running(store, mutex="m", timeout_seconds=5)
     following = submit(store, mutex="m")
     clock.advance(6)
-    store.executions.end_overdue()
+    end_overdue(store)
     assert [execution.id for execution in start(store)] == [following.id]
     assert settle(store, holder, Returned()) is None
 

@@ -46,7 +46,7 @@ from headgate.core.task import Execution, NewTask, Task
 from headgate.store.reading.lists import Filter
 from headgate.store.store import Store
 from headgate.store.tasks.unique import SET_KEY, lock_key
-from tests.factories import START, TYPES, Clock, lose, put, record, running, settle, start, submit, worker
+from tests.factories import START, TYPES, Clock, end_overdue, lose, put, record, running, settle, start, submit, worker
 from tests.store.driven import DATABASES, empty, fresh
 
 RULES = {kind.code: kind for kind in TYPES}
@@ -213,7 +213,7 @@ def be_unconfirmed(store: Store, clock: Clock, task: Task) -> bool:
 
 def be_overdue(store: Store, clock: Clock, task: Task) -> bool:
     clock.advance(7201)
-    return task.id in [ended.id for ended in store.executions.end_overdue()]
+    return task.id in [ended.id for ended in end_overdue(store)]
 
 
 def adopt(store: Store, clock: Clock, task: Task) -> bool:

@@ -90,6 +90,7 @@ def test_an_overdue_task_that_settles_meanwhile_is_ended_once(stage, claimer):
     submit_many(claimer.store, 1, timeout_seconds=10.0)
     [execution] = claimer.claim().executions
     stage.clock.advance(11)
+    claimer.store.workers.beat(claimer.worker_id)
     rival, reaper = stage.rival(), stage.store()
     rival.run("SELECT 1 FROM headgate_task WHERE id = %s FOR NO KEY UPDATE", execution.id)
     calls = [
@@ -188,6 +189,7 @@ def test_an_execution_that_took_over_while_the_reaper_looked_is_not_ended_for_th
     [task_id] = submit_many(claimer.store, 1, mutex=KEY, timeout_seconds=10 if why == "its deadline" else 10**6)
     claimer.claim()
     stage.clock.advance(11 if why == "its deadline" else 7201)
+    claimer.store.workers.beat(claimer.worker_id)
     rival = stage.rival()
     rival.run(
         "UPDATE headgate_task SET exec_id = gen_random_uuid(), executing_deadline = %s, scheduling_time = %s,"

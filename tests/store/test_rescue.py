@@ -9,7 +9,7 @@ from headgate.core.machine import Returned
 from headgate.core.states import State
 from headgate.core.task import TaskType
 from headgate.store.claim.contract import ClaimRequest
-from tests.factories import START, drain, kinds, lose, record, running, settle, start, submit, worker
+from tests.factories import START, drain, end_overdue, kinds, lose, record, running, settle, start, submit, worker
 
 S = State
 
@@ -105,7 +105,7 @@ def test_a_task_taken_away_goes_where_it_was_asked_to(store, clock, how, act, st
         store.executions.rescue(worker_id)
     else:
         clock.advance(6)
-        store.executions.end_overdue()
+        end_overdue(store)
     task = store.tasks.get(execution.id)
     assert (task.status, task.pause_requested) == (status, False)
 
@@ -124,9 +124,9 @@ def test_a_task_past_its_deadline_goes_to_another_at_once_counting_one_error(sto
     """Spec: B3, A6"""
     execution = running(store, timeout_seconds=10, max_error_count=1)
     clock.advance(10)
-    assert store.executions.end_overdue() == []
+    assert end_overdue(store) == []
     clock.advance(0.001)
-    [was] = store.executions.end_overdue()
+    [was] = end_overdue(store)
     assert (was.id, was.exec_id) == (execution.id, execution.exec_id)
     task = store.tasks.get(execution.id)
     assert (task.status, task.error_count, task.lost_count) == (S.QUEUED, 1, 0)
@@ -141,7 +141,7 @@ def test_a_task_past_its_deadline_without_a_retry_left_ends(store, clock, type_c
     """Spec: B3, B5"""
     execution = running(store, type_code, timeout_seconds=1)
     clock.advance(2)
-    store.executions.end_overdue()
+    end_overdue(store)
     assert store.tasks.get(execution.id).status is end
 
 
@@ -150,7 +150,7 @@ def test_overdue_tasks_are_ended_page_by_page_and_others_left_alone(store, clock
     late = held_by(store, worker(store), 3, timeout_seconds=1)
     safe = held_by(store, worker(store), 1, timeout_seconds=100)
     clock.advance(2)
-    assert [len(store.executions.end_overdue(limit=2)) for _ in range(3)] == [2, 1, 0]
+    assert [len(end_overdue(store, limit=2)) for _ in range(3)] == [2, 1, 0]
     assert {store.tasks.get(e.id).status for e in late} == {S.FAILED}
     assert store.tasks.get(safe[0].id).status is S.RUNNING
 
@@ -180,9 +180,9 @@ def test_a_mutex_held_too_long_is_freed_by_ending_and_fencing_its_holder(store, 
     following = submit(store, mutex="m")
     without = running(store, timeout_seconds=10**6)
     clock.advance(2 * 3600)
-    assert store.executions.end_overdue() == []
+    assert end_overdue(store) == []
     clock.advance(1)
-    assert [task.id for task in store.executions.end_overdue()] == [holder.id]
+    assert [task.id for task in end_overdue(store)] == [holder.id]
     assert "mutex" in store.tasks.get(holder.id).error_info
     assert settle(store, holder, Returned()) is None
     assert store.tasks.get(without.id).status is S.RUNNING
@@ -193,7 +193,7 @@ def test_how_long_a_mutex_may_be_held_can_be_chosen(store, clock):
     """Spec: A10"""
     holder = running(store, mutex="m", max_error_count=1)
     clock.advance(61)
-    assert [task.id for task in store.executions.end_overdue(mutex_seconds=60)] == [holder.id]
+    assert [task.id for task in end_overdue(store, mutex_seconds=60)] == [holder.id]
     assert (store.tasks.get(holder.id).status, store.tasks.get(holder.id).error_count) == (S.QUEUED, 1)
 
 
@@ -206,7 +206,7 @@ def test_a_family_that_holds_its_mutex_too_long_is_ended_children_first(store, c
     stranger = submit(store, mutex="m")
     assert child.id == first.id
     clock.advance(2 * 3600 + 1)
-    store.executions.end_overdue()
+    end_overdue(store)
     assert settle(store, child, Returned()) is None
     assert [store.tasks.get(task.id).status for task in (first, second)] == [S.FAILED, S.CANCELLED]
     assert store.tasks.get(parent.id).status is S.CANCELLED
@@ -220,7 +220,7 @@ def test_a_child_taken_away_for_good_closes_its_family(store, clock):
     start(store)
     settle(store, parent, Returned())
     clock.advance(6)
-    store.executions.end_overdue()
+    end_overdue(store)
     assert store.tasks.get(parent.id).status is S.FAILED
 
 
@@ -229,5 +229,5 @@ def test_deadlines_follow_the_type_as_it_stood_at_the_start(store, clock):
     execution = running(store)
     store.types.put(TaskType("plain", timeout_seconds=1))
     clock.advance(2)
-    assert store.executions.end_overdue() == []
+    assert end_overdue(store) == []
     assert store.tasks.get(execution.id).executing_deadline == START + timedelta(seconds=1800)

@@ -15,7 +15,7 @@ from headgate.core.task import NewTask, TaskType
 from headgate.store.claim.contract import ClaimRequest, Outcome
 from headgate.store.store import Store, open_store
 from headgate.store.wakeup.message import MOST_BYTES, News, decode, encode
-from tests.factories import lose, running, settle, start, submit, worker
+from tests.factories import end_overdue, lose, running, settle, start, submit, worker
 from tests.store.ears import PATIENCE, Ears
 
 
@@ -137,7 +137,7 @@ def test_a_family_that_holds_its_mutex_too_long_is_asked_to_stop(store, clock):
     settle(store, parent, Returned())
     ears = Ears(store)
     clock.advance(120)
-    store.executions.end_overdue(mutex_seconds=60)
+    end_overdue(store, mutex_seconds=60)
     assert ears.asked.get_nowait() == {holder_of(store, child.id)}
 
 

@@ -3,7 +3,7 @@
 Texts name their parameters `:like_this` and may use words that each database says in its own way:
 
     {now}            the time: the caller's clock if there is one, else the database's own
-    {now + SECONDS}  that much later (`{now - SECONDS}`: earlier)
+    {now + SECONDS}  that much later (`{now - SECONDS}`: earlier); a column may stand in the place of `now`
     {in ids}         is one of a list of numbers (`{in names text}`: of texts)
     {lock FOR …}     a lock on rows; SQLite, where one writes at a time, needs none
 """
@@ -24,7 +24,7 @@ TOO_LARGE = "a number is larger than any that can be stored"
 # The first key of our advisory locks: they hold for the whole database, and it may have another Headgate in it.
 SPACE = "'headgate_task'::regclass::oid::int"
 _NAME = re.compile(r"(?<![:\w]):([a-z_]\w*)")
-_LATER = re.compile(r"\{now ([+-]) ([^}]+)\}")
+_LATER = re.compile(r"\{([\w.]+) ([+-]) ([^}]+)\}")
 _LIST = re.compile(r"\{in (\w+)(?: (\w+))?\}")
 _LOCK = re.compile(r"\{lock ([^}]+)\}")
 _OURS = re.compile(r"(?<![\w.])headgate_[a-z0-9_]+")
@@ -40,18 +40,26 @@ class Statement:
     order: tuple[str, ...] = field(init=False)  # of PostgreSQL's numbered parameters
 
     def __post_init__(self) -> None:
-        sqlite = _LATER.sub(r"(:now \1 CAST((\2) * 1000000 AS integer))", self.sqlite or self.common)
+        sqlite = _with_times(self.sqlite or self.common, "CAST(({}) * 1000000 AS integer)")
         sqlite = _LIST.sub(r"IN (SELECT value FROM json_each(:\1))", sqlite).replace("{now}", ":now")
         sqlite = _LOCK.sub("", sqlite)
         # statement_timestamp, not clock_timestamp: an index can be asked for what is due by it.
         now = "coalesce(:now::timestamptz, statement_timestamp())"
-        postgres = _LATER.sub(rf"({now} \1 make_interval(secs => (\2)::float8))", self.postgres or self.common)
+        postgres = _with_times(self.postgres or self.common, "make_interval(secs => ({})::float8)")
         postgres = _LIST.sub(lambda m: f"= ANY(:{m[1]}::{m[2] or 'bigint'}[])", postgres).replace("{now}", now)
         postgres = _LOCK.sub(r"\1", postgres)
         order = tuple(dict.fromkeys(_NAME.findall(postgres)))
         object.__setattr__(self, "order", order)
         object.__setattr__(self, "sqlite", sqlite)
         object.__setattr__(self, "postgres", _NAME.sub(lambda m: f"${order.index(m[1]) + 1}", postgres))
+
+
+def _with_times(text: str, seconds: str) -> str:
+    def later(found: re.Match[str]) -> str:
+        time = "{now}" if found[1] == "now" else found[1]
+        return f"({time} {found[2]} {seconds.format(found[3])})"
+
+    return _LATER.sub(later, text)
 
 
 def insert_rows(table: str, columns: Mapping[str, str], *, now: Sequence[str] = (), end: str = "") -> Statement:

@@ -22,6 +22,7 @@ from headgate.store.db.database import Database
 from headgate.store.db.deferred import settled
 from headgate.store.db.indexes import HELD_STATES
 from headgate.store.db.statement import SPACE, Db, Statement
+from headgate.store.execution.revoke import UNLEASED
 from headgate.store.execution.workers import register
 
 
@@ -78,6 +79,9 @@ OUTLIVE = Statement(
     UPDATE headgate_worker SET lease_seconds = :lease, lease_until = {now + :lease}
      WHERE id = :worker_id AND NOT lost AND lease_seconds < :lease
     """
+)
+NOTE_UNLEASED = Statement(
+    f"UPDATE headgate_worker SET detail = '{UNLEASED}' WHERE id = :worker_id AND detail IS NULL AND NOT lost"
 )
 # A claim under way holds its worker's row: whoever waits for it here sees afterwards what it took.
 LOCK = Statement(
@@ -147,13 +151,15 @@ class Agents:
     def hand_over(self, request: ClaimRequest, *, beyond_the_deadline: float | None = None) -> Claimed:
         """A claim for an agent: first what is assigned to it, as `scheduling`, then what is assigned to nobody.
 
-        With `beyond_the_deadline` the agent's lease outlives by so many seconds the deadlines of what it gets.
+        With `beyond_the_deadline` the agent asked for no lease: its deadlines alone hold it to what it gets, and the
+        lease that it has nevertheless outlives them by so many seconds.
         """
 
         def hand_over(db: Db) -> Claimed:
             claimed = self._claim(db, request)
             if beyond_the_deadline is not None and claimed.executions:
                 longest = max(execution.timeout_seconds for execution in claimed.executions)
+                db.send(NOTE_UNLEASED, worker_id=request.worker_id)
                 db.send(OUTLIVE, worker_id=request.worker_id, lease=longest + beyond_the_deadline)
             return claimed
 

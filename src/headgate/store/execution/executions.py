@@ -245,7 +245,8 @@ class Executions:
     def end_overdue(self, *, limit: int = 500, mutex_seconds: float = MUTEX_SECONDS) -> list[Task]:
         """End what is past its deadline, then what has held its mutex too long; those tasks, as they were.
 
-        Two transactions.
+        A deadline is held against a worker that has beaten since; what a silent one holds waits for `rescue`. Two
+        transactions.
         """
         if not self._database.read(lambda db: db.rows(revoke.ANY_OVERDUE, seconds=mutex_seconds)[0][0]):
             return []

@@ -11,14 +11,24 @@ from headgate.store.db.statement import Db, Row, Statement
 from headgate.store.tasks.transitions import happen, locked
 
 REAPER = "system:reaper"
-_PAST_DEADLINE = f"status IN {HELD_STATES} AND status = 'running' AND executing_deadline < {{now}}"
+UNLEASED = '{"beats": false}'  # the detail of an agent that asked for no lease
+# Whom a missed deadline is held against is decided here and nowhere else: a holder that has beaten since. One that has
+# not may have died long before the deadline; it waits until its holder is declared lost, which counts no error. An
+# agent that asked for no lease never beats: its deadline alone decides, as it does for a holder that nobody knows.
+_PAST_DEADLINE = f"""
+    t.status IN {HELD_STATES} AND t.status = 'running' AND t.executing_deadline < {{now}}
+    AND NOT EXISTS (
+        SELECT 1 FROM headgate_worker w
+         WHERE w.id = t.worker_id AND {{w.lease_until - w.lease_seconds}} <= t.executing_deadline
+           AND NOT (w.agent_id IS NOT NULL AND coalesce(w.detail, '') = '{UNLEASED}'))
+"""
 _TOO_LONG = "scheduling_time < {now - :seconds}"
 _HOLDS_MUTEX = f"mutex IS NOT NULL AND exec_id IS NOT NULL AND {_TOO_LONG}"
 _FAMILY_HOLDS_MUTEX = f"""
     has_children AND status = 'waiting' AND coalesce(mutex, '') <> '' AND {_TOO_LONG}
     AND NOT cancel_requested AND NOT gave_up
 """
-OVERDUE = Statement(f"SELECT id, exec_id FROM headgate_task WHERE {_PAST_DEADLINE} LIMIT :limit")
+OVERDUE = Statement(f"SELECT t.id, t.exec_id FROM headgate_task t WHERE {_PAST_DEADLINE} LIMIT :limit")
 MUTEX_OVERDUE = Statement(
     f"""
     SELECT id, exec_id FROM headgate_task WHERE {_HOLDS_MUTEX}
@@ -30,7 +40,7 @@ MUTEX_OVERDUE = Statement(
 ANY_OVERDUE = Statement(
     f"""
     SELECT CASE
-        WHEN EXISTS (SELECT 1 FROM headgate_task WHERE {_PAST_DEADLINE}) THEN 1
+        WHEN EXISTS (SELECT 1 FROM headgate_task t WHERE {_PAST_DEADLINE}) THEN 1
         WHEN EXISTS (SELECT 1 FROM headgate_task WHERE {_HOLDS_MUTEX}) THEN 1
         WHEN EXISTS (SELECT 1 FROM headgate_task WHERE {_FAMILY_HOLDS_MUTEX}) THEN 1
         ELSE 0 END
