@@ -2,13 +2,16 @@
 
 import asyncio
 
+import psycopg
 import pytest
 
 from headgate.api.submits import Submits
 from headgate.core.errors import Unavailable, UnknownType
 from headgate.core.task import NewTask, TaskType
+from headgate.store.store import open_store
 
 CALLERS = 5
+PATIENCE = 8.0  # less than a wait for a lock may take
 
 
 @pytest.fixture
@@ -48,6 +51,51 @@ def test_submits_whose_answer_was_lost_are_told_so_and_not_made_again(known, mon
     answers = together(known, *[NewTask("plain")] * CALLERS)
     assert all(isinstance(answer, Unavailable) for answer in answers)
     assert len(known.tasks.find().items) == 1 + CALLERS
+
+
+@pytest.fixture
+def held(postgres):
+    """A store whose unique key `held` is in somebody's open transaction; and that transaction."""
+    with open_store(postgres) as store, psycopg.connect(postgres) as rival:
+        store.types.put(TaskType("plain"))
+        store.types.put(TaskType("keyed", unique_key="{key}"))
+        ended = store.tasks.submit(NewTask("plain", unique_key="held"))
+        store.tasks.cancel(ended.id)
+        rival.execute("UPDATE headgate_task SET status = 'queued', finished_at = NULL WHERE id = %s", [ended.id])
+        yield store, rival
+
+
+@pytest.mark.parametrize("before", [0, 5, 30], ids=lambda count: f"behind {count}")
+@pytest.mark.parametrize("waiting", [1, 20], ids=lambda count: f"{count} that wait")
+def test_a_submit_that_waits_for_a_lock_keeps_no_other_waiting(held, before, waiting):
+    """Spec: A12, D1. Whatever it went to the store with, and however many wait for the same."""
+    store, rival = held
+
+    async def ask():
+        submits = Submits(store, asyncio.to_thread)
+
+        def submit(key: str | None = None, **more):
+            return asyncio.ensure_future(submits.submit([NewTask("plain", unique_key=key, **more)], "me", None))
+
+        others = [submit(f"before {number}") for number in range(before)]
+        stuck = [submit("held") for _ in range(waiting)]
+        others += [submit(f"behind {number}") for number in range(30)]
+        others += [submit() for _ in range(30)]
+        others += [submit(mutex=f"m {number}") for number in range(10)]
+        others.append(asyncio.ensure_future(submits.submit([NewTask("plain")], "me", "once")))
+        keyed = NewTask("keyed", ext='{"key": "of its type"}')
+        others.append(asyncio.ensure_future(submits.submit([keyed], "me", None)))
+        async with asyncio.timeout(PATIENCE):
+            made = await asyncio.gather(*others)
+            assert not any(each.done() for each in stuck)
+            rival.rollback()
+            return made, await asyncio.gather(*stuck)
+
+    made, answers = asyncio.run(ask())
+    assert all(answer[0].done.created for answer in made)
+    assert len({answer[0].done.id for answer in made}) == len(made)
+    assert [answer[0].done.created for answer in answers] == [True] + [False] * (waiting - 1)
+    assert len({answer[0].done.id for answer in answers}) == 1
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ def store(url):
 async def becomes(store, task_id, status, meanwhile=lambda: None):
     """Wait until the task is that; `meanwhile` is called before each look."""
     async with asyncio.timeout(SOON):
-        while (await asyncio.to_thread(store.tasks.get, task_id)).status is not status:  # noqa: ASYNC110 nobody signals it
+        while (await asyncio.to_thread(store.tasks.get, task_id)).status is not status:
             await asyncio.sleep(0.01)
             await asyncio.to_thread(meanwhile)
 

@@ -465,6 +465,7 @@ class Tasks(tasks.Tasks):
         actor: str = "person",
         once: Idempotency | None = None,
         under: Execution | None = None,
+        lock_seconds: float | None = None,
     ) -> list[Submitted]:
         submit = partial(Tasks._submit_many, self, new_tasks, actor=actor)
         if once is None:

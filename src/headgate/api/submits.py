@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from headgate.api.routing import Header
 from headgate.api.shapes import TaskOut, new_task_out, task_out
-from headgate.core.errors import HeadgateError, Invalid, NotFound, Refused
+from headgate.core.errors import Busy, Invalid, NotFound, Refused
 from headgate.core.task import NewTask, Task
 from headgate.events.telemetry import submitting
 from headgate.store.store import Store
@@ -26,6 +26,7 @@ Key = Annotated[
     Meta(description="The same key makes nothing twice.", min_length=1, max_length=255),
 ]
 MOST_TOGETHER = 500  # tasks
+LOCK_SECONDS = 0.1  # a batch waits so long for somebody who holds a key of it
 
 
 @dataclass(slots=True)
@@ -47,22 +48,56 @@ class SubmitResult:
         return out
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Submission:
     new_tasks: Sequence[NewTask]
     actor: str
     once: Idempotency | None
+    keys: frozenset[tuple[object, ...]]
     answer: "asyncio.Future[list[SubmitResult]]" = field(repr=False)
 
 
+@dataclass(slots=True)
+class _Lane:
+    """Where submits wait; `at_once` batches of them, of `most` tasks, are at the store at a time."""
+
+    at_once: int
+    most: int
+    lock_seconds: float | None = None
+    waiting: deque[_Submission] = field(default_factory=deque)
+    running: list[list[_Submission]] = field(default_factory=list)
+
+    def next(self, taken: set[tuple[object, ...]]) -> list[_Submission]:
+        """The first whose keys are not taken, and those of its actor that may go along; nobody overtakes its key."""
+        batch: list[_Submission] = []
+        passed_over: list[_Submission] = []
+        size = 0
+        while self.waiting:
+            submission = self.waiting[0]
+            size += len(submission.new_tasks)
+            is_free = taken.isdisjoint(submission.keys)
+            if is_free and batch and (submission.actor != batch[0].actor or size > self.most):
+                break
+            (batch if is_free else passed_over).append(self.waiting.popleft())
+            taken |= submission.keys
+        self.waiting.extendleft(reversed(passed_over))
+        return batch
+
+
 class Submits:
-    """Whoever comes while others are at the store goes with the next ones: a thread for each would cost more."""
+    """Whoever comes while others are at the store goes with the next ones: a thread for each would cost more.
+
+    Whoever waits for a lock keeps nobody waiting but those of the same key, which go one after the other.
+    """
 
     def __init__(self, store: Store, in_thread: InThread) -> None:
         self._store = store
         self._in_thread = in_thread
-        self._waiting: deque[_Submission] = deque()
-        self._running: asyncio.Task[None] | None = None
+        self._plain = _Lane(1, MOST_TOGETHER)
+        self._keyed = _Lane(1, MOST_TOGETHER, LOCK_SECONDS)  # unique, mutex, parent: others may hold them
+        # With an idempotency key, or one that somebody was found to hold: each by itself.
+        self._single = _Lane(4, 0)
+        self._tasks: set[asyncio.Task[None]] = set()
 
     async def submit(self, new_tasks: Sequence[NewTask], actor: str, key: str | None) -> list[SubmitResult]:
         """Make the tasks, all or none. The same key makes nothing twice."""
@@ -70,10 +105,11 @@ class Submits:
         if key is not None:
             once = Idempotency(key, hashlib.sha256(msgspec.json.encode(new_tasks)).hexdigest())
         with submitting(new_tasks) as new_tasks:
-            submission = _Submission(new_tasks, actor, once, asyncio.get_running_loop().create_future())
-            self._waiting.append(submission)
-            if self._running is None:
-                self._running = asyncio.create_task(self._run())
+            keys = self._store.tasks.keys_of(new_tasks, once)
+            lane = self._single if once else self._keyed if keys else self._plain
+            submission = _Submission(new_tasks, actor, once, keys, asyncio.get_running_loop().create_future())
+            lane.waiting.append(submission)
+            self._send_off(lane)
             return await submission.answer
 
     async def task(self, made: SubmitResult) -> Task:
@@ -82,57 +118,53 @@ class Submits:
             return made.task
         return await self._in_thread(self._store.tasks.get, made.done.id)
 
-    async def _run(self) -> None:
+    def _send_off(self, *lanes: _Lane) -> None:
+        """Take to the store what waits, as far as may be."""
+        for lane in lanes:
+            while len(lane.running) < lane.at_once and (batch := lane.next(self._taken(lane))):
+                lane.running.append(batch)
+                task = asyncio.create_task(self._run(lane, batch))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+
+    def _taken(self, lane: _Lane) -> set[tuple[object, ...]]:
+        """The keys that nobody of this lane may go with now."""
+        if lane is self._plain:
+            return set()
+        others = [*self._keyed.running, *self._single.running, self._single.waiting if lane is self._keyed else ()]
+        return {key for batch in others for submission in batch for key in submission.keys}
+
+    async def _run(self, lane: _Lane, batch: list[_Submission]) -> None:
+        answers: Sequence[list[SubmitResult] | BaseException] = []
         try:
-            while self._waiting:
-                batch = self._next()
-                answers: Sequence[list[SubmitResult] | BaseException]
-                try:
-                    answers = await self._in_thread(self._submit_together, batch)
-                except BaseException as error:
-                    answers = [error] * len(batch)
-                    if not isinstance(error, Exception):
-                        raise
-                finally:
-                    _resolve(batch, answers)
+            answers = await self._in_thread(self._submit_together, batch, lane.lock_seconds)
+        except BaseException as error:
+            if isinstance(error, Busy) or (len(batch) > 1 and isinstance(error, Invalid | NotFound | Refused)):
+                self._single.waiting.extend(batch)  # nothing was made: each gets its own answer
+            else:  # they may have been made: what is not known is not tried again
+                answers = [error] * len(batch)
+            if not isinstance(error, Exception):
+                raise
         finally:
-            self._running = None
+            lane.running.remove(batch)
+            _resolve(batch, answers)
+        self._send_off(self._plain, self._keyed, self._single)
 
-    def _next(self) -> list[_Submission]:
-        """Those of one actor without a key, in their order; else the first alone."""
-        first = self._waiting.popleft()
-        batch, size = [first], len(first.new_tasks)
-        while self._waiting and first.once is None:
-            submission = self._waiting[0]
-            size += len(submission.new_tasks)
-            if submission.once is not None or submission.actor != first.actor or size > MOST_TOGETHER:
-                break
-            batch.append(self._waiting.popleft())
-        return batch
-
-    def _submit_together(self, batch: list[_Submission]) -> list["list[SubmitResult] | Exception"]:
-        new_tasks = [new for submission in batch for new in submission.new_tasks]
-        try:
-            made = iter(self._submit(new_tasks, batch[0].actor, batch[0].once))
-            return [[next(made) for _ in submission.new_tasks] for submission in batch]
-        except (Invalid, NotFound, Refused) as error:  # nothing was made: whoever broke no rule gets theirs
-            if len(batch) == 1:
-                return [error]
-            return [answer for submission in batch for answer in self._submit_together([submission])]
-        except HeadgateError as error:  # they may have been made: what is not known is not tried again
-            return [error] * len(batch)
-
-    def _submit(self, new_tasks: Sequence[NewTask], actor: str, once: Idempotency | None) -> list[SubmitResult]:
-        made = self._store.tasks.submit_many(new_tasks, actor=actor, once=once)
-        unknown = [done.id for done in made if done.initial is None]
+    def _submit_together(self, batch: list[_Submission], lock_seconds: float | None) -> list[list[SubmitResult]]:
+        new_tasks, first = [new for submission in batch for new in submission.new_tasks], batch[0]
+        submitted = self._store.tasks.submit_many(
+            new_tasks, actor=first.actor, once=first.once, lock_seconds=lock_seconds
+        )
+        unknown = [done.id for done in submitted if done.initial is None]
         found = self._store.tasks.get_many(unknown) if unknown else {}
-        if once is not None and (gone := [task_id for task_id in unknown if task_id not in found]):
+        if first.once is not None and (gone := [task_id for task_id in unknown if task_id not in found]):
             raise NotFound(f"task {gone[0]}, which this key made, has been purged since")
-        return [SubmitResult(new, done, found.get(done.id)) for new, done in zip(new_tasks, made, strict=True)]
+        made = (SubmitResult(new, done, found.get(done.id)) for new, done in zip(new_tasks, submitted, strict=True))
+        return [[next(made) for _ in submission.new_tasks] for submission in batch]
 
 
 def _resolve(batch: Sequence[_Submission], answers: Sequence["list[SubmitResult] | BaseException"]) -> None:
-    for submission, answer in zip(batch, answers, strict=True):
+    for submission, answer in zip(batch, answers, strict=False):  # none, if they are to go again one by one
         if submission.answer.done():  # who asked is gone
             continue
         if isinstance(answer, BaseException):

@@ -9,7 +9,8 @@ HeadgateError
 │   ├── UnknownType     422  no such task type; names the near ones
 │   └── KeyReused       422  an idempotency key came back with another body
 └── Unavailable         503  store or broker did not answer
-    └── StoreFull       507  no room on the store's disk
+    ├── StoreFull       507  no room on the store's disk
+    └── Busy            503  it would have had to wait for somebody; nothing was changed
 """
 
 
@@ -63,3 +64,7 @@ class Unavailable(HeadgateError):
 class StoreFull(Unavailable):
     status = 507
     code = "store-full"
+
+
+class Busy(Unavailable):
+    code = "busy"

@@ -49,7 +49,13 @@ class LateSubmit:
     def read(self, operation: Callable[[Any], T]) -> T:
         return self._real.read(operation)  # type: ignore[no-any-return]
 
-    def write(self, operation: Callable[[Any], "T | Deferred[T]"], timeout: float | None = None) -> T:
+    def write(
+        self,
+        operation: Callable[[Any], "T | Deferred[T]"],
+        timeout: float | None = None,
+        *,
+        lock_seconds: float | None = None,
+    ) -> T:
         if name_of(operation) != "Tasks.submit_together":  # a stream it needs, which everybody is to see
             return self._real.write(operation)  # type: ignore[no-any-return]
         return self._real.write(lambda db: self._hold(settled(operation(db))))  # type: ignore[no-any-return]

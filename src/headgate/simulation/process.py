@@ -109,7 +109,9 @@ class SimulatedConnection:
         self._process = process
         self._database = database
 
-    def write(self, operation: Callable[[Any], T], timeout: float | None = None) -> T:
+    def write(
+        self, operation: Callable[[Any], T], timeout: float | None = None, *, lock_seconds: float | None = None
+    ) -> T:
         return self._database.transact(self._process, operation, writes=True)
 
     def read(self, operation: Callable[[Any], T]) -> T:

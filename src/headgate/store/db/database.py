@@ -26,8 +26,17 @@ class Database(Protocol):
     def one_writer(self) -> bool:
         """Whether transactions that write come one after the other (SQLite)."""
 
-    def write(self, operation: Callable[[Db], T | Deferred[T]], timeout: float | None = None) -> T:
-        """A transaction that is on disk when this returns; whatever raises in it has changed nothing."""
+    def write(
+        self,
+        operation: Callable[[Db], T | Deferred[T]],
+        timeout: float | None = None,
+        *,
+        lock_seconds: float | None = None,
+    ) -> T:
+        """A transaction that is on disk when this returns; whatever raises in it has changed nothing.
+
+        `Busy` if it would have to wait for another transaction for more than `lock_seconds`.
+        """
 
     def read(self, operation: Callable[[Db], T]) -> T:
         """A transaction that changes nothing."""

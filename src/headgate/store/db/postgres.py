@@ -23,7 +23,7 @@ from psycopg.errors import (
     SerializationFailure,
 )
 
-from headgate.core.errors import Invalid, StoreFull, Unavailable
+from headgate.core.errors import Busy, Invalid, StoreFull, Unavailable
 from headgate.environment import new_ids, random_number
 from headgate.settings import Pooler
 from headgate.store.db.deferred import Deferred
@@ -156,25 +156,38 @@ class Postgres:
             self._notifier.close()
         self._close_idle()
 
-    def write(self, operation: Callable[[PostgresDb], T | Deferred[T]], timeout: float | None = None) -> T:
+    def write(
+        self,
+        operation: Callable[[PostgresDb], T | Deferred[T]],
+        timeout: float | None = None,
+        *,
+        lock_seconds: float | None = None,
+    ) -> T:
         """Run `operation` in a transaction that is on disk when this returns; a deadlock runs it again.
 
-        `timeout` is for all of it; without one each exchange with the server has its own.
+        `timeout` is for all of it; without one each exchange with the server has its own. `Busy` if a lock is not to be
+        had within `lock_seconds`; without that it is tried again.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         for attempt in range(TRIES):
             try:
-                return self._write_once(operation, deadline)
+                return self._write_once(operation, deadline, lock_seconds)
             except (DeadlockDetected, SerializationFailure, LockNotAvailable) as error:
+                if lock_seconds is not None and isinstance(error, LockNotAvailable):
+                    raise Busy(f"somebody else holds a lock: {error}") from error
                 if attempt == TRIES - 1 or _left(deadline) <= 0:
                     raise Unavailable(f"the store is too busy: {error}") from error
                 time.sleep(random_number() * 0.01 * 2**attempt)
         raise AssertionError("unreachable")
 
-    def _write_once(self, operation: Callable[[PostgresDb], T | Deferred[T]], deadline: float | None) -> T:
+    def _write_once(
+        self, operation: Callable[[PostgresDb], T | Deferred[T]], deadline: float | None, lock_seconds: float | None
+    ) -> T:
         with self._wire(deadline) as wire:
             wire.open()
             db = self._begin(wire)
+            if lock_seconds is not None:
+                wire.send("SELECT set_config('lock_timeout', $1, true)", [f"{1000 * lock_seconds:.0f}ms"])
             result = operation(db)
             wire.commit()
             if isinstance(result, Deferred):

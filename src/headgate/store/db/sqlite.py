@@ -171,10 +171,16 @@ class Sqlite:
             self._turn.close()
             self._turn = None
 
-    def write(self, operation: Callable[[SqliteDb], T | Deferred[T]], timeout: float | None = None) -> T:
+    def write(
+        self,
+        operation: Callable[[SqliteDb], T | Deferred[T]],
+        timeout: float | None = None,
+        *,
+        lock_seconds: float | None = None,
+    ) -> T:
         """Run `operation` in a transaction that is on disk when this returns.
 
-        Whatever `timeout` says, no wait for the file is longer than BUSY_SECONDS.
+        Whatever they say, no wait for the file is longer than BUSY_SECONDS, and there is no other.
         """
         result, news = self._group.call(operation)
         if isinstance(result, Deferred):

@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import datetime
 
 from headgate.core.errors import Invalid, NotFound, Refused
@@ -19,7 +20,7 @@ from headgate.core.machine import (
     RetryAsked,
 )
 from headgate.core.states import FINAL, State
-from headgate.core.task import Execution, NewTask, Task, check_new_task, check_start
+from headgate.core.task import Execution, NewTask, Task, check_new_task, check_start, with_type_defaults
 from headgate.store.catalog.catalog import Catalog
 from headgate.store.db.database import Database
 from headgate.store.db.group_commit import GroupCommit, SharedCall
@@ -62,10 +63,12 @@ class Tasks:
         actor: str = PERSON,
         once: Idempotency | None = None,
         under: Execution | None = None,
+        lock_seconds: float | None = None,
     ) -> list[Submitted]:
         """Make many tasks, all or none, in the order given.
 
-        `under` is the execution that submits them: `StaleExecution` if it owns its task no more.
+        `under` is the execution that submits them: `StaleExecution` if it owns its task no more. `Busy` if a key of
+        theirs is held by an open transaction for more than `lock_seconds`.
         """
         if not new_tasks:
             return []
@@ -83,7 +86,27 @@ class Tasks:
             return self._database.write(lambda db: insert_under(db, self._catalog, wishes, actor, under))
         if len(new_tasks) <= MOST_SHARED and not any(new.mutex or new.parent_id or new.unique_key for new in new_tasks):
             return self._submits.call((wishes, actor))
-        return self._database.write(lambda db: insert(db, self._catalog, wishes, actor))
+        return self._database.write(lambda db: insert(db, self._catalog, wishes, actor), lock_seconds=lock_seconds)
+
+    def keys_of(self, new_tasks: Sequence[NewTask], once: Idempotency | None = None) -> frozenset[tuple[object, ...]]:
+        """What a submit of these may have to wait for others at, as far as this process knows their types."""
+        keys: set[tuple[object, ...]] = set()
+        for new in new_tasks:
+            task_type = self._catalog.types.get(new.type)
+            if task_type is None:
+                keys.add(("type", new.type))
+            elif task_type.mutex is not None or task_type.unique_key is not None:
+                with suppress(Invalid):  # which whoever submits it is told
+                    new = with_type_defaults(new, task_type)
+            if new.unique_key is not None:
+                keys.add(("unique", new.tenant_id, new.type, new.unique_key))
+            if new.mutex is not None:
+                keys.add(("mutex", new.tenant_id, new.mutex))
+            if new.parent_id is not None:
+                keys.add(("parent", new.parent_id))
+            if once is not None:
+                keys.add(("once", new.tenant_id, once.key))
+        return frozenset(keys)
 
     def _submit_together(self, inbox: deque[Shared]) -> None:
         """Make the tasks of every caller that waits (with one actor) in one transaction; if that fails, one by one."""
