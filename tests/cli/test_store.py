@@ -158,7 +158,7 @@ def test_doctor_finds_nothing_wrong_where_nothing_is(anywhere, run):
     code, checks = told(run)
     assert {name for name, (state, _) in checks.items() if state != "ok"} == set()
     assert set(checks) == {
-        "settings", "store", "version", "clock", "disk", "schema", "workers", "lost", "duties", "queue", "dead",
+        "settings", "store", "version", "clock", "disk", "log", "schema", "workers", "lost", "duties", "queue", "dead",
         "callbacks", "secrets", "schedules", "served", "paused",
     }  # fmt: skip
     assert code == 0

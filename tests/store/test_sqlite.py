@@ -1,17 +1,28 @@
 """The SQLite file under strain: threads come and go, others keep the file, and connections cannot be opened."""
 
 import fcntl
+import json
 import os
+import shutil
 import sqlite3
+import subprocess
+import sys
 import threading
+import time
 from contextlib import closing, contextmanager
 
 import pytest
 
 import headgate.store.db.sqlite as sqlite
-from headgate.core.errors import Unavailable
+from headgate.cli.doctor import run_checks
+from headgate.core.errors import StoreFull, Unavailable
+from headgate.core.task import NewTask, TaskType
+from headgate.store.db import wal
 from headgate.store.db.file_lock import FileLock
 from headgate.store.store import open_store
+from tests.factories import together
+
+CALLERS = 10
 
 
 @pytest.fixture
@@ -106,3 +117,62 @@ def test_a_file_that_cannot_be_opened_is_unavailable(tmp_path):
     """Spec: A12"""
     with pytest.raises(Unavailable, match="cannot be opened"):
         open_store(f"sqlite:///{tmp_path}/nowhere/s.db")
+
+
+def test_everybody_who_waits_for_a_file_that_is_kept_hears_of_it_at_once(path, monkeypatch):
+    """Spec: X4. One after the other, the last of them would wait for all the others' time."""
+    monkeypatch.setattr(sqlite, "BUSY_SECONDS", 1.0)
+    with open_store(f"sqlite:///{path}") as store, kept(path):
+        began = time.monotonic()
+        answers = together(*[lambda: store.lanes.set_capacity("lane", 1)] * CALLERS)
+        assert time.monotonic() - began < CALLERS / 2
+    assert all(isinstance(answer, Unavailable) for answer in answers)
+
+
+FREEZE = "os.kill(os.getpid(), signal.SIGSTOP)"
+
+
+@pytest.fixture
+def frozen(path):
+    """The pid of a process that has stopped with the writer's turn in its hands."""
+    program = f"import fcntl, os, signal; f = open({f'{path}.writer'!r}); fcntl.flock(f, fcntl.LOCK_EX); {FREEZE}"
+    process = subprocess.Popen([sys.executable, "-c", program])
+    os.waitid(os.P_PID, process.pid, os.WSTOPPED)
+    yield process.pid
+    process.kill()
+    process.wait()
+
+
+def test_a_frozen_process_that_has_the_writers_turn_is_named(path, hurried, frozen):
+    """Spec: X4, A12"""
+    url = f"sqlite:///{path}"
+    with pytest.raises(Unavailable, match=rf"another process \(pid {frozen}, stopped\) has kept the store's file"):
+        open_store(url)
+    [check] = [check for check in run_checks(url) if check.state == "fail"]
+    assert f"pid {frozen}, stopped" in check.found
+
+
+def test_a_log_that_grows_behind_an_open_reader_is_warned_about_once(path, monkeypatch, caplog):
+    """Spec: X4, A12"""
+    monkeypatch.setattr(wal, "LONG_BYTES", 1 << 20)
+    monkeypatch.setattr(sqlite, "LOOK_AT_WAL_SECONDS", 0.0)
+    url = f"sqlite:///{path}"
+    with open_store(url) as store, closing(sqlite3.connect(path, isolation_level=None)) as reader:
+        store.types.put(TaskType("plain"))
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM headgate_lane").fetchall()
+        while wal.wal_bytes(str(path)) <= 2 << 20:
+            store.tasks.submit(NewTask("plain", ext=json.dumps({"text": "x" * 50_000})))
+        [warning] = [record.getMessage() for record in caplog.records if record.name == "headgate.store"]
+        assert "write-ahead log too long" in warning
+        assert {check.state for check in run_checks(url) if check.name == "log"} == {"warn"}
+
+
+def test_a_store_without_room_on_its_disk_is_not_ready_though_a_small_write_goes_through(path, monkeypatch):
+    """Spec: X6"""
+    with open_store(f"sqlite:///{path}") as store:
+        store.check_writable()
+        usage = shutil.disk_usage(path.parent)
+        monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=1 << 20))
+        with pytest.raises(StoreFull):
+            store.check_writable()

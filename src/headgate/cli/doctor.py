@@ -20,6 +20,7 @@ from headgate.environment import utc_now
 from headgate.outward.callback import secret_of
 from headgate.outward.sealing import Seals, Unopened
 from headgate.settings import load
+from headgate.store.db import wal
 from headgate.store.db.version import DatabaseVersion
 from headgate.store.execution.workers import WorkerRecord
 from headgate.store.reading.statistics import Count
@@ -92,6 +93,7 @@ def _store_checks(store: Store, file: Path | None, secrets: Sequence[str]) -> It
     yield _version(database)
     yield _clock(database.now)
     yield _disk(file)
+    yield _log(file)
     missing = store.migration_plan()
     if missing:
         names = ", ".join(step.name for step in missing)
@@ -138,6 +140,13 @@ def _disk(file: Path | None) -> Check:
         return Check("disk", "ok", found)
     state = "fail" if free < NO_DISK_BYTES else "warn"
     return Check("disk", state, found, "free some space, or `headgate purge` old history")
+
+
+def _log(file: Path | None) -> Check:
+    if file is None:
+        return Check("log", "ok", "the database server's")
+    size = wal.wal_bytes(str(file.resolve()))
+    return _warn_if(size > wal.LONG_BYTES, "log", f"{size >> 20} MB of write-ahead log", wal.ADVICE)
 
 
 def _workers(alive: list[WorkerRecord]) -> Check:

@@ -1,14 +1,19 @@
 """The catalog's version: every edit raises it, and every process reads the catalog again when it has changed."""
 
 import json
+import os
+import shutil
 from typing import Any
 
+from headgate.core.errors import StoreFull
 from headgate.store.db.statement import SPACE, Db, Statement
 from headgate.store.events.audit import record_system
 
 VERSION = Statement("SELECT version FROM headgate_catalog WHERE one = 1")
 BUMP = Statement("UPDATE headgate_catalog SET version = version + 1 WHERE one = 1")
 TOUCH = Statement("UPDATE headgate_catalog SET version = version WHERE one = 1")
+FILE = Statement(sqlite="SELECT file FROM pragma_database_list WHERE name = 'main'", postgres="SELECT NULL")
+LEAST_FREE_BYTES = 16 * 1024 * 1024  # small writes may still find room in the log when larger ones do not
 AWAIT_CLAIMS = Statement(sqlite="SELECT 1", postgres=f"SELECT pg_advisory_xact_lock({SPACE}, -1)")
 # Waits for an edit of a limit, and keeps the next one waiting, as a claim does that finds none under way.
 AWAIT_EDITS = Statement(sqlite="SELECT 1", postgres=f"SELECT pg_advisory_xact_lock_shared({SPACE}, -1)")
@@ -28,5 +33,8 @@ def announce_limit(db: Db, kind: str, actor: str, detail: dict[str, Any], *, loo
 
 
 def touch(db: Db) -> None:
-    """Write, and change nothing."""
+    """Write, and change nothing; `StoreFull` if there is hardly room for anything else on a file's disk."""
     db.rows(TOUCH)
+    for (file,) in db.rows(FILE):
+        if file and shutil.disk_usage(os.path.dirname(file)).free < LEAST_FREE_BYTES:
+            raise StoreFull("the store's disk is full")

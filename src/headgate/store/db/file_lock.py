@@ -5,6 +5,7 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from headgate.core.errors import Unavailable
 
@@ -34,7 +35,10 @@ class FileLock:
             if not free:
                 self._ask()
         if not free and not self._came(seconds):
-            raise Unavailable(f"another process has kept the store's file for {seconds:g} s")
+            raise Unavailable(
+                f"another process{_named(self._file)} has kept the store's file for {seconds:g} s:"
+                " let it continue, or end it"
+            )
         try:
             yield
         finally:
@@ -97,3 +101,15 @@ class FileLock:
                 os.close(self._file)
             else:
                 self._asked.release()
+
+
+def _named(file: int) -> str:
+    """Who holds the lock on a file, for a message; nothing where the system does not tell (it is Linux that does)."""
+    try:
+        inode = f":{os.fstat(file).st_ino}"
+        locks = [line.split()[1:] for line in Path("/proc/locks").read_text().splitlines()]
+        pid = next(words[3] for words in locks if words[0] == "FLOCK" and words[4].endswith(inode))
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (OSError, StopIteration, IndexError):
+        return ""
+    return f" (pid {pid}, stopped)" if state == "T" else f" (pid {pid})"

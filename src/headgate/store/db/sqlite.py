@@ -6,6 +6,7 @@ one costs no detour through another thread, and nobody leads more than one commi
 """
 
 import json
+import logging
 import os
 import sqlite3
 import threading
@@ -19,6 +20,7 @@ from typing import Any, TypeVar
 
 from headgate.core.errors import Invalid, StoreFull, Unavailable
 from headgate.environment import new_ids
+from headgate.store.db import wal
 from headgate.store.db.deferred import Deferred
 from headgate.store.db.file_lock import FileLock
 from headgate.store.db.group_commit import GroupCommit, SharedCall
@@ -27,12 +29,13 @@ from headgate.store.wakeup.message import News
 from headgate.store.wakeup.sqlite import Mailboxes
 
 T = TypeVar("T")
+log = logging.getLogger("headgate.store")
 
 MOST_PER_COMMIT = 500
 LONGEST_COMMIT_SECONDS = 0.005
 BUSY_SECONDS = 10.0
 MOST_IDLE_READERS = 32
-WAL_LIMIT_BYTES = 64 * 1024 * 1024
+LOOK_AT_WAL_SECONDS = 10.0
 _NO_ANSWER = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_CANTOPEN}
 _WHOLE_BATCH = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOMEM}
 
@@ -130,6 +133,8 @@ class Sqlite:
         self._idle_lock = threading.Lock()
         self._closed = False
         self._distrusted = False
+        self._look_at_wal = time.monotonic()
+        self._wal_is_long = False
         self._turn = None if self._memory else FileLock(f"{path}.writer")
         self._writer = self._connect()
         self._file = None if self._memory else os.path.realpath(path)
@@ -147,7 +152,7 @@ class Sqlite:
                 with self._only_writer():  # changing the journal mode of a new file takes the write lock
                     connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
-            connection.execute(f"PRAGMA journal_size_limit = {WAL_LIMIT_BYTES}")
+            connection.execute(f"PRAGMA journal_size_limit = {wal.LIMIT_BYTES}")
             connection.execute("PRAGMA cache_size = -65536")
         except BaseException:
             connection.close()
@@ -236,8 +241,9 @@ class Sqlite:
             calls[0].fail(undone.error)
             return
         except BaseException as error:
-            if not calls:  # the transaction never began: one caller hears of it, the next one tries again
-                calls.append(inbox.popleft())
+            if not calls:  # the transaction never began: nobody who waited meanwhile waits for as long again
+                while inbox:
+                    calls.append(inbox.popleft())
             for call in calls:
                 call.fail(error)
             if isinstance(error.__cause__, sqlite3.OperationalError) and not self._memory:
@@ -247,6 +253,15 @@ class Sqlite:
             return
         for answer in answers:
             answer()
+        if self._file is not None and time.monotonic() >= self._look_at_wal:
+            self._watch_wal(self._file)
+
+    def _watch_wal(self, file: str) -> None:
+        self._look_at_wal = time.monotonic() + LOOK_AT_WAL_SECONDS
+        size = wal.wal_bytes(file)
+        if size > wal.LONG_BYTES and not self._wal_is_long:
+            log.warning("store: write-ahead log too long: megabytes=%d; %s", size >> 20, wal.ADVICE)
+        self._wal_is_long = size > wal.LONG_BYTES
 
     def _check_file(self) -> None:
         """Whoever removes or replaces the file leaves us one without a name: what is written there is lost."""

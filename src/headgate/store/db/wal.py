@@ -1,0 +1,15 @@
+"""SQLite's write-ahead log: it begins anew where no reader is left behind, and grows as long as one is."""
+
+import os
+
+LIMIT_BYTES = 64 * 1024 * 1024  # what is kept of it when it begins anew
+LONG_BYTES = 2 * LIMIT_BYTES  # as long as this it becomes only while a transaction stays open for minutes
+ADVICE = "end the program that has a transaction open: reads become slower, and the disk fills up"
+
+
+def wal_bytes(file: str) -> int:
+    """How long the log of a store's file is."""
+    try:
+        return os.stat(f"{file}-wal").st_size
+    except FileNotFoundError:
+        return 0
