@@ -192,3 +192,23 @@ def test_the_demonstration_shows_what_it_says(spawn, run):
     up.signal(signal.SIGTERM)
     up.signal(signal.SIGTERM)
     assert up.ended() == 0
+
+
+def test_up_replaces_a_worker_that_cannot_end_a_handler_and_goes_on_answering(spawn, run, folder, monkeypatch):
+    """Spec: A6"""
+    monkeypatch.setenv("HEADGATE_STUCK_SECONDS", "0.2")
+    (folder / "stubborn.py").write_text(
+        "import time\nimport headgate\napp = headgate.Headgate()\n"
+        "@app.task(timeout_seconds=0.5)\ndef stick() -> None:\n    time.sleep(600)\n"
+        "@app.task\nasync def greet() -> str:\n    return 'hello'\n"
+    )
+    up = spawn("up", "stubborn")
+    up.hear("serves")
+    task_id = run("submit", "stick", "--json").json["id"]
+    assert f"task {task_id} (stick) does not end though it was told to" in up.hear("is unfit")
+    up.hear("serves", times=2)
+    wait_until(lambda: run("show", task_id, "--json").json["status"] == "failed")
+    assert run("submit", "greet", "--wait", PATIENCE).code == 0
+    assert len([line for line in up.definition if "the API and the console are at" in line]) == 1
+    up.signal(signal.SIGTERM)
+    assert up.ended() == 0

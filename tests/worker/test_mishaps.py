@@ -132,25 +132,45 @@ def test_a_thread_that_calls_another_task_function_is_interrupted_there_too(app:
         assert ended.wait(30)
 
 
-def test_what_was_taken_from_outside_is_stopped_by_its_worker(url: str):
+def test_what_was_taken_from_outside_is_stopped_by_its_worker(app: Headgate):
     """Spec: A10"""
-    app = Headgate(settings=Settings(url=url, beat_seconds=0.2, lease_seconds=30, poll_seconds=0.2))
     begun, stopped = threading.Event(), threading.Event()
+    exec_ids: list[str] = []
 
     @app.task(mutex="only")
     async def hog() -> None:
+        exec_ids.append(context().exec_id)
         begun.set()
         try:
-            await asyncio.sleep(FOREVER)
+            await asyncio.sleep(FOREVER if len(exec_ids) == 1 else 0)
         finally:
             stopped.set()
 
     with working(app):
         task = hog.submit_sync()
         assert begun.wait(30)
-        assert [ended.id for ended in app.store.executions.end_overdue(mutex_seconds=0)] == [task.id]
+        app.store.executions.give_back(task.id, exec_ids[0])
         assert stopped.wait(30)
-    assert task.record().status is State.FAILED
+        assert task.wait_sync(30).status is State.SUCCEEDED
+
+
+def test_a_mutex_held_too_long_is_freed_by_the_worker_that_holds_it(url: str):
+    """Spec: A10"""
+    app = Headgate(settings=Settings(url=url, poll_seconds=0.2, mutex_seconds=0.5, reap_seconds=0.1))
+    stopped = threading.Event()
+
+    @app.task(mutex="only")
+    async def hog() -> None:
+        try:
+            await asyncio.sleep(FOREVER)
+        finally:
+            stopped.set()
+
+    with working(app, due=True):
+        task = hog.submit_sync()
+        assert task.wait_sync(30).error == "TimeoutError: it held its mutex for more than 0.5 s"
+        assert stopped.is_set()
+    assert task.record().error_count == 1
     app.close()
 
 

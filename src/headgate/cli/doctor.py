@@ -1,5 +1,6 @@
 """`headgate doctor`: what is right, what is wrong, and what to do about it."""
 
+import json
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -111,6 +112,10 @@ def _disk(file: Path | None) -> Check:
 def _workers(store: Store, database: DatabaseVersion) -> Check:
     workers = store.workers.all()
     alive = [worker.name for worker in workers if worker.lease_until >= database.now]
+    stuck = [task_id for worker in workers for task_id in json.loads(worker.detail or "{}").get("stuck", [])]
+    if stuck:
+        found = f"handlers that do not end: of task {', '.join(map(str, stuck))}"
+        return Check("workers", "warn", found, "their workers claim nothing; restart those that have no parent process")
     if alive:
         return Check("workers", "ok", f"{len(alive)} alive: {', '.join(alive)}")
     return Check("workers", "warn", "none is alive", "start one: `headgate up` or `headgate work MODULE`")

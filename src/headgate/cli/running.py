@@ -9,7 +9,6 @@ import importlib
 import logging
 import os
 import signal
-import socket
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -18,15 +17,16 @@ from itertools import count
 from typing import Any
 
 import headgate.cli.logs as logs
-from headgate.app import Headgate
 from headgate.cli.apps import apps_in, bind_apps, settings_of
-from headgate.cli.exits import FAILED, code_of, print_error
+from headgate.cli.exits import DONE, FAILED, code_of, print_error
 from headgate.cli.plan import Duties, ProcessPlan, plan_from_argv
 from headgate.cli.stores import bring_up_to_date
+from headgate.cli.supervisor import Supervisor
 from headgate.core.errors import HeadgateError
 from headgate.duties import all_duties, light_duties
 from headgate.settings import Settings
 from headgate.store.store import Store, open_store
+from headgate.worker.parent import Parent
 from headgate.worker.worker import Worker
 
 try:
@@ -41,23 +41,71 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 DUTY_THREADS = 2
 COLLECT_AFTER = 10_000  # objects: a few dozen requests under way have as many, and leave no circles behind
 SERVING_MODULE = "headgate.cli.serving"
+_URL = os.environ.get("HEADGATE_URL")
 _DUTIES = {Duties.ALL: all_duties, Duties.LIGHT: light_duties, Duties.NONE: lambda *_: []}
 
 
-def run(plan: ProcessPlan) -> None:
-    """Work on the plan until a signal ends it."""
+def run(plan: ProcessPlan) -> int:
+    """Work on the plan until a signal ends it; the exit code."""
+    if plan.parent is not None:
+        return _execute(plan, Parent(plan.parent))
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        return runner.run(_serve_beside_worker(plan) if plan.modules else _serve(plan, settings_of([], _URL), None))
+
+
+def _execute(plan: ProcessPlan, parent: Parent) -> int:
+    """Execute tasks, below a parent that keeps this process alive."""
     apps = apps_in(plan.modules)
-    settings = settings_of(apps, os.environ.get("HEADGATE_URL"))
+    settings = settings_of(apps, _URL)
+    parent.tell_settings(settings)
+    if not os.read(sys.stdin.fileno(), 1):  # it is over before it began
+        return DONE
+    with (
+        open_store(settings.url, schema=settings.schema) as store,
+        asyncio.Runner(loop_factory=new_event_loop) as runner,
+    ):
+        bring_up_to_date(store)
+        registry = bind_apps(apps, store)
+        slots = _without_none({"concurrency": plan.concurrency, "threads": plan.threads, "children": plan.children})
+        runner.run(_work(plan, Worker(store, registry, settings, name=plan.name, parent=parent, **slots), parent))
+    return DONE
+
+
+async def _work(plan: ProcessPlan, worker: Worker, parent: Parent) -> None:
+    await _live(plan, worker.store, worker.settings, worker, None)
+    if worker.unfit:
+        parent.end_process()
+
+
+async def _serve_beside_worker(plan: ProcessPlan) -> int:
+    """Serve, with a worker process beside: it alone loads the modules, and they say which store it is."""
+    supervisor = Supervisor(replace(plan, api=False, duties=Duties.NONE, migrate=False, greeting=""))
+    settings = await supervisor.start()
+    if settings is None:
+        return await supervisor.run()
+    try:
+        return await _serve(plan, settings, supervisor)
+    except BaseException:
+        supervisor.stop()
+        await supervisor.run()
+        raise
+
+
+async def _serve(plan: ProcessPlan, settings: Settings, supervisor: Supervisor | None) -> int:
     settings = replace(settings, **_without_none({"host": plan.host, "port": plan.port}))
     # Loaded only where it is served: it would double the memory of a worker. And bound before anything is written.
-    listening = importlib.import_module(SERVING_MODULE).listen_on(settings.host, settings.port) if plan.api else None
+    serving = importlib.import_module(SERVING_MODULE) if plan.api else None
+    listening = None if serving is None else serving.listen_on(settings.host, settings.port)
     with open_store(settings.url, schema=settings.schema) as store:
         if plan.migrate:
             store.migrate()
         else:
             bring_up_to_date(store)
-        with asyncio.Runner(loop_factory=new_event_loop) as runner:
-            runner.run(_serve(plan, store, apps, settings, listening))
+        api = None if serving is None else serving.Api(store, settings, listening)
+        if supervisor is not None:  # from here on nothing keeps this process from serving
+            supervisor.bury = store.executions.bury
+            supervisor.release()
+        return await _live(plan, store, settings, supervisor, api)
 
 
 def tune_garbage_collector() -> None:
@@ -70,23 +118,18 @@ def _without_none(options: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-async def _serve(
-    plan: ProcessPlan, store: Store, apps: list[Headgate], settings: Settings, listening: socket.socket | None
-) -> None:
-    api = None if listening is None else importlib.import_module(SERVING_MODULE).Api(store, settings, listening)
-    registry = bind_apps(apps, store)  # last: a process that cannot serve changes no type
-    slots = {"concurrency": plan.concurrency, "threads": plan.threads, "children": plan.children}
-    worker = Worker(store, registry, settings, name=plan.name, **_without_none(slots)) if plan.modules else None
+async def _live(plan: ProcessPlan, store: Store, settings: Settings, work: Worker | Supervisor | None, api: Any) -> int:
+    """Answer, do the duties and work until a signal comes; the exit code."""
     ended = asyncio.Event()
 
     def stop() -> None:
         if api is not None:
             api.stop()
-        if worker is not None:
-            worker.stop()
+        if work is not None:
+            work.stop()
         ended.set()
 
-    _stop_on_signals(stop, settings.shutdown_seconds, plan.supervised)
+    _stop_on_signals(stop, plan, settings.shutdown_seconds)
     with ThreadPoolExecutor(DUTY_THREADS, thread_name_prefix="headgate duty") as threads:
 
         async def in_thread(work: Callable[..., Any], *arguments: Any) -> Any:
@@ -100,17 +143,22 @@ async def _serve(
             duty.start()
         if plan.greeting:
             log.info("%s", plan.greeting)
+        code: int | None = DONE
         try:
-            await (ended.wait() if worker is None else worker.run())
+            if work is None:
+                await ended.wait()
+            else:
+                code = await work.run()
         finally:
             if api is not None:
                 await api.ended()
             for duty in duties:
                 await duty.stop()
     log.info("stopped")
+    return code or DONE
 
 
-def _stop_on_signals(stop: Callable[[], None], seconds: float, supervised: bool) -> None:
+def _stop_on_signals(stop: Callable[[], None], plan: ProcessPlan, seconds: float) -> None:
     loop = asyncio.get_running_loop()
 
     requests = count(1)
@@ -118,7 +166,8 @@ def _stop_on_signals(stop: Callable[[], None], seconds: float, supervised: bool)
     def request_stop(name: str) -> None:
         first = next(requests) == 1
         text = f"finishing what runs, for {seconds:g} s at most; once more to stop at once"
-        log.info("%s: %s", name, text if first else "stopping at once")
+        if plan.parent is not None or not plan.modules:  # else a worker says so
+            log.info("%s: %s", name, text if first else "stopping at once")
         stop()
 
     def stop_at_end_of_stdin() -> None:
@@ -128,7 +177,7 @@ def _stop_on_signals(stop: Callable[[], None], seconds: float, supervised: bool)
 
     for number in SIGNALS:
         loop.add_signal_handler(number, request_stop, number.name)
-    if supervised:
+    if plan.parent is not None:
         loop.add_reader(sys.stdin.fileno(), stop_at_end_of_stdin)
 
 
@@ -136,7 +185,7 @@ def main() -> None:
     plan = plan_from_argv()
     logs.set_up(plan.log_json)
     try:
-        run(plan)
+        sys.exit(run(plan))
     except HeadgateError as error:
         print_error(error)
         sys.exit(code_of(error))

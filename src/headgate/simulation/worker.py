@@ -6,6 +6,7 @@ from typing import Any
 from headgate.service import wait
 from headgate.simulation.process import current_process
 from headgate.worker.beat import HURRIED_SHARE, Beat
+from headgate.worker.loop_watch import LoopWatch
 from headgate.worker.worker import Worker
 
 
@@ -34,3 +35,9 @@ class LoopBeat(Beat):
             self._awake.clear()
             if self._worker_id and not self._ended:
                 await current_process.get().in_thread(self.turn)
+
+
+class UnwatchedLoop(LoopWatch):
+    """A virtual loop is never blocked."""
+
+    def begin(self) -> None: ...

@@ -30,7 +30,7 @@ from headgate.simulation.plan import AGENTS, CHAOS_SECONDS, CLIENTS, DUTIES, WOR
 from headgate.simulation.process import Killed, Process, current_process
 from headgate.simulation.receiver import SimulatedReceiver
 from headgate.simulation.tasks import LANES, RATES, RESOURCES, declare_tasks
-from headgate.simulation.worker import LoopBeat, LoopWorker
+from headgate.simulation.worker import LoopBeat, LoopWorker, UnwatchedLoop
 from headgate.store.callbacks.report import DeliveryFilter
 from headgate.store.db.scratch import Open
 from headgate.store.events.feed import Cursor
@@ -139,8 +139,9 @@ class _World:
         if process.name in WORKERS:
             registry: Registry = next(iter(self._tasks.values())).app.registry
             worker = LoopWorker(
-                process.store, registry, SETTINGS, name=process.name, concurrency=4, threads=1, beat=LoopBeat
-            )
+                process.store, registry, SETTINGS, name=process.name, concurrency=4, threads=1, beat=LoopBeat,
+                watch=UnwatchedLoop,
+            )  # fmt: skip
             self._loop.create_task(worker.run())
             if process.name == WORKERS[0]:
                 self._serve(process)

@@ -117,8 +117,23 @@ class Executions:
             self._database.write(lambda db: revoke.rescue(db, self._catalog.fresh(db), worker_id, limit))
         )
 
+    def bury(
+        self, worker_id: int, *, stuck: Collection[str] = (), cause: str | None = None, actor: str = SYSTEM
+    ) -> list[Task]:
+        """End what a worker held whose process is dead, which whoever calls this knows; those tasks, as they were.
+
+        `stuck` are the exec_ids that did not end though they were told to, `cause` is what the process died of, None if
+        it was ended.
+        """
+        return self._ended(
+            self._database.write(lambda db: revoke.bury(db, self._catalog.fresh(db), worker_id, stuck, cause, actor))
+        )
+
     def end_overdue(self, *, limit: int = 500, mutex_seconds: float = MUTEX_SECONDS) -> list[Task]:
-        """End what is past its deadline or has held its mutex too long; those tasks, as they were."""
+        """End what is past its deadline or has held its mutex too long; those tasks, as they were.
+
+        Left alone is what a beating worker holds that ends such executions itself.
+        """
         if not self._database.read(lambda db: revoke.any_overdue(db, mutex_seconds)):
             return []
         return self._ended(

@@ -20,32 +20,36 @@ from headgate.store.tasks.rows import MUTEXES, hold
 from headgate.store.tasks.transitions import Write, apply
 
 ACTOR = "system:reaper"
-OVERDUE = Statement(
-    """
-    SELECT id, exec_id FROM headgate_task
-     WHERE status IN ('scheduling', 'running') AND status = 'running' AND executing_deadline < {now}
-     LIMIT :limit
-    """
-)
+ENDS_OVERDUE = "ends_overdue"  # a worker that says so in its detail ends its executions itself when they are too late
+_SAYS_SO = f'%"{ENDS_OVERDUE}":true%'
+# Who frees an execution that is too late is decided here and nowhere else. A worker that still beats does so itself,
+# once the handler has really ended: until then its room and its mutex are not free. What is left to the reaper is
+# whatever an agent holds, or a worker that does not say that it ends what is overdue.
+_NOT_LEFT_TO_ITS_WORKER = """NOT EXISTS (
+           SELECT 1 FROM headgate_worker w
+            WHERE w.id = t.worker_id AND NOT w.lost AND w.agent_id IS NULL AND w.detail LIKE :says_so)"""
+_OVERDUE = f"""
+      FROM headgate_task t
+     WHERE t.status IN ('scheduling', 'running') AND t.status = 'running' AND t.executing_deadline < {{now}}
+       AND {_NOT_LEFT_TO_ITS_WORKER}"""
+_MUTEX_OVERDUE = f"""
+      FROM headgate_task t
+     WHERE t.mutex IS NOT NULL AND t.exec_id IS NOT NULL AND t.scheduling_time < {{now - :seconds}}
+       AND {_NOT_LEFT_TO_ITS_WORKER}"""
+_FAMILY_OVERDUE = """
+      FROM headgate_task
+     WHERE has_children AND status = 'waiting' AND coalesce(mutex, '') <> ''
+       AND scheduling_time < {now - :seconds} AND NOT cancel_requested AND NOT gave_up"""
+OVERDUE = Statement(f"SELECT t.id, t.exec_id {_OVERDUE} LIMIT :limit")
 MUTEX_OVERDUE = Statement(
-    """
-    SELECT id, exec_id FROM headgate_task WHERE mutex IS NOT NULL AND exec_id IS NOT NULL
-       AND scheduling_time < {now - :seconds}
-    UNION ALL
-    SELECT id, exec_id FROM headgate_task WHERE has_children AND status = 'waiting' AND coalesce(mutex, '') <> ''
-       AND scheduling_time < {now - :seconds} AND NOT cancel_requested AND NOT gave_up
-     LIMIT :limit
-    """
+    f"SELECT t.id, t.exec_id {_MUTEX_OVERDUE} UNION ALL SELECT id, exec_id {_FAMILY_OVERDUE} LIMIT :limit"
 )
 ANY_OVERDUE = Statement(
-    """
+    f"""
     SELECT CASE
-        WHEN EXISTS (SELECT 1 FROM headgate_task WHERE status IN ('scheduling', 'running') AND status = 'running'
-                        AND executing_deadline < {now}) THEN 1
-        WHEN EXISTS (SELECT 1 FROM headgate_task WHERE mutex IS NOT NULL AND exec_id IS NOT NULL
-                        AND scheduling_time < {now - :seconds}) THEN 1
-        WHEN EXISTS (SELECT 1 FROM headgate_task WHERE has_children AND status = 'waiting' AND coalesce(mutex, '') <> ''
-                        AND scheduling_time < {now - :seconds} AND NOT cancel_requested AND NOT gave_up) THEN 1
+        WHEN EXISTS (SELECT 1 {_OVERDUE}) THEN 1
+        WHEN EXISTS (SELECT 1 {_MUTEX_OVERDUE}) THEN 1
+        WHEN EXISTS (SELECT 1 {_FAMILY_OVERDUE}) THEN 1
         ELSE 0 END
     """
 )
@@ -88,20 +92,47 @@ def take_away(db: Db, catalog: Catalog, seen: Sequence[Row], event: Event, actor
 
 def any_overdue(db: Db, mutex_seconds: float) -> bool:
     """Whether `end_overdue` would find something."""
-    return bool(db.rows(ANY_OVERDUE, seconds=mutex_seconds)[0][0])
+    return bool(db.rows(ANY_OVERDUE, seconds=mutex_seconds, says_so=_SAYS_SO)[0][0])
 
 
 def end_overdue(db: Db, catalog: Catalog, limit: int, mutex_seconds: float) -> list[Task]:
-    """End what is past its deadline, or has held its mutex too long; the tasks as they were."""
-    ended = take_away(db, catalog, db.rows(OVERDUE, limit=limit), Overdue(), ACTOR)
-    reason = Overdue(f"it held its mutex for more than {mutex_seconds:g} s")
-    return ended + take_away(db, catalog, db.rows(MUTEX_OVERDUE, limit=limit, seconds=mutex_seconds), reason, ACTOR)
+    """End what is past its deadline, or has held its mutex too long; the tasks as they were.
+
+    What a beating worker holds is left to it, if it says that it ends what is overdue (see `ENDS_OVERDUE`).
+    """
+    ended = take_away(db, catalog, db.rows(OVERDUE, limit=limit, says_so=_SAYS_SO), Overdue(), ACTOR)
+    hogs = db.rows(MUTEX_OVERDUE, limit=limit, seconds=mutex_seconds, says_so=_SAYS_SO)
+    return ended + take_away(db, catalog, hogs, Overdue(f"it held its mutex for more than {mutex_seconds:g} s"), ACTOR)
 
 
 def rescue(db: Db, catalog: Catalog, worker_id: int, limit: int) -> list[Task]:
     """Give back a page of what a lost worker held; the tasks as they were."""
     held = db.rows(HELD_BY, worker_id=worker_id, limit=limit)
     return take_away(db, catalog, held, LeaseLost(), ACTOR)
+
+
+BURY = Statement("UPDATE headgate_worker SET lost = true, lease_until = {now} WHERE id = :worker_id AND NOT lost")
+LEFT_BEHIND = Statement(
+    """
+    SELECT id, exec_id, CASE WHEN status = 'running' AND executing_deadline < {now} THEN 1 ELSE 0 END
+      FROM headgate_task WHERE status IN ('scheduling', 'running') AND worker_id = :worker_id
+    """
+)
+
+
+def bury(db: Db, catalog: Catalog, worker_id: int, stuck: Collection[str], cause: str | None, actor: str) -> list[Task]:
+    """End what a worker held whose process is known to be dead; the tasks as they were.
+
+    Those that are `stuck` (exec_ids) did not end when they were told to: they are overdue if their deadline has passed.
+    The rest is given back if the process was ended; if it died, of `cause`, the executor of each was lost.
+    """
+    db.rows(BURY, worker_id=worker_id)
+    left = [(task_id, str(exec_id), late) for task_id, exec_id, late in db.rows(LEFT_BEHIND, worker_id=worker_id)]
+    late = [(task_id, exec_id) for task_id, exec_id, is_late in left if is_late and exec_id in stuck]
+    others = [(task_id, exec_id) for task_id, exec_id, _ in left if (task_id, exec_id) not in late]
+    reason = "the deadline had passed, and it did not end before its worker was ended"
+    ended = take_away(db, catalog, late, Overdue(reason), actor)
+    return ended + take_away(db, catalog, others, GivenBack() if cause is None else LeaseLost(cause), actor)
 
 
 STRAYS = Statement(
