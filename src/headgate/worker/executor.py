@@ -128,13 +128,13 @@ class Executor:
                 if run.execution.attempt > 1
                 else {}
             )
-            context = _enter_context(
-                run, LoopReporter(ExecutionReports(self._store, self._in_thread, run), self._in_thread), saved
-            )
+            reporter = LoopReporter(ExecutionReports(self._store, self._in_thread, run), self._in_thread)
+            context = _enter_context(run, reporter, saved)
             result = await run.handler.function(**run.handler.arguments.decode(run.execution.ext))
             run.ended, run.finishing = monotonic(), True
             run.interrupt = do_nothing  # it is done: that is not to be undone by a request to stop
             await context.flush_progress()
+            await reporter.finish()
         except BaseException as error:
             event = event_of_error(run, error, rules)
         else:
