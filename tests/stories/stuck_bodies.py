@@ -3,6 +3,7 @@
 import asyncio
 import fcntl
 import os
+import signal
 import subprocess
 import time
 
@@ -74,6 +75,31 @@ async def bystander(seconds: float) -> None:
 def bystander_in_a_thread(seconds: float) -> None:
     note("beside")
     time.sleep(seconds)
+
+
+@app.task(timeout_seconds=60)
+async def vanish(gate: str) -> None:
+    """Ends its process without a word, once there is a file at `gate`."""
+    note("start")
+    while not os.path.exists(gate):  # noqa: ASYNC110, ASYNC240  nobody signals it
+        await asyncio.sleep(0.01)
+    os._exit(3)
+
+
+@app.task(timeout_seconds=60)
+async def segfault(gate: str) -> None:
+    note("start")
+    while not os.path.exists(gate):  # noqa: ASYNC110, ASYNC240
+        await asyncio.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
+@app.task(timeout_seconds=60)
+def vanish_in_a_thread(gate: str) -> None:
+    note("start")
+    while not os.path.exists(gate):
+        time.sleep(0.01)
+    os._exit(3)
 
 
 @app.task

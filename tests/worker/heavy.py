@@ -66,6 +66,26 @@ def devour() -> None:
         time.sleep(0.005)
 
 
+@app.task(isolation="process", memory_megabytes=120)
+def gulp() -> str:
+    """All at once, and gone before anybody looks."""
+    return f"{len(b'x' * 300_000_000)} bytes"
+
+
+@app.task(isolation="process")
+def become_a_daemon(note: str) -> None:
+    """Starts a daemon in the old way: forked twice, in a session of its own, and nobody waits for it."""
+    if (child := os.fork()) == 0:
+        os.setsid()
+        if os.fork() == 0:
+            Path(note).write_text(str(os.getpid()))
+            time.sleep(600)
+        os._exit(0)
+    os.waitpid(child, 0)
+    while not (Path(note).exists() and Path(note).read_text()):
+        time.sleep(0.01)
+
+
 @app.task(isolation="process")
 def fork_and_hang(note: str) -> None:
     """Starts a child in a session of its own, tells who it is, and never ends; nor does it listen to SIGTERM."""

@@ -40,6 +40,7 @@ class ProcessPlan:
     threads: int | None = None
     children: int | None = None
     log_json: bool = False
+    stage: int | None = None  # where it notes of which tasks it runs code, for its supervisor to read when it is dead
     parent: int | None = None  # the pipe to the supervisor, who also holds its stdin: it ends when that does
 
 

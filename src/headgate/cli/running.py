@@ -27,6 +27,7 @@ from headgate.duties import all_duties, light_duties
 from headgate.settings import Settings
 from headgate.store.store import Store, open_store
 from headgate.worker.parent import Parent
+from headgate.worker.stage import Stage
 from headgate.worker.worker import Worker
 
 try:
@@ -67,7 +68,9 @@ def _execute(plan: ProcessPlan, parent: Parent) -> int:
         bring_up_to_date(store)
         registry = bind_apps(apps, store)
         slots = _without_none({"concurrency": plan.concurrency, "threads": plan.threads, "children": plan.children})
-        runner.run(_work(plan, Worker(store, registry, settings, name=plan.name, parent=parent, **slots), parent))
+        stage = Stage(plan.stage)
+        worker = Worker(store, registry, settings, name=plan.name, parent=parent, stage=stage, **slots)
+        runner.run(_work(plan, worker, parent))
     return DONE
 
 
@@ -103,7 +106,7 @@ async def _serve(plan: ProcessPlan, settings: Settings, supervisor: Supervisor |
             bring_up_to_date(store)
         api = None if serving is None else serving.Api(store, settings, listening)
         if supervisor is not None:  # from here on nothing keeps this process from serving
-            supervisor.bury = store.executions.bury
+            supervisor.store = store
             supervisor.release()
         return await _live(plan, store, settings, supervisor, api)
 

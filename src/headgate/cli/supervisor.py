@@ -12,10 +12,10 @@ import signal
 import sys
 import time
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -27,6 +27,10 @@ from headgate.core.errors import HeadgateError
 from headgate.service import wait
 from headgate.settings import Settings
 from headgate.worker.parent import SETTINGS, STUCK, UNFIT, WORKER
+from headgate.worker.stage import make_stage, on_stage
+
+if TYPE_CHECKING:
+    from headgate.store.store import Store
 
 log = logging.getLogger("headgate")
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -38,8 +42,6 @@ BURY_AGAIN_SECONDS = 1.0
 HEAR_SECONDS = 1.0  # what a process said last is there when it has ended, but somebody may have inherited its pipe
 ACTOR = "system:supervisor"
 
-Bury = Callable[..., Sequence[object]]  # `Executions.bury`
-
 
 @dataclass(slots=True, eq=False)
 class Life:
@@ -47,6 +49,7 @@ class Life:
 
     number: int
     process: Process
+    stage: int  # a file that tells of which tasks it runs code
     settings: Settings | None = None
     worker_ids: list[int] = field(default_factory=list)  # its last is the one it works under
     stuck: list[str] = field(default_factory=list)  # exec_ids that it could not end
@@ -75,12 +78,12 @@ class Life:
 class Supervisor:
     """Starts the worker processes of a plan, passes signals on, and starts another for one that dies.
 
-    A worker waits, once its modules are loaded, for `release`. `bury` ends what a dead worker held; without one the
-    store is opened when it is needed.
+    A worker waits, once its modules are loaded, for `release`. What a dead worker held is ended in
+    `store`; without one it is opened when it is needed.
     """
 
     def __init__(self, plan: ProcessPlan) -> None:
-        self.bury: Bury | None = None
+        self.store: Store | None = None
         self._plan = plan
         self._lives: set[Life] = set()
         self._stopping = asyncio.Event()
@@ -154,15 +157,15 @@ class Supervisor:
     async def _run_once(self, number: int) -> Life:
         """One life of a process, to its end."""
         name = f"{self._plan.name}-{number}" if self._plan.name and self._plan.processes > 1 else self._plan.name
-        ours, theirs = os.pipe()
-        arguments = command_line(WORKER_MODULE, replace(self._plan, name=name, parent=theirs))
+        (ours, theirs), stage = os.pipe(), make_stage()
+        arguments = command_line(WORKER_MODULE, replace(self._plan, name=name, parent=theirs, stage=stage))
         adopt_orphans()
         async with self._starting:
             # A session of its own: Ctrl-C in a terminal is for us, and we pass it on once.
             process = await asyncio.create_subprocess_exec(
-                *arguments, stdin=PIPE, pass_fds=[theirs], start_new_session=True
+                *arguments, stdin=PIPE, pass_fds=[theirs, stage], start_new_session=True
             )
-            life = Life(number, process)
+            life = Life(number, process, stage)
             self._lives.add(life)
         os.close(theirs)
         for received in self._signals:  # while it was being started; the others know, and a second time means "at once"
@@ -211,17 +214,19 @@ class Supervisor:
 
     def _look_after(self, life: Life, code: int) -> None:
         """End what a process that died held, now that it is dead."""
+        seen = on_stage(life.stage)
+        os.close(life.stage)
         if code != DONE and life.worker_ids and life.settings is not None:
-            burial = asyncio.create_task(self._bury(life, life.settings))
+            burial = asyncio.create_task(self._bury(life, life.settings, seen))
             self._burials.add(burial)
             burial.add_done_callback(self._burials.discard)
 
-    async def _bury(self, life: Life, settings: Settings) -> None:
+    async def _bury(self, life: Life, settings: Settings, seen: set[int]) -> None:
         """Try until it is done, or until its lease is over: then anybody's reaper does it."""
         over = time.monotonic() + settings.lease_seconds
         while time.monotonic() < over:
             try:
-                ended = await asyncio.to_thread(self._bury_once, life, settings)
+                ended = await asyncio.to_thread(self._bury_once, life, settings, seen)
             except HeadgateError as error:
                 log.warning("cannot end what worker process %d left behind, trying again: %s", life.number, error)
                 await asyncio.sleep(BURY_AGAIN_SECONDS)
@@ -230,16 +235,17 @@ class Supervisor:
                     log.warning("worker process %d left %d executions behind: they are ended", life.number, ended)
                 return
 
-    def _bury_once(self, life: Life, settings: Settings) -> int:
-        if self.bury is not None:
-            return _bury_all(self.bury, life)
+    def _bury_once(self, life: Life, settings: Settings, seen: set[int]) -> int:
+        if self.store is not None:
+            return _bury_all(self.store, life, seen)
         # Only here: a supervisor without a store is small.
         with importlib.import_module("headgate.store.store").open_store(settings.url, schema=settings.schema) as store:
-            return _bury_all(store.executions.bury, life)
+            return _bury_all(store, life, seen)
 
 
-def _bury_all(bury: Bury, life: Life) -> int:
-    return sum(len(bury(each, stuck=life.stuck, cause=life.cause, actor=ACTOR)) for each in life.worker_ids)
+def _bury_all(store: "Store", life: Life, seen: set[int]) -> int:
+    death = importlib.import_module("headgate.store.execution.revoke").Death(life.cause, life.stuck, seen)
+    return sum(len(store.executions.bury(each, death, actor=ACTOR)) for each in life.worker_ids)
 
 
 def _send_signal(process: Process, number: signal.Signals) -> None:

@@ -19,15 +19,17 @@ from headgate.worker.context import Context, Reporter, current
 from headgate.worker.loop_watch import LoopWatch
 from headgate.worker.reports import ExecutionReports, LoopReporter, ThreadReporter
 from headgate.worker.run import Run, Stop, do_nothing, event_of_error, event_of_result, event_of_timeout
+from headgate.worker.stage import Stage
 from headgate.worker.threads import Threads
 from headgate.worker.usage import thread_cpu_seconds, thread_usage
 
 log = logging.getLogger("headgate.worker")
+Finish = Callable[[Event | None], None]
+Body = Callable[[Run, Finish], None]
 OnEnd = Callable[[Run, Event | None], None]
 SHARE_BEFORE_DEADLINE, MOST_BEFORE_DEADLINE = 0.01, 0.1
 LOOK_AGAIN_SECONDS = 1.0
-SUSPICIOUS_LOSSES = 2  # leases lost: one more, and it is taken for poison
-MOST_QUARANTINED, QUARANTINE_SECONDS = 4, 5.0
+MOST_QUARANTINED, QUARANTINE_SECONDS = 8, 5.0
 
 
 class Executor:
@@ -44,6 +46,7 @@ class Executor:
         call_soon: Callable[..., None],
         threads: int,
         watch: LoopWatch,
+        stage: Stage,
         on_stuck: Callable[[Run], None],
     ) -> None:
         self._store = store
@@ -52,6 +55,7 @@ class Executor:
         self._call_soon = call_soon
         self._threads = Threads(threads)
         self._watch = watch
+        self._stage = stage
         self._on_stuck = on_stuck
         self._quarantined = 0
         self._bodies = {
@@ -82,9 +86,12 @@ class Executor:
         run.on_stop = begin_grace
         run.span = telemetry.start_run_span(run.execution)
         body = self._bodies[run.handler.isolation]
-        if run.execution.lost_count >= SUSPICIOUS_LOSSES and body != self._in_process and _is_importable(run.handler):
-            body = self._in_quarantine
-        body(run, finish)
+        # An execution that did not end by an error may have died with its process.
+        unexplained = run.execution.attempt - 1 > run.execution.error_count
+        if unexplained and body != self._in_process:
+            run.task = loop.create_task(self._unless_suspect(run, body, finish))
+        else:
+            body(run, finish)
 
     def close(self) -> None:
         self._threads.close()
@@ -113,10 +120,10 @@ class Executor:
         else:
             self._on_stuck(run)
 
-    def _on_loop(self, run: Run, finish: Callable[[Event | None], None]) -> None:
+    def _on_loop(self, run: Run, finish: Finish) -> None:
         run.task = asyncio.get_running_loop().create_task(self._coroutine(run, finish))
 
-    async def _coroutine(self, run: Run, finish: Callable[[Event | None], None]) -> None:
+    async def _coroutine(self, run: Run, finish: Finish) -> None:
         rules = self._store.types.recent(run.execution.type)
         assert run.task is not None
         try:
@@ -130,7 +137,8 @@ class Executor:
             )
             reporter = LoopReporter(ExecutionReports(self._store, self._in_thread, run), self._in_thread)
             context = _enter_context(run, reporter, saved)
-            result = await run.handler.function(**run.handler.arguments.decode(run.execution.ext))
+            handling = run.handler.function(**run.handler.arguments.decode(run.execution.ext))
+            result = await self._stage.steps(run.execution.id, handling)
             run.ended, run.finishing = monotonic(), True
             run.interrupt = do_nothing  # it is done: that is not to be undone by a request to stop
             await context.flush_progress()
@@ -141,7 +149,7 @@ class Executor:
             event = event_of_result(run, result, rules)
         finish(event)
 
-    def _on_thread(self, run: Run, finish: Callable[[Event | None], None]) -> None:
+    def _on_thread(self, run: Run, finish: Finish) -> None:
         begun: float | None = None
 
         def body() -> Any:
@@ -149,7 +157,8 @@ class Executor:
             begun = thread_cpu_seconds()
             saved = self._store.executions.checkpoints(run.execution.id) if run.execution.attempt > 1 else {}
             context = _enter_context(run, ThreadReporter(ExecutionReports(self._store, self._in_thread, run)), saved)
-            result = run.handler.function(**run.handler.arguments.decode(run.execution.ext))
+            with self._stage.entered(run.execution.id):
+                result = run.handler.function(**run.handler.arguments.decode(run.execution.ext))
             context.flush_progress()
             return result
 
@@ -163,26 +172,38 @@ class Executor:
         run.thread = self._threads.start(body, on_done)
         run.interrupt = run.thread.interrupt
 
-    def _in_process(self, run: Run, finish: Callable[[Event | None], None]) -> None:
+    def _in_process(self, run: Run, finish: Finish) -> None:
         run.task = asyncio.get_running_loop().create_task(self._child(run, finish))
 
-    def _in_quarantine(self, run: Run, finish: Callable[[Event | None], None]) -> None:
-        """Run what was lost twice in a process, lest it takes its worker and the others with it a third time.
+    async def _unless_suspect(self, run: Run, body: Body, finish: Finish) -> None:
+        """Run what may have killed its last process in a process of its own, lest it takes others with it again.
 
-        Few at once, and no more are kept waiting here: whatever waits in a worker is lost with it.
+        Few at once. What was alone in a process that died waits for its turn; of those that were merely beside others,
+        as many as have room run apart and the rest as usual: a worker's hundred tasks are not to queue up. What another
+        process could not import waits a moment instead, so that it meets others than the last time.
         """
-        if self._quarantined >= MOST_QUARANTINED:
-            finish(Snoozed(QUARANTINE_SECONDS * random_number()))
+        apart, guilty = _is_importable(run.handler), run.execution.lost_count > 0
+        rules = self._store.types.recent(run.execution.type)
+        try:
+            suspect = guilty or await self._in_thread(self._store.executions.is_suspect, run.execution.id)
+            if run.stopped is not None:
+                raise asyncio.CancelledError
+        except BaseException as error:
+            finish(event_of_error(run, error, rules))
             return
-        self._quarantined += 1
+        if suspect and apart and self._quarantined < MOST_QUARANTINED:
+            self._quarantined += 1
+            self._in_process(run, lambda event: self._release(event, finish))
+        elif suspect and apart == guilty:
+            finish(Snoozed(QUARANTINE_SECONDS * random_number()))
+        else:
+            body(run, finish)
 
-        def release(event: Event | None) -> None:
-            self._quarantined -= 1
-            finish(event)
+    def _release(self, event: Event | None, finish: Finish) -> None:
+        self._quarantined -= 1
+        finish(event)
 
-        self._in_process(run, release)
-
-    async def _child(self, run: Run, finish: Callable[[Event | None], None]) -> None:
+    async def _child(self, run: Run, finish: Finish) -> None:
         rules = self._store.types.recent(run.execution.type)
         telemetry.enter_run(run.execution, run.span)
         process = importlib.import_module("headgate.worker.process")  # only who needs it pays for it: 3 MB

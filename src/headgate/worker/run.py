@@ -145,20 +145,23 @@ def event_of_timeout(run: Run, rules: TaskType) -> Event:
 
 
 def _failed(run: Run, error: BaseException, rules: TaskType) -> Event:
-    execution = run.execution
     try:
-        delay = delay_after(
-            rules.retry,
-            error,
-            execution.error_count,
-            random_number(),
-            utc_now(),
-            unknown_errors=rules.unknown_errors,
-            retries=execution.max_error_count,
-        )
-        return Raised(error_text(error), delay)
+        return Raised(error_text(error), delay_of_error(run, error, rules))
     except Exception as broken:  # an error that cannot even be looked at
         return Raised(f"{type(error).__name__}, which raises {type(broken).__name__} when it is looked at")
+
+
+def delay_of_error(run: Run, error: BaseException, rules: TaskType) -> float | None:
+    """After how many seconds the task runs again, as its type says; None if it does not."""
+    return delay_after(
+        rules.retry,
+        error,
+        run.execution.error_count,
+        random_number(),
+        utc_now(),
+        unknown_errors=rules.unknown_errors,
+        retries=run.execution.max_error_count,
+    )
 
 
 def error_text(error: BaseException) -> str:

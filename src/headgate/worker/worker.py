@@ -29,6 +29,7 @@ from headgate.worker.parent import Parent
 from headgate.worker.pool import Pool
 from headgate.worker.run import Run, Stop
 from headgate.worker.stacks import coroutine_stack
+from headgate.worker.stage import Stage
 from headgate.worker.usage import current_usage
 
 log = logging.getLogger("headgate.worker")
@@ -59,6 +60,7 @@ class Worker:
         threads: int = THREADS,
         children: int | None = None,
         parent: Parent | None = None,
+        stage: Stage | None = None,
         beat: type[Beat] = Beat,
         watch: type[LoopWatch] = LoopWatch,
     ) -> None:
@@ -83,7 +85,7 @@ class Worker:
         )
         self._watch = watch(self._on_loop, settings.stuck_seconds, self._end_blocked)
         self._executor = Executor(
-            store, settings, self.in_thread, self._call_soon, threads, self._watch, on_stuck=self._give_up
+            store, settings, self.in_thread, self._call_soon, threads, self._watch, stage or Stage(), self._give_up
         )
         slots = {Isolation.LOOP: concurrency, Isolation.THREAD: threads, Isolation.PROCESS: children or os.cpu_count()}
         self.pools = [

@@ -117,17 +117,15 @@ class Executions:
             self._database.write(lambda db: revoke.rescue(db, self._catalog.fresh(db), worker_id, limit))
         )
 
-    def bury(
-        self, worker_id: int, *, stuck: Collection[str] = (), cause: str | None = None, actor: str = SYSTEM
-    ) -> list[Task]:
-        """End what a worker held whose process is dead, which whoever calls this knows; those tasks, as they were.
-
-        `stuck` are the exec_ids that did not end though they were told to, `cause` is what the process died of, None if
-        it was ended.
-        """
+    def bury(self, worker_id: int, death: revoke.Death, *, actor: str = SYSTEM) -> list[Task]:
+        """End what a worker held whose process is dead, which whoever calls this knows; those tasks, as they were."""
         return self._ended(
-            self._database.write(lambda db: revoke.bury(db, self._catalog.fresh(db), worker_id, stuck, cause, actor))
+            self._database.write(lambda db: revoke.bury(db, self._catalog.fresh(db), worker_id, death, actor))
         )
+
+    def is_suspect(self, task_id: int) -> bool:
+        """Whether the process of a task's last execution died, and it may have done it: it should run apart."""
+        return self._database.read(lambda db: revoke.is_suspect(db, task_id))
 
     def end_overdue(self, *, limit: int = 500, mutex_seconds: float = MUTEX_SECONDS) -> list[Task]:
         """End what is past its deadline or has held its mutex too long; those tasks, as they were.

@@ -1,6 +1,7 @@
 """Executions taken away from outside: overdue, of a lost worker, given back, never started."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 from headgate.core.errors import StaleExecution
 from headgate.core.machine import (
@@ -20,6 +21,7 @@ from headgate.store.tasks.rows import MUTEXES, hold
 from headgate.store.tasks.transitions import Write, apply
 
 ACTOR = "system:reaper"
+MOST_UNCOUNTED = 5  # losses beside others
 ENDS_OVERDUE = "ends_overdue"  # a worker that says so in its detail ends its executions itself when they are too late
 _SAYS_SO = f'%"{ENDS_OVERDUE}":true%'
 # Who frees an execution that is too late is decided here and nowhere else. A worker that still beats does so itself,
@@ -106,11 +108,34 @@ def end_overdue(db: Db, catalog: Catalog, limit: int, mutex_seconds: float) -> l
 
 
 def rescue(db: Db, catalog: Catalog, worker_id: int, limit: int) -> list[Task]:
-    """Give back a page of what a lost worker held; the tasks as they were."""
-    held = db.rows(HELD_BY, worker_id=worker_id, limit=limit)
-    return take_away(db, catalog, held, LeaseLost(), ACTOR)
+    """Give back a page of what a lost worker held; the tasks as they were.
+
+    Nobody knows what became of its process: each may have done it, and is counted only if it was alone. A page leaves
+    no single one behind, which would seem to have been alone.
+    """
+    held = db.rows(HELD_BY, worker_id=worker_id, limit=limit + 2)
+    page = held[:limit] if len(held) == limit + 2 else held
+    return _lose(db, catalog, page, LeaseLost(alone=len(held) == 1), ACTOR)
 
 
+LOSSES = Statement(
+    "SELECT task_id, count(*) FROM headgate_task_event WHERE task_id {in ids} AND kind = 'lease_lost' GROUP BY task_id"
+)
+
+
+def _lose(db: Db, catalog: Catalog, seen: Sequence[Row], loss: LeaseLost, actor: str) -> list[Task]:
+    """End executions whose process died. One that was beside others each time is counted in the end as well: not every
+    handler can be run apart, and what kills its worker would go on for ever."""
+    often = set()
+    if not loss.alone:
+        losses = db.rows(LOSSES, ids=[task_id for task_id, _ in seen])
+        often = {task_id for task_id, count in losses if count >= MOST_UNCOUNTED}
+    ended = take_away(db, catalog, [row for row in seen if row[0] not in often], loss, actor)
+    counted = LeaseLost(loss.reason)
+    return ended + take_away(db, catalog, [row for row in seen if row[0] in often], counted, actor)
+
+
+OUTLIVED = "the deadline had passed, and it did not end before its worker was ended"
 BURY = Statement("UPDATE headgate_worker SET lost = true, lease_until = {now} WHERE id = :worker_id AND NOT lost")
 LEFT_BEHIND = Statement(
     """
@@ -120,19 +145,57 @@ LEFT_BEHIND = Statement(
 )
 
 
-def bury(db: Db, catalog: Catalog, worker_id: int, stuck: Collection[str], cause: str | None, actor: str) -> list[Task]:
+@dataclass(frozen=True, slots=True)
+class Death:
+    """What is known of a worker process that is dead.
+
+    `stuck` are the exec_ids that did not end though they were told to. `cause` is what it died of by itself, None if it
+    was ended; `on_stage` are then the tasks of which some code was just running (None: nobody knows).
+    """
+
+    cause: str | None = None
+    stuck: Collection[str] = ()
+    on_stage: Collection[int] | None = None
+
+    def event(self, task_id: int, alone: bool) -> Event:
+        """What it means for an execution that is not late."""
+        if self.cause is None or not (alone or self.on_stage is None or task_id in self.on_stage):
+            return GivenBack()
+        return LeaseLost(self.cause, alone)
+
+
+def bury(db: Db, catalog: Catalog, worker_id: int, death: Death, actor: str) -> list[Task]:
     """End what a worker held whose process is known to be dead; the tasks as they were.
 
-    Those that are `stuck` (exec_ids) did not end when they were told to: they are overdue if their deadline has passed.
-    The rest is given back if the process was ended; if it died, of `cause`, the executor of each was lost.
+    What is stuck is overdue if its deadline has passed. What may have killed the process is suspect, or counted if it
+    was alone. Everything else is given back.
     """
     db.rows(BURY, worker_id=worker_id)
     left = [(task_id, str(exec_id), late) for task_id, exec_id, late in db.rows(LEFT_BEHIND, worker_id=worker_id)]
-    late = [(task_id, exec_id) for task_id, exec_id, is_late in left if is_late and exec_id in stuck]
-    others = [(task_id, exec_id) for task_id, exec_id, _ in left if (task_id, exec_id) not in late]
-    reason = "the deadline had passed, and it did not end before its worker was ended"
-    ended = take_away(db, catalog, late, Overdue(reason), actor)
-    return ended + take_away(db, catalog, others, GivenBack() if cause is None else LeaseLost(cause), actor)
+    by_event: dict[Event, list[Row]] = {}
+    for task_id, exec_id, is_late in left:
+        late = is_late and exec_id in death.stuck
+        event = Overdue(OUTLIVED) if late else death.event(task_id, alone=len(left) == 1)
+        by_event.setdefault(event, []).append((task_id, exec_id))
+    ended: list[Task] = []
+    for event, seen in by_event.items():
+        take = _lose if isinstance(event, LeaseLost) else take_away
+        ended += take(db, catalog, seen, event, actor)  # type: ignore[arg-type]
+    return ended
+
+
+LAST_END = Statement(
+    """
+    SELECT kind FROM headgate_task_event
+     WHERE task_id = :task_id AND seq > 0 AND before = 'running' AND after <> 'running'
+     ORDER BY seq DESC LIMIT 1
+    """
+)
+
+
+def is_suspect(db: Db, task_id: int) -> bool:
+    """Whether the process of the task's last execution died, and it may have done it."""
+    return [kind for (kind,) in db.rows(LAST_END, task_id=task_id)] == ["lease_lost"]
 
 
 STRAYS = Statement(
