@@ -40,6 +40,12 @@ async def weigh_async(n: int) -> int:
 
 
 @app.task(isolation="process")
+def chatter(characters: int) -> str:
+    context().log("x" * characters)
+    return "said"
+
+
+@app.task(isolation="process")
 def fail_there() -> None:
     raise ValueError("bad weight")
 

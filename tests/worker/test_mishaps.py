@@ -10,10 +10,12 @@ import pytest
 from headgate.app import Headgate
 from headgate.core.retry import Retry, fixed
 from headgate.core.states import State
+from headgate.core.task import MAX_ERROR_BYTES
 from headgate.settings import Settings
 from headgate.worker.context import Interrupted, context
 from headgate.worker.run import Snooze
 from headgate.worker.threads import Threads
+from tests.worker import heavy
 from tests.worker.conftest import until, working
 
 FOREVER = 600
@@ -219,3 +221,29 @@ def test_a_lease_that_cannot_be_renewed_stops_what_runs(url: str):
         hang.set()
         worker._beat._held = dict
     app.close()
+
+
+@pytest.mark.parametrize("isolation", ["loop", "thread", "process"])
+def test_a_log_line_of_any_length_is_cut_and_not_fatal(app: Headgate, isolation: str):
+    """Spec: A12"""
+    characters = 8_000_000
+
+    async def chatter() -> str:
+        await context().log("x" * characters)
+        return "said"
+
+    def chatter_in_a_thread() -> str:
+        context().log("x" * characters)
+        return "said"
+
+    if isolation == "process":
+        working_app, call = heavy.bound_to(app), heavy.chatter.call(characters)
+    else:
+        function = app.task(chatter) if isolation == "loop" else app.task(chatter_in_a_thread)
+        working_app, call = app, function.call()
+    with working(working_app):
+        task = working_app.submit_sync(call)
+        assert task.wait_sync(60).result == "said"
+    [line] = app.store.executions.log(task.id)
+    assert set(line.message) == {"x"}
+    assert len(line.message) == MAX_ERROR_BYTES

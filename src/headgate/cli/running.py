@@ -8,21 +8,24 @@ import gc
 import importlib
 import logging
 import os
+import select
 import signal
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import headgate.cli.logs as logs
 from headgate.cli.apps import apps_in, bind_apps, settings_of
-from headgate.cli.exits import DONE, FAILED, code_of, print_error
+from headgate.cli.exits import DONE, FAILED, code_of, message_of, print_error
+from headgate.cli.formatting import one_line
 from headgate.cli.plan import Duties, ProcessPlan, plan_from_argv
-from headgate.cli.stores import bring_up_to_date
+from headgate.cli.stores import bring_up_to_date, sqlite_file
 from headgate.cli.supervisor import Supervisor
-from headgate.core.errors import HeadgateError
+from headgate.core.errors import HeadgateError, Unavailable
 from headgate.duties import all_duties, light_duties
 from headgate.settings import Settings
 from headgate.store.store import Store, open_store
@@ -40,6 +43,8 @@ except ImportError:
 log = logging.getLogger("headgate")
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 DUTY_THREADS = 2
+WAIT_SECONDS = 1.0
+FILE_SECONDS = 1.0
 COLLECT_AFTER = 10_000  # objects: a few dozen requests under way have as many, and leave no circles behind
 SERVING_MODULE = "headgate.cli.serving"
 _URL = os.environ.get("HEADGATE_URL")
@@ -61,6 +66,8 @@ def _execute(plan: ProcessPlan, parent: Parent) -> int:
     parent.tell_settings(settings)
     if not os.read(sys.stdin.fileno(), 1):  # it is over before it began
         return DONE
+    if not _wait_for_store(settings):
+        return DONE
     with (
         open_store(settings.url, schema=settings.schema) as store,
         asyncio.Runner(loop_factory=new_event_loop) as runner,
@@ -72,6 +79,23 @@ def _execute(plan: ProcessPlan, parent: Parent) -> int:
         worker = Worker(store, registry, settings, name=plan.name, parent=parent, stage=stage, **slots)
         runner.run(_work(plan, worker, parent))
     return DONE
+
+
+def _wait_for_store(settings: Settings) -> bool:
+    """Wait until the database answers, if it is a server; False if it is over before that."""
+    waited_for = ""
+    while not settings.url.startswith("sqlite:"):
+        try:
+            with open_store(settings.url, schema=settings.schema) as store:
+                store.migration_plan()
+            break
+        except Unavailable as error:
+            if (reason := one_line(message_of(error))) != waited_for:
+                log.warning("waiting for the store: %s", reason)
+                waited_for = reason
+        if select.select([sys.stdin], [], [], WAIT_SECONDS)[0]:  # the parent is gone
+            return False
+    return True
 
 
 async def _work(plan: ProcessPlan, worker: Worker, parent: Parent) -> None:
@@ -147,18 +171,39 @@ async def _live(plan: ProcessPlan, store: Store, settings: Settings, work: Worke
         if plan.greeting:
             log.info("%s", plan.greeting)
         code: int | None = DONE
+        watching = asyncio.create_task(_stop_if_replaced(sqlite_file(settings.url), stop))
         try:
             if work is None:
                 await ended.wait()
             else:
                 code = await work.run()
         finally:
+            code = FAILED if watching.done() else code
+            watching.cancel()
             if api is not None:
                 await api.ended()
             for duty in duties:
                 await duty.stop()
     log.info("stopped")
     return code or DONE
+
+
+async def _stop_if_replaced(file: Path | None, stop: Callable[[], None]) -> None:
+    """Stop at once when the store's file is another one: what is written to the old one nobody would ever see."""
+    before = _identity(file)
+    while file is None or _identity(file) == before:  # noqa: ASYNC110 nobody says when
+        await asyncio.sleep(FILE_SECONDS)
+    log.error("the store's file %s was replaced or removed: stopping, since only the old one is open here", file)
+    stop()
+    stop()
+
+
+def _identity(file: Path | None) -> tuple[int, int] | None:
+    try:
+        found = None if file is None else file.stat()
+    except OSError:
+        return None
+    return None if found is None else (found.st_dev, found.st_ino)
 
 
 def _stop_on_signals(stop: Callable[[], None], plan: ProcessPlan, seconds: float) -> None:
