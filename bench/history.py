@@ -20,10 +20,10 @@ from bench.table import NAMES, grid
 from headgate.core.machine import Returned
 from headgate.core.task import NewTask
 from headgate.duties import Archive
-from headgate.service import inline
 from headgate.settings import Settings
 from headgate.store.claim.contract import ClaimRequest, Outcome
 from headgate.store.store import Store, open_store
+from headgate.threads import inline
 
 CLAIM_SECONDS = 0.01  # a claim and what it settles, so often
 CLAIM_SIZE = 5  # tasks to a claim
@@ -103,7 +103,8 @@ def _clear(url: str, days: float, clock: datetime, sender: Connection) -> None:
     rows, milliseconds = list[int](), list[float]()
     settings = Settings(url=url, retention_succeeded_days=days, retention_failed_days=days)
     with open_store(url) as store:
-        duty = Archive(store, settings, inline, clock=lambda: clock)
+        duty = Archive(store, settings, inline)
+        duty.clock = lambda: clock
         begun = time.perf_counter()
         while True:
             at = time.perf_counter()

@@ -73,10 +73,10 @@ def generated_types() -> str:
 
 def _openapi() -> dict[str, Any]:
     """The server's own description; what can go wrong is the same shape everywhere, and is said once per route."""
-    from headgate.api.app import route_table
+    from headgate.api.app import ROUTES
     from headgate.api.openapi import openapi_of
 
-    document = openapi_of(route_table())
+    document = openapi_of(ROUTES)
     for methods in document["paths"].values():
         for operation in methods.values():
             answers = operation["responses"]

@@ -61,10 +61,15 @@ def postgres_server() -> str:
     return os.environ[VARIABLE]
 
 
+def own_schema() -> str:
+    """The schema of this test process."""
+    return f"test_{os.environ.get('PYTEST_XDIST_WORKER', 'main')}"
+
+
 @pytest.fixture(scope="session")
 def postgres_url(postgres_server: str) -> Iterator[str]:
     """A migrated schema of this test process's own."""
-    schema = f"test_{os.environ.get('PYTEST_XDIST_WORKER', 'main')}"
+    schema = own_schema()
     with psycopg.connect(postgres_server, autocommit=True) as connection:
         connection.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
         connection.execute(f"CREATE SCHEMA {schema}")

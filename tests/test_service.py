@@ -5,9 +5,11 @@ import logging
 
 import pytest
 
-import headgate.service
+import headgate.pauses
 from headgate.core.errors import Unavailable
-from headgate.service import Service, inline, wait
+from headgate.pauses import wait
+from headgate.service import Service
+from headgate.threads import inline
 
 SOON = 30.0  # seconds in which a machine gets anything done
 
@@ -18,7 +20,8 @@ class Scripted(Service):
     name = "scripted"
 
     def __init__(self, pause, *script):
-        super().__init__(pause)
+        super().__init__()
+        self.pause = pause
         self.turns = 0
         self.happened = asyncio.Event()
         self._script = list(script)
@@ -89,7 +92,8 @@ def test_a_wake_up_during_a_turn_is_not_lost():
     run(scene())
 
 
-def test_a_wake_up_ends_the_pause():
+@pytest.mark.parametrize("in_thread", [inline, asyncio.to_thread], ids=["the loop's thread", "another thread"])
+def test_a_wake_up_from_any_thread_ends_the_pause(in_thread):
     """Spec: A6"""
 
     async def scene():
@@ -97,11 +101,23 @@ def test_a_wake_up_ends_the_pause():
         service.start()
         for count in (1, 2, 3):
             await service.turned(count)
-            service.wake()
+            await in_thread(service.wake)
         await service.turned(4)
         await service.stop()
 
     run(scene())
+
+
+def test_a_wake_up_after_the_event_loop_has_ended_is_nobodys():
+    """Spec: D9"""
+    service = Scripted(3600)
+
+    async def scene():
+        service.start()
+        await service.stop()
+
+    run(scene())
+    service.wake()
 
 
 def test_a_stop_waits_for_the_turn_under_way_and_no_other_follows():
@@ -216,7 +232,7 @@ def test_a_service_survives_its_failures_and_says_so_once(error, caplog):
 
 def test_failures_are_tried_again_later_each_time_and_in_time_after_all(monkeypatch):
     """Spec: A6"""
-    monkeypatch.setattr(headgate.service, "random_number", lambda: 0.5)
+    monkeypatch.setattr(headgate.pauses, "random_number", lambda: 0.0)
     service = Scripted(1.0, *[Unavailable("no")] * 8, 0)
     pauses = []
 
@@ -231,7 +247,7 @@ def test_failures_are_tried_again_later_each_time_and_in_time_after_all(monkeypa
 
 def test_a_pause_longer_than_the_longest_stays_as_it_is(monkeypatch):
     """Spec: A6"""
-    monkeypatch.setattr(headgate.service, "random_number", lambda: 0.5)
+    monkeypatch.setattr(headgate.pauses, "random_number", lambda: 0.0)
     service = Scripted(60.0, Unavailable("no"))
     run(service._safe_turn())
     assert service._next_pause() == 60
@@ -242,4 +258,4 @@ def test_processes_do_not_march_in_step():
     service = Scripted(1.0)
     pauses = {service._next_pause() for _ in range(20)}
     assert len(pauses) > 1
-    assert all(0.9 <= pause <= 1.1 for pause in pauses)
+    assert all(0.9 <= pause <= 1.0 for pause in pauses)

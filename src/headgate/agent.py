@@ -15,10 +15,11 @@ from urllib.request import getproxies, proxy_bypass
 
 from headgate.core.retry import ErrorClass, classify
 from headgate.core.task import clip
-from headgate.environment import new_ids, random_number, utc_now
+from headgate.environment import new_ids, utc_now
+from headgate.pauses import Backoff
 
 log = logging.getLogger("headgate.agent")
-LONGEST_PAUSE = 30.0
+RETRIES = Backoff(0.5, 30.0, jitter=1.0)
 
 
 class Stopped(Exception):
@@ -128,7 +129,7 @@ class Agent:
             try:
                 self._run(Work(self, task), task)
             except ServerProblem as problem:  # it is another agent's by now: nothing that we say counts
-                log.warning("task %d: %s", task["id"], problem)
+                log.warning("report refused: task=%d error=%s", task["id"], problem)
         return len(tasks)
 
     def _run(self, work: Work, task: dict[str, Any]) -> None:
@@ -171,24 +172,22 @@ class Agent:
                 if problem.status in (404, 409):
                     work.control = "gone"
             except (OSError, ValueError, HTTPException) as error:
-                log.warning("task %d: a beat was not heard: %s", work.id, error)
+                log.warning("beat failed: task=%d error=%s", work.id, error)
 
     def call_until_answered(self, path: str, body: Any, until: datetime | None = None, timeout: float = 20.0) -> Any:
         """A call, made again and again, later each time, until the server has answered or it is too late."""
-        pause = 0.5
-        while True:
+        for pause in RETRIES.pauses():
             try:
                 return self._call(path, body, timeout)
-            except (OSError, ValueError, HTTPException) as error:
-                if until is not None and utc_now() > until:
-                    raise ServerProblem(0, f"no answer before the deadline: {error}") from error
-                log.warning("%s: %s; trying again", path, error)
             except ServerProblem as problem:
                 if problem.status < 500 and problem.status != 429:
                     raise
-                log.warning("%s: %s; trying again", path, problem)
-            time.sleep(random_number() * pause)
-            pause = min(2 * pause, LONGEST_PAUSE)
+                log.warning("call failed, retrying: path=%s error=%s", path, problem)
+            except (OSError, ValueError, HTTPException) as error:
+                if until is not None and utc_now() > until:
+                    raise ServerProblem(0, f"no answer before the deadline: {error}") from error
+                log.warning("call failed, retrying: path=%s error=%s", path, error)
+            time.sleep(pause)
 
     def _call(self, path: str, body: Any, timeout: float) -> Any:
         status, answer = self._connections.post(self._path + path, json.dumps(body).encode(), self._headers, timeout)

@@ -1,6 +1,5 @@
 """The front door: `Headgate` knows a program's tasks, and where they are kept."""
 
-import asyncio
 import atexit
 import difflib
 import logging
@@ -8,8 +7,6 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
 from dataclasses import fields, replace
 from functools import partial
 from typing import Any, ParamSpec, Protocol, TypeVar, overload
@@ -17,7 +14,7 @@ from typing import Any, ParamSpec, Protocol, TypeVar, overload
 import headgate.store.db.drivers as drivers
 from headgate.client import Call, Task
 from headgate.core.callbacks import Callback
-from headgate.core.errors import Invalid, Unavailable
+from headgate.core.errors import Invalid
 from headgate.core.family import CONTINUE
 from headgate.core.retry import RetryPolicy, never
 from headgate.core.task import DEFAULT_LANE, DEFAULT_PRIORITY, KEYS, NewTask, TaskType
@@ -36,10 +33,11 @@ from headgate.registry import (
     same_function,
 )
 from headgate.settings import Settings, load
-from headgate.store.store import Store, open_store
+from headgate.store.store import Store, configured_store
 from headgate.store.tasks.submit import Submitted
 from headgate.store.tasks.submit_in import Joining, prepare
 from headgate.task_function import TaskFunction
+from headgate.threads import Threads
 from headgate.timetable import DeclaredSchedule, Timetable
 
 P = ParamSpec("P")
@@ -74,7 +72,7 @@ class Headgate:
         self._store: Store | None = None
         self._owns_store = False  # whether we opened it, and are to close it
         self._registered_edition = 0  # the edition of the program whose types and schedules the store knows
-        self._threads: ThreadPoolExecutor | None = None
+        self._threads = Threads("headgate", MAX_THREADS)
         _apps.add(self)
 
     # declaring
@@ -289,13 +287,9 @@ class Headgate:
             return self._store
 
     def _open(self) -> Store:
-        store = open_store(self.settings.url, schema=self.settings.schema)
+        store = configured_store(self.settings)
         try:
-            missing = store.migration_plan()
-            if missing and store.database.dialect != "sqlite":
-                raise Unavailable("the store's schema is not up to date: run `headgate migrate` first")
-            if missing:  # a file is ours to set up; a server has an owner
-                store.migrate()
+            store.bring_up_to_date()
         except BaseException:
             store.close()
             raise
@@ -308,24 +302,17 @@ class Headgate:
         with self._opening:
             self._store, self._owns_store, self._registered_edition = store, False, 0
 
-    async def in_thread(self, work: Callable[..., T], *arguments: Any) -> T:
+    async def in_thread(self, work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run blocking work in a thread, so that the caller's event loop goes on."""
-        threads = self._threads
-        if threads is None:
-            with self._opening:
-                threads = self._threads = self._threads or ThreadPoolExecutor(
-                    MAX_THREADS, thread_name_prefix="headgate"
-                )
-        return await asyncio.get_running_loop().run_in_executor(threads, copy_context().run, work, *arguments)
+        return await self._threads(work, *args, **kwargs)
 
     def close(self) -> None:
         """Let go of the store; it is opened anew at the next use."""
         with self._opening:
             store, self._store = self._store, None
             owned, self._owns_store, self._registered_edition = self._owns_store, False, 0
-            threads, self._threads = self._threads, None
-        if threads is not None:
-            threads.shutdown()
+            threads, self._threads = self._threads, Threads("headgate", MAX_THREADS)
+        threads.close()
         if store is not None and owned:
             atexit.unregister(self.close)
             store.close()
@@ -335,7 +322,8 @@ class Headgate:
         self._opening = threading.RLock()
         if self._store is not None:
             _inherited.append(self._store)  # to close one here would end it there
-        self._store, self._owns_store, self._registered_edition, self._threads = None, False, 0, None
+        self._store, self._owns_store, self._registered_edition = None, False, 0
+        self._threads = Threads("headgate", MAX_THREADS)
 
 
 _apps: "weakref.WeakSet[Headgate]" = weakref.WeakSet()

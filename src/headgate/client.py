@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -13,14 +12,14 @@ from headgate.core.states import FINAL, State
 from headgate.core.task import NewTask
 from headgate.core.task import Task as Record
 from headgate.core.unique import unique_key_of
+from headgate.pauses import Backoff
 from headgate.registry import Handler
-from headgate.service import InThread
 from headgate.store.store import Store
 from headgate.store.tasks.submit import Submitted
+from headgate.threads import InThread
 
 R = TypeVar("R")
-FIRST_LOOK_SECONDS = 0.005
-LONGEST_LOOK_SECONDS = 0.25
+LOOKS = Backoff(0.005, 0.25, factor=1.5)  # short at first, then less and less impatient
 
 
 class TaskFailed(HeadgateError):
@@ -108,7 +107,7 @@ class Task(Generic[R]):
 
     async def wait(self, timeout: float | None = None) -> Ended[R]:  # noqa: ASYNC109 the look-ups pace themselves
         """Until it has ended; `TimeoutError` after `timeout` seconds, which changes nothing for the task."""
-        for pause in _pauses(timeout):
+        for pause in LOOKS.pauses(timeout):
             if (ended := self._ended(await self._in_thread(self._store.tasks.get, self.id))) is not None:
                 return ended
             await asyncio.sleep(pause)
@@ -116,7 +115,7 @@ class Task(Generic[R]):
 
     def wait_sync(self, timeout: float | None = None) -> Ended[R]:
         """`wait`, for callers that are not async."""
-        for pause in _pauses(timeout):
+        for pause in LOOKS.pauses(timeout):
             if (ended := self._ended(self._store.tasks.get(self.id))) is not None:
                 return ended
             time.sleep(pause)
@@ -142,15 +141,3 @@ class Task(Generic[R]):
         if task.status not in FINAL and task.status not in (State.DEAD, State.NOTIFYING):
             return None
         return Ended(task.id, task.status, task.error_info, task.result, self._result_type)
-
-
-def _pauses(timeout: float | None) -> Iterator[float]:
-    """How long to wait between looks: short at first, then less and less impatient, until the time is up."""
-    end = None if timeout is None else time.monotonic() + timeout
-    pause = FIRST_LOOK_SECONDS
-    while True:
-        left = LONGEST_LOOK_SECONDS if end is None else end - time.monotonic()
-        yield max(min(pause, left), 0.0)
-        if left <= 0:
-            return
-        pause = min(pause * 1.5, LONGEST_LOOK_SECONDS)

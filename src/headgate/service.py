@@ -2,36 +2,34 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from contextlib import suppress
 
 from headgate.core.errors import HeadgateError
 from headgate.environment import random_number
+from headgate.pauses import Backoff, wait
 
-T = TypeVar("T")
-InThread = Callable[..., Awaitable[Any]]
 LONGEST_PAUSE = 30.0
+JITTER = 0.1  # so that processes do not march in step
+SHORTEST_SECONDS = 0.01
+SPREAD_SECONDS = 0.02  # so that of many processes one comes first, and the others find it done
 log = logging.getLogger("headgate")
 
 
-async def inline(work: Callable[..., T], *arguments: Any) -> T:
-    """Run blocking work where we are: for simulations and tests, which have nobody else to hold up."""
-    return work(*arguments)
-
-
 class Service:
-    """One named loop. `turn` does what there is to do and says how much that was; 0 means: nothing now.
+    """One named loop. `turn` does what there is to do and returns how much that was; 0 means: nothing now.
 
     After a turn that did something the next follows in `pause_after_work` seconds, else after `pause` seconds or a
-    `wake`. A turn is idempotent and may be run by any number of processes. One that fails is logged, once until it
-    succeeds again, and is tried again, later each time.
+    `wake`, or when something is due that the turn has found to be so `next_in` seconds ahead. A turn is idempotent and
+    may be run by any number of processes. One that fails is logged, once until it succeeds again, and is tried again,
+    later each time.
     """
 
     name = "service"
+    pause = 1.0
     pause_after_work = 0.0
 
-    def __init__(self, pause: float) -> None:
-        self.pause = pause
+    def __init__(self) -> None:
+        self.next_in: float | None = None
         self._woken = asyncio.Event()
         self._loop: asyncio.Task[None] | None = None
         self._stopping = False
@@ -41,8 +39,10 @@ class Service:
         raise NotImplementedError
 
     def wake(self) -> None:
-        """There may be something to do. Called on the loop's own thread."""
-        self._woken.set()
+        """There may be something to do. From any thread."""
+        if self._loop is not None:
+            with suppress(RuntimeError):  # the event loop has ended, and this with it
+                self._loop.get_loop().call_soon_threadsafe(self._woken.set)
 
     def start(self) -> None:
         """Begin to turn, at once and then again and again."""
@@ -70,7 +70,7 @@ class Service:
             self._failed(error)
             return 0
         if self._failures:
-            log.info("%s: well again", self.name)
+            log.info("%s: recovered", self.name)
         self._failures = 0
         return done
 
@@ -79,20 +79,13 @@ class Service:
         if self._failures > 1:
             return
         if isinstance(error, HeadgateError):
-            log.warning("%s: %s; trying again", self.name, error)
+            log.warning("%s: turn failed, retrying: %s", self.name, error)
         else:
-            log.error("%s failed; trying again", self.name, exc_info=error)
+            log.error("%s: turn failed, retrying", self.name, exc_info=error)
 
     def _next_pause(self) -> float:
-        """The pause, a little off so that processes do not march in step; longer after each failure."""
-        pause = min(self.pause * 2.0 ** min(self._failures, 6), max(LONGEST_PAUSE, self.pause))
-        return pause * (0.9 + 0.2 * random_number())
-
-
-async def wait(event: asyncio.Event, at_most: float) -> bool:
-    """Until the event is set, or for `at_most` seconds; whether it was set."""
-    try:
-        async with asyncio.timeout(at_most):
-            return await event.wait()
-    except TimeoutError:
-        return False
+        """Until the next turn, when this one found nothing to do or failed."""
+        pause = Backoff(self.pause, max(LONGEST_PAUSE, self.pause), jitter=JITTER).pause(self._failures)
+        if self._failures or self.next_in is None:
+            return pause
+        return min(max(self.next_in, SHORTEST_SECONDS) + SPREAD_SECONDS * random_number(), pause)

@@ -7,6 +7,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -22,12 +23,21 @@ _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 TYPO_SIMILARITY = 0.9  # how near a variable's name is to a setting's before it is taken for a slip of the hand
 
 
+class Pooler(StrEnum):
+    """What stands between us and PostgreSQL."""
+
+    AUTO = "auto"  # found out at the first connection
+    OFF = "off"  # nothing, or a pooler in session mode
+    TRANSACTION = "transaction"  # a pooler that gives each transaction any of its connections
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """Every setting has a name in `headgate.toml` and, in capitals behind HEADGATE_, in the environment."""
 
     url: str = field(default="sqlite:///headgate.db", repr=False)  # there may be a password in it
     schema: str = ""  # of PostgreSQL, for our tables; without one the search_path decides
+    pooler: Pooler = Pooler.AUTO
     host: str = "127.0.0.1"
     port: int = 8000
     hosts: str = ""  # names, besides this machine's own, that an open server may be asked under

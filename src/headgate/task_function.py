@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 from functools import update_wrapper
-from typing import Any, Generic, ParamSpec, Protocol, TypeVar
+from typing import Generic, ParamSpec, Protocol, TypeVar
 
 from headgate.client import Call, Task, call_of
 from headgate.core.task import NewTask
@@ -13,6 +13,7 @@ from headgate.settings import Settings
 from headgate.store.store import Store
 
 P = ParamSpec("P")
+Q = ParamSpec("Q")
 R = TypeVar("R")
 Returned = TypeVar("Returned")
 T = TypeVar("T")
@@ -28,7 +29,7 @@ class App(Protocol):
     def store(self) -> Store: ...
     async def submit(self, call: Call[R]) -> Task[R]: ...
     def submit_sync(self, call: Call[R]) -> Task[R]: ...
-    async def in_thread(self, work: Callable[..., T], *arguments: Any) -> T: ...
+    async def in_thread(self, work: Callable[Q, T], /, *args: Q.args, **kwargs: Q.kwargs) -> T: ...
 
 
 class TaskFunction(Generic[P, Returned, R]):

@@ -17,10 +17,10 @@ from headgate.core.states import State
 from headgate.core.task import Execution
 from headgate.duties.schedules import fire_due
 from headgate.environment import utc_now
-from headgate.service import inline
 from headgate.store.claim.contract import ClaimRequest, Outcome
 from headgate.store.reading.lists import Filter
 from headgate.store.store import Store, open_store
+from headgate.threads import inline
 from headgate.worker.context import Context, Interrupted, Paused, Reporter, current
 from headgate.worker.reports import ExecutionReports, LoopReporter, ThreadReporter
 from headgate.worker.run import Run, event_of_error, event_of_result
@@ -72,10 +72,8 @@ class Box:
         self._app = app
         self._worker_id = self.store.workers.register("sandbox", lease_seconds=LEASE_SECONDS)
         self._runner = asyncio.Runner()
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="headgate sandbox")
 
     def close(self) -> None:
-        self._thread.shutdown()
         self._runner.close()
         self.store.close()
 
@@ -102,7 +100,8 @@ class Box:
             asyncio.get_running_loop()
         except RuntimeError:
             return work()
-        return self._thread.submit(copy_context().run, work).result()
+        with ThreadPoolExecutor(1, thread_name_prefix="headgate sandbox") as thread:
+            return thread.submit(copy_context().run, work).result()
 
     def _drain(self, end: datetime) -> list[Ran]:
         ran: list[Ran] = []

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from litestar.testing import TestClient
+from starlette.testclient import TestClient
 
 from headgate.api.app import ApiApp, create_app
 from headgate.settings import Settings
@@ -11,7 +11,7 @@ from headgate.store.store import Store, open_store
 from tests.factories import TYPES
 
 HERE = "http://127.0.0.1"
-Client = TestClient[ApiApp]
+Client = TestClient
 
 
 @pytest.fixture

@@ -6,18 +6,18 @@ from datetime import datetime
 from typing import Any
 
 import pytest
-from litestar.testing import TestClient
+from starlette.testclient import TestClient
 
-import headgate.api.agent_cache as agent_cache
+import headgate.api.agents.cache as agent_cache
 from headgate.api.app import create_app
 from headgate.core.keys import Role
 from headgate.core.retry import fixed
 from headgate.core.states import State
 from headgate.core.task import NewTask, TaskType
 from headgate.duties import Reaper
-from headgate.service import inline
 from headgate.settings import Settings
 from headgate.store.store import open_store
+from headgate.threads import inline
 from tests.api.conftest import HERE
 from tests.duties.turns import turn
 from tests.factories import kinds, lose, record, submit

@@ -7,10 +7,10 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from litestar.testing import TestClient
+from starlette.testclient import TestClient
 
-from headgate.api import polls
 from headgate.api.app import create_app
+from headgate.api.live import polls
 from headgate.core.limits import Rate
 from headgate.core.states import State
 from headgate.core.task import NewTask
@@ -66,7 +66,7 @@ class Office:
         return waiting
 
     def stop(self):
-        self._http.blocking_portal.call(self.server.stopping.set)
+        self._http.portal.call(self.server.stopping.set)
 
 
 def until(holds):

@@ -1,7 +1,7 @@
 """Callbacks over HTTP: what is owed, what came of it, and once more by hand."""
 
 import pytest
-from litestar.testing import TestClient
+from starlette.testclient import TestClient
 
 from headgate.api.app import create_app
 from headgate.core.callbacks import Attempt, CallbackKind, Delivery
@@ -29,7 +29,7 @@ def owed(store, event=None, **fields):
 
 
 def sent(store, attempt, status, kind=CallbackKind.SUCCESS, host="good.example"):
-    [leased] = store.deliveries.lease([("told", kind, 1)], 60.0)
+    [leased] = store.deliveries.record_and_lease([], [("told", kind, 1)], 60.0)
     store.deliveries.record([DeliveryOutcome(leased, host, attempt, status)])
 
 

@@ -7,10 +7,10 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from litestar.testing import TestClient
+from starlette.testclient import TestClient
 
-from headgate.api import polls
 from headgate.api.app import create_app
+from headgate.api.live import polls
 from headgate.core.keys import Role
 from headgate.core.states import State
 from headgate.settings import Settings

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from litestar.testing import TestClient
+from starlette.testclient import TestClient
 
 from headgate.api import console
 from headgate.api.app import create_app

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 import uvicorn
-from litestar.testing import TestClient
+from starlette.testclient import TestClient
 
 from headgate.api.app import create_app
-from headgate.api.gatekeeper import Gatekeeper
+from headgate.api.door.gatekeeper import Gatekeeper
 from headgate.core.states import State
 from headgate.settings import Settings
 from headgate.store.store import Store, open_store

@@ -9,7 +9,7 @@ import httpx
 import psycopg
 import pytest
 
-from headgate.api.stream import ADVICE, LiveEvent
+from headgate.api.live.stream import ADVICE, LiveEvent
 from headgate.core.keys import Role
 from headgate.core.machine import Returned
 from headgate.core.task import NewTask

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from headgate.api.stream import MOST_IN_DIGEST, MOST_NAMED
+from headgate.api.live.stream import MOST_IN_DIGEST, MOST_NAMED
 from headgate.core.keys import Role
 from headgate.core.machine import Raised, Returned
 from headgate.core.task import NewTask

@@ -7,12 +7,12 @@ from time import monotonic, sleep
 from typing import Any
 
 import pytest
-from litestar.testing import TestClient
+from starlette.testclient import TestClient
 
 from headgate.api.app import create_app
-from headgate.api.failures import ALLOWED, FORGIVEN_PER_SECOND, Failures
-from headgate.api.gatekeeper import SAFE_HEADERS
-from headgate.api.keyring import FRESH_SECONDS
+from headgate.api.door.failures import ALLOWED, FORGIVEN_PER_SECOND, Failures
+from headgate.api.door.gatekeeper import SAFE_HEADERS
+from headgate.api.door.keyring import FRESH_SECONDS
 from headgate.core.keys import SECRET_BYTES, Role, format_key, parse_key
 from headgate.environment import Environment, replaced, utc_now
 from headgate.settings import Settings

@@ -4,7 +4,7 @@ import json
 import logging
 
 import pytest
-from litestar.testing import TestClient
+from starlette.testclient import TestClient
 
 from headgate.api.app import create_app
 from headgate.core.keys import Role

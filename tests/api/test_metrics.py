@@ -1,8 +1,8 @@
 """Metrics: true whoever did the work, and silent about tenants."""
 
 import pytest
-from litestar.testing import TestClient
 from prometheus_client.parser import text_string_to_metric_families
+from starlette.testclient import TestClient
 
 from headgate.api.app import create_app
 from headgate.core.callbacks import Attempt, CallbackKind, Delivery
@@ -67,7 +67,7 @@ def test_callbacks_are_counted_by_what_became_of_them(client, store, elsewhere, 
         (Attempt(200, 0.25), Delivery.DELIVERED), (Attempt(410, 0.5), Delivery.UNDELIVERABLE),
         (Attempt(None, 15.0, "away"), Delivery.PENDING),
     ]  # fmt: skip
-    leased = elsewhere.deliveries.lease([("called-back", CallbackKind.SUCCESS, 3)], 60.0)
+    leased = elsewhere.deliveries.record_and_lease([], [("called-back", CallbackKind.SUCCESS, 3)], 60.0)
     elsewhere.deliveries.record(
         [Delivered(each, "x", attempt, status) for each, (attempt, status) in zip(leased, ends, strict=True)]
     )

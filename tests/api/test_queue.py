@@ -5,7 +5,7 @@ import subprocess
 from dataclasses import replace
 
 import pytest
-from litestar.testing import TestClient
+from starlette.testclient import TestClient
 
 from headgate.api.app import create_app
 from headgate.core.errors import Invalid

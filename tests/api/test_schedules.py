@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 import pytest
-from litestar.testing import TestClient
+from starlette.testclient import TestClient
 
 from headgate.api.app import create_app
 from headgate.core.machine import Raised

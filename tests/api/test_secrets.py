@@ -3,13 +3,13 @@
 import asyncio
 import logging
 
-from litestar.testing import TestClient
+from starlette.testclient import TestClient
 
 from headgate.api.app import create_app
 from headgate.core.machine import Raised, Returned
 from headgate.duties import Callbacks
-from headgate.service import inline
 from headgate.settings import Settings
+from headgate.threads import inline
 from tests.api.conftest import HERE
 from tests.factories import running, settle, sql
 from tests.outward.receiver import Receiver, receiving

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from litestar.testing import TestClient
+from starlette.testclient import TestClient
 
 from headgate.api.app import create_app
-from headgate.api.gatekeeper import Gatekeeper
-from headgate.api.session_cache import COOKIE, digest_in
-from headgate.api.stream import still_authorized
+from headgate.api.door.gatekeeper import Gatekeeper
+from headgate.api.door.sessions import COOKIE, digest_in
+from headgate.api.live.stream import still_authorized
 from headgate.core.keys import Role
 from headgate.settings import Settings
 from headgate.store.store import Store
@@ -208,14 +208,14 @@ def test_who_signed_out_no_longer_hears_what_happens(store, url, key):
     async def story() -> None:
         app = create_app(store, Settings(url=url))
         server = app.server
-        session, cookie = await server.session_cache.begin(store.keys.get(1), "ann", None)
+        session, cookie = await server.sessions.begin(store.keys.get(1), "ann", None)
         headers = {b"cookie": cookie.partition(";")[0].encode(), b"host": HOST.encode()}
         who = await Gatekeeper(app, server)._session_holder(
             {"method": "GET", "path": "/api/events"}, headers, set(), False
         )
         assert who is not None
         assert await still_authorized(server, who)
-        await server.session_cache.end(session.digest, "ann")
+        await server.sessions.end(session.digest, "ann")
         assert not await still_authorized(server, who)
         await server.close()
 

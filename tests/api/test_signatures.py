@@ -7,7 +7,7 @@ import time
 from uuid import uuid4
 
 import pytest
-from litestar.testing import TestClient
+from starlette.testclient import TestClient
 
 from headgate.api.app import ApiApp, create_app
 from headgate.core.signing import SignedRequest, sign
@@ -57,7 +57,7 @@ def signer(client: Client) -> Signer:
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many wrong requests come from one address here."""
-    monkeypatch.setattr("headgate.api.failures.ALLOWED", 1e9)
+    monkeypatch.setattr("headgate.api.door.failures.ALLOWED", 1e9)
 
 
 def post(client: Client, header: str, path: str = "/api/tasks", body: bytes = BODY, **headers: str) -> int:

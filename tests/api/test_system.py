@@ -1,6 +1,6 @@
 """Whether the server is well, who works, how it went, and what is removed."""
 
-from litestar.testing import TestClient
+from starlette.testclient import TestClient
 
 from headgate.api.app import create_app
 from headgate.core.keys import Role

@@ -9,7 +9,7 @@ PROMISED = [
     "Context", "Ended", "Fatal", "Headgate", "HeadgateError", "Invalid", "Retry", "Snooze", "State", "Task",
     "TaskFailed", "context", "exponential", "fixed", "never", "sequence",
 ]  # fmt: skip
-HEAVY = {"aiosqlite", "asyncpg", "django", "litestar", "psutil", "rich", "sqlalchemy", "typer", "uvloop"}
+HEAVY = {"aiosqlite", "asyncpg", "django", "psutil", "rich", "sqlalchemy", "starlette", "typer", "uvloop"}
 
 
 def test_the_front_door_is_what_we_promised():

@@ -23,7 +23,7 @@ def owed(store, event=None):
 
 
 def sent(store, attempt, status):
-    [leased] = store.deliveries.lease([("told", CallbackKind.SUCCESS, 1)], 60.0)
+    [leased] = store.deliveries.record_and_lease([], [("told", CallbackKind.SUCCESS, 1)], 60.0)
     store.deliveries.record([DeliveryOutcome(leased, "good.example", attempt, status)])
 
 
@@ -115,11 +115,11 @@ def test_the_doctor_sees_what_cannot_be_delivered_and_what_cannot_be_opened(here
     owed(here)
     assert found("callbacks")["found"] == "1 pending, none undeliverable"
     sent(here, Attempt(410, 0.1), Delivery.UNDELIVERABLE)
-    assert (found("callbacks")["state"], found("callbacks")["found"]) == ("warn", "1 cannot be delivered")
+    assert (found("callbacks")["state"], found("callbacks")["found"]) == ("warn", "1 undeliverable")
     security = {"security": {"type": "aksk", "ak": "us", "sk": "s" * 24}}
     here.types.put(TaskType("signed", callback=sealed_callback(security, "signed", Seals([SECRET]))))
-    assert found("secrets")["found"] == "sealed, and no HEADGATE_SECRET is set here: signed"
+    assert found("secrets")["found"] == "sealed, and HEADGATE_SECRET is not set here: signed"
     monkeypatch.setenv("HEADGATE_SECRET", "another that is as long as one has to be")
-    assert found("secrets")["found"] == "sealed under another HEADGATE_SECRET: signed"
+    assert found("secrets")["found"] == "sealed with another HEADGATE_SECRET: signed"
     monkeypatch.setenv("HEADGATE_SECRET", f"a newer secret of it,{SECRET}")
     assert found("secrets")["state"] == "ok"

@@ -15,7 +15,7 @@ def test_it_shows_how_the_polling_stands(anywhere, run):
     assert [line.split("  ")[0] for line in shown.out.splitlines()] == [
         "interval", "multiplier", "queue size", "skips", "last poll", "next poll",
     ]  # fmt: skip
-    assert "nobody polls yet" in shown.out
+    assert "no process runs the duties" in shown.out
     told = run("compensation", "--json").json
     assert tuple(told) == NAMES
     assert (told["interval_seconds"], told["queue_size"], told["last_poll"]) == (10, 1, None)
@@ -29,7 +29,7 @@ def test_a_look_by_hand_finds_what_was_lost_and_is_on_record(anywhere, run, monk
     worker_id = anywhere.workers.register("rig", agent_id="rig")
     anywhere.agents.hand_over(ClaimRequest(worker_id, 1, agent_id="rig"))
     said = run("compensation", "trigger").out.splitlines()
-    assert said[0] == "found 1: handed over again, each when its agent may start it"
+    assert said[0].split() == ["found", "1"]
     assert said[1].split() == ["interval", "7", "s"]
     assert anywhere.tasks.get(task.id).status is State.QUEUED
     told = run("compensation", "trigger", "--json").json

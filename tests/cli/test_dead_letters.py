@@ -19,7 +19,7 @@ def dead(store, error="no", **fields):
 
 def test_it_lists_what_waits_for_a_person(anywhere, run):
     """Spec: D12, B7"""
-    assert run("dead-letters").out == "nothing waits for a person\n"
+    assert run("dead-letters").out == "no dead letters\n"
     first, second = dead(anywhere, "ValueError: no address\n  at line 3"), dead(anywhere, lane="slow")
     out = run("dead-letters").out.splitlines()
     assert out[0].split() == ["ID", "TYPE", "LANE", "ATTEMPT", "DEAD", "FOR", "ERROR"]
@@ -110,11 +110,11 @@ def test_a_letter_is_replayed_with_a_whole_new_ext(here, run, folder):
     assert run("dead-letters", "replay", letter.id, "--edit", "ext.json").code == 0
     assert here.tasks.get(letter.id).ext == '{"whole": [1, 2]}'
     for words, message in (
-        ([other.id, letter.id, "--edit", "ext.json"], "--edit is for one task"),
-        ([other.id, "--edit", "nowhere.json"], "nowhere.json cannot be read"),
+        ([other.id, letter.id, "--edit", "ext.json"], "--edit takes exactly one task ID"),
+        ([other.id, "--edit", "nowhere.json"], "cannot read nowhere.json"),
         ([other.id, "a=1", "--edit", "ext.json"], "not both"),
         ([other.id, "--edit", "shop.py"], "ext is not JSON"),
-        (["x"], "neither a task's number nor key=value"),
+        (["x"], "neither a task ID nor key=value"),
     ):
         answer = run("dead-letters", "replay", *words)
         assert (answer.code, message in answer.err) == (2, True), answer.err
@@ -126,12 +126,14 @@ def test_a_dry_run_says_what_would_be_changed_and_changes_nothing(anywhere, run)
     letter, queued = dead(anywhere, ext='{"a": 1}'), submit(anywhere)
     before = record(anywhere, letter.id)
     answer = run("dead-letters", "replay", letter.id, queued.id, "a=2", "b=x", "--set-lane", "fast", "--dry-run")
-    assert answer.out == f'{letter.id} would go  ext.a: 1 → 2  ext.b: nothing → "x"  lane: "default" → "fast"\n'
+    changes = 'ext.a: 1 → 2  ext.b: (none) → "x"  lane: "default" → "fast"'
+    assert answer.out == f"task {letter.id} would be replayed  {changes}\n"
     assert (answer.code, answer.err) == (1, f"error: task {queued.id} is queued, not dead\n")
     [told] = run("dead-letters", "replay", letter.id, "a=2", "--dry-run", "--json").lines
     assert told == {"id": letter.id, "changes": {"ext.a": {"old": 1, "new": 2}}}
     for words in (["resolve", letter.id, "--remark", "x"], ["discard", letter.id], ["discard", "--all"]):
-        assert run("dead-letters", *words, "--dry-run").out == f"{letter.id} would go\n"
+        done = {"resolve": "resolved", "discard": "discarded"}[words[0]]
+        assert run("dead-letters", *words, "--dry-run").out == f"task {letter.id} would be {done}\n"
     assert record(anywhere, letter.id) == before
 
 
@@ -163,7 +165,7 @@ def test_an_action_wants_one_way_of_saying_which(here, run, what, words):
     """Spec: D12"""
     more = ["--remark", "x"] if what == "resolve" else []
     answer = run("dead-letters", what, *words, *more)
-    told = "error: say which: the numbers of tasks, a filter such as --type, or --all\n"
+    told = "error: give task IDs, filters such as --type, or --all: exactly one of them\n"
     assert (answer.code, answer.err) == (2, told)
 
 

@@ -49,6 +49,14 @@ def test_every_option_of_a_command_has_an_explanation(command):
     assert [parameter.name for parameter in parameters if not parameter.help] == []
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_help_fits_a_terminal_of_80_columns(command, monkeypatch):
+    """Spec: A12"""
+    monkeypatch.setenv("COLUMNS", "80")
+    pages = [help_of(command), *(help_of(command, name) for name in getattr(COMMANDS[command], "commands", {}))]
+    assert [line for page in pages for line in page.splitlines() if len(line) > 80] == []
+
+
 @pytest.mark.parametrize("code", MEANING)
 def test_the_exit_codes_are_in_the_help_and_in_the_guide(code):
     """Spec: A12"""

@@ -41,7 +41,7 @@ def test_keys_are_listed_with_what_became_of_them(run, anywhere):
     """Spec: B11"""
     run("keys", "create", "ops", "--role", "admin")
     run("keys", "create", "ci", "--role", "submit", "--tenant", "7", "--days", "90")
-    assert run("keys", "revoke", "1").out == "key 1 (ops) is revoked\n"
+    assert run("keys", "revoke", "1").out == "key 1 (ops) revoked\n"
     assert run("keys", "revoke", "1", "--json").json["revoked_at"] is not None
     _, ci, ops = run("keys").out.splitlines()
     assert re.match(r" ?2  ci    submit +7  until 20", ci)

@@ -8,7 +8,7 @@ from headgate.core.limits import Rate
 def test_a_rate_limit_is_set_shown_and_lifted(anywhere, run):
     """Spec: D8"""
     assert run("limits", "set", "key:openai", "--rate", "5", "--burst", "10").out == (
-        "key:openai: 5 a second, 10 at once\n"
+        "key:openai: 5 per second, bursts of 10\n"
     )
     assert [(bucket.name, bucket.limit) for bucket in anywhere.rate_limits.all()] == [("key:openai", Rate(5, 10))]
     assert run("limits", "--json").lines[0] == {"name": "key:openai", "rate": 5.0, "burst": 10}

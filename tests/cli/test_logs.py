@@ -158,7 +158,7 @@ def test_a_level_that_is_none_is_said_and_not_taken():
     done = subprocess.run(
         [sys.executable, "-c", program], env={"HEADGATE_LOG_LEVEL": "loud"}, capture_output=True, text=True, timeout=60
     )
-    assert "HEADGATE_LOG_LEVEL is one of debug, info, warning, error, not 'loud'" in done.stderr
+    assert "HEADGATE_LOG_LEVEL must be one of debug, info, warning, error, not 'loud'" in done.stderr
 
 
 def test_a_worker_says_what_it_uses(spawn, anywhere, monkeypatch):

@@ -235,7 +235,7 @@ def test_a_task_that_is_not_there_is_not_found(here, run, command):
 def test_why_says_of_what_has_ended_that_it_has(here, run):
     """Spec: X3"""
     here.tasks.cancel(submit(here).id)
-    assert run("why", 1).out == "task 1 has ended: it is cancelled\n"
+    assert run("why", 1).out == "task 1 has ended: cancelled\n"
 
 
 TOO_LARGE = str(2**63)

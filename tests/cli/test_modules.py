@@ -39,4 +39,4 @@ def test_a_module_that_cannot_be_loaded_is_told_about_in_one_line(folder, run, t
 def test_a_file_in_place_of_a_module_is_told_apart(folder, run):
     """Spec: A12"""
     answer = run("submit", "-m", "shop.py", "greet")
-    assert (answer.code, answer.err) == (2, "error: name the module, not its file: shop\n")
+    assert (answer.code, answer.err) == (2, "error: expected a module, not a file: use shop\n")

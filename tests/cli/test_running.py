@@ -14,7 +14,9 @@ import pytest
 from headgate.core.states import State
 from headgate.core.task import NewTask, TaskType
 from headgate.store.store import open_store
+from lab.pgbouncer import PgBouncer
 from tests.cli.conftest import PATIENCE
+from tests.conftest import own_schema
 
 
 def wait_until(condition):
@@ -51,6 +53,17 @@ def test_up_migrates_and_serves_a_module_on_a_server(spawn, run, postgres, monke
     assert (failed.code, failed.err) == (1, "error: task 2 is dead: ValueError: this cannot work\n")
     up.signal(signal.SIGINT)
     assert up.ended() == 0
+
+
+def test_up_serves_a_module_behind_a_pooler(spawn, run, postgres, postgres_server, monkeypatch):
+    with PgBouncer(postgres_server, schema=own_schema(), connections=2) as pooler:
+        monkeypatch.setenv("HEADGATE_URL", pooler.url)
+        up = spawn("up", "shop")
+        up.hear("store: behind a connection pooler")
+        up.hear("serves fail, greet")
+        assert run("submit", "greet", "--wait", PATIENCE).out == '1 succeeded "Hello, you!"\n'
+        up.signal(signal.SIGINT)
+        assert up.ended() == 0
 
 
 def test_the_first_signal_waits_for_what_runs_and_the_second_hands_it_back(spawn, run):
@@ -127,7 +140,7 @@ def test_log_lines_are_json_where_that_is_wanted(spawn):
 
 BAD = {
     "no module nosuch": ("", "nosuch"),
-    "holds no Headgate": ("", "empty"),
+    "has no Headgate app": ("", "empty"),
     "different stores": (
         "import headgate\na = headgate.Headgate('sqlite:///a.db')\nb = headgate.Headgate()\n",
         "empty",

@@ -35,7 +35,7 @@ def test_the_list_is_a_table_for_people_and_lines_for_programs(run, here):
     here.schedules.add(new("*/5 * * * *", ext='{"a": 1}'), status=ScheduleStatus.ONLINE)
     here.schedules.add(new(http=CALLED))
     head, called, plain = run("schedules").out.splitlines()
-    assert head.split() == ["ID", "STATUS", "CRON", "TIMEZONE", "NEXT", "TICK", "WHAT"]
+    assert head.split() == ["ID", "STATUS", "CRON", "TIMEZONE", "NEXT", "TICK", "TARGET"]
     assert called.endswith("POST https://example.org/hook")
     assert plain.endswith('plain {"a": 1}')
     assert [line["id"] for line in run("schedules", "list", "--json").lines] == [2, 1]
@@ -59,8 +59,8 @@ def test_it_is_triggered_and_its_log_says_so(run, here):
     assert run("schedules", "trigger", 1).out == "1 triggered: task 1\n"
     head, line = run("schedules", "logs", 1).out.splitlines()
     assert (head.split(), line.split()) == (
-        ["ID", "RESULT", "TICK", "TASK", "WHAT"],
-        ["1", "executing", "by", "hand", "1"],
+        ["ID", "RESULT", "TICK", "TASK", "ERROR"],
+        ["1", "executing", "manual", "1"],
     )
     [told] = run("schedules", "logs", 1, "--json").lines
     assert (told["result"], told["tick"], told["task_id"]) == ("executing", None, 1)
@@ -75,7 +75,7 @@ def test_an_endpoint_is_called_in_place_of_a_task(run, here):
         "url": f"{url}/2",
         "method": "POST",
     }
-    assert run("schedules", "trigger", 1).out == "1 triggered: its call\n"
+    assert run("schedules", "trigger", 1).out == "1 triggered: HTTP call\n"
 
 
 def test_a_preview_shows_the_ticks_of_a_schedule_or_of_an_expression(run, here):
@@ -99,7 +99,7 @@ def test_an_expression_is_previewed_without_a_store(run):
     [
         (["add", "plain", "* *"], "minute, hour, day"), (["add", "plane", "* * * * *"], "did you mean plain"),
         (["add", "plain", "* * * * *", "--timezone", "Asia/Shangai"], "did you mean 'Asia/Shanghai'"),
-        (["edit", "1"], "say what is to change"),
+        (["edit", "1"], "nothing to change"),
         (["add", "plain", "* * * * *", "--http", "x"], "--http: the URL begins"),
         (["add", "plain", "* * * * *", "--http", "http://10.0.0.1/"], "--http: 10.0.0.1 is"),
         (["preview", "* *"], "no cron expression"),
@@ -117,7 +117,7 @@ def test_what_is_wrong_is_said_in_one_line(run, here, words, why):
 def test_who_removes_what_a_program_declares_is_told_that_it_comes_again(run, here):
     """Spec: B9"""
     here.schedules.register([new(code="nightly")])
-    assert "nightly makes it again at its next start" in run("schedules", "remove", 1).err
+    assert "nightly adds it again at its next start" in run("schedules", "remove", 1).err
 
 
 def test_a_program_with_a_schedule_fires_it_and_goes_on_after_a_restart(run, spawn, folder):

@@ -135,7 +135,7 @@ def test_a_worker_loads_nothing_of_the_server():
     """Spec: A11"""
     script = (
         "import sys, headgate.cli.running, headgate.cli.supervisor; "
-        "print([name for name in ('litestar', 'uvicorn', 'headgate.api') if name in sys.modules])"
+        "print([name for name in ('starlette', 'uvicorn', 'headgate.api') if name in sys.modules])"
     )
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=os.environ)
     assert run.stdout == "[]\n"

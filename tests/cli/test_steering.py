@@ -72,8 +72,8 @@ def test_prioritize_goes_to_the_head_or_to_a_number(here, run):
 def test_a_lane_and_everything_are_paused_and_resumed(anywhere, run, words):
     """Spec: A9"""
     task = submit(anywhere)
-    assert run("pause", *words).out.endswith(" is paused\n")
-    assert run("pause", *words).out.endswith(" was already paused\n")
+    assert run("pause", *words).out.endswith(" paused\n")
+    assert run("pause", *words).out.endswith(" already paused\n")
     [gate] = [gate for gate in anywhere.tasks.why(task.id) if gate.name == "pause"]
     assert not gate.open
     assert run("resume", *words, "--json").json["changed"]
@@ -86,12 +86,12 @@ def test_a_lane_and_everything_are_paused_and_resumed(anywhere, run, words):
 def test_pause_and_resume_want_one_scope(here, run, command, words):
     """Spec: A9"""
     answer = run(command, *words)
-    assert (answer.code, answer.err) == (2, "error: say which: the numbers of tasks, --lane NAME or --all\n")
+    assert (answer.code, answer.err) == (2, "error: give task IDs, --lane NAME or --all: exactly one of them\n")
 
 
 def test_a_capacity_holds_at_once_and_is_lifted_by_none(anywhere, run):
     """Spec: A9"""
-    assert run("lanes", "set", "slow", "--capacity", "1").out == "lane slow: 1 at once\n"
+    assert run("lanes", "set", "slow", "--capacity", "1").out == "lane slow: 1 at a time\n"
     running(anywhere, lane="slow")
     waiting = submit(anywhere, lane="slow")
     assert [gate.name for gate in anywhere.tasks.why(waiting.id) if not gate.open] == ["lane"]
@@ -103,7 +103,7 @@ def test_a_capacity_holds_at_once_and_is_lifted_by_none(anywhere, run):
 def test_a_capacity_is_a_number_or_none(here, run, capacity):
     """Spec: A9"""
     answer = run("lanes", "set", "slow", f"--capacity={capacity}")
-    assert (answer.code, answer.err) == (2, "error: --capacity is a whole number, or none\n")
+    assert (answer.code, answer.err) == (2, f"error: --capacity must be a whole number or none, not {capacity!r}\n")
 
 
 def test_lanes_show_capacity_and_what_runs_and_waits(anywhere, run):
@@ -124,14 +124,14 @@ def test_lanes_show_capacity_and_what_runs_and_waits(anywhere, run):
     anywhere.lanes.pause()
     out = run("lanes").out.splitlines()
     assert out[2].split() == ["slow", "1", "1", "2", "1", "1", "unknown", "paused"]
-    assert out[-1] == "everything is paused: `headgate resume --all` lets it go on"
+    assert out[-1] == "all lanes are paused: `headgate resume --all` resumes them"
 
 
 def test_purge_removes_what_ended_so_and_keeps_the_rest(anywhere, run):
     """Spec: A7"""
     kept = [put(anywhere, state).id for state in (State.DEAD, State.FAILED)]
     gone = put(anywhere, State.SUCCEEDED)
-    assert run("purge").out == "purged nothing\n"
+    assert run("purge").out == "nothing to purge\n"
     assert run("purge", "--older-than", "0", "--status", "succeeded").out == "purged 1 succeeded\n"
     assert run("show", gone.id).code == 3
     assert sorted(task["id"] for task in run("list", "--json").lines) == kept
@@ -142,7 +142,7 @@ def test_purge_refuses_what_has_not_ended(here, run):
     """Spec: A7"""
     answer = run("purge", "--older-than", "0", "--status", "dead")
     assert answer.code == 2
-    assert "only what has ended" in answer.err
+    assert "only finished tasks" in answer.err
 
 
 @pytest.mark.parametrize(
@@ -151,5 +151,5 @@ def test_purge_refuses_what_has_not_ended(here, run):
 )
 def test_a_lane_that_was_not_there_is_called_new(here, run, words):
     """Spec: A9"""
-    assert run(*words).err == "lane slwo is new\n"
+    assert run(*words).err == "created lane slwo\n"
     assert run(*words).err == ""

@@ -21,8 +21,16 @@ def test_a_command_that_looks_or_steers_makes_no_store(folder, run, words):
     """Spec: A12"""
     answer = run(*words)
     assert answer.code == 4
-    assert answer.err.startswith("error: there is no store headgate.db")
+    assert answer.err.startswith("error: the store headgate.db does not exist")
     assert [file.name for file in folder.iterdir() if "headgate.db" in file.name] == []
+
+
+def test_options_of_a_group_hold_for_its_commands(folder, run):
+    """Spec: A12"""
+    run("migrate", "--url", "sqlite:///other.db")
+    assert run("limits", "--url", "sqlite:///other.db", "set", "key:a", "--rate", "1", "--burst", "2").code == 0
+    assert run("keys", "--url", "sqlite:///other.db", "--json", "create", "ops", "--role", "read").json["name"] == "ops"
+    assert not (folder / "headgate.db").exists()
 
 
 def test_the_flag_goes_over_the_environment_and_that_over_the_file(folder, run, monkeypatch):
@@ -63,7 +71,7 @@ def test_a_server_whose_schema_is_behind_is_left_to_its_owner(run):
     [
         ("mysql://somewhere", 2, "begins with sqlite:// or postgresql://"),
         ("postgresql://nobody@127.0.0.1:1/nothing", 4, "the store did not answer: connection"),
-        ("sqlite:///no/such/folder/x.db", 4, "there is no store"),
+        ("sqlite:///no/such/folder/x.db", 4, "does not exist"),
         ("sqlite:///shop.py", 4, "the store shop.py cannot be opened"),
     ],
 )
@@ -186,7 +194,7 @@ def test_doctor_warns_of_what_may_stand_still_and_says_what_to_do(folder, run):
 def test_doctor_fails_where_there_is_no_store(folder, run):
     """Spec: A12"""
     code, checks = told(run)
-    assert (code, checks["store"]) == (1, ("fail", "there is no headgate.db"))
+    assert (code, checks["store"]) == (1, ("fail", "headgate.db does not exist"))
     answer = run("doctor", "--url", "postgresql://nobody@127.0.0.1:1/nothing")
     assert answer.code == 1
     assert "fail  store" in answer.out
@@ -199,10 +207,10 @@ def test_doctor_tells_of_a_pause_and_of_what_nobody_serves(anywhere, run):
     submit(anywhere)
     anywhere.lanes.pause("default")
     _, checks = told(run)
-    assert checks["served"] == ("warn", "nobody serves plain")
+    assert checks["served"] == ("warn", "no worker for plain")
     assert checks["paused"] == ("warn", "paused: default")
     anywhere.lanes.pause()
-    assert told(run)[1]["paused"] == ("warn", "everything is paused")
+    assert told(run)[1]["paused"] == ("warn", "all lanes are paused")
     anywhere.workers.register("all", lease_seconds=60)
     assert told(run)[1]["served"][0] == "ok"
 

@@ -46,7 +46,7 @@ def test_a_unique_key_that_is_taken_gives_the_task_that_has_it(here, run):
     second = run("submit", "plain", "--unique-key", "k", "--json").json
     assert (first["created"], second["created"]) == (True, False)
     assert second["id"] == first["id"]
-    assert "it was there already" in run("submit", "plain", "--unique-key", "k").out
+    assert "already existed" in run("submit", "plain", "--unique-key", "k").out
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_a_unique_key_that_is_taken_gives_the_task_that_has_it(here, run):
         (["plian"], "did you mean plain"),
         (["plain", "oops"], "key=value"),
         (["plain", "--ext", "[1]"], "JSON object"),
-        (["plain", "--ext", "{"], "not JSON"),
+        (["plain", "--ext", "{"], "not valid JSON"),
         (["plain", "--delay", "-1"], "delay_seconds"),
         (["plain", "--lane", "*"], "every lane"),
         (["plain", "a=\ud800"], "surrogate"),
@@ -85,14 +85,14 @@ def test_waiting_ends_with_the_task(here, run, monkeypatch):
 
     monkeypatch.setattr(type(here.tasks), "submit", submit_then_settle)
     answer = run("submit", "plain", "--unique-key", "k", "--wait", "60")
-    assert (answer.code, answer.out) == (0, f'{task_id} succeeded (it was there already) {{"n": 1}}\n')
+    assert (answer.code, answer.out) == (0, f'{task_id} succeeded (already existed) {{"n": 1}}\n')
 
 
 def test_waiting_in_vain_fails_and_says_where_to_look(here, run):
     """Spec: X3"""
     answer = run("submit", "plain", "--wait", "0")
     assert answer.code == 1
-    assert answer.err == "error: task 1 has not ended after 0 s; `headgate why 1` says what it waits for\n"
+    assert answer.err == "error: task 1 has not ended after 0 s; `headgate why 1` shows what it waits for\n"
 
 
 def test_a_module_checks_the_arguments_and_fills_in_the_mutex(here, run):
@@ -112,4 +112,4 @@ def test_whoever_waits_no_longer_is_told_which_task_goes_on(here, run, monkeypat
         raise KeyboardInterrupt
 
     monkeypatch.setattr("headgate.cli.submitting.time.sleep", interrupted)
-    assert "task 1 goes on; `headgate show 1`" in run("submit", "plain", "--wait", "600").err
+    assert "task 1 is not cancelled; `headgate show 1`" in run("submit", "plain", "--wait", "600").err

@@ -23,7 +23,7 @@ def test_types_are_listed_with_what_holds_and_who_said_so(anywhere, run):
     assert told["plain"] == "plain default none 30 min failed"
     assert told["scan"] == "scan slow 2 every 30 s 30 min failed shop:scan"
     assert told["send"] == "send default 2 after 10 s, 60 s 5.0 min dead"
-    assert told["ship"] == "ship default 4 from 5.0 s × 2 to 60 s 30 min failed a person"
+    assert told["ship"] == "ship default 4 from 5.0 s × 2 to 60 s 30 min failed manual edit"
     assert run("types", "list").out == run("types").out
 
 
@@ -46,7 +46,7 @@ def test_a_type_is_shown_in_the_words_that_set_takes(here, run):
     here.types.put(TaskType("scan", retry=sequence([10, 60]), uses=("disk",), mutex="m:{a}", declared_by="shop:scan"))
     rows = dict(row.split(maxsplit=1) for row in run("types", "show", "scan").out.splitlines())
     assert rows.pop("since").endswith("Z")
-    assert (rows["code"], rows["declared_by"], rows["said_by"]) == ("scan", "shop:scan", "shop:scan")
+    assert (rows["code"], rows["declared_by"], rows["source"]) == ("scan", "shop:scan", "shop:scan")
     again = [f"{word}={rows[word]}" for word in TYPE_FIELDS if word in rows]
     assert run("types", "set", "copy", *again).code == 0
     assert here.types.by_code()["copy"].retry == here.types.by_code()["scan"].retry
@@ -68,7 +68,7 @@ def test_a_type_is_edited_and_the_rest_of_it_stays(anywhere, run, url):
         url, "SELECT actor, detail FROM headgate_task_event WHERE kind = 'type_changed' ORDER BY id"
     )
     assert (actor, json.loads(detail)["changes"]["need_manual"]) == ("person", {"old": False, "new": True})
-    assert run("types", "set", "scan", "timeout=45").out == "type scan: nothing changes\n"
+    assert run("types", "set", "scan", "timeout=45").out == "type scan: no changes\n"
 
 
 def test_a_type_is_added_also_from_a_file(here, run, folder):
@@ -92,11 +92,11 @@ def test_a_dry_run_says_what_it_would_mean_for_what_waits_and_changes_nothing(an
         "max_error_count: 3 → 1",
         "timeout: 30.0 → 1.0",
         "",
-        "tasks that have not ended: 1 queued, 1 retrying",
-        f"  1 would end with their next failure, and would not now: {failed.id}",
-        "  2 get the new timeout with their next execution",
-        "  2 stay in the lane and category they have",
-        "nothing was changed",
+        "open tasks: 1 queued, 1 retrying",
+        f"  1 would no longer be retried after their next failure: {failed.id}",
+        "  2 would get the new timeout from their next execution on",
+        "  2 would keep their lane and category",
+        "dry run: nothing was changed",
     ]
     told = run(*said, "--json").json
     assert told["changes"]["timeout"] == {"old": 30.0, "new": 1}
@@ -110,14 +110,14 @@ def test_a_dry_run_names_some_of_many(here, run):
     out = run(
         "types", "set", "plain", "retry_strategy=fixed_period", "retry_interval=5", "max_error_count=1", "--dry-run"
     )
-    assert f"  25 would be tried again after it, and would not now: {', '.join(map(str, ids[:20]))}, …" in out.out
+    assert f"  25 would now be retried after their next failure: {', '.join(map(str, ids[:20]))}, …" in out.out
 
 
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ([], "say what to change"),
-        (["timeout"], "say key=value"),
+        ([], "nothing to change"),
+        (["timeout"], "use key=value"),
         (["timout=1"], "did you mean timeout"),
         (["timeout=1e999"], "timeout is"),
         (["timeout=long"], "timeout is a number"),
@@ -125,9 +125,9 @@ def test_a_dry_run_names_some_of_many(here, run):
         (["mutex={0}"], "mutex: '{0}' has {0}: a key takes arguments by their names"),
         (["mutex={a:>30000000}"], "a key takes an argument as it is, {a}"),
         (["rate_key=r:{a!r}"], "rate_key: 'r:{a!r}' has {a!r}: a key takes an argument as it is, {a}"),
-        (["--file", "none.json"], "none.json cannot be read"),
-        (["--file", "wrong.json"], "wrong.json cannot be read"),
-        (["--file", "list.json"], "list.json is not one JSON object"),
+        (["--file", "none.json"], "cannot read none.json"),
+        (["--file", "wrong.json"], "wrong.json is not valid JSON"),
+        (["--file", "list.json"], "list.json must hold one JSON object"),
     ],
 )
 @pytest.mark.parametrize("dry_run", [[], ["--dry-run"]], ids=["", "dry run"])
@@ -143,7 +143,7 @@ def test_what_cannot_be_is_refused_and_changes_nothing(here, run, folder, words,
 
 def test_a_type_is_forgotten(here, run):
     """Spec: B5"""
-    assert run("types", "remove", "plain").out == "type plain is forgotten\n"
+    assert run("types", "remove", "plain").out == "type plain removed\n"
     assert "plain" not in here.types.by_code()
     assert run("types", "remove", "manual", "--json").json == {"code": "manual", "removed": True}
     for command in ("remove", "show"):
@@ -153,6 +153,6 @@ def test_a_type_is_forgotten(here, run):
 
 def test_a_type_that_was_not_there_is_called_new(here, run):
     """Spec: B5"""
-    assert run("types", "set", "fecth", "timeout=5", "--dry-run").out.splitlines()[0] == "type fecth would be new"
-    assert run("types", "set", "fecth", "timeout=5").out.splitlines()[0] == "type fecth is new"
+    assert run("types", "set", "fecth", "timeout=5", "--dry-run").out.splitlines()[0] == "type fecth would be created"
+    assert run("types", "set", "fecth", "timeout=5").out.splitlines()[0] == "type fecth created"
     assert "new" not in run("types", "set", "fecth", "timeout=6").out

@@ -13,7 +13,7 @@ def test_unique_by_arguments_says_that_it_was_there_already(anywhere, run):
     """Spec: X2"""
     first = run("submit", "plain", "a=1", "b=2", "--unique", "--json").json
     again = run("submit", "plain", "--ext", '{"b": 2, "a": 1}', "--unique")
-    assert again.out == f"{first['id']} queued (it was there already)\n"
+    assert again.out == f"{first['id']} queued (already existed)\n"
     assert run("submit", "plain", "a=2", "--unique", "--json").json["created"]
 
 
@@ -29,7 +29,7 @@ def test_a_period_outlives_the_task(here, run):
     words = ["submit", "plain", "--unique-key", "k", "--unique-seconds", "3600"]
     first = run(*words, "--json").json
     settle(here, start(here)[0], Returned())
-    assert run(*words).out == f"{first['id']} succeeded (it was there already)\n"
+    assert run(*words).out == f"{first['id']} succeeded (already existed)\n"
 
 
 def test_a_debounced_task_takes_what_was_said_last(here, run):

@@ -5,7 +5,7 @@ import re
 import signal
 import subprocess
 
-from headgate.api.agents import routes
+from headgate.api.agents.routes import routes
 from headgate.store.store import open_store
 from tests.api.serving import PATIENCE, ROOT, serving
 
@@ -46,5 +46,5 @@ def sessions():
 
 def test_every_route_of_agents_is_in_the_guide():
     """Spec: B2"""
-    assert len(routes.routes) == 12
-    assert [route.path for route in routes.routes if f"{route.path.rpartition('/')[2]}`" not in GUIDE] == []
+    assert len(routes) == 12
+    assert [route.path for route in routes if f"{route.path.rpartition('/')[2]}`" not in GUIDE] == []

@@ -19,9 +19,9 @@ from headgate.environment import utc_now
 from headgate.outward.callback import destination, sealed_callback
 from headgate.outward.client import OutwardClient
 from headgate.outward.sealing import Seals
-from headgate.service import inline
 from headgate.settings import Settings
 from headgate.store.store import open_store
+from headgate.threads import inline
 from tests.api.serving import PATIENCE, ROOT
 from tests.factories import running, settle
 
@@ -71,6 +71,7 @@ async def deliver(store):
         while await duty.turn() or duty._sending:
             if duty._sending:
                 await asyncio.wait(list(duty._sending))
+        await duty.stop()
 
 
 @EVERY_RECEIVER

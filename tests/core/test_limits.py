@@ -68,7 +68,7 @@ def test_no_taker_whatever_its_rhythm_gets_more_than_an_exact_bucket_holds(limit
 @given(RATES, st.integers(0, 60), st.floats(0, 10))
 def test_the_next_token_comes_exactly_when_it_is_said_to(limit, taken, later):
     """Spec: D8, X3"""
-    tat, now = take(limit, 0.0, EPOCH, taken), EPOCH + later
+    tat, now = take(limit, 0.0, EPOCH, min(taken, limit.burst)), EPOCH + later
     at = next_token_at(limit, tat, now)
     assert tokens(limit, tat, at) >= 1
     assert (at == now) == (tokens(limit, tat, now) >= 1) or at - now <= MOMENT
@@ -96,3 +96,12 @@ def test_a_limit_that_lets_nothing_or_everything_through_is_refused(rate, burst)
     """Spec: D8"""
     with pytest.raises(Invalid, match="rate limit"):
         Rate(rate, burst)
+
+
+@given(RATES, st.floats(0, 1e6))
+def test_a_bucket_left_ahead_by_a_clock_set_back_is_empty_and_fills_at_its_rate(limit, seconds):
+    """Spec: D8"""
+    ahead = EPOCH + limit.burst / limit.rate + seconds
+    assert tokens(limit, ahead, EPOCH) == 0
+    assert next_token_at(limit, ahead, EPOCH) == pytest.approx(EPOCH + 1 / limit.rate, abs=MOMENT)
+    assert take(limit, ahead, EPOCH, 1) == pytest.approx(EPOCH + (limit.burst + 1) / limit.rate, abs=MOMENT)

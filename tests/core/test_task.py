@@ -9,13 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.core.errors import Invalid
-from headgate.core.states import State
 from headgate.core.task import (
     DEFAULT_PRIORITY,
     MAX_JSON_BYTES,
     MAX_JSON_DEPTH,
     MAX_NAME,
-    Execution,
     NewTask,
     Task,
     TaskType,
@@ -235,14 +233,3 @@ def test_a_type_that_says_nothing_sensible_is_refused(settings, why):
     """Spec: B5"""
     with pytest.raises(Invalid, match=why):
         TaskType(**({"code": "scan"} | settings))
-
-
-def test_an_execution_that_has_begun_is_the_same_but_for_what_the_start_says():
-    """Spec: B2"""
-    values: dict[str, Any] = {name: f"its {name}" for name in Execution._fields}
-    execution = Execution(**values)
-    later = datetime(2030, 1, 1, tzinfo=UTC)
-    expected = execution._replace(
-        exec_id="new", attempt=7, executing_deadline=later, timeout_seconds=3.0, status=State.SCHEDULING
-    )
-    assert execution.begun("new", 7, later, 3.0, State.SCHEDULING) == expected

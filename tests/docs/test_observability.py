@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from litestar.testing import TestClient
+from starlette.testclient import TestClient
 
 from headgate.api.app import create_app
 from headgate.settings import Settings

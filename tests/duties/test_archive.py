@@ -13,12 +13,12 @@ from headgate.core.task import NewTask
 from headgate.duties import Archive
 from headgate.duties.archive import last_time_at
 from headgate.duties.batch_size import BatchSize
-from headgate.service import inline
 from headgate.settings import Settings
 from headgate.store.claim.contract import ClaimRequest
 from headgate.store.reading.lists import Filter
 from headgate.store.tasks.idempotency import Idempotency
-from tests.duties.turns import settle_down, turn
+from headgate.threads import inline
+from tests.duties.turns import changed, settle_down, turn
 from tests.factories import START, put, record, running, settle, sql, start, submit, worker
 
 S = State
@@ -28,7 +28,7 @@ REMOVED = {S.SUCCEEDED: 7, S.PARTIAL: 7, S.RESOLVED: 7, S.FAILED: 30, S.CANCELLE
 
 @pytest.fixture
 def archive(store, clock):
-    return Archive(store, Settings(), inline, clock=clock)
+    return changed(Archive(store, Settings(), inline), clock=clock)
 
 
 def tables(url):
@@ -68,7 +68,7 @@ def test_a_finished_task_stays_a_while_and_then_goes_to_history_whole(store, clo
 def test_how_long_a_finished_task_stays_can_be_chosen(store, clock, url):
     """Spec: B4"""
     put(store, S.SUCCEEDED)
-    settle_down(Archive(store, Settings(), inline, clock=clock, keep_seconds=0))
+    settle_down(changed(Archive(store, Settings(), inline), clock=clock, keep_seconds=0))
     assert tables(url) == (0, 1)
 
 
@@ -78,12 +78,20 @@ def test_nothing_is_lost_on_the_way_to_history(store, clock, url):
     everything = {task.id: record(store, task.id) for task in store.tasks.find(limit=200).items}
     assert everything.keys() >= set(tasks)
     clock.advance(61)
-    archive = Archive(store, Settings(), inline, clock=clock, batch=3)
+    archive = changed(Archive(store, Settings(), inline), clock=clock, batch_size=BatchSize(3))
     assert max(settle_down(archive)) == 3
     live, history = tables(url)
     assert live + history == len(everything)
     assert {task_id: record(store, task_id) for task_id in everything} == everything
     assert {task.status for task in store.tasks.find(Filter(), limit=200).items} >= FINAL
+
+
+def test_the_archive_rests_after_a_batch_as_long_as_the_batch_size_says(store, clock, archive):
+    """Spec: A7"""
+    put(store, S.SUCCEEDED)
+    clock.advance(61)
+    assert turn(archive) == 1
+    assert 0 < archive.pause_after_work == archive.batch_size.rest
 
 
 def test_retention_removes_exactly_what_is_old_enough(store, clock, archive):
@@ -111,7 +119,7 @@ def test_dead_tasks_stay_for_ever(store, clock, archive):
 def test_retention_comes_at_its_hour_and_not_before(store, clock, url):
     """Spec: A7"""
     settings = Settings(retention_hour=2, timezone="Asia/Shanghai", retention_succeeded_days=0.5)
-    archive = Archive(store, settings, inline, clock=clock)
+    archive = changed(Archive(store, settings, inline), clock=clock)
     clock.now = datetime(2026, 3, 1, 2, 0, tzinfo=ZoneInfo("Asia/Shanghai")).astimezone(UTC)
     settle_down(archive)
     assert len(retentions(url)) == 1
@@ -127,17 +135,17 @@ def test_retention_comes_at_its_hour_and_not_before(store, clock, url):
 
 def test_a_day_that_nobody_was_there_for_is_made_up_for(store, clock):
     """Spec: A7"""
-    settle_down(Archive(store, Settings(), inline, clock=clock))
+    settle_down(changed(Archive(store, Settings(), inline), clock=clock))
     task = put(store, S.SUCCEEDED)
     clock.advance(10 * DAY)
-    settle_down(Archive(store, Settings(), inline, clock=clock))
+    settle_down(changed(Archive(store, Settings(), inline), clock=clock))
     assert not present(store, task.id)
 
 
 def test_what_one_process_did_today_no_other_does_again(store, clock, url):
     """Spec: A7"""
     for _ in range(3):
-        settle_down(Archive(store, Settings(), inline, clock=clock))
+        settle_down(changed(Archive(store, Settings(), inline), clock=clock))
     assert len(retentions(url)) == 1
 
 
@@ -147,7 +155,7 @@ def test_retention_goes_batch_by_batch(store, clock):
         store.tasks.cancel(task.id)
     store.history.archive()
     clock.advance(31 * DAY)
-    archive = Archive(store, Settings(), inline, clock=clock, batch=2)
+    archive = changed(Archive(store, Settings(), inline), clock=clock, batch_size=BatchSize(2))
     assert settle_down(archive)[:3] == [2, 2, 1]  # and then what was noted of the types
     assert store.tasks.find().items == []
 
@@ -157,7 +165,7 @@ def test_retention_does_not_wait_for_a_quiet_moment(store, clock):
     old = put(store, S.SUCCEEDED)
     store.history.archive()
     clock.advance(8 * DAY)
-    archive = Archive(store, Settings(), inline, clock=clock, keep_seconds=0)
+    archive = changed(Archive(store, Settings(), inline), clock=clock, keep_seconds=0)
     put(store, S.SUCCEEDED)
     assert turn(archive) == 2  # one moved, one removed
     assert not present(store, old.id)
@@ -169,10 +177,10 @@ def test_keys_and_answers_are_forgotten_after_a_day(store, clock, url):
     made = store.tasks.submit(NewTask("plain"), once=once)
     store.claims.take(ClaimRequest(worker(store), 1, claim_id="c"))
     clock.advance(DAY)
-    settle_down(Archive(store, Settings(), inline, clock=clock))
+    settle_down(changed(Archive(store, Settings(), inline), clock=clock))
     assert store.tasks.submit(NewTask("plain"), once=once).id == made.id
     clock.advance(DAY)
-    settle_down(Archive(store, Settings(), inline, clock=clock))
+    settle_down(changed(Archive(store, Settings(), inline), clock=clock))
     assert store.tasks.submit(NewTask("plain"), once=once).id != made.id
     assert sql(url, "SELECT count(*) FROM headgate_claim_answer") == [(0,)]
 
@@ -185,7 +193,7 @@ def test_workers_that_went_are_forgotten_unless_they_hold_something(store, clock
     for worker_id in (gone, holding):
         store.workers.leave(worker_id)
     clock.advance(2 * DAY)
-    settle_down(Archive(store, Settings(), inline, clock=clock))
+    settle_down(changed(Archive(store, Settings(), inline), clock=clock))
     assert [found.id for found in store.workers.all(lost_too=True)] == [holding, alive]
 
 
@@ -202,14 +210,14 @@ def test_days_of_audit_rows_are_made_ahead_and_go_when_they_are_empty(postgres, 
         return {name for (name,) in found}
 
     clock.now = datetime(2099, 1, 1, 12, tzinfo=UTC)
-    settle_down(Archive(store, Settings(), inline, clock=clock))
+    settle_down(changed(Archive(store, Settings(), inline), clock=clock))
     assert days() >= {"headgate_task_event_20990101", "headgate_task_event_20990102", "headgate_task_event_20990103"}
     submit(store)  # leaves a row of its own in the first of January
     clock.advance(DAY)
     settle(store, running(store, "manual"), Returned())
     clock.advance(40 * DAY)
-    settle_down(Archive(store, Settings(), inline, clock=clock))
-    settle_down(Archive(store, Settings(), inline, clock=clock))
+    settle_down(changed(Archive(store, Settings(), inline), clock=clock))
+    settle_down(changed(Archive(store, Settings(), inline), clock=clock))
     left = {day for day in days() if day.startswith("headgate_task_event_2099")}
     assert left >= {"headgate_task_event_20990101", "headgate_task_event_20990211"}
     assert "headgate_task_event_20990103" not in left

@@ -62,5 +62,5 @@ def test_a_secret_that_stays_sealed_under_an_older_one_is_warned_of_once(store, 
 
     monkeypatch.setattr(store.deliveries, "reseal", late)
     asyncio.run(story())
-    warned = [each for each in caplog.records if "the secret of type told stays" in each.getMessage()]
+    warned = [each for each in caplog.records if "callback secret stays sealed" in each.getMessage()]
     assert (is_current(store), len(warned)) == ((True, 0) if sealed_too else (False, 1))

@@ -18,10 +18,11 @@ from headgate.core.task import NewTask, TaskType
 from headgate.duties import Callbacks
 from headgate.outward.callback import sealed_callback
 from headgate.outward.sealing import Seals
-from headgate.service import inline
 from headgate.settings import Settings
 from headgate.store.callbacks.report import DeliveryFilter
 from headgate.store.claim.contract import ClaimRequest, Outcome
+from headgate.threads import inline
+from tests.duties.turns import changed
 from tests.factories import running, settle
 from tests.outward.receiver import SOON, Receiver, receiving
 
@@ -32,7 +33,7 @@ AKSK = {"type": "aksk", "ak": "us", "sk": SK}
 
 
 def sender(store, settings=SETTINGS, **more):
-    return Callbacks(store, settings, inline, **more)
+    return changed(Callbacks(store, settings, inline), **more)
 
 
 def tell(store, code, success=None, error=None, security=None, **more):
@@ -384,10 +385,10 @@ def test_what_came_of_it_is_not_forgotten_while_the_store_is_away(store):
     """Spec: B6"""
     away = False
 
-    async def in_thread(work, *arguments):
+    async def in_thread(work, /, *args, **kwargs):
         if away and work == store.deliveries.record_and_lease:
             raise Unavailable("away")
-        return work(*arguments)
+        return work(*args, **kwargs)
 
     async def story():
         nonlocal away
@@ -471,8 +472,9 @@ def test_a_callback_to_this_machine_is_not_sent_unless_the_operator_says_so(stor
     asyncio.run(story())
 
 
-def test_what_waits_is_looked_at_at_its_time(store):
+def test_what_waits_is_looked_at_at_its_time(store, monkeypatch):
     """Spec: B6"""
+    monkeypatch.setattr("headgate.duties.callbacks.random_number", lambda: 0.5)  # a draw near 0 sends it again at once
 
     async def story():
         receiver = Receiver(500)

@@ -10,11 +10,13 @@ import pytest
 from headgate.core.errors import Unavailable
 from headgate.core.schedule import Endpoint
 from headgate.duties import Calls, FireSchedules
-from headgate.duties.calls import LEASE_SECONDS, WATCH_SECONDS
 from headgate.outward.client import OutwardClient
-from headgate.service import inline
+from headgate.pauses import Backoff
+from headgate.settings import Settings
 from headgate.store.schedules.schedules import Schedules
 from headgate.store.schedules.tick_runs import LOST
+from headgate.threads import inline
+from tests.duties.turns import changed
 from tests.outward.receiver import listening, request_of
 from tests.schedules import logged, online, tick
 
@@ -65,7 +67,7 @@ async def made(calls):
 
 
 def calls_of(store, client=None, **options):
-    return Calls(store, client or OutwardClient(HERE), inline, **options)
+    return changed(Calls(store, Settings(callback_allow=HERE), inline, client=client), **options)
 
 
 def test_an_endpoint_is_told_which_schedule_calls_and_for_which_tick(store, clock):
@@ -204,12 +206,12 @@ def test_a_call_whose_caller_died_is_given_up_by_the_clock_of_who_watches(store,
         looks = 0
         while logged(store, schedule) == [("executing", None)]:
             await calls.turn()
-            now += WATCH_SECONDS
+            now += Calls.watch_seconds
             looks += 1
             clock.advance(86400)  # whatever the store's clock says
         return looks
 
-    assert asyncio.run(scene()) * WATCH_SECONDS >= LEASE_SECONDS
+    assert asyncio.run(scene()) * Calls.watch_seconds >= Calls.lease_seconds
     assert logged(store, schedule) == [("failure", LOST)]
 
 
@@ -261,7 +263,7 @@ def test_what_came_of_a_call_is_written_when_the_store_is_back(store, clock, mon
         return end_call(self, call, error)
 
     monkeypatch.setattr(Schedules, "end_call", away_at_first)
-    monkeypatch.setattr("headgate.duties.calls.AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr("headgate.duties.calls.AGAIN", Backoff(0.0, 0.0))
 
     async def scene():
         async with endpoints() as server:
@@ -297,7 +299,7 @@ def test_a_tick_wakes_who_makes_the_call(store, clock):
         async with endpoints() as server:
             calls = calls_of(store)
             calls.pause = 3600.0
-            periodic = FireSchedules(store, inline, calls.wake)
+            periodic = FireSchedules(store, Settings(), inline, calls.wake)
             calls.start()
             await asyncio.sleep(0)
             schedule = online(store, http=server.at())

@@ -12,11 +12,11 @@ from headgate.core.states import State
 from headgate.duties import Compensate
 from headgate.duties.compensate import status_line, trigger
 from headgate.events.log_lines import FIELDS
-from headgate.service import inline
 from headgate.settings import Settings
 from headgate.store.execution.compensation import PollingStatus
 from headgate.store.store import open_store
-from tests.duties.turns import turn
+from headgate.threads import inline
+from tests.duties.turns import changed, turn
 from tests.factories import START
 from tests.store.test_starts import Server, assigned
 
@@ -27,7 +27,7 @@ STATUS = re.compile(
 
 
 def duty_of(store, clock, **settings):
-    return Compensate(store, Settings(**settings), inline, monotonic=lambda: clock().timestamp())
+    return changed(Compensate(store, Settings(**settings), inline), monotonic=lambda: clock().timestamp())
 
 
 @pytest.fixture

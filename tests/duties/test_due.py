@@ -6,7 +6,8 @@ import headgate.duties.due
 from headgate.core.machine import Raised, Snoozed
 from headgate.core.states import State
 from headgate.duties import BringDue
-from headgate.service import inline
+from headgate.settings import Settings
+from headgate.threads import inline
 from tests.duties.turns import settle_down, turn
 from tests.factories import running, settle, submit
 
@@ -15,7 +16,7 @@ S = State
 
 @pytest.fixture
 def due(store):
-    return BringDue(store, inline)
+    return BringDue(store, Settings(), inline)
 
 
 @pytest.mark.parametrize("rest", [Raised("again", 10.0), Snoozed(10.0)])

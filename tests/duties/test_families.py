@@ -7,8 +7,9 @@ from headgate.core.machine import Raised, Returned
 from headgate.core.states import State
 from headgate.core.task import TaskType
 from headgate.duties import CloseFamilies
-from headgate.service import inline
-from tests.duties.turns import settle_down, turn
+from headgate.settings import Settings
+from headgate.threads import inline
+from tests.duties.turns import changed, settle_down, turn
 from tests.factories import kinds, running, settle, start, submit
 
 S = State
@@ -41,7 +42,7 @@ def orphaned(store, dying, event=None, **fields):
 def test_a_parent_that_nobody_closed_is_closed(store, dying):
     """Spec: D7"""
     parent = orphaned(store, dying)
-    assert turn(CloseFamilies(store, inline)) == 0
+    assert turn(CloseFamilies(store, Settings(), inline)) == 0
     assert store.tasks.get(parent.id).status is S.SUCCEEDED
     assert kinds(store, parent.id)[-1] == "completed"
 
@@ -53,7 +54,7 @@ def test_a_cancelled_parent_whose_children_nobody_cancelled_ends_with_them(store
     settle(store, parent, Returned())
     dying(lambda: store.tasks.cancel(parent.id))
     assert store.tasks.get(child.id).status is S.QUEUED
-    turn(CloseFamilies(store, inline))
+    turn(CloseFamilies(store, Settings(), inline))
     assert (store.tasks.get(child.id).status, store.tasks.get(parent.id).status) == (S.CANCELLED, S.CANCELLED)
 
 
@@ -63,7 +64,7 @@ def test_a_parent_that_gave_up_and_whose_children_nobody_cancelled_ends_with_the
     child = submit(store, parent_id=parent.id)
     dying(lambda: settle(store, parent, Raised("no")))
     assert [store.tasks.get(task.id).status for task in (parent, child)] == [S.WAITING, S.QUEUED]
-    turn(CloseFamilies(store, inline))
+    turn(CloseFamilies(store, Settings(), inline))
     assert [store.tasks.get(task.id).status for task in (parent, child)] == [S.FAILED, S.CANCELLED]
 
 
@@ -78,7 +79,7 @@ def test_the_rest_of_a_family_of_which_one_failed_is_cancelled_late_rather_than_
     [failing] = start(store)
     dying(lambda: settle(store, failing, Raised("no")))
     assert store.tasks.get(child.id).status is S.QUEUED
-    turn(CloseFamilies(store, inline))
+    turn(CloseFamilies(store, Settings(), inline))
     assert [store.tasks.get(task.id).status for task in (parent, child)] == [S.FAILED, S.CANCELLED]
 
 
@@ -89,7 +90,7 @@ def test_a_parent_whose_children_are_open_is_left_alone(store):
     settle(store, parent, Returned())
     before = kinds(store, parent.id)
     assert store.families.stalled() == ([], None)
-    turn(CloseFamilies(store, inline))
+    turn(CloseFamilies(store, Settings(), inline))
     assert (store.tasks.get(parent.id).status, kinds(store, parent.id)) == (S.WAITING, before)
 
 
@@ -103,14 +104,14 @@ def test_a_grandparent_is_closed_after_its_child(store, dying):
     settle(store, middle, Returned())
     [leaf] = start(store)
     dying(lambda: settle(store, leaf, Returned()))
-    settle_down(CloseFamilies(store, inline))
+    settle_down(CloseFamilies(store, Settings(), inline))
     assert [store.tasks.get(task.id).status for task in (top, middle)] == [S.SUCCEEDED] * 2
 
 
 def test_a_round_goes_page_by_page_through_all_that_wait(store, dying):
     """Spec: D7"""
     parents = [orphaned(store, dying) for _ in range(5)]
-    families = CloseFamilies(store, inline, page=2)
+    families = changed(CloseFamilies(store, Settings(), inline), page=2)
     assert settle_down(families) == [2, 2]
     assert {store.tasks.get(parent.id).status for parent in parents} == {S.SUCCEEDED}
     assert settle_down(families) == []
@@ -127,6 +128,6 @@ def test_a_family_that_cannot_be_closed_does_not_keep_the_others_waiting(store, 
         look(parent_ids)
 
     monkeypatch.setattr(store.families, "look_after", refuse)
-    turn(CloseFamilies(store, inline))
+    turn(CloseFamilies(store, Settings(), inline))
     assert store.tasks.get(good.id).status is S.SUCCEEDED
-    assert f"task {bad.id}" in caplog.text
+    assert f"parent={bad.id}" in caplog.text

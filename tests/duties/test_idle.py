@@ -3,10 +3,10 @@
 import pytest
 
 from headgate.duties import all_duties, light_duties
-from headgate.service import inline
 from headgate.settings import Settings
 from headgate.store.db.pipeline import Pipeline
 from headgate.store.store import open_store
+from headgate.threads import inline
 from tests.duties.turns import turn
 
 
@@ -45,5 +45,5 @@ def test_every_duty_has_a_name_of_its_own_and_the_light_ones_are_among_all(idle)
     """Spec: B4"""
     light = [duty.name for duty in light_duties(idle, Settings(), inline)]
     every = [duty.name for duty in all_duties(idle, Settings(), inline)]
-    assert light == ["due", "reaper", "families", "lines"]
-    assert every == [*light, "periodic", "calls", "callbacks", "compensation", "sampler", "archive"]
+    assert light == ["due", "reaper", "families", "mutexes"]
+    assert every == [*light, "schedules", "calls", "callbacks", "compensation", "sampler", "archive"]

@@ -8,11 +8,11 @@ from headgate.core.errors import Unavailable, WorkerLost
 from headgate.core.machine import Returned
 from headgate.core.states import State
 from headgate.duties import Reaper
-from headgate.service import inline
 from headgate.settings import Settings
 from headgate.store.claim.contract import ClaimRequest
 from headgate.store.store import open_store
-from tests.duties.turns import settle_down, turn
+from headgate.threads import inline
+from tests.duties.turns import changed, settle_down, turn
 from tests.factories import drain, kinds, lose, running, settle, start, submit, together, worker
 
 S = State
@@ -36,7 +36,7 @@ def own():
 
 @pytest.fixture
 def reaper(store, own):
-    return Reaper(store, Settings(), inline, monotonic=own)
+    return changed(Reaper(store, Settings(), inline), monotonic=own)
 
 
 def watch(reaper, own, seconds, beat=lambda: None):
@@ -89,7 +89,7 @@ def test_a_lease_is_counted_from_when_this_reaper_first_saw_it(store, clock, own
     """Spec: A6"""
     held(store, timeout_seconds=10**6)
     clock.advance(3600)  # long over, by the hour
-    late = Reaper(store, Settings(), inline, monotonic=own)
+    late = changed(Reaper(store, Settings(), inline), monotonic=own)
     turn(late)
     assert watch(late, own, 25) == 0
     assert watch(late, own, 5) == 2
@@ -178,7 +178,8 @@ def test_reapers_at_once_give_each_task_back_once(store, url, clock):
     with open_store(url, clock) as other:
         clocks = [Monotonic(), Monotonic()]
         reapers = [
-            Reaper(at, Settings(), inline, monotonic=own) for at, own in zip((store, other), clocks, strict=True)
+            changed(Reaper(at, Settings(), inline), monotonic=own)
+            for at, own in zip((store, other), clocks, strict=True)
         ]
         for reaper in reapers:
             turn(reaper)
@@ -200,12 +201,12 @@ def test_a_worker_that_beats_between_the_look_and_the_mark_keeps_its_tasks(store
     worker_id, [execution] = held(store)
     clock.advance(1)
 
-    async def slow(work, *arguments):
+    async def slow(work, /, *args, **kwargs):
         if work == store.workers.mark_lost:
             store.workers.beat(worker_id)
-        return work(*arguments)
+        return work(*args, **kwargs)
 
-    reaper = Reaper(store, Settings(), slow, monotonic=own)
+    reaper = changed(Reaper(store, Settings(), slow), monotonic=own)
     turn(reaper)
     assert watch(reaper, own, 30) == 0
     assert settle(store, execution, Returned()) is S.SUCCEEDED
@@ -252,10 +253,10 @@ def test_a_step_that_fails_does_not_keep_the_others_from_theirs(store, clock):
     execution = running(store, timeout_seconds=1)
     clock.advance(2)
 
-    async def deaf(work, *arguments):
+    async def deaf(work, /, *args, **kwargs):
         if work in (store.workers.all, store.workers.lost_holders):
             raise Unavailable("the store did not answer")
-        return work(*arguments)
+        return work(*args, **kwargs)
 
     with pytest.raises(Unavailable):
         turn(Reaper(store, Settings(), deaf))

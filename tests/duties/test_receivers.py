@@ -2,7 +2,7 @@
 
 import pytest
 
-from headgate.duties.receivers import LONGEST_REST_SECONDS, TROUBLES_BEFORE_REST, Receiver, Receivers
+from headgate.duties.receivers import REST, TROUBLES_BEFORE_REST, Receiver, Receivers
 
 
 def troubled(receiver: Receiver, times: int, now: float) -> None:
@@ -59,7 +59,7 @@ def test_it_rests_longer_each_time_and_minutes_at_most():
         now = receiver.rests_until
         troubled(receiver, 1, now)
     assert rests[3] > rests[0]
-    assert LONGEST_REST_SECONDS / 2 <= rests[-1] <= LONGEST_REST_SECONDS
+    assert REST.longest / 2 <= rests[-1] <= REST.longest
 
 
 def test_those_that_were_under_way_when_it_fell_ill_do_not_make_it_worse():

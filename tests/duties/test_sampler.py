@@ -2,15 +2,16 @@
 
 from headgate.core.states import State
 from headgate.duties import Sampler
-from headgate.service import inline
+from headgate.settings import Settings
 from headgate.store.reading.statistics import Count
+from headgate.threads import inline
 from tests.duties.turns import turn
 from tests.factories import START, submit
 
 
 def test_what_waits_is_counted_anew_each_turn(store, clock):
     """Spec: A8"""
-    sampler = Sampler(store, inline)
+    sampler = Sampler(store, Settings(), inline)
     submit(store)
     assert turn(sampler) == 0
     submit(store)

@@ -9,9 +9,10 @@ import pytest
 import headgate.duties.schedules
 from headgate.core.schedule import ScheduleStatus
 from headgate.duties import FireSchedules
-from headgate.service import inline
+from headgate.settings import Settings
 from headgate.store.schedules.schedules import Schedules
 from headgate.store.store import open_store
+from headgate.threads import inline
 from tests.duties.turns import settle_down, turn
 from tests.factories import TYPES, sql
 from tests.schedules import CALLED, fired, lines, logged, made, new, online
@@ -21,7 +22,7 @@ SOON = 30.0
 
 @pytest.fixture
 def periodic(store):
-    return FireSchedules(store, inline)
+    return FireSchedules(store, Settings(), inline)
 
 
 def test_it_fires_what_is_due_and_then_there_is_nothing_to_do(store, clock, periodic):
@@ -81,7 +82,7 @@ def test_after_a_crash_between_a_tasks_end_and_its_log_another_process_writes_th
     clock.advance(60)
     settle_down(periodic)
     store.tasks.cancel(made(store)[0].id)
-    settle_down(FireSchedules(store, inline))
+    settle_down(FireSchedules(store, Settings(), inline))
     assert logged(store, schedule)[0][0] == "failure"
 
 
@@ -98,7 +99,7 @@ def test_a_schedule_that_cannot_be_fired_is_told_about_and_the_others_fire(store
     )
     with caplog.at_level(logging.ERROR):
         turn(periodic)
-    assert f"periodic task {bad.id} cannot be fired" in caplog.text
+    assert f"schedule could not be fired: schedule={bad.id}" in caplog.text
     assert (fired(store, bad), fired(store, well)) == ([], [1])
 
 
@@ -200,7 +201,7 @@ def test_its_log_says_once_why_a_tick_waits_and_then_what_became_of_it(store, cl
     turn(periodic)
     assert logged(store, odd) == []  # others may know its zone
     clock.advance(61)
-    for duty in (periodic, periodic, FireSchedules(store, inline)):
+    for duty in (periodic, periodic, FireSchedules(store, Settings(), inline)):
         turn(duty)
     assert logged(store, odd) == [("failure", "not fired yet: no time zone 'Moon/Tranquility'")]
     assert logged(store, broken) == [("failure", "not fired yet: RuntimeError, of which the scheduler's log says more")]
@@ -231,7 +232,7 @@ def test_a_log_that_cannot_be_written_holds_up_nobody(store, clock, periodic, ur
 def test_who_makes_calls_is_told_of_them(store, clock):
     """Spec: B9"""
     notified = []
-    periodic = FireSchedules(store, inline, lambda: notified.append(1))
+    periodic = FireSchedules(store, Settings(), inline, lambda: notified.append(1))
     online(store)
     clock.advance(60)
     turn(periodic)
@@ -249,7 +250,7 @@ def test_three_schedulers_by_the_real_clock_fire_each_second_once(url):
             store.types.put(task_type)
 
         async def scene():
-            duties = [FireSchedules(store, asyncio.to_thread) for _ in range(3)]
+            duties = [FireSchedules(store, Settings(), asyncio.to_thread) for _ in range(3)]
             schedules = [store.schedules.add(new("* * * * * *"), status=ScheduleStatus.ONLINE) for _ in range(5)]
             for duty in duties:
                 duty.start()

@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import pytest
 
-from headgate.api.feed import Feed
+from headgate.api.live.feed import Feed
 from headgate.core.task import NewTask
 from headgate.events import bus as buses
 from headgate.events.bus import Bus, BusEnded
@@ -33,10 +33,6 @@ class Watched(Feed):
         return super().read(place, limit)
 
 
-async def in_thread(work, *arguments):
-    return await asyncio.to_thread(work, *arguments)
-
-
 async def task_ids(subscription, count):
     found: list[int | None] = []
     async with asyncio.timeout(30):
@@ -51,7 +47,7 @@ def test_the_feed_is_read_once_however_many_listen_and_not_at_all_when_nobody_do
 
     async def story():
         feed = Watched(store)
-        bus = Bus(feed, in_thread, pause=30.0)
+        bus = Bus(feed, asyncio.to_thread, pause=30.0)
         subscriptions = [await bus.join() for _ in range(20)]
         before = feed.readings
         made = [done.id for done in store.tasks.submit_many([NewTask("plain")] * 5)]
@@ -74,9 +70,9 @@ def test_without_a_word_the_bus_looks_by_itself(store):
     """Spec: D6"""
 
     async def story():
-        bus = Bus(Feed(store), in_thread, pause=0.01)
+        bus = Bus(Feed(store), asyncio.to_thread, pause=0.01)
         subscription = await bus.join()
-        made = await in_thread(store.tasks.submit, NewTask("plain"))
+        made = await asyncio.to_thread(store.tasks.submit, NewTask("plain"))
         assert await task_ids(subscription, 1) == [made.id]
         bus.close()
 
@@ -88,11 +84,11 @@ def test_a_listener_that_falls_behind_is_cut_off_and_the_others_are_not(store, m
     monkeypatch.setattr(buses, "MOST_WAITING", 10)
 
     async def story():
-        bus = Bus(Feed(store), in_thread, pause=0.01)
+        bus = Bus(Feed(store), asyncio.to_thread, pause=0.01)
         slow, quick = await bus.join(), await bus.join()
         made: list[int | None] = []
         for _ in range(4):
-            made += [done.id for done in await in_thread(store.tasks.submit_many, [NewTask("plain")] * 4)]
+            made += [done.id for done in await asyncio.to_thread(store.tasks.submit_many, [NewTask("plain")] * 4)]
             await task_ids(quick, 4)
         with pytest.raises(BusEnded, match="behind"):
             await slow.next(0)
@@ -117,10 +113,10 @@ def test_a_store_that_is_away_for_a_while_costs_no_event(store):
 
     async def story():
         feed = Away(store)
-        bus = Bus(feed, in_thread, pause=0.01)
+        bus = Bus(feed, asyncio.to_thread, pause=0.01)
         subscription = await bus.join()
         feed.away = True
-        made = await in_thread(store.tasks.submit, NewTask("plain"))
+        made = await asyncio.to_thread(store.tasks.submit, NewTask("plain"))
         with suppress(TimeoutError):
             assert await subscription.next(0.1) is None
         feed.away = False

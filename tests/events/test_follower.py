@@ -6,7 +6,7 @@ import random
 import psycopg
 import pytest
 
-from headgate.api.feed import LiveEvents, cursors_after, parse_cursor, subtract_gaps
+from headgate.api.live.feed import LiveEvents, cursors_after, parse_cursor, subtract_gaps
 from headgate.core.errors import Invalid
 from headgate.core.events import AuditEvent
 from headgate.environment import monotonic, utc_now
@@ -77,10 +77,6 @@ class Client:
             self._task = None
 
 
-async def in_thread(work, *arguments):
-    return await asyncio.to_thread(work, *arguments)
-
-
 @pytest.mark.parametrize("seed", range(4))
 def test_every_listener_hears_every_event_once_whatever_commits_when_and_whoever_restarts(postgres, seed):
     """Spec: D6"""
@@ -89,7 +85,7 @@ def test_every_listener_hears_every_event_once_whatever_commits_when_and_whoever
         dice = random.Random(seed)
         clients = [Client("0") for _ in range(3)]
         committed: list[int] = []
-        lives = [LiveEvents(store, in_thread, asyncio.Event()) for store in stores]
+        lives = [LiveEvents(store, asyncio.to_thread, asyncio.Event()) for store in stores]
         for _ in range(STEPS):
             match dice.randrange(8):
                 case 0 | 1 | 2:
@@ -105,7 +101,7 @@ def test_every_listener_hears_every_event_once_whatever_commits_when_and_whoever
                 case 7:
                     which = dice.randrange(2)  # a server restarts
                     lives[which].close()
-                    lives[which] = LiveEvents(stores[which], in_thread, asyncio.Event())
+                    lives[which] = LiveEvents(stores[which], asyncio.to_thread, asyncio.Event())
             await asyncio.sleep(dice.random() * 0.02)
         for rival in rivals:
             committed += rival.end(commit=True)

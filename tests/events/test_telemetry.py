@@ -5,11 +5,11 @@ import subprocess
 import sys
 
 import pytest
-from litestar.testing import TestClient
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from starlette.testclient import TestClient
 
 from headgate.api.app import create_app
 from headgate.app import Headgate

@@ -67,7 +67,7 @@ def test_where_a_name_leads_is_for_the_operators_log_alone(caplog):
     """Spec: B6, RELIABILITY T23"""
     refusal = refused("http://private.example/")
     assert refusal == "private.example leads to an address that is not allowed (HEADGATE_CALLBACK_ALLOW)"
-    assert "private.example: 10.0.3.7 is a private network" in caplog.text
+    assert "host=private.example reason=10.0.3.7 is a private network" in caplog.text
 
 
 def test_a_port_that_nobody_allowed_is_told_for_a_name_too():

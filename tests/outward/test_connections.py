@@ -12,6 +12,14 @@ HERE = "127.0.0.0/8"
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
 
 
+@pytest.fixture(params=["asyncio", "uvloop"])
+def run(request):
+    """Runs a story on this loop; uvloop tells nobody of the connections it makes."""
+    loop_factory = pytest.importorskip(request.param).new_event_loop
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        yield runner.run
+
+
 class Server:
     """Answers one request after the other on each connection: with `answers` in turn, None ends it without a word."""
 
@@ -88,7 +96,7 @@ def test_a_request_that_met_a_closed_connection_goes_by_a_new_one():
     asyncio.run(story())
 
 
-def test_a_request_on_a_new_connection_is_not_repeated():
+def test_a_request_on_a_new_connection_is_not_repeated(run):
     """Spec: A11, B6"""
 
     async def story():
@@ -98,10 +106,10 @@ def test_a_request_on_a_new_connection_is_not_repeated():
                 await sent(OutwardClient(HERE, pool=ConnectionPool()), port, b"1")
             assert server.got == [b"1"]
 
-    asyncio.run(story())
+    run(story())
 
 
-def test_a_request_that_was_half_answered_is_not_repeated():
+def test_a_request_that_was_half_answered_is_not_repeated(run):
     """Spec: A11, B6"""
 
     async def story():
@@ -119,7 +127,7 @@ def test_a_request_that_was_half_answered_is_not_repeated():
                 await sent(outward, port, b"2")
             assert (got, len(pool)) == ([b"1", b"2"], 0)
 
-    asyncio.run(story())
+    run(story())
 
 
 @pytest.mark.parametrize(
@@ -132,7 +140,7 @@ def test_a_request_that_was_half_answered_is_not_repeated():
     ],
     ids=["its last", "old", "and more", "endless"],
 )
-def test_a_connection_that_is_not_fit_for_another_request_is_closed(answer):
+def test_a_connection_that_is_not_fit_for_another_request_is_closed(answer, run):
     """Spec: A11"""
 
     async def story():
@@ -142,10 +150,10 @@ def test_a_connection_that_is_not_fit_for_another_request_is_closed(answer):
             assert len(pool) == 0
             await server.left.wait()
 
-    asyncio.run(story())
+    run(story())
 
 
-def test_a_connection_that_nobody_needs_is_closed_soon():
+def test_a_connection_that_nobody_needs_is_closed_soon(run):
     """Spec: A11"""
 
     async def story():
@@ -155,10 +163,10 @@ def test_a_connection_that_nobody_needs_is_closed_soon():
             await server.left.wait()
             assert len(pool) == 0
 
-    asyncio.run(story())
+    run(story())
 
 
-def test_a_connection_on_which_something_is_said_unasked_is_closed():
+def test_a_connection_on_which_something_is_said_unasked_is_closed(run):
     """Spec: A11. It would be taken for the answer to the next request."""
 
     async def story():
@@ -179,12 +187,12 @@ def test_a_connection_on_which_something_is_said_unasked_is_closed():
             await left.wait()
             assert len(pool) == 0
 
-    asyncio.run(story())
+    run(story())
 
 
 @pytest.mark.parametrize("turns", [0, 1], ids=["before its watch", "under its watch"])
 @pytest.mark.parametrize("word", [b"HTTP/1.1 408 Late\r\ncontent-length: 0\r\n\r\n", None], ids=["a word", "the end"])
-def test_what_comes_just_when_a_connection_is_taken_is_not_the_next_answer(turns, word):
+def test_what_comes_just_when_a_connection_is_taken_is_not_the_next_answer(turns, word, run):
     """Spec: A11. Every later answer would be that to the request before."""
 
     async def story():
@@ -212,10 +220,10 @@ def test_what_comes_just_when_a_connection_is_taken_is_not_the_next_answer(turns
             assert (len(writers), got) == (2, [b"1", b"2", b"3"])
             pool.close()
 
-    asyncio.run(story())
+    run(story())
 
 
-def test_so_many_are_kept_and_no_more():
+def test_so_many_are_kept_and_no_more(run):
     """Spec: A11"""
 
     async def story():
@@ -228,7 +236,7 @@ def test_so_many_are_kept_and_no_more():
             pool.close()
             await second.left.wait()
 
-    asyncio.run(story())
+    run(story())
 
 
 def test_a_kept_connection_stays_with_the_address_that_was_judged_and_does_not_last():

@@ -11,7 +11,7 @@ from headgate.store.db.statement import Statement
 
 # Lists and counts for people, and what runs once.
 _NOT_HOT = {
-    "__main__", "events.audit", "store", "reading.lists", "db.migrate", "db.partitions", "db.postgres",
+    "events.audit", "store", "reading.lists", "db.migrate", "db.partitions", "db.postgres",
     "reading.statistics", "reading.samples", "db.sqlite", "reading.list_plan",
 }  # fmt: skip
 _PREFIX = "headgate.store."

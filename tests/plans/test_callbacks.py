@@ -104,7 +104,7 @@ def test_on_sqlite_a_look_and_a_lease_take_no_more_steps_among_many_than_among_f
 
     def look():
         store_on_file.deliveries.lines()
-        store_on_file.deliveries.lease([("called-back", CallbackKind.SUCCESS, 10)], 60.0)
+        store_on_file.deliveries.record_and_lease([], [("called-back", CallbackKind.SUCCESS, 10)], 60.0)
 
     look()
     few = steps_of(store_on_file, look)

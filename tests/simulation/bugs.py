@@ -14,9 +14,9 @@ import headgate.store.claim.contract as claims
 import headgate.store.claim.sqlite as claim_sqlite
 import headgate.store.db.migrate as migrate
 import headgate.store.events.feed as feed
+import headgate.store.execution.executions as executions
 import headgate.store.execution.reports as reports
 import headgate.store.execution.revoke as revoke
-import headgate.store.execution.settle as settle
 import headgate.store.history.history as history
 import headgate.store.tasks.actions as actions
 import headgate.store.tasks.families as families
@@ -34,8 +34,8 @@ from headgate.duties.reaper import Reaper
 from headgate.simulation.agent import LoopAgent
 from headgate.simulation.plan import AGENTS, CHAOS_SECONDS, CLIENTS, DUTIES, WORKERS, Move, Plan, plan
 from headgate.simulation.tasks import ERRAND
-from headgate.store.claim.claims import Claims
 from headgate.store.claim.contract import ClaimRequest
+from headgate.store.claim.sqlite import SqliteClaims
 from headgate.store.db.sqlite import Sqlite
 from headgate.store.db.statement import NOW, Db, PendingRows, Row, Statement
 from headgate.store.execution.executions import Executions
@@ -132,7 +132,7 @@ def the_fence_is_dropped(patch: Patch) -> None:
         )
         return {row[0] for row in running}
 
-    patch.setattr(settle, "finish", finish)
+    patch.setattr(executions, "finish", finish)
     patch.setattr(transitions, "APPLY", reworded(transitions.APPLY, "THEN exec_id = :exec_id", "THEN true"))
 
 
@@ -218,7 +218,7 @@ def room_is_given_up_when_a_cancel_is_asked(patch: Patch) -> None:
 @bug("I4", "I5")
 def room_is_counted_in_an_earlier_transaction(patch: Patch) -> None:
     """A claim goes by what the process counted in the claim before it, and counts for the next one."""
-    claim = Claims.take_in
+    claim = SqliteClaims.take_in
 
     class Recalled(Through):
         def __init__(self, db: Any, counts: dict[str, list[Row]]) -> None:
@@ -233,19 +233,19 @@ def room_is_counted_in_an_earlier_transaction(patch: Patch) -> None:
             self.counts[parameters["lane"]] = found
             return before
 
-    def recall(self: Claims, db: Any, request: ClaimRequest) -> Any:
+    def recall(self: SqliteClaims, db: Any, request: ClaimRequest) -> Any:
         return claim(self, Recalled(db, self.__dict__.setdefault("counts", {})), request)
 
-    patch.setattr(Claims, "take_in", recall)
+    patch.setattr(SqliteClaims, "take_in", recall)
 
 
 @bug("I4")
 def a_pause_is_heard_of_a_second_later(patch: Patch) -> None:
     """Lanes are seldom edited: a process looks at them once a second."""
-    claim = Claims.take_in
+    claim = SqliteClaims.take_in
 
     class Recalled(Through):
-        def __init__(self, db: Any, claims: Claims) -> None:
+        def __init__(self, db: Any, claims: SqliteClaims) -> None:
             super().__init__(db)
             self.claims = claims
 
@@ -257,7 +257,7 @@ def a_pause_is_heard_of_a_second_later(patch: Patch) -> None:
                 known |= {"lanes": self.db.rows(statement), "looked_at": now}
             return known["lanes"]  # type: ignore[no-any-return]
 
-    patch.setattr(Claims, "take_in", lambda self, db, request: claim(self, Recalled(db, self), request))
+    patch.setattr(SqliteClaims, "take_in", lambda self, db, request: claim(self, Recalled(db, self), request))
 
 
 @bug("I4", "I5")
@@ -400,10 +400,10 @@ def a_rescue_leaves_no_trace(patch: Patch) -> None:
     class Silent(Through):
         def note(self, events: Callable[[], list[Row]], actor: str) -> None: ...
 
-    def apply(db: Db, writes: Sequence[Write], actor: str) -> set[int]:
-        return transitions.apply(Silent(db), writes, actor)
+    def happen(db: Db, *what: Any) -> list[Write]:
+        return transitions.happen(Silent(db), *what)
 
-    patch.setattr(revoke, "apply", apply)
+    patch.setattr(revoke, "happen", happen)
 
 
 @bug("I6", database="postgres")

@@ -9,7 +9,6 @@ from typing import Any
 import headgate.core.machine as machine
 import headgate.duties.callbacks as duty
 import headgate.store.callbacks.deliveries as deliveries
-import headgate.store.tasks.actions as actions
 import headgate.store.tasks.transitions as transitions
 from headgate.core.callbacks import Attempt, CallbackKind, Delivery, delivery_after
 from headgate.core.machine import Change, Discarded, Event, Subject
@@ -120,7 +119,7 @@ def a_discarded_task_is_told_again(patch: Patch) -> None:
         change = real(task, event, rules)
         return replace(change, callback=given_up(change.status, rules)) if isinstance(event, Discarded) else change
 
-    patch.setattr(actions, "decide", decide)
+    patch.setattr(transitions, "decide", decide)
 
 
 @bug(

@@ -10,6 +10,7 @@ import headgate.store.schedules.tick_runs as runs
 import headgate.store.schedules.ticks as ticks
 from headgate.core.schedule import GOOD_ENDS, NewSchedule
 from headgate.simulation.plan import CALL, CLIENTS, DUTIES, WORKERS, Move
+from headgate.store.db.database import writes
 from headgate.store.db.statement import Db, Row, Statement
 from headgate.store.schedules.ticks import Fired, Firing
 from tests.simulation.bugs import Patch, bug, faults
@@ -72,11 +73,12 @@ def a_call_of_a_lost_caller_is_made_again(patch: Patch) -> None:
     """It has not ended, so somebody else has to make it."""
     put_back = Statement("UPDATE headgate_periodic_run SET caller = NULL WHERE id {in ids}")
 
-    def give_up(db: Db, calls: Collection[tuple[int, str]]) -> int:
+    @writes
+    def give_up_calls(self: store.Schedules, db: Db, calls: Collection[tuple[int, str]]) -> int:
         db.send(put_back, ids=[run_id for run_id, _ in calls])
         return len(calls)
 
-    patch.setattr(runs, "give_up", give_up)
+    patch.setattr(store.Schedules, "give_up_calls", give_up_calls)
 
 
 @bug("I9", more=schedules("plain", seconds=3.0, overlap="skip"))

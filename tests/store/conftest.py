@@ -1,12 +1,17 @@
-"""The store under test: SQLite and PostgreSQL in turn, empty, with a clock that the test moves."""
+"""The store under test: SQLite and PostgreSQL in turn, empty, with a clock that the test moves.
 
-from collections.abc import Iterator
+With HEADGATE_TEST_POOLER set it is behind a PgBouncer in transaction mode.
+"""
+
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from headgate.store.store import Store, open_store
-from tests.conftest import DATABASES
+from lab.pgbouncer import PgBouncer
+from tests.conftest import DATABASES, own_schema
 from tests.factories import TYPES, Clock
 from tests.store.places import Places
 
@@ -16,10 +21,20 @@ def clock() -> Clock:
     return Clock()
 
 
+@pytest.fixture(scope="session")
+def reached_by(postgres_server: str) -> Iterator[Callable[[str], str]]:
+    """The URL by which a store is opened: its own, or that of a pooler."""
+    if "HEADGATE_TEST_POOLER" not in os.environ:
+        yield lambda url: url
+        return
+    with PgBouncer(postgres_server, schema=own_schema()) as pooler:
+        yield lambda url: pooler.url if url.startswith("postgresql:") else url
+
+
 @pytest.fixture
-def store(url: str, clock: Clock) -> Iterator[Store]:
+def store(url: str, clock: Clock, reached_by: Callable[[str], str]) -> Iterator[Store]:
     """An empty store that knows the types of `tests.factories`."""
-    with open_store(url, clock) as opened:
+    with open_store(reached_by(url), clock) as opened:
         for kind in TYPES:
             opened.types.put(kind)
         yield opened

@@ -8,7 +8,7 @@ import pytest
 from headgate.core.errors import Invalid, WorkerLost
 from headgate.core.machine import Returned
 from headgate.core.states import State
-from headgate.core.task import NewTask, TaskType
+from headgate.core.task import Execution, NewTask, TaskType
 from headgate.store.claim.contract import ClaimRequest, Outcome
 from headgate.store.store import open_store
 from tests.factories import START, drain, lose, record, start, submit, together, worker
@@ -17,15 +17,17 @@ from tests.factories import START, drain, lose, record, start, submit, together,
 def test_a_claimed_task_runs_under_an_exec_id_and_a_deadline(store):
     """Spec: B2"""
     store.types.put(TaskType("timed", timeout_seconds=90, category="cat"))
-    task = submit(store, "timed", ext='{"a": 1}', name="n", correlation_id="c", creator=4, tenant_id=2)
+    parent = submit(store, tenant_id=2, delay_seconds=60)
+    own = {"ext": '{"a": 1}', "name": "n", "correlation_id": "c", "creator": 4, "tenant_id": 2, "mutex": "m"}
+    task = submit(store, "timed", **own, priority=3, max_error_count=6, parent_id=parent.id)
     worker_id = worker(store)
     [execution] = store.claims.take(ClaimRequest(worker_id, 5)).executions
     held = store.tasks.get(task.id)
     assert (held.status, held.exec_id, held.worker_id, held.attempt) == (State.RUNNING, execution.exec_id, worker_id, 1)
     assert held.executing_deadline == execution.executing_deadline == START + timedelta(seconds=90)
     assert (held.started_at, held.scheduling_time) == (START, START)
-    for name in ("id", "ext", "name", "correlation_id", "creator", "tenant_id", "type", "lane", "category", "status"):
-        assert getattr(execution, name) == getattr(held, name)
+    its_own = {name: getattr(held, name) for name in Execution._fields}
+    assert execution._asdict() == its_own | {"timeout_seconds": 90}
     event = store.events.of(task.id)[-1]
     assert (event.kind, event.before, event.after) == ("started", State.QUEUED, State.RUNNING)
     assert (event.actor, event.exec_id) == (f"worker:{worker_id}", execution.exec_id)

@@ -1,14 +1,18 @@
 """The columns of a task are written down once, and that is what the databases have."""
 
+import re
 import sqlite3
 
 import psycopg
 import pytest
 
 from headgate.core.machine import Change, birth
-from headgate.core.task import NewTask, Task
-from headgate.store.db.columns import CHANGED, EXECUTION, RECORD, SUBMITTED, TASK, row_of, rows_of
+from headgate.core.task import Execution, NewTask, Task
+from headgate.store.db.columns import CHANGED, CLAIMED, RECORD, SUBMITTED, TASK, row_of, rows_of
+from headgate.store.db.indexes import HELD_STATES, LINE_STATES, TIMED_STATES
+from headgate.store.db.migrate import migrations
 from headgate.store.tasks.rows import task_of
+from headgate.store.tasks.unique import OPEN
 
 _SQLITE_TYPES = {"bigint": "integer", "int": "integer", "bool": "integer", "timestamptz": "integer", "float8": "real",
                  "text": "text", "uuid": "text"}  # fmt: skip
@@ -40,7 +44,7 @@ def test_what_a_caller_an_executor_and_a_change_say_are_columns():
                   "debounce_replace"}  # fmt: skip
     assert set(SUBMITTED) == set(NewTask._fields) - no_columns
     assert set(CHANGED) == Change.__dataclass_fields__.keys() - {"status", "kind", "delay", "start_time", "callback"}
-    assert {*SUBMITTED, *CHANGED, *RECORD, *EXECUTION} <= TASK.keys()
+    assert {*SUBMITTED, *CHANGED, *RECORD, *CLAIMED, *Execution._fields} <= TASK.keys()
     assert set(RECORD) == set(Task.__dataclass_fields__)
 
 
@@ -65,3 +69,22 @@ def test_a_task_is_born_in_the_state_that_the_machine_says(store, mutex, delay, 
     expected = birth(mutex, due=not delay)
     born = [store.events.of(task.id)[0].after for task in made]
     assert born == [expected.value] * together
+
+
+@pytest.mark.parametrize("dialect", ["sqlite", "postgres"])
+@pytest.mark.parametrize(
+    ("index", "states"),
+    [
+        ("headgate_task_held", HELD_STATES),
+        ("headgate_task_using", HELD_STATES),
+        ("headgate_task_line", LINE_STATES),
+        ("headgate_task_timed", TIMED_STATES),
+        ("headgate_task_unique", OPEN),
+    ],
+)
+def test_the_states_of_a_partial_index_are_those_of_the_schema(dialect, index, states):
+    """Spec: X4"""
+    schema = " ".join(" ".join(step.text for step in migrations(dialect)).split())
+    defined = re.findall(rf"INDEX {index} ON .*?;", schema)
+    assert defined
+    assert all(definition.endswith(f"status IN {states};") for definition in defined)

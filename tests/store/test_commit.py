@@ -4,6 +4,7 @@ import psycopg
 import pytest
 
 from headgate.core.task import NewTask, TaskType
+from headgate.settings import Pooler
 from headgate.store.store import open_store
 from tests.factories import sql
 from tests.store.ears import Ears
@@ -31,10 +32,10 @@ def refusing(postgres):
 
 
 @pytest.mark.parametrize("fields", [{}, {"mutex": "key"}], ids=["one exchange", "several"])
-@pytest.mark.parametrize("pooled", [False, True])
-def test_a_submit_whose_commit_fails_is_not_acknowledged_and_tells_nobody(refusing, fields, pooled):
+@pytest.mark.parametrize("pooler", [Pooler.OFF, Pooler.TRANSACTION])
+def test_a_submit_whose_commit_fails_is_not_acknowledged_and_tells_nobody(refusing, fields, pooler):
     """Spec: X4, D1. The statement had succeeded; a transaction of one exchange is committed after its answer."""
-    with open_store(refusing) as listening, open_store(refusing, pooled=pooled) as store:
+    with open_store(refusing) as listening, open_store(refusing, pooler=pooler) as store:
         ears, heard = Ears(store), Ears(listening).listening()
         with pytest.raises(psycopg.errors.RaiseException):
             store.tasks.submit(NewTask("plain", **fields))
@@ -43,5 +44,5 @@ def test_a_submit_whose_commit_fails_is_not_acknowledged_and_tells_nobody(refusi
         sql(refusing, "DROP FUNCTION refuse_at_the_commit CASCADE")
         made = store.tasks.submit(NewTask("plain", **fields))
         assert [task_id for _, task_id in ears.next_wake().values()] == [made.id]
-        if not pooled:
+        if pooler is Pooler.OFF:
             assert [task_id for _, task_id in heard.next_wake().values()] == [made.id]

@@ -12,7 +12,6 @@ from headgate.core.task import NewTask, TaskType
 from headgate.store.callbacks.deliveries import DeliveryOutcome
 from headgate.store.callbacks.report import DeliveryFilter
 from headgate.store.claim.contract import Outcome as Ended
-from headgate.store.execution.settle import settle as settle_now
 from headgate.store.store import open_store
 from tests.factories import running, settle, sql, start
 
@@ -29,7 +28,7 @@ def types(store):
 
 
 def lease(store, kind=CallbackKind.SUCCESS, type_code="told", count=10, seconds=LEASE):
-    return store.deliveries.lease([(type_code, kind, count)], seconds)
+    return store.deliveries.record_and_lease([], [(type_code, kind, count)], seconds)
 
 
 def record(store, leased, attempt=OK, status=Delivery.DELIVERED, delay=0.0, host="example.org"):
@@ -160,7 +159,7 @@ def test_a_transaction_that_fails_owes_nothing(store, url):
 
 
 def settle_in(store, db, execution):
-    return settle_now(db, store.catalog, [Ended(execution, Returned())], "tester")
+    return store.executions.settle_in(db, [Ended(execution, Returned())], "tester")
 
 
 # Leases

@@ -191,6 +191,23 @@ def test_a_claim_says_nothing_of_tokens_that_nobody_waits_for(store, clock):
         assert store.claims.take(request) == Claimed([])
 
 
+@pytest.mark.parametrize("corrected", [False, True])
+def test_a_clock_set_back_shuts_a_rate_limit_for_no_longer_than_it_takes_to_fill(store, url, clock, corrected):
+    """Spec: D8. Each process remembers until when a bucket is empty: another one looks at it afresh."""
+    store.rate_limits.set("type:plain", Rate(0.5, 2))
+    store.tasks.submit_many([NewTask("plain")] * 10)
+    assert len(start(store, 9)) == 2
+    clock.advance(-3600)
+    with open_store(url, clock) as other:
+        claimed = other.claims.take(ClaimRequest(worker(other), 9))
+        assert claimed.executions == []
+        assert claimed.token_in == pytest.approx(2.0, abs=0.1)
+        if corrected:
+            clock.advance(3600)
+        clock.advance(2)
+        assert len(start(other, 9)) == (2 if corrected else 1)
+
+
 def test_a_rate_limit_is_shared_by_all_processes(store, url, clock):
     """Spec: D8"""
     store.rate_limits.set("type:plain", Rate(1, 4))

@@ -16,6 +16,7 @@ from headgate.store.store import open_store
 from tests.factories import sql, together
 
 DATABASES = ("sqlite", "postgres")
+MIGRATE = [sys.executable, "-c", "from headgate.cli.main import main; main()", "migrate"]
 
 
 @pytest.fixture
@@ -87,7 +88,7 @@ def test_of_many_threads_that_migrate_at_once_one_takes_the_steps(empty):
 
 def test_of_many_processes_that_migrate_at_once_one_takes_the_steps(empty):
     """Spec: C12"""
-    command = [sys.executable, "-m", "headgate.store", empty]
+    command = [*MIGRATE, "--url", empty]
     processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(4)]
     said = [process.communicate(timeout=60)[0] for process in processes]
     assert [process.returncode for process in processes] == [0] * 4
@@ -97,7 +98,7 @@ def test_of_many_processes_that_migrate_at_once_one_takes_the_steps(empty):
 
 def test_the_plan_of_the_command_line_does_nothing(empty):
     """Spec: C12"""
-    command = [sys.executable, "-m", "headgate.store", "--plan", empty]
+    command = [*MIGRATE, "--plan", "--url", empty]
     said = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
     assert said.startswith("would apply 0010_baseline.sql")
     assert tables(empty) == set()

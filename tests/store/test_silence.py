@@ -10,7 +10,7 @@ import pytest
 
 import headgate.store.db.pipeline as wire
 from headgate.core.errors import Invalid, Unavailable
-from headgate.settings import Settings
+from headgate.settings import Pooler, Settings
 from headgate.store.store import open_store
 
 
@@ -70,7 +70,7 @@ def proxy(postgres: str) -> Iterator[Proxy]:
 
 def test_a_call_to_a_server_that_falls_silent_ends_and_the_next_goes_through_when_it_is_back(proxy, monkeypatch):
     """Spec: T09"""
-    with open_store(proxy.url, pooled=True) as store:
+    with open_store(proxy.url, pooler=Pooler.TRANSACTION) as store:
         store.lanes.all()
         proxy.flowing.clear()
         monkeypatch.setattr(wire, "EXCHANGE_SECONDS", 0.2)
@@ -84,7 +84,7 @@ def test_a_call_to_a_server_that_falls_silent_ends_and_the_next_goes_through_whe
 def test_a_beat_is_over_before_its_lease_though_the_server_is_silent(proxy, monkeypatch):
     """Spec: B4"""
     monkeypatch.setattr(wire, "EXCHANGE_SECONDS", 3600.0)
-    with open_store(proxy.url, pooled=True) as store:
+    with open_store(proxy.url, pooler=Pooler.TRANSACTION) as store:
         worker_id = store.workers.register("w", lease_seconds=1)
         proxy.flowing.clear()
         with pytest.raises(Unavailable, match="silent"):

@@ -11,6 +11,7 @@ import pytest
 
 from headgate.core.errors import Unavailable
 from headgate.core.task import NewTask, TaskType
+from headgate.settings import Pooler
 from headgate.store.store import Store, open_store
 from lab.postgres import Postgres
 from tests.factories import TYPES, start, submit
@@ -104,7 +105,7 @@ def test_behind_a_pooler_nobody_listens_and_nobody_notifies(postgres):
         store.types.put(TaskType("plain"))
         outside = Ears(store).listening()
         threads = threading.active_count()
-        with open_store(postgres, pooled=True) as pooled:
+        with open_store(postgres, pooler=Pooler.TRANSACTION) as pooled:
             ears = Ears(pooled)
             pooled.wakeups.listen()
             own = pooled.tasks.submit(NewTask("plain"))

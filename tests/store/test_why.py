@@ -207,7 +207,7 @@ def test_a_task_that_is_notifying_says_how_its_callback_fares(store):
     assert shut(store, task) == ["state", "callback"]
     assert gates(store, task)["callback"].reason == "it is about to be sent"
     for status in (Delivery.PENDING, Delivery.UNDELIVERABLE):
-        [leased] = store.deliveries.lease([("told", CallbackKind.SUCCESS, 1)], 60.0)
+        [leased] = store.deliveries.record_and_lease([], [("told", CallbackKind.SUCCESS, 1)], 60.0)
         store.deliveries.record([Sending(leased, "good.example", Attempt(503, 0.1), status)])
         gate = gates(store, task)["callback"]
         assert "good.example" in gate.reason

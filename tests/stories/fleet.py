@@ -5,12 +5,11 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from contextlib import closing
 
 from headgate.duties import light_duties
 from headgate.settings import Settings
+from headgate.threads import Threads
 from headgate.worker.worker import Worker
 from tests.stories.ledger import VARIABLE
 
@@ -35,11 +34,7 @@ async def serve(settings: Settings, slots: int) -> None:
     worker = Worker(app.store, app.registry, settings, concurrency=slots, threads=6, children=2)
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, worker.stop)
-    with ThreadPoolExecutor(2) as threads:
-
-        async def in_thread(work: Callable[..., Any], *arguments: Any) -> Any:
-            return await asyncio.get_running_loop().run_in_executor(threads, work, *arguments)
-
+    with closing(Threads("duties", 2)) as in_thread:
         duties = light_duties(app.store, settings, in_thread)
         for duty in duties:
             duty.start()

@@ -16,7 +16,8 @@ async def send(url: str, lease_seconds: float) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, ended.set)
     with open_store(url) as store:
-        duty = Callbacks(store, settings, asyncio.to_thread, lease_seconds=lease_seconds)
+        duty = Callbacks(store, settings, asyncio.to_thread)
+        duty.lease_seconds = lease_seconds
         duty.start()
         await ended.wait()
         await duty.stop()

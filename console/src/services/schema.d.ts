@@ -3858,13 +3858,13 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Stream Response */
+            /** @description Request fulfilled, document follows */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "text/event-stream": unknown;
+                    "text/event-stream": string;
                 };
             };
             /** @description A problem */
@@ -4757,12 +4757,12 @@ export interface operations {
             query?: {
                 /** @description `next_cursor` of the page before, in place of `page`. */
                 cursor?: number;
-                lane?: "requires_cookie" | "no_cookie" | null;
+                lane?: "no_cookie" | "requires_cookie";
                 /** @description From 1. */
                 page?: number;
                 /** @description How many at most. */
                 size?: number;
-                status?: "queued" | "running" | "paused" | "done" | "failed" | "canceled" | null;
+                status?: "canceled" | "done" | "failed" | "paused" | "queued" | "running";
                 subscription_id?: number;
                 type?: string;
             };
@@ -5023,7 +5023,7 @@ export interface operations {
             query?: {
                 /** @description The same as Last-Event-ID. */
                 cursor?: string;
-                lane?: "requires_cookie" | "no_cookie" | null;
+                lane?: "no_cookie" | "requires_cookie";
                 request_id?: number;
                 subscription_id?: number;
                 type?: string[];
@@ -5037,13 +5037,13 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Stream Response */
+            /** @description Request fulfilled, document follows */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "text/event-stream": unknown;
+                    "text/event-stream": string;
                 };
             };
             /** @description A problem */
@@ -5283,7 +5283,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Signed out */
+            /** @description Request fulfilled, nothing follows */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -5488,7 +5488,7 @@ export interface operations {
                 tenant_id?: number;
                 type?: string;
                 /** @description Whose words the states are in. */
-                view?: "A" | "B" | "C" | "D" | null;
+                view?: "A" | "B" | "C" | "D";
             };
             header?: never;
             path?: never;
@@ -5568,7 +5568,7 @@ export interface operations {
         parameters: {
             query?: {
                 /** @description Whose words the state is in. */
-                view?: "A" | "B" | "C" | "D" | null;
+                view?: "A" | "B" | "C" | "D";
             };
             header?: never;
             path: {

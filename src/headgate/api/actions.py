@@ -5,11 +5,10 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 import msgspec
-from litestar import post
 from msgspec import UNSET, Meta, UnsetType
 
-from headgate.api.principal import Principal, Role
-from headgate.api.problems import documented
+from headgate.api.door.principal import Principal, Role
+from headgate.api.routing import Routes
 from headgate.api.server import Server
 from headgate.api.shapes import Id, Integer, Name, Seconds, ShortText
 from headgate.core.errors import HeadgateError, Invalid, Refused
@@ -95,8 +94,10 @@ class Actions(msgspec.Struct):
     next_cursor: int | None
 
 
-@post("/actions", summary="One action on many tasks", status_code=200, responses=documented(413, 415),
-      opt={"role": Role.OPERATOR})  # fmt: skip
+routes = Routes("tasks")
+
+
+@routes.post("/api/tasks/actions", Role.OPERATOR, "One action on many tasks")
 async def act_on_many(data: Action, server: Server, who: Principal) -> Actions:
     if (data.ids is None) == (data.filter is None):
         raise Invalid("say which tasks: by ids, or by a filter")

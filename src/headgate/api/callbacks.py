@@ -5,15 +5,12 @@ from functools import partial
 from typing import Annotated
 
 import msgspec
-from litestar import Router, get, post
-from litestar.params import QueryParameter
 from msgspec import UNSET, Meta, UnsetType
 
-from headgate.api.principal import Principal, Role
-from headgate.api.problems import documented
+from headgate.api.door.principal import Principal, Role
+from headgate.api.routing import Routes
 from headgate.api.server import Server
-from headgate.api.shapes import Id, Name
-from headgate.api.tasks import Cursor, Limit, TaskId, Text
+from headgate.api.shapes import Cursor, Id, Limit, Name, TaskId, Text, copied
 from headgate.core.callbacks import CallbackKind, Delivery
 from headgate.core.errors import HeadgateError
 from headgate.outward.callback import callbacks_to
@@ -97,26 +94,18 @@ class RedeliveredMany(msgspec.Struct):
     items: list[Redelivered]
 
 
-@get(
-    "/tasks/{task_id:int}/callbacks",
-    summary="A task's callbacks and what came of them",
-    responses=documented(404),
-    opt={"role": Role.READ},
-)
+routes = Routes("callbacks")
+
+
+@routes.get("/api/tasks/{task_id}/callbacks", Role.READ, "A task's callbacks and what came of them", errors=(404,))
 async def callbacks_of_task(task_id: TaskId, server: Server, who: Principal) -> DeliveriesOfTask:
     found = await server.in_thread(server.store.deliveries.of_task, task_id, who.tenant_id)
     return DeliveriesOfTask([delivery_with_history(callback, who) for callback in found])
 
 
-@post(
-    "/tasks/{task_id:int}/redeliver",
-    summary="Send a task's callback again, now",
-    description="Under the same id, and as often as a new one; one that is being sent just now goes on as it is.",
-    status_code=200,
-    responses=documented(404, 409, 413, 415),
-    opt={"role": Role.OPERATOR},
-)
+@routes.post("/api/tasks/{task_id}/redeliver", Role.OPERATOR, "Send a task's callback again, now", errors=(404, 409))
 async def redeliver(task_id: TaskId, server: Server, who: Principal, data: Redeliver | None = None) -> DeliveryTold:
+    """Under the same id, and as often as a new one; one that is being sent just now goes on as it is."""
     redeliver_now = partial(
         server.store.deliveries.redeliver, task_id, delivery_id=data.delivery_id if data else None, actor=who.actor,
         tenant_id=who.tenant_id,
@@ -124,18 +113,14 @@ async def redeliver(task_id: TaskId, server: Server, who: Principal, data: Redel
     return delivery_with_history(await server.in_thread(redeliver_now), who)
 
 
-@get(
-    "/callbacks", summary="List callbacks over all tasks, newest first", responses=documented(), opt={"role": Role.READ}
-)
+@routes.get("/api/callbacks", Role.READ, "List callbacks over all tasks, newest first")
 async def list_callbacks(
     server: Server,
     who: Principal,
-    status: Annotated[Delivery | None, QueryParameter(description="What has become of it.")] = None,
-    kind: Annotated[
-        CallbackKind | None, QueryParameter(description="Whether it tells of a success or an error.")
-    ] = None,
+    status: Annotated[Delivery | None, Meta(description="What has become of it.")] = None,
+    kind: Annotated[CallbackKind | None, Meta(description="Whether it tells of a success or an error.")] = None,
     type: Text = None,
-    host: Annotated[str | None, QueryParameter(description="With its port, if it is another.", max_length=300)] = None,
+    host: Annotated[str | None, Meta(description="With its port, if it is another.", max_length=300)] = None,
     cursor: Cursor = None,
     limit: Limit = 50,
 ) -> DeliveriesPage:
@@ -147,13 +132,7 @@ async def list_callbacks(
     return await server.in_thread(work)
 
 
-@post(
-    "/callbacks/redeliver",
-    summary="Send undeliverable callbacks again, now",
-    status_code=200,
-    responses=documented(413, 415),
-    opt={"role": Role.OPERATOR},
-)
+@routes.post("/api/callbacks/redeliver", Role.OPERATOR, "Send undeliverable callbacks again, now")
 async def redeliver_many(server: Server, who: Principal, data: RedeliverMany | None = None) -> RedeliveredMany:
     selection = data or RedeliverMany()
 
@@ -182,38 +161,14 @@ def _visible(store: Store, who: Principal, wanted: DeliveryFilter) -> DeliveryFi
 
 
 def delivery_out(callback: CallbackRecord) -> DeliveryOut:
-    return DeliveryOut(
-        id=callback.id,
-        webhook_id=callback.webhook_id,
-        task_id=callback.task_id,
-        tenant_id=callback.tenant_id,
-        type=callback.type,
-        kind=callback.kind,
-        status=callback.status,
-        attempts=callback.attempts,
-        next_attempt_at=callback.due_at,
-        host=callback.host,
-        last_status=callback.last_status,
-        last_error=callback.last_error,
-        created_at=callback.created_at,
-        update_date=callback.update_date,
-        delivered_at=callback.delivered_at,
-    )
+    return copied(DeliveryOut, callback, next_attempt_at=callback.due_at)
 
 
 def delivery_with_history(callback: CallbackRecord, who: Principal) -> DeliveryTold:
-    return DeliveryTold(
-        **msgspec.structs.asdict(delivery_out(callback)), history=[_attempt(attempt, who) for attempt in callback.tries]
-    )
+    history = [_attempt(attempt, who) for attempt in callback.tries]
+    return copied(DeliveryTold, callback, next_attempt_at=callback.due_at, history=history)
 
 
 def _attempt(attempt: DeliveryAttempt, who: Principal) -> AttemptOut:
-    out = AttemptOut(attempt.id, attempt.at, attempt.host, attempt.status, attempt.seconds, attempt.error)
-    if who.role is Role.ADMIN:  # a receiver inside may answer with what is not for everybody
-        out.answer = attempt.body
-    return out
-
-
-routes = Router(
-    "/api", route_handlers=[callbacks_of_task, redeliver, list_callbacks, redeliver_many], tags=["callbacks"]
-)  # fmt: skip
+    # A receiver inside may answer with what is not for everybody.
+    return copied(AttemptOut, attempt, answer=attempt.body if who.role is Role.ADMIN else UNSET)

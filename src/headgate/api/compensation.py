@@ -5,10 +5,9 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
-from litestar import Router, get, post
 
-from headgate.api.principal import Principal, Role
-from headgate.api.problems import documented
+from headgate.api.door.principal import Principal, Role
+from headgate.api.routing import Routes
 from headgate.api.server import Server
 from headgate.duties.compensate import trigger
 
@@ -37,20 +36,18 @@ class CompensationTriggered(CompensationOut, kw_only=True):
     found: int
 
 
-@get("/", summary="How the search for lost starts stands", responses=documented(), opt={"role": Role.READ})
+routes = Routes("agents", shared=True)
+
+
+@routes.get("/api/compensation", Role.READ, "How the search for lost starts stands")
 async def show(server: Server, who: Principal) -> CompensationOut:
     return CompensationOut(**await server.in_thread(_status, server, who.tenant_id))
 
 
-@post(
-    "/trigger",
-    summary="Look for lost starts now",
-    description="Polls before it answers, whatever waits in the start queue, and brings the interval back to its base.",
-    status_code=200,
-    responses=documented(507),
-    opt={"role": Role.OPERATOR},
-)
+@routes.post("/api/compensation/trigger", Role.OPERATOR, "Look for lost starts now", errors=(507,))
 async def trigger_now(server: Server, who: Principal) -> CompensationTriggered:
+    """Polls before it answers, whatever waits in the start queue, and brings the interval back to its base."""
+
     def work() -> CompensationTriggered:
         found = trigger(server.store, server.settings.compensation, who.actor)
         return CompensationTriggered(**_status(server, who.tenant_id), found=found)
@@ -63,6 +60,3 @@ def _status(server: Server, tenant_id: int | None) -> dict[str, Any]:
     status = server.store.compensation.status(figures, tenant_id)
     settings = {"threshold_seconds": figures.threshold, "start_interval_seconds": figures.start_interval}
     return asdict(status) | settings
-
-
-routes = Router("/api/compensation", route_handlers=[show, trigger_now], tags=["agents"])

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from litestar.enums import ScopeType
-from litestar.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 BUILT = Path(__file__).parents[1] / "console"
 QUEUE_ADMIN = "/static/queue_admin.html"  # where the request queue's page used to be
@@ -54,7 +53,7 @@ class Console:
         self._files: dict[str, File] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != ScopeType.HTTP or not is_page(scope):
+        if not is_page(scope):
             await self._inside(scope, receive, send)
             return
         path: str = scope["path"]

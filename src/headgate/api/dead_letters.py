@@ -5,16 +5,26 @@ from functools import partial
 from typing import Annotated, Any
 
 import msgspec
-from litestar import Router, get, post
-from litestar.params import QueryParameter
 from msgspec import UNSET, Meta, UnsetType
 
 from headgate.api.actions import MOST_IN_ACTION, Done, Ids, RemarkText, apply_to_each
-from headgate.api.principal import Principal, Role
-from headgate.api.problems import documented
+from headgate.api.door.principal import Principal, Role
+from headgate.api.routing import Routes
 from headgate.api.server import Server
-from headgate.api.shapes import Id, Integer, Name, Seconds, ShortText, TaskPage, task_out, text_of
-from headgate.api.tasks import Cursor, Limit, Number, Text
+from headgate.api.shapes import (
+    Cursor,
+    Id,
+    Integer,
+    Limit,
+    Name,
+    Number,
+    Seconds,
+    ShortText,
+    TaskPage,
+    Text,
+    task_out,
+    text_of,
+)
 from headgate.core.edit import Edit, changes_as_json
 from headgate.core.errors import Invalid, Refused
 from headgate.core.states import State
@@ -22,7 +32,7 @@ from headgate.core.task import MAX_SECONDS, Task
 from headgate.store.store import Store
 from headgate.store.tasks.dead_letters import DeadLetterFilter
 
-Age = Annotated[float | None, QueryParameter(description="Seconds.", ge=0, le=MAX_SECONDS)]
+Age = Annotated[float | None, Meta(description="Seconds.", ge=0, le=MAX_SECONDS)]
 
 
 class LettersIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -95,7 +105,10 @@ class Answered(msgspec.Struct):
     next_cursor: int | None
 
 
-@get("/", summary="Dead letters, newest first", responses=documented(), opt={"role": Role.READ})
+routes = Routes("dead letters")
+
+
+@routes.get("/api/dead-letters", Role.READ, "Dead letters, newest first")
 async def list_letters(
     server: Server,
     who: Principal,
@@ -117,8 +130,7 @@ async def list_letters(
     return TaskPage([task_out(task) for task in page.items], page.next_cursor)
 
 
-@post("/replay", summary="Run dead letters again, edited or as they are", status_code=200,
-      responses=documented(413, 415), opt={"role": Role.OPERATOR})  # fmt: skip
+@routes.post("/api/dead-letters/replay", Role.OPERATOR, "Run dead letters again, edited or as they are")
 async def replay(data: Replay, server: Server, who: Principal) -> Answered:
     if data.edit.ext is not UNSET and len(data.ids or ()) != 1:
         raise Invalid("ext is for one task, named by its id; merge is for many")
@@ -126,14 +138,12 @@ async def replay(data: Replay, server: Server, who: Principal) -> Answered:
     return await _act(server, who, data, partial(server.store.dead_letters.replay, edit=edit), edit)
 
 
-@post("/resolve", summary="A person dealt with dead letters", status_code=200, responses=documented(413, 415),
-      opt={"role": Role.OPERATOR})  # fmt: skip
+@routes.post("/api/dead-letters/resolve", Role.OPERATOR, "A person dealt with dead letters")
 async def resolve(data: Resolve, server: Server, who: Principal) -> Answered:
     return await _act(server, who, data, partial(server.store.dead_letters.resolve, remark=data.remark))
 
 
-@post("/discard", summary="Give dead letters up", status_code=200, responses=documented(413, 415),
-      opt={"role": Role.OPERATOR})  # fmt: skip
+@routes.post("/api/dead-letters/discard", Role.OPERATOR, "Give dead letters up")
 async def discard(data: Discard, server: Server, who: Principal) -> Answered:
     return await _act(server, who, data, partial(server.store.dead_letters.discard, remark=data.remark or ""))
 
@@ -175,8 +185,3 @@ def _act_on_each(store: Store, who: Principal, data: Chosen, act_on_one: Callabl
     wanted["tenant_id"] = who.tenant_filter(letters.tenant_id)
     page = store.dead_letters.find(DeadLetterFilter(**wanted), cursor=data.cursor, limit=MOST_IN_ACTION)
     return Answered(apply_to_each([task.id for task in page.items], act_on_one), page.next_cursor)
-
-
-routes = Router(
-    "/api/dead-letters", route_handlers=[list_letters, replay, resolve, discard], tags=["dead letters"]
-)  # fmt: skip

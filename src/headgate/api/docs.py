@@ -9,10 +9,12 @@ from collections.abc import Iterable
 from html import escape
 from typing import Any
 
-from litestar import Request
-from litestar.openapi.plugins import OpenAPIRenderPlugin
+from starlette.responses import Response
 
+from headgate.api.door.principal import Role
 from headgate.api.openapi import openapi_of
+from headgate.api.routing import Json, Routes
+from headgate.api.server import Server
 
 FILE = "/api/openapi.json"
 STYLE = """
@@ -44,17 +46,18 @@ POLICY = (
 Schema = dict[str, Any]
 
 
-class DocsPage(OpenAPIRenderPlugin):
-    """Renders the page at the root of the docs."""
+routes = Routes("system")
 
-    def __init__(self) -> None:
-        super().__init__(path="/")
-        self._page: bytes | None = None
 
-    def render(self, request: Request[Any, Any, Any], openapi_schema: Schema) -> bytes:
-        if self._page is None:
-            self._page = page(openapi_of(request.app)).encode()
-        return self._page
+@routes.get(FILE, Role.READ, hidden=True)
+async def openapi_file(server: Server) -> Json[Schema]:
+    return Json(openapi_of(server.routes))
+
+
+@routes.get("/api/docs", Role.READ, hidden=True)
+async def docs_page(server: Server) -> Response:
+    text = page(openapi_of(server.routes))
+    return Response(text, headers={"Content-Security-Policy": POLICY}, media_type="text/html")
 
 
 def page(schema: Schema) -> str:

@@ -4,12 +4,12 @@ from datetime import datetime
 from typing import Annotated
 
 import msgspec
-from litestar import Router, get
-from litestar.params import QueryParameter
+from msgspec import Meta
 
-from headgate.api.principal import Principal, Role
-from headgate.api.problems import documented
+from headgate.api.door.principal import Principal, Role
+from headgate.api.routing import Routes
 from headgate.api.server import Server
+from headgate.api.shapes import copied
 from headgate.store.reading.series import COARSE, RETENTION, Point
 
 HOUR_SECONDS = 3600.0
@@ -61,16 +61,19 @@ class CountsOut(msgspec.Struct):
 
 
 def point_out(point: Point) -> PointOut:
-    return PointOut(**{name: getattr(point, name) for name in PointOut.__struct_fields__})
+    return copied(PointOut, point)
 
 
-@get("/series", summary="What happened lately, for charts", responses=documented(), opt={"role": Role.READ})
+routes = Routes("figures", shared=True)
+
+
+@routes.get("/api/series", Role.READ, "What happened lately, for charts")
 async def series(
     server: Server,
     who: Principal,
     seconds: Annotated[
         float,
-        QueryParameter(description="How far back: in steps of 10 s up to 2 h, else 5 min.", gt=0, le=RETENTION[COARSE]),
+        Meta(description="How far back: in steps of 10 s up to 2 h, else 5 min.", gt=0, le=RETENTION[COARSE]),
     ] = HOUR_SECONDS,
 ) -> SeriesOut:
     who.require_all_tenants()
@@ -78,11 +81,8 @@ async def series(
     return SeriesOut(step, [point_out(point) for point in points])
 
 
-@get("/counts", summary="How many tasks are in which state", responses=documented(), opt={"role": Role.READ})
+@routes.get("/api/counts", Role.READ, "How many tasks are in which state")
 async def counts(server: Server, who: Principal) -> CountsOut:
     who.require_all_tenants()
     found = await server.in_thread(server.store.statistics.counts)
-    return CountsOut([CountOut(each.lane, each.status.value, each.count, each.oldest, each.as_of) for each in found])
-
-
-routes = Router("/api", route_handlers=[series, counts], tags=["figures"])
+    return CountsOut([copied(CountOut, each, status=each.status.value) for each in found])

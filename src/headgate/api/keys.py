@@ -5,22 +5,18 @@ from functools import partial
 from typing import Annotated, Literal
 
 import msgspec
-from litestar import Router, delete, get, post
-from litestar.params import PathParameter, QueryParameter
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Meta, UnsetType
 
-from headgate.api.principal import Principal, Role
-from headgate.api.problems import documented
+from headgate.api.door.principal import Principal, Role
+from headgate.api.routing import Routes
 from headgate.api.server import Server
-from headgate.api.shapes import INT64, Integer, Name
+from headgate.api.shapes import INT64, Cursor, Integer, Limit, Name, copied
 from headgate.core.errors import Invalid
 from headgate.core.keys import ROLES, Key, secret_key
 from headgate.environment import utc_now
 
 RoleWord = Literal["read", "submit", "agent", "operator", "admin"]
-KeyId = Annotated[int, PathParameter(description="The key's id.", ge=1, le=INT64)]
-Cursor = Annotated[int | None, QueryParameter(description="`next_cursor` of the page before.", ge=1, le=INT64)]
-Limit = Annotated[int, QueryParameter(description="How many at most.", ge=1, le=200)]
+KeyId = Annotated[int, Meta(description="The key's id.", ge=1, le=INT64)]
 
 
 class NewKeyIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -59,14 +55,12 @@ class KeyPage(msgspec.Struct):
     next_cursor: int | None
 
 
-@post(
-    "/",
-    summary="Make a key",
-    responses=documented(413, 415, 507),
-    opt={"role": Role.ADMIN},
-    description="Its secrets are shown this once. From the first key on, nobody comes in without one.",
-)
+routes = Routes("keys")
+
+
+@routes.post("/api/keys", Role.ADMIN, "Make a key", status=201, errors=(507,))
 async def make_key(data: NewKeyIn, server: Server, who: Principal) -> NewKeyOut:
+    """Its secrets are shown this once. From the first key on, nobody comes in without one."""
     tenant_id = data.tenant_id if who.tenant_id is None else who.allowed_tenant(data.tenant_id)
     if data.expires_at is not None and (data.expires_at.tzinfo is None or data.expires_at <= utc_now()):
         raise Invalid("expires_at is a time ahead, with a time zone")
@@ -77,44 +71,22 @@ async def make_key(data: NewKeyIn, server: Server, who: Principal) -> NewKeyOut:
     key, text = await server.in_thread(add)
     server.keyring.forget()
     secrets = server.settings.secrets
-    return NewKeyOut(
-        **msgspec.structs.asdict(key_out(key)),
-        key=text,
-        secret_key=secret_key(secrets[0], key.id, key.digest) if secrets else UNSET,
-    )
+    secret = secret_key(secrets[0], key.id, key.digest) if secrets else UNSET
+    return copied(NewKeyOut, key, role=key.role.word, key=text, secret_key=secret)
 
 
-@get("/", summary="List keys, newest first", responses=documented(), opt={"role": Role.ADMIN})
+@routes.get("/api/keys", Role.ADMIN, "List keys, newest first")
 async def list_keys(server: Server, who: Principal, cursor: Cursor = None, limit: Limit = 50) -> KeyPage:
     found = await server.in_thread(partial(server.store.keys.find, who.tenant_id, cursor=cursor, limit=limit))
     return KeyPage([key_out(key) for key in found], found[-1].id if len(found) == limit else None)
 
 
-@delete(
-    "/{key_id:int}",
-    summary="End a key",
-    responses=documented(404),
-    opt={"role": Role.ADMIN},
-    description="For good; every server refuses it within seconds.",
-)
+@routes.delete("/api/keys/{key_id}", Role.ADMIN, "End a key", errors=(404,))
 async def revoke_key(key_id: KeyId, server: Server, who: Principal) -> None:
+    """For good; every server refuses it within seconds."""
     await server.in_thread(partial(server.store.keys.revoke, key_id, tenant_id=who.tenant_id, actor=who.actor))
     server.keyring.forget()
 
 
 def key_out(key: Key) -> KeyOut:
-    return KeyOut(
-        id=key.id,
-        name=key.name,
-        role=key.role.word,  # type: ignore[arg-type]
-        tenant_id=key.tenant_id,
-        access_key=key.access_key,
-        created_at=key.created_at,
-        created_by=key.created_by,
-        expires_at=key.expires_at,
-        revoked_at=key.revoked_at,
-        last_used_at=key.last_used_at,
-    )
-
-
-routes = Router("/api/keys", route_handlers=[make_key, list_keys, revoke_key], tags=["keys"])
+    return copied(KeyOut, key, role=key.role.word)

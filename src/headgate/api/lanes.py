@@ -4,14 +4,12 @@ from datetime import datetime
 from typing import Annotated
 
 import msgspec
-from litestar import Router, delete, get, put
-from litestar.params import PathParameter
 from msgspec import UNSET, Meta, UnsetType
 
-from headgate.api.principal import Principal, Role
-from headgate.api.problems import documented
+from headgate.api.door.principal import Principal, Role
+from headgate.api.routing import Routes
 from headgate.api.server import Server
-from headgate.api.shapes import ForecastOut, forecast_out
+from headgate.api.shapes import ForecastOut, copied, forecast_out
 from headgate.core.errors import Invalid, NotFound
 from headgate.core.gates import Bucket, CapacityLimit
 from headgate.core.limits import MAX_RATE, Rate
@@ -19,10 +17,10 @@ from headgate.core.task import check_lane
 from headgate.store.catalog.lanes import MAX_CAPACITY
 from headgate.store.reading.lane_report import LaneReport
 
-PathName = Annotated[str, PathParameter(min_length=1, max_length=255)]
+PathName = Annotated[str, Meta(min_length=1, max_length=255)]
 LimitName = Annotated[
     str,
-    PathParameter(description="lane:NAME, type:CODE or key:NAME", max_length=255, pattern="^(lane|type|key):(?s:.)"),
+    Meta(description="lane:NAME, type:CODE or key:NAME", max_length=255, pattern="^(lane|type|key):(?s:.)"),
 ]
 Capacity = Annotated[int, Meta(ge=0, le=MAX_CAPACITY)]
 
@@ -91,13 +89,15 @@ class RateLimitIn(msgspec.Struct, forbid_unknown_fields=True):
     burst: Annotated[int, Meta(ge=1, le=MAX_CAPACITY)]
 
 
-@get("/lanes", summary="Every lane, and how full it is", responses=documented(), opt={"role": Role.READ})
+routes = Routes("limits", shared=True)
+
+
+@routes.get("/api/lanes", Role.READ, "Every lane, and how full it is")
 async def list_lanes(server: Server, who: Principal) -> LanesOut:
     return await server.in_thread(lambda: LanesOut(_all_lanes(server), server.store.lanes.everything_paused()))
 
 
-@put("/lanes/{name:str}", summary="Change a lane at once; made if it is not there", responses=documented(413, 415, 507),
-     opt={"role": Role.OPERATOR})  # fmt: skip
+@routes.put("/api/lanes/{name}", Role.OPERATOR, "Change a lane at once; made if it is not there", errors=(507,))
 async def put_lane(name: PathName, data: LaneIn, server: Server, who: Principal) -> LaneOut:
     if data.capacity is UNSET and data.paused is UNSET:
         raise Invalid("say capacity, paused, or both")
@@ -119,16 +119,15 @@ def _all_lanes(server: Server) -> list[LaneOut]:
 
 
 def _lane_out(lane: LaneReport) -> LaneOut:
-    fields = {field: getattr(lane, field) for field in LaneOut.__struct_fields__}
-    return LaneOut(**fields | {"drained": None if lane.drained is None else forecast_out(lane.drained)})
+    return copied(LaneOut, lane, drained=None if lane.drained is None else forecast_out(lane.drained))
 
 
-@get("/resources", summary="Every resource", responses=documented(), opt={"role": Role.READ})
+@routes.get("/api/resources", Role.READ, "Every resource")
 async def list_resources(server: Server, who: Principal) -> ResourcesOut:
     return ResourcesOut([_resource_out(resource) for resource in await server.in_thread(server.store.resources.all)])
 
 
-@get("/resources/{name:str}", summary="Look a resource up", responses=documented(404), opt={"role": Role.READ})
+@routes.get("/api/resources/{name}", Role.READ, "Look a resource up", errors=(404,))
 async def get_resource(name: PathName, server: Server, who: Principal) -> ResourceOut:
     for resource in await server.in_thread(server.store.resources.all):
         if resource.name == name:
@@ -136,8 +135,7 @@ async def get_resource(name: PathName, server: Server, who: Principal) -> Resour
     raise NotFound(f"no resource {name}")
 
 
-@put("/resources/{name:str}", summary="How many may use a resource at once, from now on",
-     responses=documented(413, 415, 507), opt={"role": Role.OPERATOR})  # fmt: skip
+@routes.put("/api/resources/{name}", Role.OPERATOR, "How many may use a resource at once, from now on", errors=(507,))
 async def put_resource(name: PathName, data: ResourceIn, server: Server, who: Principal) -> ResourceOut:
     await server.in_thread(lambda: server.store.resources.set(name, data.capacity, actor=who.actor))
     return ResourceOut(name, data.capacity)
@@ -148,12 +146,12 @@ def _resource_out(resource: CapacityLimit) -> ResourceOut:
     return ResourceOut(resource.name, resource.capacity)
 
 
-@get("/rate-limits", summary="Every rate limit", responses=documented(), opt={"role": Role.READ})
+@routes.get("/api/rate-limits", Role.READ, "Every rate limit")
 async def list_rate_limits(server: Server, who: Principal) -> RateLimitsOut:
     return RateLimitsOut([_rate_limit_out(bucket) for bucket in await server.in_thread(server.store.rate_limits.all)])
 
 
-@get("/rate-limits/{name:str}", summary="Look a rate limit up", responses=documented(404), opt={"role": Role.READ})
+@routes.get("/api/rate-limits/{name}", Role.READ, "Look a rate limit up", errors=(404,))
 async def get_rate_limit(name: LimitName, server: Server, who: Principal) -> RateLimitOut:
     for bucket in await server.in_thread(server.store.rate_limits.all):
         if bucket.name == name:
@@ -161,29 +159,22 @@ async def get_rate_limit(name: LimitName, server: Server, who: Principal) -> Rat
     raise NotFound(f"no rate limit {name}")
 
 
-@put("/rate-limits/{name:str}", summary="Limit the starts of lane:NAME, type:CODE or key:NAME, from now on",
-     responses=documented(413, 415, 507), opt={"role": Role.OPERATOR})  # fmt: skip
+@routes.put(
+    "/api/rate-limits/{name}",
+    Role.OPERATOR,
+    "Limit the starts of lane:NAME, type:CODE or key:NAME, from now on",
+    errors=(507,),
+)
 async def put_rate_limit(name: LimitName, data: RateLimitIn, server: Server, who: Principal) -> RateLimitOut:
     limit = Rate(data.rate, data.burst)
     await server.in_thread(lambda: server.store.rate_limits.set(name, limit, actor=who.actor))
     return RateLimitOut(name, data.rate, data.burst)
 
 
-@delete("/rate-limits/{name:str}", summary="Lift a rate limit", responses=documented(404, 507),
-        opt={"role": Role.OPERATOR})  # fmt: skip
+@routes.delete("/api/rate-limits/{name}", Role.OPERATOR, "Lift a rate limit", errors=(404, 507))
 async def lift_rate_limit(name: LimitName, server: Server, who: Principal) -> None:
     await server.in_thread(lambda: server.store.rate_limits.set(name, None, actor=who.actor))
 
 
 def _rate_limit_out(bucket: Bucket) -> RateLimitOut:
     return RateLimitOut(bucket.name, bucket.limit.rate, bucket.limit.burst)
-
-
-routes = Router(
-    "/api",
-    route_handlers=[
-        list_lanes, put_lane, list_resources, get_resource, put_resource, list_rate_limits, get_rate_limit,
-        put_rate_limit, lift_rate_limit,
-    ],
-    tags=["limits"],
-)  # fmt: skip

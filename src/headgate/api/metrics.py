@@ -4,45 +4,32 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from litestar import Response, Router, get
-from litestar.types import ASGIApp, Message, Receive, Send
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+from starlette.responses import Response
 
-from headgate.api.principal import Principal, Role
-from headgate.api.problems import documented
+from headgate.api.door.principal import Principal, Role
+from headgate.api.routing import Routes
 from headgate.api.server import Server
 from headgate.api.tally import Histogram, Tally
 from headgate.core.compensation import CompensationSettings
 from headgate.core.states import HELD
-from headgate.environment import monotonic, utc_now
+from headgate.environment import utc_now
 from headgate.store.store import Store
 
-NO_ROUTE = "none"  # what is asked for and not there has one name, or whoever asks could make names without end
-SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-METHODS = SAFE_METHODS | {"POST", "PUT", "DELETE", "PATCH"}
+routes = Routes("system", shared=True)
 
 
-@get(
-    "/",
-    summary="Metrics for Prometheus",
-    media_type=CONTENT_TYPE_PLAIN_0_0_4,
-    responses=documented(),
-    opt={"role": Role.READ},
-    description=(
-        "`tasks_*` are counted from the audit, whichever process did it, since this server began: of several servers "
-        "take the highest, not the sum. `tasks_events_processed_total` and `headgate_http_*` are this server's own."
-    ),
-)
-async def metrics(server: Server, who: Principal) -> Response[bytes]:
+@routes.get("/metrics", Role.READ, "Metrics for Prometheus", media=CONTENT_TYPE_PLAIN_0_0_4)
+async def metrics(server: Server, who: Principal) -> Response:
+    """`tasks_*` are counted from the audit, whichever process did it, since this server began: of several servers take
+    the highest, not the sum. `tasks_events_processed_total` and `headgate_http_*` are this server's own.
+    """
     who.require_all_tenants()
     figures = server.settings.compensation
     text = await server.in_thread(exposition, server.store, server.tally, figures, server.live_events.bus.listeners)
     return Response(text, media_type=CONTENT_TYPE_PLAIN_0_0_4)
-
-
-routes = Router("/metrics", route_handlers=[metrics], tags=["system"])
 
 
 def exposition(store: Store, tally: Tally, figures: CompensationSettings, listeners: int) -> bytes:
@@ -180,27 +167,3 @@ def _histogram(name: str, help_text: str, labels: list[str], values: Mapping[Any
     for key, each in dict(values).items():
         family.add_metric(_labels(key), each.buckets(), each.total)
     return family
-
-
-def count_requests(app: ASGIApp, server: Server) -> ASGIApp:
-    """The app, with what it answers counted, and the listeners woken after what may have changed something."""
-
-    async def middleware(scope: Any, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await app(scope, receive, send)
-            return
-        began = monotonic()
-        method = str(scope["method"])
-
-        async def answer(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                route = str(scope.get("path_template") or NO_ROUTE)
-                method_label = method if method in METHODS else "other"
-                server.tally.count_request(method_label, route, message["status"], monotonic() - began)
-                if method not in SAFE_METHODS:
-                    server.live_events.bus.wake()
-            await send(message)
-
-        await app(scope, receive, answer)
-
-    return middleware

@@ -1,88 +1,97 @@
-"""The OpenAPI file, as true as the shapes it is made from.
+"""The OpenAPI file: what the routes say of themselves, and the shapes as msgspec describes them."""
 
-The framework describes routes well and values loosely: it forgets that unknown fields are refused, limits of 0 and
-limits inside lists, and says that a query parameter may be null. The shapes say it better themselves.
-"""
-
-from collections.abc import Iterable
-from copy import deepcopy
+from collections.abc import Iterable, Sequence
 from functools import cache
-from typing import Any
+from http import HTTPStatus
+from types import NoneType
+from typing import Any, get_args
 
 import msgspec
-from litestar import Litestar
-from litestar.handlers import HTTPRouteHandler
-from litestar.params import ParameterKwarg
-from litestar.routes import HTTPRoute
+from starlette.responses import Response
 
-from headgate.api.gatekeeper import ALWAYS_OPEN
-from headgate.api.principal import Role
+import headgate
+from headgate.api.door.gatekeeper import ALWAYS_OPEN
+from headgate.api.problems import MEDIA, TITLES, Problem
+from headgate.api.routing import JSON, Json, Parameter, Route, without_none
 
 REF = "#/components/schemas/{name}"
-LIMITS = {
-    "ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum", "min_length": "minLength",
-    "max_length": "maxLength", "pattern": "pattern", "min_items": "minItems", "max_items": "maxItems",
-}  # fmt: skip
+Schema = dict[str, Any]
 
 
 @cache
-def openapi_of(app: Litestar) -> dict[str, Any]:
+def openapi_of(routes: Sequence[Route]) -> Schema:
     """Every route, every parameter, every body and every answer; made when it is first asked for."""
-    schema = deepcopy(app.openapi_schema.to_schema())
-    handlers = [
-        (route.path_format, method, handler)
-        for route in app.routes
-        if isinstance(route, HTTPRoute)
-        for method, (handler, _) in route.route_handler_map.items()
-    ]
-    shapes: dict[type, None] = {}
-    for path, method, handler in handlers:
-        operation = schema["paths"].get(path, {}).get(method.lower())
-        if operation is None or not handler.resolve_include_in_schema():
-            continue
-        shapes |= dict.fromkeys(_shapes(handler))
-        if path not in ALWAYS_OPEN:
-            operation["x-role"] = handler.opt.get("role", Role.ADMIN).word
-        for parameter in operation.get("parameters", []):
-            _fix_parameter(parameter, handler)
-        if (body := handler.parsed_data_field) is not None:
-            operation["requestBody"]["required"] = body.is_required
-    schema["components"]["schemas"] |= _component_schemas(list(shapes), schema["components"]["schemas"])
-    return schema
+    shown = [route for route in routes if not route.hidden]
+    types = [Problem, *(each for route in shown for each in _types(route))]
+    schemas, components = msgspec.json.schema_components(types, ref_template=REF)
+    described = iter(schemas)
+    problem = next(described)
+    paths: dict[str, Schema] = {}
+    for route in shown:
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, described, problem)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Headgate", "version": headgate.__version__},
+        "servers": [{"url": "/"}],
+        "paths": dict(sorted(paths.items())),
+        "components": {"schemas": dict(sorted(components.items()))},
+    }
 
 
-def _component_schemas(shapes: list[type], names: Iterable[str]) -> dict[str, Any]:
-    """The shapes by the framework's names: where two have the same, each of the two puts the module before it."""
-    _, described = msgspec.json.schema_components(shapes, ref_template=REF)
-    renamed = {}
-    for ours in described:
-        theirs = (name for name in names if "." in ours and ours.replace(".", "_").endswith(f"_{name}"))
-        renamed[ours] = next(theirs, ours)
-    text = msgspec.json.encode({renamed[ours]: shape for ours, shape in described.items()}).decode()
-    for ours, name in renamed.items():
-        text = text.replace(f'"{REF.format(name=ours)}"', f'"{REF.format(name=name)}"')
-    found: dict[str, Any] = msgspec.json.decode(text)
-    return found
+def _types(route: Route) -> Iterable[Any]:
+    """The types that a route has schemas of, in the order in which `_operation` takes them."""
+    yield from (parameter.type for parameter in route.parameters)
+    if route.body is not None:
+        yield without_none(route.body)
+    if (answer := _answer(route)) is not None:
+        yield answer
 
 
-def _shapes(handler: HTTPRouteHandler) -> list[type]:
-    """The shapes that a route takes and gives, as they are named there."""
-    fields = [handler.parsed_data_field, handler.parsed_return_field]
-    types: list[Any] = [spec.data_container for spec in (handler.responses or {}).values()]
-    for field in fields:
-        if field is not None:
-            types += [field.annotation, *(inner.annotation for inner in field.inner_types)]
-    return [each for each in types if isinstance(each, type) and issubclass(each, msgspec.Struct)]
+def _answer(route: Route) -> Any:
+    """The type that a route answers with; None if that is nothing, or no JSON."""
+    if getattr(route.answer, "__origin__", None) is Json:
+        return get_args(route.answer)[0]
+    if route.answer is NoneType or (isinstance(route.answer, type) and issubclass(route.answer, Response)):
+        return None
+    return route.answer
 
 
-def _fix_parameter(parameter: dict[str, Any], handler: HTTPRouteHandler) -> None:
-    schema = parameter["schema"]
-    alternatives = [alternative for alternative in schema.get("oneOf", []) if alternative != {"type": "null"}]
-    if len(alternatives) == 1:
-        schema.pop("oneOf")
-        schema |= alternatives[0]
-    for name, field in handler.parsed_fn_signature.parameters.items():
-        definition = field.kwarg_definition
-        if isinstance(definition, ParameterKwarg) and parameter["name"] in (name, definition.query, definition.header):
-            limits = {word: getattr(definition, limit, None) for limit, word in LIMITS.items()}
-            schema |= {word: value for word, value in limits.items() if value is not None}
+def _operation(route: Route, described: Iterable[Schema], problem: Schema) -> Schema:
+    schemas = iter(described)
+    operation: Schema = {"tags": [route.tag], "summary": route.summary, "operationId": _operation_id(route)}
+    if route.description:
+        operation["description"] = route.description
+    if route.path not in ALWAYS_OPEN:
+        operation["x-role"] = route.role.word
+    if route.parameters:
+        operation["parameters"] = [_parameter(each, next(schemas)) for each in route.parameters]
+    if route.body is not None:
+        schema = next(schemas)
+        if not route.body_required:
+            schema = {"oneOf": [schema, {"type": "null"}]}
+        operation["requestBody"] = {"required": route.body_required, "content": {JSON: {"schema": schema}}}
+    content = None
+    if route.status != 204:
+        content = {route.media: {"schema": next(schemas) if _answer(route) is not None else {"type": "string"}}}
+    responses = {str(route.status): _response(HTTPStatus(route.status).description, content)}
+    responses |= {str(status): _response(description, content) for status, description in route.also.items()}
+    failure = {MEDIA: {"schema": problem}}
+    responses |= {str(status): _response(TITLES[status], failure) for status in route.errors}
+    return operation | {"responses": responses}
+
+
+def _operation_id(route: Route) -> str:
+    words = f"{route.path}/{route.handler.__name__}".replace("-", "_").replace("/", "_")
+    return "".join(word.capitalize() for word in words.replace("{", "").replace("}", "").split("_"))
+
+
+def _parameter(parameter: Parameter, schema: Schema) -> Schema:
+    found = {"name": parameter.name, "in": parameter.place, "required": parameter.required}
+    if description := schema.get("description"):
+        found["description"] = description
+    default = {} if parameter.default is None else {"default": parameter.default}
+    return found | {"schema": schema | default}
+
+
+def _response(description: str, content: Schema | None) -> Schema:
+    return {"description": description} | ({} if content is None else {"content": content})

@@ -1,14 +1,13 @@
 """Errors as RFC 9457 problems: a stable type, one sentence, the request's id; nothing of the inside."""
 
 import logging
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-from litestar import Request, Response
-from litestar.exceptions import HTTPException, ValidationException
-from litestar.openapi.datastructures import ResponseSpec
+from starlette.responses import Response
 
-from headgate.core.errors import HeadgateError
+from headgate.core.errors import HeadgateError, Invalid
 
 log = logging.getLogger("headgate.api")
 MEDIA = "application/problem+json"
@@ -21,8 +20,7 @@ TITLES = {
 }  # fmt: skip
 CODES = {
     400: "bad-request", 401: "unauthorized", 403: "forbidden", 404: "not-found", 405: "method-not-allowed",
-    409: "refused", 413: "too-large", 415: "unsupported-media-type", 422: "invalid", 429: "too-many-requests",
-    431: "headers-too-large", 500: "error", 503: "unavailable", 507: "store-full",
+    413: "too-large", 415: "unsupported-media-type", 429: "too-many-requests", 431: "headers-too-large",
 }  # fmt: skip
 
 
@@ -37,58 +35,33 @@ class Problem(msgspec.Struct, omit_defaults=True):
     errors: list[str] = []
 
 
-def documented(*statuses: int) -> dict[int, ResponseSpec]:
-    """The problems that a route may answer with, for the OpenAPI file; every route has the common ones."""
-    return {
-        status: ResponseSpec(
-            data_container=Problem, description=TITLES[status], media_type=MEDIA, generate_examples=False
-        )
-        for status in sorted({400, 401, 403, 405, 422, 429, 503, *statuses})
-    }
+class Rejected(HeadgateError):
+    """The request is refused as HTTP has it, with this status and these words."""
+
+    def __init__(self, status: int, detail: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.code = CODES[status]
+        self.headers = headers or {}
 
 
-def headgate_problem(request: Request[Any, Any, Any], error: HeadgateError) -> Response[Problem]:
-    """An error of ours says itself what it is."""
-    return problem_response(request, error.status, error.code, str(error), headers=getattr(error, "headers", None))
+class InvalidParameters(Invalid):
+    """Several parameters break a rule; each has its sentence."""
+
+    def __init__(self, errors: list[str]) -> None:
+        super().__init__("; ".join(errors))
+        self.errors = errors
 
 
-def http_problem(request: Request[Any, Any, Any], error: HTTPException) -> Response[Problem]:
-    """The framework's errors, in our words: what does not fit the schema breaks a rule, like any other."""
-    if error.status_code >= 500:
-        return unexpected_problem(request, error)
-    status = 422 if isinstance(error, ValidationException) else error.status_code
-    errors = [_validation_message(each) for each in error.extra or []] if isinstance(error, ValidationException) else []
-    detail = errors[0] if len(errors) == 1 else str(error.detail)
-    return problem_response(request, status, CODES.get(status, "error"), detail, errors, dict(error.headers or {}))
-
-
-def unexpected_problem(request: Request[Any, Any, Any], error: Exception) -> Response[Problem]:
-    """A bug: the log has it, the caller does not."""
-    log.error("request %s failed", request_id(request), exc_info=error)
-    return problem_response(request, 500, "error", "something went wrong; the server's log has the request's id")
-
-
-def problem_response(
-    request: Request[Any, Any, Any],
-    status: int,
-    code: str,
-    detail: str,
-    errors: list[str] | None = None,
-    headers: dict[str, str] | None = None,
-) -> Response[Problem]:
-    problem = Problem(TYPE + code, TITLES.get(status, "Error"), status, detail, request_id(request), errors or [])
-    if status in (429, 503):
-        headers = {"Retry-After": "1"} | (headers or {})
-    return Response(problem, status_code=status, media_type=MEDIA, headers=headers)
-
-
-def request_id(request: Request[Any, Any, Any]) -> str:
-    """Of this request: the caller's own, if it sent one that can be shown."""
-    return str(request.scope["state"].get("request_id", ""))
-
-
-def _validation_message(error: Any) -> str:
-    if not isinstance(error, dict):
-        return str(error)
-    where = ".".join(str(part) for part in [error.get("key")] if part)
-    return f"{where}: {error.get('message', '')}" if where else str(error.get("message", ""))
+def problem_response(error: Exception, request_id: str) -> Response:
+    """The answer to a request that failed. What is not ours is a bug: the log has it, the caller does not."""
+    if isinstance(error, HeadgateError):
+        status, code, detail = error.status, error.code, str(error)
+    else:
+        log.error("request %s failed", request_id, exc_info=error)
+        status, code, detail = 500, "error", "something went wrong; the server's log has the request's id"
+    errors: list[str] = getattr(error, "errors", [])
+    headers: dict[str, Any] = {"Retry-After": "1"} if status in (429, 503) else {}
+    headers |= getattr(error, "headers", {})
+    problem = Problem(TYPE + code, TITLES.get(status, "Error"), status, detail, request_id, errors)
+    return Response(msgspec.json.encode(problem), status, headers, MEDIA)

@@ -9,11 +9,11 @@ from functools import partial
 from typing import Annotated, Any, Literal
 
 import msgspec
-from litestar import Request, Router, get, post
-from litestar.params import QueryParameter
+from msgspec import Meta
+from starlette.requests import Request
 
-from headgate.api.principal import Principal, Role
-from headgate.api.problems import documented
+from headgate.api.door.principal import Principal, Role
+from headgate.api.routing import Routes
 from headgate.api.server import Server
 from headgate.core.errors import HeadgateError, Invalid, NotFound
 from headgate.core.states import View, status_word
@@ -29,13 +29,11 @@ log = logging.getLogger("headgate.api")
 
 Scope = Annotated[
     str,
-    QueryParameter(
-        name="scope", description="`all`, or a lane: `requires_cookie`, `no_cookie`, …", min_length=1, max_length=255
-    ),
+    Meta(description="`all`, or a lane: `requires_cookie`, `no_cookie`, …", min_length=1, max_length=255),
 ]
 MOST_DIGITS = len(str(MAX_CAPACITY))
 CapacityParameter = Annotated[
-    int | None, QueryParameter(description="How many of the lane may run at once.", ge=0, le=MAX_CAPACITY)
+    int | None, Meta(description="How many of the lane may run at once.", ge=0, le=MAX_CAPACITY)
 ]
 
 
@@ -66,7 +64,10 @@ async def prepare(server: Server) -> None:
         log.warning("the request queue's types and lanes were not made: %s", error)
 
 
-@get("/stats", summary="How full the lanes are", responses=documented(), opt={"role": Role.READ})
+routes = Routes("queue", shared=True)
+
+
+@routes.get("/api/queue/stats", Role.READ, "How full the lanes are")
 async def stats(server: Server, who: Principal) -> QueueStats:
     return await server.in_thread(queue_stats, server.store)
 
@@ -96,16 +97,14 @@ def queue_stats(store: Store) -> QueueStats:
     )
 
 
-@post("/pause", summary="Let nothing more start", status_code=200, responses=documented(404, 507),
-      opt={"role": Role.OPERATOR})  # fmt: skip
-async def pause(server: Server, who: Principal, which: Scope = ALL) -> QueueStats:
-    return await server.in_thread(_pause_or_resume, server.store, who, "pause", which)
+@routes.post("/api/queue/pause", Role.OPERATOR, "Let nothing more start", errors=(404, 507))
+async def pause(server: Server, who: Principal, scope: Scope = ALL) -> QueueStats:
+    return await server.in_thread(_pause_or_resume, server.store, who, "pause", scope)
 
 
-@post("/resume", summary="Let what was paused start again", status_code=200, responses=documented(404, 507),
-      opt={"role": Role.OPERATOR})  # fmt: skip
-async def resume(server: Server, who: Principal, which: Scope = ALL) -> QueueStats:
-    return await server.in_thread(_pause_or_resume, server.store, who, "resume", which)
+@routes.post("/api/queue/resume", Role.OPERATOR, "Let what was paused start again", errors=(404, 507))
+async def resume(server: Server, who: Principal, scope: Scope = ALL) -> QueueStats:
+    return await server.in_thread(_pause_or_resume, server.store, who, "resume", scope)
 
 
 def _pause_or_resume(store: Store, who: Principal, act: Literal["pause", "resume"], scope: str) -> QueueStats:
@@ -120,21 +119,15 @@ def _pause_or_resume(store: Store, who: Principal, act: Literal["pause", "resume
     return queue_stats(store)
 
 
-@post(
-    "/capacity",
-    summary="Say how many of a lane may run at once",
-    status_code=200,
-    responses=documented(404, 507),
-    opt={"role": Role.OPERATOR},
-    description="Any lane by its name: `?requires_cookie=1&no_cookie=2`. At once, without a restart.",
-)
+@routes.post("/api/queue/capacity", Role.OPERATOR, "Say how many of a lane may run at once", errors=(404, 507))
 async def capacity(
-    request: Request[Any, Any, Any],
+    request: Request,
     server: Server,
     who: Principal,
     requires_cookie: CapacityParameter = None,
     no_cookie: CapacityParameter = None,
 ) -> QueueStats:
+    """Any lane by its name: `?requires_cookie=1&no_cookie=2`. At once, without a restart."""
     wanted = _capacities(request.query_params.multi_items())
     return await server.in_thread(_set_capacities, server.store, who, wanted)
 
@@ -164,6 +157,3 @@ def _check_lanes(store: Store, names: Any) -> None:
     for name in names:
         if name not in known:
             raise NotFound(f"no lane {name}; there is {', '.join(sorted(known))}")
-
-
-routes = Router("/api/queue", route_handlers=[stats, pause, resume, capacity], tags=["queue"])

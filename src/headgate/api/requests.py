@@ -10,28 +10,25 @@ from itertools import islice
 from typing import Annotated, Any, Literal
 
 import msgspec
-from litestar import Response, Router, get, post
-from litestar.openapi.datastructures import ResponseSpec
-from litestar.params import PathParameter, QueryParameter
-from litestar.response import Stream
 from msgspec import Meta
 
-from headgate.api.feed import TaskInfo, subscription_of
-from headgate.api.principal import Principal, Role
-from headgate.api.problems import documented
+from headgate.api.door.principal import Principal, Role
+from headgate.api.live.feed import TaskInfo, subscription_of
+from headgate.api.live.stream import EventStream, FromCursor, LastEventId, event_stream
+from headgate.api.live.waiting import Wait, wait_for_end
 from headgate.api.queue import QueueStats, queue_stats
+from headgate.api.routing import Json, Routes
 from headgate.api.server import Server
 from headgate.api.shapes import INT64, Integer, Nothing, Priority, Reason, text_of
-from headgate.api.stream import MEDIA, FromCursor, LastEventId, event_stream
 from headgate.api.submits import Key
-from headgate.api.waiting import Wait, wait_for_end
 from headgate.core.errors import Invalid, NotFound
 from headgate.core.states import FINAL, State, View, states_of_word, status_word
 from headgate.core.task import DEFAULT_PRIORITY, NewTask, Task
 from headgate.events.bus import FeedEvent
 from headgate.packs.media.lanes import COOKIE, NAMES, lane_for
+from headgate.store.db.pages import MOST_PER_PAGE
 from headgate.store.events.feed import Cursor
-from headgate.store.reading.lists import MOST_PER_PAGE, Filter
+from headgate.store.reading.lists import Filter
 from headgate.store.store import Store
 
 SYNC_SECONDS = 30.0
@@ -41,7 +38,7 @@ ENDED = FINAL | {State.DEAD, State.NOTIFYING}
 RequestType = Literal["expected_total", "parse", "list_fetch", "download"]
 Status = Literal["queued", "running", "paused", "done", "failed", "canceled"]
 Lane = Literal["requires_cookie", "no_cookie"]
-RequestId = Annotated[int, PathParameter(description="The request's id.", ge=1, le=INT64)]
+RequestId = Annotated[int, Meta(description="The request's id.", ge=1, le=INT64)]
 
 
 class RequestIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -154,52 +151,53 @@ def _text(value: Any) -> str | None:
 
 # Making
 
-STILL_GOING = ResponseSpec(RequestJob, description="It has not ended when the time is up", generate_examples=False)
+routes = Routes("requests")
 
 
-@post(
-    "/enqueue",
-    summary="Enqueue a request",
-    responses=documented(404, 409, 413, 415, 507) | {202: STILL_GOING},
-    opt={"role": Role.SUBMIT},
-    description=(
-        "On disk when this answers 201. With `sync=true`, or `wait` seconds, it waits for the end and answers 201 with "
-        "the request as it ended, or 202 if it has not ended by then."
-    ),
+@routes.post(
+    "/api/requests/enqueue",
+    Role.SUBMIT,
+    "Enqueue a request",
+    status=201,
+    errors=(404, 409, 507),
+    also={202: "It has not ended when the time is up"},
 )
 async def enqueue(
     data: RequestIn,
     server: Server,
     who: Principal,
     key: Key = None,
-    sync: Annotated[bool, QueryParameter(description=f"Wait for the end, {SYNC_SECONDS:.0f} s at most.")] = False,
+    sync: Annotated[bool, Meta(description=f"Wait for the end, {SYNC_SECONDS:.0f} s at most.")] = False,
     wait: Wait = None,
-) -> Response[RequestJob]:
+) -> Json[RequestJob]:
+    """On disk when this answers 201. With `sync=true`, or `wait` seconds, it waits for the end and answers 201 with the
+    request as it ended, or 202 if it has not ended by then.
+    """
     new = data.new_task(who.allowed_tenant(None))
     [made] = await server.submits.submit([new], who.actor, key)
     task = await server.submits.task(made)
     seconds = SYNC_SECONDS if sync and wait is None else wait
     if seconds is None:
-        return Response(request_out(task, server.store), status_code=201)
+        return Json(request_out(task, server.store), status_code=201)
     task = await wait_for_end(server, task, seconds, ENDED)
-    return Response(request_out(task, server.store), status_code=201 if task.status in ENDED else 202)
+    return Json(request_out(task, server.store), status_code=201 if task.status in ENDED else 202)
 
 
 # Looking
 
 
-@get("/", summary="List requests, newest first", responses=documented(), opt={"role": Role.READ})
+@routes.get("/api/requests", Role.READ, "List requests, newest first")
 async def list_requests(
     server: Server,
     who: Principal,
-    lane: Annotated[Lane | None, QueryParameter()] = None,
-    status: Annotated[Status | None, QueryParameter()] = None,
-    type: Annotated[str | None, QueryParameter(max_length=255)] = None,
-    subscription_id: Annotated[int | None, QueryParameter(ge=0, le=INT64)] = None,
-    page: Annotated[int, QueryParameter(description="From 1.", ge=1, le=FARTHEST)] = 1,
-    size: Annotated[int, QueryParameter(description="How many at most.", ge=1, le=MOST_PER_PAGE)] = 50,
+    lane: Lane | None = None,
+    status: Status | None = None,
+    type: Annotated[str | None, Meta(max_length=255)] = None,
+    subscription_id: Annotated[int | None, Meta(ge=0, le=INT64)] = None,
+    page: Annotated[int, Meta(description="From 1.", ge=1, le=FARTHEST)] = 1,
+    size: Annotated[int, Meta(description="How many at most.", ge=1, le=MOST_PER_PAGE)] = 50,
     cursor: Annotated[
-        int | None, QueryParameter(description="`next_cursor` of the page before, in place of `page`.", ge=1, le=INT64)
+        int | None, Meta(description="`next_cursor` of the page before, in place of `page`.", ge=1, le=INT64)
     ] = None,
 ) -> RequestPage:
     if page * size > FARTHEST:
@@ -236,13 +234,12 @@ def _find_all(store: Store, wanted: Filter, cursor: int | None, size: int) -> It
         cursor = page.next_cursor
 
 
-@get("/stats", summary="How full the lanes are: the same as /api/queue/stats", responses=documented(),
-     opt={"role": Role.READ})  # fmt: skip
+@routes.get("/api/requests/stats", Role.READ, "How full the lanes are: the same as /api/queue/stats")
 async def stats(server: Server, who: Principal) -> QueueStats:
     return await server.in_thread(queue_stats, server.store)
 
 
-@get("/{request_id:int}", summary="Look a request up", responses=documented(404), opt={"role": Role.READ})
+@routes.get("/api/requests/{request_id}", Role.READ, "Look a request up", errors=(404,))
 async def get_request(request_id: RequestId, server: Server, who: Principal) -> RequestJob:
     return await server.in_thread(lambda: request_out(_request(server.store, who, request_id), server.store))
 
@@ -254,24 +251,19 @@ def _request(store: Store, who: Principal, request_id: int) -> Task:
     return task
 
 
-@get(
-    "/events",
-    summary="What happens to requests, live (server-sent events)",
-    media_type=MEDIA,
-    responses=documented(),
-    opt={"role": Role.READ},
-    description="As /api/events, of the request queue's lanes alone and in its words.",
-)
+@routes.get("/api/requests/events", Role.READ, "What happens to requests, live (server-sent events)")
 async def events(
     server: Server,
     who: Principal,
     last_event_id: LastEventId = None,
     cursor: FromCursor = None,
-    lane: Annotated[Lane | None, QueryParameter()] = None,
-    type: Annotated[list[str] | None, QueryParameter(max_items=50)] = None,
-    subscription_id: Annotated[int | None, QueryParameter(ge=0, le=INT64)] = None,
-    request_id: Annotated[int | None, QueryParameter(ge=1, le=INT64)] = None,
-) -> Stream:
+    lane: Lane | None = None,
+    type: Annotated[list[str] | None, Meta(max_length=50)] = None,
+    subscription_id: Annotated[int | None, Meta(ge=0, le=INT64)] = None,
+    request_id: Annotated[int | None, Meta(ge=1, le=INT64)] = None,
+) -> EventStream:
+    """As /api/events, of the request queue's lanes alone and in its words."""
+
     def wanted(entry: FeedEvent[Cursor]) -> bool:
         task: TaskInfo | None = entry.task_info
         return (
@@ -300,26 +292,32 @@ def _request_status(state: str | None) -> str | None:
 # Acting
 
 
-@post("/{request_id:int}/pause", summary="Hold a request", status_code=200, responses=documented(404, 409, 413, 415),
-      opt={"role": Role.OPERATOR})  # fmt: skip
+@routes.post("/api/requests/{request_id}/pause", Role.OPERATOR, "Hold a request", errors=(404, 409))
 async def pause(request_id: RequestId, server: Server, who: Principal, data: Nothing | None = None) -> RequestJob:
     return await _act(server, who, "pause", request_id)
 
 
-@post("/{request_id:int}/resume", summary="Let a paused request go on", status_code=200,
-      responses=documented(404, 409, 413, 415), opt={"role": Role.OPERATOR})  # fmt: skip
+@routes.post("/api/requests/{request_id}/resume", Role.OPERATOR, "Let a paused request go on", errors=(404, 409))
 async def resume(request_id: RequestId, server: Server, who: Principal, data: Nothing | None = None) -> RequestJob:
     return await _act(server, who, "resume", request_id)
 
 
-@post("/{request_id:int}/cancel", summary="End a request early: a queued one at once, a running one by asking it",
-      status_code=200, responses=documented(404, 409, 413, 415), opt={"role": Role.OPERATOR})  # fmt: skip
+@routes.post(
+    "/api/requests/{request_id}/cancel",
+    Role.OPERATOR,
+    "End a request early: a queued one at once, a running one by asking it",
+    errors=(404, 409),
+)
 async def cancel(request_id: RequestId, server: Server, who: Principal, data: Reason | None = None) -> RequestJob:
     return await _act(server, who, "cancel", request_id, reason=data.reason if data else "")
 
 
-@post("/{request_id:int}/prioritize", summary="Put a request first, or give it a priority", status_code=200,
-      responses=documented(404, 409, 413, 415), opt={"role": Role.OPERATOR})  # fmt: skip
+@routes.post(
+    "/api/requests/{request_id}/prioritize",
+    Role.OPERATOR,
+    "Put a request first, or give it a priority",
+    errors=(404, 409),
+)
 async def prioritize(request_id: RequestId, server: Server, who: Principal, data: Priority | None = None) -> RequestJob:
     return await _act(server, who, "prioritize", request_id, priority=data.priority if data else None)
 
@@ -331,12 +329,3 @@ async def _act(server: Server, who: Principal, action: str, request_id: int, **p
         return request_out(act(request_id, **parameters), server.store)
 
     return await server.in_thread(work)
-
-
-routes = Router(
-    "/api/requests",
-    route_handlers=[
-        enqueue, list_requests, stats, events, get_request, pause, resume, cancel, prioritize,
-    ],
-    tags=["requests"],
-)  # fmt: skip

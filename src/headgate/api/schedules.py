@@ -6,14 +6,24 @@ from functools import partial
 from typing import Annotated, Any, Literal
 
 import msgspec
-from litestar import Router, delete, get, post, put
-from litestar.params import PathParameter, QueryParameter
 from msgspec import Meta
 
-from headgate.api.principal import Principal, Role
-from headgate.api.problems import documented
+from headgate.api.door.principal import Principal, Role
+from headgate.api.routing import Routes
 from headgate.api.server import Server
-from headgate.api.shapes import INT64, Integer, Name, Nothing, OnChildFailure, ShortText, text_of
+from headgate.api.shapes import (
+    INT64,
+    Cursor,
+    Integer,
+    Limit,
+    Name,
+    Nothing,
+    OnChildFailure,
+    ShortText,
+    Text,
+    copied,
+    text_of,
+)
 from headgate.api.submits import Key
 from headgate.core.cron import Cron, Missed, Overlap, preview
 from headgate.core.errors import Invalid
@@ -34,13 +44,14 @@ from headgate.store.store import Store
 from headgate.store.tasks.idempotency import Idempotency
 
 MOST_PREVIEWED = 100
-ScheduleId = Annotated[int, PathParameter(description="The periodic task's id.", ge=1, le=INT64)]
-Cursor = Annotated[int | None, QueryParameter(description="`next_cursor` of the page before.", ge=1, le=INT64)]
-Limit = Annotated[int, QueryParameter(description="How many at most.", ge=1, le=200)]
-Count = Annotated[int, QueryParameter(description="How many.", ge=1, le=MOST_PREVIEWED)]
-After = Annotated[datetime | None, QueryParameter(description="RFC 3339; now, if it is left out.")]
-Expression = Annotated[str, QueryParameter(description="As a schedule has it.", min_length=1, max_length=255)]
-Zone = Annotated[str, QueryParameter(description="The IANA name of the clock's zone.", min_length=1, max_length=255)]
+ScheduleId = Annotated[int, Meta(description="The periodic task's id.", ge=1, le=INT64)]
+Count = Annotated[int, Meta(description="How many.", ge=1, le=MOST_PREVIEWED)]
+After = Annotated[
+    datetime | None,
+    Meta(description="RFC 3339; now, if it is left out.", extra_json_schema={"format": "date-time"}),
+]
+Expression = Annotated[str, Meta(description="As a schedule has it.", min_length=1, max_length=255)]
+Zone = Annotated[str, Meta(description="The IANA name of the clock's zone.", min_length=1, max_length=255)]
 
 
 class HttpShape(msgspec.Struct, forbid_unknown_fields=True):
@@ -162,12 +173,15 @@ class Preview(msgspec.Struct):
     items: list[TickOut]
 
 
-@get("/", summary="List periodic tasks, newest first", responses=documented(), opt={"role": Role.READ})
+routes = Routes("periodic tasks")
+
+
+@routes.get("/api/periodic-tasks", Role.READ, "List periodic tasks, newest first")
 async def list_schedules(
     server: Server,
     who: Principal,
-    status: Annotated[ScheduleStatus | None, QueryParameter(description="Only these.")] = None,
-    type: Annotated[str | None, QueryParameter(max_length=255)] = None,
+    status: Annotated[ScheduleStatus | None, Meta(description="Only these.")] = None,
+    type: Text = None,
     cursor: Cursor = None,
     limit: Limit = 50,
 ) -> PeriodicPage:
@@ -176,31 +190,26 @@ async def list_schedules(
     return PeriodicPage([schedule_out(each) for each in found], found[-1].id if len(found) == limit else None)
 
 
-@post("/", summary="Make a periodic task", responses=documented(413, 415, 507), opt={"role": Role.OPERATOR},
-      description="It fires while it is online: from its next tick on.")  # fmt: skip
+@routes.post("/api/periodic-tasks", Role.OPERATOR, "Make a periodic task", status=201, errors=(507,))
 async def make_schedule(data: PeriodicIn, server: Server, who: Principal, key: Key = None) -> PeriodicOut:
+    """It fires while it is online: from its next tick on."""
     new = data.definition(who.allowed_tenant(data.tenant_id), server.allowed)
     once = _idempotency(key, "periodic-tasks", data)
     add = partial(server.store.schedules.add, new, status=data.status or ScheduleStatus.NEW, actor=who.actor, once=once)
     return schedule_out(await server.in_thread(add))
 
 
-@get("/{periodic_id:int}", summary="Look a periodic task up", responses=documented(404), opt={"role": Role.READ})
+@routes.get("/api/periodic-tasks/{periodic_id}", Role.READ, "Look a periodic task up", errors=(404,))
 async def get_schedule(periodic_id: ScheduleId, server: Server, who: Principal) -> PeriodicOut:
     return schedule_out(await server.in_thread(server.store.schedules.get, periodic_id, who.tenant_id))
 
 
-@put(
-    "/{periodic_id:int}",
-    summary="Replace a periodic task",
-    description=(
-        "Holds at once. Its ticks go on undisturbed unless its expression, its zone or its status change. "
-        "No program's registration overwrites it afterwards."
-    ),
-    responses=documented(404, 413, 415, 507),
-    opt={"role": Role.OPERATOR},
-)
+@routes.put("/api/periodic-tasks/{periodic_id}", Role.OPERATOR, "Replace a periodic task", errors=(404, 507))
 async def put_schedule(periodic_id: ScheduleId, data: PeriodicIn, server: Server, who: Principal) -> PeriodicOut:
+    """Holds at once. Its ticks go on undisturbed unless its expression, its zone or its status change. No program's
+    registration overwrites it afterwards.
+    """
+
     def work() -> Schedule:
         tenant_id = server.store.schedules.get(periodic_id, who.tenant_id).tenant_id
         if data.tenant_id not in (None, tenant_id):
@@ -216,42 +225,52 @@ async def put_schedule(periodic_id: ScheduleId, data: PeriodicIn, server: Server
     return schedule_out(await server.in_thread(work))
 
 
-@delete("/{periodic_id:int}", summary="Forget a periodic task", responses=documented(404, 507),
-        opt={"role": Role.OPERATOR}, description="Its tasks go on.")  # fmt: skip
+@routes.delete("/api/periodic-tasks/{periodic_id}", Role.OPERATOR, "Forget a periodic task", errors=(404, 507))
 async def remove_schedule(periodic_id: ScheduleId, server: Server, who: Principal) -> None:
+    """Its tasks go on."""
     await server.in_thread(
         partial(server.store.schedules.remove, periodic_id, actor=who.actor, tenant_id=who.tenant_id)
     )  # fmt: skip
 
 
-@post("/{periodic_id:int}/online", summary="Let a periodic task fire, from its next tick on", status_code=200,
-      responses=documented(404, 413, 415, 507), opt={"role": Role.OPERATOR})  # fmt: skip
+@routes.post(
+    "/api/periodic-tasks/{periodic_id}/online",
+    Role.OPERATOR,
+    "Let a periodic task fire, from its next tick on",
+    errors=(404, 507),
+)
 async def online(periodic_id: ScheduleId, server: Server, who: Principal, data: Nothing | None = None) -> PeriodicOut:
     act = partial(server.store.schedules.online, periodic_id, actor=who.actor, tenant_id=who.tenant_id)
     return schedule_out(await server.in_thread(act))
 
 
-@post("/{periodic_id:int}/offline", summary="Let a periodic task fire no more, from this answer on", status_code=200,
-      responses=documented(404, 413, 415, 507), opt={"role": Role.OPERATOR})  # fmt: skip
+@routes.post(
+    "/api/periodic-tasks/{periodic_id}/offline",
+    Role.OPERATOR,
+    "Let a periodic task fire no more, from this answer on",
+    errors=(404, 507),
+)
 async def offline(periodic_id: ScheduleId, server: Server, who: Principal, data: Nothing | None = None) -> PeriodicOut:
     act = partial(server.store.schedules.offline, periodic_id, actor=who.actor, tenant_id=who.tenant_id)
     return schedule_out(await server.in_thread(act))
 
 
-@post("/{periodic_id:int}/trigger", summary="Do now what a tick would do", status_code=200,
-      responses=documented(404, 409, 413, 415, 507), opt={"role": Role.OPERATOR},
-      description="Whatever its status; its ticks are not disturbed.")  # fmt: skip
+@routes.post(
+    "/api/periodic-tasks/{periodic_id}/trigger", Role.OPERATOR, "Do now what a tick would do", errors=(404, 409, 507)
+)
 async def trigger(
     periodic_id: ScheduleId, server: Server, who: Principal, data: Nothing | None = None, key: Key = None
 ) -> ScheduleTriggered:
+    """Whatever its status; its ticks are not disturbed."""
     once = _idempotency(key, f"periodic-tasks/{periodic_id}/trigger", None)
     act = partial(server.store.schedules.trigger, periodic_id, actor=who.actor, tenant_id=who.tenant_id, once=once)
     begun = await server.in_thread(act)
     return ScheduleTriggered(periodic_id, begun.task_id, begun.log_id)
 
 
-@get("/{periodic_id:int}/logs", summary="What became of its ticks, newest first", responses=documented(404),
-     opt={"role": Role.READ})  # fmt: skip
+@routes.get(
+    "/api/periodic-tasks/{periodic_id}/logs", Role.READ, "What became of its ticks, newest first", errors=(404,)
+)
 async def logs(
     periodic_id: ScheduleId, server: Server, who: Principal, cursor: Cursor = None, limit: Limit = 50
 ) -> TickLogPage:
@@ -260,16 +279,14 @@ async def logs(
     return TickLogPage([tick_log_out(line) for line in found], found[-1].id if len(found) == limit else None)
 
 
-@get("/preview", summary="When a schedule would fire, before there is one", responses=documented(),
-     opt={"role": Role.READ})  # fmt: skip
+@routes.get("/api/periodic-tasks/preview", Role.READ, "When a schedule would fire, before there is one")
 async def preview_unsaved(
     server: Server, cron_expressions: Expression, timezone: Zone = "UTC", count: Count = 10, after: After = None
 ) -> Preview:
     return await server.in_thread(lambda: _preview_of(server.store, Cron(cron_expressions, timezone), count, after))
 
 
-@get("/{periodic_id:int}/preview", summary="When its next ticks come, or would", responses=documented(404),
-     opt={"role": Role.READ})  # fmt: skip
+@routes.get("/api/periodic-tasks/{periodic_id}/preview", Role.READ, "When its next ticks come, or would", errors=(404,))
 async def preview_ticks(
     periodic_id: ScheduleId, server: Server, who: Principal, count: Count = 10, after: After = None
 ) -> Preview:
@@ -296,38 +313,16 @@ def _idempotency(key: str | None, what: str, data: Any) -> Idempotency | None:
 
 def schedule_out(schedule: Schedule) -> PeriodicOut:
     """A schedule for the outside."""
-    definition = schedule.definition
+    definition, task, http = schedule.definition, schedule.definition.task, schedule.definition.http
     return PeriodicOut(
-        id=schedule.id,
-        tenant_id=schedule.tenant_id,
-        type=definition.task.type,
-        creator=definition.task.creator,
-        cron_expressions=definition.cron_expressions,
-        timezone=definition.timezone,
-        status=schedule.status,
-        log=definition.log,
-        category=definition.task.category,
-        ext=msgspec.Raw(definition.task.ext.encode()),
-        missed=definition.missed,
-        overlap=definition.overlap,
-        http=None if definition.http is None else HttpShape(definition.http.url, definition.http.method),  # type: ignore[arg-type]
-        task=TaskShape(**definition.options),
-        code=definition.code,
-        next_tick=schedule.next_tick,
-        create_date=schedule.create_date,
-        update_date=schedule.update_date,
-    )
+        id=schedule.id, tenant_id=schedule.tenant_id, type=task.type, creator=task.creator,
+        cron_expressions=definition.cron_expressions, timezone=definition.timezone, status=schedule.status,
+        log=definition.log, category=task.category, ext=msgspec.Raw(task.ext.encode()), missed=definition.missed,
+        overlap=definition.overlap, http=None if http is None else copied(HttpShape, http),
+        task=TaskShape(**definition.options), code=definition.code, next_tick=schedule.next_tick,
+        create_date=schedule.create_date, update_date=schedule.update_date,
+    )  # fmt: skip
 
 
 def tick_log_out(line: TickLog) -> TickLogOut:
     return TickLogOut(*line)
-
-
-routes = Router(
-    "/api/periodic-tasks",
-    route_handlers=[
-        list_schedules, make_schedule, get_schedule, put_schedule, remove_schedule, online, offline, trigger, logs,
-        preview_unsaved, preview_ticks,
-    ],
-    tags=["periodic tasks"],
-)  # fmt: skip

@@ -1,53 +1,59 @@
 """What every route works with: the store, and the threads that wait for it."""
 
 import asyncio
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from collections.abc import Sequence
 
-from headgate.api.agent_cache import AgentCache
-from headgate.api.feed import LiveEvents
-from headgate.api.keyring import Keyring
-from headgate.api.latest_point import LatestPoint
-from headgate.api.polls import Polls
-from headgate.api.session_cache import SessionCache
+from headgate.api.agents.cache import AgentCache
+from headgate.api.door.keyring import Keyring
+from headgate.api.door.sessions import Sessions
+from headgate.api.live.feed import LiveEvents
+from headgate.api.live.polls import Polls
+from headgate.api.recent import Recent
+from headgate.api.routing import Route
 from headgate.api.submits import Submits
 from headgate.api.tally import Tally
+from headgate.core.errors import Unavailable
 from headgate.outward.address import Allowed
 from headgate.outward.sealing import Seals
 from headgate.settings import Settings
+from headgate.store.reading.series import Point
 from headgate.store.store import Store
+from headgate.threads import Threads
 
-T = TypeVar("T")
 THREADS = 32
+
+
+def check_ready(store: Store) -> None:
+    """`Unavailable` if the store cannot be written, or its schema is behind."""
+    if missing := store.migration_plan():
+        raise Unavailable(f"the store's schema is {len(missing)} steps behind: run `headgate migrate`")
+    store.check_writable()
 
 
 class Server:
     """One process that answers HTTP. `stopping` is set when it is to end: what waits for long gives up then."""
 
-    def __init__(self, store: Store, settings: Settings) -> None:
+    def __init__(self, store: Store, settings: Settings, routes: Sequence[Route]) -> None:
         self.store = store
         self.settings = settings
+        self.routes = routes
         self.stopping = asyncio.Event()
         self.allowed = Allowed.parse(settings.callback_allow)
         self.seals = Seals(settings.secrets)
-        self.ready_until = 0.0  # what `/readyz` found holds for so long
+        self.in_thread = Threads("headgate api", THREADS)  # calls to the store
         self.keyring = Keyring(store, self.in_thread)
-        self.session_cache = SessionCache(store, settings, self.in_thread)
+        self.sessions = Sessions(store, settings, self.in_thread)
         self.submits = Submits(store, self.in_thread)
         self.agent_cache = AgentCache(store, settings)
         self.polls = Polls(store, self.agent_cache, self.in_thread, self.stopping)
         self.live_events = LiveEvents(store, self.in_thread, self.stopping)
-        self.latest_point = LatestPoint(store, self.in_thread)
+        self.latest_point: Recent[None, Point | None] = Recent(lambda _: store.series.newest(), self.in_thread, 1.0)
+        self.ready: Recent[None, None] = Recent(lambda _: check_ready(store), self.in_thread, 1.0)
         self.tally = Tally(store, self.live_events.feed.task_infos)
-        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="headgate api")
-
-    async def in_thread(self, work: Callable[..., T], *arguments: Any) -> T:
-        """A call to the store, in a thread."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work, *arguments)
 
     async def close(self) -> None:
         self.live_events.close()
         await self.polls.close()
         await self.keyring.close()
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        await self.sessions.close()
+        self.in_thread.close(wait=False)

@@ -4,18 +4,17 @@ from datetime import datetime
 from typing import Annotated
 
 import msgspec
-from litestar import Response, Router, delete, get, post
-from litestar.openapi.datastructures import ResponseSpec
-from litestar.params import CookieParameter
+from msgspec import Meta
+from starlette.responses import Response
 
+from headgate.api.door.principal import Principal, Role
+from headgate.api.door.sessions import COOKIE, digest_of_token
 from headgate.api.keys import RoleWord
-from headgate.api.principal import Principal, Role
-from headgate.api.problems import documented
+from headgate.api.routing import Cookie, Json, Routes
 from headgate.api.server import Server
-from headgate.api.session_cache import COOKIE, digest_of_token
 from headgate.core.errors import Refused
 
-PreviousSession = Annotated[str | None, CookieParameter(name=COOKIE, description="The session that was: it ends.")]
+PreviousSession = Annotated[str | None, Cookie(COOKIE), Meta(description="The session that was: it ends.")]
 
 
 class SessionOut(msgspec.Struct, kw_only=True):
@@ -28,42 +27,36 @@ class SessionOut(msgspec.Struct, kw_only=True):
     expires_at: datetime | None = None
 
 
-@post(
-    "/",
-    summary="Sign in: change a key for a session",
-    responses=documented(409),
-    opt={"role": Role.READ},
-    description=(
-        "The request carries a key as any other does; the answer sets a cookie that a browser keeps to itself. It ends "
-        "by itself, with the key, and when somebody signs out. What is changed under it needs the header "
-        "`X-Headgate-Console` too, which no page of another site can send."
-    ),
-)
-async def sign_in(server: Server, who: Principal, before: PreviousSession = None) -> Response[SessionOut]:
+routes = Routes("session")
+
+
+@routes.post("/api/session", Role.READ, "Sign in: change a key for a session", status=201, errors=(409,))
+async def sign_in(server: Server, who: Principal, before: PreviousSession = None) -> Json[SessionOut]:
+    """The request carries a key as any other does; the answer sets a cookie that a browser keeps to itself. It ends by
+    itself, with the key, and when somebody signs out. What is changed under it needs the header `X-Headgate-Console`
+    too, which no page of another site can send.
+    """
     key = None if who.key_id is None else await server.keyring.get(who.key_id)
     if key is None:
         raise Refused("this server has no keys: there is nothing to sign in with")
     if who.session is not None:
         raise Refused("a session does not make another: sign in with a key")
-    session, cookie = await server.session_cache.begin(key, who.actor, digest_of_token(before or ""))
-    return Response(_session_out(who, session.expires_at), status_code=201, headers={"Set-Cookie": cookie})
+    session, cookie = await server.sessions.begin(key, who.actor, digest_of_token(before or ""))
+    return Json(_session_out(who, session.expires_at), status_code=201, headers={"Set-Cookie": cookie})
 
 
-@get("/", summary="Who asks", responses=documented(), opt={"role": Role.READ})
+@routes.get("/api/session", Role.READ, "Who asks")
 async def who_asks(server: Server, who: Principal) -> SessionOut:
-    session = None if who.session is None else await server.session_cache.get(who.session)
+    session = None if who.session is None else await server.sessions.get(who.session)
     return _session_out(who, None if session is None else session.expires_at)
 
 
-SIGNED_OUT = ResponseSpec(data_container=None, description="Signed out", generate_examples=False)
-
-
-@delete("/", summary="Sign out", responses=documented() | {204: SIGNED_OUT}, opt={"role": Role.READ})
-async def sign_out(server: Server, who: Principal) -> Response[None]:
+@routes.delete("/api/session", Role.READ, "Sign out", status=204)
+async def sign_out(server: Server, who: Principal) -> Response:
     headers = {}
     if who.session is not None:  # a key needs no session
-        headers["Set-Cookie"] = await server.session_cache.end(who.session, who.actor)
-    return Response(None, status_code=204, headers=headers)
+        headers["Set-Cookie"] = await server.sessions.end(who.session, who.actor)
+    return Response(status_code=204, headers=headers)
 
 
 def _session_out(who: Principal, expires_at: datetime | None) -> SessionOut:
@@ -74,6 +67,3 @@ def _session_out(who: Principal, expires_at: datetime | None) -> SessionOut:
         open=who.key_id is None,
         expires_at=expires_at,
     )
-
-
-routes = Router("/api/session", route_handlers=[sign_in, who_asks, sign_out], tags=["session"])

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 from operator import attrgetter
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -27,6 +27,21 @@ ShortText = Annotated[str, Meta(max_length=255)]
 OnChildFailure = Literal["continue", "cancel"]
 Seconds = Annotated[float, Meta(ge=0, le=3_162_240_000)]
 PositiveSeconds = Annotated[float, Meta(gt=0, le=3_162_240_000)]
+
+# What routes take in their paths and queries
+TaskId = Annotated[int, Meta(description="The task's id.", ge=1, le=INT64)]
+Cursor = Annotated[int | None, Meta(description="`next_cursor` of the page before.", ge=1, le=INT64)]
+Limit = Annotated[int, Meta(description="How many at most.", ge=1, le=200)]
+Text = Annotated[str | None, Meta(max_length=255)]
+Number = Annotated[int | None, Meta(ge=-INT64, le=INT64)]
+
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+def copied(shape: type[S], record: Any, **fields: Any) -> S:
+    """A record for the outside: `fields` as they are given, the rest as the record has them."""
+    return shape(**{name: getattr(record, name) for name in shape.__struct_fields__ if name not in fields}, **fields)
 
 
 class NewTaskIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -224,7 +239,7 @@ class EventOut(msgspec.Struct, rename={"before": "from", "after": "to"}):
 
 
 def event_out(event: AuditEvent) -> EventOut:
-    return EventOut(**{name: getattr(event, name) for name in EventOut.__struct_fields__})
+    return copied(EventOut, event)
 
 
 class GateOut(msgspec.Struct, omit_defaults=True):

@@ -8,22 +8,22 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 import msgspec
-from litestar.params import HeaderParameter
+from msgspec import Meta
 
+from headgate.api.routing import Header
 from headgate.api.shapes import TaskOut, new_task_out, task_out
 from headgate.core.errors import HeadgateError, Invalid, NotFound, Refused
 from headgate.core.task import NewTask, Task
 from headgate.events.telemetry import submitting
-from headgate.service import InThread
 from headgate.store.store import Store
 from headgate.store.tasks.idempotency import Idempotency
 from headgate.store.tasks.submit import Submitted
+from headgate.threads import InThread
 
 Key = Annotated[
     str | None,
-    HeaderParameter(
-        name="Idempotency-Key", description="The same key makes nothing twice.", min_length=1, max_length=255
-    ),
+    Header("Idempotency-Key"),
+    Meta(description="The same key makes nothing twice.", min_length=1, max_length=255),
 ]
 MOST_TOGETHER = 500  # tasks
 
@@ -78,12 +78,15 @@ class Submits:
 
     async def task(self, made: SubmitResult) -> Task:
         """The task that was made."""
-        return made.task or await self._in_thread(self._store.tasks.get, made.done.id)
+        if made.task is not None:
+            return made.task
+        return await self._in_thread(self._store.tasks.get, made.done.id)
 
     async def _run(self) -> None:
         try:
             while self._waiting:
                 batch = self._next()
+                answers: Sequence[list[SubmitResult] | BaseException]
                 try:
                     answers = await self._in_thread(self._submit_together, batch)
                 except BaseException as error:

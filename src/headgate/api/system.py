@@ -1,30 +1,24 @@
 """The server itself: whether it is well, who works, how it went, and what is removed."""
 
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
-from litestar import Request, Response, Router, get, post
-from litestar.params import QueryParameter
 from msgspec import Meta
 
-from headgate.api.openapi import openapi_of
-from headgate.api.principal import Principal, Role
-from headgate.api.problems import documented
+from headgate.api.door.principal import Principal, Role
+from headgate.api.routing import Routes
 from headgate.api.server import Server
-from headgate.core.errors import Unavailable
+from headgate.api.shapes import copied
 from headgate.core.states import FINAL, State
 from headgate.duties.archive import retention_days
 from headgate.duties.purging import purge_now
-from headgate.environment import monotonic
 from headgate.store.claim.start_queues import StartQueue
 from headgate.store.execution.workers import WorkerRecord
-from headgate.store.reading.statistics import TypeStatistics
 
 DAY_SECONDS = 86400.0
 PURGE_SECONDS = 10.0  # then it answers, and says whether there is more
 Final = Literal["succeeded", "partial", "failed", "resolved", "cancelled"]
-READY_SECONDS = 1.0
 
 
 class Health(msgspec.Struct):
@@ -93,42 +87,26 @@ class Purged(msgspec.Struct):
     more: bool
 
 
-@get("/livez", summary="Whether the process answers", responses=documented(), opt={"role": Role.READ})
+routes = Routes("system", shared=True)
+
+
+@routes.get("/livez", Role.READ, "Whether the process answers")
 async def livez() -> Health:
     return Health()
 
 
-@get(
-    "/readyz",
-    summary="Whether the store can be written and its schema is up to date",
-    responses=documented(507),
-    opt={"role": Role.READ},
-)
+@routes.get("/readyz", Role.READ, "Whether the store can be written and its schema is up to date", errors=(507,))
 async def readyz(server: Server) -> Health:
     """Anybody may ask, so the store is not asked each time."""
-
-    def work() -> Health:
-        if missing := server.store.migration_plan():
-            raise Unavailable(f"the store's schema is {len(missing)} steps behind: run `headgate migrate`")
-        server.store.check_writable()
-        return Health()
-
-    if monotonic() >= server.ready_until:
-        await server.in_thread(work)
-        server.ready_until = monotonic() + READY_SECONDS
+    await server.ready.get(None)
     return Health()
 
 
-@get("/api/openapi.json", include_in_schema=False, opt={"role": Role.READ}, sync_to_thread=False)
-def openapi_file(request: Request[Any, Any, Any]) -> Response[dict[str, Any]]:
-    return Response(openapi_of(request.app), media_type="application/json")
-
-
-@get("/api/workers", summary="Who executes tasks", responses=documented(), opt={"role": Role.READ})
+@routes.get("/api/workers", Role.READ, "Who executes tasks")
 async def workers(
     server: Server,
     who: Principal,
-    lost: Annotated[bool, QueryParameter(description="Those that have gone, too.")] = False,
+    lost: Annotated[bool, Meta(description="Those that have gone, too.")] = False,
 ) -> WorkersOut:
     def work() -> WorkersOut:
         found = server.store.workers.all(lost_too=lost)
@@ -146,34 +124,22 @@ def _worker(worker: WorkerRecord, queues: list[StartQueue]) -> WorkerOut:
     fields |= {"types": None if worker.types is None else list(worker.types)}
     fields["start_queue"] = None if worker.agent_id is None else sum(queue.size for queue in queues)
     fields["next_start"] = min((queue.next_start for queue in queues if queue.next_start), default=None)
-    return WorkerOut(
-        **{name: fields[name] if name in fields else getattr(worker, name) for name in WorkerOut.__struct_fields__}
-    )
+    return copied(WorkerOut, worker, **{name: fields[name] for name in WorkerOut.__struct_fields__ if name in fields})
 
 
-@get("/api/stats", summary="How each type's tasks did", responses=documented(), opt={"role": Role.READ})
+@routes.get("/api/stats", Role.READ, "How each type's tasks did")
 async def stats(
     server: Server,
     who: Principal,
-    seconds: Annotated[float, QueryParameter(description="How far back.", gt=0, le=366 * DAY_SECONDS)] = DAY_SECONDS,
+    seconds: Annotated[float, Meta(description="How far back.", gt=0, le=366 * DAY_SECONDS)] = DAY_SECONDS,
 ) -> Stats:
     found = await server.in_thread(server.store.statistics.by_type, seconds, who.tenant_id)
-    return Stats(seconds, [_stats(each) for each in found])
+    return Stats(seconds, [copied(StatsOut, each) for each in found])
 
 
-def _stats(found: TypeStatistics) -> StatsOut:
-    return StatsOut(**{name: getattr(found, name) for name in StatsOut.__struct_fields__})
-
-
-@post(
-    "/api/purge",
-    summary="Remove what ended long ago",
-    description="With all that is kept about it. Dead tasks stay: they wait for a person.",
-    status_code=200,
-    responses=documented(413, 415, 507),
-    opt={"role": Role.ADMIN},
-)
+@routes.post("/api/purge", Role.ADMIN, "Remove what ended long ago", errors=(507,))
 async def purge(server: Server, who: Principal, data: PurgeIn | None = None) -> Purged:
+    """With all that is kept about it. Dead tasks stay: they wait for a person."""
     return await server.in_thread(_purge, server, who, data or PurgeIn())
 
 
@@ -186,8 +152,3 @@ def _purge(server: Server, who: Principal, request: PurgeIn) -> Purged:
     purged, more = purge_now(server.store, days, at_most=PURGE_SECONDS)
     server.store.events.record("purged", msgspec.json.encode(purged).decode(), actor=who.actor)
     return Purged(purged, more)
-
-
-routes = Router(
-    "/", route_handlers=[livez, readyz, openapi_file, workers, stats, purge], tags=["system"]
-)  # fmt: skip

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable
 from datetime import datetime
 from itertools import accumulate
 
-from headgate.api.feed import TaskInfo, TaskInfoCache
+from headgate.api.live.feed import TaskInfo, TaskInfoCache
 from headgate.core.errors import NotFound
 from headgate.core.events import AuditEvent
 from headgate.core.states import State, View, status_word

@@ -7,28 +7,31 @@ from functools import partial
 from typing import Annotated, Any, Literal
 
 import msgspec
-from litestar import Response, Router, get, post
-from litestar.openapi.datastructures import ResponseSpec
-from litestar.params import PathParameter, QueryParameter
 from msgspec import Meta
 
-from headgate.api.actions import RemarkText, act_on_many, act_on_task, check_timezone
-from headgate.api.principal import Principal, Role
-from headgate.api.problems import documented
+from headgate.api.actions import RemarkText, act_on_task, check_timezone
+from headgate.api.door.principal import Principal, Role
+from headgate.api.live.waiting import LONGEST_WAIT, Wait, new_log_lines, wait_for_end
+from headgate.api.routing import Json, Routes
 from headgate.api.server import Server
 from headgate.api.shapes import (
     INT64,
+    Cursor,
     EventOut,
     ForecastOut,
     GateOut,
+    Limit,
     LogOut,
     NewTaskIn,
     Nothing,
+    Number,
     Priority,
     Reason,
     Start,
+    TaskId,
     TaskOut,
     TaskPage,
+    Text,
     event_out,
     forecast_out,
     gate_out,
@@ -36,7 +39,6 @@ from headgate.api.shapes import (
     usage_out,
 )
 from headgate.api.submits import Key, SubmitResult
-from headgate.api.waiting import LONGEST_WAIT, Wait, new_log_lines, wait_for_end
 from headgate.core.errors import Invalid
 from headgate.core.states import FINAL, State, View, states_of_word
 from headgate.store.reading.lists import Filter
@@ -45,25 +47,15 @@ MOST_IN_BULK = 1000
 ENDED = FINAL | {State.DEAD}
 
 ViewLetter = Literal["A", "B", "C", "D"]  # of a `View`
-TaskId = Annotated[int, PathParameter(description="The task's id.", ge=1, le=INT64)]
-Cursor = Annotated[int | None, QueryParameter(description="`next_cursor` of the page before.", ge=1, le=INT64)]
-Limit = Annotated[int, QueryParameter(description="How many at most.", ge=1, le=200)]
-After = Annotated[int, QueryParameter(description="The last id that is known.", ge=0, le=INT64)]
-Text = Annotated[str | None, QueryParameter(max_length=255)]
-Number = Annotated[int | None, QueryParameter(ge=-INT64, le=INT64)]
-When = Annotated[datetime | None, QueryParameter(description="RFC 3339.")]
+After = Annotated[int, Meta(description="The last id that is known.", ge=0, le=INT64)]
+When = Annotated[datetime | None, Meta(description="RFC 3339.", extra_json_schema={"format": "date-time"})]
 SearchText = Annotated[
     str | None,
-    QueryParameter(
+    Meta(
         description="A part of the name, the type or the parameters, as they are written; A to Z in either case.",
         max_length=255,
     ),
 ]
-
-
-STILL_GOING = ResponseSpec(
-    data_container=TaskOut, description="The time is up; the task goes on", generate_examples=False
-)
 
 
 class Bulk(msgspec.Struct, forbid_unknown_fields=True):
@@ -97,33 +89,32 @@ class Remark(msgspec.Struct, forbid_unknown_fields=True):
     remark: RemarkText
 
 
-@post(
-    "/",
-    summary="Submit a task",
-    responses=documented(404, 409, 413, 415, 507) | {202: STILL_GOING},
-    opt={"role": Role.SUBMIT},
-    description=(
-        "On disk when this answers. An open task with the same unique key, one made less than `unique_seconds` ago, or "
-        "one that is debounced and has not started, is given back instead of a new one. "
-        "With `wait`, 201 comes when it has ended, 202 when the time is up before that."
-    ),
+routes = Routes("tasks")
+
+
+@routes.post(
+    "/api/tasks",
+    Role.SUBMIT,
+    "Submit a task",
+    status=201,
+    errors=(404, 409, 507),
+    also={202: "The time is up; the task goes on"},
 )
-async def submit(
-    data: NewTaskIn, server: Server, who: Principal, key: Key = None, wait: Wait = None
-) -> Response[TaskOut]:
+async def submit(data: NewTaskIn, server: Server, who: Principal, key: Key = None, wait: Wait = None) -> Json[TaskOut]:
+    """On disk when this answers. An open task with the same unique key, one made less than `unique_seconds` ago, or one
+    that is debounced and has not started, is given back instead of a new one. With `wait`, 201 comes when it has ended,
+    202 when the time is up before that.
+    """
     [made] = await _submit(server, who, [data], key)
     if wait is None:
-        return Response(made.task_out(), status_code=201)
+        return Json(made.task_out(), status_code=201)
     task = await wait_for_end(server, await server.submits.task(made), wait, ENDED)
     out = task_out(task)
     out.created = made.done.created
-    return Response(out, status_code=201 if task.status in ENDED else 202)
+    return Json(out, status_code=201 if task.status in ENDED else 202)
 
 
-@post(
-    "/bulk", summary="Submit many tasks, all or none", responses=documented(404, 409, 413, 415, 507),
-    opt={"role": Role.SUBMIT},
-)  # fmt: skip
+@routes.post("/api/tasks/bulk", Role.SUBMIT, "Submit many tasks, all or none", status=201, errors=(404, 409, 507))
 async def submit_bulk(data: Bulk, server: Server, who: Principal, key: Key = None) -> BulkOut:
     return BulkOut([made.task_out() for made in await _submit(server, who, data.tasks, key)])
 
@@ -133,20 +124,11 @@ async def _submit(server: Server, who: Principal, data: list[NewTaskIn], key: st
     return await server.submits.submit(new_tasks, who.actor, key)
 
 
-@get(
-    "/",
-    summary="List tasks, live and in history, newest first",
-    responses=documented(),
-    opt={"role": Role.READ},
-    description=(
-        "An answer is quick whatever is asked for: where much is to be looked through it has fewer tasks than `limit`, "
-        "or none, and a `next_cursor` all the same. It is the end where there is none."
-    ),
-)
+@routes.get("/api/tasks", Role.READ, "List tasks, live and in history, newest first")
 async def list_tasks(
     server: Server,
     who: Principal,
-    status: Annotated[list[str] | None, QueryParameter(description="In the words of the view.", max_items=15)] = None,
+    status: Annotated[list[str] | None, Meta(description="In the words of the view.", max_length=15)] = None,
     type: Text = None,
     lane: Text = None,
     category: Text = None,
@@ -159,10 +141,13 @@ async def list_tasks(
     created_after: When = None,
     created_before: When = None,
     q: SearchText = None,
-    view: Annotated[ViewLetter | None, QueryParameter(description="Whose words the states are in.")] = None,
+    view: Annotated[ViewLetter | None, Meta(description="Whose words the states are in.")] = None,
     cursor: Cursor = None,
     limit: Limit = 50,
 ) -> TaskPage:
+    """An answer is quick whatever is asked for: where much is to be looked through it has fewer tasks than `limit`, or
+    none, and a `next_cursor` all the same. It is the end where there is none.
+    """
     wanted = Filter(
         tenant_id=who.tenant_filter(tenant_id), type=type, lane=lane, category=category, creator=creator, mutex=mutex,
         parent_id=parent_id, agent_id=agent_id, correlation_id=correlation_id,
@@ -197,12 +182,12 @@ def with_statuses(wanted: Filter, view: View | None, status: list[str] | None) -
     )
 
 
-@get("/{task_id:int}", summary="Look a task up", responses=documented(404), opt={"role": Role.READ})
+@routes.get("/api/tasks/{task_id}", Role.READ, "Look a task up", errors=(404,))
 async def get_task(
     task_id: TaskId,
     server: Server,
     who: Principal,
-    view: Annotated[ViewLetter | None, QueryParameter(description="Whose words the state is in.")] = None,
+    view: Annotated[ViewLetter | None, Meta(description="Whose words the state is in.")] = None,
 ) -> TaskOut:
     def work() -> TaskOut:
         task = server.store.tasks.get(task_id, who.tenant_id)
@@ -215,28 +200,28 @@ async def get_task(
     return await server.in_thread(work)
 
 
-@get("/{task_id:int}/why", summary="What a task waits for", responses=documented(404), opt={"role": Role.READ})
+@routes.get("/api/tasks/{task_id}/why", Role.READ, "What a task waits for", errors=(404,))
 async def why(task_id: TaskId, server: Server, who: Principal) -> WhyOut:
     task, gates, forecast = await server.in_thread(server.store.forecasts.why, task_id, who.tenant_id)
     gates_out = [gate_out(gate) for gate in gates]
     return WhyOut(task.id, task.status.value, gates_out, None if forecast is None else forecast_out(forecast))
 
 
-@get("/{task_id:int}/events", summary="What happened to a task", responses=documented(404), opt={"role": Role.READ})
+@routes.get("/api/tasks/{task_id}/events", Role.READ, "What happened to a task", errors=(404,))
 async def events(
     task_id: TaskId,
     server: Server,
     who: Principal,
     after: After = 0,
     limit: Limit = 200,
-    progress: Annotated[bool, QueryParameter(description="Also each time it said how far it was.")] = True,
+    progress: Annotated[bool, Meta(description="Also each time it said how far it was.")] = True,
 ) -> EventsOut:
     look = partial(server.store.events.of, task_id, after=after, limit=limit, progress=progress)
     found = await _read_of_task(server, who, task_id, look)
     return EventsOut([event_out(event) for event in found])
 
 
-@get("/{task_id:int}/log", summary="A task's own log lines", responses=documented(404), opt={"role": Role.READ})
+@routes.get("/api/tasks/{task_id}/log", Role.READ, "A task's own log lines", errors=(404,))
 async def log_lines(
     task_id: TaskId,
     server: Server,
@@ -245,7 +230,7 @@ async def log_lines(
     limit: Limit = 200,
     wait: Annotated[
         float,
-        QueryParameter(description="Seconds to wait for a line, while the task may write one.", ge=0, le=LONGEST_WAIT),
+        Meta(description="Seconds to wait for a line, while the task may write one.", ge=0, le=LONGEST_WAIT),
     ] = 0.0,
 ) -> Log:
     await server.in_thread(server.store.tasks.get, task_id, who.tenant_id)
@@ -253,7 +238,7 @@ async def log_lines(
     return Log([LogOut(line.id, line.at, line.attempt, line.level, line.message) for line in found])
 
 
-@get("/{task_id:int}/children", summary="A task's children", responses=documented(404), opt={"role": Role.READ})
+@routes.get("/api/tasks/{task_id}/children", Role.READ, "A task's children", errors=(404,))
 async def children(
     task_id: TaskId, server: Server, who: Principal, cursor: Cursor = None, limit: Limit = 50
 ) -> TaskPage:
@@ -274,50 +259,49 @@ async def _read_of_task(server: Server, who: Principal, task_id: int, look: Call
     return await server.in_thread(work)
 
 
-@post("/{task_id:int}/cancel", summary="End a task early", status_code=200, responses=documented(404, 409, 413, 415),
-      opt={"role": Role.OPERATOR})  # fmt: skip
+@routes.post("/api/tasks/{task_id}/cancel", Role.OPERATOR, "End a task early", errors=(404, 409))
 async def cancel(task_id: TaskId, server: Server, who: Principal, data: Reason | None = None) -> TaskOut:
     return await _act(server, who, "cancel", task_id, reason=data.reason if data else "")
 
 
-@post("/{task_id:int}/pause", summary="Hold a task", status_code=200, responses=documented(404, 409, 413, 415),
-      opt={"role": Role.OPERATOR})  # fmt: skip
+@routes.post("/api/tasks/{task_id}/pause", Role.OPERATOR, "Hold a task", errors=(404, 409))
 async def pause(task_id: TaskId, server: Server, who: Principal, data: Nothing | None = None) -> TaskOut:
     return await _act(server, who, "pause", task_id)
 
 
-@post("/{task_id:int}/resume", summary="Let a paused task go on", status_code=200,
-      responses=documented(404, 409, 413, 415), opt={"role": Role.OPERATOR})  # fmt: skip
+@routes.post("/api/tasks/{task_id}/resume", Role.OPERATOR, "Let a paused task go on", errors=(404, 409))
 async def resume(task_id: TaskId, server: Server, who: Principal, data: Nothing | None = None) -> TaskOut:
     return await _act(server, who, "resume", task_id)
 
 
-@post("/{task_id:int}/retry", summary="Run a task again; a final one as a linked copy", status_code=200,
-      responses=documented(404, 409, 413, 415), opt={"role": Role.OPERATOR})  # fmt: skip
+@routes.post(
+    "/api/tasks/{task_id}/retry", Role.OPERATOR, "Run a task again; a final one as a linked copy", errors=(404, 409)
+)
 async def retry(task_id: TaskId, server: Server, who: Principal, data: Nothing | None = None) -> TaskOut:
     return await _act(server, who, "retry", task_id)
 
 
-@post("/{task_id:int}/resolve", summary="A person dealt with a dead task", status_code=200,
-      responses=documented(404, 409, 413, 415), opt={"role": Role.OPERATOR})  # fmt: skip
+@routes.post("/api/tasks/{task_id}/resolve", Role.OPERATOR, "A person dealt with a dead task", errors=(404, 409))
 async def resolve(task_id: TaskId, server: Server, who: Principal, data: Remark) -> TaskOut:
     return await _act(server, who, "resolve", task_id, remark=data.remark)
 
 
-@post("/{task_id:int}/discard", summary="Give a dead task up", status_code=200,
-      responses=documented(404, 409, 413, 415), opt={"role": Role.OPERATOR})  # fmt: skip
+@routes.post("/api/tasks/{task_id}/discard", Role.OPERATOR, "Give a dead task up", errors=(404, 409))
 async def discard(task_id: TaskId, server: Server, who: Principal, data: Nothing | None = None) -> TaskOut:
     return await _act(server, who, "discard", task_id)
 
 
-@post("/{task_id:int}/prioritize", summary="Give a task another priority", status_code=200,
-      responses=documented(404, 409, 413, 415), opt={"role": Role.OPERATOR})  # fmt: skip
+@routes.post("/api/tasks/{task_id}/prioritize", Role.OPERATOR, "Give a task another priority", errors=(404, 409))
 async def prioritize(task_id: TaskId, server: Server, who: Principal, data: Priority | None = None) -> TaskOut:
     return await _act(server, who, "prioritize", task_id, priority=data.priority if data else None)
 
 
-@post("/{task_id:int}/reschedule", summary="Let a task that has not started start later, or sooner", status_code=200,
-      responses=documented(404, 409, 413, 415), opt={"role": Role.OPERATOR})  # fmt: skip
+@routes.post(
+    "/api/tasks/{task_id}/reschedule",
+    Role.OPERATOR,
+    "Let a task that has not started start later, or sooner",
+    errors=(404, 409),
+)
 async def reschedule(task_id: TaskId, server: Server, who: Principal, data: Start) -> TaskOut:
     parameters = {"start_time": data.start_time, "delay_seconds": data.delay_seconds}
     return await _act(server, who, "reschedule", task_id, **parameters)
@@ -325,13 +309,3 @@ async def reschedule(task_id: TaskId, server: Server, who: Principal, data: Star
 
 async def _act(server: Server, who: Principal, action: str, task_id: int, **parameters: Any) -> TaskOut:
     return task_out(await server.in_thread(partial(act_on_task, server.store, who, action, task_id, **parameters)))
-
-
-routes = Router(
-    "/api/tasks",
-    route_handlers=[
-        submit, submit_bulk, act_on_many, list_tasks, get_task, why, events, log_lines, children, cancel, pause,
-        resume, retry, resolve, discard, prioritize, reschedule,
-    ],
-    tags=["tasks"],
-)  # fmt: skip

@@ -8,12 +8,10 @@ from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 import msgspec
-from litestar import Router, delete, get, put
-from litestar.params import PathParameter, QueryParameter
 from msgspec import UNSET, Meta, UnsetType
 
-from headgate.api.principal import Principal, Role
-from headgate.api.problems import documented
+from headgate.api.door.principal import Principal, Role
+from headgate.api.routing import Routes
 from headgate.api.server import Server
 from headgate.api.shapes import Integer, Name, OnChildFailure, ShortText
 from headgate.core.errors import Invalid
@@ -25,7 +23,7 @@ from headgate.outward.callback import LONGEST_SK, SHORTEST_SK, sealed_callback
 from headgate.store.catalog.types import StoredType
 from headgate.store.store import Store
 
-Code = Annotated[str, PathParameter(description="The type's code.", min_length=1, max_length=255)]
+Code = Annotated[str, Meta(description="The type's code.", min_length=1, max_length=255)]
 MOST_IDS = 20  # of the ids that a dry run tells of
 Delay = Annotated[float, Meta(ge=0, le=MAX_DELAY_SECONDS)]
 Template = Annotated[str, Meta(min_length=1, max_length=255, description="`subscription:{subscription_id}`")]
@@ -173,34 +171,32 @@ class Types(msgspec.Struct):
     items: list[TypeOut]
 
 
-@get("/", summary="Every task type", responses=documented(), opt={"role": Role.READ})
+routes = Routes("task types", shared=True)
+
+
+@routes.get("/api/task-types", Role.READ, "Every task type")
 async def list_types(server: Server, who: Principal) -> Types:
     return Types([type_out(record, who) for record in await server.in_thread(server.store.types.all)])
 
 
-@get("/{code:str}", summary="Look a task type up", responses=documented(404), opt={"role": Role.READ})
+@routes.get("/api/task-types/{code}", Role.READ, "Look a task type up", errors=(404,))
 async def get_type(code: Code, server: Server, who: Principal) -> TypeOut:
     return type_out(await server.in_thread(server.store.types.get, code), who)
 
 
-@put(
-    "/{code:str}",
-    summary="Add or replace a task type",
-    description=(
-        "Holds at once, for waiting tasks too; the lane, category, priority and keys of those stay. No program's "
-        "registration overwrites it afterwards. A callback's `sk` is stored sealed under HEADGATE_SECRET, and needs "
-        "one. A dry run changes nothing and says, under `foreseen`, what would change for the tasks there are."
-    ),
-    responses=documented(413, 415, 507),
-    opt={"role": Role.ADMIN},
-)
+@routes.put("/api/task-types/{code}", Role.ADMIN, "Add or replace a task type", errors=(507,))
 async def put_type(
     code: Code,
     data: TypeIn,
     server: Server,
     who: Principal,
-    dry_run: Annotated[bool, QueryParameter(description="Say what would change, and change nothing.")] = False,
+    dry_run: Annotated[bool, Meta(description="Say what would change, and change nothing.")] = False,
 ) -> TypeOut:
+    """Holds at once, for waiting tasks too; the lane, category, priority and keys of those stay. No program's
+    registration overwrites it afterwards. A callback's `sk` is stored sealed under HEADGATE_SECRET, and needs one. A
+    dry run changes nothing and says, under `foreseen`, what would change for the tasks there are.
+    """
+
     def change(before: TaskType | None) -> TaskType:
         return _task_type(code, data, before, server)
 
@@ -229,14 +225,9 @@ def _preview(store: Store, code: str, change: Callable[[TaskType | None], TaskTy
     return out
 
 
-@delete(
-    "/{code:str}",
-    summary="Forget a task type",
-    description="Nothing new of it is taken on; what is there ends by the defaults.",
-    responses=documented(404, 507),
-    opt={"role": Role.ADMIN},
-)
+@routes.delete("/api/task-types/{code}", Role.ADMIN, "Forget a task type", errors=(404, 507))
 async def remove_type(code: Code, server: Server, who: Principal) -> None:
+    """Nothing new of it is taken on; what is there ends by the defaults."""
     await server.in_thread(partial(server.store.types.remove, code, actor=who.actor))
 
 
@@ -309,8 +300,3 @@ def type_out(record: StoredType, who: Principal) -> TypeOut:
         task_type.mutex, task_type.rate_key, task_type.unique_key, task_type.defaults, config, record.edited,
         task_type.declared_by,
     )  # fmt: skip
-
-
-routes = Router(
-    "/api/task-types", route_handlers=[list_types, get_type, put_type, remove_type], tags=["task types"]
-)  # fmt: skip

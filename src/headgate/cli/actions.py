@@ -1,159 +1,154 @@
 """`headgate cancel`, `pause`, `resume`, `retry`, `resolve`, `discard`, `prioritize`, `reschedule`: steer tasks."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 
-from headgate.cli.exits import DONE, code_of, print_error
+from headgate.cli.command import Command
+from headgate.cli.command_group import CommandGroup
 from headgate.cli.formatting import format_time
 from headgate.cli.lanes import noting_new_lane
-from headgate.cli.options import Id, Ids, Json, Url
-from headgate.cli.output import print_json, say, task_json
-from headgate.cli.stores import existing_store
-from headgate.core.errors import Invalid, NotFound, Refused
+from headgate.cli.options import Id, Ids, OptionalIds
+from headgate.cli.output import task_json
+from headgate.core.errors import Invalid
 from headgate.core.task import Task, check_start
-from headgate.store.store import Store
 
-SomeIds = Annotated[list[int] | None, typer.Argument(metavar="ID", help="The tasks' numbers.", show_default=False)]
-Lane = Annotated[str | None, typer.Option(metavar="NAME", help="The whole lane instead of tasks.")]
+commands = CommandGroup()
 TIMES = ["%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S%z", "%Y-%m-%d %H:%M:%S"]
-All = Annotated[bool, typer.Option("--all", help="Everything instead of tasks.")]
+WholeLane = Annotated[str | None, typer.Option("--lane", metavar="NAME", help="Apply to this lane.")]
+AllLanes = Annotated[bool, typer.Option("--all", help="Apply to all lanes.")]
 
 
+@commands.add("cancel")
 def cancel(
+    command: Command,
     task_ids: Ids,
-    reason: Annotated[str, typer.Option(help="Why; kept with the task.", show_default=False)] = "",
-    url: Url = None,
-    as_json: Json = False,
+    reason: Annotated[str, typer.Option(help="Reason, stored with the task.", show_default=False)] = "",
 ) -> None:
-    """End tasks early.
+    """Cancel tasks and their children.
 
-    At once before their start, else as soon as their execution hears of it. Their children end too.
+    A task that has not started ends at once. A running one is asked to stop.
 
     \b
     headgate cancel 4711 4712 --reason "no longer wanted"
     """  # fmt: skip
-    _act_on_each(task_ids, url, as_json, lambda store, task_id: store.tasks.cancel(task_id, reason))
+    _act(command, task_ids, lambda task_id: command.store.tasks.cancel(task_id, reason))
 
 
+@commands.add("pause")
 def pause(
-    task_ids: SomeIds = None,
-    lane: Lane = None,
-    everything: All = False,
-    url: Url = None,
-    as_json: Json = False,
-) -> None:
-    """Hold tasks, a lane or everything.
+    command: Command, task_ids: OptionalIds = None, lane: WholeLane = None, everything: AllLanes = False
+) -> None:  # fmt: skip
+    """Pause tasks, a lane or all lanes.
 
-    Nothing of it starts. A running task pauses at its next checkpoint; what else runs in a lane goes on.
+    Nothing paused starts. A running task named by its ID pauses at its next
+    checkpoint; tasks that already run in a paused lane continue.
 
     \b
     headgate pause 4711
-    headgate pause --lane requires_cookie
+    headgate pause --lane mail
     headgate pause --all
     """  # fmt: skip
     if _tasks_are_named(task_ids, lane, everything):
-        _act_on_each(task_ids or [], url, as_json, lambda store, task_id: store.tasks.pause(task_id))
+        _act(command, task_ids or [], lambda task_id: command.store.tasks.pause(task_id))
     else:
-        _pause_or_resume(lane, url, as_json, lambda store, lane: store.lanes.pause(lane), paused=True)
+        _switch_lane(command, lane, lambda: command.store.lanes.pause(lane), paused=True)
 
 
+@commands.add("resume")
 def resume(
-    task_ids: SomeIds = None,
-    lane: Lane = None,
-    everything: All = False,
-    url: Url = None,
-    as_json: Json = False,
-) -> None:
-    """Let paused tasks, a lane or everything go on.
+    command: Command, task_ids: OptionalIds = None, lane: WholeLane = None, everything: AllLanes = False
+) -> None:  # fmt: skip
+    """Resume paused tasks, a lane or all lanes.
 
     \b
     headgate resume 4711
-    headgate resume --lane requires_cookie
+    headgate resume --lane mail
     headgate resume --all
     """  # fmt: skip
     if _tasks_are_named(task_ids, lane, everything):
-        _act_on_each(task_ids or [], url, as_json, lambda store, task_id: store.tasks.resume(task_id))
+        _act(command, task_ids or [], lambda task_id: command.store.tasks.resume(task_id))
     else:
-        _pause_or_resume(lane, url, as_json, lambda store, lane: store.lanes.resume(lane), paused=False)
+        _switch_lane(command, lane, lambda: command.store.lanes.resume(lane), paused=False)
 
 
-def retry(task_ids: Ids, url: Url = None, as_json: Json = False) -> None:
+@commands.add("retry")
+def retry(command: Command, task_ids: Ids) -> None:
     """Run tasks again.
 
-    A dead or retrying one itself, at once; of one that has ended a copy, whose number is printed.
+    A dead or retrying task runs again itself, at once. A finished task is
+    copied, and the ID of the copy is printed.
 
     \b
     headgate retry 4711
     """  # fmt: skip
-    _act_on_each(task_ids, url, as_json, lambda store, task_id: store.tasks.retry(task_id))
+    _act(command, task_ids, lambda task_id: command.store.tasks.retry(task_id))
 
 
+@commands.add("resolve")
 def resolve(
+    command: Command,
     task_ids: Ids,
-    remark: Annotated[str, typer.Option(help="What was done about it; kept with the task.", show_default=False)],
-    url: Url = None,
-    as_json: Json = False,
+    remark: Annotated[str, typer.Option(help="What was done about it, stored with the task.")],
 ) -> None:
-    """Say that a person dealt with dead tasks.
+    """Mark dead tasks as resolved by a person.
 
     \b
     headgate resolve 4711 --remark "paid by hand"
     """  # fmt: skip
-    _act_on_each(task_ids, url, as_json, lambda store, task_id: store.tasks.resolve(task_id, remark))
+    _act(command, task_ids, lambda task_id: command.store.tasks.resolve(task_id, remark))
 
 
-def discard(task_ids: Ids, url: Url = None, as_json: Json = False) -> None:
-    """Give dead tasks up.
+@commands.add("discard")
+def discard(command: Command, task_ids: Ids) -> None:
+    """Give up dead tasks.
 
-    They become failed, and leave after their time.
+    They become failed, and are removed after their retention.
 
     \b
     headgate discard 4711
     """  # fmt: skip
-    _act_on_each(task_ids, url, as_json, lambda store, task_id: store.tasks.discard(task_id))
+    _act(command, task_ids, lambda task_id: command.store.tasks.discard(task_id))
 
 
+@commands.add("prioritize")
 def prioritize(
+    command: Command,
     task_id: Id,
     priority: Annotated[
-        int | None, typer.Option(help="Smaller runs first.  [default: the head of its lane]", show_default=False)
+        int | None, typer.Option(metavar="N", help="Lower runs first.  [default: ahead of its whole lane]")
     ] = None,
-    url: Url = None,
-    as_json: Json = False,
 ) -> None:
-    """Change a task's place in line.
+    """Change the priority of a task.
 
-    Without --priority it goes to the head of its lane.
+    Without --priority it moves to the head of its lane.
 
     \b
     headgate prioritize 4711
     headgate prioritize 4711 --priority 2
     """  # fmt: skip
-    _act_on_each(
-        [task_id], url, as_json, lambda store, task_id: store.tasks.prioritize(task_id, priority), _priority_line
+    _act(
+        command,
+        [task_id],
+        lambda task_id: command.store.tasks.prioritize(task_id, priority),
+        lambda task: f"{task.id} {task.status}, priority {task.priority}",
     )
 
 
+@commands.add("reschedule")
 def reschedule(
+    command: Command,
     task_ids: Ids,
-    delay: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="Start in so many seconds.", show_default=False)
-    ] = None,
+    delay: Annotated[float | None, typer.Option(metavar="SECONDS", help="Start this many seconds from now.")] = None,
     start_time: Annotated[
-        datetime | None,
-        typer.Option(
-            metavar="TIME", formats=TIMES, help="Start at this time (UTC, or with +hh:mm).", show_default=False
-        ),
+        datetime | None, typer.Option(metavar="TIME", formats=TIMES, help="Start at this time (UTC, or with +hh:mm).")
     ] = None,
-    url: Url = None,
-    as_json: Json = False,
 ) -> None:
-    """Snooze tasks that have not started, or let them start sooner.
+    """Change when tasks start that have not started yet.
 
-    One that waits in line leaves it until then; one that waits for its time waits until then.
+    A queued task leaves the queue until then.
 
     \b
     headgate reschedule 4711 --delay 3600
@@ -161,80 +156,38 @@ def reschedule(
     """  # fmt: skip
     at_time = start_time if start_time is None or start_time.tzinfo else start_time.replace(tzinfo=UTC)
     check_start(at_time, delay)
-    _act_on_each(
+    _act(
+        command,
         task_ids,
-        url,
-        as_json,
-        lambda store, task_id: store.tasks.reschedule(task_id, at_time, delay_seconds=delay),
-        _start_time_line,
+        lambda task_id: command.store.tasks.reschedule(task_id, at_time, delay_seconds=delay),
+        lambda task: f"{task.id} {task.status}, not before {format_time(task.start_time)}",
     )
-
-
-def _start_time_line(task: Task) -> str:
-    return f"{task.id} {task.status}, not before {format_time(task.start_time)}"
 
 
 def status_line(task: Task) -> str:
     """The status of a task after an action, on one line."""
     if task.cancel_requested or task.pause_requested:
         return f"{task.id} {task.status}, asked to {'stop' if task.cancel_requested else 'pause'}"
-    return f"{task.id} {task.status}" + (f" (again: {task.retry_of})" if task.retry_of else "")
+    return f"{task.id} {task.status}" + (f" (copy of {task.retry_of})" if task.retry_of else "")
 
 
-def _priority_line(task: Task) -> str:
-    return f"{task.id} {task.status}, priority {task.priority}"
-
-
-def _act_on_each(
-    task_ids: list[int],
-    url: str | None,
-    as_json: bool,
-    act: Callable[[Store, int], Task],
-    describe: Callable[[Task], str] = status_line,
-) -> None:
-    with existing_store(url) as store:
-        code = act_on(store, task_ids, as_json, act, describe)
-    if code:
-        raise typer.Exit(code)
-
-
-def act_on(
-    store: Store,
-    task_ids: Iterable[int],
-    as_json: bool,
-    act: Callable[[Store, int], Task],
-    describe: Callable[[Task], str],
-) -> int:
-    """Act on one task after the other. The first that refuses decides the exit code, and holds up none of the rest."""
-    code = DONE
-    for task_id in task_ids:
-        try:
-            task = act(store, task_id)
-        except (Refused, NotFound, Invalid) as error:
-            print_error(error)
-            code = code or code_of(error)
-            continue
-        if as_json:
-            print_json(task_json(task))
-        else:
-            say(describe(task))
-    return code
+def _act(
+    command: Command, task_ids: list[int], act: Callable[[int], Task], describe: Callable[[Task], str] = status_line
+) -> None:  # fmt: skip
+    command.for_each(task_ids, act, task_json, describe)
 
 
 def _tasks_are_named(task_ids: list[int] | None, lane: str | None, everything: bool) -> bool:
-    """Whether tasks are meant, rather than a lane or everything; `Invalid` unless it is one of the three."""
+    """Whether tasks are meant, rather than a lane or all lanes; `Invalid` unless it is one of the three."""
     if sum((bool(task_ids), lane is not None, everything)) != 1:
-        raise Invalid("say which: the numbers of tasks, --lane NAME or --all")
+        raise Invalid("give task IDs, --lane NAME or --all: exactly one of them")
     return bool(task_ids)
 
 
-def _pause_or_resume(
-    lane: str | None, url: str | None, as_json: bool, act: Callable[[Store, str | None], bool], *, paused: bool
-) -> None:
-    with existing_store(url) as store, noting_new_lane(store, lane):
-        changed = act(store, lane)
-    if as_json:
-        print_json({"lane": lane, "paused": paused, "changed": changed})
-        return
-    what = "everything" if lane is None else f"lane {lane}"
-    say(f"{what} {'is' if changed else 'was already'} {'paused' if paused else 'going on'}")
+def _switch_lane(command: Command, lane: str | None, switch: Callable[[], bool], *, paused: bool) -> None:
+    with noting_new_lane(command.store, lane):
+        changed = switch()
+    subject, verb = ("all lanes", "are") if lane is None else (f"lane {lane}", "is")
+    done, already = ("paused", "paused") if paused else ("resumed", "active")
+    text = f"{subject} {done}" if changed else f"{subject} {verb} already {already}"
+    command.answer({"lane": lane, "paused": paused, "changed": changed}, text)

@@ -1,20 +1,21 @@
-"""`headgate agents`: who fetches tasks over HTTP, and what waits for each by name."""
+"""`headgate agents`: who fetches tasks over HTTP, and what is assigned to each."""
 
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
+from headgate.cli.command import Command
+from headgate.cli.command_group import CommandGroup
 from headgate.cli.formatting import format_time
-from headgate.cli.options import Json, Url
-from headgate.cli.output import print_json, print_table
-from headgate.cli.stores import existing_store
 from headgate.store.claim.start_queues import StartQueue
 from headgate.store.execution.workers import WorkerRecord
+
+commands = CommandGroup()
 
 
 @dataclass(frozen=True, slots=True)
 class AgentRow:
-    """An agent of a tenant, or of all (None): its processes, and its start queue."""
+    """An agent of one tenant, or of all (None): its processes and its start queue."""
 
     agent_id: str
     tenant_id: int | None
@@ -24,25 +25,19 @@ class AgentRow:
     next_start: datetime | None
 
 
-def show_agents(url: Url = None, as_json: Json = False) -> None:
-    """Show the agents, and what is assigned to each and waits in its start queue.
-
-    Of what is assigned to an agent one task starts in so many seconds; the next one's time is shown.
+@commands.add("agents")
+def show_agents(command: Command) -> None:
+    """Show all agents, with the tasks in the start queue of each.
 
     \b
     headgate agents
     """  # fmt: skip
-    with existing_store(url) as store:
-        workers = [worker for worker in store.workers.all() if worker.agent_id is not None]
-        queues = store.start_queues.find()
-    agents = agents_of(workers, queues)
-    if as_json:
-        for agent in agents:
-            print_json(asdict(agent))
-        return
-    print_table(
+    workers = [worker for worker in command.store.workers.all() if worker.agent_id is not None]
+    command.answer_all(
+        agents_of(workers, command.store.start_queues.find()),
+        asdict,
         ("AGENT", "TENANT", "PROCESSES", "LEASE UNTIL", "START QUEUE", "NEXT START"),
-        [_row(agent) for agent in agents],
+        _row,
         right=("TENANT", "PROCESSES", "START QUEUE"),
     )
 

@@ -1,4 +1,4 @@
-"""The apps of the modules a person names, and the store they agree on."""
+"""The apps of the modules named on the command line, and the store they share."""
 
 import traceback
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ def apps_in(modules: Iterable[str]) -> list[Headgate]:
     for name in modules:
         here = [value for value in vars(_load(name)).values() if isinstance(value, Headgate)]
         if not here:
-            raise Invalid(f"module {name} holds no Headgate: say `app = headgate.Headgate()` and declare tasks on it")
+            raise Invalid(f"module {name} has no Headgate app: add `app = headgate.Headgate()` and declare tasks on it")
         found += [app for app in here if app not in found]
     return found
 
@@ -28,7 +28,7 @@ def apps_in(modules: Iterable[str]) -> list[Headgate]:
 def _load(name: str) -> object:
     """The module; `Invalid`, naming the line, if it cannot be loaded."""
     if name.endswith(".py"):
-        raise Invalid(f"name the module, not its file: {name.removesuffix('.py').replace('/', '.')}")
+        raise Invalid(f"expected a module, not a file: use {name.removesuffix('.py').replace('/', '.')}")
     try:
         return load_module(name)
     except HeadgateError:
@@ -50,11 +50,10 @@ def settings_of(apps: list[Headgate], url: str | None) -> Settings:
     found = [app.settings if url is None else replace(app.settings, url=url) for app in apps]
     if len({(settings.url, settings.schema) for settings in found}) > 1:
         raise Invalid(
-            "these apps keep their tasks in different stores, and a worker has one: "
-            "serve them apart, or say --url or HEADGATE_URL"
+            "these apps use different stores, and a worker has one: run them separately, or set --url or HEADGATE_URL"
         )
     if len(set(found)) > 1:
-        raise Invalid("these apps have different settings, and a worker has one set: serve them apart")
+        raise Invalid("these apps have different settings, and a worker has one set: run them separately")
     return found[0]
 
 

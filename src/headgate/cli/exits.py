@@ -1,4 +1,4 @@
-"""How a command ends: its exit code, and one line that says why."""
+"""How a command ends: its exit code, and one line that gives the reason."""
 
 import sys
 
@@ -10,13 +10,13 @@ FAILED = 1
 USAGE = 2
 NOT_FOUND = 3
 UNAVAILABLE = 4
-INTERRUPTED = 130  # as shells say it
+INTERRUPTED = 130  # as in shells
 
 MEANING = {
     DONE: "done",
-    FAILED: "refused, or it did not succeed",
+    FAILED: "refused or failed",
     USAGE: "bad usage or invalid input",
-    NOT_FOUND: "no such task",
+    NOT_FOUND: "not found",
     UNAVAILABLE: "the store is not available",
 }
 

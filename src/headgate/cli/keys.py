@@ -1,4 +1,4 @@
-"""`headgate keys`: who may come in over HTTP."""
+"""`headgate keys`: the keys of the HTTP API."""
 
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -6,18 +6,17 @@ from typing import Annotated, Any
 
 import typer
 
+from headgate.cli.command import Command
+from headgate.cli.command_group import CommandGroup
 from headgate.cli.formatting import format_time
-from headgate.cli.options import Json, Url
-from headgate.cli.output import note, print_json, print_table, say
-from headgate.cli.stores import existing_store
+from headgate.cli.options import PAGE
+from headgate.cli.output import print_json, print_line, print_note
+from headgate.cli.pages import all_after
 from headgate.core.errors import Invalid
 from headgate.core.keys import ROLES, Key, secret_key
 from headgate.environment import utc_now
-from headgate.settings import load
-from headgate.store.store import Store
 
-PAGE = 200
-commands = typer.Typer(rich_markup_mode=None)
+commands = CommandGroup()
 
 
 class RoleName(StrEnum):
@@ -30,66 +29,42 @@ class RoleName(StrEnum):
     ADMIN = "admin"
 
 
-@commands.callback(invoke_without_command=True)
-def show_keys(context: typer.Context, url: Url = None, as_json: Json = False) -> None:
-    """Show the keys of the HTTP API; make them, end them.
+@commands.default
+def show_keys(command: Command) -> None:
+    """Show the keys of the HTTP API; create and revoke them.
 
-    Without keys the API answers this machine only. From the first key on, nobody comes in without one.
+    Without keys the API answers only this machine. Once there is a key, every
+    request needs one.
 
     \b
     headgate keys create ci --role submit --tenant 7 --days 90
     headgate keys list
     headgate keys revoke 3
     """  # fmt: skip
-    if context.invoked_subcommand is None:
-        _show(url, as_json)
+    list_keys(command)
 
 
-@commands.command("list")
-def list_keys(url: Url = None, as_json: Json = False) -> None:
-    """Show every key, newest first; never its secret, which is nowhere.
-
-    \b
-    headgate keys list
-    """  # fmt: skip
-    _show(url, as_json)
-
-
-def _show(url: str | None, as_json: bool) -> None:
-    with existing_store(url) as store:
-        keys = _all_keys(store)
-    if as_json:
-        for key in keys:
-            print_json(key_json(key))
-        return
-    print_table(
+@commands.add("list")
+def list_keys(command: Command) -> None:
+    """List all keys, newest first; secrets are not stored and never shown."""
+    command.answer_all(
+        list(all_after(lambda after: command.store.keys.find(cursor=after, limit=PAGE))),
+        key_json,
         ("ID", "NAME", "ROLE", "TENANT", "STATE", "CREATED", "LAST USED"),
-        [_row(key) for key in keys],
+        _row,
         right=("ID", "TENANT"),
     )
 
 
-def _all_keys(store: Store) -> list[Key]:
-    found: list[Key] = []
-    while page := store.keys.find(cursor=found[-1].id if found else None, limit=PAGE):
-        found += page
-    return found
-
-
-@commands.command("create")
+@commands.add("create")
 def create_key(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Whose it is, or what for.", show_default=False)],
-    role: Annotated[RoleName, typer.Option(help="What it may do; each role what those before it may.")],
-    tenant: Annotated[
-        int | None, typer.Option(metavar="ID", help="Its tenant.  [default: none, and so all]", show_default=False)
-    ] = None,
-    days: Annotated[
-        float | None, typer.Option(metavar="DAYS", help="How long it is good.  [default: for ever]", show_default=False)
-    ] = None,
-    url: Url = None,
-    as_json: Json = False,
+    command: Command,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Who or what the key is for.")],
+    role: Annotated[RoleName, typer.Option(help="What it allows; each role includes those before it.")],
+    tenant: Annotated[int | None, typer.Option(metavar="ID", help="Restrict it to a tenant.  [default: all]")] = None,
+    days: Annotated[float | None, typer.Option(metavar="DAYS", help="Days until it expires.  [default: never]")] = None,
 ) -> None:
-    """Make a key. It is shown this once.
+    """Create a key and show it, once.
 
     With HEADGATE_SECRET set there is a secret key too, to sign requests with.
 
@@ -98,48 +73,36 @@ def create_key(
     headgate keys create ci --role submit --tenant 7 --days 90
     """  # fmt: skip
     if tenant is not None and not -(1 << 63) <= tenant < 1 << 63:
-        raise Invalid("--tenant is out of range")
-    secrets = load({"url": url}).secrets
-    with existing_store(url) as store:
-        is_first = not store.keys.exist()
-        key, text = store.keys.add(name, ROLES[role], tenant_id=tenant, expires_at=_expiry(days))
+        raise Invalid(f"--tenant {tenant} is out of range: it must fit into 64 bits")
+    expires_at = _expiry(days)
+    is_first = not command.store.keys.exist()
+    key, text = command.store.keys.add(name, ROLES[role], tenant_id=tenant, expires_at=expires_at)
+    secrets = command.settings.secrets
     signing = secret_key(secrets[0], key.id, key.digest) if secrets else None
-    if as_json:
+    if command.as_json:
         print_json(key_json(key) | {"key": text} | ({"secret_key": signing} if signing else {}))
         return
-    say(f"key         {text}")
+    print_line(f"key         {text}")
     if signing:
-        say(f"access key  {key.access_key}\nsecret key  {signing}")
-    note("keep it well: it is not shown again")
+        print_line(f"access key  {key.access_key}\nsecret key  {signing}")
+    print_note("save it now: it is not shown again")
     if is_first:
-        note("it is the first one: from now on every request needs a key, and the console asks for it")
+        print_note("this is the first key: from now on every request needs a key, and the console asks for one")
 
 
 def _expiry(days: float | None) -> datetime | None:
     if days is None:
         return None
     if not 0 < days <= 36_500:
-        raise Invalid("--days is above 0, and 36500 at most")
+        raise Invalid(f"--days must be above 0 and at most 36500, not {days:g}")
     return utc_now() + timedelta(days=days)
 
 
-@commands.command("revoke")
-def revoke_key(
-    key_id: Annotated[int, typer.Argument(metavar="ID", help="The key's number.", show_default=False)],
-    url: Url = None,
-    as_json: Json = False,
-) -> None:
-    """End a key for good. Every server refuses it within seconds.
-
-    \b
-    headgate keys revoke 3
-    """  # fmt: skip
-    with existing_store(url) as store:
-        key = store.keys.revoke(key_id)
-    if as_json:
-        print_json(key_json(key))
-    else:
-        say(f"key {key.id} ({key.name}) is revoked")
+@commands.add("revoke")
+def revoke_key(command: Command, key_id: Annotated[int, typer.Argument(metavar="ID", help="Key ID.")]) -> None:
+    """Revoke a key. Every server refuses it within seconds."""
+    key = command.store.keys.revoke(key_id)
+    command.answer(key_json(key), f"key {key.id} ({key.name}) revoked")
 
 
 def key_json(key: Key) -> dict[str, Any]:
@@ -158,5 +121,5 @@ def _state(key: Key) -> str:
     if key.revoked_at is not None:
         return "revoked"
     if key.expires_at is None:
-        return "good"
+        return "active"
     return f"until {format_time(key.expires_at)}" if key.is_active(utc_now()) else "expired"

@@ -11,8 +11,8 @@ LEVELS = ("debug", "info", "warning", "error")
 
 
 def set_up(as_json: bool) -> None:
-    """Write everything from `info` up (or what HEADGATE_LOG_LEVEL says) to stderr, one line each."""
+    """Write log lines from `info` up (or the level of HEADGATE_LOG_LEVEL) to stderr."""
     level = os.environ.get(LEVEL, "").lower() or "info"
     log_lines.set_up(as_json, level if level in LEVELS else "info")
     if level not in LEVELS:
-        log.warning("%s is one of %s, not %r: this is info", LEVEL, ", ".join(LEVELS), level)
+        log.warning("%s must be one of %s, not %r: using info", LEVEL, ", ".join(LEVELS), level)

@@ -10,22 +10,22 @@ import headgate.cli.agents as agents
 import headgate.cli.callbacks as callbacks
 import headgate.cli.compensation as compensation
 import headgate.cli.dead_letters as dead_letters
+import headgate.cli.doctor as doctor
 import headgate.cli.history as history
 import headgate.cli.keys as keys
 import headgate.cli.lanes as lanes
 import headgate.cli.limits as limits
+import headgate.cli.migrating as migrating
 import headgate.cli.schedules as schedules
 import headgate.cli.simulating as simulating
 import headgate.cli.submitting as submitting
 import headgate.cli.tasks as tasks
 import headgate.cli.types as types
 from headgate import __version__
-from headgate.cli.doctor import run_checks
-from headgate.cli.exits import FAILED, MEANING, code_of, print_error
-from headgate.cli.options import Json, Url
-from headgate.cli.output import print_json, print_table, say
+from headgate.cli.exits import MEANING, code_of, print_error
+from headgate.cli.options import Url
+from headgate.cli.output import print_line
 from headgate.cli.plan import SUPERVISOR_MODULE, WORKER_MODULE, Duties, ProcessPlan, exec_process
-from headgate.cli.stores import open_configured
 from headgate.core.errors import HeadgateError
 
 DEMO = "headgate.demo"
@@ -87,25 +87,26 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        say(f"headgate {__version__}")
+        print_line(f"headgate {__version__}")
         raise typer.Exit
 
 
 @app.callback()
 def headgate(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Say which.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """Run background tasks, each when every gate is open; see and steer all of it.
+    """Run background tasks; see and control them.
 
-    The store is a file here, headgate.db, unless --url or HEADGATE_URL says otherwise.
+    The store is the file headgate.db in this folder, unless --url or HEADGATE_URL
+    names another.
 
     \b
-    headgate up                                   # start; the demonstration's tasks if no module is named
-    headgate submit hello name=you --wait 10      # from another terminal: a first task
-    headgate list                                 # what there is
-    headgate why 2                                # what a task waits for
+    headgate up                                # start, with the demo tasks
+    headgate submit hello name=you --wait 10   # submit a task
+    headgate list                              # list tasks
+    headgate why 2                             # show what a task waits for
     """  # fmt: skip
 
 
@@ -210,80 +211,15 @@ def duties(url: Url = None, log_json: LogJson = False) -> None:
     exec_process(WORKER_MODULE, ProcessPlan(greeting="doing the duties", log_json=log_json), url)
 
 
-@app.command()
-def migrate(
-    plan: Annotated[bool, typer.Option("--plan", help="Show what would be done, and do nothing.")] = False,
-    url: Url = None,
-    as_json: Json = False,
-) -> None:
-    """Bring the store's schema up to date.
-
-    Makes the store if it is not there.
-
-    \b
-    headgate migrate --plan
-    headgate migrate
-    """  # fmt: skip
-    with open_configured(url) as store:
-        steps = store.migration_plan() if plan else store.migrate()
-    if as_json:
-        print_json({"planned" if plan else "applied": [step.name for step in steps]})
-        return
-    for step in steps:
-        say(f"would apply {step.name}\n{step.text}" if plan else f"applied {step.name}")
-    if not steps:
-        say("up to date")
-
-
-@app.command()
-def doctor(url: Url = None, as_json: Json = False) -> None:
-    """Look for what is wrong, and say what to do.
-
-    Exit code 1 if a check fails.
-
-    \b
-    headgate doctor
-    """  # fmt: skip
-    checks = run_checks(url)
-    failed = any(check.state == "fail" for check in checks)
-    if as_json:
-        results = [
-            {"name": check.name, "state": check.state, "found": check.found, "advice": check.advice} for check in checks
-        ]
-        print_json({"ok": not failed, "checks": results})
-    else:
-        print_table(("", "", "", ""), [(check.state, check.name, check.found, check.advice) for check in checks])
-    if failed:
-        raise typer.Exit(FAILED)
-
-
-app.command()(submitting.submit)
-app.command("list")(tasks.list_tasks)
-app.command()(tasks.show)
-app.command()(tasks.why)
-for action in (
-    actions.cancel,
-    actions.pause,
-    actions.resume,
-    actions.retry,
-    actions.resolve,
-    actions.discard,
-    actions.prioritize,
-    actions.reschedule,
-):
-    app.command()(action)
-app.command()(callbacks.callbacks)
-app.command()(callbacks.redeliver)
+for module in (migrating, doctor, submitting, tasks, actions, callbacks, agents, history, simulating):
+    app.add_typer(module.commands)
 app.add_typer(dead_letters.commands, name="dead-letters")
 app.add_typer(lanes.commands, name="lanes")
 app.add_typer(schedules.commands, name="schedules")
-app.command("agents")(agents.show_agents)
 app.add_typer(limits.commands, name="limits")
 app.add_typer(types.commands, name="types")
 app.add_typer(keys.commands, name="keys")
 app.add_typer(compensation.commands, name="compensation")
-app.command()(history.purge)
-app.command()(simulating.simulate)
 
 
 def main() -> None:

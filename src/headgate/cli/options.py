@@ -1,18 +1,41 @@
-"""Options and arguments that many commands share."""
+"""Options and arguments that several commands share."""
 
 from typing import Annotated
 
 import typer
 
+PAGE = 200  # the most that one page of the store holds
+
+# Every command
 Url = Annotated[
     str | None,
     typer.Option(
-        "--url",
-        metavar="URL",
-        help="The store: sqlite:///FILE or postgresql://…  [default: HEADGATE_URL]",
-        show_default=False,
+        "--url", metavar="URL", help="Store to use: sqlite:///FILE or postgresql://…  [default: HEADGATE_URL]"
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
-Id = Annotated[int, typer.Argument(metavar="ID", help="The task's number.", show_default=False)]
-Ids = Annotated[list[int], typer.Argument(metavar="ID", help="The tasks' numbers.", show_default=False)]
+
+# Which tasks
+Id = Annotated[int, typer.Argument(metavar="ID", help="Task ID.")]
+Ids = Annotated[list[int], typer.Argument(metavar="ID", help="Task IDs.")]
+OptionalIds = Annotated[list[int] | None, typer.Argument(metavar="ID", help="Task IDs.")]
+Type = Annotated[str | None, typer.Option("--type", metavar="CODE", help="Filter by task type.")]
+Lane = Annotated[str | None, typer.Option("--lane", metavar="NAME", help="Filter by lane.")]
+Tenant = Annotated[int | None, typer.Option("--tenant", metavar="ID", help="Filter by tenant.")]
+Creator = Annotated[int | None, typer.Option("--creator", metavar="ID", help="Filter by creator.")]
+Cursor = Annotated[int | None, typer.Option("--cursor", metavar="ID", help="Continue after this task.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, max=PAGE, help="Maximum number of results.")]
+
+# What a new task is like
+Pairs = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="KEY=VALUE", help="Task arguments. Values are parsed as JSON where possible."),
+]
+Ext = Annotated[str | None, typer.Option("--ext", metavar="JSON", help="Task arguments as one JSON object.")]
+NewLane = Annotated[str | None, typer.Option("--lane", metavar="NAME", help="Lane.  [default: the type's]")]
+NewPriority = Annotated[
+    int | None, typer.Option("--priority", metavar="N", help="Priority; lower runs first.  [default: the type's]")
+]
+NewMutex = Annotated[
+    str | None, typer.Option("--mutex", metavar="KEY", help="Tasks with the same mutex run one at a time.")
+]

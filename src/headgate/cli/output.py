@@ -48,11 +48,11 @@ def print_json(value: Any) -> None:
 def _encode_time(value: Any) -> str:
     if isinstance(value, datetime):
         return value.isoformat().replace("+00:00", "Z")
-    raise TypeError(f"{type(value).__name__} has no place in JSON")
+    raise TypeError(f"{type(value).__name__} cannot be encoded as JSON")
 
 
 def task_json(task: Task) -> dict[str, Any]:
-    """A task under the names a program knows it by; what is kept as JSON text is a value here."""
+    """A task for programs; what is stored as JSON text is a value here."""
     fields = {name: getattr(task, name) for name in FIELDS}
     return fields | {name: json.loads(fields[name]) for name in AS_JSON if fields[name] is not None}
 
@@ -74,7 +74,7 @@ def _console() -> Console:
 
 
 def print_table(headers: Sequence[str], rows: Iterable[Sequence[Any]], *, right: Sequence[str] = ()) -> None:
-    """Print columns under their names; the last one may wrap. A cell that is in `TONE` has its colour."""
+    """Print rows under their headers; the last column may wrap. A cell that is in `TONE` has its colour."""
     grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", show_header=any(headers))
     for header in headers:
         grid.add_column(header, justify="right" if header in right else "left", no_wrap=header != headers[-1])
@@ -87,17 +87,22 @@ def print_table(headers: Sequence[str], rows: Iterable[Sequence[Any]], *, right:
         print(line.rstrip())
 
 
-def say(text: str) -> None:
+def print_fields(fields: dict[str, Any]) -> None:
+    """Print a record, a field per line; without the empty ones."""
+    print_table(("", ""), [(name, value) for name, value in fields.items() if value not in (None, "")])
+
+
+def print_line(text: str) -> None:
     print(printable(text))
 
 
-def note(text: str) -> None:
-    """Something beside the answer, on stderr."""
+def print_note(text: str) -> None:
+    """Print something beside the answer, on stderr."""
     print(printable(text), file=sys.stderr)
 
 
 def progress_text(task: Task, census: Census | None = None) -> str:
-    """How far a task is: `3 of 10  downloading`."""
+    """How far a task is: `3 of 10  packing`."""
     progress = progress_value(task, census)
     if progress is None:
         return ""
@@ -110,6 +115,6 @@ def progress_text(task: Task, census: Census | None = None) -> str:
 
 
 def progress_value(task: Task, census: Census | None) -> Any:
-    """The progress that a task reported; of a parent, if its children were counted, theirs."""
+    """The progress that a task reported; for a parent whose children were counted, theirs."""
     own = None if task.progress is None else json.loads(task.progress)
     return own if census is None else family.progress_of(own, task.status, census.children)

@@ -12,7 +12,7 @@ import select
 import signal
 import sys
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -23,12 +23,13 @@ from headgate.cli.apps import apps_in, bind_apps, settings_of
 from headgate.cli.exits import DONE, FAILED, code_of, message_of, print_error
 from headgate.cli.formatting import one_line
 from headgate.cli.plan import Duties, ProcessPlan, plan_from_argv
-from headgate.cli.stores import bring_up_to_date, sqlite_file
+from headgate.cli.stores import sqlite_file
 from headgate.cli.supervisor import Supervisor
 from headgate.core.errors import HeadgateError, Unavailable
 from headgate.duties import all_duties, light_duties
 from headgate.settings import Settings
-from headgate.store.store import Store, open_store
+from headgate.store.store import Store, configured_store
+from headgate.threads import Threads
 from headgate.worker.parent import Parent
 from headgate.worker.stage import Stage
 from headgate.worker.worker import Worker
@@ -69,10 +70,10 @@ def _execute(plan: ProcessPlan, parent: Parent) -> int:
     if not _wait_for_store(settings):
         return DONE
     with (
-        open_store(settings.url, schema=settings.schema) as store,
+        configured_store(settings) as store,
         asyncio.Runner(loop_factory=new_event_loop) as runner,
     ):
-        bring_up_to_date(store)
+        store.bring_up_to_date()
         registry = bind_apps(apps, store)
         slots = _without_none({"concurrency": plan.concurrency, "threads": plan.threads, "children": plan.children})
         stage = Stage(plan.stage)
@@ -86,7 +87,7 @@ def _wait_for_store(settings: Settings) -> bool:
     waited_for = ""
     while not settings.url.startswith("sqlite:"):
         try:
-            with open_store(settings.url, schema=settings.schema) as store:
+            with configured_store(settings) as store:
                 store.migration_plan()
             break
         except Unavailable as error:
@@ -123,11 +124,11 @@ async def _serve(plan: ProcessPlan, settings: Settings, supervisor: Supervisor |
     # Loaded only where it is served: it would double the memory of a worker. And bound before anything is written.
     serving = importlib.import_module(SERVING_MODULE) if plan.api else None
     listening = None if serving is None else serving.listen_on(settings.host, settings.port)
-    with open_store(settings.url, schema=settings.schema) as store:
+    with configured_store(settings) as store:
         if plan.migrate:
             store.migrate()
         else:
-            bring_up_to_date(store)
+            store.bring_up_to_date()
         api = None if serving is None else serving.Api(store, settings, listening)
         if supervisor is not None:  # from here on nothing keeps this process from serving
             supervisor.store = store
@@ -157,11 +158,7 @@ async def _live(plan: ProcessPlan, store: Store, settings: Settings, work: Worke
         ended.set()
 
     _stop_on_signals(stop, plan, settings.shutdown_seconds)
-    with ThreadPoolExecutor(DUTY_THREADS, thread_name_prefix="headgate duty") as threads:
-
-        async def in_thread(work: Callable[..., Any], *arguments: Any) -> Any:
-            return await asyncio.get_running_loop().run_in_executor(threads, work, *arguments)
-
+    with closing(Threads("headgate duty", DUTY_THREADS)) as in_thread:
         duties = _DUTIES[plan.duties](store, settings, in_thread)
         if api is not None:
             await api.start(on_end=stop)

@@ -1,102 +1,74 @@
-"""`headgate schedules`: run tasks, or call endpoints, by the clock."""
+"""`headgate schedules`: run tasks, or call HTTP endpoints, by the clock."""
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
 
-from headgate.cli.exits import DONE, code_of, print_error
+from headgate.cli.arguments import arguments_of
+from headgate.cli.command import Command
+from headgate.cli.command_group import CommandGroup
 from headgate.cli.formatting import format_time, one_line
-from headgate.cli.options import Json, Url
-from headgate.cli.output import note, print_json, print_table, say
-from headgate.cli.stores import existing_store
-from headgate.cli.submitting import arguments_of
+from headgate.cli.options import PAGE, Ext, Limit, NewLane, NewMutex, NewPriority, Pairs
+from headgate.cli.output import print_json, print_note, print_table
+from headgate.cli.pages import all_after
 from headgate.core.cron import Cron, Missed, Overlap, preview
-from headgate.core.errors import Invalid, NotFound
+from headgate.core.errors import Invalid
 from headgate.core.schedule import Endpoint, LogMode, NewSchedule, Schedule, ScheduleStatus, TickLog
 from headgate.core.task import NewTask
 from headgate.environment import utc_now
 from headgate.outward.address import Allowed, checked_target
-from headgate.settings import load
-from headgate.store.store import Store
 
-PAGE = 200
-commands = typer.Typer(rich_markup_mode=None)
+commands = CommandGroup()
 
-Id = Annotated[int, typer.Argument(metavar="ID", help="The schedule's number.", show_default=False)]
-Ids = Annotated[list[int], typer.Argument(metavar="ID", help="The schedules' numbers.", show_default=False)]
-Pairs = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="KEY=VALUE", help="Its arguments. A value that is JSON is taken as such.", show_default=False
-    ),
+Id = Annotated[int, typer.Argument(metavar="ID", help="Schedule ID.")]
+Ids = Annotated[list[int], typer.Argument(metavar="ID", help="Schedule IDs.")]
+HttpUrl = Annotated[
+    str | None, typer.Option("--http", metavar="URL", help="Call this URL instead of submitting a task.")
 ]
-Ext = Annotated[str | None, typer.Option(metavar="JSON", help="The arguments as one JSON object.")]
-HttpUrl = Annotated[str | None, typer.Option("--http", metavar="URL", help="Call this address; no task is made.")]
-Method = Annotated[str, typer.Option(help="How it is called.")]
-Limit = Annotated[int, typer.Option(min=1, max=PAGE, help="So many at most.")]
+Method = Annotated[str, typer.Option(help="HTTP method of the call.")]
+TIMEZONE = typer.Option(help="Timezone of the cron expression.")
+LOG = typer.Option(help="What to record about each tick.")
+MISSED = typer.Option(help="What to do about ticks that no process was there for.")
+OVERLAP = typer.Option(help="What to do when the previous tick's task has not ended.")
 
 
-@commands.callback(invoke_without_command=True)
-def show_schedules(context: typer.Context, url: Url = None, as_json: Json = False) -> None:
-    """Show every schedule; make, edit, trigger and remove them.
+@commands.default
+def show_schedules(command: Command) -> None:
+    """Show all schedules; add, edit, trigger and remove them.
 
-    A schedule fires while it is online: each tick once, however many processes run the duties.
+    A schedule ticks while it is online: each tick fires once, however many
+    processes run the duties.
 
     \b
-    headgate schedules add hello "0 3 * * *" name=you --timezone Asia/Shanghai --online
+    headgate schedules add hello "0 3 * * *" name=you --online
     headgate schedules list
     headgate schedules logs 1
     """  # fmt: skip
-    if context.invoked_subcommand is None:
-        _list(None, url, as_json)
+    list_schedules(command)
 
 
-@commands.command("list")
+@commands.add("list")
 def list_schedules(
-    status: Annotated[ScheduleStatus | None, typer.Option(help="Only these.", show_default=False)] = None,
-    url: Url = None,
-    as_json: Json = False,
+    command: Command, status: Annotated[ScheduleStatus | None, typer.Option(help="Filter by status.")] = None
 ) -> None:
-    """Show schedules, newest first.
+    """List schedules, newest first.
 
     \b
     headgate schedules list --status online
     """  # fmt: skip
-    _list(status, url, as_json)
-
-
-def _list(status: ScheduleStatus | None, url: str | None, as_json: bool) -> None:
-    with existing_store(url) as store:
-        found = _all_schedules(store, status)
-    if as_json:
-        for schedule in found:
-            print_json(schedule_json(schedule))
-        return
-    print_table(
-        ("ID", "STATUS", "CRON", "TIMEZONE", "NEXT TICK", "WHAT"),
-        [
-            (
-                each.id,
-                each.status,
-                each.definition.cron_expressions,
-                each.definition.timezone,
-                format_time(each.next_tick),
-                _target(each),
-            )
-            for each in found
-        ],
+    find = command.store.schedules.find
+    command.answer_all(
+        list(all_after(lambda after: find(status=status, cursor=after, limit=PAGE))),
+        schedule_json,
+        ("ID", "STATUS", "CRON", "TIMEZONE", "NEXT TICK", "TARGET"),
+        lambda each: (
+            each.id, each.status, each.definition.cron_expressions, each.definition.timezone,
+            format_time(each.next_tick), _target(each),
+        ),
         right=("ID",),
-    )
-
-
-def _all_schedules(store: Store, status: ScheduleStatus | None) -> list[Schedule]:
-    found: list[Schedule] = []
-    while page := store.schedules.find(status=status, cursor=found[-1].id if found else None, limit=PAGE):
-        found += page
-    return found
+    )  # fmt: skip
 
 
 def _target(schedule: Schedule) -> str:
@@ -106,76 +78,68 @@ def _target(schedule: Schedule) -> str:
     return one_line(task.type + ("" if task.ext == "{}" else f" {task.ext}"))
 
 
-@commands.command("add")
+@commands.add("add")
 def add_schedule(
-    type_code: Annotated[str, typer.Argument(metavar="TYPE", help="The tasks' type.", show_default=False)],
-    cron: Annotated[str, typer.Argument(metavar="CRON", help="A cron expression.", show_default=False)],
+    command: Command,
+    type_code: Annotated[str, typer.Argument(metavar="TYPE", help="Type of the tasks.")],
+    cron: Annotated[str, typer.Argument(metavar="CRON", help="Cron expression.")],
     arguments: Pairs = None,
     ext: Ext = None,
-    timezone: Annotated[str, typer.Option(help="By the clock of this zone.")] = "UTC",
-    online: Annotated[bool, typer.Option("--online", help="Let it fire from its next tick on.")] = False,
-    log: Annotated[LogMode, typer.Option(help="What is kept of each tick.")] = LogMode.TRANS,
-    missed: Annotated[Missed, typer.Option(help="What becomes of ticks nobody was there for.")] = Missed.SKIP,
-    overlap: Annotated[Overlap, typer.Option(help="What becomes of a tick while an earlier goes on.")] = Overlap.ALLOW,
+    timezone: Annotated[str, TIMEZONE] = "UTC",
+    online: Annotated[bool, typer.Option("--online", help="Put it online at once.")] = False,
+    log: Annotated[LogMode, LOG] = LogMode.TRANS,
+    missed: Annotated[Missed, MISSED] = Missed.SKIP,
+    overlap: Annotated[Overlap, OVERLAP] = Overlap.ALLOW,
     http: HttpUrl = None,
     method: Method = "POST",
-    lane: Annotated[str | None, typer.Option(help="Another lane than the type's.")] = None,
-    priority: Annotated[
-        int | None, typer.Option(help="Smaller runs first.  [default: the type's]", show_default=False)
-    ] = None,
-    mutex: Annotated[str | None, typer.Option(help="Tasks of one mutex run one at a time.")] = None,
-    tenant: Annotated[int, typer.Option(metavar="ID", help="Whose tenant's it is.")] = 0,
-    creator: Annotated[int, typer.Option(help="Whose it is.")] = 0,
-    url: Url = None,
-    as_json: Json = False,
+    lane: NewLane = None,
+    priority: NewPriority = None,
+    mutex: NewMutex = None,
+    tenant: Annotated[int, typer.Option(metavar="ID", help="Tenant that owns the schedule.")] = 0,
+    creator: Annotated[int, typer.Option(metavar="ID", help="Creator of the schedule.")] = 0,
 ) -> None:
-    """Make a schedule. It is new, and does not fire, until it is online.
+    """Add a schedule. It does not tick until it is online.
 
     \b
-    headgate schedules add hello "0 3 * * *" name=you --timezone Asia/Shanghai --online
-    headgate schedules add report "*/10 * * * *" --http https://example.org/report --missed once
+    headgate schedules add hello "0 3 * * *" name=you --online
+    headgate schedules add report "0 3 * * *" --timezone Asia/Shanghai
+    headgate schedules add ping "*/10 * * * *" --http https://example.org/
     """  # fmt: skip
-    task = NewTask(
-        type_code, _ext(arguments, ext), tenant, creator, lane=lane, priority=priority, mutex=mutex
-    )  # fmt: skip
-    endpoint = None if http is None else _endpoint(http, method)
+    text = _ext(arguments, ext)
+    task = NewTask(type_code, text, tenant, creator, lane=lane, priority=priority, mutex=mutex)
+    endpoint = None if http is None else _endpoint(command, http, method)
     new = NewSchedule(task, cron, timezone, log, missed, overlap, endpoint)
-    with existing_store(url) as store:
-        made = store.schedules.add(new, status=ScheduleStatus.ONLINE if online else ScheduleStatus.NEW)
-    _print_schedule(made, as_json)
+    status = ScheduleStatus.ONLINE if online else ScheduleStatus.NEW
+    _answer(command, command.store.schedules.add(new, status=status))
 
 
-def _endpoint(url: str, method: str) -> Endpoint:
-    checked_target(url, "--http", Allowed.parse(load().callback_allow))
+def _endpoint(command: Command, url: str, method: str) -> Endpoint:
+    checked_target(url, "--http", Allowed.parse(command.settings.callback_allow))
     return Endpoint(url, method)
 
 
 def _ext(arguments: list[str] | None, ext: str | None) -> str:
-    return json.dumps(arguments_of(arguments or [], ext), ensure_ascii=False)
+    return json.dumps(arguments_of(arguments, ext), ensure_ascii=False)
 
 
-@commands.command("edit")
+@commands.add("edit")
 def edit_schedule(
+    command: Command,
     schedule_id: Id,
     arguments: Pairs = None,
     ext: Ext = None,
-    cron: Annotated[str | None, typer.Option(metavar="CRON", help="Another expression.")] = None,
-    timezone: Annotated[str | None, typer.Option(help="By the clock of another zone.")] = None,
-    log: Annotated[LogMode | None, typer.Option(help="What is kept of each tick.", show_default=False)] = None,
-    missed: Annotated[
-        Missed | None, typer.Option(help="What becomes of ticks nobody was there for.", show_default=False)
-    ] = None,
-    overlap: Annotated[
-        Overlap | None, typer.Option(help="What becomes of a tick while an earlier goes on.", show_default=False)
-    ] = None,
+    cron: Annotated[str | None, typer.Option(metavar="CRON", help="Cron expression.")] = None,
+    timezone: Annotated[str | None, TIMEZONE] = None,
+    log: Annotated[LogMode | None, LOG] = None,
+    missed: Annotated[Missed | None, MISSED] = None,
+    overlap: Annotated[Overlap | None, OVERLAP] = None,
     http: HttpUrl = None,
     method: Method = "POST",
-    url: Url = None,
-    as_json: Json = False,
 ) -> None:
-    """Change what is said of a schedule; the rest stays. Arguments are replaced as a whole.
+    """Change a schedule. Options that are not given stay; arguments are replaced as a whole.
 
-    It holds at once. No program that declares the schedule overwrites it afterwards.
+    It takes effect at once. A program that declares the schedule does not
+    overwrite the change.
 
     \b
     headgate schedules edit 1 --cron "30 3 * * *"
@@ -183,165 +147,124 @@ def edit_schedule(
     options = {"cron_expressions": cron, "timezone": timezone, "log": log, "missed": missed, "overlap": overlap}
     changes: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     if http is not None:
-        changes["http"] = _endpoint(http, method)
-    with existing_store(url) as store:
-        before = store.schedules.get(schedule_id).definition
-        if arguments or ext is not None:
-            changes["task"] = before.task._replace(ext=_ext(arguments, ext))
-        if not changes:
-            raise Invalid("say what is to change")
-        edited = store.schedules.put(schedule_id, replace(before, **changes))
-    _print_schedule(edited, as_json)
+        changes["http"] = _endpoint(command, http, method)
+    before = command.store.schedules.get(schedule_id).definition
+    if arguments or ext is not None:
+        changes["task"] = before.task._replace(ext=_ext(arguments, ext))
+    if not changes:
+        raise Invalid("nothing to change: give at least one option or argument")
+    _answer(command, command.store.schedules.put(schedule_id, replace(before, **changes)))
 
 
-@commands.command("show")
-def show_schedule(schedule_id: Id, url: Url = None, as_json: Json = False) -> None:
-    """Show all that is kept about a schedule.
-
-    \b
-    headgate schedules show 1
-    """  # fmt: skip
-    with existing_store(url) as store:
-        schedule = store.schedules.get(schedule_id)
+@commands.add("show")
+def show_schedule(command: Command, schedule_id: Id) -> None:
+    """Show everything about a schedule."""
+    schedule = command.store.schedules.get(schedule_id)
     fields = schedule_json(schedule)
-    if as_json:
-        print_json(fields)
-        return
-    fields |= {name: format_time(fields[name]) for name in ("next_tick", "create_date", "update_date")}
-    fields |= {"ext": schedule.definition.task.ext, "task": json.dumps(fields["task"]) if fields["task"] else None}
-    fields["http"] = None if schedule.definition.http is None else _target(schedule)
-    print_table(("", ""), [(name, value) for name, value in fields.items() if value not in (None, "")])
+    texts = {name: format_time(fields[name]) for name in ("next_tick", "create_date", "update_date")}
+    texts |= {"ext": schedule.definition.task.ext, "task": json.dumps(fields["task"]) if fields["task"] else ""}
+    texts["http"] = "" if schedule.definition.http is None else _target(schedule)
+    command.answer_fields(fields, fields | texts)
 
 
-@commands.command("online")
-def put_online(schedule_ids: Ids, url: Url = None, as_json: Json = False) -> None:
-    """Let schedules fire, from their next tick on.
-
-    \b
-    headgate schedules online 1 2
-    """  # fmt: skip
-    _act_on_each(schedule_ids, url, as_json, lambda store, schedule_id: store.schedules.online(schedule_id))
+@commands.add("online")
+def put_online(command: Command, schedule_ids: Ids) -> None:
+    """Put schedules online, from their next tick on."""
+    command.for_each(schedule_ids, lambda each: command.store.schedules.online(each), schedule_json, _status_line)
 
 
-@commands.command("offline")
-def take_offline(schedule_ids: Ids, url: Url = None, as_json: Json = False) -> None:
-    """Let schedules fire no more, from now on.
-
-    \b
-    headgate schedules offline 1
-    """  # fmt: skip
-    _act_on_each(schedule_ids, url, as_json, lambda store, schedule_id: store.schedules.offline(schedule_id))
+@commands.add("offline")
+def take_offline(command: Command, schedule_ids: Ids) -> None:
+    """Take schedules offline: they stop ticking now."""
+    command.for_each(schedule_ids, lambda each: command.store.schedules.offline(each), schedule_json, _status_line)
 
 
-def _act_on_each(ids: list[int], url: str | None, as_json: bool, act: Callable[[Store, int], Schedule]) -> None:
-    """Act on one after the other; one that is not there holds up none of the rest."""
-    code = DONE
-    with existing_store(url) as store:
-        for schedule_id in ids:
-            try:
-                _print_schedule(act(store, schedule_id), as_json)
-            except NotFound as error:
-                print_error(error)
-                code = code or code_of(error)
-    if code:
-        raise typer.Exit(code)
+@commands.add("trigger")
+def trigger_schedule(command: Command, schedule_id: Id) -> None:
+    """Do now what a tick would do, whatever the schedule's status.
 
-
-@commands.command("trigger")
-def trigger_schedule(schedule_id: Id, url: Url = None, as_json: Json = False) -> None:
-    """Do now what a tick would do, whatever the schedule's status. Its ticks are not disturbed.
+    Its regular ticks do not change.
 
     \b
     headgate schedules trigger 1
     """  # fmt: skip
-    with existing_store(url) as store:
-        run = store.schedules.trigger(schedule_id)
-    if as_json:
-        print_json({"periodic_task_id": schedule_id, "task_id": run.task_id, "log_id": run.log_id})
-    else:
-        say(f"{schedule_id} triggered: " + ("its call" if run.task_id is None else f"task {run.task_id}"))
+    run = command.store.schedules.trigger(schedule_id)
+    value = {"periodic_task_id": schedule_id, "task_id": run.task_id, "log_id": run.log_id}
+    what = "HTTP call" if run.task_id is None else f"task {run.task_id}"
+    command.answer(value, f"{schedule_id} triggered: {what}")
 
 
-@commands.command("logs")
-def show_logs(schedule_id: Id, limit: Limit = 20, url: Url = None, as_json: Json = False) -> None:
-    """Show what became of a schedule's ticks, newest first.
+@commands.add("logs")
+def show_logs(command: Command, schedule_id: Id, limit: Limit = 20) -> None:
+    """Show the results of a schedule's ticks, newest first.
 
     \b
     headgate schedules logs 1 --limit 100
     """  # fmt: skip
-    with existing_store(url) as store:
-        found = store.schedules.logs(schedule_id, limit=limit)
-    if as_json:
-        for entry in found:
-            print_json(entry._asdict())
-        return
-    print_table(("ID", "RESULT", "TICK", "TASK", "WHAT"), [_log_row(entry) for entry in found], right=("ID", "TASK"))
+    found = command.store.schedules.logs(schedule_id, limit=limit)
+    command.answer_all(
+        found, TickLog._asdict, ("ID", "RESULT", "TICK", "TASK", "ERROR"), _log_row, right=("ID", "TASK")
+    )  # fmt: skip
 
 
 def _log_row(entry: TickLog) -> tuple[Any, ...]:
-    tick = "by hand" if entry.tick is None else format_time(entry.tick)
+    tick = "manual" if entry.tick is None else format_time(entry.tick)
     return (entry.id, entry.result, tick, entry.task_id or "", one_line(entry.error_info))
 
 
-@commands.command("preview")
+@commands.add("preview")
 def preview_ticks(
-    what: Annotated[
-        str, typer.Argument(metavar="ID|CRON", help="A schedule's number, or an expression.", show_default=False)
-    ],
-    timezone: Annotated[str, typer.Option(help="The zone of the expression.")] = "UTC",
-    count: Annotated[int, typer.Option(min=1, max=100, help="So many ticks.")] = 5,
-    url: Url = None,
-    as_json: Json = False,
+    command: Command,
+    what: Annotated[str, typer.Argument(metavar="ID|CRON", help="Schedule ID or cron expression.")],
+    timezone: Annotated[str, TIMEZONE] = "UTC",
+    count: Annotated[int, typer.Option(min=1, max=100, help="Number of ticks.")] = 5,
 ) -> None:
-    """Show when the next ticks of a schedule come, or those of an expression would.
+    """Show the next ticks of a schedule or of a cron expression.
 
     \b
     headgate schedules preview 1
     headgate schedules preview "30 2 * * *" --timezone Europe/Berlin
     """  # fmt: skip
     if what.isascii() and what.isdigit():
-        with existing_store(url) as store:
-            cron, now = store.schedules.get(int(what)).definition.cron, store.schedules.now()
+        cron, now = command.store.schedules.get(int(what)).definition.cron, command.store.schedules.now()
     else:
         cron, now = Cron(what, timezone), utc_now()
     ticks = preview(cron, now, count)
-    if as_json:
+    if command.as_json:
         print_json({"items": [{"at": tick, "local": cron.local_time(tick).isoformat()} for tick in ticks]})
         return
     rows = [(format_time(tick), f"{cron.local_time(tick):%Y-%m-%d %H:%M:%S %z}") for tick in ticks]
     print_table(("UTC", "LOCAL"), rows)
 
 
-@commands.command("remove")
-def remove_schedule(schedule_id: Id, url: Url = None, as_json: Json = False) -> None:
-    """Forget a schedule. Its tasks go on.
+@commands.add("remove")
+def remove_schedule(command: Command, schedule_id: Id) -> None:
+    """Remove a schedule. Tasks that it submitted stay.
 
-    A program that declares it makes it again at its next start: take that one offline instead.
+    A program that declares it adds it again at its next start: take such a
+    schedule offline instead.
 
     \b
     headgate schedules remove 1
     """  # fmt: skip
-    with existing_store(url) as store:
-        code = store.schedules.get(schedule_id).definition.code
-        store.schedules.remove(schedule_id)
-    if as_json:
-        print_json({"removed": schedule_id})
-        return
-    say(f"{schedule_id} removed")
-    if code is not None:
-        note(f"the program that declares {code} makes it again at its next start")
+    code = command.store.schedules.get(schedule_id).definition.code
+    command.store.schedules.remove(schedule_id)
+    command.answer({"removed": schedule_id}, f"{schedule_id} removed")
+    if code is not None and not command.as_json:
+        print_note(f"the program that declares {code} adds it again at its next start")
 
 
-def _print_schedule(schedule: Schedule, as_json: bool) -> None:
-    if as_json:
-        print_json(schedule_json(schedule))
-        return
+def _answer(command: Command, schedule: Schedule) -> None:
+    command.answer(schedule_json(schedule), _status_line(schedule))
+
+
+def _status_line(schedule: Schedule) -> str:
     tick = "" if schedule.next_tick is None else f", next tick {format_time(schedule.next_tick)}"
-    say(f"{schedule.id} {schedule.status}{tick}")
+    return f"{schedule.id} {schedule.status}{tick}"
 
 
 def schedule_json(schedule: Schedule) -> dict[str, Any]:
-    """A schedule under the names a program knows it by."""
+    """A schedule for programs."""
     definition, task = schedule.definition, schedule.definition.task
     return {
         "id": schedule.id, "tenant_id": task.tenant_id, "type": task.type, "creator": task.creator,

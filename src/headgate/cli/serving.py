@@ -5,13 +5,14 @@ import contextlib
 import errno
 import logging
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import uvicorn
 
 from headgate.api.app import create_app
-from headgate.api.gatekeeper import is_loopback
+from headgate.api.door.gatekeeper import is_loopback
+from headgate.api.routing import Route
 from headgate.core.errors import Invalid, Refused
 from headgate.settings import Settings
 from headgate.store.store import Store
@@ -40,7 +41,9 @@ class _Uvicorn(uvicorn.Server):
 class Api:
     """The API on a socket that listens (`listen_on`); `Refused` on a public address while there is no key."""
 
-    def __init__(self, store: Store, settings: Settings, listening: socket.socket) -> None:
+    def __init__(
+        self, store: Store, settings: Settings, listening: socket.socket, routes: Sequence[Route] = ()
+    ) -> None:
         self._socket = listening
         address, port = self._socket.getsockname()[:2]
         if not is_loopback(address) and not store.keys.exist(alive=True):
@@ -51,7 +54,7 @@ class Api:
             )
         name = f"[{address}]" if ":" in address else address
         self.address = f"http://{name}:{port}"
-        app = create_app(store, replace(settings, host=address, port=port))
+        app = create_app(store, replace(settings, host=address, port=port), routes)
         self._stopping: asyncio.Event = app.server.stopping
         self._uvicorn = _Uvicorn(
             uvicorn.Config(

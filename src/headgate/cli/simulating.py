@@ -1,4 +1,4 @@
-"""`headgate simulate`: live through many histories full of crashes, and say whether a promise was broken."""
+"""`headgate simulate`: run many histories full of crashes, and check that no promise is broken."""
 
 import logging
 import signal
@@ -13,33 +13,38 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
+from headgate.cli.command_group import CommandGroup
 from headgate.cli.exits import FAILED, INTERRUPTED
 from headgate.cli.options import Json
-from headgate.cli.output import print_json, print_table, say
+from headgate.cli.output import print_json, print_line, print_table
 from headgate.simulation.campaign import Campaign, Failure, simulate_on, stop_flag
 
+commands = CommandGroup()
 
+
+@commands.add("simulate")
 def simulate(
-    seeds: Annotated[int, typer.Option(min=1, metavar="N", help="How many histories, each from its own seed.")] = 100,
-    first: Annotated[int, typer.Option(min=0, metavar="SEED", help="The first seed.")] = 1,
+    seeds: Annotated[int, typer.Option(min=1, metavar="N", help="Number of histories, one per seed.")] = 100,
+    first: Annotated[int, typer.Option(min=0, metavar="SEED", help="First seed.")] = 1,
     store: Annotated[
-        str, typer.Option(metavar="URL", help="sqlite:// is in memory; postgresql://… gets a schema of its own.")
+        str, typer.Option(metavar="URL", help="Store: sqlite:// in memory, or postgresql://… in its own schema.")
     ] = "sqlite://",
-    processes: Annotated[int, typer.Option(min=1, metavar="P", help="So many at a time.")] = 1,
+    processes: Annotated[int, typer.Option(min=1, metavar="P", help="Number of processes.")] = 1,
     as_json: Json = False,
 ) -> None:
-    """Live through histories of clients, workers and duties, with crashes between any two statements.
+    """Simulate clients, workers and duties, with crashes between any two statements.
 
-    Time is a number in there: nothing waits. A checker reads what each history left behind. A broken promise is told
-    with the shortest history that still breaks it, and the exit code is 1. A seed is the same history every time.
-    Ctrl-C ends it after the histories under way, and says what came of those there were.
+    The clock is virtual, so nothing waits. A checker reads what each history left
+    behind. For a broken promise the shortest history that breaks it is printed,
+    and the exit code is 1. A seed always gives the same history. Ctrl-C stops
+    after the histories in progress and prints their results.
 
     \b
     headgate simulate --seeds 500
     headgate simulate --first 4711 --seeds 1
     headgate simulate --seeds 50 --store postgresql://localhost/postgres
     """  # fmt: skip
-    logging.disable(logging.CRITICAL)  # what the killed and the frozen complain about is no news
+    logging.disable(logging.CRITICAL)  # killed and frozen processes are expected to complain
     hidden = as_json or not sys.stderr.isatty()
     with Progress(console=Console(stderr=True), transient=True, disable=hidden) as bar, _stop_on_interrupt() as stop:
         row = bar.add_task("histories", total=seeds)
@@ -59,7 +64,7 @@ def simulate(
 
 @contextmanager
 def _stop_on_interrupt() -> Iterator[c_bool]:
-    """A flag that the first Ctrl-C sets; the second ends everything where it stands."""
+    """A flag that the first Ctrl-C sets; the second one stops at once."""
     stop = stop_flag()
 
     def on_interrupt(*_: object) -> None:
@@ -76,7 +81,7 @@ def _stop_on_interrupt() -> Iterator[c_bool]:
 def _show_interrupted(campaign: Campaign) -> None:
     broken = ", ".join(f"seed {failure.seed}" for failure in campaign.failures)
     histories = f"{campaign.histories:,} {'history' if campaign.histories == 1 else 'histories'}"
-    say(f"interrupted after {histories}: {f'{broken} broke a promise' if broken else 'none broke a promise'}")
+    print_line(f"interrupted after {histories}: {f'{broken} broke a promise' if broken else 'none broke a promise'}")
     for failure in campaign.failures:
         _show_failure(failure)
 
@@ -100,7 +105,7 @@ def _show(campaign: Campaign) -> None:
     counted = (campaign.histories, campaign.steps, campaign.tasks, sum(campaign.faults.values()), campaign.violations)
     names = ("HISTORIES", "STEPS", "TASKS", "FAULTS", "VIOLATIONS")
     print_table(names, [[f"{number:,}" for number in counted]], right=names)
-    say("")
+    print_line("")
     kinds, where = Counter[str](), dict[str, Counter[str]]()
     for fault, times in campaign.faults.items():
         kind, _, place = fault.partition(": ")
@@ -121,14 +126,14 @@ def _places(places: Counter[str]) -> str:
 
 def _show_failure(failure: Failure) -> None:
     history = failure.shortest
-    say(f"\nseed {failure.seed} breaks a promise:")
+    print_line(f"\nseed {failure.seed} breaks a promise:")
     for broken in failure.violations[:10]:
-        say(f"  {broken.invariant}  {broken.text}")
-    say(f"\nthe shortest history that still does ({len(history.plan.moves)} moves):")
+        print_line(f"  {broken.invariant}  {broken.text}")
+    print_line(f"\nthe shortest history that breaks it ({len(history.plan.moves)} moves):")
     for move in history.plan.moves:
-        say(f"  {move}")
-    say("\nand what came of it:")
+        print_line(f"  {move}")
+    print_line("\nwhat happened:")
     for row in history.evidence.rows:
         if row.task_id is not None:
             change = f"{row.before or 'nothing'} to {row.after}" if row.seq else row.detail or ""
-            say(f"  {row.at:7.3f}  task {row.task_id} {row.kind}: {change}  ({row.actor})")
+            print_line(f"  {row.at:7.3f}  task {row.task_id} {row.kind}: {change}  ({row.actor})")

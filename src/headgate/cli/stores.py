@@ -5,38 +5,22 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from headgate.core.errors import Unavailable
-from headgate.settings import load
-from headgate.store.store import Store, open_store
-
-
-def open_configured(url: str | None) -> Store:
-    """The store at the URL given, or at the configured one."""
-    settings = load({"url": url})
-    return open_store(settings.url, schema=settings.schema)
+from headgate.settings import Settings
+from headgate.store.store import Store, configured_store
 
 
 def sqlite_file(url: str) -> Path | None:
-    """The file a SQLite store is kept in; None if it is kept elsewhere."""
+    """The file of a SQLite store; None for any other store."""
     name = url.removeprefix("sqlite://").removeprefix("/")
     return Path(name) if url.startswith("sqlite:") and name else None
 
 
 @contextmanager
-def existing_store(url: str | None) -> Iterator[Store]:
-    """The store that is there, its schema up to date. A command that looks or steers makes no store."""
-    file = sqlite_file(load({"url": url}).url)
+def existing_store(settings: Settings) -> Iterator[Store]:
+    """The configured store, its schema up to date. A command that reads or steers creates no store."""
+    file = sqlite_file(settings.url)
     if file is not None and not file.exists():
-        raise Unavailable(f"there is no store {file}: `headgate up` and `headgate migrate` make one; or say --url")
-    with open_configured(url) as store:
-        bring_up_to_date(store)
+        raise Unavailable(f"the store {file} does not exist: create it with `headgate up`, or give --url")
+    with configured_store(settings) as store:
+        store.bring_up_to_date()
         yield store
-
-
-def bring_up_to_date(store: Store) -> None:
-    """Take the missing steps of the schema on a file; a server has an owner, who is asked to do it."""
-    missing = store.migration_plan()
-    if missing and store.database.dialect != "sqlite":
-        steps = "1 step" if len(missing) == 1 else f"{len(missing)} steps"
-        raise Unavailable(f"the store's schema is {steps} behind: run `headgate migrate` first")
-    if missing:
-        store.migrate()

@@ -24,7 +24,7 @@ from headgate.cli.descendants import adopt_orphans, kill_orphans
 from headgate.cli.exits import DONE, USAGE
 from headgate.cli.plan import WORKER_MODULE, ProcessPlan, command_line, plan_from_argv
 from headgate.core.errors import HeadgateError
-from headgate.service import wait
+from headgate.pauses import Backoff, wait
 from headgate.settings import Settings
 from headgate.worker.parent import SETTINGS, STUCK, UNFIT, WORKER
 from headgate.worker.stage import make_stage, on_stage
@@ -34,8 +34,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("headgate")
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
-FIRST_PAUSE_SECONDS = 0.5
-LONGEST_PAUSE_SECONDS = 30.0
+RESTARTS = Backoff(0.5, 30.0)
 LONG_LIFE_SECONDS = 60.0
 LAST_SECONDS = 15.0  # what a worker may take to end besides what its settings allow
 BURY_AGAIN_SECONDS = 1.0
@@ -132,7 +131,7 @@ class Supervisor:
             _send_signal(life.process, signal.SIGKILL)
 
     async def _keep_alive(self, number: int) -> None:
-        pause, before = FIRST_PAUSE_SECONDS, False
+        quick_ends, worked = 0, False
         while not self._stopping.is_set():
             started = time.monotonic()
             life = await self._run_once(number)
@@ -140,19 +139,20 @@ class Supervisor:
             self._look_after(life, code)
             if self._stopping.is_set():
                 return
-            if code == USAGE or (code >= 0 and not (before or life.worker_ids)):  # it would say the same again
+            if code == USAGE or (code >= 0 and not (worked or life.worker_ids)):  # it would say the same again
                 self._code = code
                 self.stop()
                 return
-            before = before or bool(life.worker_ids)
+            worked = worked or bool(life.worker_ids)
             if code == UNFIT:  # no crash: it did what it should
                 log.warning("worker process %d could not end a handler; another one starts", number)
                 continue
             if time.monotonic() - started > LONG_LIFE_SECONDS:
-                pause = FIRST_PAUSE_SECONDS
+                quick_ends = 0
+            pause = RESTARTS.pause(quick_ends)
             log.warning("worker process %d ended with %d; another one starts in %g s", number, code, pause)
             await wait(self._stopping, pause)
-            pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+            quick_ends += 1
 
     async def _run_once(self, number: int) -> Life:
         """One life of a process, to its end."""
@@ -239,7 +239,7 @@ class Supervisor:
         if self.store is not None:
             return _bury_all(self.store, life, seen)
         # Only here: a supervisor without a store is small.
-        with importlib.import_module("headgate.store.store").open_store(settings.url, schema=settings.schema) as store:
+        with importlib.import_module("headgate.store.store").configured_store(settings) as store:
             return _bury_all(store, life, seen)
 
 

@@ -25,17 +25,25 @@ class Rate:
             raise Invalid(f"a rate limit needs a rate above 0, {MAX_RATE:g} at most, and a burst of at least 1")
 
 
+def bounded(limit: Rate, tat: float, now: float) -> float:
+    """A bucket's `tat`, never further ahead than an empty bucket takes to fill: only a clock set back leaves it there.
+
+    Whoever finds it beyond writes the bound back, or it would be found there again and again.
+    """
+    return min(tat, now + limit.burst / limit.rate)
+
+
 def tokens(limit: Rate, tat: float, now: float) -> int:
     """How many may start now."""
-    ahead = max(tat - now, 0.0)
+    ahead = max(bounded(limit, tat, now) - now, 0.0)
     return max(math.floor(limit.burst - ahead * limit.rate + _EPSILON * limit.rate), 0)
 
 
 def take(limit: Rate, tat: float, now: float, count: int) -> float:
     """The bucket's `tat` after `count` more have started."""
-    return max(tat, now) + count / limit.rate
+    return max(bounded(limit, tat, now), now) + count / limit.rate
 
 
 def next_token_at(limit: Rate, tat: float, now: float) -> float:
     """When the next one may start; `now` if at once."""
-    return max(now, tat - (limit.burst - 1) / limit.rate)
+    return max(now, bounded(limit, tat, now) - (limit.burst - 1) / limit.rate)

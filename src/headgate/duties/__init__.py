@@ -5,15 +5,15 @@ from headgate.duties.callbacks import Callbacks
 from headgate.duties.calls import Calls
 from headgate.duties.compensate import Compensate
 from headgate.duties.due import BringDue
+from headgate.duties.duty import Duty
 from headgate.duties.families import CloseFamilies
 from headgate.duties.reaper import Reaper
 from headgate.duties.repair_mutexes import RepairMutexes
 from headgate.duties.sampler import Sampler
 from headgate.duties.schedules import FireSchedules
-from headgate.outward.client import OutwardClient
-from headgate.service import InThread, Service
 from headgate.settings import Settings
 from headgate.store.store import Store
+from headgate.threads import InThread
 
 __all__ = [
     "Archive",
@@ -31,25 +31,20 @@ __all__ = [
 ]
 
 
-def light_duties(store: Store, settings: Settings, in_thread: InThread) -> list[Service]:
+LIGHT = (BringDue, Reaper, CloseFamilies, RepairMutexes)
+
+
+def light_duties(store: Store, settings: Settings, in_thread: InThread) -> list[Duty]:
     """What every worker does besides its tasks: with workers alone nothing stands still."""
-    return [
-        BringDue(store, in_thread),
-        Reaper(store, settings, in_thread),
-        CloseFamilies(store, in_thread),
-        RepairMutexes(store, in_thread),
-    ]
+    return [duty(store, settings, in_thread) for duty in LIGHT]
 
 
-def all_duties(store: Store, settings: Settings, in_thread: InThread) -> list[Service]:
+def all_duties(store: Store, settings: Settings, in_thread: InThread) -> list[Duty]:
     """The light duties, and those that one process for all is enough for."""
-    calls = Calls(store, OutwardClient(settings.callback_allow), in_thread)
+    calls = Calls(store, settings, in_thread)
     return [
         *light_duties(store, settings, in_thread),
-        FireSchedules(store, in_thread, calls.wake),
+        FireSchedules(store, settings, in_thread, calls.wake),
         calls,
-        Callbacks(store, settings, in_thread),
-        Compensate(store, settings, in_thread),
-        Sampler(store, in_thread),
-        Archive(store, settings, in_thread),
+        *(duty(store, settings, in_thread) for duty in (Callbacks, Compensate, Sampler, Archive)),
     ]

@@ -8,22 +8,21 @@ from functools import partial
 from headgate.core.cron import zone_of
 from headgate.core.states import FINAL, State
 from headgate.duties.batch_size import BatchSize
-from headgate.environment import monotonic, utc_now
-from headgate.service import InThread, Service
+from headgate.duties.duty import Duty
+from headgate.environment import utc_now
 from headgate.settings import Settings
 from headgate.store.history.history import ArchiveCursor, Batch
 from headgate.store.store import Store
+from headgate.threads import InThread
 
 BATCH = 1000
-PERIOD_SECONDS = 5.0
-KEEP_SECONDS = 60.0
 RESTART_AFTER = timedelta(minutes=1)
 DAY_SECONDS = 24 * 3600.0
 RETENTION = "retention"  # the kind of audit row that says it was done
 ACTOR = "system:archive"
 
 
-class Archive(Service):
+class Archive(Duty):
     """Moves finished tasks to history when they are `keep_seconds` old, and once a day removes what is old enough.
 
     A batch a turn, smaller ones where they take long. A day whose hour nobody was there for is made up for when
@@ -31,25 +30,13 @@ class Archive(Service):
     """
 
     name = "archive"
+    pause = 5.0
+    keep_seconds = 60.0
 
-    def __init__(
-        self,
-        store: Store,
-        settings: Settings,
-        in_thread: InThread,
-        *,
-        keep_seconds: float = KEEP_SECONDS,
-        batch: int = BATCH,
-        clock: Callable[[], datetime] = utc_now,
-    ) -> None:
-        super().__init__(PERIOD_SECONDS)
-        self._store = store
-        self._in_thread = in_thread
-        self._keep_seconds = keep_seconds
-        self._batch = batch
-        self._batch_size = BatchSize(batch)
-        self._clock = clock
-        self._hour = settings.retention_hour
+    def __init__(self, store: Store, settings: Settings, in_thread: InThread) -> None:
+        super().__init__(store, settings, in_thread)
+        self.clock: Callable[[], datetime] = utc_now
+        self.batch_size = BatchSize(BATCH)
         self._zone = zone_of(settings.timezone)
         self._retention_seconds = {
             state: retention_days(settings, state) * DAY_SECONDS for state in State if state in FINAL
@@ -69,23 +56,21 @@ class Archive(Service):
         From the start, for children whose parents have ended since; and no more often, because what is gone leaves its
         entry in the index for a while, which is not to be walked over each time.
         """
-        now = self._clock()
+        now = self.clock()
         if self._began_at is None or not timedelta() <= now - self._began_at < RESTART_AFTER:
             self._began_at, self._moved_to = now, None
-        page = await self._page(partial(self._store.history.move, seconds=self._keep_seconds, after=self._moved_to))
+        page = await self._page(partial(self._store.history.move, seconds=self.keep_seconds, after=self._moved_to))
         self._moved_to = page.after
         return max(page.count, page.more)
 
     async def _page(self, work: Callable[..., Batch]) -> Batch:
-        begun = monotonic()
-        page: Batch = await self._in_thread(partial(work, limit=self._batch_size.rows))
-        self._batch_size.adjust(monotonic() - begun)
-        self.breath = self._batch_size.rest
+        page = await self._in_thread(self.batch_size.run, work)
+        self.pause_after_work = self.batch_size.rest
         return page
 
     async def _daily(self) -> int:
         """A batch of the day's work; 0 when it is done, here or elsewhere."""
-        due = last_time_at(self._hour, self._zone, self._clock())
+        due = last_time_at(self._settings.retention_hour, self._zone, self.clock())
         if self._done_at is None or self._done_at < due:
             self._done_at = await self._in_thread(self._store.events.last_act, RETENTION)
         if self._done_at is not None and self._done_at >= due:
@@ -98,7 +83,7 @@ class Archive(Service):
         ):
             return len(dropped)
         detail, self._removed, self._removed_to = json.dumps({"removed": self._removed}), 0, {}
-        await self._in_thread(partial(self._store.events.record, RETENTION, detail, actor=ACTOR))
+        await self._in_thread(self._store.events.record, RETENTION, detail, actor=ACTOR)
         self._done_at = due  # whatever the store's clock says
         return 0
 
@@ -110,11 +95,15 @@ class Archive(Service):
             if page.count:
                 self._removed += page.count
                 return page.count
-        forget = partial(self._store.history.forget_outdated, seconds=DAY_SECONDS, limit=self._batch)
         longest = max(self._retention_seconds.values())
-        acts = partial(self._store.events.forget_acts, seconds=longest, limit=self._batch)
-        logs = partial(self._store.schedules.forget_logs, seconds=longest, limit=self._batch)
-        return int(await self._in_thread(forget) or await self._in_thread(acts) or await self._in_thread(logs))
+        for forget, seconds in (
+            (self._store.history.forget_outdated, DAY_SECONDS),
+            (self._store.events.forget_acts, longest),
+            (self._store.schedules.forget_logs, longest),
+        ):
+            if forgotten := await self._in_thread(forget, seconds=seconds, limit=self.batch_size.most):
+                return forgotten
+        return 0
 
 
 def retention_days(settings: Settings, state: State) -> float:

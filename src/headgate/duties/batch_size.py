@@ -1,5 +1,11 @@
 """How much to do at once, and how long to rest: whoever has to wait for a batch does not wait for long."""
 
+from collections.abc import Callable
+from typing import TypeVar
+
+from headgate.environment import monotonic
+
+T = TypeVar("T")
 LONG_SECONDS = 0.025  # as long as a claim may wait for a batch
 FEWEST_ROWS = 100
 REST_FACTOR = 4  # times as long as it worked, so that most of the time is everybody else's
@@ -10,14 +16,21 @@ class BatchSize:
     """A number of rows: fewer after a batch that took long, slowly more again after quick ones."""
 
     def __init__(self, most: int) -> None:
-        self._most = most
+        self.most = most
         self.rows = most
         self.rest = LONGEST_REST_SECONDS
 
+    def run(self, work: Callable[..., T]) -> T:
+        """Do a batch of this, and learn from it."""
+        begun = monotonic()
+        done = work(limit=self.rows)
+        self.adjust(monotonic() - begun)
+        return done
+
     def adjust(self, seconds: float) -> None:
-        """Learn from a batch."""
+        """Learn from a batch that took so long."""
         if seconds > LONG_SECONDS:
-            self.rows = max(self.rows // 2, min(FEWEST_ROWS, self._most))
+            self.rows = max(self.rows // 2, min(FEWEST_ROWS, self.most))
         else:
-            self.rows = min(self.rows + self.rows // 4 + 1, self._most)
+            self.rows = min(self.rows + self.rows // 4 + 1, self.most)
         self.rest = min(REST_FACTOR * seconds, LONGEST_REST_SECONDS)

@@ -3,37 +3,31 @@
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from headgate.core.callbacks import Attempt, CallbackKind, Delivery, attempt_of, delivery_after
 from headgate.core.errors import HeadgateError, Invalid
 from headgate.core.task import TaskType, clip
+from headgate.duties.duty import Duty
 from headgate.duties.receivers import Receivers
-from headgate.environment import monotonic, random_bytes, random_number
+from headgate.environment import random_bytes, random_number
 from headgate.outward.callback import Destination, destination, resealed_callback
-from headgate.outward.client import NoReply, OutwardClient, Reply
+from headgate.outward.client import HttpClient, NoReply, OutwardClient
 from headgate.outward.connections import ConnectionPool
 from headgate.outward.sealing import Seals, Unopened
-from headgate.service import InThread, Service
 from headgate.settings import Settings
 from headgate.store.callbacks.deliveries import DeliveryOutcome, DeliveryQueue, Leased, Share
 from headgate.store.store import Store
+from headgate.threads import InThread
 
 MOST_AT_ONCE = 256
 MOST_WITHOUT_DESTINATION = 100
-LEASE_SECONDS = 60.0  # four times as long as a request may take
 GRACE_SECONDS = 3.0  # for what is under way when this process ends
 MOST_ERROR_BYTES = 1024
 NONCE_BYTES = 16
 log = logging.getLogger("headgate.callbacks")
-
-
-class Sender(Protocol):
-    """Who sends requests; `OutwardClient`, but for simulations."""
-
-    async def send(self, method: str, url: str, body: bytes, headers: Mapping[str, str]) -> Reply: ...
 
 
 class _NoDestination(NamedTuple):
@@ -50,44 +44,28 @@ class _Choice(NamedTuple):
     places: dict[tuple[str, CallbackKind], Destination | _NoDestination]
 
 
-class Callbacks(Service):
+class Callbacks(Duty):
     """Sends what is due, each receiver apart from the others. Killed, it costs a repetition with the same id."""
 
     name = "callbacks"
     pause_after_work = 0.002  # what ends meanwhile is put on record together
+    lease_seconds = 60.0  # four times as long as a request may take
 
     def __init__(
-        self,
-        store: Store,
-        settings: Settings,
-        in_thread: InThread,
-        *,
-        sender: Sender | None = None,
-        lease_seconds: float = LEASE_SECONDS,
-        monotonic: Callable[[], float] = monotonic,
+        self, store: Store, settings: Settings, in_thread: InThread, *, client: HttpClient | None = None
     ) -> None:
-        super().__init__(settings.poll_seconds)
-        self._store = store
-        self._in_thread = in_thread
+        super().__init__(store, settings, in_thread)
+        self.pause = settings.poll_seconds
         self._connections = ConnectionPool()
-        self._sender = sender or OutwardClient(settings.callback_allow, pool=self._connections)
+        self._client = client or OutwardClient(settings.callback_allow, pool=self._connections)
         self._seals = Seals(settings.secrets)
-        self._lease_seconds = lease_seconds
-        self._monotonic = monotonic
         self._receivers = Receivers(settings.callback_concurrency, MOST_AT_ONCE)
         self._sending: dict[asyncio.Task[None], Leased] = {}
         self._ended: list[DeliveryOutcome] = []
-        self._next_at: float | None = None
         self._has_resealed = False
 
     def start(self) -> None:
-        loop = asyncio.get_running_loop()
-
-        def wake_on_loop(_: None) -> None:
-            with suppress(RuntimeError):  # the loop has ended: so has this
-                loop.call_soon_threadsafe(self.wake)
-
-        self._store.wakeups.on_callbacks(wake_on_loop)
+        self._store.wakeups.on_callbacks(lambda _: self.wake())
         self._store.wakeups.listen()
         super().start()
 
@@ -117,20 +95,14 @@ class Callbacks(Service):
             choice = self._choose(queues)
             if not ended and not choice.wanted:
                 return 0
-            exchange = self._store.deliveries.record_and_lease
-            leased = await self._in_thread(exchange, ended, choice.wanted, self._lease_seconds)
+            leased = await self._in_thread(
+                self._store.deliveries.record_and_lease, ended, choice.wanted, self.lease_seconds
+            )
         except BaseException:
             self._ended = ended + self._ended
             raise
         self._begin(leased, choice)
         return len(ended) + len(leased)
-
-    def _next_pause(self) -> float:
-        """Until something is due, or a receiver that was left alone is tried again."""
-        pause = super()._next_pause()
-        if self._failures or self._next_at is None:
-            return pause
-        return min(max(self._next_at - self._monotonic(), self.pause_after_work), pause)
 
     # sending
 
@@ -147,7 +119,7 @@ class Callbacks(Service):
 
     def _choose(self, queues: Sequence[DeliveryQueue]) -> _Choice:
         """What to take: as much of each queue as its receiver has room for, which the queues of a receiver share."""
-        now = self._monotonic()
+        now = self.monotonic()
         choice = _Choice([], {})
         moments = [now + queue.due_in for queue in queues if queue.due_in > 0]
         by_host: dict[str, list[DeliveryQueue]] = defaultdict(list)
@@ -166,7 +138,7 @@ class Callbacks(Service):
             free -= room
             if (until := self._receivers.rests_until(host, now)) is not None:
                 moments.append(until)
-        self._next_at = min(moments, default=None)
+        self.next_in = min(moments) - now if moments else None
         return choice
 
     def _place(self, queue: DeliveryQueue) -> Destination | _NoDestination:
@@ -179,36 +151,36 @@ class Callbacks(Service):
         return place or _NoDestination(gone, Delivery.DROPPED)
 
     async def _send(self, leased: Leased, place: Destination) -> None:
-        began, troubled = self._monotonic(), False
+        began, troubled = self.monotonic(), False
         try:
             attempt = await self._attempt(leased, place, began)
             troubled = attempt.receiver_failing
         except Unopened as error:  # which says nothing about the receiver
             attempt = Attempt(None, 0.0, clip(str(error), MOST_ERROR_BYTES))
         finally:
-            self._receivers.end(place.host, troubled, self._monotonic())
+            self._receivers.end(place.host, troubled, self.monotonic())
         status, delay = delivery_after(attempt, leased.attempts, random_number())
         self._ended.append(DeliveryOutcome(leased, place.host, attempt, status, delay))
         if status is Delivery.UNDELIVERABLE:
             log.warning(
-                "the %s callback of task %d to %s is given up after %d attempts",
-                leased.kind, leased.task_id, place.host, leased.attempts,
+                "callback given up: task=%d kind=%s receiver=%s attempts=%d",
+                leased.task_id, leased.kind, place.host, leased.attempts,
             )  # fmt: skip
 
     async def _attempt(self, leased: Leased, place: Destination, began: float) -> Attempt:
         timestamp, nonce = int(leased.at.timestamp()), random_bytes(NONCE_BYTES).hex()
         headers = place.headers(self._seals, leased.webhook_id, timestamp, nonce, leased.body)
         try:
-            reply = await self._sender.send(place.method, place.url, leased.body, headers)
+            reply = await self._client.send(place.method, place.url, leased.body, headers)
         except NoReply as error:
-            return Attempt(None, self._monotonic() - began, clip(str(error), MOST_ERROR_BYTES))
+            return Attempt(None, self.monotonic() - began, clip(str(error), MOST_ERROR_BYTES))
         retry_after = reply.headers.get("retry-after")
-        return attempt_of(reply.status, self._monotonic() - began, reply.body, retry_after, leased.at)
+        return attempt_of(reply.status, self.monotonic() - began, reply.body, retry_after, leased.at)
 
     def _sending_ended(self, sending: "asyncio.Task[None]") -> None:
         del self._sending[sending]
         if not sending.cancelled() and (error := sending.exception()) is not None:
-            log.error("a callback was not sent; it will be when its lease is over", exc_info=error)
+            log.error("callback not sent, retrying when its lease is over", exc_info=error)
         self.wake()
 
     # secrets
@@ -220,11 +192,11 @@ class Callbacks(Service):
             if after is None:
                 continue
             if self._store.deliveries.reseal(task_type, after):
-                log.info("the secret of type %s is sealed anew", code)
+                log.info("callback secret sealed under the newest HEADGATE_SECRET: type=%s", code)
             elif self._resealed(self._store.types.by_code().get(code, TaskType(code))) is not None:
                 log.warning(
-                    "the secret of type %s stays sealed under an older HEADGATE_SECRET until the next start:"
-                    " somebody edited the type just now", code,
+                    "callback secret stays sealed under an older HEADGATE_SECRET until the next start,"
+                    " because the type was edited just now: type=%s", code,
                 )  # fmt: skip
 
     def _resealed(self, task_type: TaskType) -> dict[str, Any] | None:

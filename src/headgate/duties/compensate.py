@@ -5,19 +5,17 @@ from collections.abc import Callable
 from functools import partial
 
 from headgate.core.compensation import CompensationSettings
-from headgate.environment import monotonic, random_number
+from headgate.duties.duty import Duty
 from headgate.events.log_lines import FIELDS
-from headgate.service import InThread, Service
 from headgate.settings import Settings
-from headgate.store.execution.compensation import PollingStatus, PollResult
+from headgate.store.execution.compensation import Compensation, PollingStatus, PollResult
 from headgate.store.store import Store
+from headgate.threads import InThread
 
-SHORTEST_SECONDS = 0.01
-SPREAD_SECONDS = 0.05  # so that of many processes one comes first, and the others find it done
 log = logging.getLogger("headgate.compensation")
 
 
-class Compensate(Service):
+class Compensate(Duty):
     """Polls when it is time to, by a clock that all processes share, and says every minute how that stands.
 
     It looks at that clock once in a base interval at least: somebody may have brought the next poll forward.
@@ -25,66 +23,47 @@ class Compensate(Service):
 
     name = "compensation"
 
-    def __init__(
-        self, store: Store, settings: Settings, in_thread: InThread, *, monotonic: Callable[[], float] = monotonic
-    ) -> None:
-        self._figures = settings.compensation
-        super().__init__(self._figures.base)
+    def __init__(self, store: Store, settings: Settings, in_thread: InThread) -> None:
+        super().__init__(store, settings, in_thread)
         self._compensation = store.compensation
-        self._in_thread = in_thread
-        self._monotonic = monotonic
-        self._started = False
-        self._status_logged_at = monotonic()
-        self._left = 0.0
+        self._figures = settings.compensation
+        self.pause = self._figures.base
+        self._status_at: float | None = None
 
     async def turn(self) -> int:
-        if not self._started:
+        if self._status_at is None:
             await self._in_thread(self._compensation.begin)
-            self._started = True
+            self._status_at = self.monotonic() + self._figures.status_seconds
         found = 0
-        self._left = await self._in_thread(self._compensation.wait, self._figures)
-        if not self._left:
-            found = await self._poll()
-            self._left = await self._in_thread(self._compensation.wait, self._figures)
-        await self._log_status()
-        return found
-
-    async def _poll(self) -> int:
-        poll: PollResult | None = await self._in_thread(self._compensation.poll, self._figures)
-        found = 0
-        while poll is not None:
-            log_poll(poll)
-            found += len(poll.found)
-            poll = await self._in_thread(self._compensation.poll_on, self._figures) if poll.more else None
-        return found
-
-    async def _log_status(self) -> None:
-        if self._status_in() <= 0:
+        left = await self._in_thread(self._compensation.wait, self._figures)
+        if not left:
+            found = await self._in_thread(poll_all, self._compensation, self._figures, self._compensation.poll)
+            left = await self._in_thread(self._compensation.wait, self._figures)
+        if self.monotonic() >= self._status_at:
             log.info("%s", status_line(await self._in_thread(self._compensation.status, self._figures)))
-            self._status_logged_at = self._monotonic()
-
-    def _status_in(self) -> float:
-        return self._status_logged_at + self._figures.status_seconds - self._monotonic()
-
-    def _next_pause(self) -> float:
-        """Until the next poll, or the next word about it."""
-        pause = super()._next_pause()
-        if self._failures:
-            return pause
-        return min(max(min(self._left, self._status_in()), SHORTEST_SECONDS) + SPREAD_SECONDS * random_number(), pause)
+            self._status_at = self.monotonic() + self._figures.status_seconds
+        self.next_in = min(left, self._status_at - self.monotonic())
+        return found
 
 
 def trigger(store: Store, figures: CompensationSettings, actor: str) -> int:
     """Poll now, for a person who asked for it; how many lost starts were found."""
     log.info("Manually triggering task start compensation")
-    poll = store.compensation.trigger(figures, actor=actor)
-    found = 0
-    while True:
+    return poll_all(store.compensation, figures, partial(store.compensation.trigger, actor=actor))
+
+
+def poll_all(
+    compensation: Compensation,
+    figures: CompensationSettings,
+    first: Callable[[CompensationSettings], PollResult | None],
+) -> int:
+    """Poll page by page, the `first` in its own way; how many lost starts were found."""
+    found, poll = 0, first(figures)
+    while poll is not None:
         log_poll(poll)
         found += len(poll.found)
-        if not poll.more:
-            return found
-        poll = store.compensation.poll_on(figures)
+        poll = compensation.poll_on(figures) if poll.more else None
+    return found
 
 
 def log_poll(poll: PollResult) -> None:

@@ -35,9 +35,7 @@ def _batches(work: Callable[..., Batch], batch_size: BatchSize) -> Iterator[int]
     """Page by page to the end; how many each took along."""
     after: ArchiveCursor | None = None
     while True:
-        begun = monotonic()
-        page = work(limit=batch_size.rows, after=after)
-        batch_size.adjust(monotonic() - begun)
+        page = batch_size.run(partial(work, after=after))
         yield page.count
         if not page.more:
             return

@@ -5,11 +5,10 @@ Nothing here decides whether a callback is delivered; what is remembered wrongly
 
 from collections import defaultdict
 
-from headgate.environment import random_number
+from headgate.pauses import Backoff
 
 TROUBLES_BEFORE_REST = 5  # in a row, before a receiver is left alone
-FIRST_REST_SECONDS = 5.0
-LONGEST_REST_SECONDS = 300.0
+REST = Backoff(5.0, 300.0, jitter=0.5)
 FREE_DIVISOR = 8  # of the places that are free, one receiver gets an eighth
 RESERVED_DIVISOR = 4  # and a quarter of all places is for those that answered the last time, however many others hang
 MOST_HEALTHY = 10_000
@@ -46,9 +45,8 @@ class Receiver:
             return
         self._troubles += 1
         if self.is_shut and now >= self.rests_until:  # those that were under way when it fell ill say nothing new
-            rest = min(FIRST_REST_SECONDS * 2.0**self._rests, LONGEST_REST_SECONDS)
-            self.rests_until = now + rest * (0.5 + 0.5 * random_number())
-            self._rests = min(self._rests + 1, 16)
+            self.rests_until = now + REST.pause(self._rests)
+            self._rests += 1
 
 
 class Receivers:

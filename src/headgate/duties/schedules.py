@@ -8,21 +8,19 @@ from typing import NamedTuple
 from headgate.core.cron import GRACE, due_ticks
 from headgate.core.errors import HeadgateError, Unavailable
 from headgate.core.schedule import Schedule
-from headgate.environment import monotonic, random_number
-from headgate.service import InThread, Service
+from headgate.duties.duty import Duty
+from headgate.settings import Settings
 from headgate.store.schedules.schedules import FIRST
-from headgate.store.schedules.ticks import Fired, Firing
+from headgate.store.schedules.ticks import Firing
 from headgate.store.store import Store
+from headgate.threads import InThread
 
 BATCH = 500  # schedules looked at together
 MOST_TICKS = 1000  # in one transaction, unless one schedule has more to make good
 PAGE = 1000
-LONGEST_SECONDS = 1.0  # a nearer tick may be made by anybody, and nobody tells
-SHORTEST_SECONDS = 0.01
-SPREAD_SECONDS = 0.02  # so that of many processes one comes first, and the others find it done
 LOOK_SECONDS = 0.5
 LOOK_SHARE = 0.1  # of the time at most is spent on looking at what goes on
-log = logging.getLogger("headgate.periodic")
+log = logging.getLogger("headgate.schedules")
 
 
 class UnfiredSchedule(NamedTuple):
@@ -41,25 +39,18 @@ class TickPage(NamedTuple):
     end: tuple[datetime, int] | None
 
 
-class FireSchedules(Service):
+class FireSchedules(Duty):
     """Fires what is due, a batch a turn, and sleeps until the next tick. `on_calls` is called when there are calls."""
 
-    name = "periodic"
+    name = "schedules"
+    pause = 1.0  # a nearer tick may be made by anybody, and nobody tells
 
     def __init__(
-        self,
-        store: Store,
-        in_thread: InThread,
-        on_calls: Callable[[], None] = lambda: None,
-        *,
-        monotonic: Callable[[], float] = monotonic,
+        self, store: Store, settings: Settings, in_thread: InThread, on_calls: Callable[[], None] = lambda: None
     ) -> None:
-        super().__init__(LONGEST_SECONDS)
+        super().__init__(store, settings, in_thread)
         self._schedules = store.schedules
-        self._in_thread = in_thread
         self._on_calls = on_calls
-        self._monotonic = monotonic
-        self._ahead: float | None = None
         self._behind, self._until = FIRST, FIRST[0]  # where the round of what is due has come to, and where it ends
         self._left_due = False
         self._unfired: dict[int, UnfiredSchedule] = {}  # until they are fired here
@@ -67,10 +58,12 @@ class FireSchedules(Service):
         self._round_began = self._look_at = float("-inf")
 
     async def turn(self) -> int:
-        self._ahead = await self._in_thread(self._schedules.next_due)
+        self.next_in = await self._in_thread(self._schedules.next_due)
         done = 0
-        if self._ahead is not None and self._ahead <= 0:
+        if self.next_in is not None and self.next_in <= 0:
             done = await self._fire_page()
+            if self._left_due:
+                self.next_in = None  # what cannot be fired is not waited for
         else:
             self._behind = FIRST
         return done + await self._end_runs()
@@ -118,12 +111,12 @@ class FireSchedules(Service):
         except Unavailable:
             raise
         except Exception as failure:
-            log.error("the log of periodic task %d cannot be written: %s", schedule.id, failure)
+            log.error("log of schedule could not be written: schedule=%d error=%s", schedule.id, failure)
 
     async def _fire(self, batch: Sequence[Firing]) -> int:
         """One that cannot be fired holds up nobody else."""
         try:
-            fired: Fired = await self._in_thread(self._schedules.fire, batch)
+            fired = await self._in_thread(self._schedules.fire, batch)
         except Unavailable:
             raise
         except Exception as error:
@@ -139,7 +132,7 @@ class FireSchedules(Service):
 
     async def _end_runs(self) -> int:
         """A page of what goes on, round after round."""
-        now = self._monotonic()
+        now = self.monotonic()
         if not self._after:
             if now < self._look_at:
                 return 0
@@ -147,20 +140,13 @@ class FireSchedules(Service):
         ended, after = await self._in_thread(self._schedules.end_runs, self._after, PAGE)
         self._after = after or 0
         if after is None:
-            now = self._monotonic()
+            now = self.monotonic()
             self._look_at = now + max(LOOK_SECONDS, (now - self._round_began) / LOOK_SHARE)
-        return ended + (after is not None)  # type: ignore[no-any-return]
-
-    def _next_pause(self) -> float:
-        """Until the next tick that is known; what cannot be fired is not waited for."""
-        pause = super()._next_pause()
-        if self._failures or self._ahead is None or (self._ahead <= 0 and self._left_due):
-            return pause
-        return min(max(self._ahead, SHORTEST_SECONDS) + SPREAD_SECONDS * random_number(), pause)
+        return ended + (after is not None)
 
 
 def _log_unfired(schedule: Schedule, error: Exception) -> None:
-    log.error("periodic task %d cannot be fired: %s", schedule.id, error)
+    log.error("schedule could not be fired: schedule=%d error=%s", schedule.id, error)
 
 
 def due_firings(

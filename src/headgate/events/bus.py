@@ -6,10 +6,11 @@ A place is a position in the feed, between any two events; it is the source's af
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
 from typing import Any, Generic, Protocol, TypeVar
 
 from headgate.core.events import AuditEvent
+from headgate.pauses import Backoff, wait
+from headgate.threads import InThread
 
 P = TypeVar("P")
 PAGE = 500
@@ -79,7 +80,7 @@ class Subscription(Generic[P]):
         """The next event; None if there was none for so long. `BusEnded` after the end."""
         if not self._waiting and self._ended is None:
             self._changed.clear()
-            await _wait(self._changed, seconds)
+            await wait(self._changed, seconds)
         if self._ended is not None:
             raise BusEnded(self._ended)
         return self._waiting.popleft() if self._waiting else None
@@ -88,14 +89,15 @@ class Subscription(Generic[P]):
 class Bus(Generic[P]):
     """Follows the feed while somebody listens: when it is woken, and every fifth of a second in any case."""
 
-    def __init__(self, source: Source[P], in_thread: Callable[..., Awaitable[Any]], pause: float = PAUSE) -> None:
+    _place: P  # while somebody listens
+
+    def __init__(self, source: Source[P], in_thread: InThread, pause: float = PAUSE) -> None:
         self._source = source
         self._in_thread = in_thread
         self._pause = pause
         self._subscriptions: set[Subscription[P]] = set()
         self._reading = asyncio.Lock()
         self._woken = asyncio.Event()
-        self._place: P | None = None
         self._follower: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
@@ -107,11 +109,10 @@ class Bus(Generic[P]):
     async def join(self) -> Subscription[P]:
         """A new listener, which receives only events newer than the call."""
         async with self._reading:
-            if self._place is None or not self._subscriptions:
+            if not self._subscriptions:
                 self._place = await self._in_thread(self._source.end)
             else:
                 await self._read_on()
-            assert self._place is not None
             subscription = Subscription(self._place)
             if self._closed:
                 subscription.end(CLOSING)
@@ -152,11 +153,11 @@ class Bus(Generic[P]):
             except Exception as error:
                 failures += 1
                 if failures == 1:
-                    log.warning("the feed cannot be read; trying again: %s", error)
+                    log.warning("feed could not be read, retrying: %s", error)
             else:
                 failures = 0
             await asyncio.sleep(BREATH)
-            await _wait(self._woken, min(self._pause * 2.0 ** min(failures, 10), LONGEST_PAUSE))
+            await wait(self._woken, Backoff(self._pause, LONGEST_PAUSE).pause(failures))
         self._follower = None
 
     async def _read_on(self) -> None:
@@ -169,11 +170,3 @@ class Bus(Generic[P]):
                     self._subscriptions.discard(subscription)
             if len(page) < PAGE:
                 return
-
-
-async def _wait(event: asyncio.Event, seconds: float) -> None:
-    try:
-        async with asyncio.timeout(seconds):
-            await event.wait()
-    except TimeoutError:
-        pass

@@ -13,6 +13,7 @@ from headgate.core.errors import Invalid
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
+Origin = tuple[str, str, int]
 
 MAX_URL = 2048
 PORTS = {"https": 443, "http": 80}
@@ -59,6 +60,11 @@ class HttpTarget:
     def address(self) -> Address | None:
         """The address, when the host is one."""
         return ip_address(self.host) if ":" in self.host or _NUMBER.fullmatch(self.host.rpartition(".")[2]) else None
+
+    @property
+    def origin(self) -> Origin:
+        """What a connection is made for: under another name even the same address is another place."""
+        return self.scheme, self.host, self.port
 
     @property
     def authority(self) -> str:

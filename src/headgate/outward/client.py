@@ -14,14 +14,15 @@ import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from ipaddress import ip_address
+from typing import Protocol
 
 import h11
 
 from headgate.core.errors import HeadgateError, Invalid
 from headgate.outward.address import Address, Allowed, HttpTarget, parse_url
-from headgate.outward.connections import Connection, ConnectionPool, Peer, WatchedReader
+from headgate.outward.connections import Connection, ConnectionPool
 
 CONNECT_SECONDS = 5.0
 REQUEST_SECONDS = 15.0
@@ -55,6 +56,12 @@ class Reply:
     body: bytes
 
 
+class HttpClient(Protocol):
+    """Sends a request and returns the answer; `NoReply` if none came. `OutwardClient`, but for simulations."""
+
+    async def send(self, method: str, url: str, body: bytes, headers: Mapping[str, str]) -> Reply: ...
+
+
 class OutwardClient:
     """Sends requests to public addresses, and to what `allow` lists (see `Allowed`).
 
@@ -73,7 +80,8 @@ class OutwardClient:
         seconds: float = REQUEST_SECONDS,
     ) -> None:
         self._allowed = Allowed.parse(allow)
-        self._pool = pool
+        self._keep_alive = pool is not None
+        self._pool = ConnectionPool() if pool is None else pool  # else none is ever fit to be kept
         self._resolve = resolve or Resolver()
         self._given_trust = trust
         self._connect_seconds = connect_seconds
@@ -85,7 +93,7 @@ class OutwardClient:
             target = parse_url(url)
         except Invalid as error:
             raise NoReply(str(error)) from None
-        request = _request(method, target, body, headers, keep_alive=self._pool is not None)
+        request = _request(method, target, body, headers, keep_alive=self._keep_alive)
         try:
             async with asyncio.timeout(self._seconds):
                 return await self._exchange(target, request, body)
@@ -97,15 +105,13 @@ class OutwardClient:
             raise NoReply(f"the connection broke: {error.strerror or error}") from None
 
     async def _exchange(self, target: HttpTarget, request: h11.Request, body: bytes) -> Reply:
-        peer = Peer(target.scheme, target.host, target.port)
-        connection = await self._pool.take(peer) if self._pool is not None else None
-        if connection is not None:
+        if (connection := await self._pool.take(target.origin)) is not None:
             try:
                 return await self._exchange_on(connection, request, body)
             except (OSError, h11.RemoteProtocolError):
                 if not connection.silent:
                     raise
-        return await self._exchange_on(Connection(peer, *await self._connect(target)), request, body)
+        return await self._exchange_on(await self._connect(target), request, body)
 
     async def _exchange_on(self, connection: Connection, request: h11.Request, body: bytes) -> Reply:
         try:
@@ -113,10 +119,7 @@ class OutwardClient:
         except BaseException:
             connection.close()  # nobody waits for the answer any more
             raise
-        if self._pool is None:
-            connection.close()
-        else:
-            self._pool.put(connection)
+        self._pool.put(connection)
         return reply
 
     async def allowed_addresses(self, target: HttpTarget) -> list[Address]:
@@ -132,18 +135,18 @@ class OutwardClient:
             raise NoReply(f"{target.host} has no address")
         for address in addresses:
             if refusal := self._allowed.refusal(address, target.port, None if target.address else target.host):
-                log.warning("%s: %s", target.host, self._allowed.refusal(address, target.port))
+                reason = self._allowed.refusal(address, target.port)
+                log.warning("request refused: host=%s reason=%s", target.host, reason)
                 raise NoReply(refusal)
         return addresses
 
-    async def _connect(self, target: HttpTarget) -> tuple[WatchedReader, asyncio.StreamWriter]:
-        trust, name = (self._trust, target.host) if target.scheme == "https" else (None, None)
+    async def _connect(self, target: HttpTarget) -> Connection:
         failure = ""
         try:
             async with asyncio.timeout(self._connect_seconds):
                 for address in await self.allowed_addresses(target):
                     try:
-                        return await _open(address, target.port, trust, name)
+                        return await self._open(address, target)
                     except ssl.SSLCertVerificationError as error:
                         failure = f"its certificate is not trusted: {error.verify_message}"
                     except OSError as error:
@@ -151,6 +154,14 @@ class OutwardClient:
         except TimeoutError:
             failure = f"no connection within {self._connect_seconds:g} s"
         raise NoReply(f"{target.host}:{target.port}: {failure}")
+
+    async def _open(self, address: Address, target: HttpTarget) -> Connection:
+        trust, name = (self._trust, target.host) if target.scheme == "https" else (None, None)
+        _, connection = await asyncio.get_running_loop().create_connection(
+            partial(Connection, target.origin), str(address), target.port,
+            flags=socket.AI_NUMERICHOST, ssl=trust, server_hostname=name,
+        )  # fmt: skip
+        return connection
 
     @cached_property
     def _trust(self) -> ssl.SSLContext:
@@ -162,19 +173,6 @@ def _failure(error: OSError, *, named: bool) -> str:
     if named and not isinstance(error, ssl.SSLError):
         return os.strerror(error.errno) if error.errno else "no connection"
     return error.strerror or str(error)
-
-
-async def _open(
-    address: Address, port: int, trust: ssl.SSLContext | None, name: str | None
-) -> tuple[WatchedReader, asyncio.StreamWriter]:
-    """As `asyncio.open_connection`, with a reader that knows whether there is anything to read."""
-    loop = asyncio.get_running_loop()
-    reader = WatchedReader(loop=loop)
-    protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
-    transport, _ = await loop.create_connection(
-        lambda: protocol, str(address), port, flags=socket.AI_NUMERICHOST, ssl=trust, server_hostname=name
-    )
-    return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
 
 
 def _request(
@@ -198,7 +196,7 @@ async def _exchange(connection: Connection, request: h11.Request, body: bytes) -
     http = connection.http
     sent = [http.send(request), http.send(h11.Data(data=body)), http.send(h11.EndOfMessage())]
     # All of it is here: reading at once cannot lock up.
-    connection.writer.write(b"".join(part for part in sent if part))
+    connection.transport.write(b"".join(part for part in sent if part))
     answer: h11.Response | None = None
     got, left = bytearray(), MOST_READ
     while True:
@@ -206,9 +204,8 @@ async def _exchange(connection: Connection, request: h11.Request, body: bytes) -
         if event is h11.NEED_DATA:
             if not left:
                 break
-            data = await connection.reader.read(left)
+            data = await connection.read(left)
             left -= len(data)
-            connection.silent = connection.silent and not data
             http.receive_data(data)
         elif isinstance(event, h11.Response):
             answer = event

@@ -1,65 +1,75 @@
 """Connections that stay open for the next request to the same place: few, and not for long."""
 
 import asyncio
-from collections.abc import Iterable
-from typing import NamedTuple, SupportsIndex
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import h11
 
 from headgate.environment import monotonic
+from headgate.outward.address import Origin
 
 MOST_IDLE = 64
 IDLE_SECONDS = 4.0  # most servers wait for 5, or longer
 LIFE_SECONDS = 60.0  # then the name is looked up anew, and its addresses are judged anew
 
 
-class Peer(NamedTuple):
-    """What a connection was made for. Under another name even the same address is another place."""
+class Connection(asyncio.Protocol):
+    """An open connection, and how far the exchange on it is. `on_news` is called when data or the end arrives."""
 
-    scheme: str
-    host: str
-    port: int
+    transport: asyncio.Transport
 
-
-class WatchedReader(asyncio.StreamReader):
-    """A reader that knows whether there is anything to read; whatever is read is read by `read`."""
-
-    _unread = 0
-
-    @property
-    def is_quiet(self) -> bool:
-        """Whether all that came was read, and neither an end nor a failure came."""
-        return not self._unread and not self.at_eof() and self.exception() is None
-
-    def feed_data(self, data: Iterable[SupportsIndex]) -> None:
-        chunk = bytes(data)
-        self._unread += len(chunk)
-        super().feed_data(chunk)
-
-    async def read(self, n: int = -1) -> bytes:
-        data = await super().read(n)
-        self._unread -= len(data)
-        return data
-
-
-class Connection:
-    """An open connection, and how far the talk on it is."""
-
-    def __init__(self, peer: Peer, reader: WatchedReader, writer: asyncio.StreamWriter) -> None:
-        self.peer = peer
-        self.reader = reader
-        self.writer = writer
+    def __init__(self, origin: Origin) -> None:
+        self.origin = origin
         self.http = h11.Connection(h11.CLIENT)
-        self.silent = True  # nothing was heard since the last request
+        self.silent = True  # nothing was read since the last request
+        self.on_news: Callable[[], object] = lambda: None
         self._until = monotonic() + LIFE_SECONDS
+        self._unread = bytearray()
+        self._ended = False
+        self._error: Exception | None = None
+        self._news = asyncio.Event()
+
+    def connection_made(self, transport: Any) -> None:  # uvloop's own is none of asyncio's classes
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self._unread += data
+        self._notify()
+
+    def eof_received(self) -> None:
+        self._ended = True
+        self._notify()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._ended, self._error = True, error
+        self._notify()
+
+    def _notify(self) -> None:
+        self._news.set()
+        self.on_news()
+
+    async def read(self, most: int) -> bytes:
+        """Up to `most` bytes as soon as there are some; none at the end."""
+        while not self._unread and not self._ended:
+            self._news.clear()
+            await self._news.wait()
+        if not self._unread and self._error is not None:
+            raise self._error
+        data = bytes(self._unread[:most])
+        del self._unread[:most]
+        self.silent = self.silent and not data
+        return data
 
     def is_reusable(self) -> bool:
         """Whether both sides are done with the last request, have said nothing else, and agree to another."""
         done = self.http.our_state is h11.DONE and self.http.their_state is h11.DONE
-        return done and not self.http.trailing_data[0] and self.reader.is_quiet and monotonic() < self._until
+        quiet = not self.http.trailing_data[0] and not self._unread and not self._ended
+        return done and quiet and monotonic() < self._until
 
     def close(self) -> None:
-        self.writer.transport.abort()
+        self.transport.abort()
 
 
 class ConnectionPool:
@@ -68,27 +78,22 @@ class ConnectionPool:
     def __init__(self, most: int = MOST_IDLE, idle_seconds: float = IDLE_SECONDS) -> None:
         self._most = most
         self._idle_seconds = idle_seconds
-        self._idle: dict[Connection, asyncio.Task[None]] = {}  # each with its watch; the longest idle first
+        self._idle: dict[Connection, asyncio.TimerHandle] = {}  # each with the end of its time; the longest idle first
 
     def __len__(self) -> int:
         return len(self._idle)
 
-    async def take(self, peer: Peer) -> Connection | None:
+    async def take(self, origin: Origin) -> Connection | None:
         """A connection to there that is still open, as far as can be known; it is the caller's to close or keep."""
-        while connection := next((each for each in reversed(self._idle) if each.peer == peer), None):
-            watch = self._idle.pop(connection)
-            watch.cancel()
-            try:
-                await asyncio.wait([watch])
-            except BaseException:  # nobody wants it any more
-                connection.close()
-                raise
-            # Something may have come while the watch ended: it would be taken for the answer.
-            if watch.cancelled() and connection.is_reusable():
+        for _ in range(2):  # the loop reads whatever has come by now: it would be taken for the answer
+            await asyncio.sleep(0)
+        for connection in [each for each in reversed(self._idle) if each.origin == origin]:
+            if connection.is_reusable():
+                self._idle.pop(connection).cancel()
                 connection.http.start_next_cycle()
                 connection.silent = True
                 return connection
-            connection.close()
+            self._drop(connection)
         return None
 
     def put(self, connection: Connection) -> None:
@@ -98,24 +103,16 @@ class ConnectionPool:
             return
         while len(self._idle) >= self._most:
             self._drop(next(iter(self._idle)))
-        self._idle[connection] = asyncio.create_task(self._watch(connection))
+        connection.on_news = partial(self._drop, connection)
+        loop = asyncio.get_running_loop()
+        self._idle[connection] = loop.call_later(self._idle_seconds, self._drop, connection)
 
     def close(self) -> None:
         for connection in list(self._idle):
             self._drop(connection)
 
     def _drop(self, connection: Connection) -> None:
-        self._idle.pop(connection).cancel()
-        connection.close()
-
-    async def _watch(self, connection: Connection) -> None:
-        """Until something comes, an end or a word, or it was idle for long enough; cancelled when it is taken."""
-        try:
-            async with asyncio.timeout(self._idle_seconds):
-                await connection.reader.read(1)
-        except OSError:  # a TimeoutError is one
-            pass
-        finally:
-            if connection in self._idle:  # also when the loop ends, and with it everything
-                del self._idle[connection]
-                connection.close()
+        """Close it, unless it was taken."""
+        if (timer := self._idle.pop(connection, None)) is not None:
+            timer.cancel()
+            connection.close()

@@ -7,38 +7,10 @@ from datetime import UTC, datetime
 from functools import cache
 from itertools import product
 
+import headgate.core.machine as machine
 from headgate.core.errors import Refused
 from headgate.core.family import Children
-from headgate.core.machine import (
-    Adopted,
-    CameForward,
-    CancelReached,
-    CancelRequested,
-    ChildrenEnded,
-    Debounced,
-    Delivered,
-    Discarded,
-    Due,
-    Event,
-    GivenBack,
-    LeaseLost,
-    Overdue,
-    PauseReached,
-    PauseRequested,
-    Prioritized,
-    Raised,
-    Rescheduled,
-    Resolved,
-    Resumed,
-    RetryAsked,
-    Returned,
-    Scheduled,
-    SentBack,
-    Snoozed,
-    Started,
-    Unconfirmed,
-    decide,
-)
+from headgate.core.machine import Event, decide
 from headgate.core.retry import fixed
 from headgate.core.states import FINAL, HELD, State
 from headgate.core.task import MAX_LOST, TaskType
@@ -48,12 +20,14 @@ from headgate.simulation.evidence import Row
 # The table of the machine
 
 EVENTS: tuple[Event, ...] = (
-    Due(), CameForward(), SentBack(), Scheduled(), Started(), Returned(), Returned(completed=False), Raised("", 1.0),
-    Raised(""), Snoozed(1.0), PauseReached(), CancelReached(), GivenBack(), Unconfirmed(), LeaseLost(), Overdue(),
-    CancelRequested(), PauseRequested(), Resumed(), Resumed(due=False), Prioritized(1),
-    Rescheduled(datetime.max.replace(tzinfo=UTC)), Rescheduled(due=True), Debounced(datetime.max.replace(tzinfo=UTC)),
-    RetryAsked(), Resolved(""), Discarded(), Delivered(), Adopted(),
-    ChildrenEnded(Children()), ChildrenEnded(Children(1, 1)), ChildrenEnded(Children(0, 1)),
+    machine.Due(), machine.CameForward(), machine.SentBack(), machine.Scheduled(), machine.Started(),
+    machine.Returned(), machine.Returned(completed=False), machine.Raised("", 1.0), machine.Raised(""),
+    machine.Snoozed(1.0), machine.PauseReached(), machine.CancelReached(), machine.GivenBack(), machine.Unconfirmed(),
+    machine.LeaseLost(), machine.Overdue(), machine.CancelRequested(), machine.PauseRequested(), machine.Resumed(),
+    machine.Resumed(due=False), machine.Prioritized(1), machine.Rescheduled(datetime.max.replace(tzinfo=UTC)),
+    machine.Rescheduled(due=True), machine.Debounced(datetime.max.replace(tzinfo=UTC)), machine.RetryAsked(),
+    machine.Resolved(""), machine.Discarded(), machine.Delivered(), machine.Adopted(),
+    machine.ChildrenEnded(Children()), machine.ChildrenEnded(Children(1, 1)), machine.ChildrenEnded(Children(0, 1)),
 )  # fmt: skip
 _RULES = (  # and how often a task of it was lost before
     (TaskType("patient", retry=fixed(1.0, retries=1), callback={"success": {}}), 0),

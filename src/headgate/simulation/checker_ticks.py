@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from math import inf
-from typing import NamedTuple
+from typing import Any
 
 from headgate.core.cron import GRACE, MAX_MISSED, Cron, Missed, cron_of
 from headgate.core.errors import Invalid
@@ -71,9 +71,10 @@ class _Walk:
             yield from self._fire(row, self._case.tasks[row.task_id])
         try:
             if row.task_id is None and row.kind in SCHEDULE_EVENTS:
-                yield from self._change(row, ScheduleChange.read(row.detail))
+                yield from self._change(row, json.loads(row.detail or "null"))
             elif row.kind == "ticks_missed":
-                yield from self._drop(row, DroppedTicks.read(row.detail))
+                detail = json.loads(row.detail or "null")
+                yield from self._drop(row, int(detail["periodic_task"]), _utc(detail["first"]), _utc(detail["until"]))
         except (ValueError, TypeError, LookupError, Invalid):
             yield f"row {row.id} ({row.kind}) says {row.detail!r}, of which nobody can make sense"
 
@@ -82,10 +83,14 @@ class _Walk:
         for schedule in self._schedules.values():
             yield from self._check_missed(schedule, self._case.evidence.ended_at, inf)
 
-    def _change(self, row: Row, change: "ScheduleChange") -> Iterator[str]:
-        schedule = self._schedules.setdefault(change.schedule_id, _Schedule(change.schedule_id, change.cron))
+    def _change(self, row: Row, detail: dict[str, Any]) -> Iterator[str]:
+        """What a schedule is from this row on."""
+        schedule_id, missed, tick = int(detail["periodic_task"]), detail["missed"], detail["next_tick"]
+        cron = cron_of(detail["cron_expressions"], detail["timezone"])
+        following = None if tick is None else _utc(tick)
+        schedule = self._schedules.setdefault(schedule_id, _Schedule(schedule_id, cron))
         yield from self._check_missed(schedule, row.wall, row.at)
-        schedule.cron, schedule.missed, schedule.next = change.cron, change.missed, change.next
+        schedule.cron, schedule.missed, schedule.next = cron, missed, following
         if schedule.done is not None and schedule.next is not None and schedule.next <= schedule.done:
             yield f"{schedule}: row {row.id} ({row.kind}) goes back to {tick_text(schedule.next)}"
 
@@ -114,21 +119,22 @@ class _Walk:
         if schedule.next is not None:
             schedule.advance_past(max(tick, schedule.next))
 
-    def _drop(self, row: Row, dropped: "DroppedTicks") -> Iterator[str]:
-        schedule = self._schedules.get(dropped.schedule_id)
+    def _drop(self, row: Row, schedule_id: int, first: datetime, until: datetime) -> Iterator[str]:
+        """Ticks that were missed and are not made up for: from `first` up to `until`, the next that fires."""
+        schedule = self._schedules.get(schedule_id)
         if schedule is None:
             yield f"row {row.id} drops ticks of a schedule that nobody made"
             return
-        self._pass_without_task(schedule, until=dropped.first)
-        if schedule.next != dropped.first:
+        self._pass_without_task(schedule, until=first)
+        if schedule.next != first:
             expected = "none" if schedule.next is None else tick_text(schedule.next)
-            yield f"{schedule}: row {row.id} drops ticks from {tick_text(dropped.first)} on, {expected} is the next"
-        last = _last_before(schedule.cron, dropped.first, dropped.until)
+            yield f"{schedule}: row {row.id} drops ticks from {tick_text(first)} on, {expected} is the next"
+        last = _last_before(schedule.cron, first, until)
         if last.timestamp() > row.wall - GRACE.total_seconds() + SLACK_SECONDS:
             yield f"{schedule}: row {row.id} drops its tick {tick_text(last)}, which was not missed"
-        if schedule.missed == Missed.ALL and not self._may_drop_the_rest(schedule, dropped.until):
+        if schedule.missed == Missed.ALL and not self._may_drop_the_rest(schedule, until):
             yield f"{schedule}: row {row.id} drops ticks, and all were to be made good"
-        schedule.done, schedule.next = max(last, schedule.done or last), dropped.until
+        schedule.done, schedule.next = max(last, schedule.done or last), until
 
     def _may_drop_the_rest(self, schedule: _Schedule, since: datetime) -> bool:
         """Whether the schedule has made up for so many ticks since then that it may drop the rest."""
@@ -149,35 +155,6 @@ class _Walk:
 
 
 # What rows and tasks say
-
-
-class ScheduleChange(NamedTuple):
-    """What a schedule is from this row on."""
-
-    schedule_id: int
-    cron: Cron
-    missed: str
-    next: datetime | None
-
-    @classmethod
-    def read(cls, text: str | None) -> "ScheduleChange":
-        detail = json.loads(text or "null")
-        tick = detail["next_tick"]
-        cron = cron_of(detail["cron_expressions"], detail["timezone"])
-        return cls(int(detail["periodic_task"]), cron, detail["missed"], None if tick is None else _utc(tick))
-
-
-class DroppedTicks(NamedTuple):
-    """Ticks that were missed and are not made up for: from `first` up to `until`, the next that fires."""
-
-    schedule_id: int
-    first: datetime
-    until: datetime
-
-    @classmethod
-    def read(cls, text: str | None) -> "DroppedTicks":
-        detail = json.loads(text or "null")
-        return cls(int(detail["periodic_task"]), _utc(detail["first"]), _utc(detail["until"]))
 
 
 def _utc(text: str) -> datetime:

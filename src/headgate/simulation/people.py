@@ -23,6 +23,7 @@ from headgate.simulation.process import Process
 from headgate.simulation.tasks import Function
 from headgate.store.store import Store
 from headgate.store.tasks.idempotency import Idempotency
+from headgate.store.tasks.submit import Submitted
 
 TRIES = 5
 RETRY_SECONDS = 0.8
@@ -69,30 +70,33 @@ class People:
             options["parent_id"] = self._known[int(parent * len(self._known))]
         new = self._tasks[type].using(name=key, **options).call(seconds, ends, children, stubborn).new
         self._submissions[key] = Submission(key, UNKNOWN)
+        submit = partial(process.store.tasks.submit, new, once=Idempotency(key, key))
+        try:
+            made = await self._ask(process, submit)
+        except HeadgateError:
+            self._submissions[key] = Submission(key, REFUSED)
+        else:
+            self._note_made(key, made)
+
+    async def _ask(self, process: Process, work: Callable[[], Any]) -> Any:
+        """Ask until there is an answer; None if there never is."""
         for _ in range(TRIES):
             try:
-                made = await process.in_thread(partial(process.store.tasks.submit, new, once=Idempotency(key, key)))
+                return await process.in_thread(work)
             except Unavailable:
                 await asyncio.sleep(RETRY_SECONDS)
-            except HeadgateError:
-                self._submissions[key] = Submission(key, REFUSED)
-                return
-            else:
-                self._submissions[key] = Submission(key, MADE, (made.id,))
-                self._known.append(made.id)
-                return
+        return None
+
+    def _note_made(self, key: str, made: Submitted | None) -> None:
+        if made is not None:
+            self._submissions[key] = Submission(key, MADE, (made.id,))
+            self._known.append(made.id)
 
     def submit_late(self, real: Any, key: str, type: str) -> Callable[[], None]:
         """Submit in a transaction that stays open until what is given back is called."""
         late = LateSubmit(real, self._tasks[type].using(name=key).call(0.1, ["ok"]).new)
         self._submissions[key] = Submission(key, UNKNOWN)
-
-        def commit() -> None:
-            made = late.commit()
-            self._submissions[key] = Submission(key, MADE, (made.id,))
-            self._known.append(made.id)
-
-        return commit
+        return lambda: self._note_made(key, late.commit())
 
     async def _add_schedule(
         self, process: Process, key: str, type: str, cron: str, missed: str, overlap: str, log: str, seconds: float,
@@ -102,16 +106,9 @@ class People:
         task = self._tasks["plain" if type == CALL else type].call(seconds, ends).new
         http = Endpoint("https://example.org/") if type == CALL else None
         new = NewSchedule(task, cron, "UTC", LogMode(log), Missed(missed), Overlap(overlap), http)
-        for _ in range(TRIES):
-            try:
-                add = partial(
-                    process.store.schedules.add, new, status=ScheduleStatus.ONLINE, once=Idempotency(key, key)
-                )
-                self._schedules.append((await process.in_thread(add)).id)
-            except Unavailable:
-                await asyncio.sleep(RETRY_SECONDS)
-            else:
-                return
+        add = partial(process.store.schedules.add, new, status=ScheduleStatus.ONLINE, once=Idempotency(key, key))
+        if (made := await self._ask(process, add)) is not None:
+            self._schedules.append(made.id)
 
     async def _steer(self, process: Process, what: str, pick: float = 0.0, **parameters: Any) -> None:
         with suppress(HeadgateError):

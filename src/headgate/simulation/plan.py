@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from headgate.simulation.receiver import CONDITIONS
+from headgate.simulation.network import CONDITIONS
 from headgate.simulation.tasks import ERRAND, KEYED, LANES, PARENTS, RATES, RESOURCES
 
 WORKERS = ("worker 1", "worker 2", "worker 3")

@@ -4,13 +4,15 @@ import asyncio
 import random
 from collections.abc import Callable
 from contextvars import ContextVar, copy_context
-from typing import Any, Protocol, TypeVar
+from functools import partial
+from typing import Any, ParamSpec, Protocol, TypeVar
 
 from headgate.environment import monotonic
-from headgate.simulation.ledger import Ledger
+from headgate.simulation.evidence import Ledger
 from headgate.store.store import Store
 from headgate.store.wakeup.message import News
 
+P = ParamSpec("P")
 T = TypeVar("T")
 LATENCIES = (0.0, 0.001, 0.001, 0.002, 0.005, 0.02, 0.1)  # seconds from a call to the store, and back
 
@@ -81,15 +83,15 @@ class Process:
         if not self.alive:
             raise Killed
 
-    async def in_thread(self, work: Callable[..., Any], *arguments: Any) -> Any:
+    async def in_thread(self, work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """A call to the store takes its time, there and back; like a thread it goes on if nobody waits any more."""
-        return await asyncio.shield(asyncio.ensure_future(self._call(work, *arguments)))
+        return await asyncio.shield(asyncio.ensure_future(self._call(partial(work, *args, **kwargs))))
 
-    async def _call(self, work: Callable[..., Any], *arguments: Any) -> Any:
+    async def _call(self, work: Callable[[], T]) -> T:
         await asyncio.sleep(self._rng.choice(LATENCIES))
         await self.thawed()
         try:
-            return work(*arguments)
+            return work()
         finally:
             if self.alive:
                 await asyncio.sleep(self._rng.choice(LATENCIES))
@@ -102,16 +104,10 @@ class SimulatedConnection:
     def __init__(self, process: Process, database: DatabaseAccess) -> None:
         self.on_news: Callable[[News], None] = lambda news: None
         self.listening = False
+        self.dialect = database.dialect
+        self.one_writer = database.one_writer
         self._process = process
         self._database = database
-
-    @property
-    def dialect(self) -> str:
-        return self._database.dialect
-
-    @property
-    def one_writer(self) -> bool:
-        return self._database.one_writer
 
     def write(self, operation: Callable[[Any], T], timeout: float | None = None) -> T:
         return self._database.transact(self._process, operation, writes=True)

@@ -9,8 +9,8 @@ from headgate.core.callbacks import Callback
 from headgate.core.limits import Rate
 from headgate.core.retry import fixed
 from headgate.settings import Settings
+from headgate.simulation.network import URL
 from headgate.simulation.process import current_process
-from headgate.simulation.receiver import URL
 from headgate.task_function import TaskFunction
 from headgate.worker.context import Context, context
 from headgate.worker.run import Snooze

@@ -1,18 +1,22 @@
 """A worker in a simulated process: the real one, but that its threads are tasks of the virtual loop."""
 
 import asyncio
-from typing import Any
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
 
-from headgate.service import wait
+from headgate.pauses import wait
 from headgate.simulation.process import current_process
 from headgate.worker.beat import HURRIED_SHARE, Beat
 from headgate.worker.loop_watch import LoopWatch
 from headgate.worker.worker import Worker
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 
 class LoopWorker(Worker):
-    async def in_thread(self, work: Any, *arguments: Any) -> Any:
-        return await current_process.get().in_thread(work, *arguments)
+    async def in_thread(self, work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await current_process.get().in_thread(work, *args, **kwargs)
 
 
 class LoopBeat(Beat):

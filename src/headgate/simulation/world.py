@@ -21,17 +21,16 @@ from headgate.service import Service
 from headgate.settings import Settings
 from headgate.simulation.agent import LoopAgent
 from headgate.simulation.database import Fault, SharedDatabase, Transaction, WallClock
-from headgate.simulation.endpoints import Endpoints
-from headgate.simulation.evidence import DeliveryRow, Evidence, Row, ScheduleLogLine, TaskRecord
-from headgate.simulation.ledger import Ledger
+from headgate.simulation.evidence import DeliveryRow, Evidence, Ledger, Row, ScheduleLogLine, TaskRecord
 from headgate.simulation.loop import VirtualLoop
+from headgate.simulation.network import Endpoints, SimulatedReceiver
 from headgate.simulation.people import People
 from headgate.simulation.plan import AGENTS, CHAOS_SECONDS, CLIENTS, DUTIES, WORKERS, Move, Plan
 from headgate.simulation.process import Killed, Process, current_process
-from headgate.simulation.receiver import SimulatedReceiver
 from headgate.simulation.tasks import LANES, RATES, RESOURCES, declare_tasks
 from headgate.simulation.worker import LoopBeat, LoopWorker, UnwatchedLoop
 from headgate.store.callbacks.report import DeliveryFilter
+from headgate.store.db.pages import every
 from headgate.store.db.scratch import Open
 from headgate.store.events.feed import Cursor
 from headgate.store.reading.lists import Filter
@@ -153,20 +152,17 @@ class _World:
             self._loop.create_task(self._read(process))
 
     def _serve(self, process: Process) -> None:
-        calls = Calls(
-            process.store, self._endpoints, process.in_thread, lease_seconds=CALL_LEASE_SECONDS,
-            watch_seconds=CALL_WATCH_SECONDS,
-        )  # fmt: skip
+        its = (process.store, SETTINGS, process.in_thread)
+        calls = Calls(*its, client=self._endpoints)
+        calls.lease_seconds, calls.watch_seconds = CALL_LEASE_SECONDS, CALL_WATCH_SECONDS
         duties: list[Service] = [
-            *light_duties(process.store, SETTINGS, process.in_thread),
-            Compensate(process.store, SETTINGS, process.in_thread),
-            Callbacks(process.store, SETTINGS, process.in_thread, sender=self._receiver),
-            FireSchedules(process.store, process.in_thread, calls.wake),
-            calls,
-        ]
+            *light_duties(*its), Compensate(*its), Callbacks(*its, client=self._receiver),
+            FireSchedules(*its, calls.wake), calls,
+        ]  # fmt: skip
         if process.name == DUTIES:
-            duties.append(Archive(process.store, SETTINGS, process.in_thread, keep_seconds=KEEP_SECONDS))
-            duties.append(Sampler(process.store, process.in_thread))
+            archive = Archive(*its)
+            archive.keep_seconds = KEEP_SECONDS
+            duties += [archive, Sampler(*its)]
         for duty in duties:
             duty.start()
 
@@ -322,12 +318,10 @@ class _World:
         ]
 
     def _rows(self, store: Store) -> list[Row]:
-        rows, cursor = [], Cursor()
-        while page := store.events.after(cursor, PAGE):
-            happenings, cursor = page
-            if not happenings:
-                break
-            rows += happenings
+        rows, (page, cursor) = [], store.events.after(Cursor(), PAGE)
+        while page:
+            rows += page
+            page, cursor = store.events.after(cursor, PAGE)
         rows.sort(key=lambda row: row.id)
         times = self._wall.virtual(row.at for row in rows)
         return [
@@ -340,24 +334,12 @@ class _World:
 
 
 def _all_tasks(store: Store, wanted: Filter) -> Iterator[Task]:
-    cursor = None
-    while True:
-        page = store.tasks.find(wanted, cursor=cursor, limit=PAGE)
-        yield from page.items
-        if page.next_cursor is None:
-            return
-        cursor = page.next_cursor
+    return every(lambda cursor: store.tasks.find(wanted, cursor=cursor, limit=PAGE))
 
 
 def _all_deliveries(store: Store) -> Iterator[DeliveryRow]:
-    cursor = None
-    while True:
-        page = store.deliveries.find(DeliveryFilter(), cursor=cursor, limit=PAGE)
-        for each in page.items:
-            yield DeliveryRow(each.id, each.webhook_id, each.task_id, each.kind, each.seq, each.status, each.attempts)
-        if page.next_cursor is None:
-            return
-        cursor = page.next_cursor
+    for each in every(lambda cursor: store.deliveries.find(DeliveryFilter(), cursor=cursor, limit=PAGE)):
+        yield DeliveryRow(each.id, each.webhook_id, each.task_id, each.kind, each.seq, each.status, each.attempts)
 
 
 def _all_log_lines(store: Store) -> Iterator[tuple[TickLog, bool]]:

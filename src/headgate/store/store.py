@@ -12,21 +12,23 @@ from urllib.parse import urlsplit
 
 from headgate.core.errors import Invalid, Unavailable
 from headgate.environment import monotonic, utc_now
-from headgate.settings import check_schema
+from headgate.settings import Pooler, Settings, check_schema
 from headgate.store.access.keys import Keys
 from headgate.store.access.sessions import Sessions
 from headgate.store.callbacks.deliveries import Deliveries
 from headgate.store.catalog.catalog import Catalog
 from headgate.store.catalog.lanes import Lanes
-from headgate.store.catalog.rate_limits import RateLimits
-from headgate.store.catalog.resources import Resources
+from headgate.store.catalog.limits import RateLimits, Resources
 from headgate.store.catalog.types import TaskTypes
 from headgate.store.catalog.version import touch
-from headgate.store.claim.claims import Claims
+from headgate.store.claim.contract import Claims
 from headgate.store.claim.cursors import Cursors
+from headgate.store.claim.postgres import PostgresClaims
+from headgate.store.claim.sqlite import SqliteClaims
 from headgate.store.claim.start_queues import StartQueues
 from headgate.store.db.database import Database
 from headgate.store.db.migrate import Migration, migrate, plan
+from headgate.store.db.version import DatabaseVersion, version_of
 from headgate.store.events.feed import Events
 from headgate.store.execution.agents import Agents
 from headgate.store.execution.compensation import Compensation
@@ -56,7 +58,8 @@ class Store:
         catalog, cursors = Catalog(database, monotonic), Cursors(monotonic)
         self.database = database
         self.catalog = catalog
-        self.wakeups = Wakeups(database, first=cursors.hear)
+        self.wakeups = Wakeups(database.listen, first=cursors.hear)
+        database.on_news = self.wakeups.hear
         self.events = Events(database)
         # what is known of work
         self.types = TaskTypes(database, catalog)
@@ -74,7 +77,8 @@ class Store:
         self.history = History(database)
         # who executes them
         self.workers = Workers(database, self.wakeups)
-        self.claims = Claims(database, catalog, cursors)
+        claims = SqliteClaims if database.dialect == "sqlite" else PostgresClaims
+        self.claims: Claims = claims(database, catalog, cursors)
         self.executions = Executions(database, catalog, self.claims, self.families)
         self.usages = Usages(database)
         self.agents = Agents(database, catalog, self.claims)
@@ -108,6 +112,19 @@ class Store:
         """The steps `migrate` would take."""
         return self.database.read(plan)
 
+    def bring_up_to_date(self) -> None:
+        """Take the missing steps on a file of ours; a server has an owner, who is asked to: `Unavailable`."""
+        missing = self.migration_plan()
+        if missing and not self.database.one_writer:
+            steps = "1 step" if len(missing) == 1 else f"{len(missing)} steps"
+            raise Unavailable(f"the store's schema is {steps} behind: run `headgate migrate` first")
+        if missing:
+            self.migrate()
+
+    def version(self) -> DatabaseVersion:
+        """Which database this is, and what time it has."""
+        return self.database.read(version_of)
+
     def check_writable(self) -> None:
         """Write something that changes nothing; whatever stands in the way is raised."""
         self.database.write(touch)
@@ -117,14 +134,14 @@ def open_store(
     url: str = "sqlite:///headgate.db",
     clock: Callable[[], datetime] | None = None,
     *,
-    pooled: bool = False,
+    pooler: Pooler = Pooler.AUTO,
     schema: str = "",
 ) -> Store:
     """The store at `url`: `sqlite:///FILE`, `sqlite://` (in memory) or `postgresql://…`.
 
     `Unavailable` for a file that cannot be opened. `clock` replaces the wall clock, and on PostgreSQL the database's,
-    for tests and simulations. `pooled` is for PostgreSQL behind a pooler in transaction mode: nothing is kept on a
-    connection from one transaction to the next. `schema` is the PostgreSQL schema of its tables, whatever the
+    for tests and simulations. Behind a `pooler` in transaction mode nothing is kept on a connection to PostgreSQL
+    from one transaction to the next. `schema` is the PostgreSQL schema of its tables, whatever the
     search_path; without one they are where the search_path finds them.
     """
     check_schema(schema)
@@ -141,5 +158,10 @@ def open_store(
             raise Unavailable(f"the store {path} cannot be opened: {error}") from error
     if scheme in ("postgresql", "postgres"):
         postgres = importlib.import_module("headgate.store.db.postgres")
-        return Store(postgres.Postgres(url, clock, pooled=pooled, schema=schema), steady)
+        return Store(postgres.Postgres(url, clock, pooler=pooler, schema=schema), steady)
     raise Invalid("a store's URL begins with sqlite:// or postgresql://")
+
+
+def configured_store(settings: Settings) -> Store:
+    """The store that the settings name."""
+    return open_store(settings.url, pooler=settings.pooler, schema=settings.schema)

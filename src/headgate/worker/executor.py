@@ -11,10 +11,10 @@ from headgate.core.machine import Event, GivenBack, LeaseLost, PauseReached, Rai
 from headgate.environment import monotonic, random_number
 from headgate.events import telemetry
 from headgate.registry import Handler, Isolation
-from headgate.service import InThread
 from headgate.settings import Settings
 from headgate.store.store import Store
 from headgate.task_function import TaskFunction
+from headgate.threads import InThread
 from headgate.worker.context import Context, Reporter, current
 from headgate.worker.loop_watch import LoopWatch
 from headgate.worker.reports import ExecutionReports, LoopReporter, ThreadReporter

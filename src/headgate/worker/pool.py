@@ -9,9 +9,10 @@ from headgate.core.machine import Event, GivenBack, Raised
 from headgate.core.task import Execution
 from headgate.environment import monotonic, random_number
 from headgate.events.telemetry import settling
-from headgate.service import InThread, wait
+from headgate.pauses import Backoff, wait
 from headgate.store.claim.contract import Claimed, ClaimRequest, Outcome
 from headgate.store.store import Store
+from headgate.threads import InThread
 from headgate.worker.run import Run, Stop
 
 log = logging.getLogger("headgate.worker")
@@ -19,7 +20,7 @@ FEEDERS = 2  # one is with the database while the other's tasks run
 GATHER_SECONDS = 0.001
 BUSY_SECONDS = 0.005
 SOONEST_SECONDS = 0.005  # tokens that come faster than that come together
-LONGEST_BACKOFF_SECONDS = 5.0
+BACKOFF = Backoff(0.2, 5.0, jitter=0.5)
 
 
 class Pool:
@@ -172,9 +173,7 @@ class Pool:
     async def _settle_and_claim(self, outcomes: list[Outcome], request: ClaimRequest | None) -> Claimed:
         try:
             with settling(len(outcomes), (self.held.get(outcome.execution.exec_id) for outcome in outcomes)):
-                claimed: Claimed = (await self._in_thread(self._store.executions.settle_and_claim, outcomes, request))[
-                    1
-                ]
+                _, claimed = await self._in_thread(self._store.executions.settle_and_claim, outcomes, request)
         except (Unavailable, WorkerLost):
             raise
         except Exception as error:  # one of the reports cannot be written: it fails, the others are not held up
@@ -216,6 +215,5 @@ class Pool:
     def _back_off(self, error: Exception) -> None:
         if self._failures == 0:
             log.warning("cannot claim or settle, trying again: %s", error, exc_info=not isinstance(error, Unavailable))
+        self._claim_at = monotonic() + BACKOFF.pause(self._failures)
         self._failures += 1
-        longest = min(0.1 * 2.0**self._failures, LONGEST_BACKOFF_SECONDS)
-        self._claim_at = monotonic() + longest * (0.5 + 0.5 * random_number())

@@ -17,8 +17,8 @@ from headgate.core.machine import Event, GivenBack, LeaseLost, Raised
 from headgate.core.task import NewTask, TaskType
 from headgate.core.usage import Usage, greater, total_usage
 from headgate.registry import Isolation
-from headgate.service import InThread
 from headgate.store.store import Store
+from headgate.threads import InThread
 from headgate.worker.child import EVENTS, Order
 from headgate.worker.orphans import MARK, ORPHANS
 from headgate.worker.reports import ExecutionReports

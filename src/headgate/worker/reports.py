@@ -8,10 +8,10 @@ from typing import Any, TypeVar
 from headgate.client import Call, Task
 from headgate.core.errors import HeadgateError, Refused, StaleExecution, Unavailable
 from headgate.core.task import NewTask
-from headgate.service import InThread
 from headgate.store.claim.contract import Control
 from headgate.store.store import Store
 from headgate.store.tasks.submit import Submitted
+from headgate.threads import InThread
 from headgate.worker.context import DoneReply, Interrupted, Paused, ReportReply
 from headgate.worker.run import Run, Stop
 
@@ -156,7 +156,7 @@ class LoopReporter:
         return self._begin(self._submit(calls))
 
     async def _submit(self, calls: Sequence[Call[Any]]) -> list[Task[Any]]:
-        return await self._in_thread(self._reports.submit, calls)  # type: ignore[no-any-return]
+        return await self._in_thread(self._reports.submit, calls)
 
     async def _checkpoint(self, name: str, state: str) -> None:
         await self._obey(self._reports.checkpoint, name, state)

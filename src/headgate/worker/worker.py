@@ -5,9 +5,8 @@ import logging
 import os
 import socket
 from collections.abc import Callable, Collection, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import msgspec
 
@@ -15,13 +14,14 @@ from headgate.core.errors import HeadgateError, Invalid
 from headgate.core.machine import Event
 from headgate.core.task import Execution
 from headgate.environment import monotonic
+from headgate.pauses import wait
 from headgate.registry import Isolation, Registry
-from headgate.service import wait
 from headgate.settings import Settings
 from headgate.store.claim.contract import Control
 from headgate.store.execution.revoke import ENDS_OVERDUE
 from headgate.store.execution.workers import Request
 from headgate.store.store import Store
+from headgate.threads import Threads
 from headgate.worker.beat import Beat
 from headgate.worker.executor import Executor
 from headgate.worker.loop_watch import LoopWatch
@@ -32,6 +32,8 @@ from headgate.worker.stacks import coroutine_stack
 from headgate.worker.stage import Stage
 from headgate.worker.usage import current_usage
 
+P = ParamSpec("P")
+T = TypeVar("T")
 log = logging.getLogger("headgate.worker")
 CONCURRENCY = 100
 THREADS = 16
@@ -73,7 +75,7 @@ class Worker:
         self.store = store
         self._registry = registry
         self._parent = parent
-        self._calls = ThreadPoolExecutor(16, thread_name_prefix="headgate store")
+        self._calls = Threads("headgate store", 16)
         self._beat = beat(
             store,
             settings.beat_seconds,
@@ -111,9 +113,9 @@ class Worker:
         pool = Pool(self.store, self.in_thread, types, slots, launch, self.settings.poll_seconds, self._beat.now)
         return pool
 
-    async def in_thread(self, work: Any, *arguments: Any) -> Any:
+    async def in_thread(self, work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run blocking work in a thread."""
-        return await asyncio.get_running_loop().run_in_executor(self._calls, work, *arguments)
+        return await self._calls(work, *args, **kwargs)
 
     # its life
 
@@ -234,7 +236,7 @@ class Worker:
             except HeadgateError as error:
                 log.warning("could not sign off: %s", error)
         self._executor.close()
-        self._calls.shutdown(wait=False)
+        self._calls.close(wait=False)
 
     # what happens to it
 

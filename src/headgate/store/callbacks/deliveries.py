@@ -14,11 +14,12 @@ from headgate.core.machine import Delivered, decide
 from headgate.core.states import State
 from headgate.core.task import Task, TaskType
 from headgate.environment import new_ids
-from headgate.store.callbacks.report import AttemptTiming, CallbackRecord, Deliverables, DeliveryFilter, DeliveryPage
+from headgate.store.callbacks.report import AttemptTiming, CallbackRecord, Deliverables, DeliveryFilter
 from headgate.store.catalog.catalog import Catalog
 from headgate.store.catalog.type_rows import swap_callback
-from headgate.store.db.database import Database
-from headgate.store.db.statement import Db, Row, Statement, moment
+from headgate.store.db.database import Database, Noun, reads, writes
+from headgate.store.db.pages import EXACT_UP_TO, Page
+from headgate.store.db.statement import Db, Row, Statement, insert_rows, moment
 from headgate.store.events.audit import PERSON
 from headgate.store.tasks.families import Families
 from headgate.store.tasks.rows import hold, read, read_many
@@ -62,31 +63,21 @@ class DeliveryOutcome(NamedTuple):
     delay: float = 0.0
 
 
-class Deliveries:
+class Deliveries(Noun):
     """What is owed to receivers. Whoever sends holds a lease: killed, it costs a repetition with the same id."""
 
     def __init__(self, database: Database, catalog: Catalog, families: Families) -> None:
-        self._database = database
+        super().__init__(database)
         self._catalog = catalog
         self._families = families
 
     # sending
 
-    def lines(self) -> list[DeliveryQueue]:
+    @reads
+    def lines(self, db: Db) -> list[DeliveryQueue]:
         """What waits to be sent; `type_of` says what its types are now."""
-
-        def look(db: Db) -> list[DeliveryQueue]:
-            self._catalog.fresh(db)
-            return _lines(db)
-
-        return self._database.read(look)
-
-    def lease(self, wanted: Sequence[Share], seconds: float) -> list[Leased]:
-        """Take so many due callbacks of each line, the oldest first; no two processes get the same.
-
-        What is not put on record within `seconds` is somebody else's to take.
-        """
-        return self.record_and_lease([], wanted, seconds)
+        self._catalog.fresh(db)
+        return [DeliveryQueue(type_code, CallbackKind(kind), due_in) for type_code, kind, due_in in db.rows(LINES)]
 
     def record(self, outcomes: Sequence[DeliveryOutcome]) -> None:
         """Put on record what came of sending. A success that was delivered ends its task's `notifying`.
@@ -99,7 +90,10 @@ class Deliveries:
     def record_and_lease(
         self, outcomes: Sequence[DeliveryOutcome], wanted: Sequence[Share], seconds: float
     ) -> list[Leased]:
-        """Both, in one transaction. Closes families afterwards."""
+        """`record`, and take so many due callbacks of each line, the oldest first; no two processes get the same.
+
+        What is not put on record within `seconds` is somebody else's to take. Closes families afterwards.
+        """
 
         def exchange(db: Db) -> tuple[list[Task], list[Leased]]:
             ended = _record(db, self._catalog.fresh(db), outcomes) if outcomes else []
@@ -109,48 +103,80 @@ class Deliveries:
         self._families.look_after(task.parent_id for task in ended)
         return leased
 
-    def give_back(self, leased: Sequence[Leased]) -> None:
+    @writes
+    def give_back(self, db: Db, leased: Sequence[Leased]) -> None:
         """Let go of callbacks that were not sent: due at once, nothing counted."""
-        self._database.write(lambda db: _give_back(db, leased))
+        db.send(GIVE_BACK, ids=[each.id for each in leased], leases=sorted({each.lease for each in leased}))
 
-    def reseal(self, kind: TaskType, callback: dict[str, Any]) -> bool:
+    @writes
+    def reseal(self, db: Db, kind: TaskType, callback: dict[str, Any]) -> bool:
         """Give a type this callback in place of its own, unless somebody has edited it meanwhile."""
-        return self._database.write(lambda db: swap_callback(db, kind, callback))
+        return swap_callback(db, kind, callback)
 
     # people
 
+    @writes
     def redeliver(
-        self, task_id: int, *, delivery_id: int | None = None, actor: str = PERSON, tenant_id: int | None = None
+        self,
+        db: Db,
+        task_id: int,
+        *,
+        delivery_id: int | None = None,
+        actor: str = PERSON,
+        tenant_id: int | None = None,
     ) -> CallbackRecord:
         """Send a task's last callback, or the one named, again: now, under the same id, as often as a new one."""
-        return self._database.write(
-            lambda db: _redeliver(db, self._catalog.fresh(db), task_id, delivery_id, actor, tenant_id)
-        )
+        catalog = self._catalog.fresh(db)
+        db.rows(LOCK_TASK, task_id=task_id)
+        task = read(db, task_id, tenant_id)
+        known = [sent for sent in reports.of_task(db, task_id) if delivery_id in (None, sent.id)]
+        if not known and delivery_id is not None:
+            raise NotFound(f"no callback {delivery_id} of task {task_id}")
+        if not known:
+            raise Refused(f"task {task_id} owes nobody a callback")
+        sent = known[0]
+        if sent.kind not in catalog.type(task.type).callback:
+            raise Refused(f"type {task.type} has no {sent.kind} callback any more")
+        if task.status is State.CANCELLED:
+            raise Refused(f"task {task_id} is cancelled: nobody is told that it succeeded")
+        db.send(AGAIN, id=sent.id)
+        db.send(NOTE, id=sent.id, kind="redelivery_asked", actor=actor, detail=f"{sent.kind} callback {sent.id}")
+        db.news.callbacks_due = True
+        return reports.of_task(db, task_id, sent.id)[0]
 
-    def of_task(self, task_id: int, tenant_id: int | None = None) -> list[CallbackRecord]:
+    @reads
+    def of_task(self, db: Db, task_id: int, tenant_id: int | None = None) -> list[CallbackRecord]:
         """A task's callbacks, the newest first, each with its last attempts; `NotFound`, also for another tenant's."""
+        read(db, task_id, tenant_id)
+        return reports.of_task(db, task_id)
 
-        def look(db: Db) -> list[CallbackRecord]:
-            read(db, task_id, tenant_id)
-            return reports.of_task(db, task_id)
-
-        return self._database.read(look)
-
-    def find(self, wanted: DeliveryFilter, *, cursor: int | None = None, limit: int = 50) -> DeliveryPage:
+    @reads
+    def find(
+        self, db: Db, wanted: DeliveryFilter, *, cursor: int | None = None, limit: int = 50
+    ) -> Page[CallbackRecord]:
         """A page of callbacks over all tasks, newest first, without their attempts."""
-        return self._database.read(lambda db: reports.find(db, wanted, cursor, limit))
+        return reports.find(db, wanted, cursor, limit)
 
-    def deliverables(self) -> Deliverables:
+    @reads
+    def deliverables(self, db: Db) -> Deliverables:
         """How many callbacks are pending and undeliverable, up to 10,001 of each, and how old the oldest is."""
-        return self._database.read(reports.deliverables)
+        pending, stuck = (
+            int(db.rows(reports.COUNT, status=status.value, most=EXACT_UP_TO + 1)[0][0])
+            for status in (Delivery.PENDING, Delivery.UNDELIVERABLE)
+        )
+        oldest = db.rows(reports.OLDEST)
+        return Deliverables(pending, stuck, moment(oldest[0][0]) if oldest else None)
 
-    def attempts_after(self, attempt_id: int, limit: int) -> list[AttemptTiming]:
+    @reads
+    def attempts_after(self, db: Db, attempt_id: int, limit: int) -> list[AttemptTiming]:
         """What came of attempts behind this one, oldest first; the last few seconds are left for the next time."""
-        return self._database.read(lambda db: reports.attempts_after(db, attempt_id, limit))
+        rows = db.rows(reports.ATTEMPTS, after=attempt_id, seconds=reports.SETTLED_SECONDS, limit=limit)
+        return [AttemptTiming(*row) for row in rows]
 
-    def last_attempt(self) -> int:
+    @reads
+    def last_attempt(self, db: Db) -> int:
         """The highest id of an attempt; 0 if there was none."""
-        return self._database.read(reports.last_attempt)
+        return int(db.rows(reports.LAST_ATTEMPT)[0][0])
 
 
 # Types that have something pending, hopping from one to the next; of each, when the first of each kind is due.
@@ -182,12 +208,6 @@ LINES = Statement(
      WHERE hop.type IS NOT NULL
     """,
 )
-
-
-def _lines(db: Db) -> list[DeliveryQueue]:
-    return [DeliveryQueue(type_code, CallbackKind(kind), due_in) for type_code, kind, due_in in db.rows(LINES)]
-
-
 LEASE = Statement(
     sqlite="""
     UPDATE headgate_callback_delivery
@@ -256,22 +276,11 @@ RECORD = Statement(
     """,
 )
 # Under one lease it is sent once: told twice, because an answer of the store was lost, it is kept once.
-_KEEP_NAMES = ("delivery_id", "lease", "task_id", "host", "status", "seconds", "error", "body")
-KEEP = Statement(
-    sqlite="""
-    INSERT INTO headgate_callback_attempt (delivery_id, lease, task_id, at, host, status, seconds, error, body)
-    VALUES (:delivery_id, :lease, :task_id, :now, :host, :status, :seconds, :error, :body)
-    ON CONFLICT (delivery_id, lease) DO NOTHING
-    """,
-    postgres="""
-    INSERT INTO headgate_callback_attempt (delivery_id, lease, task_id, at, host, status, seconds, error, body)
-    SELECT o.delivery_id, o.lease, o.task_id, {now}, o.host, o.status, o.seconds, o.error, o.body
-      FROM unnest(:delivery_id::bigint[], :lease::text[], :task_id::bigint[], :host::text[], :status::int[],
-                  :seconds::float8[], :error::text[], :body::text[])
-           AS o(delivery_id, lease, task_id, host, status, seconds, error, body)
-    ON CONFLICT (delivery_id, lease) DO NOTHING
-    """,
-)
+_ATTEMPT = {
+    "delivery_id": "bigint", "lease": "text", "task_id": "bigint", "host": "text", "status": "int",
+    "seconds": "float8", "error": "text", "body": "text",
+}  # fmt: skip
+KEEP = insert_rows("headgate_callback_attempt", _ATTEMPT, now=["at"], end="ON CONFLICT (delivery_id, lease) DO NOTHING")
 NOTE = Statement(
     """
     INSERT INTO headgate_task_event (task_id, tenant_id, seq, at, kind, actor, detail)
@@ -290,12 +299,13 @@ def _record(db: Db, catalog: Catalog, outcomes: Sequence[DeliveryOutcome]) -> li
     )
     written = {row[0] for row in db.each(RECORD, _RECORD_NAMES, changes).rows()}
     attempts = [
-        (o.leased.id, o.leased.lease, o.leased.task_id, o.host, *_what_came(o.attempt))
+        (o.leased.id, o.leased.lease, o.leased.task_id, o.host, came.status, came.seconds, came.error, came.body)
         for o in outcomes
+        for came in [o.attempt]
         if o.host is not None
     ]
     if attempts:
-        db.many(KEEP, _KEEP_NAMES, attempts)
+        db.many(KEEP, tuple(_ATTEMPT), attempts)
     mine = [o for o in outcomes if o.leased.id in written]
     for outcome in mine:
         if outcome.status is Delivery.UNDELIVERABLE:
@@ -313,10 +323,6 @@ def _record(db: Db, catalog: Catalog, outcomes: Sequence[DeliveryOutcome]) -> li
 _ENDS = frozenset({Delivery.DELIVERED, Delivery.DROPPED})  # of a success callback: nothing more is waited for
 
 
-def _what_came(attempt: Attempt) -> tuple[object, ...]:
-    return attempt.status, attempt.seconds, attempt.error, attempt.body
-
-
 def _detail(outcome: DeliveryOutcome) -> str:
     came = outcome.attempt.error or f"status {outcome.attempt.status}"
     where = outcome.host or "nowhere"
@@ -330,12 +336,6 @@ GIVE_BACK = Statement(
      WHERE id {in ids} AND status = 'pending' AND lease {in leases text}
     """
 )
-
-
-def _give_back(db: Db, leased: Sequence[Leased]) -> None:
-    db.send(GIVE_BACK, ids=[each.id for each in leased], leases=sorted({each.lease for each in leased}))
-
-
 LOCK_TASK = Statement(sqlite="SELECT 1", postgres="SELECT 1 FROM headgate_task WHERE id = :task_id FOR NO KEY UPDATE")
 # One that is being sent is left to whoever sends it.
 AGAIN = Statement(
@@ -346,24 +346,3 @@ AGAIN = Statement(
      WHERE id = :id
     """
 )
-
-
-def _redeliver(
-    db: Db, catalog: Catalog, task_id: int, delivery_id: int | None, actor: str, tenant_id: int | None
-) -> CallbackRecord:
-    db.rows(LOCK_TASK, task_id=task_id)
-    task = read(db, task_id, tenant_id)
-    known = [sent for sent in reports.of_task(db, task_id) if delivery_id in (None, sent.id)]
-    if not known and delivery_id is not None:
-        raise NotFound(f"no callback {delivery_id} of task {task_id}")
-    if not known:
-        raise Refused(f"task {task_id} owes nobody a callback")
-    sent = known[0]
-    if sent.kind not in catalog.type(task.type).callback:
-        raise Refused(f"type {task.type} has no {sent.kind} callback any more")
-    if task.status is State.CANCELLED:
-        raise Refused(f"task {task_id} is cancelled: nobody is told that it succeeded")
-    db.send(AGAIN, id=sent.id)
-    db.send(NOTE, id=sent.id, kind="redelivery_asked", actor=actor, detail=f"{sent.kind} callback {sent.id}")
-    db.news.callbacks_due = True
-    return reports.of_task(db, task_id, sent.id)[0]

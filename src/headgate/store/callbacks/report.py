@@ -7,11 +7,9 @@ from functools import cache
 from typing import NamedTuple
 
 from headgate.core.callbacks import CallbackKind, Delivery
-from headgate.core.errors import Invalid
 from headgate.core.task import check_name
+from headgate.store.db.pages import LAST_ID, MOST_PER_PAGE, Page, check_page_size
 from headgate.store.db.statement import Db, Row, Statement, moment, moment_or_none
-from headgate.store.reading.lists import MOST_PER_PAGE
-from headgate.store.reading.statistics import EXACT_UP_TO
 
 MOST_ATTEMPTS_SHOWN = 100
 SETTLED_SECONDS = 5.0
@@ -64,14 +62,6 @@ class DeliveryFilter:
     type: str | None = None
     host: str | None = None
     lines: tuple[tuple[str, CallbackKind], ...] = ()  # that go to this host, by type and kind
-
-
-@dataclass(frozen=True, slots=True)
-class DeliveryPage:
-    """Callbacks, newest first. With a cursor it may have fewer than were asked for, or none: it looked at enough."""
-
-    items: list[CallbackRecord]
-    next_cursor: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,10 +159,9 @@ FLOOR = _among((), "id", "LIMIT 1 OFFSET :reach")
 FLOOR_OF_STATUS = _among(("status",), "id", "LIMIT 1 OFFSET :reach")
 
 
-def find(db: Db, wanted: DeliveryFilter, cursor: int | None, limit: int) -> DeliveryPage:
+def find(db: Db, wanted: DeliveryFilter, cursor: int | None, limit: int) -> Page[CallbackRecord]:
     """A page of callbacks, newest first; it reads a bounded number of rows, whatever is asked for."""
-    if not 1 <= limit <= MOST_PER_PAGE:
-        raise Invalid(f"a page holds 1 to {MOST_PER_PAGE} callbacks")
+    check_page_size(limit, "callbacks")
     values: dict[str, object] = {name: value for name in _CONDITIONS if (value := getattr(wanted, name)) is not None}
     names = tuple(values)
     for name in ("type", "host"):
@@ -180,20 +169,18 @@ def find(db: Db, wanted: DeliveryFilter, cursor: int | None, limit: int) -> Deli
             check_name(name, str(values[name]), empty=True)
     if "host" in values:
         values["lines"] = [f"{kind} {type_code}" for type_code, kind in wanted.lines]
-    last = (1 << 63) - 1 if cursor is None else cursor
+    last = LAST_ID if cursor is None else cursor
     floor = 0 if set(names) <= {"status"} else _floor(db, last, wanted.status)
     rows = db.rows(_list(names), cursor=last, floor=floor, limit=limit + 1, **values)
     items = [_sent(row, []) for row in rows[:limit]]
     if len(rows) > limit:
-        return DeliveryPage(items, items[-1].id)
-    return DeliveryPage(items, floor + 1 if floor else None)
+        return Page(items, items[-1].id)
+    return Page(items, floor + 1 if floor else None)
 
 
 def _floor(db: Db, cursor: int, status: Delivery | None) -> int:
-    if status is None:
-        found = db.rows(FLOOR, cursor=cursor, floor=0, reach=MOST_READ)
-    else:
-        found = db.rows(FLOOR_OF_STATUS, cursor=cursor, floor=0, reach=MOST_READ, status=status.value)
+    statement = FLOOR if status is None else FLOOR_OF_STATUS
+    found = db.rows(statement, cursor=cursor, floor=0, reach=MOST_READ, status=status and status.value)
     return int(found[0][0]) if found else 0
 
 
@@ -201,17 +188,6 @@ COUNT = Statement(
     "SELECT count(*) FROM (SELECT 1 FROM headgate_callback_delivery WHERE status = :status LIMIT :most) found"
 )
 OLDEST = Statement("SELECT created_at FROM headgate_callback_delivery WHERE status = 'pending' ORDER BY id LIMIT 1")
-
-
-def deliverables(db: Db) -> Deliverables:
-    pending, stuck = (
-        int(db.rows(COUNT, status=status.value, most=EXACT_UP_TO + 1)[0][0])
-        for status in (Delivery.PENDING, Delivery.UNDELIVERABLE)
-    )
-    oldest = db.rows(OLDEST)
-    return Deliverables(pending, stuck, moment(oldest[0][0]) if oldest else None)
-
-
 # What commits late has a lower id than what is seen already: the newest are looked at when they have settled.
 ATTEMPTS = Statement(
     """
@@ -220,11 +196,3 @@ ATTEMPTS = Statement(
     """
 )
 LAST_ATTEMPT = Statement("SELECT coalesce(max(id), 0) FROM headgate_callback_attempt")
-
-
-def attempts_after(db: Db, attempt_id: int, limit: int) -> list[AttemptTiming]:
-    return [AttemptTiming(*row) for row in db.rows(ATTEMPTS, after=attempt_id, seconds=SETTLED_SECONDS, limit=limit)]
-
-
-def last_attempt(db: Db) -> int:
-    return int(db.rows(LAST_ATTEMPT)[0][0])

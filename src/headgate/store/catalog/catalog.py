@@ -111,9 +111,12 @@ class Catalog:
         types = self.recent().types
         return [with_type_defaults(new, types.get(new.type) or self.known_type(new.type)) for new in tasks]
 
-    def make_streams(self, tasks: Iterable[NewTask]) -> None:
-        """Add what streams these lack, in a transaction of its own: a stream must not go with a submit that fails."""
-        missing = set(map(stream_key, tasks)) - self.ids.keys()
+    def make_streams(self, tasks: Iterable[NewTask]) -> list[int]:
+        """The ids of these tasks' streams. Makes those that are missing, in a transaction of its own: a stream must not
+        go with a submit that fails."""
+        keys = [stream_key(new) for new in tasks]
+        missing = set(keys) - self.ids.keys()
         if missing:
             self._database.write(lambda db: add_streams(db, sorted(missing)))
             self.reload()
+        return [self.ids[key] for key in keys]

@@ -6,7 +6,7 @@ from headgate.core.errors import Invalid
 from headgate.core.gates import CapacityLimit
 from headgate.core.task import EVERYTHING, check_lane, check_name
 from headgate.store.catalog.version import announce_limit
-from headgate.store.db.database import Database
+from headgate.store.db.database import Noun, reads, writes
 from headgate.store.db.statement import Db, Statement
 from headgate.store.events.audit import PERSON, record_system
 
@@ -20,31 +20,40 @@ SET_PAUSED = Statement(
 IS_PAUSED = Statement("SELECT name FROM headgate_lane WHERE paused AND name {in names text}")
 
 
-class Lanes:
+class Lanes(Noun):
     """Every lane. An edit holds from the moment it returns: nothing that it forbids starts afterwards."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def all(self) -> list[CapacityLimit]:
+    @reads
+    def all(self, db: Db) -> list[CapacityLimit]:
         """Every lane by name: capacity, and whether it is paused."""
-        return self._database.read(read_lanes)
+        return read_lanes(db)
 
-    def set_capacity(self, lane: str, capacity: int | None, *, actor: str = PERSON) -> None:
+    @writes
+    def set_capacity(self, db: Db, lane: str, capacity: int | None, *, actor: str = PERSON) -> None:
         """Set how many tasks of a lane may run at once; None lifts the limit. What runs already runs on."""
-        self._database.write(lambda db: _set_capacity(db, lane, capacity, actor))
+        check_name("lane", lane)
+        check_lane(lane)
+        if capacity is not None:
+            check_capacity(capacity)
+        db.send(ADD_LANE, name=lane)
+        db.send(SET_CAPACITY, name=lane, capacity=capacity)
+        record_system(db, "capacity_changed", actor, json.dumps({"lane": lane, "capacity": capacity}))
+        announce_limit(db)
 
-    def pause(self, lane: str | None = None, *, actor: str = PERSON) -> bool:
+    @writes
+    def pause(self, db: Db, lane: str | None = None, *, actor: str = PERSON) -> bool:
         """Start nothing more of a lane, or nothing at all (None); False if it was paused already."""
-        return self._database.write(lambda db: _set_paused(db, lane, True, actor))
+        return _set_paused(db, lane, True, actor)
 
-    def resume(self, lane: str | None = None, *, actor: str = PERSON) -> bool:
+    @writes
+    def resume(self, db: Db, lane: str | None = None, *, actor: str = PERSON) -> bool:
         """Undo `pause`; False if it was not paused."""
-        return self._database.write(lambda db: _set_paused(db, lane, False, actor))
+        return _set_paused(db, lane, False, actor)
 
-    def everything_paused(self) -> bool:
+    @reads
+    def everything_paused(self, db: Db) -> bool:
         """Whether `pause` without a lane holds everything."""
-        return self._database.read(everything_paused)
+        return everything_paused(db)
 
 
 def read_lanes(db: Db) -> list[CapacityLimit]:
@@ -53,17 +62,6 @@ def read_lanes(db: Db) -> list[CapacityLimit]:
 
 def everything_paused(db: Db) -> bool:
     return bool(db.rows(IS_PAUSED, names=[EVERYTHING]))
-
-
-def _set_capacity(db: Db, lane: str, capacity: int | None, actor: str) -> None:
-    check_name("lane", lane)
-    check_lane(lane)
-    if capacity is not None:
-        check_capacity(capacity)
-    db.send(ADD_LANE, name=lane)
-    db.send(SET_CAPACITY, name=lane, capacity=capacity)
-    record_system(db, "capacity_changed", actor, json.dumps({"lane": lane, "capacity": capacity}))
-    announce_limit(db)
 
 
 def _set_paused(db: Db, scope: str | None, paused: bool, actor: str) -> bool:

@@ -1,15 +1,15 @@
 """The rows of task types: read, declared, edited, removed, each edit with its audit row."""
 
 import json
+from operator import attrgetter
 from typing import Any
 
 from headgate.core.errors import Invalid, NotFound
-from headgate.core.family import CONTINUE
 from headgate.core.retry import RetryPolicy, Strategy
-from headgate.core.task import DEFAULT_PRIORITY, TaskType, check_key_templates
+from headgate.core.task import TaskType, check_key_templates
 from headgate.core.task_types import changes_of, minutes_to_seconds
 from headgate.store.catalog.lanes import ADD_LANE
-from headgate.store.catalog.resources import ADD_RESOURCE
+from headgate.store.catalog.limits import ADD_RESOURCE
 from headgate.store.catalog.version import BUMP
 from headgate.store.db.statement import SPACE, Db, Statement
 from headgate.store.events.audit import record_system
@@ -34,8 +34,7 @@ REMOVE_TYPE = Statement("DELETE FROM headgate_task_metadata WHERE code = :code R
 # There may be no row to lock yet: whoever else would add it waits here.
 ONE_EDIT_AT_A_TIME = Statement(sqlite="SELECT 1", postgres=f"SELECT pg_advisory_xact_lock({SPACE}, -3)")
 HOLD_TYPE = Statement(
-    sqlite="SELECT code, name, category, config FROM headgate_task_metadata WHERE code = :code",
-    postgres="SELECT code, name, category, config FROM headgate_task_metadata WHERE code = :code FOR NO KEY UPDATE",
+    "SELECT code, name, category, config FROM headgate_task_metadata WHERE code = :code {lock FOR NO KEY UPDATE}"
 )
 
 
@@ -91,62 +90,32 @@ def remove_type(db: Db, code: str, actor: str) -> None:
     db.send(BUMP)
 
 
+# How a type's config is written: each key, and the field of the type, or of its retry policy, that it stands for. The
+# order is that of the stored text, which is compared as a text.
+_FIELDS = {
+    "lane": "lane", "uses": "uses", "retry_strategy": "retry.strategy", "max_error_count": "retry.retries",
+    "retry_interval": "retry.interval", "retry_sequence": "retry.sequence", "initial_delay": "retry.initial",
+    "factor": "retry.factor", "cap": "retry.cap", "jitter": "retry.jitter", "timeout": "timeout_seconds",
+    "need_manual": "need_manual", "unknown_errors": "unknown_errors", "callback": "callback",
+    "on_child_failure": "on_child_failure", "priority": "priority", "mutex": "mutex", "rate_key": "rate_key",
+    "unique_key": "unique_key", "defaults": "defaults", "declared_by": "declared_by",
+}  # fmt: skip
+
+
 def _config_of(kind: TaskType) -> dict[str, Any]:
-    retry = kind.retry
-    return {
-        "lane": kind.lane,
-        "uses": kind.uses,
-        "retry_strategy": retry.strategy,
-        "max_error_count": retry.retries,
-        "retry_interval": retry.interval,
-        "retry_sequence": retry.sequence,
-        "initial_delay": retry.initial,
-        "factor": retry.factor,
-        "cap": retry.cap,
-        "jitter": retry.jitter,
-        "timeout": kind.timeout_seconds / 60,
-        "need_manual": kind.need_manual,
-        "unknown_errors": kind.unknown_errors,
-        "callback": kind.callback,
-        "on_child_failure": kind.on_child_failure,
-        "priority": kind.priority,
-        "mutex": kind.mutex,
-        "rate_key": kind.rate_key,
-        "unique_key": kind.unique_key,
-        "defaults": kind.defaults,
-        **({"declared_by": kind.declared_by} if kind.declared_by else {}),
+    config = {
+        key: attrgetter(field)(kind) for key, field in _FIELDS.items() if field != "declared_by" or kind.declared_by
     }
+    return config | {"timeout": kind.timeout_seconds / 60}
 
 
 def type_of(code: str, name: str, category: str, config: str) -> TaskType:
-    """A type as it is stored."""
-    values = json.loads(config)
-    retry = RetryPolicy(
-        Strategy(values["retry_strategy"]),
-        values["max_error_count"],
-        interval=values["retry_interval"],
-        sequence=tuple(values["retry_sequence"]),
-        initial=values["initial_delay"],
-        factor=values["factor"],
-        cap=values["cap"],
-        jitter=values["jitter"],
-    )
-    return TaskType(
-        code,
-        name,
-        category,
-        values["lane"],
-        tuple(values["uses"]),
-        retry,
-        minutes_to_seconds(values["timeout"]),
-        values["need_manual"],
-        values["unknown_errors"],
-        values["callback"],
-        values.get("on_child_failure", CONTINUE),
-        values.get("priority", DEFAULT_PRIORITY),
-        values.get("mutex"),
-        values.get("rate_key"),
-        values.get("unique_key"),
-        values.get("defaults", {}),
-        values.get("declared_by", ""),
-    )
+    """A type as it is stored; what is not, because it was stored before there was such a field, is as by default."""
+    values = {_FIELDS[key]: value for key, value in json.loads(config).items() if key in _FIELDS}
+    values["retry.strategy"] = Strategy(values["retry.strategy"])
+    values["retry.sequence"] = tuple(values["retry.sequence"])
+    values["timeout_seconds"] = minutes_to_seconds(values["timeout_seconds"])
+    values["uses"] = tuple(values["uses"])
+    retry = {field.removeprefix("retry."): value for field, value in values.items() if field.startswith("retry.")}
+    own = {field: value for field, value in values.items() if not field.startswith("retry.")}
+    return TaskType(code, name, category, retry=RetryPolicy(**retry), **own)

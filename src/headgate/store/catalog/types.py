@@ -4,14 +4,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-import headgate.store.reading.list_plan as list_plan
 from headgate.core.errors import NotFound
 from headgate.core.states import FINAL, State
 from headgate.core.task import TaskType, check_key_templates
 from headgate.core.task_types import EditEffects, UnfinishedTask, effects_of_edit
 from headgate.store.catalog.catalog import Catalog
 from headgate.store.catalog.type_rows import hold_type, put_type, remove_type, type_of
-from headgate.store.db.database import Database
+from headgate.store.db.database import Database, Noun, reads
+from headgate.store.db.indexes import BY_STATUS, LIVE, READY, RUNNING
 from headgate.store.db.statement import Db, Statement, clock, moment
 from headgate.store.events.audit import PERSON, SYSTEM
 
@@ -37,24 +37,27 @@ class EditPreview:
     exact: bool
 
 
-class TaskTypes:
+class TaskTypes(Noun):
     """What holds for each type of task."""
 
     def __init__(self, database: Database, catalog: Catalog) -> None:
-        self._database = database
+        super().__init__(database)
         self._catalog = catalog
 
-    def all(self) -> list[StoredType]:
+    @reads
+    def all(self, db: Db) -> list[StoredType]:
         """Every type, by its code."""
-        return self._database.read(lambda db: [_stored(*row) for row in db.rows(ALL)])
+        return [_stored(*row) for row in db.rows(ALL)]
 
-    def get(self, code: str) -> StoredType:
+    @reads
+    def get(self, db: Db, code: str) -> StoredType:
         """A type; `NotFound` if there is none."""
-        return self._database.read(lambda db: _found(db, code))
+        return _found(db, code)
 
-    def by_code(self) -> dict[str, TaskType]:
+    @reads
+    def by_code(self, db: Db) -> dict[str, TaskType]:
         """Every type, by its code, as it stands."""
-        return dict(self._database.read(self._catalog.fresh).types)
+        return dict(self._catalog.fresh(db).types)
 
     def recent(self, code: str) -> TaskType:
         """A type as this process knows it: as of its last claim, or a second ago."""
@@ -75,7 +78,16 @@ class TaskTypes:
 
         No program's registration overwrites it afterwards. Whatever `change` raises has changed nothing.
         """
-        stored = self._database.write(lambda db: edit(db, code, change, actor))
+
+        def edit(db: Db) -> StoredType:
+            before = hold_type(db, code)
+            kind = change(before)
+            if before is not None:
+                kind = replace(kind, declared_by=before.declared_by)
+            put_type(db, kind, before=before, edited=True, actor=actor)
+            return _found(db, code)
+
+        stored = self._database.write(edit)
         self._catalog.reload()
         return stored
 
@@ -104,29 +116,20 @@ def _found(db: Db, code: str) -> StoredType:
     return _stored(*rows[0])
 
 
-def edit(db: Db, code: str, change: Callable[[TaskType | None], TaskType], actor: str) -> StoredType:
-    before = hold_type(db, code)
-    kind = change(before)
-    if before is not None:
-        kind = replace(kind, declared_by=before.declared_by)
-    put_type(db, kind, before=before, edited=True, actor=actor)
-    return _found(db, code)
-
-
 _COLUMNS = "id, status, error_count, max_error_count, timeout_seconds, lane, category"
 OF_TYPE = Statement("SELECT id FROM headgate_stream WHERE type = :type")
-# Each along the index that has such tasks (`reading/list_plan.py`).
+# Each along the index that has such tasks (`db/indexes.py`).
 QUEUED = Statement(
-    f"SELECT {_COLUMNS} FROM headgate_task WHERE {list_plan.READY.only} AND stream_id {{in streams}} LIMIT :most"
+    f"SELECT {_COLUMNS} FROM headgate_task WHERE {READY.only} AND stream_id {{in streams}} LIMIT :most"
 )  # fmt: skip
 STOPPED = Statement(
     f"""
     SELECT {_COLUMNS} FROM headgate_task
-     WHERE {list_plan.BY_STATUS[list_plan.LIVE].only} AND status {{in states text}} AND stream_id {{in streams}}
+     WHERE {BY_STATUS[LIVE].only} AND status {{in states text}} AND stream_id {{in streams}}
      LIMIT :most
     """
 )
-HELD = Statement(f"SELECT {_COLUMNS} FROM headgate_task WHERE {list_plan.RUNNING.only} AND type = :type LIMIT :most")
+HELD = Statement(f"SELECT {_COLUMNS} FROM headgate_task WHERE {RUNNING.only} AND type = :type LIMIT :most")
 
 
 def preview(db: Db, before: TaskType, after: TaskType) -> EditPreview:

@@ -47,8 +47,9 @@ def room_of(gates: Iterable[str], waits: dict[str, float], seconds: float) -> di
 
 def note_starts(db: Db, choice: Choice, rows: Sequence[Row], seconds: float) -> None:
     """Write down the starts of assigned tasks among `rows` (id, exec_id, …), which have just been taken."""
-    assigned = {c.id for c in choice.chosen if any(gate.startswith("start ") for gate in c.gates)}
-    if assigned:
+    behind_a_queue = {gates for gates in {c.gates for c in choice.chosen} if any(g.startswith("start ") for g in gates)}
+    if behind_a_queue:
+        assigned = {c.id for c in choice.chosen if c.gates in behind_a_queue}
         started = [row for row in rows if row[0] in assigned]
         ids, exec_ids = [row[0] for row in started], [row[1] for row in started]
         db.send(NOTE_STARTS, ids=ids, exec_ids=exec_ids, seconds=seconds)

@@ -1,6 +1,7 @@
 """What a claim asks for and answers, and what both databases' claims have in common."""
 
 import json
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,11 +12,13 @@ from headgate.core.gates import Candidate, Choice, choose
 from headgate.core.machine import Event
 from headgate.core.starts import START_SECONDS
 from headgate.core.states import State
-from headgate.core.task import Execution, TaskType
+from headgate.core.task import Execution
 from headgate.core.usage import Usage
 from headgate.store.catalog.catalog import Catalog
 from headgate.store.catalog.streams import Stream
-from headgate.store.db.columns import EXECUTION
+from headgate.store.db.columns import CLAIMED
+from headgate.store.db.database import Database
+from headgate.store.db.deferred import Deferred
 from headgate.store.db.statement import SPACE, Db, Row, Statement, moment
 
 
@@ -78,6 +81,25 @@ class Control:
     pause: bool = False
 
 
+class Claims(ABC):
+    """How executors get tasks, on either database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def take(self, request: ClaimRequest) -> Claimed:
+        """Start what every gate lets through, in the order of priority, then creation.
+
+        At most one caller gets a task. Lanes, resources, rate limits and mutexes are never exceeded. `WorkerLost`
+        if the worker was declared lost.
+        """
+        return self._database.write(lambda db: self.take_in(db, request))
+
+    @abstractmethod
+    def take_in(self, db: Db, request: ClaimRequest) -> Claimed | Deferred[Claimed]:
+        """`take`, as part of a transaction."""
+
+
 # Hops over the ready index: streams that have nothing are not visited.
 READY_STREAMS = Statement(
     """
@@ -100,7 +122,6 @@ LIVE_WORKER = Statement(
       FROM headgate_worker WHERE id = :worker_id AND NOT lost FOR SHARE
     """,
 )
-TAKEN_COLUMNS = ", ".join(EXECUTION)
 ANSWERED = Statement(
     "SELECT task_ids, exec_ids FROM headgate_claim_answer WHERE worker_id = :worker_id AND claim_id = :claim_id"
 )
@@ -119,7 +140,7 @@ KEEP_ANSWER = Statement(
 )
 STILL_HELD = Statement(
     f"""
-    SELECT {TAKEN_COLUMNS} FROM headgate_task
+    SELECT {", ".join(CLAIMED)} FROM headgate_task
      WHERE id {{in ids}} AND worker_id = :worker_id AND exec_id IS NOT NULL ORDER BY id
     """
 )
@@ -156,21 +177,18 @@ def require_live(found: list[Row], worker_id: int) -> None:
 _STATES = {state.value: state for state in State}  # half the time of asking the enumeration
 
 
-def timeout_of(seconds: float | None, rules: TaskType) -> float:
-    """How long an execution may take: the task's own timeout, else its type's."""
-    return rules.timeout_seconds if seconds is None else seconds
-
-
 def execution_of(row: Row, catalog: Catalog) -> Execution:
-    """The execution a claimed row (`TAKEN_COLUMNS`) is."""
-    taken = Execution._make(row)
-    return taken.begun(
-        str(taken.exec_id),
-        taken.attempt,
-        moment(taken.executing_deadline),
-        timeout_of(taken.timeout_seconds, catalog.type(taken.type)),
-        _STATES[taken.status],
-    )
+    """The execution a claimed row (`CLAIMED`) is."""
+    *own, stream_id, exec_id, attempt, deadline, timeout, status = row
+    stream = catalog.streams[stream_id]
+    if timeout is None:
+        timeout = catalog.type(stream.type).timeout_seconds
+    return Execution._make(
+        (
+            *own, stream.tenant_id, stream.type, stream.lane, stream.category,
+            str(exec_id), attempt, moment(deadline), timeout, _STATES[status],
+        )
+    )  # fmt: skip
 
 
 def take_rows(choice: Choice, exec_ids: Sequence[str], catalog: Catalog) -> list[Row]:

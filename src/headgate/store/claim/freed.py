@@ -1,19 +1,13 @@
 """Room in limits: what executions give up, less what is taken again in the same transaction, is news."""
 
+from collections import Counter
 from collections.abc import Iterable
-from typing import Protocol
 
+from headgate.core.task import Execution, Task
 from headgate.store.catalog.catalog import Catalog
 from headgate.store.db.statement import Db
 
-
-class Holder(Protocol):
-    """Somebody who fills a place in a lane and in the resources its type uses."""
-
-    @property
-    def lane(self) -> str: ...
-    @property
-    def type(self) -> str: ...
+Holder = Task | Execution  # fills a place in its lane and in the resources its type uses
 
 
 def give_up(db: Db, catalog: Catalog, holders: Iterable[Holder]) -> None:
@@ -29,10 +23,9 @@ def take_again(db: Db, catalog: Catalog, holders: Iterable[Holder]) -> None:
 
 def _count(db: Db, catalog: Catalog, holders: Iterable[Holder], step: int) -> None:
     room = db.news.room
-    for holder in holders:
-        if holder.lane in catalog.limited:
-            gate = f"lane {holder.lane}"
-            room[gate] = room.get(gate, 0) + step
-        for name in catalog.type(holder.type).uses:
-            gate = f"resource {name}"
-            room[gate] = room.get(gate, 0) + step
+    for (lane, type_code), count in Counter((holder.lane, holder.type) for holder in holders).items():
+        gates = [f"resource {name}" for name in catalog.type(type_code).uses]
+        if lane in catalog.limited:
+            gates.append(f"lane {lane}")
+        for gate in gates:
+            room[gate] = room.get(gate, 0) + step * count

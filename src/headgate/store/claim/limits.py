@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from headgate.core.gates import Choice
-from headgate.core.limits import Rate, next_token_at, take, tokens
+from headgate.core.limits import Rate, bounded, next_token_at, take, tokens
 from headgate.core.starts import start_gate
 from headgate.core.task import EVERYTHING
 from headgate.store.catalog.catalog import Catalog
@@ -11,6 +11,7 @@ from headgate.store.catalog.streams import Stream
 from headgate.store.claim.agent_starts import LAST_STARTS, TRY_AGENT, number_of, room_of, waits_of
 from headgate.store.claim.contract import ClaimRequest
 from headgate.store.claim.cursors import Cursors
+from headgate.store.db.indexes import HELD_STATES
 from headgate.store.db.statement import Db, PendingRows, Statement
 
 LOCK_LANES = Statement(
@@ -37,19 +38,19 @@ RATES = Statement(
 # Those remembered, by primary key, and those claimed since: dead entries are not walked. In the order of their index,
 # or a plan from when the table was empty walks over the primary key.
 HELD_IN_LANE = Statement(
-    postgres="""
-    SELECT id, NULL, claim_no FROM headgate_task WHERE id {in ids} AND lane = :lane AND exec_id IS NOT NULL
+    postgres=f"""
+    SELECT id, NULL, claim_no FROM headgate_task WHERE id {{in ids}} AND lane = :lane AND exec_id IS NOT NULL
     UNION
     (SELECT id, NULL, claim_no FROM headgate_task
-      WHERE lane = :lane AND claim_no > :newest AND status IN ('scheduling', 'running') ORDER BY claim_no)
+      WHERE lane = :lane AND claim_no > :newest AND status IN {HELD_STATES} ORDER BY claim_no)
     """
 )
 USING = Statement(
-    postgres="""
-    SELECT id, uses, claim_no FROM headgate_task WHERE id {in ids} AND uses IS NOT NULL AND exec_id IS NOT NULL
+    postgres=f"""
+    SELECT id, uses, claim_no FROM headgate_task WHERE id {{in ids}} AND uses IS NOT NULL AND exec_id IS NOT NULL
     UNION
     (SELECT id, uses, claim_no FROM headgate_task
-      WHERE claim_no > :newest AND uses IS NOT NULL AND status IN ('scheduling', 'running') ORDER BY claim_no)
+      WHERE claim_no > :newest AND uses IS NOT NULL AND status IN {HELD_STATES} ORDER BY claim_no)
     """
 )
 
@@ -62,6 +63,7 @@ TAKE_TOKENS = Statement(
      WHERE name = :name
     """
 )
+BOUND_TAT = Statement(postgres="UPDATE headgate_rate_limit SET tat = :tat WHERE name = :name AND tat > :tat")
 
 
 @dataclass(slots=True)
@@ -126,7 +128,7 @@ class Limits:
         if self.rates:
             answers["rates"] = db.send(RATES, names=self.rates)
 
-    def learn(self, cursors: Cursors) -> None:
+    def learn(self, db: Db, cursors: Cursors) -> None:
         """How much is left of each limit that is ours to give out; one that somebody else has locked is busy."""
         answers = self._answers
         locked = {
@@ -148,8 +150,12 @@ class Limits:
             self._set_room(f"resource {name}", f"resource {name}" in locked, capacity, held, cursors)
         for name, rate, burst, tat, now in answers["rates"].rows() if self.rates else ():
             limit = Rate(rate, burst)
+            is_ours = f"rate {name}" in locked
+            if is_ours and tat > (bound := bounded(limit, tat, now)):
+                db.send(BOUND_TAT, name=name, tat=bound)
+                tat = bound
             self.now, self.buckets[name] = now, (limit, tat)
-            self._set_room(f"rate {name}", f"rate {name}" in locked, tokens(limit, tat, now), {}, cursors)
+            self._set_room(f"rate {name}", is_ours, tokens(limit, tat, now), {}, cursors)
 
         if self.agent_id:
             self._learn_starts()

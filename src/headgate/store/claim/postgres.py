@@ -5,6 +5,8 @@ what it limits is counted in a later one. Everything a claim locks it locks with
 waits for nobody and closes no circle: what somebody else holds is `busy`, not empty.
 """
 
+from collections.abc import Collection
+
 from headgate.core.gates import Choice, choose
 from headgate.environment import new_ids
 from headgate.store.catalog.catalog import Catalog
@@ -14,6 +16,7 @@ from headgate.store.claim.contract import (
     LIVE_WORKER,
     Claimed,
     ClaimRequest,
+    Claims,
     earlier_answer,
     execution_of,
     keep_answer,
@@ -23,9 +26,11 @@ from headgate.store.claim.contract import (
 from headgate.store.claim.cursors import Cursors
 from headgate.store.claim.heads import Heads, held_up, worth_a_visit
 from headgate.store.claim.limits import Limits
-from headgate.store.db.columns import EXECUTION, listed
+from headgate.store.db.columns import CLAIMED, listed
+from headgate.store.db.database import Database
 from headgate.store.db.deferred import Deferred
-from headgate.store.db.statement import SPACE, Db, Row, Statement
+from headgate.store.db.indexes import LINE_STATES
+from headgate.store.db.statement import SPACE, Db, Statement
 from headgate.store.tasks.mutex_queue import stripe
 
 _LOCKED = "FOR NO KEY UPDATE SKIP LOCKED"
@@ -33,20 +38,20 @@ TRY_STRIPES = Statement(
     postgres=f"SELECT s FROM unnest(:stripes::int[]) AS s WHERE pg_try_advisory_xact_lock({SPACE}, s)"
 )
 # Asked task by task, not as NOT EXISTS: that the planner may turn into one look at the whole table.
-_FREE = """
+_FREE = f"""
     (t.mutex IS NULL OR (
         SELECT h.id FROM headgate_task h WHERE h.tenant_id = t.tenant_id AND h.mutex = t.mutex AND h.exec_id IS NOT NULL
          LIMIT 1) IS NULL
     AND (
         SELECT h.id FROM headgate_task h WHERE h.tenant_id = t.tenant_id AND h.mutex = t.mutex AND h.status = :waiting
-           AND h.status IN ('queued', 'blocked', 'waiting') AND h.scheduling_time IS NOT NULL
+           AND h.status IN {LINE_STATES} AND h.scheduling_time IS NOT NULL
            AND coalesce(h.root_id, h.id) <> coalesce(t.root_id, t.id)
          LIMIT 1) IS NULL)
 """
 
 
 _AT = "width_bucket(t.id, :id::bigint[])"
-_TAKEN = listed(EXECUTION, "t.{name}").replace("t.exec_id", "t.exec_id::text")  # which is quicker read than a uuid
+_TAKEN = listed(CLAIMED, "t.{name}").replace("t.exec_id", "t.exec_id::text")  # which is quicker read than a uuid
 
 
 def _take(mine: str, ids: str, condition: str) -> Statement:
@@ -61,7 +66,7 @@ def _take(mine: str, ids: str, condition: str) -> Statement:
                    executing_deadline = {{now + coalesce(t.timeout_seconds, (:timeout::float8[])[{_AT}])}},
                    update_date = {{now}}, seq = t.seq + 1
              WHERE t.id = ANY({ids}) AND t.status = :before {condition}
-            RETURNING {_TAKEN}, t.seq, t.claim_no
+            RETURNING {_TAKEN}, t.tenant_id, t.seq, t.claim_no
         ), noted AS (
             INSERT INTO headgate_task_event (task_id, tenant_id, seq, at, kind, before, after, actor, exec_id)
             SELECT id, tenant_id, seq, {{now}}, :kind, :before, status, :actor, exec_id::uuid FROM taken
@@ -84,113 +89,117 @@ TAKE = _take(
 )
 # A head another claimer is just looking at is left alone; if it is still a head when it is chosen, it goes back then.
 SEND_BACK = Statement(
-    postgres="""
+    postgres=f"""
     WITH mine AS MATERIALIZED (
         SELECT t.id FROM unnest(:tenants::bigint[], :mutexes::text[]) AS k(tenant_id, mutex)
           CROSS JOIN LATERAL (SELECT id FROM headgate_task t WHERE t.tenant_id = k.tenant_id AND t.mutex = k.mutex
-                                 AND t.status = :queued AND t.status IN ('queued', 'blocked', 'waiting')
+                                 AND t.status = :queued AND t.status IN {LINE_STATES}
                                  FOR NO KEY UPDATE SKIP LOCKED) t
          WHERE (SELECT h.id FROM headgate_task h WHERE h.tenant_id = k.tenant_id AND h.mutex = k.mutex
                    AND h.exec_id IS NOT NULL LIMIT 1) IS NOT NULL
     ), changed AS (
-        UPDATE headgate_task t SET status = 'blocked', update_date = {now}, seq = t.seq + 1
+        UPDATE headgate_task t SET status = 'blocked', update_date = {{now}}, seq = t.seq + 1
          WHERE t.id = ANY(ARRAY(SELECT id FROM mine))
         RETURNING t.id, t.tenant_id, t.seq
     )
     INSERT INTO headgate_task_event (task_id, tenant_id, seq, at, kind, before, after, actor)
-    SELECT id, tenant_id, seq, {now}, 'sent_back', 'queued', 'blocked', :actor FROM changed
+    SELECT id, tenant_id, seq, {{now}}, 'sent_back', 'queued', 'blocked', :actor FROM changed
     """
 )
 
 
-def claim(db: Db, catalog: Catalog, request: ClaimRequest, cursors: Cursors) -> Claimed | Deferred[Claimed]:
-    """Take what every gate lets through, in order, and hand it to the worker."""
-    alive = db.send(LIVE_WORKER, worker_id=request.worker_id)
-    version = db.send(VERSION)
-    streams = worth_a_visit(catalog, request, cursors)
-    limits = Limits.of(catalog, streams, request)
-    heads = Heads(db, catalog, request, cursors, limits)
-    limits.ask(db, cursors)
-    heads.ask_free(streams)
-    require_live(alive.rows(), request.worker_id)
-    if not alive.rows()[0][0]:  # a limit or a pause is just being edited
-        return Claimed([], busy=True)
-    if version.rows()[0][0] != catalog.version:  # what was asked was asked of yesterday's catalog
-        catalog.refresh(db)
-        cursors.forget()
-        return claim(db, catalog, request, cursors)
-    if (before := earlier_answer(db, catalog, request)) is not None:
-        return before
-    limits.learn(cursors)
-    heads.read(streams)
-    choice = choose(heads.candidates, limits.room, request.limit, cursors.last_tenant)
-    heads.remember(choice, streams)
-    _lock_lines(db, choice, limits, cursors)
-    if not choice.chosen:
-        start_in = min([*limits.waits.values(), *held_up(catalog, request, cursors)], default=None)
-        return Claimed([], limits.busy, cursors.next_token_in(catalog, request), start_in)
-    cursors.last_tenant = choice.chosen[-1].tenant_id
-    return _take_chosen(db, catalog, request, limits, choice, cursors)
+class PostgresClaims(Claims):
+    """Claims on PostgreSQL."""
 
+    def __init__(self, database: Database, catalog: Catalog, cursors: Cursors) -> None:
+        super().__init__(database)
+        self._catalog = catalog
+        self._cursors = cursors
 
-def _lock_lines(db: Db, choice: Choice, limits: Limits, cursors: Cursors) -> None:
-    """Drop from the choice whatever stands in a line in which somebody moves just now."""
-    keyed = {c: stripe((c.tenant_id, c.mutex)) for c in choice.chosen if c.mutex is not None}
-    if not keyed:
-        return
-    ours = {row[0] for row in db.rows(TRY_STRIPES, stripes=sorted(set(keyed.values())))}
-    for candidate, number in keyed.items():
-        if number not in ours:
-            choice.drop(candidate)
-            limits.busy = True
-            cursors.woken({candidate.stream_id: (candidate.priority, candidate.id)})
+    def take_in(self, db: Db, request: ClaimRequest) -> Claimed | Deferred[Claimed]:
+        catalog, cursors = self._catalog, self._cursors
+        alive = db.send(LIVE_WORKER, worker_id=request.worker_id)
+        version = db.send(VERSION)
+        streams = worth_a_visit(catalog, request, cursors)
+        limits = Limits.of(catalog, streams, request)
+        heads = Heads(db, catalog, request, cursors, limits)
+        limits.ask(db, cursors)
+        heads.ask_free(streams)
+        require_live(alive.rows(), request.worker_id)
+        if not alive.rows()[0][0]:  # a limit or a pause is just being edited
+            return Claimed([], busy=True)
+        if version.rows()[0][0] != catalog.version:  # what was asked was asked of yesterday's catalog
+            catalog.refresh(db)
+            cursors.forget()
+            return self.take_in(db, request)
+        if (before := earlier_answer(db, catalog, request)) is not None:
+            return before
+        limits.learn(db, cursors)
+        heads.read(streams)
+        choice = choose(heads.candidates, limits.room, request.limit, cursors.last_tenant)
+        heads.remember(choice, streams)
+        self._lock_queues(db, choice, limits)
+        if not choice.chosen:
+            start_in = min([*limits.waits.values(), *held_up(catalog, request, cursors)], default=None)
+            return Claimed([], limits.busy, cursors.next_token_in(catalog, request), start_in)
+        cursors.last_tenant = choice.chosen[-1].tenant_id
+        return self._take_chosen(db, request, limits, choice)
 
+    def _lock_queues(self, db: Db, choice: Choice, limits: Limits) -> None:
+        """Drop from the choice whatever stands in a mutex queue in which somebody moves just now."""
+        keyed = {c: stripe((c.tenant_id, c.mutex)) for c in choice.chosen if c.mutex is not None}
+        if not keyed:
+            return
+        ours = {row[0] for row in db.rows(TRY_STRIPES, stripes=sorted(set(keyed.values())))}
+        for candidate, number in keyed.items():
+            if number not in ours:
+                choice.drop(candidate)
+                limits.busy = True
+                self._cursors.woken({candidate.stream_id: (candidate.priority, candidate.id)})
 
-def _take_chosen(
-    db: Db, catalog: Catalog, request: ClaimRequest, limits: Limits, choice: Choice, cursors: Cursors
-) -> Deferred[Claimed]:
-    keys = sorted({(c.tenant_id, c.mutex) for c in choice.chosen if c.mutex is not None})
-    unlocked = any(limits.guards(catalog.streams[c.stream_id], catalog) for c in choice.chosen)
-    wanted = take_rows(choice, new_ids(len(choice.chosen)), catalog)
-    taken = db.each(
-        TAKE if keys or unlocked else TAKE_LOCKED,
-        ("id", "exec_id", "timeout", "uses"),
-        wanted,
-        before="queued",
-        waiting="waiting",
-        after="scheduling" if request.confirm else "running",
-        kind="scheduled" if request.confirm else "started",
-        worker_id=request.worker_id,
-        actor=f"worker:{request.worker_id}",
-    )
-    if keys:
-        tenants, mutexes = [tenant_id for tenant_id, _ in keys], [mutex for _, mutex in keys]
-        db.send(SEND_BACK, tenants=tenants, mutexes=mutexes, queued="queued", actor="system:line")
-    limits.take_tokens(db, choice)
-    note_starts(db, choice, wanted, request.start_seconds)
-    if request.claim_id is not None:
-        keep_answer(db, request, [(row[0], row[1]) for row in taken.rows()])
-    order = {candidate.id: place for place, candidate in enumerate(choice.chosen)}
-
-    def finish() -> Claimed:
-        rows = sorted(taken.rows(), key=lambda row: order[row[0]])
-        _remember_started(choice, limits, cursors, rows)
-        if len(rows) < len(choice.chosen):  # somebody is at the others just now
-            found = {row[0] for row in rows}
-            for candidate in choice.chosen:
-                if candidate.id not in found:
-                    cursors.woken({candidate.stream_id: (candidate.priority, candidate.id)})
-        executions = [execution_of(row[:-2], catalog) for row in rows]
-        return Claimed(
-            executions, limits.busy or len(rows) < len(choice.chosen), cursors.next_token_in(catalog, request)
+    def _take_chosen(self, db: Db, request: ClaimRequest, limits: Limits, choice: Choice) -> Deferred[Claimed]:
+        catalog, cursors = self._catalog, self._cursors
+        keys = sorted({(c.tenant_id, c.mutex) for c in choice.chosen if c.mutex is not None})
+        unlocked = any(limits.guards(catalog.streams[c.stream_id], catalog) for c in choice.chosen)
+        wanted = take_rows(choice, new_ids(len(choice.chosen)), catalog)
+        answer = db.each(
+            TAKE if keys or unlocked else TAKE_LOCKED,
+            ("id", "exec_id", "timeout", "uses"),
+            wanted,
+            before="queued",
+            waiting="waiting",
+            after="scheduling" if request.confirm else "running",
+            kind="scheduled" if request.confirm else "started",
+            worker_id=request.worker_id,
+            actor=f"worker:{request.worker_id}",
         )
+        if keys:
+            tenants, mutexes = [tenant_id for tenant_id, _ in keys], [mutex for _, mutex in keys]
+            db.send(SEND_BACK, tenants=tenants, mutexes=mutexes, queued="queued", actor="system:line")
+        limits.take_tokens(db, choice)
+        note_starts(db, choice, wanted, request.start_seconds)
+        if request.claim_id is not None:
+            taken_ids = {row[0] for row in answer.rows()}
+            keep_answer(db, request, [(task_id, exec_id) for task_id, exec_id, *_ in wanted if task_id in taken_ids])
 
-    return Deferred(finish)
+        def finish() -> Claimed:
+            taken = {row[0]: row for row in answer.rows()}
+            left = [candidate for candidate in choice.chosen if candidate.id not in taken]
+            for candidate in left:  # somebody is at them just now
+                cursors.woken({candidate.stream_id: (candidate.priority, candidate.id)})
+            rows = [taken[candidate.id] for candidate in choice.chosen if candidate.id in taken]
+            if rows:
+                _remember_started(choice, limits, cursors, taken.keys(), claim_no=rows[0][-1])
+            executions = [execution_of(row[:-3], catalog) for row in rows]
+            return Claimed(executions, limits.busy or bool(left), cursors.next_token_in(catalog, request))
+
+        return Deferred(finish)
 
 
-def _remember_started(choice: Choice, limits: Limits, cursors: Cursors, rows: list[Row]) -> None:
-    gates = {candidate.id: candidate.gates for candidate in choice.chosen}
+def _remember_started(
+    choice: Choice, limits: Limits, cursors: Cursors, taken: Collection[int], *, claim_no: int
+) -> None:
     for gate in limits.room:
-        ids = [row[0] for row in rows if gate in gates[row[0]]]
+        ids = [candidate.id for candidate in choice.chosen if gate in candidate.gates and candidate.id in taken]
         if ids and gate.startswith(("lane ", "resource ")):
-            cursors.started(gate, ids, rows[0][-1])
+            cursors.started(gate, ids, claim_no)

@@ -1,10 +1,9 @@
 """The claim on SQLite: one writer at a time, so what is read stands until it is written."""
 
 from datetime import datetime
-from typing import NamedTuple
 
 from headgate.core.gates import Candidate, Choice, choose
-from headgate.core.limits import Rate, next_token_at, take, tokens
+from headgate.core.limits import Rate, bounded, next_token_at, take, tokens
 from headgate.core.starts import start_gate
 from headgate.core.states import State
 from headgate.core.task import EVERYTHING, Execution
@@ -16,31 +15,30 @@ from headgate.store.claim.contract import (
     FIRST,
     LIVE_WORKER,
     READY_STREAMS,
-    TAKEN_COLUMNS,
     Claimed,
     ClaimRequest,
+    Claims,
     ask_again,
-    candidate_of,
     earlier_answer,
     first_share,
     has_room,
     keep_answer,
     require_live,
-    timeout_of,
 )
 from headgate.store.claim.cursors import Cursors
-from headgate.store.db.statement import Db, Statement, clock, moment
+from headgate.store.db.columns import OF_ROW
+from headgate.store.db.database import Database
+from headgate.store.db.indexes import HELD_STATES
+from headgate.store.db.statement import Db, Row, Statement, clock, moment
 from headgate.store.tasks.mutex_queue import settle_queues
 
 LANES = Statement("SELECT name, capacity, paused FROM headgate_lane")
 RESOURCES = Statement("SELECT name, capacity FROM headgate_resource")
 RATES = Statement("SELECT name, rate, burst, tat FROM headgate_rate_limit")
-HELD_IN_LANE = Statement(
-    "SELECT count(*) FROM headgate_task WHERE lane = :lane AND status IN ('scheduling', 'running')"
-)
-USING = Statement("SELECT uses FROM headgate_task WHERE uses IS NOT NULL AND status IN ('scheduling', 'running')")
+HELD_IN_LANE = Statement(f"SELECT count(*) FROM headgate_task WHERE lane = :lane AND status IN {HELD_STATES}")
+USING = Statement(f"SELECT uses FROM headgate_task WHERE uses IS NOT NULL AND status IN {HELD_STATES}")
 # All that an execution is made of is read with the head: the update then needs no answer.
-_HEAD = f"{TAKEN_COLUMNS}, stream_id, seq"
+_HEAD = ", ".join((*OF_ROW, "attempt", "timeout_seconds", "seq"))
 HEADS = Statement(
     sqlite=f"""
     SELECT {_HEAD} FROM headgate_task
@@ -76,90 +74,126 @@ TAKE = Statement(
 SET_TAT = Statement("UPDATE headgate_rate_limit SET tat = :tat WHERE name = :name")
 
 
-def claim(db: Db, catalog: Catalog, request: ClaimRequest, cursors: Cursors) -> Claimed:
-    """Take what every gate lets through, in order, and hand it to the worker."""
-    now, last_tenant = clock(db).timestamp(), cursors.last_tenant
-    require_live(db.rows(LIVE_WORKER, worker_id=request.worker_id), request.worker_id)
-    catalog.refresh(db)
-    if (before := earlier_answer(db, catalog, request)) is not None:
-        return before
-    streams = [
-        stream
-        for (stream_id,) in db.rows(READY_STREAMS)
-        if (stream := catalog.streams.get(stream_id)) is not None and request.serves(stream)
-    ]
-    if not streams:
-        return Claimed([])
-    lanes = {name: (capacity, paused) for name, capacity, paused in db.rows(LANES)}
-    if lanes[EVERYTHING][1]:
-        return Claimed([])
-    room, buckets = _room(db, {stream.lane for stream in streams}, lanes, now)
-    starts, waits = _starts(db, request, streams)
-    room |= starts
-    open_streams = [stream.id for stream in streams if has_room(catalog.gates(stream), room)]
-    heads, candidates = _heads(db, catalog, request, open_streams, room, last_tenant)
-    choice = choose(candidates, room, request.limit, last_tenant)
-    executions = _start(db, catalog, request, [heads[candidate.id] for candidate in choice.chosen], now)
-    for name, (limit, tat) in buckets.items():
-        if count := choice.taken.get(f"rate {name}"):
-            db.send(SET_TAT, name=name, tat=take(limit, tat, now, count))
-    taken = [(execution.id, execution.exec_id) for execution in executions]
-    note_starts(db, choice, taken, request.start_seconds)
-    settle_queues(db, [(c.tenant_id, c.mutex) for c in choice.chosen if c.mutex is not None])
-    keep_answer(db, request, taken)
-    if executions:
-        cursors.last_tenant = executions[-1].tenant_id
-    start_in = None if executions else min(waits.values(), default=None)
-    return Claimed(executions, token_in=_next_token_in(catalog, streams, buckets, choice, now), start_in=start_in)
+Buckets = dict[str, tuple[Rate, float]]  # by the name of the rate limit: what it allows, and its `tat`
 
 
-def _next_token_in(
-    catalog: Catalog, streams: list[Stream], buckets: dict[str, tuple[Rate, float]], choice: Choice, now: float
-) -> float | None:
-    """Seconds until a stream that had something, and whose buckets are empty by now, has tokens again."""
-    if not buckets:
-        return None
-    empty = {}
-    for name, (limit, tat) in buckets.items():
-        after = take(limit, tat, now, choice.taken.get(f"rate {name}", 0))
-        if not tokens(limit, after, now):
-            empty[f"rate {name}"] = next_token_at(limit, after, now) - now
-    waits = [[empty[gate] for gate in catalog.gates(stream) if gate in empty] for stream in streams]
-    return min((max(each) for each in waits if each), default=None)
+class SqliteClaims(Claims):
+    """Claims on SQLite."""
 
+    def __init__(self, database: Database, catalog: Catalog, cursors: Cursors) -> None:
+        super().__init__(database)
+        self._catalog = catalog
+        self._cursors = cursors
 
-class _Head(NamedTuple):
-    """The first of a stream, as it would be executed."""
+    def take_in(self, db: Db, request: ClaimRequest) -> Claimed:
+        catalog, last_tenant, now = self._catalog, self._cursors.last_tenant, clock(db).timestamp()
+        require_live(db.rows(LIVE_WORKER, worker_id=request.worker_id), request.worker_id)
+        catalog.refresh(db)
+        if (before := earlier_answer(db, catalog, request)) is not None:
+            return before
+        streams = [
+            stream
+            for (stream_id,) in db.rows(READY_STREAMS)
+            if (stream := catalog.streams.get(stream_id)) is not None and request.serves(stream)
+        ]
+        if not streams:
+            return Claimed([])
+        lanes = {name: (capacity, paused) for name, capacity, paused in db.rows(LANES)}
+        if lanes[EVERYTHING][1]:
+            return Claimed([])
+        room, buckets = _room(db, {stream.lane for stream in streams}, lanes, now)
+        starts, waits = _starts(db, request, streams)
+        room |= starts
+        open_streams = [stream for stream in streams if has_room(catalog.gates(stream), room)]
+        heads, candidates = self._heads(db, request, open_streams, room)
+        choice = choose(candidates, room, request.limit, last_tenant)
+        executions = self._start(db, request, choice, heads, now)
+        for name, (limit, tat) in buckets.items():
+            if count := choice.taken.get(f"rate {name}"):
+                db.send(SET_TAT, name=name, tat=take(limit, tat, now, count))
+        taken = [(execution.id, execution.exec_id) for execution in executions]
+        note_starts(db, choice, taken, request.start_seconds)
+        settle_queues(db, [(c.tenant_id, c.mutex) for c in choice.chosen if c.mutex is not None])
+        keep_answer(db, request, taken)
+        if executions:
+            self._cursors.last_tenant = executions[-1].tenant_id
+        start_in = None if executions else min(waits.values(), default=None)
+        return Claimed(executions, token_in=self._next_token_in(streams, buckets, choice, now), start_in=start_in)
 
-    execution: Execution
-    stream_id: int
-    seq: int
+    def _heads(
+        self, db: Db, request: ClaimRequest, streams: list[Stream], room: dict[str, int]
+    ) -> tuple[dict[int, Row], list[Candidate]]:
+        """The first of every open stream, a few at a time, until nothing unread could be chosen: by id, and judged."""
+        by_id: dict[int, Row] = {}
+        candidates: list[Candidate] = []
+        heads = {None: HEADS, 0: HEADS_OF_NOBODY}.get(request.creator, HEADS_OF_CREATOR)
+        share = first_share(request.limit, len(streams))
+        floors = {stream.id: FIRST for stream in streams}
+        while floors:
+            for stream_id, (priority, task_id) in list(floors.items()):
+                rows = db.rows(
+                    heads, stream_id=stream_id, priority=priority, id=task_id, creator=request.creator, limit=share
+                )
+                stream = self._catalog.streams[stream_id]
+                tenant_id, gates = stream.tenant_id, self._catalog.gates(stream)
+                for row in rows:
+                    task_id, priority, mutex = row[:3]
+                    by_id[task_id] = row
+                    candidates.append(Candidate(priority, task_id, stream_id, tenant_id, gates, mutex))
+                floors[stream_id] = (priority, task_id)
+                if len(rows) < share:
+                    del floors[stream_id]
+            again = ask_again(self._catalog, candidates, floors, room, request, self._cursors.last_tenant)
+            floors = {stream_id: floors[stream_id] for stream_id in again}
+        return by_id, candidates
 
+    def _start(
+        self, db: Db, request: ClaimRequest, choice: Choice, heads: dict[int, Row], now: float
+    ) -> list[Execution]:
+        """Hand what was chosen to the worker, in this order."""
+        status = State.SCHEDULING if request.confirm else State.RUNNING
+        after, kind = status.value, "scheduled" if request.confirm else "started"
+        executions, rows, events = [], [], []
+        deadlines: dict[float, tuple[int, datetime]] = {}
+        for chosen, exec_id in zip(choice.chosen, new_ids(len(choice.chosen)), strict=True):
+            *own, attempt, timeout, seq = heads[chosen.id]
+            stream = self._catalog.streams[chosen.stream_id]
+            rules = self._catalog.type(stream.type)
+            timeout = rules.timeout_seconds if timeout is None else timeout
+            if timeout not in deadlines:
+                microsecond = round((now + timeout) * 1_000_000)
+                deadlines[timeout] = microsecond, moment(microsecond)
+            deadline, deadline_time = deadlines[timeout]
+            rows.append((chosen.id, exec_id, deadline, ",".join(rules.uses) or None))
+            events.append((chosen.id, stream.tenant_id, seq + 1, kind, "queued", after, exec_id, None))
+            executions.append(
+                Execution._make(
+                    (
+                        *own, stream.tenant_id, stream.type, stream.lane, stream.category,
+                        exec_id, attempt + 1, deadline_time, timeout, status,
+                    )
+                )
+            )  # fmt: skip
+        db.many(TAKE, ("id", "exec_id", "deadline", "uses"), rows, after=after, worker_id=request.worker_id)
+        db.note(lambda: events, f"worker:{request.worker_id}")
+        return executions
 
-def _start(db: Db, catalog: Catalog, request: ClaimRequest, heads: list[_Head], now: float) -> list[Execution]:
-    """Hand these to the worker, in this order."""
-    after = State.SCHEDULING if request.confirm else State.RUNNING
-    kind = "scheduled" if request.confirm else "started"
-    executions, rows, events = [], [], []
-    deadlines: dict[float, tuple[int, datetime]] = {}
-    for (head, _, seq), exec_id in zip(heads, new_ids(len(heads)), strict=True):
-        rules = catalog.type(head.type)
-        timeout = timeout_of(head.timeout_seconds, rules)
-        if timeout not in deadlines:
-            microsecond = round((now + timeout) * 1_000_000)
-            deadlines[timeout] = microsecond, moment(microsecond)
-        deadline, deadline_time = deadlines[timeout]
-        rows.append((head.id, exec_id, deadline, ",".join(rules.uses) or None))
-        events.append((head.id, head.tenant_id, seq + 1, kind, "queued", after.value, exec_id, None))
-        executions.append(head.begun(exec_id, head.attempt + 1, deadline_time, timeout, after))
-    db.many(TAKE, ("id", "exec_id", "deadline", "uses"), rows, after=after.value, worker_id=request.worker_id)
-    db.note(lambda: events, f"worker:{request.worker_id}")
-    return executions
+    def _next_token_in(self, streams: list[Stream], buckets: Buckets, choice: Choice, now: float) -> float | None:
+        """Seconds until a stream that had something, and whose buckets are empty by now, has tokens again."""
+        if not buckets:
+            return None
+        empty = {}
+        for name, (limit, tat) in buckets.items():
+            after = take(limit, tat, now, choice.taken.get(f"rate {name}", 0))
+            if not tokens(limit, after, now):
+                empty[f"rate {name}"] = next_token_at(limit, after, now) - now
+        waits = [[empty[gate] for gate in self._catalog.gates(stream) if gate in empty] for stream in streams]
+        return min((max(each) for each in waits if each), default=None)
 
 
 def _room(
     db: Db, names: set[str], lanes: dict[str, tuple[int | None, bool]], now: float
-) -> tuple[dict[str, int], dict[str, tuple[Rate, float]]]:
+) -> tuple[dict[str, int], Buckets]:
     """How much of every limited thing is left, and the buckets as they stand."""
     room: dict[str, int] = {}
     for name in names:
@@ -174,7 +208,12 @@ def _room(
     for (uses,) in db.rows(USING):
         for name in uses.split(","):
             room[f"resource {name}"] = max(room.get(f"resource {name}", 0) - 1, 0)
-    buckets = {name: (Rate(rate, burst), tat) for name, rate, burst, tat in db.rows(RATES)}
+    buckets = {}
+    for name, rate, burst, tat in db.rows(RATES):
+        limit = Rate(rate, burst)
+        if tat > (bound := bounded(limit, tat, now)):
+            db.send(SET_TAT, name=name, tat=bound)
+        buckets[name] = limit, bound
     room |= {f"rate {name}": tokens(limit, tat, now) for name, (limit, tat) in buckets.items()}
     return room, buckets
 
@@ -186,29 +225,3 @@ def _starts(db: Db, request: ClaimRequest, streams: list[Stream]) -> tuple[dict[
         return {}, {}
     waits = waits_of(request.agent_id, db.rows(LAST_STARTS, agent_id=request.agent_id))
     return room_of(gates, waits, request.start_seconds), {gate: waits[gate] for gate in gates & waits.keys()}
-
-
-def _heads(
-    db: Db, catalog: Catalog, request: ClaimRequest, stream_ids: list[int], room: dict[str, int], last_tenant: int
-) -> tuple[dict[int, _Head], list[Candidate]]:
-    """The first of every open stream, a few at a time, until nothing unread could be chosen: by id, and judged."""
-    by_id: dict[int, _Head] = {}
-    candidates: list[Candidate] = []
-    heads = {None: HEADS, 0: HEADS_OF_NOBODY}.get(request.creator, HEADS_OF_CREATOR)
-    share = first_share(request.limit, len(stream_ids))
-    floors = dict.fromkeys(stream_ids, FIRST)
-    while floors:
-        for stream_id, (priority, task_id) in list(floors.items()):
-            rows = db.rows(
-                heads, stream_id=stream_id, priority=priority, id=task_id, creator=request.creator, limit=share
-            )
-            found = [_Head(Execution._make(row[:-2]), *row[-2:]) for row in rows]
-            candidates += [candidate_of((e.priority, e.id, stream_id, e.mutex), catalog) for e, _, _ in found]
-            by_id |= {head.execution.id: head for head in found}
-            if len(rows) < share:
-                del floors[stream_id]
-            else:
-                floors[stream_id] = (found[-1].execution.priority, found[-1].execution.id)
-        again = ask_again(catalog, candidates, floors, room, request, last_tenant)
-        floors = {stream_id: floors[stream_id] for stream_id in again}
-    return by_id, candidates

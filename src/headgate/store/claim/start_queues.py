@@ -10,9 +10,10 @@ from headgate.store.catalog.streams import Stream
 from headgate.store.claim.agent_starts import ALL_LAST_STARTS
 from headgate.store.claim.contract import READY_STREAMS
 from headgate.store.db.database import Database
+from headgate.store.db.pages import EXACT_UP_TO
 from headgate.store.db.statement import Db, clock, moment
 from headgate.store.execution.workers import WorkerRecord
-from headgate.store.reading.statistics import DEPTH, EXACT_UP_TO
+from headgate.store.reading.statistics import DEPTH
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,26 +39,26 @@ class StartQueues:
 
     def find(self, tenant_id: int | None = None) -> list[StartQueue]:
         """Every such queue, or a tenant's, by agent and tenant."""
-        return self._database.read(lambda db: find(db, self._catalog.fresh(db), tenant_id))
 
+        def find(db: Db) -> list[StartQueue]:
+            catalog, now = self._catalog.fresh(db), clock(db)
+            waiting: dict[tuple[str, int], list[Stream]] = defaultdict(list)
+            for (stream_id,) in db.rows(READY_STREAMS):
+                stream = catalog.streams.get(stream_id)
+                if stream is not None and stream.agent_id:
+                    waiting[stream.agent_id, stream.tenant_id].append(stream)
+            until = {}
+            for agent_id, owner, started_at, seconds in db.rows(ALL_LAST_STARTS):
+                held_until = LastStart(moment(started_at), seconds).holds_until(now)
+                if held_until is not None:
+                    until[agent_id, owner] = held_until
+            return [
+                StartQueue(*queue, _depth(db, waiting.get(queue, [])), until.get(queue))
+                for queue in sorted({*waiting, *until})
+                if tenant_id in (None, queue[1])
+            ]
 
-def find(db: Db, catalog: Catalog, tenant_id: int | None) -> list[StartQueue]:
-    waiting: dict[tuple[str, int], list[Stream]] = defaultdict(list)
-    for (stream_id,) in db.rows(READY_STREAMS):
-        stream = catalog.streams.get(stream_id)
-        if stream is not None and stream.agent_id:
-            waiting[stream.agent_id, stream.tenant_id].append(stream)
-    until = {}
-    now = clock(db)
-    for agent_id, owner, started_at, seconds in db.rows(ALL_LAST_STARTS):
-        held_until = LastStart(moment(started_at), seconds).holds_until(now)
-        if held_until is not None:
-            until[agent_id, owner] = held_until
-    return [
-        StartQueue(agent_id, owner, _depth(db, waiting.get((agent_id, owner), [])), until.get((agent_id, owner)))
-        for agent_id, owner in sorted({*waiting, *until})
-        if tenant_id in (None, owner)
-    ]
+        return self._database.read(find)
 
 
 def queue_size(db: Db, catalog: Catalog, tenant_id: int | None = None, agent_id: str | None = None) -> int:

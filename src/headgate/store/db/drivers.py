@@ -5,20 +5,20 @@ Drivers are known by name: none of them is imported unless the caller did.
 
 import re
 import sys
-from collections.abc import Awaitable, Callable, Collection
-from typing import Any
+from collections.abc import Awaitable, Callable, Collection, Generator
+from typing import Any, TypeVar
 
 from headgate.core.errors import Invalid
 from headgate.store.db.statement import Row, Statement
-from headgate.store.tasks.submit import Submitted
-from headgate.store.tasks.submit_in import SubmitSteps
 
+T = TypeVar("T")
 Parameters = dict[str, Any]
+Steps = Generator[tuple[Statement, Parameters], list[Row], T]  # statements, each sent the rows it gave
 _NUMBER = re.compile(r"\$(\d+)")
 _AUTOCOMMIT = "the connection commits each statement by itself: begin a transaction, the task is part of it"
 
 
-def run(connection: object, steps: SubmitSteps) -> Submitted:
+def run(connection: object, steps: Steps[T]) -> T:
     """Run the statements on a connection of the caller's, in its transaction."""
     name = _name_of(connection, _SYNC, _ASYNC, "await submit_in_async(…)")
     if name in _SESSIONS:
@@ -35,7 +35,7 @@ def run(connection: object, steps: SubmitSteps) -> Submitted:
         return end.value  # type: ignore[no-any-return]
 
 
-async def run_async(connection: object, steps: SubmitSteps) -> Submitted:
+async def run_async(connection: object, steps: Steps[T]) -> T:
     """`run`, on an async connection."""
     name = _name_of(connection, _ASYNC, _SYNC, "submit_in(…)")
     if name in _SESSIONS:
@@ -167,9 +167,4 @@ _ASYNC: dict[str, Callable[[Any, Statement, Parameters], Awaitable[list[Row]]]] 
     "sqlalchemy.AsyncSession": _on_sqlalchemy_async,
     "sqlalchemy.async_scoped_session": _on_sqlalchemy_async,
 }
-_SESSIONS = {
-    "sqlalchemy.Session",
-    "sqlalchemy.scoped_session",
-    "sqlalchemy.AsyncSession",
-    "sqlalchemy.async_scoped_session",
-}
+_SESSIONS = {name for name in (*_SYNC, *_ASYNC) if name.lower().endswith("session")}

@@ -44,6 +44,12 @@ def connect(url: str, seconds: float, **options: Any) -> "psycopg.Connection[tup
         raise Invalid("the store's URL is not understood: special characters in it are written as %XX") from None
 
 
+def is_pooled(connection: "psycopg.Connection[Any]") -> bool:
+    """Whether a pooler stands between us and the server: it hands out process ids of its own."""
+    row = connection.execute("SELECT pg_backend_pid()", prepare=False).fetchone()
+    return row is None or row[0] != connection.pgconn.backend_pid
+
+
 class PipelineRows:
     """The rows of one statement, once they are asked for."""
 

@@ -1,9 +1,10 @@
 """PostgreSQL: a few connections, every transaction a pipeline.
 
 Statements of a transaction are sent without waiting for each other's answers; a round trip is paid only where code
-asks for one. Behind a pooler in transaction mode (`pooled`) settings are transaction-local and nothing is prepared.
+asks for one. Behind a pooler in transaction mode settings are local to each transaction and nothing is prepared.
 """
 
+import logging
 import math
 import threading
 import time
@@ -24,18 +25,20 @@ from psycopg.errors import (
 
 from headgate.core.errors import Invalid, StoreFull, Unavailable
 from headgate.environment import new_ids, random_number
+from headgate.settings import Pooler
 from headgate.store.db.deferred import Deferred
-from headgate.store.db.pipeline import Pipeline, PipelineRows, connect
-from headgate.store.db.statement import TOO_LARGE, Row, Statement, qualified
+from headgate.store.db.pipeline import Pipeline, PipelineRows, connect, is_pooled
+from headgate.store.db.statement import SPACE, TOO_LARGE, Row, Statement, qualified
 from headgate.store.wakeup.message import News
-from headgate.store.wakeup.postgres import Notifications, Notifier
+from headgate.store.wakeup.postgres import Notifications, Notifier, Pooled
 
 T = TypeVar("T")
+log = logging.getLogger("headgate.store")
 
 CONNECTIONS = 10
 TRIES = 8
 WAIT_SECONDS = 30.0
-CONNECT_SECONDS = 10
+CONNECT_SECONDS, CONNECT_FOR_NEWS_SECONDS = 10, 5
 
 # The planner is told not to guess: a statement is planned once for an empty table and then meets a million rows.
 _SETTINGS = {
@@ -53,6 +56,11 @@ _SETTINGS = {
 }
 _SET = "SELECT " + ", ".join(f"set_config('{name}', '{value}', {{local}})" for name, value in _SETTINGS.items())
 _SET_ONCE, _SET_LOCAL = _SET.format(local="false"), _SET.format(local="true")
+# The channel is this installation's: the database may have another in it.
+_SET_FOR_NEWS = f"""
+SELECT set_config('synchronous_commit', 'off', false), set_config('statement_timeout', '10s', false),
+       'headgate_' || {SPACE}
+"""
 
 
 class PostgresDb:
@@ -104,7 +112,7 @@ class Postgres:
         url: str,
         clock: Callable[[], datetime] | None,
         *,
-        pooled: bool = False,
+        pooler: Pooler = Pooler.AUTO,
         alone: bool = False,
         schema: str = "",
     ) -> None:
@@ -112,19 +120,33 @@ class Postgres:
         self.url = url
         self.schema = schema
         self._clock = clock
-        self._pooled = pooled
+        # With AUTO the first connection tells, and whether it does is not known before.
+        self._pooled = {Pooler.OFF: False, Pooler.TRANSACTION: True}.get(pooler)
         self._idle: list[Pipeline] = []
         self._places = threading.BoundedSemaphore(CONNECTIONS)
         self._token = new_ids(1)[0]
-        self._notifier = None if pooled or alone else Notifier(url, self._token, schema)
+        self._notifier = None if self._pooled or alone else Notifier(self._connect_for_news, self._token)
         self._notifications: Notifications | None = None
 
     def listen(self) -> None:
         """Tell `on_news` what other processes commit; not behind a pooler, where nobody can listen."""
         if self._pooled or self._notifications is not None:
             return
-        self._notifications = Notifications(self.url, self._token, self.on_news, self.schema)
+        self._notifications = Notifications(self._connect_for_news, self._token, self.on_news)
         self._notifications.start()
+
+    def _connect_for_news(self) -> tuple[psycopg.Connection[Row], str]:
+        """A connection outside the pool, and the channel's name; `Pooled` before anything is set on a shared one."""
+        connection = connect(self.url, CONNECT_FOR_NEWS_SECONDS, application_name="headgate news")
+        try:
+            if is_pooled(connection):
+                raise Pooled
+            row = connection.execute(qualified(_SET_FOR_NEWS, self.schema).encode()).fetchone()
+            assert row is not None
+        except BaseException:
+            connection.close()
+            raise
+        return connection, row[-1]
 
     def close(self) -> None:
         if self._notifications is not None:
@@ -215,6 +237,8 @@ class Postgres:
             connection = connect(self.url, min(CONNECT_SECONDS, _left(deadline)))
         except psycopg.OperationalError as error:
             raise Unavailable("the store did not answer") from error
+        if self._pooled is None:
+            self._find_pooler(connection)
         wire = Pipeline(connection, prepare=not self._pooled)
         wire.deadline = deadline
         if not self._pooled:
@@ -226,6 +250,16 @@ class Postgres:
                 wire.close()
                 raise
         return wire
+
+    def _find_pooler(self, connection: "psycopg.Connection[Any]") -> None:
+        """Settle how to behave, before anything is set or prepared on a connection that others may share."""
+        try:
+            self._pooled = is_pooled(connection)
+        except psycopg.OperationalError as error:
+            connection.close()
+            raise Unavailable("the store did not answer") from error
+        if self._pooled:
+            log.info("store: behind a connection pooler, so nothing is prepared and wake-ups come by polling")
 
     def _take_idle(self) -> Pipeline | None:
         try:

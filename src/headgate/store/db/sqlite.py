@@ -46,6 +46,7 @@ class _Undone(Exception):
 
 
 Operation = Callable[["SqliteDb"], Any]
+Call = SharedCall[Operation, tuple[Any, News]]
 
 
 class SqliteDb:
@@ -215,9 +216,9 @@ class Sqlite:
             if not reusable:
                 connection.close()
 
-    def _commit_what_waits(self, inbox: "deque[SharedCall[Operation, tuple[Any, News]]]") -> None:
+    def _commit_what_waits(self, inbox: deque[Call]) -> None:
         answers: list[Callable[[], None]] = []
-        calls: list[SharedCall[Operation, tuple[Any, News]]] = []
+        calls: list[Call] = []
         try:
             with _translated():
                 if self._distrusted:
@@ -246,12 +247,7 @@ class Sqlite:
         if _identity(self._file) != self._identity:
             raise Unavailable("the store's file was removed or replaced while it was in use: start again")
 
-    def _commit_together(
-        self,
-        inbox: "deque[SharedCall[Operation, tuple[Any, News]]]",
-        calls: "list[SharedCall[Operation, tuple[Any, News]]]",
-        answers: list[Callable[[], None]],
-    ) -> None:
+    def _commit_together(self, inbox: deque[Call], calls: list[Call], answers: list[Callable[[], None]]) -> None:
         self._writer.execute("BEGIN IMMEDIATE")
         try:
             self._run_batch(inbox, calls, answers)
@@ -272,12 +268,7 @@ class Sqlite:
         self._distrusted = False
         old.close()
 
-    def _run_batch(
-        self,
-        inbox: "deque[SharedCall[Operation, tuple[Any, News]]]",
-        calls: "list[SharedCall[Operation, tuple[Any, News]]]",
-        answers: list[Callable[[], None]],
-    ) -> None:
+    def _run_batch(self, inbox: deque[Call], calls: list[Call], answers: list[Callable[[], None]]) -> None:
         end = time.monotonic() + LONGEST_COMMIT_SECONDS
         while inbox and len(calls) < MOST_PER_COMMIT and (not calls or time.monotonic() < end):
             call = inbox.popleft()
@@ -293,7 +284,7 @@ class Sqlite:
                 self._writer.execute("ROLLBACK TO operation")
             self._writer.execute("RELEASE operation")
 
-    def _attempt(self, call: "SharedCall[Operation, tuple[Any, News]]") -> Callable[[], None]:
+    def _attempt(self, call: Call) -> Callable[[], None]:
         """Run one operation; how to answer its caller once the commit is through."""
         db = SqliteDb(self._writer, self._clock())
         try:

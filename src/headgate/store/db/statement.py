@@ -1,14 +1,15 @@
 """Statements: one text for both databases, or two side by side where they must differ.
 
-Texts name their parameters `:like_this` and may use three words that each database says in its own way:
+Texts name their parameters `:like_this` and may use words that each database says in its own way:
 
     {now}            the time: the caller's clock if there is one, else the database's own
     {now + SECONDS}  that much later (`{now - SECONDS}`: earlier)
     {in ids}         is one of a list of numbers (`{in names text}`: of texts)
+    {lock FOR …}     a lock on rows; SQLite, where one writes at a time, needs none
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -25,12 +26,13 @@ SPACE = "'headgate_task'::regclass::oid::int"
 _NAME = re.compile(r"(?<![:\w]):([a-z_]\w*)")
 _LATER = re.compile(r"\{now ([+-]) ([^}]+)\}")
 _LIST = re.compile(r"\{in (\w+)(?: (\w+))?\}")
+_LOCK = re.compile(r"\{lock ([^}]+)\}")
 _OURS = re.compile(r"(?<![\w.])headgate_[a-z0-9_]+")
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A text in both dialects; `Statement(text)` is the same in both but for the three words above."""
+    """A text in both dialects; `Statement(text)` is the same in both but for the words above."""
 
     common: str = ""
     sqlite: str = ""
@@ -40,14 +42,27 @@ class Statement:
     def __post_init__(self) -> None:
         sqlite = _LATER.sub(r"(:now \1 CAST((\2) * 1000000 AS integer))", self.sqlite or self.common)
         sqlite = _LIST.sub(r"IN (SELECT value FROM json_each(:\1))", sqlite).replace("{now}", ":now")
+        sqlite = _LOCK.sub("", sqlite)
         # statement_timestamp, not clock_timestamp: an index can be asked for what is due by it.
         now = "coalesce(:now::timestamptz, statement_timestamp())"
         postgres = _LATER.sub(rf"({now} \1 make_interval(secs => (\2)::float8))", self.postgres or self.common)
         postgres = _LIST.sub(lambda m: f"= ANY(:{m[1]}::{m[2] or 'bigint'}[])", postgres).replace("{now}", now)
+        postgres = _LOCK.sub(r"\1", postgres)
         order = tuple(dict.fromkeys(_NAME.findall(postgres)))
         object.__setattr__(self, "order", order)
         object.__setattr__(self, "sqlite", sqlite)
         object.__setattr__(self, "postgres", _NAME.sub(lambda m: f"${order.index(m[1]) + 1}", postgres))
+
+
+def insert_rows(table: str, columns: Mapping[str, str], *, now: Sequence[str] = (), end: str = "") -> Statement:
+    """An INSERT for `each` and `many` from columns and their types on PostgreSQL; those in `now` get the time."""
+    names, times = ", ".join([*columns, *now]), "".join(", {now}" for _ in now)
+    values = ", ".join(f":{name}" for name in columns)
+    lists = ", ".join(f":{name}::{kind}[]" for name, kind in columns.items())
+    return Statement(
+        sqlite=f"INSERT INTO {table} ({names}) VALUES ({values}{times}) {end}",
+        postgres=f"INSERT INTO {table} ({names}) SELECT o.*{times} FROM unnest({lists}) AS o {end}",
+    )
 
 
 @cache

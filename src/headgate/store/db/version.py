@@ -6,25 +6,33 @@ from datetime import datetime
 from headgate.store.db.statement import Db, Statement, clock
 
 # SQLite's STRICT tables came with 3.37; PostgreSQL 14 is the oldest that its makers still look after.
-OLDEST = {"sqlite": (3, 37), "postgres": (14, 0)}
-VERSION = Statement(sqlite="SELECT sqlite_version()", postgres="SELECT current_setting('server_version')")
+OLDEST = {"SQLite": (3, 37), "PostgreSQL": (14, 0)}
+VERSION = Statement(
+    sqlite="SELECT 'SQLite', sqlite_version()", postgres="SELECT 'PostgreSQL', current_setting('server_version')"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class DatabaseVersion:
     """A database: what it is, and what time it has."""
 
-    dialect: str
+    name: str
     version: str
     now: datetime
+
+    @property
+    def oldest(self) -> str:
+        """The oldest version that will do."""
+        return ".".join(map(str, OLDEST[self.name]))
 
     @property
     def supported(self) -> bool:
         """Whether it is new enough."""
         numbers = [int(part) for part in self.version.split()[0].split(".")[:2] if part.isdigit()]
-        return tuple(numbers) >= OLDEST[self.dialect]
+        return tuple(numbers) >= OLDEST[self.name]
 
 
 def version_of(db: Db) -> DatabaseVersion:
     """What a database is, and what time it has."""
-    return DatabaseVersion(db.dialect, str(db.rows(VERSION)[0][0]), clock(db))
+    [(name, version)] = db.rows(VERSION)
+    return DatabaseVersion(name, version, clock(db))

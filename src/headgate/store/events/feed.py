@@ -6,7 +6,8 @@ from datetime import datetime
 
 from headgate.core.errors import Invalid
 from headgate.core.events import AuditEvent
-from headgate.store.db.database import Database
+from headgate.store.db.database import Noun, reads, writes
+from headgate.store.db.pages import LAST_ID
 from headgate.store.db.partitions import drop_partitions, make_partitions
 from headgate.store.db.statement import Db, Row, Statement, moment, moment_or_none
 from headgate.store.events.audit import SYSTEM, record_system
@@ -79,60 +80,73 @@ class Cursor:
             raise Invalid("not an event cursor") from None
 
 
-class Events:
+class Events(Noun):
     """One row for each transition of a task, and for each act upon the system itself."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def of(self, task_id: int, *, after: int = 0, limit: int = 200, progress: bool = True) -> list[AuditEvent]:
+    @reads
+    def of(self, db: Db, task_id: int, *, after: int = 0, limit: int = 200, progress: bool = True) -> list[AuditEvent]:
         """What happened to a task, oldest first; with or without each report of its progress."""
-        return self._database.read(lambda db: events_of(db, task_id, after, limit, progress))
+        rows = db.rows(OF_TASK, task_id=task_id, after=after, limit=limit, progress=progress)
+        return [_event_of(row) for row in rows]
 
-    def after(self, cursor: Cursor, limit: int = 500) -> tuple[list[AuditEvent], Cursor]:
+    @reads
+    def after(self, db: Db, cursor: Cursor, limit: int = 500) -> tuple[list[AuditEvent], Cursor]:
         """Everything that happened after `cursor`, each event once; late commits come late, none is skipped."""
-        return self._database.read(lambda db: read_feed(db, cursor, limit))
+        # Who had ended is asked before reading, so that all they wrote is seen; who may still write is asked
+        # afterwards, so that nobody is forgotten who took an id meanwhile.
+        before = db.send(XMIN)
+        firsts, lasts = [gap.first for gap in cursor.gaps], [gap.last for gap in cursor.gaps]
+        late = db.send(LATE, firsts=firsts, lasts=lasts) if cursor.gaps else None
+        newer = db.send(NEWER, after=cursor.high, limit=limit)
+        [[xmin]] = before.rows()
+        late_rows = late.rows() if late else []
+        rows = newer.rows()
+        seen = [row[0] for row in rows]
+        gaps = _still_open(cursor.gaps, {row[0] for row in late_rows}, xmin)
+        gaps += _new_gaps(db, cursor.high, seen)
+        behind = Cursor(max([cursor.high, *seen]), tuple(gaps[-MOST_GAPS:]))
+        return [_event_of(row) for row in (*late_rows, *rows)], behind
 
-    def last(self) -> Cursor:
-        """A cursor behind everything that is visible now."""
-        return self._database.read(last_event)
+    @reads
+    def last(self, db: Db) -> Cursor:
+        """A cursor behind everything that is visible now; what is on its way will come."""
+        ids = [row[0] for row in reversed(db.rows(LAST, limit=MOST_GAPS))]
+        return Cursor(ids[-1], tuple(_new_gaps(db, ids[0], ids[1:]))) if ids else Cursor()
 
-    def record(self, kind: str, detail: str, *, actor: str = SYSTEM) -> None:
+    def parse_cursor(self, text: str) -> Cursor:
+        """The cursor that somebody brings; `Invalid` for one that this store cannot have given."""
+        cursor = Cursor.parse(text)
+        numbers = [cursor.high, *(number for gap in cursor.gaps for number in (gap.first, gap.last, gap.xmax))]
+        backwards = any(gap.first > gap.last for gap in cursor.gaps)
+        strange = bool(cursor.gaps) and self._database.one_writer  # which leaves none
+        if strange or backwards or not all(0 <= number <= LAST_ID for number in numbers):
+            raise Invalid("not an event cursor of this server")
+        return cursor
+
+    @writes
+    def record(self, db: Db, kind: str, detail: str, *, actor: str = SYSTEM) -> None:
         """Note in the audit what was done to the system itself."""
-        self._database.write(lambda db: record_system(db, kind, actor, detail))
+        record_system(db, kind, actor, detail)
 
-    def last_act(self, kind: str) -> datetime | None:
+    @reads
+    def last_act(self, db: Db, kind: str) -> datetime | None:
         """When something of this kind was last done to the system itself."""
-        return self._database.read(lambda db: moment_or_none(db.rows(LAST_ACT, kind=kind)[0][0]))
+        return moment_or_none(db.rows(LAST_ACT, kind=kind)[0][0])
 
-    def forget_acts(self, *, seconds: float, limit: int = 1000) -> int:
+    @writes
+    def forget_acts(self, db: Db, *, seconds: float, limit: int = 1000) -> int:
         """Remove a batch of rows that belong to no task and are older than that; how many."""
-        return self._database.write(lambda db: len(db.rows(OLD_ACTS, seconds=seconds, limit=limit)))
+        return len(db.rows(OLD_ACTS, seconds=seconds, limit=limit))
 
-    def make_partitions(self) -> list[str]:
+    @writes
+    def make_partitions(self, db: Db) -> list[str]:
         """Make room for the rows of the next days (PostgreSQL)."""
-        return self._database.write(make_partitions)
+        return make_partitions(db)
 
-    def drop_partitions(self, before: datetime) -> list[str]:
+    @writes
+    def drop_partitions(self, db: Db, before: datetime) -> list[str]:
         """Drop a day before `before` of which nothing is left, if there is one (PostgreSQL)."""
-        return self._database.write(lambda db: drop_partitions(db, before))
-
-
-def read_feed(db: Db, cursor: Cursor, limit: int) -> tuple[list[AuditEvent], Cursor]:
-    """Events after `cursor`, those that filled a gap first, and the cursor behind them."""
-    # Who had ended is asked before reading, so that all they wrote is seen; who may still write is asked afterwards, so
-    # that nobody is forgotten who took an id meanwhile.
-    before = db.send(XMIN)
-    firsts, lasts = [gap.first for gap in cursor.gaps], [gap.last for gap in cursor.gaps]
-    late = db.send(LATE, firsts=firsts, lasts=lasts) if cursor.gaps else None
-    newer = db.send(NEWER, after=cursor.high, limit=limit)
-    [[xmin]] = before.rows()
-    late_rows = late.rows() if late else []
-    rows = newer.rows()
-    seen = [row[0] for row in rows]
-    gaps = _still_open(cursor.gaps, {row[0] for row in late_rows}, xmin)
-    gaps += _new_gaps(db, cursor.high, seen)
-    return [_happening(row) for row in (*late_rows, *rows)], Cursor(max([cursor.high, *seen]), tuple(gaps[-MOST_GAPS:]))
+        return drop_partitions(db, before)
 
 
 def _still_open(gaps: Sequence[Gap], filled: set[int], xmin: int) -> list[Gap]:
@@ -157,20 +171,7 @@ def _new_gaps(db: Db, high: int, seen: Sequence[int]) -> list[Gap]:
     return [Gap(first, last, xmax) for first, last in missing]
 
 
-def events_of(db: Db, task_id: int, after: int, limit: int, progress: bool = True) -> list[AuditEvent]:
-    """A task's own events, oldest first; `progress`: also each time it said how far it was."""
-    return [_happening(row) for row in db.rows(OF_TASK, task_id=task_id, after=after, limit=limit, progress=progress)]
-
-
-def last_event(db: Db) -> Cursor:
-    """A cursor behind everything that is visible; what is on its way will come."""
-    ids = [row[0] for row in reversed(db.rows(LAST, limit=MOST_GAPS))]
-    if not ids:
-        return Cursor()
-    return Cursor(ids[-1], tuple(_new_gaps(db, ids[0], ids[1:])))
-
-
-def _happening(row: Row) -> AuditEvent:
+def _event_of(row: Row) -> AuditEvent:
     (event_id, task_id, tenant_id, seq, at, kind, before, after, actor, exec_id, detail, correlation_id) = row
     owner = None if exec_id is None else str(exec_id)
     return AuditEvent(

@@ -8,18 +8,19 @@ from headgate.core.states import State
 from headgate.core.task import Execution, Task, check_name
 from headgate.store.catalog.catalog import Catalog
 from headgate.store.catalog.streams import Stream
-from headgate.store.claim.claims import Claims
 from headgate.store.claim.contract import (
     READY_STREAMS,
     Claimed,
     ClaimRequest,
+    Claims,
     earlier_answer,
     execution_of,
     keep_answer,
 )
-from headgate.store.db.columns import EXECUTION, listed
+from headgate.store.db.columns import CLAIMED, listed
 from headgate.store.db.database import Database
 from headgate.store.db.deferred import settled
+from headgate.store.db.indexes import HELD_STATES
 from headgate.store.db.statement import SPACE, Db, Statement
 from headgate.store.execution.workers import register
 
@@ -82,8 +83,8 @@ OUTLIVE = Statement(
 LOCK = Statement(
     sqlite="SELECT 1", postgres="SELECT id FROM headgate_worker WHERE id {in ids} ORDER BY id FOR NO KEY UPDATE"
 )
-HOLDERS = Statement("SELECT DISTINCT worker_id FROM headgate_task WHERE status IN ('scheduling', 'running')")
-_TAKEN = listed(EXECUTION, "t.{name}")
+HOLDERS = Statement(f"SELECT DISTINCT worker_id FROM headgate_task WHERE status IN {HELD_STATES}")
+_TAKEN = listed(CLAIMED, "t.{name}")
 HOLDINGS = Statement(
     f"""
     SELECT {_TAKEN}, t.cancel_requested, t.pause_requested, t.worker_id, w.agent_id, coalesce(w.lease_seconds, 0)
@@ -121,7 +122,23 @@ class Agents:
         Each `instance` of an agent has a row of its own: one that comes back does not keep alive what it lost. The
         types it has asked for add up: an agent that asks for one after the other serves them all.
         """
-        return self._database.write(lambda db: _sign_on(db, agent_id, instance, tenant_id, types, lease_seconds))
+        check_name("agent_id", agent_id)
+        for code in types or ():
+            check_name("type", code)
+        name = f"{agent_id} {instance}" if instance else agent_id
+
+        def sign_on(db: Db) -> AgentRecord:
+            db.rows(ONE_AT_A_TIME)
+            for worker_id, stored_types in db.rows(FIND, agent_id=agent_id, name=name, tenant_id=tenant_id):
+                known = json.loads(stored_types)
+                all_types = None if known is None or types is None else sorted({*known, *types})
+                db.send(SET_TYPES, worker_id=worker_id, types=json.dumps(all_types))
+                for lasts in _renew(db, [worker_id], lease_seconds).values():
+                    return AgentRecord(worker_id, lasts, None if all_types is None else frozenset(all_types))
+            worker_id = register(db, name, types, lease_seconds, agent_id, tenant_id)
+            return AgentRecord(worker_id, lease_seconds, None if types is None else frozenset(types))
+
+        return self._database.write(sign_on)
 
     def renew(self, worker_ids: Collection[int], lease_seconds: float) -> dict[int, float]:
         """Renew many leases to `lease_seconds`, longer ones of who holds tasks as they are; those that still live."""
@@ -133,14 +150,29 @@ class Agents:
         With `beyond_the_deadline` the agent's lease outlives by so many seconds the deadlines of what it gets.
         """
 
-        def work(db: Db) -> Claimed:
-            claimed = _hand_over(db, self._catalog.fresh(db), request, self._claims)
+        def hand_over(db: Db) -> Claimed:
+            claimed = self._claim(db, request)
             if beyond_the_deadline is not None and claimed.executions:
                 longest = max(execution.timeout_seconds for execution in claimed.executions)
                 db.send(OUTLIVE, worker_id=request.worker_id, lease=longest + beyond_the_deadline)
             return claimed
 
-        return self._database.write(work)
+        return self._database.write(hand_over)
+
+    def _claim(self, db: Db, request: ClaimRequest) -> Claimed:
+        catalog, take = self._catalog.fresh(db), self._claims.take_in
+        assigned, free = replace(request, assigned=True, confirm=True), replace(request, agent_id=None)
+        if not any(assigned.serves(stream) for stream in catalog.streams.values()):
+            return settled(take(db, free))
+        if (before := earlier_answer(db, catalog, request)) is not None:
+            return before
+        mine = settled(take(db, replace(assigned, claim_id=None)))
+        left = request.limit - len(mine.executions)
+        rest = settled(take(db, replace(free, limit=left, claim_id=None))) if left else Claimed([])
+        executions = [*mine.executions, *rest.executions]
+        keep_answer(db, request, [(execution.id, execution.exec_id) for execution in executions])
+        tokens = [each.token_in for each in (mine, rest) if each.token_in is not None]
+        return Claimed(executions, mine.busy or rest.busy, min(tokens, default=None), mine.start_in)
 
     def ready_streams(self) -> list[Stream]:
         """The streams in which something waits for its gates."""
@@ -157,29 +189,22 @@ class Agents:
 
     def holdings(self, ids: Sequence[int], tenant_id: int | None = None) -> dict[int, Holding]:
         """Those of the tasks that are being executed, by id; another tenant's are as absent as any."""
-        return self._database.read(lambda db: _holdings(db, self._catalog.fresh(db), ids, tenant_id))
+
+        def look(db: Db) -> dict[int, Holding]:
+            catalog, found = self._catalog.fresh(db), {}
+            for *row, cancel, pause, worker_id, agent_id, lease_seconds in db.rows(HOLDINGS, ids=list(ids)):
+                execution = execution_of(tuple(row), catalog)
+                if tenant_id in (None, execution.tenant_id):
+                    asked = bool(cancel), bool(pause)
+                    found[execution.id] = Holding(execution, *asked, worker_id, agent_id, lease_seconds)
+            return found
+
+        return self._database.read(look)
 
     def last_of(self, task_id: int, exec_id: str) -> str | None:
         """The kind of the last event of an execution; None if there was no such one."""
-        return self._database.read(lambda db: _last_of(db, task_id, exec_id))
-
-
-def _sign_on(
-    db: Db, agent_id: str, instance: str, tenant_id: int | None, types: Collection[str] | None, lease: float
-) -> AgentRecord:
-    check_name("agent_id", agent_id)
-    for code in types or ():
-        check_name("type", code)
-    name = f"{agent_id} {instance}" if instance else agent_id
-    db.rows(ONE_AT_A_TIME)
-    for worker_id, stored_types in db.rows(FIND, agent_id=agent_id, name=name, tenant_id=tenant_id):
-        known = json.loads(stored_types)
-        all_types = None if known is None or types is None else sorted({*known, *types})
-        db.send(SET_TYPES, worker_id=worker_id, types=json.dumps(all_types))
-        for lasts in _renew(db, [worker_id], lease).values():
-            return AgentRecord(worker_id, lasts, None if all_types is None else frozenset(all_types))
-    worker_id = register(db, name, types, lease, agent_id, tenant_id)
-    return AgentRecord(worker_id, lease, None if types is None else frozenset(types))
+        found = self._database.read(lambda db: db.rows(LAST_OF, id=task_id, exec_id=exec_id))
+        return str(found[0][0]) if found else None
 
 
 def _renew(db: Db, worker_ids: Collection[int], lease: float) -> dict[int, float]:
@@ -190,39 +215,9 @@ def _renew(db: Db, worker_ids: Collection[int], lease: float) -> dict[int, float
     return {row[0]: row[1] for row in db.rows(RENEW, ids=ids)}
 
 
-def _hand_over(db: Db, catalog: Catalog, request: ClaimRequest, claims: Claims) -> Claimed:
-    assigned, free = replace(request, assigned=True, confirm=True), replace(request, agent_id=None)
-    if not any(assigned.serves(stream) for stream in catalog.streams.values()):
-        return settled(claims.take_in(db, free))
-    if (before := earlier_answer(db, catalog, request)) is not None:
-        return before
-    mine = settled(claims.take_in(db, replace(assigned, claim_id=None)))
-    left = request.limit - len(mine.executions)
-    rest = settled(claims.take_in(db, replace(free, limit=left, claim_id=None))) if left else Claimed([])
-    executions = [*mine.executions, *rest.executions]
-    keep_answer(db, request, [(execution.id, execution.exec_id) for execution in executions])
-    tokens = [each.token_in for each in (mine, rest) if each.token_in is not None]
-    return Claimed(executions, mine.busy or rest.busy, min(tokens, default=None), mine.start_in)
-
-
-def _holdings(db: Db, catalog: Catalog, ids: Sequence[int], tenant_id: int | None) -> dict[int, Holding]:
-    found = {}
-    for row in db.rows(HOLDINGS, ids=list(ids)):
-        execution = execution_of(row[:-5], catalog)
-        if tenant_id in (None, execution.tenant_id):
-            cancel, pause, worker_id, agent_id, lease_seconds = row[-5:]
-            found[execution.id] = Holding(execution, bool(cancel), bool(pause), worker_id, agent_id, lease_seconds)
-    return found
-
-
-def _last_of(db: Db, task_id: int, exec_id: str) -> str | None:
-    found = db.rows(LAST_OF, id=task_id, exec_id=exec_id)
-    return str(found[0][0]) if found else None
-
-
 def stale(task: Task, exec_id: str) -> Execution:
     """An execution that does not own its task any more, for the record of what it reported."""
-    values = {name: getattr(task, name) for name in EXECUTION}
+    values = {name: getattr(task, name) for name in Execution._fields}
     return Execution(
         **values
         | {

@@ -10,6 +10,7 @@ from headgate.store.catalog.catalog import Catalog
 from headgate.store.claim.agent_starts import last_starts
 from headgate.store.claim.start_queues import queue_size
 from headgate.store.db.database import Database
+from headgate.store.db.indexes import HELD_STATES
 from headgate.store.db.statement import Db, Row, Statement, clock, moment, moment_or_none
 from headgate.store.events.audit import PERSON, record_system
 from headgate.store.execution.revoke import take_away
@@ -54,6 +55,34 @@ class PollResult:
         return len(self.found) == PAGE
 
 
+READ = Statement("SELECT multiplier, skips, since, last_poll, {now} FROM headgate_compensation WHERE one = 1")
+# Somebody else at it is as good as done.
+HOLD = Statement(sqlite=READ.common, postgres=f"{READ.common} FOR NO KEY UPDATE SKIP LOCKED")
+BEGIN = Statement(
+    """
+    INSERT INTO headgate_compensation (one, multiplier, skips, since) VALUES (1, 1, 0, {now})
+    ON CONFLICT (one) DO UPDATE SET multiplier = 1
+    """
+)
+WRITE = Statement(
+    """
+    UPDATE headgate_compensation
+       SET multiplier = :multiplier, skips = :skips, since = {now},
+           last_poll = CASE WHEN :skips = 0 THEN {now} ELSE last_poll END
+     WHERE one = 1
+    """
+)
+# Handed over too long ago; or, since the clock was set back, so far ahead that nobody can say.
+LOST = Statement(
+    f"""
+    SELECT id, exec_id, tenant_id, agent_id FROM headgate_task
+     WHERE status IN {HELD_STATES} AND status = 'scheduling' AND agent_id IS NOT NULL
+       AND (scheduling_time < {{now - :seconds}} OR scheduling_time > {{now + :seconds}})
+     ORDER BY scheduling_time, id LIMIT :limit
+    """
+)
+
+
 class Compensation:
     """What is assigned to an agent, was handed over, and has not been confirmed as started.
 
@@ -74,82 +103,61 @@ class Compensation:
 
     def poll(self, figures: CompensationSettings) -> PollResult | None:
         """Put a page of lost starts in line again; None if it is not time to, or somebody else is at it."""
-        return self._database.write(lambda db: poll(db, self._catalog.fresh(db), figures))
+
+        def poll(db: Db) -> PollResult | None:
+            catalog, rows = self._catalog.fresh(db), db.rows(HOLD)
+            if not rows or _wait(rows, figures):
+                return None
+            polling = _polling(rows[0])
+            waiting = queue_size(db, catalog)
+            if waiting and polling.may_skip(figures):
+                _write(db, polling.skipped())
+                return PollResult(waiting, skipped=True)
+            done = _look(db, catalog, figures)
+            _write(db, polling.polled(len(done.found), figures))
+            return done
+
+        return self._database.write(poll)
 
     def poll_on(self, figures: CompensationSettings) -> PollResult:
         """The next page of a poll that found more than one; what is left, if nobody comes to this, is found later."""
-        return self._database.write(lambda db: look(db, self._catalog.fresh(db), figures))
+        return self._database.write(lambda db: _look(db, self._catalog.fresh(db), figures))
 
     def trigger(self, figures: CompensationSettings, *, actor: str = PERSON) -> PollResult:
         """Poll at once, whatever waits in the queue, and go on from the base interval."""
-        return self._database.write(lambda db: trigger(db, self._catalog.fresh(db), figures, actor))
+
+        def trigger(db: Db) -> PollResult:
+            record_system(db, "compensation_triggered", actor, "{}")
+            db.send(BEGIN)
+            done = _look(db, self._catalog.fresh(db), figures)
+            _write(db, Polling())
+            return done
+
+        return self._database.write(trigger)
 
     def status(self, figures: CompensationSettings, tenant_id: int | None = None) -> PollingStatus:
         """How the polling stands; of a tenant, with the size of its own start queues."""
-        return self._database.read(lambda db: status(db, self._catalog.fresh(db), figures, tenant_id))
+
+        def look(db: Db) -> PollingStatus:
+            waiting, rows = queue_size(db, self._catalog.fresh(db), tenant_id), db.rows(READ)
+            if not rows:
+                return PollingStatus(Polling().interval(figures), 1, waiting, 0, None, None, None)
+            polling, left = _polling(rows[0]), _wait(rows, figures)
+            last_poll, now = rows[0][3:]
+            next_poll = moment(now) + timedelta(seconds=left)
+            interval, last = polling.interval(figures), moment_or_none(last_poll)
+            return PollingStatus(interval, polling.multiplier, waiting, polling.skips, last, next_poll, left)
+
+        return self._database.read(look)
 
 
-READ = Statement("SELECT multiplier, skips, since, last_poll, {now} FROM headgate_compensation WHERE one = 1")
-# Somebody else at it is as good as done.
-HOLD = Statement(sqlite=READ.common, postgres=f"{READ.common} FOR NO KEY UPDATE SKIP LOCKED")
-BEGIN = Statement(
-    """
-    INSERT INTO headgate_compensation (one, multiplier, skips, since) VALUES (1, 1, 0, {now})
-    ON CONFLICT (one) DO UPDATE SET multiplier = 1
-    """
-)
-WRITE = Statement(
-    """
-    UPDATE headgate_compensation
-       SET multiplier = :multiplier, skips = :skips, since = {now},
-           last_poll = CASE WHEN :skips = 0 THEN {now} ELSE last_poll END
-     WHERE one = 1
-    """
-)
-# Handed over too long ago; or, since the clock was set back, so far ahead that nobody can say.
-LOST = Statement(
-    """
-    SELECT id, exec_id, tenant_id, agent_id FROM headgate_task
-     WHERE status IN ('scheduling', 'running') AND status = 'scheduling' AND agent_id IS NOT NULL
-       AND (scheduling_time < {now - :seconds} OR scheduling_time > {now + :seconds})
-     ORDER BY scheduling_time, id LIMIT :limit
-    """
-)
-
-
-def poll(db: Db, catalog: Catalog, figures: CompensationSettings) -> PollResult | None:
-    """One poll, if it is time to: skipped, or with what it found."""
-    rows = db.rows(HOLD)
-    if not rows or _wait(rows, figures):
-        return None
-    polling = _polling(rows[0])
-    waiting = queue_size(db, catalog)
-    if waiting and polling.may_skip(figures):
-        _write(db, polling.skipped())
-        return PollResult(waiting, skipped=True)
-    done = look(db, catalog, figures)
-    _write(db, polling.polled(len(done.found), figures))
-    return done
-
-
-def trigger(db: Db, catalog: Catalog, figures: CompensationSettings, actor: str) -> PollResult:
-    """One poll now."""
-    record_system(db, "compensation_triggered", actor, "{}")
-    db.send(BEGIN)
-    done = look(db, catalog, figures)
-    _write(db, Polling())
-    return done
-
-
-def look(db: Db, catalog: Catalog, figures: CompensationSettings) -> PollResult:
+def _look(db: Db, catalog: Catalog, figures: CompensationSettings) -> PollResult:
     """Put a page of lost starts in line again, whenever that is."""
     waiting, lost = queue_size(db, catalog), db.rows(LOST, seconds=figures.threshold, limit=PAGE)
-    if not lost:
-        return PollResult(waiting, skipped=False)
     now = clock(db)
     agents = {(tenant_id, agent_id) for _, _, tenant_id, agent_id in lost}
     passes = {agent for agent in agents if _lets_through(db, catalog, *agent, now)}
-    taken = take_away(db, catalog, [row[:2] for row in lost], Unconfirmed(), ACTOR, status=State.SCHEDULING)
+    taken = take_away(db, catalog, [row[:2] for row in lost], Unconfirmed(), ACTOR, State.SCHEDULING)
     found = []
     for task in sorted(taken, key=lambda task: (task.priority, task.id)):
         agent = (task.tenant_id, task.agent_id or "")
@@ -163,18 +171,6 @@ def _lets_through(db: Db, catalog: Catalog, tenant_id: int, agent_id: str, now: 
     """Whether the agent's next claim gets what is put in line now: nothing is before it, and nothing holds it up."""
     last = last_starts(db, agent_id).get(tenant_id)
     return queue_size(db, catalog, tenant_id, agent_id) == 0 and (last is None or last.holds_until(now) is None)
-
-
-def status(db: Db, catalog: Catalog, figures: CompensationSettings, tenant_id: int | None) -> PollingStatus:
-    waiting, rows = queue_size(db, catalog, tenant_id), db.rows(READ)
-    if not rows:
-        return PollingStatus(Polling().interval(figures), 1, waiting, 0, None, None, None)
-    polling, left = _polling(rows[0]), _wait(rows, figures)
-    last_poll, now = rows[0][3:]
-    return PollingStatus(
-        polling.interval(figures), polling.multiplier, waiting, polling.skips, moment_or_none(last_poll),
-        moment(now) + timedelta(seconds=left), left,
-    )  # fmt: skip
 
 
 def _polling(row: Row) -> Polling:

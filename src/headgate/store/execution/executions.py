@@ -1,24 +1,54 @@
-"""Executions: reported on, settled by whoever runs them, taken away from outside. Each write names its exec_id."""
+"""Executions: settled and reported on by whoever runs them, taken away from outside. Each write names its exec_id."""
 
-from collections.abc import Collection, Sequence
+import re
+from collections import defaultdict
+from collections.abc import Callable, Collection, Sequence
+from functools import wraps
 
 import headgate.store.execution.reports as reports
 import headgate.store.execution.revoke as revoke
-from headgate.core.states import FINAL, State
-from headgate.core.task import Execution, Task
+from headgate.core.errors import Invalid, StaleExecution
+from headgate.core.machine import (
+    CancelReached,
+    Event,
+    GivenBack,
+    LeaseLost,
+    Overdue,
+    PauseReached,
+    Raised,
+    Returned,
+    Snoozed,
+    decide,
+)
+from headgate.core.states import FINAL, HELD, State
+from headgate.core.task import Execution, Task, check_json, check_name, clip
 from headgate.store.catalog.catalog import Catalog
-from headgate.store.claim.claims import Claims
-from headgate.store.claim.contract import Claimed, ClaimRequest, Control, Outcome
-from headgate.store.claim.freed import take_again
+from headgate.store.claim.contract import Claimed, ClaimRequest, Claims, Control, Outcome, execution_of
+from headgate.store.claim.freed import give_up, take_again
 from headgate.store.db.database import Database
 from headgate.store.db.deferred import Deferred
-from headgate.store.db.statement import Db
+from headgate.store.db.statement import Db, Row, Statement, moment
 from headgate.store.events.audit import SYSTEM
-from headgate.store.execution.settle import settle
+from headgate.store.execution.reports import LogLine
+from headgate.store.execution.revoke import REAPER, take_away
+from headgate.store.execution.usage import keep_usage
 from headgate.store.tasks.families import Families
+from headgate.store.tasks.mutex_queue import lock, settle_queues
+from headgate.store.tasks.rows import hold
+from headgate.store.tasks.transitions import Write, apply, finish
 
 MUTEX_SECONDS = 2 * 3600.0
 Settled = tuple[list[State | None], Claimed]
+Report = tuple[int, str]  # a task and the exec_id that reports on it
+_ENDS = Raised | Snoozed | PauseReached | CancelReached | GivenBack | LeaseLost
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+REFUSE = Statement(
+    """
+    INSERT INTO headgate_task_event (task_id, tenant_id, seq, at, kind, actor, exec_id, detail)
+    SELECT id, tenant_id, 0, {now}, 'refused', :actor, :exec_id, :detail FROM headgate_task WHERE id = :id
+    """
+)
 
 
 class Executions:
@@ -29,6 +59,8 @@ class Executions:
         self._catalog = catalog
         self._claims = claims
         self._families = families
+
+    # settled
 
     def settle(self, outcomes: Sequence[Outcome], *, actor: str = SYSTEM) -> list[State | None]:
         """Record how executions ended; what each task is now, or None where another exec_id owns it.
@@ -54,7 +86,7 @@ class Executions:
     def _settle_and_claim(
         self, db: Db, outcomes: Sequence[Outcome], request: ClaimRequest | None, actor: str
     ) -> Settled | Deferred[Settled]:
-        done = settle(db, self._catalog.fresh(db), outcomes, actor) if outcomes else []
+        done = self.settle_in(db, outcomes, actor) if outcomes else []
         claimed = Claimed([]) if request is None else self._claims.take_in(db, request)
 
         def filled(claimed: Claimed) -> Settled:
@@ -65,77 +97,198 @@ class Executions:
             return Deferred(lambda: filled(claimed.finish()))
         return filled(claimed)
 
-    # reports
+    def settle_in(self, db: Db, outcomes: Sequence[Outcome], actor: str) -> list[State | None]:
+        """`settle`, as part of a transaction: decided by the state machine, written under the exec_id that reports."""
+        catalog = self._catalog.fresh(db)
+        reported = _first_reports(outcomes)
+        keys = [(e.tenant_id, e.mutex) for e, _ in reported.values() if e.mutex is not None]
+        lock(db, keys)
+        # Of two reports on one task at least one is stale: the second, and what is no exec_id, is looked at singly.
+        firsts: dict[int, Report] = {}
+        for report in reported:
+            if _UUID.fullmatch(report[1]):
+                firsts.setdefault(report[0], report)
+        plain: dict[tuple[str, bool], list[tuple[int, str, str]]] = defaultdict(list)
+        others: list[Write] = []
+        for execution, event in (reported[report] for report in firsts.values()):
+            if isinstance(event, Returned):
+                plain[execution.type, event.completed].append((execution.id, execution.exec_id, event.result))
+            else:
+                change = decide(execution, event, catalog.type(execution.type))
+                others.append(Write(execution.id, execution.status, change, exec_id=execution.exec_id))
+        done: dict[Report, State] = {}
+        for (type_code, completed), ended in plain.items():
+            # A plain success is decided once for all of its type: nothing but the result differs.
+            running = reported[firsts[ended[0][0]]][0]._replace(status=State.RUNNING)
+            change = decide(running, Returned(completed=completed), catalog.type(type_code))
+            done |= {firsts[task_id]: change.status for task_id in finish(db, change, ended, actor)}
+        written = apply(db, others, actor)
+        done |= {firsts[write.id]: write.change.status for write in others if write.id in written}
+        if missed := {report: each for report, each in reported.items() if report not in done}:
+            done |= _settle_again(db, catalog, missed, actor)
+        measured = [outcome for outcome in outcomes if outcome.usage is not None]
+        if measured:
+            keep_usage(db, [each for each in measured if (each.execution.id, each.execution.exec_id) in done])
+        give_up(db, catalog, [reported[report][0] for report in done])
+        settle_queues(db, keys)
+        return [done.get((outcome.execution.id, outcome.execution.exec_id)) for outcome in outcomes]
+
+    # reported on
 
     def start(self, task_id: int, exec_id: str, *, actor: str = SYSTEM) -> Execution | None:
         """Confirm the start of a task handed over as `scheduling`; None if it is not this exec_id's to start."""
-        return self._database.write(lambda db: reports.start(db, self._catalog.fresh(db), task_id, exec_id, actor))
+        return self._database.write(lambda db: self._start(db, task_id, exec_id, actor))
+
+    def _start(self, db: Db, task_id: int, exec_id: str, actor: str) -> Execution | None:
+        catalog, types = self._catalog.fresh(db), db.rows(reports.TYPE_OF, id=task_id)
+        if not types:
+            return None
+        timeout = catalog.type(types[0][0]).timeout_seconds
+        started = db.rows(reports.START, id=task_id, exec_id=exec_id, before="scheduling", timeout=timeout, actor=actor)
+        if not started:
+            return None
+        *row, seq = started[0]
+        execution = execution_of(tuple(row), catalog)
+        db.note(lambda: [(task_id, execution.tenant_id, seq, "started", "scheduling", "running", exec_id, None)], actor)
+        return execution
 
     def progress(self, task_id: int, exec_id: str, progress: str, *, actor: str = SYSTEM) -> Control:
         """Note how far an execution is (JSON); what is asked of it. `StaleExecution` if it owns the task no more."""
-        return self._database.write(lambda db: reports.report_progress(db, task_id, exec_id, progress, actor))
+        check_json("progress", progress)
+
+        def note(db: Db, attempt: int) -> None:
+            if not db.rows(reports.SET_PROGRESS, id=task_id, exec_id=exec_id, progress=progress):
+                raise _stale(task_id, exec_id)
+            db.send(reports.NOTE_PROGRESS, id=task_id, exec_id=exec_id, progress=progress, actor=actor)
+
+        return self._report(task_id, exec_id, note)
 
     def add_log(self, task_id: int, exec_id: str, lines: Sequence[tuple[str, str]]) -> Control:
         """Keep log lines (level, message) with the task; like `progress` otherwise."""
-        return self._database.write(lambda db: reports.add_log(db, task_id, exec_id, lines))
+
+        def add(db: Db, attempt: int) -> None:
+            rows = [(task_id, attempt, clip(level), clip(text)) for level, text in lines]
+            db.each(reports.ADD_LOG, ("task_id", "attempt", "level", "message"), rows)
+
+        return self._report(task_id, exec_id, add)
 
     def save_checkpoint(self, task_id: int, exec_id: str, name: str, state: str) -> Control:
         """Keep a named state (JSON) that later executions of the task find; like `progress` otherwise."""
-        return self._database.write(lambda db: reports.save_checkpoint(db, task_id, exec_id, name, state))
+        check_name("checkpoint", name)
+        check_json("checkpoint", state)
 
-    def log(self, task_id: int, *, after: int = 0, limit: int = 200) -> list[reports.LogLine]:
+        def save(db: Db, attempt: int) -> None:
+            db.send(reports.SAVE_CHECKPOINT, task_id=task_id, name=name, state=state)
+
+        return self._report(task_id, exec_id, save)
+
+    def _report(self, task_id: int, exec_id: str, keep: Callable[[Db, int], None]) -> Control:
+        """Keep what an execution reports, given its attempt, if it owns its task; what is asked of it."""
+
+        @wraps(keep)  # a transaction goes by the name of the method that asks for it
+        def report(db: Db) -> Control:
+            for cancel, pause, attempt in db.rows(reports.OWNED, id=task_id, exec_id=exec_id):
+                keep(db, attempt)
+                return Control(bool(cancel), bool(pause))
+            raise _stale(task_id, exec_id)
+
+        return self._database.write(report)
+
+    def log(self, task_id: int, *, after: int = 0, limit: int = 200) -> list[LogLine]:
         """A task's own log lines, oldest first."""
-        return self._database.read(lambda db: reports.log_of(db, task_id, after, limit))
+        rows = self._database.read(lambda db: db.rows(reports.LOG, task_id=task_id, after=after, limit=limit))
+        return [LogLine(number, moment(at), attempt, level, message) for number, at, attempt, level, message in rows]
 
     def checkpoints(self, task_id: int) -> dict[str, str]:
         """What a task's executions have saved, by name, as JSON."""
-        return self._database.read(lambda db: reports.checkpoints_of(db, [task_id]).get(task_id, {}))
+        return self.checkpoints_of([task_id]).get(task_id, {})
 
     def checkpoints_of(self, ids: Sequence[int]) -> dict[int, dict[str, str]]:
         """`checkpoints` of many tasks; whoever has saved nothing is left out."""
-        return self._database.read(lambda db: reports.checkpoints_of(db, ids))
+        found: dict[int, dict[str, str]] = {}
+        for task_id, name, state in self._database.read(lambda db: db.rows(reports.CHECKPOINTS, ids=list(ids))):
+            found.setdefault(task_id, {})[name] = state
+        return found
 
     # taken away
 
     def give_back(self, task_id: int, exec_id: str, *, actor: str = SYSTEM) -> None:
         """Let go of a task without having failed it: back to its queue, nothing counted."""
-        self._ended(
-            self._database.write(lambda db: revoke.give_back(db, self._catalog.fresh(db), task_id, exec_id, actor))
-        )
+        if not self._take_away(lambda db: [(task_id, exec_id)], GivenBack(), actor):
+            raise _stale(task_id, exec_id)
 
     def give_back_strays(self, worker_id: int, types: Collection[str], known: Collection[str]) -> list[Task]:
         """Give back tasks of `types` that a worker holds besides its `known` exec_ids: claims it never heard about."""
-        return self._ended(
-            self._database.write(
-                lambda db: revoke.give_back_strays(db, self._catalog.fresh(db), worker_id, types, known)
-            )
-        )
+
+        def strays(db: Db) -> list[Row]:
+            db.rows(revoke.HOLD_WORKER, worker_id=worker_id)
+            held = db.rows(revoke.STRAYS, worker_id=worker_id, types=sorted(types))
+            return sorted((task_id, exec_id) for task_id, exec_id in held if str(exec_id) not in known)
+
+        return self._take_away(strays, GivenBack(), f"worker:{worker_id}")
 
     def rescue(self, worker_id: int, *, limit: int = 500) -> list[Task]:
-        """Give back a page of what a lost worker held; those tasks, as they were."""
-        return self._ended(
-            self._database.write(lambda db: revoke.rescue(db, self._catalog.fresh(db), worker_id, limit))
-        )
+        """Give back a page of what a lost worker held; those tasks, as they were.
+
+        Nobody knows what became of its process: each may have done it, and is counted only if it was alone. A page
+        leaves no single one behind, which would seem to have been alone.
+        """
+        held = self._database.read(lambda db: db.rows(revoke.HELD_BY, worker_id=worker_id, limit=limit + 2))
+        page = held[:limit] if len(held) == limit + 2 else held
+        return self._lose(page, LeaseLost(alone=len(held) == 1), REAPER)
 
     def bury(self, worker_id: int, death: revoke.Death, *, actor: str = SYSTEM) -> list[Task]:
-        """End what a worker held whose process is dead, which whoever calls this knows; those tasks, as they were."""
-        return self._ended(
-            self._database.write(lambda db: revoke.bury(db, self._catalog.fresh(db), worker_id, death, actor))
-        )
+        """End what a worker held whose process is dead, which whoever calls this knows; those tasks, as they were.
+
+        What is stuck is overdue if its deadline has passed. What may have killed the process is suspect, or counted if
+        it was alone. Everything else is given back.
+        """
+
+        def left_behind(db: Db) -> list[Row]:
+            db.rows(revoke.BURY, worker_id=worker_id)
+            return db.rows(revoke.LEFT_BEHIND, worker_id=worker_id)
+
+        left = self._database.write(left_behind)
+        late = [(task_id, exec_id) for task_id, exec_id, is_late in left if is_late and str(exec_id) in death.stuck]
+        ended = self._take_away(lambda db: late, Overdue(revoke.OUTLIVED), actor) if late else []
+        others: dict[Event, list[Row]] = defaultdict(list)
+        for task_id, exec_id, _ in left:
+            if (task_id, exec_id) not in late:
+                others[death.event(task_id, alone=len(left) == 1)].append((task_id, exec_id))
+        for event, seen in others.items():
+            ended += self._lose(seen, event, actor)
+        return ended
+
+    def _lose(self, seen: list[Row], event: Event, actor: str) -> list[Task]:
+        """End executions whose process died. One that was beside others each time is counted in the end as well: not
+        every handler can be run apart, and what kills its worker would go on for ever."""
+        often: set[int] = set()
+        if isinstance(event, LeaseLost) and not event.alone:
+            losses = self._database.read(lambda db: db.rows(revoke.LOSSES, ids=[task_id for task_id, _ in seen]))
+            often = {task_id for task_id, count in losses if count >= revoke.MOST_UNCOUNTED}
+        ended = self._take_away(lambda db: [row for row in seen if row[0] not in often], event, actor)
+        if isinstance(event, LeaseLost) and often:
+            counted = LeaseLost(event.reason)
+            ended += self._take_away(lambda db: [row for row in seen if row[0] in often], counted, actor)
+        return ended
 
     def is_suspect(self, task_id: int) -> bool:
         """Whether the process of a task's last execution died, and it may have done it: it should run apart."""
-        return self._database.read(lambda db: revoke.is_suspect(db, task_id))
+        ends = self._database.read(lambda db: db.rows(revoke.LAST_END, task_id=task_id))
+        return [kind for (kind,) in ends] == ["lease_lost"]
 
     def end_overdue(self, *, limit: int = 500, mutex_seconds: float = MUTEX_SECONDS) -> list[Task]:
-        """End what is past its deadline or has held its mutex too long; those tasks, as they were.
+        """End what is past its deadline, then what has held its mutex too long; those tasks, as they were.
 
-        Left alone is what a beating worker holds that ends such executions itself.
+        Left alone is what a beating worker holds that ends such executions itself. Two transactions.
         """
-        if not self._database.read(lambda db: revoke.any_overdue(db, mutex_seconds)):
+        reports_it = {"says_so": revoke.SAYS_SO}
+        if not self._database.read(lambda db: db.rows(revoke.ANY_OVERDUE, seconds=mutex_seconds, **reports_it)[0][0]):
             return []
-        return self._ended(
-            self._database.write(lambda db: revoke.end_overdue(db, self._catalog.fresh(db), limit, mutex_seconds))
+        reason = Overdue(f"it held its mutex for more than {mutex_seconds:g} s")
+        late = self._take_away(lambda db: db.rows(revoke.OVERDUE, limit=limit, **reports_it), Overdue(), REAPER)
+        return late + self._take_away(
+            lambda db: db.rows(revoke.MUTEX_OVERDUE, limit=limit, seconds=mutex_seconds, **reports_it), reason, REAPER
         )
 
     def return_unstarted(self, seconds: float, *, limit: int = 500, actor: str = SYSTEM) -> list[Task]:
@@ -143,12 +296,67 @@ class Executions:
 
         What is assigned to an agent is left to `compensation`.
         """
-        return self._database.write(
-            lambda db: revoke.return_unstarted(db, self._catalog.fresh(db), seconds, limit, actor)
+        return self._take_away(
+            lambda db: db.rows(revoke.UNSTARTED, seconds=seconds, limit=limit),
+            GivenBack(),
+            actor,
+            status=State.SCHEDULING,
         )
 
-    def _ended(self, ended: list[Task]) -> list[Task]:
+    def _take_away(
+        self, find: Callable[[Db], list[Row]], event: Event, actor: str, *, status: State | None = None
+    ) -> list[Task]:
+        """End what `find` finds (id, exec_id) in one transaction, then look after its families."""
+
+        @wraps(find)  # a transaction goes by the name of the method that asks for it
+        def take(db: Db) -> list[Task]:
+            return take_away(db, self._catalog.fresh(db), find(db), event, actor, status)
+
+        ended = self._database.write(take)
         self._families.look_after(
             each for task in ended for each in (task.id if task.has_children else None, task.parent_id)
         )
         return ended
+
+
+def _first_reports(outcomes: Sequence[Outcome]) -> dict[Report, tuple[Execution, Event]]:
+    """Each execution's report, the first one if it reports twice; `Invalid` for what cannot be one."""
+    reported: dict[Report, tuple[Execution, Event]] = {}
+    for outcome in outcomes:
+        execution, event = outcome.execution, outcome.event
+        if isinstance(event, Returned):
+            if event.result != "null":
+                check_json("result", event.result)
+        elif not isinstance(event, _ENDS):
+            raise Invalid(f"{type(event).__name__} does not end an execution")
+        reported.setdefault((execution.id, execution.exec_id), (execution, event))
+    return reported
+
+
+def _settle_again(
+    db: Db, catalog: Catalog, missed: dict[Report, tuple[Execution, Event]], actor: str
+) -> dict[Report, State]:
+    """What `decide` could not know: a parent waits for its children, a request comes first. The rest was stale."""
+    held = {task.id: task for task in hold(db, [task_id for task_id, _ in missed])}
+    writes, stale = [], []
+    for (task_id, exec_id), (execution, event) in missed.items():
+        task = held.get(task_id)
+        if task is not None and task.status in HELD and task.exec_id == exec_id:
+            change = decide(task, event, catalog.type(task.type))
+            writes.append(Write(task.id, task.status, change, task.seq, task.exec_id))
+        else:
+            stale.append(execution)
+    _refuse(db, stale, actor)
+    written = apply(db, writes, actor)
+    return {(write.id, write.exec_id or ""): write.change.status for write in writes if write.id in written}
+
+
+def _refuse(db: Db, stale: Sequence[Execution], actor: str) -> None:
+    """Put on record that a report came under an exec_id that owns its task no more (seq 0: no transition)."""
+    for execution in stale:
+        exec_id = execution.exec_id if _UUID.fullmatch(execution.exec_id) else None
+        db.send(REFUSE, id=execution.id, exec_id=exec_id, actor=actor, detail="stale exec_id")
+
+
+def _stale(task_id: int, exec_id: str) -> StaleExecution:
+    return StaleExecution(f"exec_id {exec_id} does not own task {task_id}")

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from headgate.core.usage import Usage
+from headgate.store.claim.contract import Outcome
 from headgate.store.db.database import Database
 from headgate.store.db.statement import Db, Row, Statement
 
@@ -37,13 +38,15 @@ class Measured(NamedTuple):
     usage: Usage
 
 
-def keep(db: Db, measured: Sequence[tuple[int, Measured]]) -> None:
-    """Keep what executions used, each that of another task, which its execution owned until this transaction."""
+def keep_usage(db: Db, outcomes: Sequence[Outcome]) -> None:
+    """Keep what executions used that were measured; of two reports on one task, the first counts."""
+    used = {execution.id: (execution.attempt, usage) for execution, _, usage in reversed(outcomes) if usage is not None}
     rows: list[Row] = [
-        (task_id, attempt, used.cpu_seconds, used.memory_bytes, used.read_bytes, used.written_bytes)
-        for task_id, (attempt, used) in sorted(measured, key=lambda each: each[0])
+        (task_id, attempt, usage.cpu_seconds, usage.memory_bytes, usage.read_bytes, usage.written_bytes)
+        for task_id, (attempt, usage) in sorted(used.items())
     ]
-    db.many(KEEP, _NAMES, rows)
+    if rows:
+        db.many(KEEP, _NAMES, rows)
 
 
 class Usages:

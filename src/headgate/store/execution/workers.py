@@ -2,15 +2,17 @@
 
 import json
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
+from typing import Any
 
 from headgate.core.errors import WorkerLost
 from headgate.core.task import check_name
 from headgate.store.db.database import Database
+from headgate.store.db.indexes import HELD_STATES
 from headgate.store.db.statement import Db, Statement, moment
 from headgate.store.events.audit import record_system
-from headgate.store.execution.revoke import ACTOR
+from headgate.store.execution.revoke import REAPER
 from headgate.store.wakeup.wakeups import Wakeups
 
 BEAT_SHARE = 0.5  # of a lease: a beat that takes longer has failed, and there is time for another
@@ -62,20 +64,13 @@ MARK_LOST = Statement(
     RETURNING name
     """
 )
-WORKERS = Statement(
-    """
-    SELECT id, name, agent_id, tenant_id, types, lease_seconds, lease_until, lost, started_at, detail
-      FROM headgate_worker
-     WHERE NOT lost OR :all ORDER BY id
-    """
-)
-LOADS = Statement(
-    "SELECT worker_id, count(*) FROM headgate_task WHERE status IN ('scheduling', 'running') GROUP BY worker_id"
-)
+_COLUMNS = tuple(field.name for field in fields(WorkerRecord) if field.name != "running")
+WORKERS = Statement(f"SELECT {', '.join(_COLUMNS)} FROM headgate_worker WHERE NOT lost OR :all ORDER BY id")
+LOADS = Statement(f"SELECT worker_id, count(*) FROM headgate_task WHERE status IN {HELD_STATES} GROUP BY worker_id")
 LOST_HOLDERS = Statement(
-    """
+    f"""
     SELECT DISTINCT w.id FROM headgate_worker w
-      JOIN headgate_task t ON t.worker_id = w.id AND t.status IN ('scheduling', 'running')
+      JOIN headgate_task t ON t.worker_id = w.id AND t.status IN {HELD_STATES}
      WHERE w.lost
     """
 )
@@ -122,15 +117,24 @@ class Workers:
 
         `detail` is what the worker tells of itself, as JSON; None leaves what it told before.
         """
-        return self._database.write(lambda db: beat(db, worker_id, held, detail), self._beat_seconds.get(worker_id))
+
+        def beat(db: Db) -> list[Request]:
+            if not db.rows(BEAT, worker_id=worker_id, detail=detail):
+                raise WorkerLost(f"worker {worker_id} was declared lost")
+            return _requests(db, worker_id, held)
+
+        return self._database.write(beat, self._beat_seconds.get(worker_id))
 
     def requests(self, worker_id: int, held: Collection[int]) -> list[Request]:
         """What is asked of the tasks a worker holds."""
-        return self._database.read(lambda db: requests(db, worker_id, held))
+        return self._database.read(lambda db: _requests(db, worker_id, held))
 
     def owned(self, worker_id: int, held: Collection[int]) -> set[str]:
         """The exec_ids of the tasks `held` that are still this worker's; whatever else it runs must stop."""
-        return self._database.read(lambda db: owned(db, worker_id, held))
+        if not held:
+            return set()
+        rows = self._database.read(lambda db: db.rows(OWNED, worker_id=worker_id, held=list(held)))
+        return {str(exec_id) for (exec_id,) in rows}
 
     def leave(self, worker_id: int) -> None:
         """A worker goes in good order, holding nothing."""
@@ -147,7 +151,14 @@ class Workers:
         In a transaction of its own, before any of its tasks is touched: a beat that commits in between would otherwise
         leave a live worker robbed.
         """
-        return self._database.write(lambda db: mark_lost(db, worker_id, lease_until, ACTOR))
+
+        def mark(db: Db) -> bool:
+            marked = db.rows(MARK_LOST, worker_id=worker_id, lease_until=lease_until)
+            for (name,) in marked:
+                record_system(db, "worker_lost", REAPER, json.dumps({"worker": worker_id, "name": name}))
+            return bool(marked)
+
+        return self._database.write(mark)
 
     def lost_holders(self) -> list[int]:
         """Lost workers that still hold tasks: a rescue that was cut short goes on here."""
@@ -176,37 +187,23 @@ def register(
     return int(worker_id)
 
 
-def beat(db: Db, worker_id: int, held: Collection[int], detail: str | None) -> list[Request]:
-    """Renew the lease, once for all the worker's tasks; what is asked of them. `WorkerLost`: stop everything."""
-    if not db.rows(BEAT, worker_id=worker_id, detail=detail):
-        raise WorkerLost(f"worker {worker_id} was declared lost")
-    return requests(db, worker_id, held)
-
-
-def requests(db: Db, worker_id: int, held: Collection[int]) -> list[Request]:
+def _requests(db: Db, worker_id: int, held: Collection[int]) -> list[Request]:
     rows = db.rows(REQUESTS, worker_id=worker_id, held=list(held)) if held else []
     return [Request(task_id, str(exec_id), bool(cancel), bool(pause)) for task_id, exec_id, cancel, pause in rows]
-
-
-def owned(db: Db, worker_id: int, held: Collection[int]) -> set[str]:
-    """The exec_ids among what a worker believes to hold that still own their task."""
-    return {str(exec_id) for (exec_id,) in db.rows(OWNED, worker_id=worker_id, held=list(held))} if held else set()
-
-
-def mark_lost(db: Db, worker_id: int, lease_until: datetime, actor: str) -> bool:
-    marked = db.rows(MARK_LOST, worker_id=worker_id, lease_until=lease_until)
-    for (name,) in marked:
-        record_system(db, "worker_lost", actor, json.dumps({"worker": worker_id, "name": name}))
-    return bool(marked)
 
 
 def workers(db: Db, *, lost_too: bool = False) -> list[WorkerRecord]:
     rows = db.rows(WORKERS, all=lost_too)
     loads: dict[int, int] = dict(db.rows(LOADS)) if rows else {}
-    return [
-        WorkerRecord(
-            row[0], row[1], row[2], row[3], None if (types := json.loads(row[4])) is None else tuple(types), row[5],
-            moment(row[6]), bool(row[7]), moment(row[8]), row[9], loads.get(row[0], 0),
-        )
-        for row in rows
-    ]  # fmt: skip
+    return [_record(dict(zip(_COLUMNS, row, strict=True)), loads.get(row[0], 0)) for row in rows]
+
+
+def _record(values: dict[str, Any], running: int) -> WorkerRecord:
+    types = json.loads(values["types"])
+    made = {
+        "types": None if types is None else tuple(types),
+        "lease_until": moment(values["lease_until"]),
+        "lost": bool(values["lost"]),
+        "started_at": moment(values["started_at"]),
+    }
+    return WorkerRecord(**values | made, running=running)

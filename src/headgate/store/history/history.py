@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from headgate.core.states import State
 from headgate.store.access.keys import OUTDATED as OUTDATED_NONCES
 from headgate.store.db.columns import EVERYTHING
-from headgate.store.db.database import Database
+from headgate.store.db.database import Noun, writes
 from headgate.store.db.statement import Db, Row, Statement, moment
 from headgate.store.tasks.unique import OPEN, OUTDATED_KEYS
 
@@ -18,26 +18,26 @@ FIRST: ArchiveCursor = (datetime(1970, 1, 1, tzinfo=UTC), 0)
 
 # A page is so many that have finished, whether or not they may go: a child stays until its parent has ended, which asks
 # how its children did, and a hundred thousand such children are not to be read in one go.
-_FINISHED = """
-SELECT t.id, t.finished_at,
-       (SELECT p.id FROM headgate_task p WHERE p.id = t.parent_id AND p.status IN {open} LIMIT 1) IS NULL
-  FROM (SELECT f.id, f.finished_at, f.parent_id FROM headgate_task f
-         WHERE f.finished_at IS NOT NULL AND f.finished_at <= {now - :seconds}
-           AND (f.finished_at, f.id) > (:at, :id)
-         ORDER BY f.finished_at, f.id LIMIT :limit {lock}) t
- ORDER BY t.finished_at, t.id
-""".replace("{open}", OPEN)
 FINISHED = Statement(
-    sqlite=_FINISHED.replace("{lock}", ""), postgres=_FINISHED.replace("{lock}", "FOR UPDATE SKIP LOCKED")
+    f"""
+    SELECT t.id, t.finished_at,
+           (SELECT p.id FROM headgate_task p WHERE p.id = t.parent_id AND p.status IN {OPEN} LIMIT 1) IS NULL
+      FROM (SELECT f.id, f.finished_at, f.parent_id FROM headgate_task f
+             WHERE f.finished_at IS NOT NULL AND f.finished_at <= {{now - :seconds}}
+               AND (f.finished_at, f.id) > (:at, :id)
+             ORDER BY f.finished_at, f.id LIMIT :limit {{lock FOR UPDATE SKIP LOCKED}}) t
+     ORDER BY t.finished_at, t.id
+    """
 )
 COPY = Statement(f"INSERT INTO headgate_task_his ({_ALL}) SELECT {_ALL} FROM headgate_task WHERE id {{in ids}}")
 REMOVE = Statement("DELETE FROM headgate_task WHERE id {in ids}")
-_OLD = """
-SELECT id, finished_at FROM headgate_task_his
- WHERE status = :status AND finished_at <= {now - :seconds} AND (finished_at, id) > (:at, :id)
- ORDER BY finished_at, id LIMIT :limit {lock}
-"""
-OLD = Statement(sqlite=_OLD.replace("{lock}", ""), postgres=_OLD.replace("{lock}", "FOR UPDATE SKIP LOCKED"))
+OLD = Statement(
+    """
+    SELECT id, finished_at FROM headgate_task_his
+     WHERE status = :status AND finished_at <= {now - :seconds} AND (finished_at, id) > (:at, :id)
+     ORDER BY finished_at, id LIMIT :limit {lock FOR UPDATE SKIP LOCKED}
+    """
+)
 FORGET = (
     Statement("DELETE FROM headgate_task_event WHERE task_id {in ids}"),
     Statement("DELETE FROM headgate_task_log WHERE task_id {in ids}"),
@@ -96,15 +96,19 @@ class Batch:
     more: bool
 
 
-class History:
+class History(Noun):
     """Finished tasks on their way out, page by page. A page that goes on behind another walks over nothing twice."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def move(self, *, seconds: float, limit: int = 1000, after: ArchiveCursor | None = None) -> Batch:
+    @writes
+    def move(self, db: Db, *, seconds: float, limit: int = 1000, after: ArchiveCursor | None = None) -> Batch:
         """Look at tasks finished more than `seconds` ago, from `after` on, and move those to history that may go."""
-        return self._database.write(lambda db: archive(db, seconds, limit, after))
+        at, task_id = after or FIRST
+        rows = db.rows(FINISHED, seconds=seconds, limit=limit, at=at, id=task_id)
+        ids = [row[0] for row in rows if row[2]]
+        if ids:
+            db.send(COPY, ids=ids)
+            db.send(REMOVE, ids=ids)
+        return _batch(len(ids), rows, limit, after)
 
     def archive(self, *, seconds: float = 0.0, limit: int = 1000) -> int:
         """Move a batch of tasks finished more than `seconds` ago, from the start; how many. One transaction a page."""
@@ -113,9 +117,17 @@ class History:
             page = self.move(seconds=seconds, limit=limit, after=page.after)
         return page.count
 
-    def remove(self, state: State, *, seconds: float, limit: int = 1000, after: ArchiveCursor | None = None) -> Batch:
+    @writes
+    def remove(
+        self, db: Db, state: State, *, seconds: float, limit: int = 1000, after: ArchiveCursor | None = None
+    ) -> Batch:
         """Remove history that ended so more than `seconds` ago, from `after` on, with all that is kept about it."""
-        return self._database.write(lambda db: purge(db, state, seconds, limit, after))
+        at, task_id = after or FIRST
+        rows = db.rows(OLD, status=state.value, seconds=seconds, limit=limit, at=at, id=task_id)
+        ids = [row[0] for row in rows]
+        for statement in FORGET if ids else ():
+            db.send(statement, ids=ids)
+        return _batch(len(ids), rows, limit, after)
 
     def purge(self, states: Collection[State], *, seconds: float, limit: int = 1000) -> int:
         """Remove a batch of history in `states` that ended more than `seconds` ago; how many. A transaction a state."""
@@ -125,41 +137,15 @@ class History:
                 removed += self.remove(state, seconds=seconds, limit=limit - removed).count
         return removed
 
-    def forget_outdated(self, *, seconds: float, limit: int = 1000) -> int:
-        """Forget a batch of idempotency keys, answers to claims, last starts and gone workers, older than that."""
-        return self._database.write(lambda db: forget_outdated(db, seconds, limit))
+    @writes
+    def forget_outdated(self, db: Db, *, seconds: float, limit: int = 1000) -> int:
+        """Forget a batch of idempotency keys, answers to claims, last starts and gone workers, older than that.
+
+        And of nonces that no request may carry any more, and keys under which nobody has asked for a task since.
+        """
+        statements = (*OUTDATED, OUTDATED_NONCES, OUTDATED_KEYS)
+        return sum(len(db.rows(statement, seconds=seconds, limit=limit)) for statement in statements)
 
 
-def archive(db: Db, seconds: float, limit: int, after: ArchiveCursor | None) -> Batch:
-    """Look at a page of tasks that finished more than `seconds` ago, and move those to history that may go."""
-    at, task_id = after or FIRST
-    rows = db.rows(FINISHED, seconds=seconds, limit=limit, at=at, id=task_id)
-    ids = [row[0] for row in rows if row[2]]
-    if ids:
-        db.send(COPY, ids=ids)
-        db.send(REMOVE, ids=ids)
-    return _page(len(ids), rows, limit, after)
-
-
-def purge(db: Db, state: State, seconds: float, limit: int, after: ArchiveCursor | None) -> Batch:
-    """Remove a page of history that ended so, more than `seconds` ago, with all that was kept about it."""
-    at, task_id = after or FIRST
-    rows = db.rows(OLD, status=state.value, seconds=seconds, limit=limit, at=at, id=task_id)
-    ids = [row[0] for row in rows]
-    if ids:
-        for statement in FORGET:
-            db.send(statement, ids=ids)
-    return _page(len(ids), rows, limit, after)
-
-
-def _page(count: int, rows: list[Row], limit: int, after: ArchiveCursor | None) -> Batch:
+def _batch(count: int, rows: list[Row], limit: int, after: ArchiveCursor | None) -> Batch:
     return Batch(count, (moment(rows[-1][1]), rows[-1][0]) if rows else after, len(rows) == limit)
-
-
-def forget_outdated(db: Db, seconds: float, limit: int) -> int:
-    """Forget a batch of idempotency keys, answers to claims, last starts and workers that have gone, older than that.
-
-    And of nonces that no request may carry any more, and keys under which nobody has asked for a task since; how many.
-    """
-    statements = (*OUTDATED, OUTDATED_NONCES, OUTDATED_KEYS)
-    return sum(len(db.rows(statement, seconds=seconds, limit=limit)) for statement in statements)

@@ -11,8 +11,9 @@ from headgate.core.task import EVERYTHING, Task
 from headgate.store.callbacks.report import of_task
 from headgate.store.catalog.catalog import Catalog
 from headgate.store.claim.agent_starts import last_start
+from headgate.store.db.pages import EXACT_UP_TO
 from headgate.store.db.statement import Db, Statement
-from headgate.store.tasks.families import EXACT_UP_TO, census, open_child
+from headgate.store.tasks.families import census, open_child
 
 MOST_HOLDERS = 50
 

@@ -31,11 +31,10 @@ from headgate.core.starts import START_SECONDS, LastStart, start_gate
 from headgate.core.task import Task
 from headgate.store.catalog.catalog import Catalog
 from headgate.store.catalog.lanes import everything_paused, read_lanes
-from headgate.store.catalog.rate_limits import read_rate_limits
-from headgate.store.catalog.resources import read_resources
+from headgate.store.catalog.limits import read_rate_limits, read_resources
 from headgate.store.catalog.streams import Stream
 from headgate.store.claim.agent_starts import all_last_starts
-from headgate.store.db.database import Database
+from headgate.store.db.database import Database, Noun, reads
 from headgate.store.db.statement import Db, Row, Statement, clock, moment
 from headgate.store.execution.workers import WorkerRecord, workers
 from headgate.store.reading.facts import facts_of
@@ -107,27 +106,26 @@ class Why(NamedTuple):
     forecast: Forecast | None
 
 
-class Forecasts:
+class Forecasts(Noun):
     """When tasks will likely start, and lanes drain."""
 
     def __init__(self, database: Database, catalog: Catalog) -> None:
-        self._database = database
+        super().__init__(database)
         self._catalog = catalog
 
-    def why(self, task_id: int, tenant_id: int | None = None) -> Why:
+    @reads
+    def why(self, db: Db, task_id: int, tenant_id: int | None = None) -> Why:
         """Every gate of a task, and when it will likely start; `NotFound`, also for another tenant's."""
-        return self._database.read(lambda db: _why(db, self._catalog.fresh(db), task_id, tenant_id))
+        catalog = self._catalog.fresh(db)
+        task = read(db, task_id, tenant_id)
+        view, facts = _View(db, catalog), facts_of(db, catalog, task)
+        gates = evaluate(task, facts, view.now)
+        return Why(task, gates, _start(view, task, gates, facts.mutex_holder))
 
-    def drains(self) -> dict[str, Forecast]:
+    @reads
+    def drains(self, db: Db) -> dict[str, Forecast]:
         """When what runs and waits in each lane will likely have ended; what comes later is not counted."""
-        return self._database.read(lambda db: _drains(_View(db, self._catalog.fresh(db))))
-
-
-def _why(db: Db, catalog: Catalog, task_id: int, tenant_id: int | None) -> Why:
-    task = read(db, task_id, tenant_id)
-    view, facts = _View(db, catalog), facts_of(db, catalog, task)
-    gates = evaluate(task, facts, view.now)
-    return Why(task, gates, _start(view, task, gates, facts.mutex_holder))
+        return _drains(_View(db, self._catalog.fresh(db)))
 
 
 def _start(view: "_View", task: Task, gates: list[Gate], holder: int | None) -> Forecast | None:

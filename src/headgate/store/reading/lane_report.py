@@ -7,8 +7,9 @@ from headgate.core.forecast import Forecast
 from headgate.core.gates import CapacityLimit
 from headgate.core.states import HELD, State
 from headgate.store.catalog.lanes import Lanes
+from headgate.store.db.pages import EXACT_UP_TO
 from headgate.store.reading.forecasts import Forecasts
-from headgate.store.reading.statistics import EXACT_UP_TO, Count, Statistics
+from headgate.store.reading.statistics import Count, Statistics
 
 
 @dataclass(frozen=True, slots=True)

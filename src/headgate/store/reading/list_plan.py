@@ -14,23 +14,11 @@ from headgate.core.states import FINAL, HELD, State
 from headgate.store.catalog.catalog import Catalog
 from headgate.store.catalog.streams import Stream
 from headgate.store.claim.contract import READY_STREAMS
+from headgate.store.db.indexes import BY_KEY, BY_STATUS, CHILDREN, LIVE, PAST, READY, RUNNING, TABLES, WHOLE, Index
 from headgate.store.db.statement import Db, Row, Statement
 
 MOST_PLACES = 500  # of one index
 MOST_HELD = 5000  # tasks that run: they are looked at all
-
-LIVE, PAST = TABLES = ("headgate_task", "headgate_task_his")
-
-
-@dataclass(frozen=True, slots=True)
-class Index:
-    """The rows of a table that have the same in `columns`, in the order of their ids; without a name: all its rows."""
-
-    table: str
-    name: str = ""
-    columns: tuple[tuple[str, str], ...] = ()  # with PostgreSQL's types
-    only: str = "1 = 1"  # which rows are in it
-    in_order: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,33 +30,6 @@ class Way:
     names: tuple[str, ...]
 
 
-FOR_LISTS = "id + 0 > 0"  # what the indexes made for lists want to hear
-WHOLE = {table: Index(table) for table in TABLES}
-BY_KEY = {  # the first of these that is asked for says most
-    (table, name): Index(table, f"{table}_by_{name}", ((name, kind),), f"{FOR_LISTS} AND {only}")
-    for name, kind, only in (
-        ("correlation_id", "text", "correlation_id IS NOT NULL"),
-        ("mutex", "text", "mutex IS NOT NULL"),
-        ("creator", "bigint", "creator <> 0"),
-    )
-    for table in TABLES
-}
-CHILDREN = {
-    table: Index(table, f"{table}_child", (("parent_id", "bigint"), ("status", "text")), "parent_id IS NOT NULL")
-    for table in TABLES
-}
-_STATUS = (("status", "text"), ("stream_id", "bigint"))
-BY_STATUS = {
-    LIVE: Index(
-        LIVE,
-        "headgate_task_by_status",
-        _STATUS,
-        f"{FOR_LISTS} AND status <> 'queued' AND status <> 'scheduling' AND status <> 'running'",
-    ),
-    PAST: Index(PAST, "headgate_task_his_by_status", _STATUS, FOR_LISTS),
-}
-READY = Index(LIVE, "headgate_task_ready", (("stream_id", "bigint"), ("priority", "bigint")), "status = 'queued'")
-RUNNING = Index(LIVE, "headgate_task_held", (), "status IN ('scheduling', 'running')", in_order=False)
 # What the tasks of a stream have in common.
 _OF_STREAMS = ("tenant_id", "type", "lane", "category", "agent_id")
 

@@ -11,18 +11,17 @@ from datetime import UTC, datetime, timedelta
 from string import ascii_lowercase, ascii_uppercase
 from typing import Any
 
-from headgate.core.errors import Invalid
 from headgate.core.states import State
 from headgate.core.task import Task, check_name
 from headgate.store.catalog.catalog import Catalog
+from headgate.store.db.indexes import TABLES
+from headgate.store.db.pages import LAST_ID, Page, check_page_size
 from headgate.store.db.statement import Db, PendingRows, Statement
-from headgate.store.reading.list_plan import TABLES, Way, along, ways
+from headgate.store.reading.list_plan import Way, along, ways
 from headgate.store.tasks.rows import read_many
 
-MOST_PER_PAGE = 200
 MOST_READ = 2000  # rows, to see whether they are as they are asked for
 MOST_ENTRIES = 25_000  # of indexes that say all that is asked for
-_END = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +51,6 @@ class Filter:
     q: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
-    """Tasks, newest first, and the cursor of the next page (None at the end).
-
-    A page with a cursor may have fewer tasks than were asked for, or none: it has looked at enough.
-    """
-
-    items: list[Task]
-    next_cursor: int | None
-
-
 # A status is asked for as no index has it: only the way that was chosen is to be gone.
 _CONDITIONS = {
     "tenant_id": "tenant_id = :tenant_id",
@@ -88,13 +76,12 @@ _LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
 Span = tuple[int, int]  # the first id, and the one after the last
 
 
-def find(db: Db, catalog: Catalog, wanted: Filter, cursor: int | None, limit: int) -> Page:
+def find(db: Db, catalog: Catalog, wanted: Filter, cursor: int | None, limit: int) -> Page[Task]:
     """A page of tasks, live ones and history alike; every statement of it is to see the same moment."""
-    if not 1 <= limit <= MOST_PER_PAGE:
-        raise Invalid(f"a page holds 1 to {MOST_PER_PAGE} tasks")
+    check_page_size(limit, "tasks")
     values = _values(wanted)
     chosen = ways(db, catalog, values)
-    spans = {table: _span(db, table, wanted, _END if cursor is None else cursor) for table in TABLES}
+    spans = {table: _span(db, table, wanted, LAST_ID if cursor is None else cursor) for table in TABLES}
     left = _left(db, chosen, spans, limit)
     if left is not None:
         spans = {table: (max(since, left + 1), before) for table, (since, before) in spans.items()}

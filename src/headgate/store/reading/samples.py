@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from headgate.core.forecast import Pace
-from headgate.store.db.statement import Db, Row, Statement, moment_or_none
+from headgate.store.db.statement import Db, Row, Statement, insert_rows, moment_or_none
 
 RECENT = 100  # executions that a pace is made of
 MOST_MEASURED = 2_000  # a turn; of more than that the newest
@@ -55,27 +55,11 @@ PUT_RUN_TIME = Statement(
 )
 ONE_AT_A_TIME = Statement(sqlite="SELECT 1", postgres="SELECT 1 FROM headgate_lane WHERE name = '*' FOR NO KEY UPDATE")
 CLEAR = Statement("DELETE FROM headgate_sample")
-ADD = Statement(
-    sqlite=(
-        "INSERT INTO headgate_sample (at, lane, status, count, oldest) VALUES (:now, :lane, :status, :count, :oldest)"
-    ),
-    postgres="""
-    INSERT INTO headgate_sample (at, lane, status, count, oldest)
-    SELECT {now}, o.* FROM unnest(:lane::text[], :status::text[], :count::bigint[], :oldest::timestamptz[]) AS o
-    """,
-)
+_COUNTED = {"lane": "text", "status": "text", "count": "bigint", "oldest": "timestamptz"}
+ADD = insert_rows("headgate_sample", _COUNTED, now=["at"])
 CLEAR_LINES = Statement("DELETE FROM headgate_sample_line")
-ADD_LINE = Statement(
-    sqlite="""
-    INSERT INTO headgate_sample_line (at, stream_id, priority, count, first_id, last_id)
-    VALUES (:now, :stream_id, :priority, :count, :first_id, :last_id)
-    """,
-    postgres="""
-    INSERT INTO headgate_sample_line (at, stream_id, priority, count, first_id, last_id)
-    SELECT {now}, o.* FROM unnest(:stream_id::bigint[], :priority::bigint[], :count::bigint[], :first_id::bigint[],
-                           :last_id::bigint[]) AS o
-    """,
-)
+_LINE = dict.fromkeys(("stream_id", "priority", "count", "first_id", "last_id"), "bigint")
+ADD_LINE = insert_rows("headgate_sample_line", _LINE, now=["at"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +95,9 @@ def keep_sample(db: Db, sample: Sample) -> None:
         for lane, kind, recent, at in _recent(db, sample.finished):
             db.send(PUT_RUN_TIME, lane=lane, type=kind, recent=recent, at=at)
     db.send(CLEAR)
-    db.each(ADD, ("lane", "status", "count", "oldest"), sample.counts)
+    db.each(ADD, tuple(_COUNTED), sample.counts)
     db.send(CLEAR_LINES)
-    db.each(ADD_LINE, ("stream_id", "priority", "count", "first_id", "last_id"), sample.lines)
+    db.each(ADD_LINE, tuple(_LINE), sample.lines)
 
 
 def _recent(db: Db, finished: list[Row]) -> list[Row]:

@@ -12,7 +12,7 @@ from statistics import quantiles
 from typing import Any
 
 from headgate.core.states import FINAL, HELD, TIMED, State
-from headgate.store.db.database import Database
+from headgate.store.db.database import Noun, reads
 from headgate.store.db.statement import Db, Row, Statement, clock, moment
 from headgate.store.reading.statistics import Count, counts
 
@@ -91,11 +91,8 @@ NEWEST = Statement(f"SELECT {_COLUMNS} FROM headgate_series WHERE step = {FINE} 
 SINCE = Statement(f"SELECT {_COLUMNS} FROM headgate_series WHERE step = :step AND at >= {{now - :seconds}} ORDER BY at")
 
 
-class Series:
+class Series(Noun):
     """What happened, stretch by stretch."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def take(self) -> int:
         """Count the stretches that are over and not counted yet; how many there were. In two transactions."""
@@ -104,15 +101,17 @@ class Series:
             self._database.write(lambda db: _keep(db, points))
         return len(points)
 
-    def newest(self) -> Point | None:
+    @reads
+    def newest(self, db: Db) -> Point | None:
         """The last stretch of ten seconds that was counted."""
-        rows = self._database.read(lambda db: db.rows(NEWEST))
+        rows = db.rows(NEWEST)
         return _point(rows[0]) if rows else None
 
-    def since(self, seconds: float) -> tuple[int, list[Point]]:
+    @reads
+    def since(self, db: Db, seconds: float) -> tuple[int, list[Point]]:
         """The last `seconds`, oldest first, and how long each stretch is: ten seconds, or five minutes."""
         step = FINE if seconds <= RETENTION[FINE] else COARSE
-        return step, self._database.read(lambda db: [_point(row) for row in db.rows(SINCE, step=step, seconds=seconds)])
+        return step, [_point(row) for row in db.rows(SINCE, step=step, seconds=seconds)]
 
 
 def _counted(db: Db) -> list[Point]:

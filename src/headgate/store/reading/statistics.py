@@ -7,37 +7,12 @@ from statistics import fmean, quantiles
 
 from headgate.core.states import State
 from headgate.store.catalog.catalog import Catalog
-from headgate.store.db.database import Database
+from headgate.store.db.database import Database, Noun, reads
+from headgate.store.db.pages import EXACT_UP_TO
 from headgate.store.db.statement import Db, Row, Statement, moment
 from headgate.store.reading.samples import keep_sample, read_sample
 
-EXACT_UP_TO = 10_000
 MOST_MEASURED = 100_000
-
-
-class Statistics:
-    """How many tasks are where, and how those that ended did."""
-
-    def __init__(self, database: Database, catalog: Catalog) -> None:
-        self._database = database
-        self._catalog = catalog
-
-    def counts(self) -> list["Count"]:
-        """How many tasks of each lane are in each state: what runs exactly, the rest as last sampled."""
-        return self._database.read(counts)
-
-    def depth(self, lane: str) -> int:
-        """How many tasks of a lane are queued; 10,001 stands for anything above 10,000."""
-        return self._database.read(lambda db: depth(db, self._catalog.fresh(db), lane))
-
-    def by_type(self, seconds: float = 24 * 3600, tenant_id: int | None = None) -> list["TypeStatistics"]:
-        """Run times and success rate per type, over what finished in the last `seconds`."""
-        return self._database.read(lambda db: by_type(db, seconds, tenant_id))
-
-    def take_sample(self) -> None:
-        """Count what waits, for `counts`, and measure what finished, for forecasts. Two transactions."""
-        sample = self._database.read(read_sample)
-        self._database.write(lambda db: keep_sample(db, sample))
 
 
 SAMPLE = Statement("SELECT lane, status, count, oldest, at FROM headgate_sample")
@@ -75,15 +50,6 @@ DEPTH = Statement(
 )
 
 
-def depth(db: Db, catalog: Catalog, lane: str) -> int:
-    """How many tasks of a lane are queued: exact up to 10,000, and 10,001 for anything more."""
-    streams = [stream.id for stream in catalog.streams.values() if stream.lane == lane]
-    return int(db.rows(DEPTH, streams=streams, most=EXACT_UP_TO + 1)[0][0])
-
-
-# Statistics
-
-
 def _finished(whose: str = "") -> Statement:
     return Statement(
         f"""
@@ -115,16 +81,37 @@ class TypeStatistics:
     p99: float | None
 
 
-def by_type(db: Db, seconds: float, tenant_id: int | None = None) -> list[TypeStatistics]:
-    """Per type, over what finished in the last `seconds` (the newest 100,000 of it)."""
-    ends: dict[str, list[Row]] = defaultdict(list)
-    if tenant_id is None:
-        rows = db.rows(FINISHED, seconds=seconds, limit=MOST_MEASURED)
-    else:
-        rows = db.rows(FINISHED_OF_TENANT, seconds=seconds, limit=MOST_MEASURED, tenant_id=tenant_id)
-    for type_code, status, exec_time in rows:
-        ends[type_code].append((status, exec_time))
-    return [_statistics_of(type_code, rows) for type_code, rows in sorted(ends.items())]
+class Statistics(Noun):
+    """How many tasks are where, and how those that ended did."""
+
+    def __init__(self, database: Database, catalog: Catalog) -> None:
+        super().__init__(database)
+        self._catalog = catalog
+
+    @reads
+    def counts(self, db: Db) -> list[Count]:
+        """How many tasks of each lane are in each state: what runs exactly, the rest as last sampled."""
+        return counts(db)
+
+    @reads
+    def depth(self, db: Db, lane: str) -> int:
+        """How many tasks of a lane are queued; 10,001 stands for anything above 10,000."""
+        streams = [stream.id for stream in self._catalog.fresh(db).streams.values() if stream.lane == lane]
+        return int(db.rows(DEPTH, streams=streams, most=EXACT_UP_TO + 1)[0][0])
+
+    @reads
+    def by_type(self, db: Db, seconds: float = 24 * 3600, tenant_id: int | None = None) -> list[TypeStatistics]:
+        """Run times and success rate per type, over what finished in the last `seconds` (the newest 100,000 of it)."""
+        whose = FINISHED if tenant_id is None else FINISHED_OF_TENANT
+        ends: dict[str, list[Row]] = defaultdict(list)
+        for type_code, *end in db.rows(whose, seconds=seconds, limit=MOST_MEASURED, tenant_id=tenant_id):
+            ends[type_code].append(tuple(end))
+        return [_statistics_of(type_code, rows) for type_code, rows in sorted(ends.items())]
+
+    def take_sample(self) -> None:
+        """Count what waits, for `counts`, and measure what finished, for forecasts. Two transactions."""
+        sample = self._database.read(read_sample)
+        self._database.write(lambda db: keep_sample(db, sample))
 
 
 def _statistics_of(type_code: str, rows: list[Row]) -> TypeStatistics:

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Collection
 from dataclasses import replace
-from datetime import datetime
 from typing import Any
 
 import headgate.store.schedules.tick_runs as runs
@@ -23,8 +22,6 @@ from headgate.core.task import NewTask
 from headgate.store.db.statement import Db, Row, Statement, clock, moment, moment_or_none
 from headgate.store.events.audit import record_system
 
-MOST_LISTED = 200
-_LAST = 2**63 - 1
 _DEFINITION = (
     "tenant_id", "type", "creator", "cron_expressions", "timezone", "log", "category", "ext", "missed", "overlap",
     "http", "options", "code",
@@ -33,15 +30,9 @@ _COLUMNS = f"id, {', '.join(_DEFINITION)}, status, version, edited, next_tick, d
 _LOG_COLUMNS = "id, periodic_task_id, tenant_id, result, error_info, tick, task_id, create_date, update_date"
 
 GET = Statement(f"SELECT {_COLUMNS} FROM headgate_periodic_task WHERE id = :id")
-HOLD = Statement(
-    sqlite=f"SELECT {_COLUMNS} FROM headgate_periodic_task WHERE id = :id",
-    postgres=f"SELECT {_COLUMNS} FROM headgate_periodic_task WHERE id = :id FOR NO KEY UPDATE",
-)
+HOLD = Statement(f"{GET.common} {{lock FOR NO KEY UPDATE}}")
 OF_CODES = Statement(f"SELECT {_COLUMNS} FROM headgate_periodic_task WHERE code {{in codes text}}")
-HOLD_CODE = Statement(
-    sqlite=f"SELECT {_COLUMNS} FROM headgate_periodic_task WHERE code = :code",
-    postgres=f"SELECT {_COLUMNS} FROM headgate_periodic_task WHERE code = :code FOR NO KEY UPDATE",
-)
+HOLD_CODE = Statement(f"SELECT {_COLUMNS} FROM headgate_periodic_task WHERE code = :code {{lock FOR NO KEY UPDATE}}")
 _WANTED = """
    AND id < :cursor AND (CAST(:status AS text) IS NULL OR status = :status)
    AND (CAST(:type AS text) IS NULL OR type = :type)
@@ -82,36 +73,10 @@ def of_codes(db: Db, codes: Collection[str]) -> list[Schedule]:
     return [schedule_of(row) for row in db.rows(OF_CODES, codes=sorted(codes))]
 
 
-def find(
-    db: Db, tenant_id: int | None, status: ScheduleStatus | None, type_code: str | None, cursor: int | None, limit: int
-) -> list[Schedule]:
-    """A page of schedules, newest first."""
-    wanted = {"status": status and status.value, "type": type_code, "cursor": cursor or _LAST}
-    limit = max(1, min(limit, MOST_LISTED))
-    if tenant_id is None:
-        rows = db.rows(LIST, **wanted, limit=limit)
-    else:
-        rows = db.rows(LIST_OF_TENANT, **wanted, limit=limit, tenant_id=tenant_id)
-    return [schedule_of(row) for row in rows]
-
-
-def due(db: Db, limit: int, after: tuple[datetime, int]) -> tuple[list[Schedule], datetime]:
-    """Schedules whose tick has come, the earliest first, behind this tick and id; and what time it is."""
-    tick, schedule_id = after
-    rows = db.rows(DUE, limit=limit, tick=tick, id=schedule_id)
-    return [schedule_of(row[:-1]) for row in rows], moment(rows[0][-1]) if rows else clock(db)
-
-
-def next_due(db: Db) -> float | None:
-    seconds: float | None = db.rows(NEXT_DUE)[0][0]
-    return seconds
-
-
-def logs(db: Db, schedule_id: int, tenant_id: int | None, cursor: int | None, limit: int) -> list[TickLog]:
-    """A page of a schedule's log, newest first."""
-    read(db, schedule_id, tenant_id)
-    limit = max(1, min(limit, MOST_LISTED))
-    return [_log_of(row) for row in db.rows(LOGS, id=schedule_id, cursor=cursor or _LAST, limit=limit)]
+def hold_code(db: Db, code: str | None) -> Schedule | None:
+    """The schedule that a program has given this code, locked until the commit; None if there is none."""
+    rows = db.rows(HOLD_CODE, code=code)
+    return schedule_of(rows[0]) if rows else None
 
 
 # Edits
@@ -161,6 +126,8 @@ def change(
     db: Db, before: Schedule, definition: NewSchedule, status: ScheduleStatus, actor: str, *, edited: bool
 ) -> Schedule:
     """Write what a schedule, which is locked, says and is from now on. Its ticks begin anew if its clock is another."""
+    if (definition, status, edited) == (before.definition, before.status, before.edited):
+        return before
     next_tick = before.next_tick
     if status is not ScheduleStatus.ONLINE:
         next_tick = None
@@ -177,25 +144,10 @@ def change(
     return after
 
 
-def declare(db: Db, new: NewSchedule, actor: str) -> None:
-    """What a program says of its schedule, unless a person has said otherwise. Its status is people's alone."""
-    found = [schedule_of(row) for row in db.rows(HOLD_CODE, code=new.code)]
-    if not found:
-        add(db, new, ScheduleStatus.ONLINE, actor, edited=False)
-    elif not (found[0].edited or found[0].definition == new):
-        change(db, found[0], new, found[0].status, actor, edited=False)
-
-
-def remove(db: Db, schedule_id: int, actor: str, tenant_id: int | None) -> None:
-    gone = read(db, schedule_id, tenant_id, hold=True)
-    db.send(REMOVE, id=schedule_id)
-    runs.forget(db, schedule_id, runs.REMOVED)
+def remove(db: Db, gone: Schedule, actor: str) -> None:
+    db.send(REMOVE, id=gone.id)
+    runs.forget(db, gone.id, runs.REMOVED)
     _record(db, "periodic_removed", actor, replace(gone, status=ScheduleStatus.OFFLINE, next_tick=None))
-
-
-def forget_logs(db: Db, seconds: float, limit: int) -> int:
-    """Remove a batch of the log that is older than that; how many lines."""
-    return len(db.rows(OLD_LOGS, seconds=seconds, limit=limit))
 
 
 def _clock(definition: NewSchedule) -> tuple[str, str]:
@@ -233,7 +185,7 @@ def schedule_of(row: Row) -> Schedule:
     )  # fmt: skip
 
 
-def _log_of(row: Row) -> TickLog:
+def log_of(row: Row) -> TickLog:
     log_id, schedule_id, tenant_id, result, error_info, tick, task_id, create_date, update_date = row
     return TickLog(
         log_id, schedule_id, tenant_id, Result(result), error_info, moment_or_none(tick), task_id, moment(create_date),

@@ -8,31 +8,35 @@ from datetime import UTC, datetime
 import headgate.store.schedules.rows as periodic
 import headgate.store.schedules.tick_runs as runs
 import headgate.store.schedules.ticks as ticks
+from headgate.core.cron import GRACE
 from headgate.core.errors import Invalid
 from headgate.core.schedule import NewSchedule, Schedule, ScheduleStatus, TickLog, check_schedule, task_for_tick
-from headgate.core.task import check_name
+from headgate.core.task import check_name, clip
 from headgate.store.catalog.catalog import Catalog
-from headgate.store.db.database import Database
-from headgate.store.db.statement import Db, clock
+from headgate.store.db.database import Database, Noun, reads, writes
+from headgate.store.db.pages import LAST_ID, page_size
+from headgate.store.db.statement import Db, clock, moment
 from headgate.store.events.audit import PERSON, SYSTEM, record_system
-from headgate.store.schedules.tick_runs import EndedRun, HttpCall
+from headgate.store.schedules.tick_runs import Ended, HttpCall
 from headgate.store.schedules.ticks import Begun, Fired, Firing
 from headgate.store.tasks.idempotency import Idempotency, recall, remember
 
 FIRST = (datetime(1970, 1, 1, tzinfo=UTC), 0)
 
 
-class Schedules:
+class Schedules(Noun):
     """Each tick of each online schedule is dealt with once, however many processes look after them."""
 
     def __init__(self, database: Database, catalog: Catalog) -> None:
-        self._database = database
+        super().__init__(database)
         self._catalog = catalog
 
     # what people and programs do
 
+    @writes
     def add(
         self,
+        db: Db,
         new: NewSchedule,
         *,
         status: ScheduleStatus = ScheduleStatus.NEW,
@@ -43,10 +47,14 @@ class Schedules:
         check_schedule(new)
         if new.code is not None:
             raise Invalid("a code is a program's name for its schedule: register it")
-        return self._database.write(lambda db: self._add(db, new, status, actor, once))
+        self._check_type(db, new)
+        [made] = _once(db, new.task.tenant_id, once, lambda: [periodic.add(db, new, status, actor, edited=True).id])
+        return periodic.read(db, made)
 
+    @writes
     def put(
         self,
+        db: Db,
         schedule_id: int,
         new: NewSchedule,
         *,
@@ -59,7 +67,10 @@ class Schedules:
         Its ticks go on undisturbed unless its expression, its zone or its status change; then they begin anew, now.
         """
         check_schedule(new)
-        return self._database.write(lambda db: self._put(db, schedule_id, new, status, actor, tenant_id))
+        before = periodic.read(db, schedule_id, tenant_id, hold=True)
+        self._check_type(db, new)
+        definition = replace(new, task=new.task._replace(tenant_id=before.tenant_id), code=before.definition.code)
+        return periodic.change(db, before, definition, status or before.status, actor, edited=True)
 
     def register(self, wanted: Collection[NewSchedule], *, actor: str = SYSTEM) -> None:
         """What a program declares, by code: a new one goes online, what a person edited or took offline stays so.
@@ -73,16 +84,18 @@ class Schedules:
             raise Invalid("a program's schedules have codes, each its own")
         known = {row.definition.code: row for row in self._database.read(lambda db: periodic.of_codes(db, codes))}
         for new in wanted:
-            found = known.get(new.code)
-            if found is None or not (found.edited or found.definition == new):
+            if _differs(new, known.get(new.code)):
                 self._declare(new, actor)
 
-    def _declare(self, new: NewSchedule, actor: str) -> None:
-        def declare(db: Db) -> None:
-            self._check_type(db, new)
-            periodic.declare(db, new, actor)
-
-        self._database.write(declare)
+    @writes
+    def _declare(self, db: Db, new: NewSchedule, actor: str) -> None:
+        """What a program says of its schedule, unless a person has said otherwise. Its status is people's alone."""
+        self._check_type(db, new)
+        found = periodic.hold_code(db, new.code)
+        if found is None:
+            periodic.add(db, new, ScheduleStatus.ONLINE, actor, edited=False)
+        elif _differs(new, found):
+            periodic.change(db, found, new, found.status, actor, edited=False)
 
     def online(self, schedule_id: int, *, actor: str = PERSON, tenant_id: int | None = None) -> Schedule:
         """Let it fire, from its next tick on. One that is online goes on undisturbed."""
@@ -95,12 +108,17 @@ class Schedules:
         """
         return self._set_status(schedule_id, ScheduleStatus.OFFLINE, actor, tenant_id)
 
-    def _set_status(self, schedule_id: int, status: ScheduleStatus, actor: str, tenant_id: int | None) -> Schedule:
-        return self._database.write(lambda db: self._put(db, schedule_id, None, status, actor, tenant_id))
+    @writes
+    def _set_status(
+        self, db: Db, schedule_id: int, status: ScheduleStatus, actor: str, tenant_id: int | None
+    ) -> Schedule:
+        before = periodic.read(db, schedule_id, tenant_id, hold=True)
+        return periodic.change(db, before, before.definition, status, actor, edited=before.edited)
 
-    def remove(self, schedule_id: int, *, actor: str = PERSON, tenant_id: int | None = None) -> None:
+    @writes
+    def remove(self, db: Db, schedule_id: int, *, actor: str = PERSON, tenant_id: int | None = None) -> None:
         """Forget a schedule. Its tasks go on; the lines of its log leave after their time."""
-        self._database.write(lambda db: periodic.remove(db, schedule_id, actor, tenant_id))
+        periodic.remove(db, periodic.read(db, schedule_id, tenant_id, hold=True), actor)
 
     def trigger(
         self,
@@ -117,123 +135,9 @@ class Schedules:
         schedule = self.get(schedule_id, tenant_id)
         if schedule.definition.http is None:
             self._catalog.make_streams(self._catalog.with_type_defaults([task_for_tick(schedule, None)]))
-        return self._database.write(lambda db: self._trigger(db, schedule_id, actor, tenant_id, once))
+        return self._trigger(schedule_id, actor, tenant_id, once)
 
-    def get(self, schedule_id: int, tenant_id: int | None = None) -> Schedule:
-        """A schedule; `NotFound`, also for another tenant's."""
-        return self._database.read(lambda db: periodic.read(db, schedule_id, tenant_id))
-
-    def find(
-        self,
-        tenant_id: int | None = None,
-        *,
-        status: ScheduleStatus | None = None,
-        type_code: str | None = None,
-        cursor: int | None = None,
-        limit: int = 50,
-    ) -> list[Schedule]:
-        """A page of schedules, newest first: a tenant's, or everybody's."""
-        if type_code is not None:
-            check_name("type", type_code, empty=True)
-        return self._database.read(lambda db: periodic.find(db, tenant_id, status, type_code, cursor, limit))
-
-    def logs(
-        self, schedule_id: int, tenant_id: int | None = None, *, cursor: int | None = None, limit: int = 50
-    ) -> list[TickLog]:
-        """A page of a schedule's log, newest first."""
-        return self._database.read(lambda db: periodic.logs(db, schedule_id, tenant_id, cursor, limit))
-
-    def now(self) -> datetime:
-        """What time it is by the clock that ticks are reckoned by."""
-        return self._database.read(clock)
-
-    # what duties do
-
-    def next_due(self) -> float | None:
-        """Seconds until the next tick, 0 or less if it has come; None if nothing is online."""
-        return self._database.read(periodic.next_due)
-
-    def due(self, limit: int = 500, after: tuple[datetime, int] = FIRST) -> tuple[list[Schedule], datetime]:
-        """Schedules whose tick has come, the earliest first, behind the tick and id of one; and what time it is."""
-        return self._database.read(lambda db: periodic.due(db, limit, after))
-
-    def fire(self, firings: Sequence[Firing]) -> Fired:
-        """Do what was reckoned of each, if it still stands: tick, task, audit row and log in one transaction."""
-        catalog = self._catalog.recent()
-        tasks = [firing.schedule for firing in firings if firing.schedule.definition.http is None]
-        fit = [task_for_tick(each, None) for each in tasks if ticks.problem_of(each, catalog) is None]
-        self._catalog.make_streams(self._catalog.with_type_defaults(fit))
-        return self._database.write(lambda db: ticks.fire(db, self._catalog.fresh(db), firings))
-
-    def log_unfired(self, schedule: Schedule, error: str) -> None:
-        """Let its log say why its tick is still due, if that was missed; once, and until the tick is fired."""
-        self._database.write(lambda db: ticks.log_unfired(db, schedule, error))
-
-    def end_runs(self, after: int = 0, limit: int = 1000) -> tuple[int, int | None]:
-        """Write the end of those of a page of runs whose task has ended; how many, and where to go on.
-
-        The look is one transaction; the writing, if there is something to write, another.
-        """
-        ended, go_on = self._database.read(lambda db: runs.look(db, after, limit))
-        return self._end_runs(ended) if ended else 0, go_on
-
-    def _end_runs(self, ended: Sequence[EndedRun]) -> int:
-        return self._database.write(lambda db: runs.end(db, ended))
-
-    def calls_wait(self) -> bool:
-        """Whether there are calls that nobody has taken."""
-        return self._database.read(runs.any_waiting)
-
-    def take_calls(self, caller: str, limit: int) -> list[HttpCall]:
-        """Calls to make: from now on they are this caller's, and nobody else ever makes them."""
-        return self._database.write(lambda db: runs.take(db, caller, limit))
-
-    def end_call(self, call: HttpCall, error: str | None = None) -> bool:
-        """Write how a call ended; False if it was given up for lost before."""
-        return self._database.write(lambda db: runs.end_call(db, call.run_id, call.caller, error))
-
-    def calls_under_way(self, limit: int = 1000) -> list[tuple[int, str]]:
-        """Calls that somebody makes: run and caller."""
-        return self._database.read(lambda db: runs.under_way(db, limit))
-
-    def give_up_calls(self, calls: Collection[tuple[int, str]]) -> int:
-        """The callers of these are lost: their logs end as failures, and the calls are not made again."""
-        return self._database.write(lambda db: runs.give_up(db, calls))
-
-    def forget_logs(self, *, seconds: float, limit: int = 1000) -> int:
-        """Remove a batch of the log that is older than that; how many lines."""
-        return self._database.write(lambda db: periodic.forget_logs(db, seconds, limit))
-
-    # inside
-
-    def _check_type(self, db: Db, new: NewSchedule) -> None:
-        if new.http is None:
-            self._catalog.fresh(db).find_type(db, new.task.type)
-
-    def _add(self, db: Db, new: NewSchedule, status: ScheduleStatus, actor: str, once: Idempotency | None) -> Schedule:
-        self._check_type(db, new)
-        [made] = _once(db, new.task.tenant_id, once, lambda: [periodic.add(db, new, status, actor, edited=True).id])
-        return periodic.read(db, made)
-
-    def _put(
-        self,
-        db: Db,
-        schedule_id: int,
-        new: NewSchedule | None,
-        status: ScheduleStatus | None,
-        actor: str,
-        tenant_id: int | None,
-    ) -> Schedule:
-        before = periodic.read(db, schedule_id, tenant_id, hold=True)
-        definition, status, edited = before.definition, status or before.status, before.edited
-        if new is not None:
-            self._check_type(db, new)
-            definition = replace(new, task=new.task._replace(tenant_id=before.tenant_id), code=definition.code)
-            edited = True
-        if (definition, status, edited) == (before.definition, before.status, before.edited):
-            return before
-        return periodic.change(db, before, definition, status, actor, edited=edited)
-
+    @writes
     def _trigger(self, db: Db, schedule_id: int, actor: str, tenant_id: int | None, once: Idempotency | None) -> Begun:
         schedule = periodic.read(db, schedule_id, tenant_id, hold=True)
         self._check_type(db, schedule.definition)
@@ -245,6 +149,128 @@ class Schedules:
 
         task_id, log_id = _once(db, schedule.tenant_id, once, begin)
         return Begun(task_id or None, log_id or None)
+
+    @reads
+    def get(self, db: Db, schedule_id: int, tenant_id: int | None = None) -> Schedule:
+        """A schedule; `NotFound`, also for another tenant's."""
+        return periodic.read(db, schedule_id, tenant_id)
+
+    @reads
+    def find(
+        self,
+        db: Db,
+        tenant_id: int | None = None,
+        *,
+        status: ScheduleStatus | None = None,
+        type_code: str | None = None,
+        cursor: int | None = None,
+        limit: int = 50,
+    ) -> list[Schedule]:
+        """A page of schedules, newest first: a tenant's, or everybody's."""
+        if type_code is not None:
+            check_name("type", type_code, empty=True)
+        rows = db.rows(
+            periodic.LIST if tenant_id is None else periodic.LIST_OF_TENANT,
+            tenant_id=tenant_id, status=status and status.value, type=type_code, cursor=cursor or LAST_ID,
+            limit=page_size(limit),
+        )  # fmt: skip
+        return [periodic.schedule_of(row) for row in rows]
+
+    @reads
+    def logs(
+        self, db: Db, schedule_id: int, tenant_id: int | None = None, *, cursor: int | None = None, limit: int = 50
+    ) -> list[TickLog]:
+        """A page of a schedule's log, newest first."""
+        periodic.read(db, schedule_id, tenant_id)
+        rows = db.rows(periodic.LOGS, id=schedule_id, cursor=cursor or LAST_ID, limit=page_size(limit))
+        return [periodic.log_of(row) for row in rows]
+
+    @reads
+    def now(self, db: Db) -> datetime:
+        """What time it is by the clock that ticks are reckoned by."""
+        return clock(db)
+
+    # what duties do
+
+    @reads
+    def next_due(self, db: Db) -> float | None:
+        """Seconds until the next tick, 0 or less if it has come; None if nothing is online."""
+        seconds: float | None = db.rows(periodic.NEXT_DUE)[0][0]
+        return seconds
+
+    @reads
+    def due(self, db: Db, limit: int = 500, after: tuple[datetime, int] = FIRST) -> tuple[list[Schedule], datetime]:
+        """Schedules whose tick has come, the earliest first, behind the tick and id of one; and what time it is."""
+        rows = db.rows(periodic.DUE, limit=limit, tick=after[0], id=after[1])
+        return [periodic.schedule_of(row[:-1]) for row in rows], moment(rows[0][-1]) if rows else clock(db)
+
+    def fire(self, firings: Sequence[Firing]) -> Fired:
+        """Do what was reckoned of each, if it still stands: tick, task, audit row and log in one transaction."""
+        catalog = self._catalog.recent()
+        tasks = [firing.schedule for firing in firings if firing.schedule.definition.http is None]
+        fit = [task_for_tick(each, None) for each in tasks if ticks.problem_of(each, catalog) is None]
+        self._catalog.make_streams(self._catalog.with_type_defaults(fit))
+        return self._database.write(lambda db: ticks.fire(db, self._catalog.fresh(db), firings))
+
+    @writes
+    def log_unfired(self, db: Db, schedule: Schedule, error: str) -> None:
+        """Let its log say why its tick is still due, if that was missed; once, and until the tick is fired."""
+        db.send(
+            ticks.LOG_UNFIRED,
+            id=schedule.id, version=schedule.version, tick=schedule.next_tick, error=clip(ticks.UNFIRED + error),
+            seconds=GRACE.total_seconds(),
+        )  # fmt: skip
+
+    def end_runs(self, after: int = 0, limit: int = 1000) -> tuple[int, int | None]:
+        """Write the end of those of a page of runs whose task has ended; how many, and where to go on.
+
+        The look is one transaction; the writing, if there is something to write, another.
+        """
+        ended, go_on = self._database.read(lambda db: runs.look(db, after, limit))
+        return self._end_runs(ended) if ended else 0, go_on
+
+    @writes
+    def _end_runs(self, db: Db, ended: Ended) -> int:
+        return runs.end(db, ended)
+
+    @reads
+    def calls_wait(self, db: Db) -> bool:
+        """Whether there are calls that nobody has taken."""
+        return bool(db.rows(runs.ANY_WAITING))
+
+    @writes
+    def take_calls(self, db: Db, caller: str, limit: int) -> list[HttpCall]:
+        """Calls to make: from now on they are this caller's, and nobody else ever makes them."""
+        return runs.take(db, caller, limit)
+
+    @writes
+    def end_call(self, db: Db, call: HttpCall, error: str | None = None) -> bool:
+        """Write how a call ended; False if it was given up for lost before."""
+        return runs.end_call(db, call.run_id, call.caller, error)
+
+    @reads
+    def calls_under_way(self, db: Db, limit: int = 1000) -> list[tuple[int, str]]:
+        """Calls that somebody makes: run and caller."""
+        return [(run_id, str(caller)) for run_id, caller in db.rows(runs.UNDER_WAY, limit=limit)]
+
+    @writes
+    def give_up_calls(self, db: Db, calls: Collection[tuple[int, str]]) -> int:
+        """The callers of these are lost: their logs end as failures, and the calls are not made again."""
+        return sum(runs.end_call(db, run_id, caller, runs.LOST) for run_id, caller in sorted(calls))
+
+    @writes
+    def forget_logs(self, db: Db, *, seconds: float, limit: int = 1000) -> int:
+        """Remove a batch of the log that is older than that; how many lines."""
+        return len(db.rows(periodic.OLD_LOGS, seconds=seconds, limit=limit))
+
+    def _check_type(self, db: Db, new: NewSchedule) -> None:
+        if new.http is None:
+            self._catalog.fresh(db).find_type(db, new.task.type)
+
+
+def _differs(new: NewSchedule, known: Schedule | None) -> bool:
+    """Whether what a program declares is to be written: it is not there, or other than it says and no person's."""
+    return known is None or not (known.edited or known.definition == new)
 
 
 def _once(db: Db, tenant_id: int, once: Idempotency | None, make: Callable[[], list[int]]) -> list[int]:

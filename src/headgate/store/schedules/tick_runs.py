@@ -3,7 +3,7 @@
 A run is there while it is watched; whoever takes its row away is the one who writes how it ended.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -65,42 +65,38 @@ END_LOG = Statement(
 )
 
 
-class EndedRun(NamedTuple):
-    """A run that is over, and why it is no success."""
-
-    run_id: int
-    error: str | None = None
+Ended = dict[int, str | None]  # runs that are over, each with why it is no success
 
 
-def look(db: Db, after: int, limit: int) -> tuple[list[EndedRun], int | None]:
+def look(db: Db, after: int, limit: int) -> tuple[Ended, int | None]:
     """Of a page of runs, those whose task has ended; and where to go on, or None at the end."""
     rows = db.rows(TASK_RUNS, after=after, limit=limit)
-    ended = [found for row in rows if (found := _ended(row)) is not None]
+    ended = {
+        run_id: _error_of(task_id, status, error_info)
+        for run_id, task_id, status, error_info in rows
+        if status is None or status in ENDED
+    }
     return ended, rows[-1][0] if len(rows) == limit else None
 
 
-def _ended(row: Row) -> EndedRun | None:
-    run_id, task_id, status, error_info = row
+def _error_of(task_id: int, status: str | None, error_info: str | None) -> str | None:
     if status is None:
-        return EndedRun(run_id, f"task {task_id} has been purged, and nobody knows how it ended")
-    if status not in ENDED:
-        return None
+        return f"task {task_id} has been purged, and nobody knows how it ended"
     if State(status) in GOOD_ENDS:
-        return EndedRun(run_id)
-    return EndedRun(run_id, f"task {task_id} is {status}" + (f": {error_info}" if error_info else ""))
+        return None
+    return f"task {task_id} is {status}" + (f": {error_info}" if error_info else "")
 
 
-def end(db: Db, ended: Sequence[EndedRun]) -> int:
-    """Take the runs away and write how each ended; how many there were, of those somebody else was not quicker."""
-    errors = {run.run_id: run.error for run in ended}
-    return _end(db, db.rows(END, ids=sorted(errors)), errors)
+def end(db: Db, ended: Ended) -> int:
+    """Take the runs away and write how each ended; returns how many runs this call closed."""
+    return _end(db, db.rows(END, ids=sorted(ended)), ended)
 
 
-def _end(db: Db, gone: Sequence[Row], errors: dict[int, str | None]) -> int:
+def _end(db: Db, gone: Sequence[Row], ended: Ended) -> int:
     ends = [
         (log_id, *((Result.SUCCESS.value, None) if error is None else (Result.FAILURE.value, clip(error))))
         for run_id, log_id in gone
-        for error in [errors[run_id]]
+        for error in [ended[run_id]]
         if log_id is not None
     ]
     if ends:
@@ -147,11 +143,6 @@ DROP_WAITING = Statement(
 FORGET = Statement("DELETE FROM headgate_periodic_run WHERE periodic_task_id = :id RETURNING id, log_id")
 
 
-def any_waiting(db: Db) -> bool:
-    """Whether somebody should make calls."""
-    return bool(db.rows(ANY_WAITING))
-
-
 def take(db: Db, caller: str, limit: int) -> list[HttpCall]:
     """Calls that are this caller's to make from now on, and nobody else's ever."""
     taken = db.rows(TAKE, caller=caller, limit=limit)
@@ -169,11 +160,6 @@ def endpoint_of(http: str) -> Endpoint:
     return Endpoint(url, method)
 
 
-def under_way(db: Db, limit: int) -> list[tuple[int, str]]:
-    """Calls that somebody makes: run and caller."""
-    return [(run_id, str(caller)) for run_id, caller in db.rows(UNDER_WAY, limit=limit)]
-
-
 def end_call(db: Db, run_id: int, caller: str, error: str | None) -> bool:
     """Write how a call ended; False if it was given up for lost before."""
     return bool(_end(db, db.rows(END_CALL, id=run_id, caller=caller), {run_id: error}))
@@ -189,8 +175,3 @@ def forget(db: Db, schedule_id: int, reason: str) -> None:
     """Nobody watches any more how what it began goes on."""
     gone = db.rows(FORGET, id=schedule_id)
     _end(db, gone, {row[0]: reason for row in gone})
-
-
-def give_up(db: Db, calls: Collection[tuple[int, str]]) -> int:
-    """Give up calls whose callers are gone; how many there were."""
-    return sum(end_call(db, run_id, caller, LOST) for run_id, caller in sorted(calls))

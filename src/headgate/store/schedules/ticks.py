@@ -13,11 +13,11 @@ from typing import NamedTuple
 from headgate.core.cron import GRACE, DueTicks, Overlap, allowed_by_overlap
 from headgate.core.errors import Invalid, Refused
 from headgate.core.schedule import LogMode, Result, Schedule, ScheduleStatus, task_for_tick, tick_text
-from headgate.core.task import clip, with_type_defaults
+from headgate.core.task import NewTask, with_type_defaults
 from headgate.store.catalog.catalog import Catalog
 from headgate.store.catalog.streams import stream_key
 from headgate.store.db.deferred import settled
-from headgate.store.db.statement import Db, Row, Statement, moment, moment_or_none
+from headgate.store.db.statement import Db, Row, Statement, insert_rows, moment, moment_or_none
 from headgate.store.events.audit import record_system
 from headgate.store.tasks.submit import insert
 
@@ -58,11 +58,10 @@ class Begun(NamedTuple):
 
 # Somebody else who holds a row is firing it: there is nothing to wait for.
 HOLD = Statement(
-    sqlite="SELECT id, version, status, next_tick, {now} FROM headgate_periodic_task WHERE id {in ids}",
-    postgres="""
+    """
     SELECT id, version, status, next_tick, {now} FROM headgate_periodic_task WHERE id {in ids}
-     ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
-    """,
+     ORDER BY id {lock FOR NO KEY UPDATE SKIP LOCKED}
+    """
 )
 _MOVE_NAMES = ("id", "next_tick", "done_until")
 MOVE = Statement(
@@ -84,33 +83,21 @@ BUSY = Statement(
      GROUP BY r.periodic_task_id
     """
 )
-_LOG_NAMES = ("periodic_task_id", "tenant_id", "result", "error_info", "tick", "task_id")
-ADD_LOG = Statement(
-    sqlite="""
-    INSERT INTO headgate_periodic_task_log (periodic_task_id, tenant_id, result, error_info, tick, task_id, create_date,
-                                   update_date)
-    VALUES (:periodic_task_id, :tenant_id, :result, :error_info, :tick, :task_id, :now, :now) RETURNING id
-    """,
-    postgres="""
-    INSERT INTO headgate_periodic_task_log (periodic_task_id, tenant_id, result, error_info, tick, task_id, create_date,
-                                   update_date)
-    SELECT o.*, {now}, {now}
-      FROM unnest(:periodic_task_id::bigint[], :tenant_id::bigint[], :result::text[], :error_info::text[],
-                  :tick::timestamptz[], :task_id::bigint[]) AS o
-    RETURNING id
-    """,
-)
+_LOG = {
+    "periodic_task_id": "bigint", "tenant_id": "bigint", "result": "text", "error_info": "text", "tick": "timestamptz",
+    "task_id": "bigint",
+}  # fmt: skip
+ADD_LOG = insert_rows("headgate_periodic_task_log", _LOG, now=["create_date", "update_date"], end="RETURNING id")
 # Of a tick that waits, and only while it does: whoever fires it holds the row.
-_UNFIRED = """
+LOG_UNFIRED = Statement(
+    """
     INSERT INTO headgate_periodic_task_log (periodic_task_id, tenant_id, result, error_info, tick,
                                             create_date, update_date)
     SELECT id, tenant_id, 'failure', :error, next_tick, {now}, {now} FROM headgate_periodic_task
      WHERE id = :id AND version = :version AND status = 'online' AND log = 'trans_log' AND next_tick = :tick
-       AND next_tick < {now - :seconds}
-"""
-_UNLESS_LOGGED = "ON CONFLICT (periodic_task_id, tick) WHERE tick IS NOT NULL DO NOTHING"
-LOG_UNFIRED = Statement(
-    sqlite=f"{_UNFIRED} {_UNLESS_LOGGED}", postgres=f"{_UNFIRED} FOR NO KEY UPDATE {_UNLESS_LOGGED}"
+       AND next_tick < {now - :seconds} {lock FOR NO KEY UPDATE}
+    ON CONFLICT (periodic_task_id, tick) WHERE tick IS NOT NULL DO NOTHING
+    """
 )
 REMOVE_UNFIRED = Statement(
     f"""
@@ -119,18 +106,8 @@ REMOVE_UNFIRED = Statement(
        AND substr(error_info, 1, {len(UNFIRED)}) = '{UNFIRED}'
     """
 )
-_RUN_NAMES = ("periodic_task_id", "tick", "task_id", "log_id")
-ADD_RUN = Statement(
-    sqlite="""
-    INSERT INTO headgate_periodic_run (periodic_task_id, tick, task_id, log_id)
-    VALUES (:periodic_task_id, :tick, :task_id, :log_id)
-    """,
-    postgres="""
-    INSERT INTO headgate_periodic_run (periodic_task_id, tick, task_id, log_id)
-    SELECT o.*
-      FROM unnest(:periodic_task_id::bigint[], :tick::timestamptz[], :task_id::bigint[], :log_id::bigint[]) AS o
-    """,
-)
+_RUN = {"periodic_task_id": "bigint", "tick": "timestamptz", "task_id": "bigint", "log_id": "bigint"}
+ADD_RUN = insert_rows("headgate_periodic_run", _RUN)
 
 
 def fire(db: Db, catalog: Catalog, firings: Sequence[Firing]) -> Fired:
@@ -172,8 +149,11 @@ def _has_stream(schedule: Schedule, catalog: Catalog) -> bool:
     """False for a moment after its type was edited: the next turn makes the stream."""
     if schedule.definition.http is not None or problem_of(schedule, catalog) is not None:
         return True
-    kind = catalog.types[schedule.definition.task.type]
-    return stream_key(with_type_defaults(schedule.definition.task, kind)) in catalog.ids
+    return stream_key(_filled_in(schedule.definition.task, catalog)) in catalog.ids
+
+
+def _filled_in(new: NewTask, catalog: Catalog) -> NewTask:
+    return with_type_defaults(new, catalog.types[new.type])
 
 
 def _busy(db: Db, ids: list[int]) -> dict[int, str]:
@@ -203,7 +183,7 @@ def problem_of(schedule: Schedule, catalog: Catalog) -> str | None:
     if code not in catalog.types:
         return f"no task type {code!r}"
     try:
-        with_type_defaults(schedule.definition.task, catalog.types[code])
+        _filled_in(schedule.definition.task, catalog)
     except Invalid as error:
         return str(error)
     return None
@@ -219,17 +199,6 @@ def _note_dropped(db: Db, firing: Firing) -> None:
             "first": tick_text(schedule.next_tick),
         }
         record_system(db, "ticks_missed", ACTOR, json.dumps(missed | {"until": tick_text(until)}))
-
-
-def log_unfired(db: Db, schedule: Schedule, error: str) -> None:
-    """Write why a tick is still due that was missed by now, unless somebody has written it."""
-    parameters = {
-        "id": schedule.id,
-        "version": schedule.version,
-        "tick": schedule.next_tick,
-        "error": clip(UNFIRED + error),
-    }
-    db.send(LOG_UNFIRED, **parameters, seconds=GRACE.total_seconds())
 
 
 def _remove_unfired(db: Db, firing: Firing, now: datetime) -> None:
@@ -255,11 +224,12 @@ def by_hand(db: Db, catalog: Catalog, schedule: Schedule, actor: str) -> Begun:
 
 def begin(db: Db, catalog: Catalog, ticks: Sequence[Tick], actor: str) -> list[Begun]:
     """Make the tasks of these ticks, note their calls, write their log. Types and streams must be known."""
-    wishes = [task_for_tick(tick.schedule, tick.at) for tick in ticks if _makes_a_task(tick)]
+    tasks = [_filled_in(task_for_tick(tick.schedule, tick.at), catalog) for tick in ticks if _makes_a_task(tick)]
+    wishes = [(new, catalog.ids[stream_key(new)]) for new in tasks]
     made = iter(settled(insert(db, catalog, wishes, actor)) if wishes else ())
     task_ids = [next(made).id if _makes_a_task(tick) else None for tick in ticks]
     logged = {number: row for number, tick in enumerate(ticks) if (row := _log_of(db, tick, task_ids[number]))}
-    ids = sorted(row[0] for row in db.each(ADD_LOG, _LOG_NAMES, list(logged.values())).rows()) if logged else []
+    ids = sorted(row[0] for row in db.each(ADD_LOG, tuple(_LOG), list(logged.values())).rows()) if logged else []
     log_ids = dict(zip(logged, ids, strict=True))
     begun = [Begun(task_id, log_ids.get(number)) for number, task_id in enumerate(task_ids)]
     runs = [
@@ -268,7 +238,7 @@ def begin(db: Db, catalog: Catalog, ticks: Sequence[Tick], actor: str) -> list[B
         if _is_watched(tick)
     ]
     if runs:
-        db.many(ADD_RUN, _RUN_NAMES, runs)
+        db.many(ADD_RUN, tuple(_RUN), runs)
     return begun
 
 

@@ -1,18 +1,17 @@
 """What people do to a task: decided by the state machine, written with its audit row."""
 
 from collections.abc import Callable
-from datetime import datetime
 
 from headgate.core.errors import Invalid, Refused
 from headgate.core.machine import Event, decide
-from headgate.core.states import FINAL, HELD, State
+from headgate.core.states import FINAL, State
 from headgate.core.task import NewTask, Task
 from headgate.store.catalog.catalog import Catalog
-from headgate.store.claim.freed import give_up
-from headgate.store.db.statement import Db, Statement, clock
-from headgate.store.tasks.mutex_queue import first_blocked, lock, settle_queues
-from headgate.store.tasks.rows import MUTEXES, hold, read
-from headgate.store.tasks.transitions import Write, apply
+from headgate.store.db.columns import SUBMITTED
+from headgate.store.db.statement import Db, Statement
+from headgate.store.tasks.mutex_queue import first_blocked
+from headgate.store.tasks.rows import read
+from headgate.store.tasks.transitions import happen, locked
 from headgate.store.tasks.unique import SAME_KEY
 
 
@@ -20,28 +19,23 @@ def act(
     db: Db,
     catalog: Catalog,
     task_id: int,
-    event: Callable[[Task], Event],
+    event: Callable[[Db, Task], Event],
     actor: str,
     tenant_id: int | None = None,
     detail: str | None = None,
 ) -> Task:
     """Let `event` happen to a task, as the state machine says; the task as it is afterwards."""
-    keys = [(tenant, mutex) for tenant, mutex in db.rows(MUTEXES, ids=[task_id])]
-    lock(db, keys)
-    held = hold(db, [task_id])
-    if not held or tenant_id not in (None, held[0].tenant_id):
-        task = read(db, task_id, tenant_id)  # raises, or it has gone to history: final
-        raise Refused(f"task {task.id} is {task.status}, which is final")
-    task = held[0]
-    change = decide(task, event(task), catalog.type(task.type))
-    if task.status is State.DEAD and change.status not in FINAL and change.status is not State.DEAD:
-        refuse_second(db, task, task.unique_key)
-    apply(db, [Write(task.id, task.status, change, task.seq, task.exec_id, detail)], actor)
-    if task.has_children and change.has_children is False:
-        db.send(NEW_LIFE, id=task.id)
-    if task.status in HELD and change.status not in HELD:
-        give_up(db, catalog, [task])
-    settle_queues(db, keys)
+    with locked(db, [task_id]) as found:
+        if not found or tenant_id not in (None, found[0].tenant_id):
+            task = read(db, task_id, tenant_id)  # raises, or it has gone to history: final
+            raise Refused(f"task {task.id} is {task.status}, which is final")
+        task, happening = found[0], event(db, found[0])
+        change = decide(task, happening, catalog.type(task.type))
+        if task.status is State.DEAD and change.status not in (*FINAL, State.DEAD):
+            refuse_second(db, task, task.unique_key)
+        happen(db, catalog, found, happening, actor, detail)
+        if task.has_children and change.has_children is False:
+            db.send(NEW_LIFE, id=task.id)
     return read(db, task_id)
 
 
@@ -65,17 +59,6 @@ def refuse_second(db: Db, task: Task, unique_key: str | None) -> None:
         return
     if found := db.rows(SAME_KEY, tenant_id=task.tenant_id, type=task.type, unique_key=unique_key):
         raise Refused(f"task {found[0][0]} has its unique key by now")
-
-
-def is_due(db: Db, task: Task) -> bool:
-    return task.start_time <= clock(db)
-
-
-def is_over(db: Db, start_time: datetime | None, delay: float | None) -> bool:
-    """Whether a start that a person asks for is no longer ahead."""
-    if start_time is None:
-        return not delay
-    return start_time <= clock(db)
 
 
 FIRST_IN_LANE = Statement(
@@ -107,10 +90,6 @@ def head_of_lane(db: Db, task: Task) -> int:
 
 
 def copy_of(task: Task) -> NewTask:
-    """The wish that made `task`, once more."""
-    return NewTask(
-        task.type, task.ext, task.tenant_id, task.creator, task.name, task.lane, task.category, task.priority,
-        task.mutex, task.rate_key, task.agent_id, task.unique_key, max_error_count=task.max_error_count,
-        timeout_seconds=task.timeout_seconds, retry_of=task.id, correlation_id=task.correlation_id,
-        on_child_failure=task.on_child_failure,
-    )  # fmt: skip
+    """The new task that made `task`, once more; it has no parent."""
+    submitted = {name: getattr(task, name) for name in SUBMITTED}
+    return NewTask(**submitted | {"parent_id": None, "retry_of": task.id})

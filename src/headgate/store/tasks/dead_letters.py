@@ -12,10 +12,12 @@ from headgate.core.states import State
 from headgate.core.task import NewTask, Task, check_name
 from headgate.store.catalog.catalog import Catalog
 from headgate.store.catalog.streams import StreamKey, add_streams, stream_key
+from headgate.store.db.columns import listed
 from headgate.store.db.database import Database
+from headgate.store.db.pages import MOST_PER_PAGE, Page
 from headgate.store.db.statement import Db, Statement
 from headgate.store.events.audit import PERSON
-from headgate.store.reading.lists import MOST_PER_PAGE, Page, sought
+from headgate.store.reading.lists import sought
 from headgate.store.tasks.actions import act, refuse_second
 from headgate.store.tasks.families import Families
 from headgate.store.tasks.mutex_queue import lock
@@ -46,7 +48,7 @@ class DeadLetters:
         self._catalog = catalog
         self._families = families
 
-    def find(self, wanted: DeadLetterFilter | None = None, *, cursor: int | None = None, limit: int = 50) -> Page:
+    def find(self, wanted: DeadLetterFilter | None = None, *, cursor: int | None = None, limit: int = 50) -> Page[Task]:
         """A page of dead tasks, newest first; it reads a bounded number of rows, whatever is asked for."""
         return self._database.read(lambda db: find(db, wanted or DeadLetterFilter(), cursor, limit))
 
@@ -76,7 +78,7 @@ class DeadLetters:
 
     def _end(self, task_id: int, event: Resolved | Discarded, actor: str, tenant_id: int | None) -> Task:
         task = self._database.write(
-            lambda db: act(db, self._catalog.fresh(db), task_id, lambda task: _dead(task, event), actor, tenant_id)
+            lambda db: act(db, self._catalog.fresh(db), task_id, lambda _, task: _dead(task, event), actor, tenant_id)
         )
         self._families.look_after([task.parent_id])
         return task
@@ -130,7 +132,7 @@ def _letters(names: tuple[str, ...]) -> Statement:
 FLOOR = _among_the_dead("id", "LIMIT 1 OFFSET :reach")
 
 
-def find(db: Db, wanted: DeadLetterFilter, cursor: int | None, limit: int) -> Page:
+def find(db: Db, wanted: DeadLetterFilter, cursor: int | None, limit: int) -> Page[Task]:
     """A page of dead tasks, newest first; with a filter it looks at so many and no more."""
     if not 1 <= limit <= MOST_PER_PAGE:
         raise Invalid(f"a page holds 1 to {MOST_PER_PAGE} tasks")
@@ -156,17 +158,13 @@ def _floor(db: Db, cursor: int) -> int:
 
 # Back to work
 
+_EDITED = ("ext", "priority", "lane", "mutex", "rate_key", "unique_key", "timeout_seconds", "max_error_count")
 EDIT = Statement(
-    """
-    UPDATE headgate_task
-       SET ext = :ext, priority = :priority, lane = :lane, stream_id = :stream_id, mutex = :mutex, rate_key = :rate_key,
-           unique_key = :unique_key, timeout_seconds = :timeout_seconds, max_error_count = :max_error_count
+    f"""
+    UPDATE headgate_task SET {listed((*_EDITED, "stream_id"), "{name} = :{name}")}
      WHERE id = :id
     """
 )
-_EDITED = (
-    "ext", "priority", "lane", "mutex", "rate_key", "unique_key", "timeout_seconds", "max_error_count"
-)  # fmt: skip
 
 
 def _dead(task: Task, event: Event) -> Event:
@@ -204,4 +202,4 @@ def replay(db: Db, catalog: Catalog, seen: Task, edit: Edit, actor: str) -> Task
         columns = {name: changes[name][1] if name in changes else getattr(seen, name) for name in _EDITED}
         db.send(EDIT, id=seen.id, stream_id=catalog.ids[_stream(seen, changes)], **columns)
         detail = json.dumps({"edit": changes_as_json(changes)}, ensure_ascii=False)
-    return act(db, catalog, seen.id, lambda task: RetryAsked(), actor, detail=detail)
+    return act(db, catalog, seen.id, lambda *_: RetryAsked(), actor, detail=detail)

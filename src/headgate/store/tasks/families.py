@@ -5,20 +5,17 @@ from collections import Counter
 from collections.abc import Iterable
 
 from headgate.core.family import CANCEL, FAILED_FOR_GOOD, Census, why_cancelled
-from headgate.core.machine import CancelRequested, ChildrenEnded, decide
-from headgate.core.states import FINAL, HELD, OPEN, State
+from headgate.core.machine import CancelRequested, ChildrenEnded
+from headgate.core.states import FINAL, OPEN, State
 from headgate.core.task import Task
 from headgate.store.catalog.catalog import Catalog
-from headgate.store.claim.freed import give_up
 from headgate.store.db.database import Database
+from headgate.store.db.pages import EXACT_UP_TO
 from headgate.store.db.statement import Db, Statement
 from headgate.store.events.audit import SYSTEM
-from headgate.store.tasks.mutex_queue import lock, settle_queues
-from headgate.store.tasks.rows import MUTEXES, hold
-from headgate.store.tasks.transitions import Write, apply
+from headgate.store.tasks.transitions import happen, locked
 
 FAMILIES = "system:families"
-EXACT_UP_TO = 10_000
 PAGE = 500
 
 
@@ -49,7 +46,21 @@ class Families:
 
     def close(self, parent_id: int) -> bool:
         """End a waiting parent none of whose children is open, and look after its own; False if it goes on."""
-        ended = self._database.write(lambda db: close(db, self._catalog.fresh(db), parent_id))
+
+        def close(db: Db) -> Task | None:
+            # The parent's row is locked first, its children are looked at afterwards: nobody gives it one meanwhile.
+            with locked(db, [parent_id]) as found:
+                for parent in found:
+                    if parent.status is State.WAITING and open_child(db, parent_id) is None:
+                        counted = census(db, parent)
+                        states = {state.value: count for state, count in sorted(counted.states.items())}
+                        detail = json.dumps({"children": states})
+                        end = ChildrenEnded(counted.children)
+                        happen(db, self._catalog.fresh(db), [parent], end, FAMILIES, detail)
+                        return parent
+            return None
+
+        ended = self._database.write(close)
         if ended is None:
             return False
         self.look_after([ended.parent_id])
@@ -57,9 +68,14 @@ class Families:
 
     def cancel(self, parent_id: int, reason: str, *, actor: str = SYSTEM, limit: int = PAGE) -> None:
         """Cancel a parent's children, page by page and down to the last; then end the parent if it can."""
-        while page := self._database.write(
-            lambda db: cancel_children(db, self._catalog.fresh(db), parent_id, reason, limit, actor)
-        ):
+
+        def cancel(db: Db) -> list[Task]:
+            with locked(db, _unasked(db, parent_id, limit)) as found:
+                tasks = [task for task in found if task.status not in FINAL and not task.cancel_requested]
+                happen(db, self._catalog.fresh(db), tasks, CancelRequested(reason), actor)
+            return tasks
+
+        while page := self._database.write(cancel):
             for child in page:
                 if child.has_children:
                     self.cancel(child.id, reason, actor=actor, limit=limit)
@@ -71,8 +87,11 @@ class Families:
 
     def stalled(self, *, after: int = 0, limit: int = PAGE) -> tuple[list[int], int | None]:
         """Of a page of waiting parents, those that somebody should look after; where to go on, or None at the end."""
-        catalog = self._catalog.recent()
-        return self._database.read(lambda db: stalled(db, catalog, after, limit))
+        types = self._catalog.recent().types
+        cancelling = [code for code, kind in types.items() if kind.on_child_failure == CANCEL]
+        parameters = {"after": after, "limit": limit, "cancelling": cancelling, **_STATES, **_BROKEN_STATES}
+        page = self._database.read(lambda db: db.rows(STALLED, **parameters))
+        return [row[0] for row in page if row[1]], page[-1][0] if len(page) == limit else None
 
     def census(self, parent: Task) -> Census:
         """How many children a task has in each state, those in history too: exact up to 10,000."""
@@ -151,35 +170,6 @@ STALLED = Statement(
 )
 
 
-def stalled(db: Db, catalog: Catalog, after: int, limit: int) -> tuple[list[int], int | None]:
-    """Of a page of waiting parents, those that somebody should look after; and where to go on, or None at the end."""
-    cancelling = [code for code, kind in catalog.types.items() if kind.on_child_failure == CANCEL]
-    page = db.rows(STALLED, after=after, limit=limit, cancelling=cancelling, **_STATES, **_BROKEN_STATES)
-    return [row[0] for row in page if row[1]], page[-1][0] if len(page) == limit else None
-
-
-# How it ends
-
-
-def close(db: Db, catalog: Catalog, parent_id: int) -> Task | None:
-    """End the parent if it waits and none of its children is open; it, as it was, or None.
-
-    The parent's row is locked first and the children are looked at afterwards: nobody gives it one meanwhile.
-    """
-    keys = [(tenant, mutex) for tenant, mutex in db.rows(MUTEXES, ids=[parent_id])]
-    lock(db, keys)
-    held = hold(db, [parent_id])
-    if not held or held[0].status is not State.WAITING or open_child(db, parent_id) is not None:
-        return None
-    [parent] = held
-    counted = census(db, parent)
-    change = decide(parent, ChildrenEnded(counted.children), catalog.type(parent.type))
-    detail = json.dumps({"children": {state.value: count for state, count in sorted(counted.states.items())}})
-    apply(db, [Write(parent.id, parent.status, change, parent.seq, detail=detail)], FAMILIES)
-    settle_queues(db, keys)
-    return parent
-
-
 CENSUS = Statement(
     """
     SELECT status, count(*) FROM (
@@ -199,12 +189,9 @@ EVERYBODY = (1 << 63) - 1
 def census(db: Db, parent: Task, most: int = EVERYBODY) -> Census:
     """How many children are in each state; no more than `most` are counted."""
     limit = min(most + 1, EVERYBODY)
-    states = Counter({State(status): count for status, count in _counted(db, parent, limit)})
+    rows = db.rows(CENSUS, id=parent.id, since=parent.children_since, most=limit)
+    states = Counter({State(status): count for status, count in rows})
     return Census(states, states.total() <= most)
-
-
-def _counted(db: Db, parent: Task, limit: int) -> list[tuple[str, int]]:
-    return [(row[0], row[1]) for row in db.rows(CENSUS, id=parent.id, since=parent.children_since, most=limit)]
 
 
 # How it is cancelled
@@ -225,26 +212,3 @@ UNASKED = Statement(
 def _unasked(db: Db, parent_id: int, limit: int) -> list[int]:
     """Open children of which nobody has asked yet that they stop."""
     return [row[0] for row in db.rows(UNASKED, id=parent_id, limit=limit, **_STATES)]
-
-
-def cancel_children(
-    db: Db, catalog: Catalog, parent_id: int, reason: str, limit: int, actor: str
-) -> list[Task]:  # fmt: skip
-    """Cancel a page of a parent's open children; they, as they were. A running one is asked to stop."""
-    ids = _unasked(db, parent_id, limit)
-    if not ids:
-        return []
-    keys = [(tenant, mutex) for tenant, mutex in db.rows(MUTEXES, ids=ids)]
-    lock(db, keys)
-    tasks = [task for task in hold(db, ids) if task.status not in FINAL and not task.cancel_requested]
-    writes = [
-        Write(
-            task.id, task.status, decide(task, CancelRequested(reason), catalog.type(task.type)), task.seq, task.exec_id
-        )
-        for task in tasks
-    ]
-    apply(db, writes, actor)
-    left = {write.id for write in writes if write.before in HELD and write.change.status not in HELD}
-    give_up(db, catalog, [task for task in tasks if task.id in left])
-    settle_queues(db, keys)
-    return tasks

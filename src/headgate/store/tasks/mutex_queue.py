@@ -7,6 +7,7 @@ from zlib import crc32
 from headgate.core.mutex import QueuePlace, rearrange
 from headgate.core.states import State
 from headgate.store.db.database import Database
+from headgate.store.db.indexes import LINE_STATES
 from headgate.store.db.statement import SPACE, Db, Statement
 
 Key = tuple[int, str]  # tenant_id, mutex
@@ -22,7 +23,7 @@ LOCK_STRIPES = Statement(
 # OFFSET 0 makes it look key by key: it would rather read all lines once and compare.
 # A parent that waits holds its mutex if it ran; one that was cancelled before its start never had it.
 HOLDERS = Statement(
-    sqlite="""
+    sqlite=f"""
     SELECT k.tenant_id, k.mutex, t.status, coalesce(t.root_id, t.id)
       FROM (SELECT value ->> 0 AS tenant_id, value ->> 1 AS mutex FROM json_each(:keys)) k
       CROSS JOIN headgate_task t ON t.tenant_id = k.tenant_id AND t.mutex = k.mutex AND t.mutex IS NOT NULL
@@ -31,48 +32,48 @@ HOLDERS = Statement(
     SELECT k.tenant_id, k.mutex, t.status, coalesce(t.root_id, t.id)
       FROM (SELECT value ->> 0 AS tenant_id, value ->> 1 AS mutex FROM json_each(:keys)) k
       CROSS JOIN headgate_task t ON t.tenant_id = k.tenant_id AND t.mutex = k.mutex AND t.mutex IS NOT NULL
-       AND t.status = 'waiting' AND t.status IN ('queued', 'blocked', 'waiting') AND t.scheduling_time IS NOT NULL
+       AND t.status = 'waiting' AND t.status IN {LINE_STATES} AND t.scheduling_time IS NOT NULL
     """,
-    postgres="""
+    postgres=f"""
     SELECT t.tenant_id, t.mutex, t.status, coalesce(t.root_id, t.id)
       FROM unnest(:tenants::bigint[], :mutexes::text[]) AS k(tenant_id, mutex)
       CROSS JOIN LATERAL (SELECT * FROM headgate_task t WHERE t.tenant_id = k.tenant_id AND t.mutex = k.mutex
                              AND t.exec_id IS NOT NULL
                           UNION ALL
                           SELECT * FROM headgate_task t WHERE t.tenant_id = k.tenant_id AND t.mutex = k.mutex
-                             AND t.status = :waiting AND t.status IN ('queued', 'blocked', 'waiting')
+                             AND t.status = :waiting AND t.status IN {LINE_STATES}
                              AND t.scheduling_time IS NOT NULL
                           OFFSET 0) t
     """,
 )
 HEADS = Statement(
-    sqlite="""
+    sqlite=f"""
     SELECT k.tenant_id, k.mutex, t.priority, t.id, t.stream_id, coalesce(t.root_id, t.id), t.seq
       FROM (SELECT value ->> 0 AS tenant_id, value ->> 1 AS mutex FROM json_each(:keys)) k
       CROSS JOIN headgate_task t ON t.tenant_id = k.tenant_id AND t.mutex = k.mutex AND t.mutex IS NOT NULL
-       AND t.status = 'queued' AND t.status IN ('queued', 'blocked', 'waiting')
+       AND t.status = 'queued' AND t.status IN {LINE_STATES}
     """,
-    postgres="""
+    postgres=f"""
     SELECT t.tenant_id, t.mutex, t.priority, t.id, t.stream_id, coalesce(t.root_id, t.id), t.seq
       FROM unnest(:tenants::bigint[], :mutexes::text[]) AS k(tenant_id, mutex)
       CROSS JOIN LATERAL (SELECT * FROM headgate_task t WHERE t.tenant_id = k.tenant_id AND t.mutex = k.mutex
-                             AND t.status = :queued AND t.status IN ('queued', 'blocked', 'waiting')
+                             AND t.status = :queued AND t.status IN {LINE_STATES}
                           OFFSET 0) t
     """,
 )
 # The first of each stream, hopping from stream to stream: a hundred thousand behind one key are not read.
 FIRST_BLOCKED = Statement(
-    sqlite="""
+    sqlite=f"""
     WITH RECURSIVE hop(tenant_id, mutex, stream_id) AS (
         SELECT k.tenant_id, k.mutex,
                (SELECT t.stream_id FROM headgate_task t WHERE t.tenant_id = k.tenant_id AND t.mutex = k.mutex
-                   AND t.mutex IS NOT NULL AND t.status = 'blocked' AND t.status IN ('queued', 'blocked', 'waiting')
+                   AND t.mutex IS NOT NULL AND t.status = 'blocked' AND t.status IN {LINE_STATES}
                  ORDER BY t.stream_id LIMIT 1)
           FROM (SELECT value ->> 0 AS tenant_id, value ->> 1 AS mutex FROM json_each(:keys)) k
         UNION ALL
         SELECT h.tenant_id, h.mutex,
                (SELECT t.stream_id FROM headgate_task t WHERE t.tenant_id = h.tenant_id AND t.mutex = h.mutex
-                   AND t.mutex IS NOT NULL AND t.status = 'blocked' AND t.status IN ('queued', 'blocked', 'waiting')
+                   AND t.mutex IS NOT NULL AND t.status = 'blocked' AND t.status IN {LINE_STATES}
                    AND t.stream_id > h.stream_id
                  ORDER BY t.stream_id LIMIT 1)
           FROM hop h WHERE h.stream_id IS NOT NULL
@@ -82,7 +83,7 @@ FIRST_BLOCKED = Statement(
       CROSS JOIN headgate_task t ON t.id = (
            SELECT f.id FROM headgate_task f WHERE f.tenant_id = h.tenant_id AND f.mutex = h.mutex
               AND f.mutex IS NOT NULL
-              AND f.status = 'blocked' AND f.status IN ('queued', 'blocked', 'waiting')
+              AND f.status = 'blocked' AND f.status IN {LINE_STATES}
               AND f.stream_id = h.stream_id
             ORDER BY f.priority, f.id LIMIT 1)
      WHERE h.stream_id IS NOT NULL
@@ -235,9 +236,9 @@ def _by_key(rows: Iterable[tuple[int, str, int, int, int, int, int]]) -> dict[Ke
 
 # Keys of mutexes behind which something waits, hopping from one to the next.
 KEYS = Statement(
-    """
+    f"""
     SELECT tenant_id, mutex FROM headgate_task
-     WHERE mutex IS NOT NULL AND status IN ('queued', 'blocked', 'waiting')
+     WHERE mutex IS NOT NULL AND status IN {LINE_STATES}
        AND (tenant_id, mutex) > (:tenant_id, :mutex)
      ORDER BY tenant_id, mutex LIMIT 1
     """

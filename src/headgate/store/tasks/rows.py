@@ -1,5 +1,6 @@
 """A task's row, read: live or in history."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from headgate.core.errors import NotFound
@@ -67,6 +68,6 @@ def read_many(db: Db, ids: list[int], tenant_id: int | None = None) -> dict[int,
     return {task.id: task for task in found if tenant_id in (None, task.tenant_id)}
 
 
-def hold(db: Db, ids: list[int]) -> list[Task]:
+def hold(db: Db, ids: Iterable[int]) -> list[Task]:
     """The live tasks among `ids`, locked until the commit."""
     return [task_of(row) for row in db.rows(HOLD, ids=sorted(ids))]

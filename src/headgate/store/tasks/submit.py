@@ -8,16 +8,15 @@ from typing import Any, NamedTuple
 from headgate.core.errors import NotFound, Refused, StaleExecution
 from headgate.core.machine import Adopted, birth, decide
 from headgate.core.states import FINAL
-from headgate.core.task import Execution, NewTask, with_type_defaults
+from headgate.core.task import Execution, NewTask
 from headgate.store.catalog.catalog import Catalog
-from headgate.store.catalog.streams import stream_key
 from headgate.store.db.columns import SUBMITTED, row_of, rows_of
 from headgate.store.db.deferred import Deferred, settled
 from headgate.store.db.statement import Db, KnownRows, PendingRows, Row, Statement
 from headgate.store.tasks.idempotency import Idempotency, recall, remember
 from headgate.store.tasks.mutex_queue import lock, settle_queues
 from headgate.store.tasks.rows import hold, read_many
-from headgate.store.tasks.transitions import Write, apply
+from headgate.store.tasks.transitions import happen
 from headgate.store.tasks.unique import ON_CONFLICT, SAME_KEY, Steps, ask_key, asks_first, lock_key, plain_wish, run
 
 
@@ -41,24 +40,11 @@ class Submitted(NamedTuple):
     initial: Initial | None = None
 
 
-class _Made(NamedTuple):
-    """What the INSERT answers of each task."""
-
-    id: int
-    status: str
-    tenant_id: int
-    unique_key: str | None
-    type: str
-    priority: int
-    stream_id: int
-    start_time: Any
-    create_date: Any
-
-
+Wish = tuple[NewTask, int]  # a new task that has what it leaves to its type, and the id of its stream
 _GIVEN = (*SUBMITTED, "root_id", "stream_id")
 _INSERTED = (*_GIVEN, "start_time", "status")
 _submitted = attrgetter(*SUBMITTED)
-_ANSWER = ", ".join(_Made._fields)
+_ANSWER = "id, status, start_time, create_date, tenant_id, type, unique_key"  # what the INSERT answers of each task
 
 
 def born(start: str, mutex: str, behind_mutex: str = "blocked") -> str:
@@ -99,52 +85,52 @@ INSERT = _insert(rows_of(_WISH, "wish"))
 INSERT_UNLESS_THERE = _insert(rows_of(_WISH, "wish"), ON_CONFLICT)
 
 
-def insert(
-    db: Db, catalog: Catalog, wishes: Sequence[NewTask], actor: str
-) -> list[Submitted] | Deferred[list[Submitted]]:
-    """Make the tasks, each with its audit row; their streams must be in the catalog already.
-
-    Either all of them are made, or (`Invalid`, `NotFound`, `Refused`) none is.
-    """
-    wishes = [with_type_defaults(new, catalog.types[new.type]) for new in wishes]
-    unique = any(new.unique_key is not None for new in wishes)
-    if unique and any(asks_first(new) for new in wishes):
+def insert(db: Db, catalog: Catalog, wishes: Sequence[Wish], actor: str) -> list[Submitted] | Deferred[list[Submitted]]:
+    """Make the tasks, each with its audit row. Either all are made, or (`Invalid`, `NotFound`, `Refused`) none is."""
+    unique = any(new.unique_key is not None for new, _ in wishes)
+    if unique and any(asks_first(new) for new, _ in wishes):
         return _insert_asking(db, catalog, wishes, actor)
-    keys = {(new.tenant_id, new.mutex) for new in wishes if new.mutex is not None}
-    lock(db, keys)
+    keys = _lock_mutexes(db, wishes)
     roots = _adopt(db, catalog, wishes, actor)
-    answer = _insert_rows(db, INSERT_UNLESS_THERE if unique else INSERT, catalog, wishes, roots, actor)
-    db.note(lambda: [(row[0], row[2], 1, "submitted", None, row[1], None, None) for row in answer.rows()], actor)
+    answer = _insert_rows(db, INSERT_UNLESS_THERE if unique else INSERT, wishes, roots, actor)
+    db.note(lambda: [(row[0], row[4], 1, "submitted", None, row[1], None, None) for row in answer.rows()], actor)
     if not keys and not unique:
         return Deferred(lambda: _all_made(db, wishes, answer))
     made = _made(db, wishes, answer)
     settle_queues(db, keys)
-    return [done or _existing(db, catalog, new, actor) for done, new in zip(made, wishes, strict=True)]
+    return [done or _existing(db, catalog, wish, actor) for done, wish in zip(made, wishes, strict=True)]
 
 
-def _insert_asking(db: Db, catalog: Catalog, wishes: Sequence[NewTask], actor: str) -> list[Submitted]:
+def _lock_mutexes(db: Db, wishes: Sequence[Wish]) -> set[tuple[int, str]]:
+    keys = {(new.tenant_id, new.mutex) for new, _ in wishes if new.mutex is not None}
+    lock(db, keys)
+    return keys
+
+
+def _insert_asking(db: Db, catalog: Catalog, wishes: Sequence[Wish], actor: str) -> list[Submitted]:
     """`insert`, one by one, where some ask for the last task of their key: those are locked first, in order."""
-    lock(db, {(new.tenant_id, new.mutex) for new in wishes if new.mutex is not None})
-    for new in sorted(filter(asks_first, wishes), key=lambda new: (new.tenant_id, new.type, new.unique_key)):
+    _lock_mutexes(db, wishes)
+    asking = [new for new, _ in wishes if asks_first(new)]
+    for new in sorted(asking, key=lambda new: (new.tenant_id, new.type, new.unique_key)):
         lock_key(db, new)
 
-    def make(new: NewTask) -> Steps[Submitted]:
-        return settled(insert(db, catalog, [new], actor))[0]
+    def make(new: NewTask, stream_id: int) -> Steps[Submitted]:
+        return settled(insert(db, catalog, [(new, stream_id)], actor))[0]
         yield  # a generator, though it gives out nothing
 
     made = []
-    for new in wishes:
-        done = run(db, ask_key(new, make(plain_wish(new)), actor)) if asks_first(new) else run(db, make(new))
+    for new, stream_id in wishes:
+        if asks_first(new):
+            done = run(db, ask_key(new, make(plain_wish(new), stream_id), actor))
+        else:
+            done = run(db, make(new, stream_id))
         made.append(Submitted(done, False) if isinstance(done, int) else done)
     return made
 
 
-def insert_under(
-    db: Db, catalog: Catalog, wishes: Sequence[NewTask], actor: str, execution: Execution
-) -> list[Submitted]:
+def insert_under(db: Db, catalog: Catalog, wishes: Sequence[Wish], actor: str, execution: Execution) -> list[Submitted]:
     """`insert`, for an execution that must still own its task: whoever was replaced makes no children."""
-    keys = [(new.tenant_id, new.mutex) for new in wishes if new.mutex is not None]
-    lock(db, keys)  # before the row, as everywhere
+    _lock_mutexes(db, wishes)  # before the row, as everywhere
     held = hold(db, [execution.id])
     if not held or held[0].exec_id != execution.exec_id:
         raise StaleExecution(f"exec_id {execution.exec_id} does not own task {execution.id}")
@@ -152,102 +138,93 @@ def insert_under(
 
 
 def _insert_rows(
-    db: Db, statement: Statement, catalog: Catalog, wishes: Sequence[NewTask], roots: dict[int, int], actor: str
+    db: Db, statement: Statement, wishes: Sequence[Wish], roots: dict[int | None, int], actor: str
 ) -> PendingRows:
-    """The tasks made, as rows for `_Made`."""
-    rows: list[Row] = [
-        (*_submitted(new), None if new.parent_id is None else roots[new.parent_id], _stream_of(catalog, new))
-        for new in wishes
-    ]
+    """The tasks made, as rows of `_ANSWER`."""
     if not db.one_writer:
-        rows = [(*row, new.start_time, new.delay_seconds) for row, new in zip(rows, wishes, strict=True)]
+        rows: list[Row] = [
+            (*_submitted(new), roots.get(new.parent_id), stream_id, new.start_time, new.delay_seconds)
+            for new, stream_id in wishes
+        ]
         if statement is INSERT and len(rows) == 1:
             return db.send(INSERT_ONE, **dict(zip(_WISH, rows[0], strict=True)), actor=actor)
         return db.each(statement, _WISH, rows, actor=actor)
-    made = [_born(db, new, row[-1]) for new, row in zip(wishes, rows, strict=True)]
-    rows = [(*row, task.start_time, task.status) for row, task in zip(rows, made, strict=True)]
+    births = [_birth(db, new) for new, _ in wishes]
+    rows = [
+        (*_submitted(new), roots.get(new.parent_id), stream_id, start_time, status)
+        for (new, stream_id), (start_time, status) in zip(wishes, births, strict=True)
+    ]
     if statement is INSERT:  # one writer: ids follow each other
         last = db.many(statement, _INSERTED, rows)
-        return KnownRows([_Made(task_id, *task[1:]) for task_id, task in enumerate(made, last - len(rows) + 1)])
-    found: list[Row] = []
-    for row, task in zip(rows, made, strict=True):
-        found += [task._replace(id=task_id) for (task_id,) in db.each(statement, _INSERTED, [row]).rows()]
-    return KnownRows(found)
+        ids = [[task_id] for task_id in range(last - len(rows) + 1, last + 1)]
+    else:
+        ids = [[task_id for (task_id,) in db.each(statement, _INSERTED, [row]).rows()] for row in rows]
+    return KnownRows(
+        [
+            (task_id, status, start_time, db.now, new.tenant_id, new.type, new.unique_key)
+            for made, (start_time, status), (new, _) in zip(ids, births, wishes, strict=True)
+            for task_id in made
+        ]
+    )
 
 
-def _stream_of(catalog: Catalog, new: NewTask) -> int:
-    """The stream of a task; `Refused` if its type was edited since the stream was made."""
-    stream_id = catalog.ids.get(stream_key(new))
-    if stream_id is None:
-        raise Refused(f"the task type {new.type} was edited just now: try again")
-    return stream_id
-
-
-def _born(db: Db, new: NewTask, stream_id: int) -> _Made:
-    """The task as SQLite is about to make it, but for its id."""
+def _birth(db: Db, new: NewTask) -> tuple[int, str]:
+    """When SQLite's task starts, and in which state it is made."""
     if new.start_time is None:
         start_time = db.now + round((new.delay_seconds or 0) * 1_000_000)
     else:
         start_time = db.time(new.start_time)
-    status = birth(new.mutex, due=start_time <= db.now).value
-    return _Made(
-        0, status, new.tenant_id, new.unique_key, new.type, new.priority or 0, stream_id, start_time, db.now
-    )  # fmt: skip
+    return start_time, birth(new.mutex, due=start_time <= db.now).value
 
 
-def _answered(db: Db, answer: PendingRows) -> list[_Made]:
-    """The tasks made, in the order of their ids; whoever waits for such tasks is woken."""
-    made = sorted(map(_Made._make, answer.rows()))
-    for task in made:
-        if task.status == "queued":
-            db.news.wake(task.stream_id, task.priority, task.id)
+def _all_made(db: Db, wishes: Sequence[Wish], answer: PendingRows) -> list[Submitted]:
+    """What became of tasks none of which had anything in its way: ids rise in their order."""
+    made = []
+    for (task_id, status, start_time, create_date, *_), (new, stream_id) in zip(
+        sorted(answer.rows()), wishes, strict=True
+    ):
+        if status == "queued":
+            db.news.wake(stream_id, new.priority or 0, task_id)
+        made.append(Submitted(task_id, True, Initial(status, start_time, create_date, new)))
     return made
 
 
-def _all_made(db: Db, wishes: Sequence[NewTask], answer: PendingRows) -> list[Submitted]:
-    """What became of tasks none of which had anything in its way: ids rise in their order."""
-    return [
-        Submitted(task.id, True, Initial(task.status, task.start_time, task.create_date, new))
-        for task, new in zip(_answered(db, answer), wishes, strict=True)
-    ]
-
-
-def _made(db: Db, wishes: Sequence[NewTask], answer: PendingRows) -> list[Submitted | None]:
+def _made(db: Db, wishes: Sequence[Wish], answer: PendingRows) -> list[Submitted | None]:
     """Which wish became which task: ids rise in the order of the wishes; None where a unique key stood in the way."""
-    left = deque(_answered(db, answer))
+    left = deque(sorted(answer.rows()))
     made: list[Submitted | None] = []
-    for new in wishes:
-        if left and (left[0].tenant_id, left[0].unique_key, left[0].type) == (new.tenant_id, new.unique_key, new.type):
-            made.append(Submitted(left.popleft().id, True))
+    for new, stream_id in wishes:
+        if left and left[0][4:] == (new.tenant_id, new.type, new.unique_key):
+            task_id, status, *_ = left.popleft()
+            if status == "queued":
+                db.news.wake(stream_id, new.priority or 0, task_id)
+            made.append(Submitted(task_id, True))
         else:
             made.append(None)
     return made
 
 
-def _existing(db: Db, catalog: Catalog, new: NewTask, actor: str) -> Submitted:
+def _existing(db: Db, catalog: Catalog, wish: Wish, actor: str) -> Submitted:
     """The open task that has the wish's unique key; if it ended meanwhile, the wish is made after all."""
+    new = wish[0]
     found = db.rows(SAME_KEY, tenant_id=new.tenant_id, type=new.type, unique_key=new.unique_key)
     if found:
         return Submitted(found[0][0], False)
-    return settled(insert(db, catalog, [new], actor))[0]
+    return settled(insert(db, catalog, [wish], actor))[0]
 
 
-def _adopt(db: Db, catalog: Catalog, wishes: Sequence[NewTask], actor: str) -> dict[int, int]:
+def _adopt(db: Db, catalog: Catalog, wishes: Sequence[Wish], actor: str) -> dict[int | None, int]:
     """Lock the parents, so that none ends before its new child is seen; the root of each one's family."""
-    wanted = {(new.parent_id, new.tenant_id) for new in wishes if new.parent_id is not None}
+    wanted = {(new.parent_id, new.tenant_id) for new, _ in wishes if new.parent_id is not None}
     if not wanted:
         return {}
     parents = {task.id: task for task in hold(db, [parent_id for parent_id, _ in wanted])}
     open_to = {(task.id, task.tenant_id) for task in parents.values() if task.status not in FINAL}
     if unfit := sorted(wanted - open_to):
         raise _why_unfit(db, unfit)
-    changes = {task.id: decide(task, Adopted(), catalog.type(task.type)) for task in parents.values()}
-    writes = [
-        Write(task.id, task.status, changes[task.id], seq=task.seq, exec_id=task.exec_id)
-        for task in parents.values()
-        if not task.has_children
-    ]
-    apply(db, writes, actor)
+    for task in parents.values():
+        decide(task, Adopted(), catalog.type(task.type))  # raises where it takes no more
+    happen(db, catalog, [task for task in parents.values() if not task.has_children], Adopted(), actor)
     return {task.id: task.root_id or task.id for task in parents.values()}
 
 
@@ -260,9 +237,9 @@ def _why_unfit(db: Db, unfit: Sequence[tuple[int, int]]) -> NotFound | Refused:
     return Refused(f"task {unfit[0][0]} has ended and takes no children")
 
 
-def insert_once(db: Db, catalog: Catalog, wishes: Sequence[NewTask], actor: str, once: Idempotency) -> list[Submitted]:
+def insert_once(db: Db, catalog: Catalog, wishes: Sequence[Wish], actor: str, once: Idempotency) -> list[Submitted]:
     """`insert`, unless this key was used before: then the answer it got; `KeyReused` if it asked for other things."""
-    tenant_id = wishes[0].tenant_id
+    tenant_id = wishes[0][0].tenant_id
     if (before := recall(db, tenant_id, once)) is not None:
         return [Submitted(task_id, False) for task_id in before]
     made = settled(insert(db, catalog, wishes, actor))

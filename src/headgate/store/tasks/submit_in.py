@@ -6,7 +6,7 @@ tasks into line places it once the caller has committed.
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from headgate.core.errors import Invalid, Refused
 from headgate.core.task import NewTask, TaskType, check_new_task, with_type_defaults
@@ -20,7 +20,6 @@ from headgate.store.events.audit import PERSON, SYSTEM
 from headgate.store.tasks.submit import Submitted, born
 from headgate.store.tasks.unique import SAME_KEY, Step, Steps, ask_key, asks_first, plain_wish
 
-T = TypeVar("T")
 TRIES = 3
 SubmitSteps = Steps[Submitted]
 
@@ -69,12 +68,11 @@ class Joining:
     def steps(self) -> SubmitSteps:
         """Make the task, its audit row, and on SQLite what its type and stream lack; run all in one transaction."""
         steps = self._steps()
-        if not self.schema:
-            return (yield from steps)
         try:
             statement, parameters = next(steps)
             while True:
-                statement, parameters = steps.send((yield in_schema(statement, self.schema), parameters))
+                step = in_schema(statement, self.schema), parameters | {"now": self.now}
+                statement, parameters = steps.send((yield step))
         except StopIteration as end:
             return end.value  # type: ignore[no-any-return]
 
@@ -87,28 +85,24 @@ class Joining:
             stream_id = yield from self._find_stream()
         if not asks_first(self.new):
             return (yield from self._make(self.new, stream_id))
-        done = yield from self._now_known(ask_key(self.new, self._make(plain_wish(self.new), stream_id), self.actor))
+        done = yield from ask_key(self.new, self._make(plain_wish(self.new), stream_id), self.actor)
         return Submitted(done, False) if isinstance(done, int) else done
 
     def _make(self, new: NewTask, stream_id: int) -> SubmitSteps:
+        start_time: Any = new.start_time
+        if start_time is not None and isinstance(self.now, int):  # as SQLite keeps a time
+            start_time = microseconds(start_time)
+        columns = new._asdict() | {"start_time": start_time, "root_id": None, "stream_id": stream_id}
         for _ in range(TRIES):
-            made = yield JOIN, self._columns(new, stream_id)
+            made = yield JOIN, columns
             if made:
-                yield NOTE, {"id": made[0][0], "status": made[0][1], **self._given("tenant_id"), **self._by()}
-                return Submitted(made[0][0], True)
-            there = yield SAME_KEY, self._given("tenant_id", "type", "unique_key")
+                [[task_id, status]] = made
+                yield NOTE, {"id": task_id, "status": status, "tenant_id": new.tenant_id, "actor": self.actor}
+                return Submitted(task_id, True)
+            there = yield SAME_KEY, {name: columns[name] for name in ("tenant_id", "type", "unique_key")}
             if there:
                 return Submitted(there[0][0], False)
         raise Refused(f"the unique key {new.unique_key!r} changes hands too fast")
-
-    def _now_known(self, steps: Steps[T]) -> Steps[T]:
-        """The steps, with the time for databases that do not know it."""
-        try:
-            statement, parameters = next(steps)
-            while True:
-                statement, parameters = steps.send((yield statement, parameters | {"now": self.now}))
-        except StopIteration as end:
-            return end.value  # type: ignore[no-any-return]
 
     def _look_where_we_are(self) -> Generator[Step, list[Row], None]:
         [[place]] = yield PLACE, {}
@@ -135,20 +129,8 @@ class Joining:
     def _run(self, write: Callable[[Any], None]) -> Generator[Step, list[Row], None]:
         notes = _Notes()
         write(notes)
-        for statement, parameters in notes.steps:
-            yield statement, parameters | {"now": self.now}
-
-    def _columns(self, new: NewTask, stream_id: int) -> dict[str, Any]:
-        start_time: Any = new.start_time
-        if start_time is not None and isinstance(self.now, int):  # as SQLite keeps a time
-            start_time = microseconds(start_time)
-        return new._asdict() | {"start_time": start_time, "root_id": None, "stream_id": stream_id, "now": self.now}
-
-    def _given(self, *names: str) -> dict[str, Any]:
-        return {name: getattr(self.new, name) for name in names}
-
-    def _by(self) -> dict[str, Any]:
-        return {"actor": self.actor, "now": self.now}
+        for step in notes.steps:  # noqa: UP028 a list cannot be sent the rows
+            yield step
 
 
 class _Notes:

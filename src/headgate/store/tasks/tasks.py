@@ -23,20 +23,21 @@ from headgate.core.task import Execution, NewTask, Task, check_new_task, check_s
 from headgate.store.catalog.catalog import Catalog
 from headgate.store.db.database import Database
 from headgate.store.db.group_commit import GroupCommit, SharedCall
+from headgate.store.db.pages import Page
 from headgate.store.db.statement import Db, clock
 from headgate.store.events.audit import PERSON, SYSTEM
 from headgate.store.reading.facts import facts_of
-from headgate.store.reading.lists import Filter, Page, find
-from headgate.store.tasks.actions import act, copy_of, head_of_lane, is_due, is_over
+from headgate.store.reading.lists import Filter, find
+from headgate.store.tasks.actions import act, copy_of, head_of_lane
 from headgate.store.tasks.families import Families
 from headgate.store.tasks.idempotency import Idempotency
 from headgate.store.tasks.rows import read, read_many
-from headgate.store.tasks.submit import Submitted, insert, insert_once, insert_under
+from headgate.store.tasks.submit import Submitted, Wish, insert, insert_once, insert_under
 
 MOST_PER_TRANSACTION = 5_000
 MOST_SHARED = 500
 
-Shared = SharedCall[tuple[list[NewTask], str], list[Submitted]]  # one caller's tasks and its actor
+Shared = SharedCall[tuple[list[Wish], str], list[Submitted]]  # one caller's tasks and its actor
 
 
 class Tasks:
@@ -46,7 +47,7 @@ class Tasks:
         self._database = database
         self._catalog = catalog
         self._families = families
-        self._submits: GroupCommit[tuple[list[NewTask], str], list[Submitted]] = GroupCommit(self._submit_together)
+        self._submits: GroupCommit[tuple[list[Wish], str], list[Submitted]] = GroupCommit(self._submit_together)
 
     # submitting
 
@@ -73,16 +74,16 @@ class Tasks:
         for new in new_tasks:
             check_new_task(new)
         new_tasks = self._catalog.with_type_defaults(new_tasks)
-        self._catalog.make_streams(new_tasks)
+        wishes = list(zip(new_tasks, self._catalog.make_streams(new_tasks), strict=True))
         if once is not None:
             if len({new.tenant_id for new in new_tasks}) > 1:
                 raise Invalid("an idempotent call is for one tenant")
-            return self._database.write(lambda db: insert_once(db, self._catalog, new_tasks, actor, once))
+            return self._database.write(lambda db: insert_once(db, self._catalog, wishes, actor, once))
         if under is not None:
-            return self._database.write(lambda db: insert_under(db, self._catalog, new_tasks, actor, under))
+            return self._database.write(lambda db: insert_under(db, self._catalog, wishes, actor, under))
         if len(new_tasks) <= MOST_SHARED and not any(new.mutex or new.parent_id or new.unique_key for new in new_tasks):
-            return self._submits.call((new_tasks, actor))
-        return self._database.write(lambda db: insert(db, self._catalog, new_tasks, actor))
+            return self._submits.call((wishes, actor))
+        return self._database.write(lambda db: insert(db, self._catalog, wishes, actor))
 
     def _submit_together(self, inbox: deque[Shared]) -> None:
         """Make the tasks of every caller that waits (with one actor) in one transaction; if that fails, one by one."""
@@ -91,9 +92,9 @@ class Tasks:
         while inbox and inbox[0].item[1] == actor and size + len(inbox[0].item[0]) <= MOST_SHARED:
             size += len(inbox[0].item[0])
             calls.append(inbox.popleft())
-        new_tasks = [new for call in calls for new in call.item[0]]
+        wishes = [wish for call in calls for wish in call.item[0]]
         try:
-            made = self._database.write(lambda db: insert(db, self._catalog, new_tasks, actor))
+            made = self._database.write(lambda db: insert(db, self._catalog, wishes, actor))
             for call in calls:
                 count = len(call.item[0])
                 call.succeed(made[:count])
@@ -120,7 +121,7 @@ class Tasks:
         """The tasks among `ids` that there are, by id; another tenant's are not among them."""
         return self._database.read(lambda db: read_many(db, list(ids), tenant_id))
 
-    def find(self, wanted: Filter | None = None, *, cursor: int | None = None, limit: int = 50) -> Page:
+    def find(self, wanted: Filter | None = None, *, cursor: int | None = None, limit: int = 50) -> Page[Task]:
         """A page of tasks, live and in history, newest first; it may have few, or none, and yet a `next_cursor`."""
         return self._database.snapshot(lambda db: find(db, self._catalog.fresh(db), wanted or Filter(), cursor, limit))
 
@@ -137,7 +138,7 @@ class Tasks:
 
     def cancel(self, task_id: int, reason: str = "", *, actor: str = PERSON, tenant_id: int | None = None) -> Task:
         """End a task early: at once before its start, else by asking its execution, or its children, to stop."""
-        task = self._act(task_id, lambda task: CancelRequested(reason), actor, tenant_id)
+        task = self._act(task_id, CancelRequested(reason), actor, tenant_id)
         if not task.has_children:
             return task
         self._families.cancel(task.id, "its parent was cancelled", actor=actor)
@@ -145,32 +146,21 @@ class Tasks:
 
     def pause(self, task_id: int, *, actor: str = PERSON, tenant_id: int | None = None) -> Task:
         """Hold a task: at once before its start, else at its execution's next checkpoint."""
-        return self._act(task_id, lambda task: PauseRequested(), actor, tenant_id)
+        return self._act(task_id, PauseRequested(), actor, tenant_id)
 
     def resume(self, task_id: int, *, actor: str = PERSON, tenant_id: int | None = None) -> Task:
         """Let a paused task continue."""
-        return self._database.write(
-            lambda db: act(
-                db, self._catalog.fresh(db), task_id, lambda task: Resumed(is_due(db, task)), actor, tenant_id
-            )
-        )
+        return self._act(task_id, lambda db, task: Resumed(task.start_time <= clock(db)), actor, tenant_id)
 
     def prioritize(
         self, task_id: int, priority: int | None = None, *, actor: str = PERSON, tenant_id: int | None = None
     ) -> Task:
         """Give a task another priority; None puts it at the head of its lane."""
-        if priority is not None and not -(1 << 63) <= priority < 1 << 63:
+        if priority is None:
+            return self._act(task_id, lambda db, task: Prioritized(head_of_lane(db, task)), actor, tenant_id)
+        if not -(1 << 63) <= priority < 1 << 63:
             raise Invalid("priority is out of range")
-        return self._database.write(
-            lambda db: act(
-                db,
-                self._catalog.fresh(db),
-                task_id,
-                lambda task: Prioritized(head_of_lane(db, task) if priority is None else priority),
-                actor,
-                tenant_id,
-            )
-        )
+        return self._act(task_id, Prioritized(priority), actor, tenant_id)
 
     def reschedule(
         self,
@@ -183,38 +173,35 @@ class Tasks:
     ) -> Task:
         """Start a task that has not started at that time, or in so many seconds; a queued one leaves its queue."""
         check_start(start_time, delay_seconds)
-        return self._database.write(
-            lambda db: act(
-                db,
-                self._catalog.fresh(db),
-                task_id,
-                lambda task: Rescheduled(start_time, delay_seconds, is_over(db, start_time, delay_seconds)),
-                actor,
-                tenant_id,
-            )
-        )
+
+        def rescheduled(db: Db, task: Task) -> Rescheduled:
+            due = not delay_seconds if start_time is None else start_time <= clock(db)
+            return Rescheduled(start_time, delay_seconds, due)
+
+        return self._act(task_id, rescheduled, actor, tenant_id)
 
     def retry(self, task_id: int, *, actor: str = PERSON, tenant_id: int | None = None) -> Task:
         """Run a task again: a dead or retrying one itself, at once; a final one as a linked copy."""
         task = self.get(task_id, tenant_id)
         if task.status in FINAL:
             return self.get(self.submit(copy_of(task), actor=actor).id)
-        return self._act(task_id, lambda task: RetryAsked(), actor, tenant_id)
+        return self._act(task_id, RetryAsked(), actor, tenant_id)
 
     def resolve(self, task_id: int, remark: str, *, actor: str = PERSON, tenant_id: int | None = None) -> Task:
         """A person dealt with a dead task."""
-        return self._act(task_id, lambda task: Resolved(remark), actor, tenant_id)
+        return self._act(task_id, Resolved(remark), actor, tenant_id)
 
     def discard(self, task_id: int, remark: str = "", *, actor: str = PERSON, tenant_id: int | None = None) -> Task:
         """A person gives a dead task up."""
-        return self._act(task_id, lambda task: Discarded(remark), actor, tenant_id)
+        return self._act(task_id, Discarded(remark), actor, tenant_id)
 
     def delivered(self, task_id: int, *, actor: str = SYSTEM) -> Task:
         """A task's callback has arrived: `notifying` → `succeeded`."""
-        return self._act(task_id, lambda task: Delivered(), actor, None)
+        return self._act(task_id, Delivered(), actor, None)
 
-    def _act(self, task_id: int, event: Callable[[Task], Event], actor: str, tenant_id: int | None) -> Task:
-        task = self._database.write(lambda db: act(db, self._catalog.fresh(db), task_id, event, actor, tenant_id))
+    def _act(self, task_id: int, event: Event | Callable[[Db, Task], Event], actor: str, tenant_id: int | None) -> Task:
+        find = event if callable(event) else lambda db, task: event
+        task = self._database.write(lambda db: act(db, self._catalog.fresh(db), task_id, find, actor, tenant_id))
         if task.status in FINAL or task.status is State.DEAD:
             self._families.look_after([task.parent_id])
         return task

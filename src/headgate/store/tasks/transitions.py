@@ -5,16 +5,23 @@ reports must still own the task, the row must still be as it was when the decisi
 lost to somebody quicker; the caller is told which rows were written.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from operator import attrgetter
 
 from headgate.core.callbacks import CallbackKind
-from headgate.core.machine import Change
-from headgate.core.states import State
+from headgate.core.machine import Change, Event, decide
+from headgate.core.states import HELD, State
+from headgate.core.task import Task
 from headgate.store.callbacks.outbox import call_off, owe
+from headgate.store.catalog.catalog import Catalog
+from headgate.store.claim.freed import give_up
 from headgate.store.db.columns import CHANGED, listed, rows_of
+from headgate.store.db.indexes import HELD_STATES
 from headgate.store.db.statement import Db, Statement
+from headgate.store.tasks.mutex_queue import lock, settle_queues
+from headgate.store.tasks.rows import MUTEXES, hold
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +78,6 @@ STILL_OWNED = Statement(
 )
 
 _APPLY = ("id", "before", "seq", "exec_id", "after", "kind", "delay", "start_time", *CHANGED, "detail")
-_HELD = "('scheduling', 'running')"
 _BEFORE_A_START = "('pending', 'blocked', 'queued', 'paused', 'retrying')"
 _FINAL = "('succeeded', 'partial', 'failed', 'resolved', 'cancelled')"
 
@@ -83,9 +89,9 @@ def _set(new: str, old: str, now: str, ran: str) -> str:
                start_time = CASE WHEN {new}delay IS NULL THEN coalesce({new}start_time, {old}start_time)
                                  ELSE {{now + {new}delay}} END,
                {listed(CHANGED, "{name} = coalesce(" + new + "{name}, " + old + "{name})")},
-               exec_id = CASE WHEN {new}after IN {_HELD} THEN {old}exec_id END,
-               executing_deadline = CASE WHEN {new}after IN {_HELD} THEN {old}executing_deadline END,
-               worker_id = CASE WHEN {new}after IN {_HELD} THEN {old}worker_id END,
+               exec_id = CASE WHEN {new}after IN {HELD_STATES} THEN {old}exec_id END,
+               executing_deadline = CASE WHEN {new}after IN {HELD_STATES} THEN {old}executing_deadline END,
+               worker_id = CASE WHEN {new}after IN {HELD_STATES} THEN {old}worker_id END,
                scheduling_time = CASE WHEN {new}after IN {_BEFORE_A_START} THEN NULL ELSE {old}scheduling_time END,
                exec_time = CASE WHEN {old}status = 'running' AND {new}after <> 'running'
                                 THEN {ran} ELSE {old}exec_time END,
@@ -122,6 +128,15 @@ APPLY = Statement(
 )
 
 
+@contextmanager
+def locked(db: Db, ids: Collection[int]) -> Iterator[list[Task]]:
+    """The live tasks among `ids`, locked until the commit; their mutex queues are locked first, and settled last."""
+    keys = [(tenant_id, mutex) for tenant_id, mutex in db.rows(MUTEXES, ids=list(ids))] if ids else []
+    lock(db, keys)
+    yield hold(db, ids) if ids else []
+    settle_queues(db, keys)
+
+
 def finish(db: Db, change: Change, ended: Sequence[tuple[int, str, str]], actor: str) -> set[int]:
     """Record plain successes (id, exec_id, result) of one kind; the ids that were still theirs to record.
 
@@ -150,6 +165,20 @@ def finish(db: Db, change: Change, ended: Sequence[tuple[int, str, str]], actor:
     if change.callback is not None:
         owe(db, change.callback, done)
     return done
+
+
+def happen(
+    db: Db, catalog: Catalog, tasks: Sequence[Task], event: Event, actor: str, detail: str | None = None
+) -> list[Write]:
+    """Let `event` happen to locked tasks, as `decide` says; the room of those that are not held any more is news."""
+    writes = [
+        Write(task.id, task.status, decide(task, event, catalog.type(task.type)), task.seq, task.exec_id, detail)
+        for task in tasks
+    ]
+    apply(db, writes, actor)
+    pairs = zip(tasks, writes, strict=True)
+    give_up(db, catalog, [task for task, write in pairs if write.before in HELD and write.change.status not in HELD])
+    return writes
 
 
 def apply(db: Db, writes: Sequence[Write], actor: str) -> set[int]:

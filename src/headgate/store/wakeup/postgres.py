@@ -5,6 +5,7 @@ Inside the committing transaction a NOTIFY would hold a lock of the whole databa
 
 import logging
 import threading
+from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
@@ -14,50 +15,35 @@ from psycopg.errors import error_from_result
 from psycopg.pq import ExecStatus
 
 from headgate.environment import random_number
-from headgate.store.db.pipeline import connect
-from headgate.store.db.statement import SPACE, qualified
 from headgate.store.wakeup.message import News, encode
 from headgate.store.wakeup.thread import CLOSE_SECONDS, Hear, Listener
 
 log = logging.getLogger("headgate.store")
 
-CONNECT_SECONDS = 5
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.002, 0.008
 FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS = 0.05, 5.0
-_CHANNEL = f"'headgate_' || {SPACE}"  # of this installation: the database may have another in it
-_SETTINGS = (
-    f"SELECT set_config('synchronous_commit', 'off', false), set_config('statement_timeout', '10s', false), {_CHANNEL}"
-)
-_NOTIFY = f"SELECT pg_notify({_CHANNEL}, $1)"
 
 Connection = psycopg.Connection[tuple[Any, ...]]
+Connect = Callable[[], tuple[Connection, str]]  # a connection of one's own, and the name of the channel; or `Pooled`
 
 
-def _connect(url: str, schema: str) -> tuple[Connection, str]:
-    """A connection outside the pool, and the channel's name."""
-    connection = connect(url, CONNECT_SECONDS, application_name="headgate news")
-    try:
-        row = connection.execute(qualified(_SETTINGS, schema).encode()).fetchone()
-        assert row is not None
-    except BaseException:
-        connection.close()
-        raise
-    return connection, row[-1]
+class Pooled(Exception):
+    """A connection pooler is in between: whoever listens on one of its connections hears nothing."""
 
 
 class Notifier:
     """Tells other processes, at once if it is idle; what piles up while it is not goes together, a little later."""
 
-    def __init__(self, url: str, token: str, schema: str = "") -> None:
-        self._url = url
+    def __init__(self, connect: Connect, token: str) -> None:
+        self._connect = connect
         self._token = token
-        self._schema = schema
         self._lock = threading.Lock()
         self._news = News()
         self._something = threading.Event()
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
         self._connection: Connection | None = None
+        self._pooled = False
 
     def tell(self, news: News) -> None:
         """Have this told; returns at once, whatever comes of it."""
@@ -106,16 +92,19 @@ class Notifier:
             self._connection.close()
 
     def _send(self, text: str) -> None:
-        for _ in range(2):  # the server may have been away since the last time
+        for _ in range(0 if self._pooled else 2):  # the server may have been away since the last time
             try:
                 if self._connection is None:
-                    self._connection, _ = _connect(self._url, self._schema)
-                    self._connection.pgconn.prepare(b"notify", qualified(_NOTIFY, self._schema).encode())
+                    self._connection, channel = self._connect()
+                    self._connection.pgconn.prepare(b"notify", f"SELECT pg_notify('{channel}', $1)".encode())
                 # Past the driver: its own way costs the submitting threads a tenth of their speed.
                 result = self._connection.pgconn.exec_prepared(b"notify", [text.encode()])
                 if result.status == ExecStatus.TUPLES_OK:
                     return
                 raise error_from_result(result)
+            except Pooled:
+                self._pooled = True
+                return
             except Exception as error:
                 log.debug("news were not told: %s", error)
                 if self._connection is not None:
@@ -126,21 +115,22 @@ class Notifier:
 class Notifications(Listener):
     """Hears what the notifiers of other processes tell; connects again by itself whenever the server comes back."""
 
-    def __init__(self, url: str, token: str, hear: Hear, schema: str = "") -> None:
+    def __init__(self, connect: Connect, token: str, hear: Hear) -> None:
         super().__init__(token, hear)
-        self._url = url
-        self._schema = schema
+        self._connect = connect
         self._failures = 0
 
     def _listen(self) -> None:
         while not self._closing:
             try:
-                connection, channel = _connect(self._url, self._schema)
+                connection, channel = self._connect()
                 with closing(connection):
                     connection.execute(f'LISTEN "{channel}"')
                     self._failures = 0
                     self._hear(News(missed=True))
                     self._hear_from(connection.pgconn)
+            except Pooled:
+                return
             except Exception as error:
                 log.debug("news are not heard: %s", error)
             if not self._closing:

@@ -4,7 +4,6 @@ import logging
 from collections.abc import Callable
 from typing import TypeVar
 
-from headgate.store.db.database import Database
 from headgate.store.wakeup.message import News, Wakes
 
 T = TypeVar("T")
@@ -14,15 +13,14 @@ log = logging.getLogger("headgate.store")
 class Wakeups:
     """Listeners of one process. Each must neither wait nor fail; what it raises is logged."""
 
-    def __init__(self, database: Database, first: Callable[[News], None]) -> None:
+    def __init__(self, listen: Callable[[], None], first: Callable[[News], None]) -> None:
         """`first` hears of everything before the others, so that whoever is woken claims by what it knows."""
         self.workers: set[int] = set()  # registered by this process: where news was missed, all of them are asked
-        self._database = database
+        self._listen = listen
         self._first = first
         self._work: list[Callable[[Wakes], None]] = []
         self._requests: list[Callable[[set[int]], None]] = []
         self._callbacks: list[Callable[[None], None]] = []
-        database.on_news = self.hear
 
     def on_work(self, listener: Callable[[Wakes], None]) -> None:
         """Call `listener` after each commit that made something claimable: of this process, or of any (`listen`).
@@ -44,7 +42,7 @@ class Wakeups:
 
         Hints: what is missed costs the time until the next look. Nothing is heard behind a pooler or in memory.
         """
-        self._database.listen()
+        self._listen()
 
     def hear(self, news: News) -> None:
         """Pass news on."""

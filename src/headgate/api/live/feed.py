@@ -14,8 +14,8 @@ from headgate.core.events import AuditEvent
 from headgate.core.task import Task
 from headgate.events.bus import PAGE, Bus, FeedEvent, Subscription
 from headgate.packs.media.lanes import NAMES as REQUEST_LANES
+from headgate.store.db.pages import MOST_PER_PAGE
 from headgate.store.events.feed import Cursor, Gap
-from headgate.store.reading.lists import MOST_PER_PAGE
 from headgate.store.store import Store
 
 INT64 = 2**63 - 1

@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from litestar.exceptions import PermissionDeniedException
-
+from headgate.api.problems import Rejected
 from headgate.core.keys import Key
 from headgate.core.keys import Role as Role
 
@@ -28,7 +27,7 @@ class Principal:
         if self.tenant_id is None:
             return requested or 0
         if requested not in (None, self.tenant_id):
-            raise PermissionDeniedException("the key is another tenant's")
+            raise Rejected(403, "the key is another tenant's")
         return self.tenant_id
 
     def can_see(self, tenant_id: int) -> bool:
@@ -38,7 +37,7 @@ class Principal:
     def require_all_tenants(self) -> None:
         """Refuse a key of one tenant: what follows tells of all tenants together."""
         if self.tenant_id is not None:
-            raise PermissionDeniedException("these figures are of all tenants: they need a key of no tenant")
+            raise Rejected(403, "these figures are of all tenants: they need a key of no tenant")
 
     def tenant_filter(self, requested: int | None) -> int | None:
         """The tenant to filter by: the one that was requested, else the key's own; None for all."""

@@ -16,10 +16,10 @@ LONGEST_PATH = 200
 class RequestLog:
     """The line of one request; from when it is made, other lines written for the request carry its id."""
 
-    __slots__ = ("_began", "_request", "status")
+    __slots__ = ("_request", "began", "status")
 
     def __init__(self, request_id: str, headers: dict[bytes, bytes]) -> None:
-        self._began = monotonic()
+        self.began = monotonic()
         self._request: RequestOrigin = request_origin(
             request_id,
             headers.get(b"x-correlation-id", b"").decode("latin-1"),
@@ -35,7 +35,7 @@ class RequestLog:
         level = logging.INFO if changed or status >= 500 else logging.DEBUG
         if not log.isEnabledFor(level):
             return
-        milliseconds = round(1000 * (monotonic() - self._began), 1)
+        milliseconds = round(1000 * (monotonic() - self.began), 1)
         who = scope["state"].get("principal")
         fields = {
             "method": method,

@@ -5,11 +5,11 @@ import contextlib
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal
 
-from litestar import Request, Router, post
-from litestar.di import NamedDependency
-from litestar.params import PathParameter
+from msgspec import Meta
+from starlette.requests import Request
 
-from headgate.api.agent_shapes import (
+from headgate.api.agents.reporting import settle, why_not_owner
+from headgate.api.agents.shapes import (
     Answer,
     CheckpointIn,
     ClaimIn,
@@ -27,42 +27,32 @@ from headgate.api.agent_shapes import (
     Trouble,
     execution_out,
 )
-from headgate.api.polls import LongPoll
-from headgate.api.principal import Principal, Role
-from headgate.api.problems import TYPE, documented
-from headgate.api.reporting import settle, why_not_owner
+from headgate.api.door.principal import Principal, Role
+from headgate.api.live.polls import LongPoll
+from headgate.api.problems import TYPE
+from headgate.api.routing import Routes
 from headgate.api.server import Server
-from headgate.api.shapes import INT64, text_of
+from headgate.api.shapes import TaskId, text_of
 from headgate.core.errors import HeadgateError, StaleExecution
 from headgate.core.states import State
 from headgate.core.task import Execution, check_name
 from headgate.environment import monotonic, random_number
-from headgate.service import wait
+from headgate.pauses import wait
 from headgate.store.claim.contract import Claimed, ClaimRequest, Control
 from headgate.store.execution.agents import Holding
 
 BUSY_SECONDS = 0.005  # somebody else was claiming: ask again in so long, give or take half of it
 
-AgentId = Annotated[str, PathParameter(description="The agent's own name.", min_length=1, max_length=255)]
-TaskId = Annotated[int, PathParameter(description="The task's id.", ge=1, le=INT64)]
+AgentId = Annotated[str, Meta(description="The agent's own name.", min_length=1, max_length=255)]
+
+routes = Routes("agents")
 
 
-@post(
-    "/{agent_id:str}/claim",
-    summary="Fetch tasks, or wait for some",
-    status_code=200,
-    responses=documented(409, 413, 415),
-    opt={"role": Role.AGENT},
-    description="Hands over what is assigned to the agent first (`scheduling`: confirm the start), then what is "
-    "assigned to nobody (`running` at once). If the answer gets lost, repeat it with the same `claim_id`.",
-)
-async def claim(
-    agent_id: AgentId,
-    data: ClaimIn,
-    server: NamedDependency[Server],
-    who: NamedDependency[Principal],
-    request: Request[Any, Any, Any],
-) -> HandedOver:
+@routes.post("/api/agents/{agent_id}/claim", Role.AGENT, "Fetch tasks, or wait for some", errors=(409,))
+async def claim(agent_id: AgentId, data: ClaimIn, server: Server, who: Principal, request: Request) -> HandedOver:
+    """Hands over what is assigned to the agent first (`scheduling`: confirm the start), then what is assigned to nobody
+    (`running` at once). If the answer gets lost, repeat it with the same `claim_id`.
+    """
     check_name("agent_id", agent_id)
     if data.claim_id is not None:
         check_name("claim_id", data.claim_id)
@@ -95,9 +85,7 @@ async def _claim_now(server: Server, poll: LongPoll) -> Claimed:
         await asyncio.sleep(BUSY_SECONDS * (0.5 + random_number()))
 
 
-async def _claim_or_wait(
-    server: Server, poll: LongPoll, seconds: float, request: Request[Any, Any, Any]
-) -> list[Execution]:
+async def _claim_or_wait(server: Server, poll: LongPoll, seconds: float, request: Request) -> list[Execution]:
     """Claim as soon as there is something; returns nothing when the time is up or the agent has hung up."""
     end = monotonic() + seconds
     hung_up = asyncio.ensure_future(request.receive())
@@ -150,11 +138,10 @@ async def _executions_out(server: Server, executions: Sequence[Execution]) -> li
     return [execution_out(execution, saved.get(execution.id, {})) for execution in executions]
 
 
-@post("/{agent_id:str}/tasks/{task_id:int}/start", summary="Confirm the start of a task", status_code=200,
-      responses=documented(404, 409, 413, 415), opt={"role": Role.AGENT})  # fmt: skip
-async def start(
-    agent_id: AgentId, task_id: TaskId, data: Named, server: NamedDependency[Server], who: NamedDependency[Principal]
-) -> Answer:
+@routes.post(
+    "/api/agents/{agent_id}/tasks/{task_id}/start", Role.AGENT, "Confirm the start of a task", errors=(404, 409)
+)
+async def start(agent_id: AgentId, task_id: TaskId, data: Named, server: Server, who: Principal) -> Answer:
     def begin(holding: Holding) -> Answer:
         execution: Execution | None = holding.execution
         if holding.execution.status is State.SCHEDULING:
@@ -166,26 +153,18 @@ async def start(
     return await _as_owner(server, who, agent_id, task_id, data.exec_id, begin)
 
 
-@post("/{agent_id:str}/tasks/{task_id:int}/beat", summary="Renew the lease; hear what is asked", status_code=200,
-      responses=documented(404, 409, 413, 415), opt={"role": Role.AGENT})  # fmt: skip
-async def beat(
-    agent_id: AgentId, task_id: TaskId, data: Named, server: NamedDependency[Server], who: NamedDependency[Principal]
-) -> Answer:
+@routes.post(
+    "/api/agents/{agent_id}/tasks/{task_id}/beat", Role.AGENT, "Renew the lease; hear what is asked", errors=(404, 409)
+)
+async def beat(agent_id: AgentId, task_id: TaskId, data: Named, server: Server, who: Principal) -> Answer:
     def answer(holding: Holding) -> Answer:
         return _answer(holding.execution, Control(holding.cancel, holding.pause))
 
     return await _as_owner(server, who, agent_id, task_id, data.exec_id, answer)
 
 
-@post("/{agent_id:str}/tasks/{task_id:int}/progress", summary="Say how far a task is", status_code=200,
-      responses=documented(404, 409, 413, 415), opt={"role": Role.AGENT})  # fmt: skip
-async def progress(
-    agent_id: AgentId,
-    task_id: TaskId,
-    data: ProgressIn,
-    server: NamedDependency[Server],
-    who: NamedDependency[Principal],
-) -> Answer:
+@routes.post("/api/agents/{agent_id}/tasks/{task_id}/progress", Role.AGENT, "Say how far a task is", errors=(404, 409))
+async def progress(agent_id: AgentId, task_id: TaskId, data: ProgressIn, server: Server, who: Principal) -> Answer:
     fields = {"done": data.done, "total": data.total, "note": data.note}
     text = text_of({name: value for name, value in fields.items() if value is not None})
 
@@ -196,11 +175,8 @@ async def progress(
     return await _as_owner(server, who, agent_id, task_id, data.exec_id, save)
 
 
-@post("/{agent_id:str}/tasks/{task_id:int}/log", summary="Keep log lines with a task", status_code=200,
-      responses=documented(404, 409, 413, 415), opt={"role": Role.AGENT})  # fmt: skip
-async def log(
-    agent_id: AgentId, task_id: TaskId, data: LogIn, server: NamedDependency[Server], who: NamedDependency[Principal]
-) -> Answer:
+@routes.post("/api/agents/{agent_id}/tasks/{task_id}/log", Role.AGENT, "Keep log lines with a task", errors=(404, 409))
+async def log(agent_id: AgentId, task_id: TaskId, data: LogIn, server: Server, who: Principal) -> Answer:
     def save(holding: Holding) -> Answer:
         lines = [(line.level, line.message) for line in data.lines]
         return _answer(holding.execution, server.store.executions.add_log(task_id, data.exec_id, lines))
@@ -208,15 +184,13 @@ async def log(
     return await _as_owner(server, who, agent_id, task_id, data.exec_id, save)
 
 
-@post("/{agent_id:str}/tasks/{task_id:int}/checkpoint", summary="Save a state for the next execution",
-      status_code=200, responses=documented(404, 409, 413, 415), opt={"role": Role.AGENT})  # fmt: skip
-async def checkpoint(
-    agent_id: AgentId,
-    task_id: TaskId,
-    data: CheckpointIn,
-    server: NamedDependency[Server],
-    who: NamedDependency[Principal],
-) -> Answer:
+@routes.post(
+    "/api/agents/{agent_id}/tasks/{task_id}/checkpoint",
+    Role.AGENT,
+    "Save a state for the next execution",
+    errors=(404, 409),
+)
+async def checkpoint(agent_id: AgentId, task_id: TaskId, data: CheckpointIn, server: Server, who: Principal) -> Answer:
     def save(holding: Holding) -> Answer:
         control = server.store.executions.save_checkpoint(task_id, data.exec_id, data.name, text_of(data.state))
         return _answer(holding.execution, control)
@@ -249,24 +223,14 @@ def _answer(execution: Execution, control: Control) -> Answer:
     return Answer(execution.id, execution.status.value, requested, execution.executing_deadline)
 
 
-@post("/{agent_id:str}/tasks/{task_id:int}/complete", summary="A task is done", status_code=200,
-      responses=documented(404, 409, 413, 415), opt={"role": Role.AGENT})  # fmt: skip
-async def complete(
-    agent_id: AgentId,
-    task_id: TaskId,
-    data: CompleteIn,
-    server: NamedDependency[Server],
-    who: NamedDependency[Principal],
-) -> Answer:
+@routes.post("/api/agents/{agent_id}/tasks/{task_id}/complete", Role.AGENT, "A task is done", errors=(404, 409))
+async def complete(agent_id: AgentId, task_id: TaskId, data: CompleteIn, server: Server, who: Principal) -> Answer:
     report = ReportIn(id=task_id, exec_id=data.exec_id, status=data.status, result=data.result)
     return await _end(server, who, agent_id, report)
 
 
-@post("/{agent_id:str}/tasks/{task_id:int}/fail", summary="A task has failed", status_code=200,
-      responses=documented(404, 409, 413, 415), opt={"role": Role.AGENT})  # fmt: skip
-async def fail(
-    agent_id: AgentId, task_id: TaskId, data: FailIn, server: NamedDependency[Server], who: NamedDependency[Principal]
-) -> Answer:
+@routes.post("/api/agents/{agent_id}/tasks/{task_id}/fail", Role.AGENT, "A task has failed", errors=(404, 409))
+async def fail(agent_id: AgentId, task_id: TaskId, data: FailIn, server: Server, who: Principal) -> Answer:
     report = ReportIn(
         id=task_id, exec_id=data.exec_id, status="Error", error_info=data.error_info, retryable=data.retryable,
         retry_after=data.retry_after,
@@ -274,35 +238,35 @@ async def fail(
     return await _end(server, who, agent_id, report)
 
 
-@post("/{agent_id:str}/tasks/{task_id:int}/cancelled", summary="A task has stopped, as it was asked to",
-      status_code=200, responses=documented(404, 409, 413, 415), opt={"role": Role.AGENT})  # fmt: skip
-async def cancelled(
-    agent_id: AgentId, task_id: TaskId, data: Named, server: NamedDependency[Server], who: NamedDependency[Principal]
-) -> Answer:
+@routes.post(
+    "/api/agents/{agent_id}/tasks/{task_id}/cancelled",
+    Role.AGENT,
+    "A task has stopped, as it was asked to",
+    errors=(404, 409),
+)
+async def cancelled(agent_id: AgentId, task_id: TaskId, data: Named, server: Server, who: Principal) -> Answer:
     return await _end(server, who, agent_id, ReportIn(id=task_id, exec_id=data.exec_id, status="Cancelled"))
 
 
-@post("/{agent_id:str}/tasks/{task_id:int}/paused", summary="A task holds, as it was asked to",
-      status_code=200, responses=documented(404, 409, 413, 415), opt={"role": Role.AGENT})  # fmt: skip
-async def paused(
-    agent_id: AgentId, task_id: TaskId, data: Named, server: NamedDependency[Server], who: NamedDependency[Principal]
-) -> Answer:
+@routes.post(
+    "/api/agents/{agent_id}/tasks/{task_id}/paused", Role.AGENT, "A task holds, as it was asked to", errors=(404, 409)
+)
+async def paused(agent_id: AgentId, task_id: TaskId, data: Named, server: Server, who: Principal) -> Answer:
     return await _end(server, who, agent_id, ReportIn(id=task_id, exec_id=data.exec_id, status="Paused"))
 
 
-@post("/{agent_id:str}/tasks/{task_id:int}/release", summary="Give a task back; nothing has failed",
-      status_code=200, responses=documented(404, 409, 413, 415), opt={"role": Role.AGENT})  # fmt: skip
-async def release(
-    agent_id: AgentId, task_id: TaskId, data: Named, server: NamedDependency[Server], who: NamedDependency[Principal]
-) -> Answer:
+@routes.post(
+    "/api/agents/{agent_id}/tasks/{task_id}/release",
+    Role.AGENT,
+    "Give a task back; nothing has failed",
+    errors=(404, 409),
+)
+async def release(agent_id: AgentId, task_id: TaskId, data: Named, server: Server, who: Principal) -> Answer:
     return await _end(server, who, agent_id, ReportIn(id=task_id, exec_id=data.exec_id, status="Released"))
 
 
-@post("/{agent_id:str}/report", summary="How many tasks ended, in one call", status_code=200,
-      responses=documented(413, 415), opt={"role": Role.AGENT})  # fmt: skip
-async def report(
-    agent_id: AgentId, data: ReportsIn, server: NamedDependency[Server], who: NamedDependency[Principal]
-) -> Reports:
+@routes.post("/api/agents/{agent_id}/report", Role.AGENT, "How many tasks ended, in one call")
+async def report(agent_id: AgentId, data: ReportsIn, server: Server, who: Principal) -> Reports:
     ends = await server.in_thread(settle, server, who, agent_id, data.reports)
     items = []
     for report, end in zip(data.reports, ends, strict=True):
@@ -319,12 +283,3 @@ async def _end(server: Server, who: Principal, agent_id: str, report: ReportIn) 
     if isinstance(end, HeadgateError):
         raise end
     return Answer(report.id, end.value, "none")
-
-
-routes = Router(
-    "/api/agents",
-    route_handlers=[
-        claim, start, beat, progress, log, checkpoint, complete, fail, cancelled, paused, release, report,
-    ],
-    tags=["agents"],
-)  # fmt: skip

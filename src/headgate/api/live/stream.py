@@ -1,22 +1,21 @@
 """`/api/events`: what happens, live, as server-sent events that a client can take up again where it was."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from typing import Annotated, Any
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from typing import Annotated
 
 import msgspec
-from litestar import Router, get
-from litestar.params import HeaderParameter, QueryParameter
-from litestar.response import Stream
-from litestar.response.streaming import ASGIStreamingResponse
-from litestar.types import Send
+from msgspec import Meta
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
-from headgate.api.feed import Follower, TaskInfo
+from headgate.api.door.principal import LOCAL_PERSON, Principal, Role
 from headgate.api.figures import point_out
-from headgate.api.principal import LOCAL_PERSON, Principal, Role
-from headgate.api.problems import documented
+from headgate.api.live.feed import Follower, TaskInfo
+from headgate.api.routing import Header, Routes
 from headgate.api.server import Server
-from headgate.api.shapes import INT64, EventOut
+from headgate.api.shapes import INT64, EventOut, copied
 from headgate.core.errors import HeadgateError
 from headgate.core.events import AuditEvent
 from headgate.environment import monotonic, utc_now
@@ -41,17 +40,57 @@ ADVICE = {
 Wanted = Callable[[FeedEvent[Cursor]], bool]
 Shape = Callable[[FeedEvent[Cursor]], msgspec.Struct]
 LastEventId = Annotated[
-    str | None,
-    HeaderParameter(name="Last-Event-ID", description="Go on behind this event.", max_length=65536),
+    str | None, Header("Last-Event-ID"), Meta(description="Go on behind this event.", max_length=65536)
 ]
-FromCursor = Annotated[str | None, QueryParameter(description="The same as Last-Event-ID.", max_length=65536)]
-TextList = Annotated[list[str] | None, QueryParameter(max_items=50)]
+FromCursor = Annotated[str | None, Meta(description="The same as Last-Event-ID.", max_length=65536)]
+TextList = Annotated[list[str] | None, Meta(max_length=50)]
 
 
 Gather = Annotated[
     float | None,
-    QueryParameter(description="Seconds: one message (`event: digest`) for all that happened in them.", ge=0.1, le=10),
+    Meta(description="Seconds: one message (`event: digest`) for all that happened in them.", ge=0.1, le=10),
 ]
+
+
+class EventStream(Response):
+    """Messages as they come. It waits for its client, but not for ever, and is tidied up after, whoever ends it."""
+
+    media_type = MEDIA
+
+    def __init__(self, messages: AsyncGenerator[str], leave: Callable[[], None]) -> None:
+        self.status_code = 200
+        self.init_headers({"X-Accel-Buffering": "no"})
+        self._messages = messages
+        self._leave = leave
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        sending = asyncio.create_task(self._send_all(send))
+        hanging_up = asyncio.create_task(_hung_up(receive))
+        try:
+            await asyncio.wait([sending, hanging_up], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._leave()
+            for task in (sending, hanging_up):
+                task.cancel()
+            await asyncio.wait([sending, hanging_up])
+        if not sending.cancelled():
+            await sending
+
+    async def _send_all(self, send: Send) -> None:
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        async with aclosing(self._messages):
+            async for message in self._messages:
+                try:
+                    async with asyncio.timeout(SEND_SECONDS):
+                        await send({"type": "http.response.body", "body": message.encode(), "more_body": True})
+                except TimeoutError:
+                    return
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _hung_up(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 class LiveEvent(EventOut):
@@ -88,23 +127,14 @@ class Digest:
 
 def live_event(entry: FeedEvent[Cursor]) -> LiveEvent:
     task: TaskInfo | None = entry.task_info
-    fields = {name: getattr(entry.event, name) for name in EventOut.__struct_fields__}
     type_code, lane = (None, None) if task is None else (task.type, task.lane)
-    return LiveEvent(**fields, type=type_code, lane=lane)
+    return copied(LiveEvent, entry.event, type=type_code, lane=lane)
 
 
-@get(
-    "/",
-    summary="What happens, live (server-sent events)",
-    media_type=MEDIA,
-    responses=documented(),
-    opt={"role": Role.READ},
-    description=(
-        "Each message is one event; its SSE id is where to go on: send it back as `Last-Event-ID`, or as `cursor`, "
-        "and nothing is skipped or repeated. Without one the stream begins now; `cursor=0` begins with the first. "
-        "With `gather` it is bounded whatever happens: a digest has at most 100 events, and names the tasks of others."
-    ),
-)
+routes = Routes("events")
+
+
+@routes.get("/api/events", Role.READ, "What happens, live (server-sent events)")
 async def events(
     server: Server,
     who: Principal,
@@ -113,9 +143,14 @@ async def events(
     type: TextList = None,
     kind: TextList = None,
     lane: TextList = None,
-    task_id: Annotated[int | None, QueryParameter(ge=1, le=INT64)] = None,
+    task_id: Annotated[int | None, Meta(ge=1, le=INT64)] = None,
     gather: Gather = None,
-) -> Stream:
+) -> EventStream:
+    """Each message is one event; its SSE id is where to go on: send it back as `Last-Event-ID`, or as `cursor`, and
+    nothing is skipped or repeated. Without one the stream begins now; `cursor=0` begins with the first. With `gather`
+    it is bounded whatever happens: a digest has at most 100 events, and names the tasks of others.
+    """
+
     def wanted(entry: FeedEvent[Cursor]) -> bool:
         task: TaskInfo | None = entry.task_info
         return (
@@ -134,11 +169,11 @@ class LatestEvents(msgspec.Struct):
     items: list[LiveEvent]
 
 
-@get("/latest", summary="What happened last", responses=documented(), opt={"role": Role.READ})
+@routes.get("/api/events/latest", Role.READ, "What happened last")
 async def latest(
     server: Server,
     who: Principal,
-    limit: Annotated[int, QueryParameter(description="How many at most.", ge=1, le=200)] = 100,
+    limit: Annotated[int, Meta(description="How many at most.", ge=1, le=200)] = 100,
 ) -> LatestEvents:
     def work() -> list[LiveEvent]:
         end = server.live_events.feed.end()
@@ -150,14 +185,11 @@ async def latest(
 
 async def event_stream(
     server: Server, who: Principal, cursor: str | None, wanted: Wanted, shape: Shape, gather: float | None = None
-) -> Stream:
+) -> EventStream:
     """The events that are wanted and theirs to see, from a cursor on, or from now; gathered for so many seconds."""
     follower = await server.live_events.join(cursor)
-    if gather is None:
-        messages = _messages(server, who, follower, wanted, shape)
-    else:
-        messages = _digests(server, who, follower, wanted, gather)
-    return _Stream(messages, lambda: server.live_events.leave(follower))
+    messages = _messages(server, who, follower, wanted, shape, gather)
+    return EventStream(messages, lambda: server.live_events.leave(follower))
 
 
 def may_see(who: Principal, event: AuditEvent) -> bool:
@@ -166,53 +198,35 @@ def may_see(who: Principal, event: AuditEvent) -> bool:
 
 
 async def _messages(
-    server: Server, who: Principal, follower: Follower, wanted: Wanted, shape: Shape
-) -> AsyncIterator[str]:
+    server: Server, who: Principal, follower: Follower, wanted: Wanted, shape: Shape, gather: float | None
+) -> AsyncGenerator[str]:
+    """Each event by itself; or gathered, with each new figure for the charts to whoever may see everybody's."""
+    digest = None if gather is None else Digest()
+    charts = gather is not None and who.tenant_id is None
+    figure = await server.latest_point.get(None) if charts else None  # what comes from here on is new
     # The client keeps an id that comes without data, so it can go on from here before the first event.
-    yield f"retry: {RETRY_MILLISECONDS}\n{_id(str(follower.place))}\n"
-    sent_at = looked_at = monotonic()
-    try:
-        async for entry in follower.entries(LOOK_SECONDS):
-            now = monotonic()
-            if now - looked_at >= LOOK_SECONDS:
-                looked_at = now
-                if not await still_authorized(server, who):
-                    raise BusEnded("unauthorized")
-            if entry is not None and may_see(who, entry.event) and wanted(entry):
-                sent_at = now
-                server.tally.count_event("sse", entry.event.kind)
-                yield _message(entry, shape)
-            elif now - sent_at >= HEARTBEAT_SECONDS:
-                sent_at = now
-                yield f": \n{_id(str(follower.place))}\n"
-    except (BusEnded, HeadgateError) as error:
-        yield _end(error)
-
-
-async def _digests(
-    server: Server, who: Principal, follower: Follower, wanted: Wanted, seconds: float
-) -> AsyncIterator[str]:
-    """The same, gathered; and each new figure for the charts, to whoever may see everybody's."""
-    digest = Digest()
-    figure = await server.latest_point.get() if who.tenant_id is None else None  # what comes from here on is new
     yield f"retry: {RETRY_MILLISECONDS}\n{_id(str(follower.place))}\n"
     sent_at = looked_at = began = monotonic()
     try:
-        async for entry in follower.entries(seconds):
+        async for entry in follower.entries(gather or LOOK_SECONDS):
             now = monotonic()
             if now - looked_at >= LOOK_SECONDS:
                 looked_at = now
                 if not await still_authorized(server, who):
                     raise BusEnded("unauthorized")
-                point = await server.latest_point.get() if who.tenant_id is None else None
+                point = await server.latest_point.get(None) if charts else None
                 if point != figure and point is not None:
                     figure, sent_at = point, now
                     yield f"event: figure\ndata: {msgspec.json.encode(point_out(point)).decode()}\n\n"
             if entry is not None and may_see(who, entry.event) and wanted(entry):
-                began = began if digest else now
-                digest.add(live_event(entry))
                 server.tally.count_event("sse", entry.event.kind)
-            if digest and now - began >= seconds:
+                if digest is None:
+                    sent_at = now
+                    yield _message(entry, shape)
+                else:
+                    began = began if digest else now
+                    digest.add(live_event(entry))
+            if digest and now - began >= (gather or 0):
                 sent_at = now
                 yield f"event: digest\n{_id(str(follower.place))}data: {digest.to_json()}\n\n"
                 digest = Digest()
@@ -249,53 +263,9 @@ async def still_authorized(server: Server, who: Principal) -> bool:
             return not await server.keyring.exist()
         if who.key_id is None:
             return True
-        if who.session is not None and await server.session_cache.get(who.session) is None:
+        if who.session is not None and await server.sessions.get(who.session) is None:
             return False
         key = await server.keyring.get(who.key_id)
     except HeadgateError:  # the store is away: nobody can say
         return True
     return key is not None and key.is_active(utc_now())
-
-
-class _Stream(Stream):
-    """A stream that is tidied up after, whoever ends it, and that waits for its client, but not for ever."""
-
-    def __init__(self, messages: AsyncIterator[str], leave: Callable[[], None]) -> None:
-        super().__init__(messages, media_type=MEDIA, headers={"X-Accel-Buffering": "no"})
-        self._leave = leave
-        self._messages = messages
-
-    def to_asgi_response(
-        self,
-        app: Any,
-        request: Any,
-        *,
-        headers: dict[str, str] | None = None,
-        type_encoders: Any = None,
-        **options: Any,
-    ) -> ASGIStreamingResponse:
-        options |= {"media_type": MEDIA, "headers": {**(headers or {}), **self.headers}}
-        return _Sending(self._messages, self._leave, **options)
-
-
-class _Sending(ASGIStreamingResponse):
-    __slots__ = ("_leave", "_messages")
-
-    def __init__(self, messages: AsyncIterator[str], leave: Callable[[], None], **options: Any) -> None:
-        super().__init__(iterator=messages, **options)
-        self._messages = messages
-        self._leave = leave
-
-    async def _stream(self, send: Send) -> None:
-        try:
-            async for message in self._messages:
-                async with asyncio.timeout(SEND_SECONDS):
-                    await send({"type": "http.response.body", "body": message.encode(), "more_body": True})
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
-        except TimeoutError:
-            pass
-        finally:
-            self._leave()
-
-
-routes = Router("/api/events", route_handlers=[events, latest], tags=["events"])

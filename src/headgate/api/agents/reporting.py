@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from headgate.api.agent_shapes import ReportIn
-from headgate.api.principal import Principal
+from headgate.api.agents.shapes import ReportIn
+from headgate.api.door.principal import Principal
 from headgate.api.server import Server
 from headgate.api.shapes import text_of
 from headgate.core.errors import HeadgateError, Refused, StaleExecution

@@ -1,37 +1,35 @@
 """Before any route: who may come in at all. Every answer has the request's id and the headers that keep it safe."""
 
 import ipaddress
-import logging
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
-import msgspec
-from litestar.enums import ScopeType
-from litestar.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headgate.api.console import is_page
-from headgate.api.failures import Failures
-from headgate.api.logs import RequestLog
-from headgate.api.principal import ANONYMOUS, LOCAL_PERSON, Principal, principal_of_key
-from headgate.api.problems import CODES, MEDIA, TITLES, TYPE, Problem
+from headgate.api.door.failures import Failures
+from headgate.api.door.logs import SAFE_METHODS, RequestLog
+from headgate.api.door.principal import ANONYMOUS, LOCAL_PERSON, Principal, principal_of_key
+from headgate.api.door.sessions import digest_in
+from headgate.api.door.signature import is_signed, signature_in
+from headgate.api.problems import Rejected, problem_response
+from headgate.api.routing import raw_path, read_body
 from headgate.api.server import Server
-from headgate.api.session_cache import digest_in
-from headgate.api.signature import is_signed, signature_in
 from headgate.core.errors import HeadgateError
 from headgate.core.keys import Key, matches, parse_key, secret_key
 from headgate.core.signing import SCHEME, SignedRequest
-from headgate.environment import new_uuid7, utc_now
+from headgate.environment import monotonic, new_uuid7, utc_now
 from headgate.events.telemetry import SAFE_ID
 
-MOST_BODY_BYTES = 1024 * 1024
 MOST_HEADER_BYTES = 32 * 1024
 SESSION_WEIGHT = 0.25  # of a session that is over, as a wrong key: its pages may ask a few times more
 ALWAYS_OPEN = frozenset({"/livez", "/readyz"})
 REQUEST_ID = b"x-request-id"
 CONSOLE_HEADER = b"x-headgate-console"  # no page of another site can send it
 READ_METHODS = frozenset({"GET", "HEAD"})
+METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "DELETE", "PATCH"})
+NO_ROUTE = "none"  # what is asked for and not there has one name, or whoever asks could make names without end
 # Only where the route has not said something else, as a page for people has to.
 SAFE_HEADERS = (
     (b"cache-control", b"no-store"),
@@ -44,18 +42,7 @@ SAFE_HEADERS = (
 LOCAL_NAMES = frozenset({"localhost"})
 NO_KEY = f"a key is needed, and it must be good: Authorization: Bearer hg_…, or a signature ({SCHEME})"
 NO_SIGNATURES = "signatures are off: the server has no HEADGATE_SECRET"
-log = logging.getLogger("headgate.api")
 Headers = dict[bytes, bytes]
-
-
-class Rejected(Exception):
-    """The request is refused, with this status and these words."""
-
-    def __init__(self, status: int, detail: str, headers: Sequence[tuple[bytes, bytes]] = ()) -> None:
-        super().__init__(detail)
-        self.status = status
-        self.detail = detail
-        self.headers = list(headers)
 
 
 class Gatekeeper:
@@ -71,34 +58,39 @@ class Gatekeeper:
         self._failures = Failures()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != ScopeType.HTTP:
+        if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1008, "reason": "there is nothing here"})
             return
         headers, repeated = _headers(scope)
         requested_id = headers.get(REQUEST_ID, b"").decode("latin-1")
         request_id = requested_id if SAFE_ID.fullmatch(requested_id) else new_uuid7()
-        scope["state"]["request_id"] = request_id
+        state = scope.setdefault("state", {})
+        state["request_id"], state["headers"] = request_id, headers
         request_log = RequestLog(request_id, headers)
 
         async def answer(message: Message) -> None:
             if message["type"] == "http.response.start":
                 request_log.status = message["status"]
+                self._count(scope, request_log)
                 message["headers"] = _with_safe_headers(message.get("headers", []), request_id)
             await send(message)
 
         try:
-            who, receive = await self._authenticate(scope, headers, repeated, receive)
-        except Rejected as rejection:
-            await _refuse(
-                answer, request_id, rejection.status, CODES[rejection.status], rejection.detail, rejection.headers
-            )
+            state["principal"], receive = await self._authenticate(scope, headers, repeated, receive)
         except HeadgateError as error:
-            await _refuse(answer, request_id, error.status, error.code, str(error), [(b"retry-after", b"1")])
+            await problem_response(error, request_id)(scope, receive, answer)
         else:
-            scope["state"]["principal"] = who
             await self.inside(scope, receive, answer)
         finally:
             request_log.write(scope)
+
+    def _count(self, scope: Scope, request_log: RequestLog) -> None:
+        """Count the answer, and wake the listeners after what may have changed something."""
+        method, route = scope["method"], scope.get("path_template", NO_ROUTE)
+        label = method if method in METHODS else "other"
+        self._server.tally.count_request(label, route, request_log.status, monotonic() - request_log.began)
+        if method not in SAFE_METHODS:
+            self._server.live_events.bus.wake()
 
     async def _authenticate(
         self, scope: Any, headers: Headers, repeated: set[bytes], receive: Receive
@@ -125,8 +117,8 @@ class Gatekeeper:
             if b"authorization" in headers:  # who brings none is not guessing
                 self._failures.add(address)
             if limited:
-                raise Rejected(429, "too many wrong keys from this address", [(b"retry-after", b"60")])
-            raise Rejected(401, NO_KEY, [(b"www-authenticate", b"Bearer")])
+                raise Rejected(429, "too many wrong keys from this address", {"Retry-After": "60"})
+            raise Rejected(401, NO_KEY, {"WWW-Authenticate": "Bearer"})
         self._keyring.note_use(key)
         return principal_of_key(key), receive
 
@@ -163,7 +155,7 @@ class Gatekeeper:
         digest = digest_in(headers.get(b"cookie", b""))
         if digest is None or repeated & {b"cookie", b"host", b"origin"}:
             return None
-        session = await self._server.session_cache.get(digest, only_known=limited)
+        session = await self._server.sessions.get(digest, only_known=limited)
         key = None if session is None else await self._keyring.get(session.key_id)
         if session is None or key is None or not key.is_active(utc_now()):
             self._failures.add(address_of(scope), SESSION_WEIGHT)
@@ -172,7 +164,7 @@ class Gatekeeper:
         safe = scope["method"] in READ_METHODS or (CONSOLE_HEADER in headers and b"origin" in headers)
         if not safe or _is_cross_site(scope, headers, host) or _origin_differs(headers, host):
             raise Rejected(403, "a session is good for the console's own pages only")
-        await self._server.session_cache.note_use(session)
+        self._server.sessions.note_use(session)
         self._keyring.note_use(key)
         return principal_of_key(key, session.digest)
 
@@ -188,16 +180,16 @@ class Gatekeeper:
         self, credentials: str, scope: Any, headers: Headers, receive: Receive, limited: bool
     ) -> tuple[Key | None, Receive]:
         if not self._secrets:
-            raise Rejected(401, NO_SIGNATURES, [(b"www-authenticate", b"Bearer")])
+            raise Rejected(401, NO_SIGNATURES, {"WWW-Authenticate": "Bearer"})
         claimed = signature_in(credentials)
         if claimed is None or not claimed.is_fresh(utc_now()):
             return None, receive
         key = await self._keyring.get(claimed.key_id, only_known=limited)
         if key is None or not key.is_active(utc_now()):
             return None, receive
-        body = await _body(headers, receive)
+        body = await read_body(receive)
         request = SignedRequest(
-            scope["method"], _path(scope), scope["query_string"].decode("latin-1"),
+            scope["method"], raw_path(scope), scope["query_string"].decode("latin-1"),
             headers.get(b"host", b"").decode("latin-1"), body,
         )  # fmt: skip
         keys = [secret_key(secret, key.id, key.digest) for secret in self._secrets]
@@ -278,36 +270,6 @@ def _with_safe_headers(headers: Any, request_id: str) -> list[tuple[bytes, bytes
     all_headers += [(name, value) for name, value in SAFE_HEADERS if name not in names]
     all_headers.append((REQUEST_ID, request_id.encode()))
     return all_headers
-
-
-async def _refuse(
-    send: Send, request_id: str, status: int, code: str, detail: str, headers: Sequence[tuple[bytes, bytes]] = ()
-) -> None:
-    problem = Problem(TYPE + code, TITLES[status], status, detail, request_id)
-    body = msgspec.json.encode(problem)
-    all_headers = [(b"content-type", MEDIA.encode()), (b"content-length", str(len(body)).encode()), *headers]
-    await send({"type": "http.response.start", "status": status, "headers": all_headers})
-    await send({"type": "http.response.body", "body": body, "more_body": False})
-
-
-def _path(scope: Any) -> str:
-    raw: bytes = scope.get("raw_path") or scope["path"].encode()
-    return raw.partition(b"?")[0].decode("latin-1")
-
-
-async def _body(headers: Headers, receive: Receive) -> bytes:
-    """The whole body: only then can it be known whether it was signed."""
-    parts = bytearray()
-    more = True
-    while more:
-        message: Any = await receive()
-        if message["type"] != "http.request":
-            raise Rejected(400, "the request ended before its body did")
-        parts += message.get("body", b"")
-        more = message.get("more_body", False)
-        if len(parts) > MOST_BODY_BYTES:
-            raise Rejected(413, f"a body has at most {MOST_BODY_BYTES} bytes")
-    return bytes(parts)
 
 
 def _receive_again(body: bytes, receive: Receive) -> Receive:

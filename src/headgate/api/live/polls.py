@@ -10,14 +10,15 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from headgate.api.agent_cache import AgentCache, AgentIdentity
+from headgate.api.agents.cache import AgentCache, AgentIdentity
 from headgate.core.errors import HeadgateError
 from headgate.environment import monotonic
-from headgate.service import InThread, wait
+from headgate.pauses import wait
 from headgate.store.catalog.streams import Stream
 from headgate.store.claim.contract import ClaimRequest
 from headgate.store.store import Store
 from headgate.store.wakeup.message import Wakes
+from headgate.threads import InThread
 
 SAFETY_SECONDS = 5.0  # news are hints: what was missed is found at the next look
 TICK_SECONDS = 1.0

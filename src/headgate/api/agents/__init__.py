@@ -1,0 +1,1 @@
+"""Agents: programs in any language that fetch tasks over HTTP, and report."""

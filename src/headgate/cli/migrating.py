@@ -1,0 +1,33 @@
+"""`headgate migrate`: bring the schema of a store up to date."""
+
+from typing import Annotated
+
+import typer
+
+from headgate.cli.command import Command
+from headgate.cli.command_group import CommandGroup
+from headgate.cli.output import print_json, print_line
+from headgate.store.store import configured_store
+
+commands = CommandGroup()
+
+
+@commands.add("migrate")
+def migrate(
+    command: Command, plan: Annotated[bool, typer.Option("--plan", help="Show the steps, and change nothing.")] = False
+) -> None:
+    """Bring the schema of the store up to date; the store is created if it does not exist.
+
+    \b
+    headgate migrate --plan
+    headgate migrate
+    """  # fmt: skip
+    with configured_store(command.settings) as store:
+        steps = store.migration_plan() if plan else store.migrate()
+    if command.as_json:
+        print_json({"planned" if plan else "applied": [step.name for step in steps]})
+        return
+    for step in steps:
+        print_line(f"would apply {step.name}\n{step.text}" if plan else f"applied {step.name}")
+    if not steps:
+        print_line("up to date")
