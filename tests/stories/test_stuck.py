@@ -81,6 +81,7 @@ def test_a_handler_that_does_not_end_keeps_its_mutex_and_lane_until_its_process_
         beside += [stuck_bodies.bystander_in_a_thread.submit_sync(0.1) for _ in range(BESIDE)]
         assert after.wait_sync(2 * PATIENCE).status is State.SUCCEEDED
         for task in late:
+            task.wait_sync(2 * PATIENCE)
             record = task.record()
             assert (record.status, record.error_count, record.lost_count) == (State.FAILED, 1, 0)
             assert "the deadline had passed" in (record.error_info or "")
