@@ -130,9 +130,8 @@ async def _serve(plan: ProcessPlan, settings: Settings, supervisor: Supervisor |
         else:
             store.bring_up_to_date()
         api = None if serving is None else serving.Api(store, settings, listening)
-        if supervisor is not None:  # from here on nothing keeps this process from serving
+        if supervisor is not None:
             supervisor.store = store
-            supervisor.release()
         return await _live(plan, store, settings, supervisor, api)
 
 
@@ -167,6 +166,8 @@ async def _live(plan: ProcessPlan, store: Store, settings: Settings, work: Worke
             duty.start()
         if plan.greeting:
             log.info("%s", plan.greeting)
+        if isinstance(work, Supervisor):  # last: nothing keeps this process from serving any more
+            work.release()
         code: int | None = DONE
         watching = asyncio.create_task(_stop_if_replaced(sqlite_file(settings.url), stop))
         try:
