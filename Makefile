@@ -24,7 +24,7 @@ console: setup
 # One of each demonstration task first, so that there is something to see.
 run: console
 	$(BIN)/headgate submit -m headgate.demo demo
-	$(BIN)/headgate up headgate.demo
+	$(BIN)/headgate up headgate.demo --pack media
 
 # Compiled first: the tests start hundreds of processes.
 test: console

@@ -73,10 +73,11 @@ def generated_types() -> str:
 
 def _openapi() -> dict[str, Any]:
     """The server's own description; what can go wrong is the same shape everywhere, and is said once per route."""
-    from headgate.api.app import ROUTES
+    from headgate.api.app import routes_of
     from headgate.api.openapi import openapi_of
+    from headgate.pack import find_packs
 
-    document = openapi_of(ROUTES)
+    document = openapi_of(routes_of(find_packs(["media"])))
     for methods in document["paths"].values():
         for operation in methods.values():
             answers = operation["responses"]

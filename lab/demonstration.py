@@ -40,7 +40,9 @@ class Demonstration:
         Path(folder, "headgate.toml").write_text(SETTINGS.format(secret=self._draw.randbytes(24).hex()))
         headgate = Path(sys.executable).with_name("headgate")
         self._process = subprocess.Popen(
-            [headgate, "up", "headgate.demo", "--port", str(port)], cwd=folder, stderr=subprocess.DEVNULL
+            [headgate, "up", "headgate.demo", "--pack", "media", "--port", str(port)],
+            cwd=folder,
+            stderr=subprocess.DEVNULL,
         )
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:

@@ -6,7 +6,7 @@ import logging
 import os
 import threading
 import weakref
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
 from typing import Any, ParamSpec, Protocol, TypeVar, overload
@@ -22,6 +22,8 @@ from headgate.core.template import names_in
 from headgate.events.telemetry import submitting
 from headgate.outward.callback import sealed_callback
 from headgate.outward.sealing import Seals
+from headgate.pack import Pack, find_packs, load_object
+from headgate.pack_setup import set_up
 from headgate.registry import (
     MEMORY_MEGABYTES,
     Arguments,
@@ -45,6 +47,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 R = TypeVar("R")
 T = TypeVar("T")
 MAX_THREADS = 16
+UNREGISTERED = -1
 log = logging.getLogger("headgate")
 
 
@@ -60,7 +63,7 @@ class _Decorator(Protocol):
 class Headgate:
     """A program's tasks and their store: `Headgate()` takes HEADGATE_URL, or a file in this folder."""
 
-    def __init__(self, url: str | None = None, *, settings: Settings | None = None) -> None:
+    def __init__(self, url: str | None = None, *, settings: Settings | None = None, packs: Sequence[str] = ()) -> None:
         if settings is None:
             settings = load({"url": url})
         elif url is not None:
@@ -71,9 +74,28 @@ class Headgate:
         self._opening = threading.RLock()
         self._store: Store | None = None
         self._owns_store = False  # whether we opened it, and are to close it
-        self._registered_edition = 0  # the edition of the program whose types and schedules the store knows
+        self._registered_edition = UNREGISTERED  # of the program whose types and schedules the store knows
         self._threads = Threads("headgate", MAX_THREADS)
+        self.packs: tuple[Pack, ...] = ()
+        self.use_packs([*settings.pack_names, *packs])
         _apps.add(self)
+
+    def use_packs(self, names: Iterable[str]) -> None:
+        """Turn packs on, besides those that are: their tasks are this program's, and it sets them up in its store."""
+        for pack in find_packs(names):
+            if pack not in self.packs:
+                self.packs += (pack,)
+                if pack.handlers:
+                    self.take_over(load_object(f"pack {pack.name}", pack.handlers))
+        self.settings = replace(self.settings, packs=",".join(sorted(pack.name for pack in self.packs)))
+
+    def take_over(self, tasks: "Tasks") -> None:
+        """Make the handlers and schedules of a pack this program's."""
+        tasks.program = self
+        for handler in tasks.registry:
+            self.registry.add(handler)
+        for entry in tasks.timetable:
+            self.timetable.add(entry)
 
     # declaring
 
@@ -111,7 +133,7 @@ class Headgate:
     def task(self, *function: Callable[..., Any], **options: Any) -> Any:
         """Make a function a type of task, under its own name unless `code` says otherwise.
 
-        `mutex`, `rate_key` and `unique_key` may name the function's parameters: `subscription:{subscription_id}`.
+        `mutex`, `rate_key` and `unique_key` may name the function's parameters: `customer:{customer_id}`.
         `callback` says who is told how a task ended; its `sk` is sealed under HEADGATE_SECRET at once.
         """
         if not function:
@@ -260,9 +282,10 @@ class Headgate:
     def _register(self, store: Store) -> None:
         edition = self._edition
         schedules = self.timetable.schedules()
+        set_up(store, self.packs)
         known = store.types.by_code() if edition else {}
         for handler in self.registry:
-            if known.get(handler.code) != handler.type:
+            if handler.type.declared_by and known.get(handler.code) != handler.type:  # else a pack's, and set up
                 self._put_type(store, handler, known.get(handler.code))
         if schedules:
             store.schedules.register(schedules)
@@ -283,7 +306,7 @@ class Headgate:
         """The store, opened without writing to a file whose schema is up to date: that never waits for a writer."""
         with self._opening:
             if self._store is None:
-                self._store, self._owns_store, self._registered_edition = self._open(), True, 0
+                self._store, self._owns_store, self._registered_edition = self._open(), True, UNREGISTERED
             return self._store
 
     def _open(self) -> Store:
@@ -300,7 +323,7 @@ class Headgate:
         """Use this store from now on. Whoever opened it closes it."""
         self.close()
         with self._opening:
-            self._store, self._owns_store, self._registered_edition = store, False, 0
+            self._store, self._owns_store, self._registered_edition = store, False, UNREGISTERED
 
     async def in_thread(self, work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run blocking work in a thread, so that the caller's event loop goes on."""
@@ -310,7 +333,7 @@ class Headgate:
         """Let go of the store; it is opened anew at the next use."""
         with self._opening:
             store, self._store = self._store, None
-            owned, self._owns_store, self._registered_edition = self._owns_store, False, 0
+            owned, self._owns_store, self._registered_edition = self._owns_store, False, UNREGISTERED
             threads, self._threads = self._threads, Threads("headgate", MAX_THREADS)
         threads.close()
         if store is not None and owned:
@@ -322,8 +345,42 @@ class Headgate:
         self._opening = threading.RLock()
         if self._store is not None:
             _inherited.append(self._store)  # to close one here would end it there
-        self._store, self._owns_store, self._registered_edition = None, False, 0
+        self._store, self._owns_store, self._registered_edition = None, False, UNREGISTERED
         self._threads = Threads("headgate", MAX_THREADS)
+
+
+class Tasks(Headgate):
+    """The handlers of a pack. They work on the store of the program that turns the pack on."""
+
+    def __init__(self) -> None:
+        super().__init__(settings=replace(load(), packs=""))
+        self.program: Headgate | None = None  # None in a child process, which is told where the store is
+
+    @property
+    def store(self) -> Store:
+        return super().store if self.program is None else self.program.store
+
+    def _opened(self) -> Store:
+        return super()._opened() if self.program is None else self.program._opened()
+
+    def handler(
+        self, task_type: TaskType, *, isolation: str | None = None, memory_megabytes: float = MEMORY_MEGABYTES
+    ) -> _Decorator:
+        """Make a function do the tasks of a type of the pack; it stands at the top of its module."""
+
+        def declare(function: Any, /) -> Any:
+            name_of(function)
+            handler = Handler(
+                function=function,
+                type=task_type,
+                arguments=Arguments(function),
+                isolation=isolation_of(function, isolation),
+                memory_megabytes=memory_megabytes,
+            )
+            self.registry.add(handler)
+            return TaskFunction(self, handler, handler.new_task)
+
+        return declare
 
 
 _apps: "weakref.WeakSet[Headgate]" = weakref.WeakSet()

@@ -42,6 +42,7 @@ class Settings:
     port: int = 8000
     hosts: str = ""  # names, besides this machine's own, that an open server may be asked under
     secret: str = field(default="", repr=False)  # or several, newest first, with commas between
+    packs: str = ""  # names of the packs that are on, with commas between
     callback_allow: str = ""  # networks that requests may go to besides public addresses
     callback_concurrency: int = 10  # requests at once to one receiver, from each process
     session_seconds: float = 7 * 86400.0  # how long somebody stays signed in at the console at most
@@ -104,7 +105,16 @@ class Settings:
     @property
     def secrets(self) -> tuple[str, ...]:
         """The server's secrets: what is new is sealed and signed with the first, what is old is still understood."""
-        return tuple(filter(None, (secret.strip() for secret in self.secret.split(","))))
+        return _split(self.secret)
+
+    @property
+    def pack_names(self) -> tuple[str, ...]:
+        """The packs that are on."""
+        return _split(self.packs)
+
+
+def _split(text: str) -> tuple[str, ...]:
+    return tuple(filter(None, (part.strip() for part in text.split(","))))
 
 
 def check_schema(name: str) -> None:
@@ -136,6 +146,11 @@ def load(
         reason, _, name = str(error).rstrip("`").partition(" - at `$.")
         where = f"the setting {name} ({PREFIX}{name.upper()})" if name else "settings"
         raise Invalid(f"{where}: {reason}") from None
+
+
+def variables() -> dict[str, str]:
+    """The environment, over the `.env` of the folder we are in: where packs find their own settings."""
+    return _from_dotenv(Path.cwd() / ".env") | dict(os.environ)
 
 
 def _from_toml(path: Path) -> dict[str, Any]:

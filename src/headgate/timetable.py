@@ -1,6 +1,6 @@
 """The schedules of one program: which of its tasks, when, with which arguments; each under its code."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,10 +74,13 @@ class Timetable:
         self._entries.append(entry)
         self.edition += 1
 
+    def __iter__(self) -> Iterator[DeclaredSchedule]:
+        return iter(list(self._entries))
+
     def schedules(self) -> list[NewSchedule]:
         """What every entry asks for; `Invalid` if two have one code."""
         found: dict[str | None, NewSchedule] = {}
-        for entry in list(self._entries):
+        for entry in self:
             new = entry.schedule(self._registry)
             if new.code in found:
                 raise Invalid(f"two schedules are called {new.code}: give one of them another code")

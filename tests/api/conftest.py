@@ -6,6 +6,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from headgate.api.app import ApiApp, create_app
+from headgate.pack import find_packs
+from headgate.pack_setup import set_up
 from headgate.settings import Settings
 from headgate.store.store import Store, open_store
 from tests.factories import TYPES
@@ -24,8 +26,15 @@ def store(url: str) -> Iterator[Store]:
 
 
 @pytest.fixture
-def app(store: Store, url: str) -> ApiApp:
-    return create_app(store, Settings(url=url))
+def packs() -> str:
+    """Which packs are on, with commas between."""
+    return ""
+
+
+@pytest.fixture
+def app(store: Store, url: str, packs: str) -> ApiApp:
+    set_up(store, find_packs(filter(None, packs.split(","))), migrate=True)
+    return create_app(store, Settings(url=url, packs=packs))
 
 
 @pytest.fixture

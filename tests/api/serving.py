@@ -19,6 +19,8 @@ import uvicorn
 
 from headgate.api.app import create_app
 from headgate.duties import light_duties
+from headgate.pack import find_packs
+from headgate.pack_setup import set_up
 from headgate.settings import Settings
 from headgate.store.store import open_store
 
@@ -44,6 +46,7 @@ async def serve(url: str, told: str = "{}") -> None:
     settings = Settings(**{"url": url, "reap_seconds": 0.2} | json.loads(told))
     with open_store(url) as store:
         store.migrate()
+        set_up(store, find_packs(settings.pack_names), migrate=True)
         listening = socket.create_server(("127.0.0.1", 0), backlog=2048)
         app = create_app(store, settings)
         config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=10)

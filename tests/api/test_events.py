@@ -39,6 +39,12 @@ def server(url, store):
         yield served
 
 
+@pytest.fixture
+def media_server(url, store):
+    with serving_here(url, packs="media") as served:
+        yield served
+
+
 def test_a_task_is_followed_from_its_submit_to_its_end_by_what_another_process_does(server, store):
     """Spec: D6"""
     with Listener(server.address) as listener:
@@ -220,8 +226,9 @@ def test_a_stream_ends_soon_after_its_key_is_revoked(url, store):
     assert last.data["reason"] == "unauthorized"
 
 
-def test_requests_are_followed_in_the_request_queues_own_words(server, store):
+def test_requests_are_followed_in_the_request_queues_own_words(media_server, store):
     """Spec: C4"""
+    server = media_server
     with Listener(server.address, "/api/requests/events") as listener:
         store.tasks.submit(NewTask("plain"))
         status, made = server.ask("POST", "/api/requests/enqueue", {"type": "parse", "subscription_id": 7})
@@ -233,8 +240,9 @@ def test_requests_are_followed_in_the_request_queues_own_words(server, store):
     assert [heard[0]["from"], heard[0]["to"], heard[-1]["from"]] == [None, "queued", "queued"]
 
 
-def test_requests_of_one_subscription_can_be_followed_alone(server):
+def test_requests_of_one_subscription_can_be_followed_alone(media_server):
     """Spec: C4"""
+    server = media_server
     with Listener(server.address, "/api/requests/events?subscription_id=2&type=parse") as listener:
         for subscription_id in (1, 2):
             for kind in ("parse", "download"):

@@ -120,6 +120,7 @@ def test_tasks_have_the_correlation_id_of_their_request_unless_they_name_one(cli
     assert [task["correlation_id"] for task in many["tasks"]] == [expected] * 2
 
 
+@pytest.mark.parametrize("packs", ["media"])
 def test_the_requests_of_the_queue_have_it_too(client, store):
     """Spec: D10"""
     made = client.post(

@@ -98,6 +98,7 @@ def test_an_execution_that_began_before_the_counting_is_timed_by_the_store(store
         assert scraped(client)[key] == 1
 
 
+@pytest.mark.parametrize("packs", ["media"])
 def test_lanes_queues_and_workers_are_told(client, store):
     """Spec: D11"""
     for _ in range(3):

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -11,13 +12,20 @@ from headgate.api.app import create_app
 from headgate.core.errors import Invalid
 from headgate.core.retry import next_delay
 from headgate.core.task import NewTask
-from headgate.packs.media.setup import set_up
+from headgate.pack import find_packs
+from headgate.pack_setup import set_up
 from headgate.settings import Settings
 from headgate.store.claim.contract import ClaimRequest
 from headgate.store.store import open_store
 from tests.events.inside import serving_here
 
 HERE = "http://127.0.0.1"
+MEDIA = find_packs(["media"])
+
+
+@pytest.fixture
+def packs():
+    return "media"
 
 
 def enqueue(client, **fields):
@@ -131,7 +139,7 @@ CURL = (
 
 def test_every_curl_line_of_the_design_works_as_written(url, tmp_path):
     """Spec: C4"""
-    with serving_here(url) as served:
+    with serving_here(url, packs="media") as served:
         port = served.address.rpartition(":")[2]
         (tmp_path / ".curlrc").write_text(f"fail-with-body\nconnect-to = localhost:8000:127.0.0.1:{port}\n")
         environment = os.environ | {"CURL_HOME": str(tmp_path)}
@@ -165,15 +173,23 @@ def test_the_types_are_there_from_the_start_with_their_limits_and_retries(client
     assert [next_delay(kind.retry, errors, 0.5) for errors in range(len(delays))] == delays
 
 
+@contextmanager
+def serving_media(url):
+    with open_store(url) as store:
+        set_up(store, MEDIA, migrate=True)
+        with TestClient(create_app(store, Settings(url=url, packs="media")), base_url=HERE) as client:
+            yield store, client
+
+
 def test_a_restart_keeps_requests_pauses_capacities_and_edited_types(url):
     """Spec: C12"""
-    with open_store(url) as store, TestClient(create_app(store, Settings(url=url)), base_url=HERE) as client:
+    with serving_media(url) as (store, client):
         made = [enqueue(client) for _ in range(3)]
         client.post("/api/queue/capacity?requires_cookie=4")
         client.post("/api/queue/pause?scope=no_cookie")
         store.lanes.set_capacity("no_cookie", None)
         store.types.put(replace(store.types.by_code()["parse"], timeout_seconds=77.0), edited=True)
-    with open_store(url) as store, TestClient(create_app(store, Settings(url=url)), base_url=HERE) as client:
+    with serving_media(url) as (store, client):
         assert [item["id"] for item in client.get("/api/requests").json()["items"]] == made[::-1]
         found = stats(client)
         assert found["capacity"] == {"default": None, "no_cookie": None, "requires_cookie": 4}
@@ -193,16 +209,18 @@ def capacities(store):
 
 def test_the_environment_says_what_room_a_lane_begins_with(store_alone):
     """Spec: C2"""
-    set_up(store_alone, {"QUEUE_COOKIE_LANE_CONCURRENCY": "3", "QUEUE_NOCOOKIE_LANE_CONCURRENCY": "7"})
+    set_up(
+        store_alone, MEDIA, {"QUEUE_COOKIE_LANE_CONCURRENCY": "3", "QUEUE_NOCOOKIE_LANE_CONCURRENCY": "7"}, migrate=True
+    )
     assert capacities(store_alone) == {"requires_cookie": 3, "no_cookie": 7}
-    set_up(store_alone, {"QUEUE_COOKIE_LANE_CONCURRENCY": "9"})
+    set_up(store_alone, MEDIA, {"QUEUE_COOKIE_LANE_CONCURRENCY": "9"}, migrate=True)
     assert capacities(store_alone) == {"requires_cookie": 3, "no_cookie": 7}
 
 
 def test_a_lane_that_tasks_have_made_before_the_first_start_gets_its_room_all_the_same(store_alone):
     """Spec: C2"""
     store_alone.lanes.pause("requires_cookie")
-    set_up(store_alone, {})
+    set_up(store_alone, MEDIA, {}, migrate=True)
     assert capacities(store_alone) == {"requires_cookie": 1, "no_cookie": 2}
 
 
@@ -210,5 +228,5 @@ def test_a_lane_that_tasks_have_made_before_the_first_start_gets_its_room_all_th
 def test_a_variable_that_is_no_capacity_is_refused_by_its_name_and_nothing_is_made(store_alone, said):
     """Spec: C2"""
     with pytest.raises(Invalid, match="QUEUE_NOCOOKIE_LANE_CONCURRENCY"):
-        set_up(store_alone, {"QUEUE_NOCOOKIE_LANE_CONCURRENCY": said})
+        set_up(store_alone, MEDIA, {"QUEUE_NOCOOKIE_LANE_CONCURRENCY": said}, migrate=True)
     assert store_alone.types.by_code() == {}

@@ -14,6 +14,11 @@ FIELDS = {
 }  # fmt: skip
 
 
+@pytest.fixture
+def packs():
+    return "media"
+
+
 def enqueue(client, type_code="parse", query="", **fields):
     answer = client.post(f"/api/requests/enqueue{query}", json={"type": type_code, **fields})
     assert answer.status_code == 201, answer.text

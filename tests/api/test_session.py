@@ -190,7 +190,7 @@ def test_wrong_keys_at_the_sign_in_are_counted_like_any_others(client, key):
 def test_a_server_without_keys_has_nothing_to_sign_in_with(client):
     """Spec: X7"""
     assert client.get("/api/session").json() == {
-        "name": "person", "role": "admin", "tenant_id": None, "open": True, "expires_at": None,
+        "name": "person", "role": "admin", "tenant_id": None, "open": True, "expires_at": None, "pages": [],
     }  # fmt: skip
     assert client.post("/api/session").status_code == 409
     assert client.delete("/api/session").status_code == 204

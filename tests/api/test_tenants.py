@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 from starlette.testclient import TestClient
 
-from headgate.api.app import ROUTES as TABLE
-from headgate.api.app import create_app
+from headgate.api.app import create_app, routes_of
 from headgate.api.door.gatekeeper import ALWAYS_OPEN
 from headgate.api.door.principal import Principal
 from headgate.api.problems import Rejected
@@ -19,6 +18,8 @@ from headgate.core.keys import Role
 from headgate.core.states import State
 from headgate.core.task import NewTask
 from headgate.environment import utc_now
+from headgate.pack import find_packs
+from headgate.pack_setup import set_up
 from headgate.settings import Settings
 from headgate.store.claim.contract import ClaimRequest
 from headgate.store.store import Store, open_store
@@ -29,6 +30,8 @@ from tests.schedules import new
 MINE, THEIRS = 1, 2
 ABSENT = 10**9
 CANARY = "canary-4711"
+MEDIA = find_packs(["media"])
+TABLE = routes_of(MEDIA)
 NEEDED = {"/api/periodic-tasks/preview": "?cron_expressions=@daily"}  # where a question is nothing without it
 EXEC = "00000000-0000-4000-8000-000000000000"
 
@@ -100,7 +103,8 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         store.migrate()
         for kind in TYPES:
             store.types.put(kind)
-        app = create_app(store, Settings(url=url))
+        set_up(store, MEDIA)
+        app = create_app(store, Settings(url=url, packs="media"))
         with TestClient(app, base_url=HERE) as client:
             house = House(client, store)
             sql(url, f"UPDATE headgate_api_key SET expires_at = created_at WHERE id = {house.expired.id}")
@@ -125,7 +129,8 @@ def family(store: Store, url: str) -> Iterator[House]:
             )
         )  # fmt: skip
         store.schedules.add(new("0 0 1 1 *", tenant_id=tenant, category=secret, ext=json.dumps({"secret": secret})))
-    with TestClient(create_app(store, Settings(url=url)), base_url=HERE) as client:
+    set_up(store, MEDIA, migrate=True)
+    with TestClient(create_app(store, Settings(url=url, packs="media")), base_url=HERE) as client:
         yield House(client, store)
 
 

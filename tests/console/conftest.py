@@ -67,8 +67,9 @@ class Expected:
 class Served:
     """A server in a folder of its own, as a program asks it; it can be stopped and started again."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *words: str) -> None:
         self.folder = folder
+        self._words = words
         self.port = free_port()
         self.address = f"http://127.0.0.1:{self.port}"
         self.key = ""  # that programs come with, once it is needed
@@ -78,7 +79,7 @@ class Served:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("HEADGATE_")}
         with (self.folder / "log.txt").open("ab") as log:
             self._process = subprocess.Popen(
-                [HEADGATE, "up", "shop", "--port", str(self.port)],
+                [HEADGATE, "up", "shop", "--port", str(self.port), *self._words],
                 cwd=self.folder,
                 env=environment,
                 stdin=subprocess.DEVNULL,
@@ -149,10 +150,10 @@ def _built() -> None:
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A server with the tasks of `tests.console.shop`."""
+    """A server with the tasks of `tests.console.shop`, and the media pack."""
     folder = tmp_path_factory.mktemp("served")
     (folder / "shop.py").write_text(MODULE)
-    server = Served(folder)
+    server = Served(folder, "--pack", "media")
     server.start()
     yield server
     server.stop()

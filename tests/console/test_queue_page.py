@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from tests.console.conftest import expect
+from tests.console.conftest import Served, expect
+from tests.console.shop import MODULE
 
 
 @pytest.fixture
@@ -16,6 +17,21 @@ def request_of(served):
         return served.ask("POST", "/api/requests/enqueue", body)["id"]
 
     return enqueue
+
+
+def test_without_the_pack_there_is_no_such_page(visit, tmp_path):
+    """Spec: X11, C11"""
+    (tmp_path / "shop.py").write_text(MODULE)
+    server = Served(tmp_path)
+    server.start()
+    try:
+        page = visit("/", server=server)
+        expect(page.get_by_role("link", name="Tasks", exact=True)).to_be_visible()
+        expect(page.get_by_role("link", name="Request queue")).to_have_count(0)
+        page = visit("/queue", server=server)
+        expect(page.get_by_text("There is no such page")).to_be_visible()
+    finally:
+        server.stop()
 
 
 def row(page, request_id):

@@ -42,12 +42,12 @@ class Guide:
                 command, _, shown = said.partition("\n")
                 yield command, shown
 
-    def tried(self, folder: Path, before_each: Callable[[], object] = lambda: None) -> int:
+    def tried(self, folder: Path, *words: str, before_each: Callable[[], object] = lambda: None) -> int:
         """Follow the guide in an empty folder, with `headgate up` beside; how many commands it has."""
         if self.program is not None:
             (folder / "tasks.py").write_text(self.program)
         ran = 0
-        with up(folder, "tasks" if self.program else ""):
+        with up(folder, "tasks" if self.program else "", *words):
             for command, shown in self.sessions:
                 before_each()
                 run = subprocess.run(

@@ -17,4 +17,4 @@ def test_the_guide_to_schedules_prints_what_it_says(tmp_path):
             assert time.monotonic() < end, "a log did not end"
             time.sleep(0.02)
 
-    assert Guide("schedules.md").tried(tmp_path, logs_have_ended) >= 9
+    assert Guide("schedules.md").tried(tmp_path, before_each=logs_have_ended) >= 9

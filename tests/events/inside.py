@@ -9,6 +9,8 @@ from typing import Any
 import httpx
 
 from headgate.cli.serving import Api, listen_on
+from headgate.pack import find_packs
+from headgate.pack_setup import set_up
 from headgate.settings import Settings
 from headgate.store.store import open_store
 
@@ -37,10 +39,12 @@ def serving_here(url: str, **settings: Any) -> Iterator[Served]:
     """A server with connections of its own to the store at `url`, for a while; it stops in good order."""
     ready, address, failed = threading.Event(), [""], list[BaseException]()
     stop: list[Any] = []
+    configured = Settings(url=url, **settings)
 
     async def serve() -> None:
         with open_store(url) as store:
-            api = Api(store, Settings(url=url, **settings), listen_on("127.0.0.1", 0))
+            set_up(store, find_packs(configured.pack_names), migrate=True)
+            api = Api(store, configured, listen_on("127.0.0.1", 0))
             ended = asyncio.Event()
             await api.start(ended.set)
             stop.extend([asyncio.get_running_loop(), ended])

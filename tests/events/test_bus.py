@@ -5,10 +5,9 @@ from contextlib import suppress
 
 import pytest
 
-from headgate.api.live.feed import Feed
 from headgate.core.task import NewTask
-from headgate.events import bus as buses
-from headgate.events.bus import Bus, BusEnded
+from headgate.events import live
+from headgate.events.live import Bus, BusEnded, Feed
 from headgate.store.store import open_store
 from tests.factories import TYPES
 
@@ -33,11 +32,11 @@ class Watched(Feed):
         return super().read(place, limit)
 
 
-async def task_ids(subscription, count):
+async def task_ids(listener, count):
     found: list[int | None] = []
     async with asyncio.timeout(30):
         while len(found) < count:
-            if (found_event := await subscription.next(0.1)) is not None:
+            if (found_event := await listener.next(0.1)) is not None:
                 found.append(found_event.event.task_id)
     return found
 
@@ -48,15 +47,15 @@ def test_the_feed_is_read_once_however_many_listen_and_not_at_all_when_nobody_do
     async def story():
         feed = Watched(store)
         bus = Bus(feed, asyncio.to_thread, pause=30.0)
-        subscriptions = [await bus.join() for _ in range(20)]
+        listeners = [await bus.join() for _ in range(20)]
         before = feed.readings
         made = [done.id for done in store.tasks.submit_many([NewTask("plain")] * 5)]
         bus.wake()
-        for subscription in subscriptions:
-            assert await task_ids(subscription, 5) == made
+        for listener in listeners:
+            assert await task_ids(listener, 5) == made
         assert feed.readings - before <= 2
-        for subscription in subscriptions:
-            bus.leave(subscription)
+        for listener in listeners:
+            bus.leave(listener)
         [tail] = [task for task in asyncio.all_tasks() if task.get_name() == "headgate events"]
         await asyncio.wait([tail], timeout=30)
         readings = feed.readings
@@ -71,9 +70,9 @@ def test_without_a_word_the_bus_looks_by_itself(store):
 
     async def story():
         bus = Bus(Feed(store), asyncio.to_thread, pause=0.01)
-        subscription = await bus.join()
+        listener = await bus.join()
         made = await asyncio.to_thread(store.tasks.submit, NewTask("plain"))
-        assert await task_ids(subscription, 1) == [made.id]
+        assert await task_ids(listener, 1) == [made.id]
         bus.close()
 
     asyncio.run(story())
@@ -81,7 +80,7 @@ def test_without_a_word_the_bus_looks_by_itself(store):
 
 def test_a_listener_that_falls_behind_is_cut_off_and_the_others_are_not(store, monkeypatch):
     """Spec: D6"""
-    monkeypatch.setattr(buses, "MOST_WAITING", 10)
+    monkeypatch.setattr(live, "MOST_WAITING", 10)
 
     async def story():
         bus = Bus(Feed(store), asyncio.to_thread, pause=0.01)
@@ -114,13 +113,13 @@ def test_a_store_that_is_away_for_a_while_costs_no_event(store):
     async def story():
         feed = Away(store)
         bus = Bus(feed, asyncio.to_thread, pause=0.01)
-        subscription = await bus.join()
+        listener = await bus.join()
         feed.away = True
         made = await asyncio.to_thread(store.tasks.submit, NewTask("plain"))
         with suppress(TimeoutError):
-            assert await subscription.next(0.1) is None
+            assert await listener.next(0.1) is None
         feed.away = False
-        assert await task_ids(subscription, 1) == [made.id]
+        assert await task_ids(listener, 1) == [made.id]
         bus.close()
 
     asyncio.run(story())

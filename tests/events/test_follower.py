@@ -6,12 +6,10 @@ import random
 import psycopg
 import pytest
 
-from headgate.api.live.feed import LiveEvents, cursors_after, parse_cursor, subtract_gaps
-from headgate.core.errors import Invalid
 from headgate.core.events import AuditEvent
 from headgate.environment import monotonic, utc_now
-from headgate.events.bus import BusEnded
-from headgate.store.events.feed import Cursor, Gap
+from headgate.events.live import BusEnded, LiveEvents
+from headgate.store.events.feed import Cursor, Gap, cursors_after, subtract_gaps
 from headgate.store.store import open_store
 
 NOTE = """
@@ -160,16 +158,3 @@ def test_the_place_behind_each_event_of_a_page_leaves_out_those_and_no_others():
 def test_a_gap_without_another_is_what_is_left_of_it(other, left):
     """Spec: D6"""
     assert list(subtract_gaps([Gap(3, 9, 7)], [other])) == left
-
-
-@pytest.mark.parametrize("text", ["-1", "1;5-4@9", f"{2**63}", "1;1-60000@9", "1;-3-4@9", "none"])
-def test_a_cursor_that_no_server_gave_is_refused(text):
-    """Spec: D6"""
-    with pytest.raises(Invalid):
-        parse_cursor(text, "postgres")
-
-
-def test_a_cursor_with_gaps_is_none_of_a_store_that_has_none():
-    """Spec: D6"""
-    with pytest.raises(Invalid):
-        parse_cursor("9;3-4@9", "sqlite")

@@ -6,17 +6,13 @@ import { signOut } from "@/services/session";
 import { type Texts, useTexts } from "@/texts";
 import { Brand } from "./Brand";
 import { LiveDot } from "./LiveDot";
+import { NotFound } from "./NotFound";
 import { LanguageSwitch, SchemeSwitch } from "./preferences";
-import type { PageInfo } from "./root";
 import { Search } from "./Search";
 import classes from "./Shell.module.css";
 import { useSession } from "./session";
 import { useShortcuts } from "./shortcuts";
-import { mayOpen } from "./visible";
-
-interface Place extends PageInfo {
-  to: string;
-}
+import { isThere, mayOpen, type Place } from "./visible";
 
 const SECTIONS = ["watch", "steer", "manage"] as const;
 
@@ -27,17 +23,19 @@ export function Shell() {
   const session = useSession();
   const [open, setOpen] = useState(false);
   const path = useRouterState({ select: (state) => state.location.pathname });
-  const places = useMemo(
+  const known = useMemo(
     () =>
-      Object.values(router.routesById)
-        .flatMap((route): Place[] => {
-          const page = route.options.staticData?.page;
-          return page ? [{ ...page, to: route.fullPath }] : [];
-        })
-        .filter((place) => mayOpen(place, session))
-        .sort((a, b) => a.order - b.order),
-    [router, session],
+      Object.values(router.routesById).flatMap((route): Place[] => {
+        const page = route.options.staticData?.page;
+        return page ? [{ ...page, to: route.fullPath }] : [];
+      }),
+    [router],
   );
+  const places = useMemo(
+    () => known.filter((place) => mayOpen(place, session)).sort((a, b) => a.order - b.order),
+    [known, session],
+  );
+  const missing = known.some((place) => place.to === path && !isThere(place, session));
   const here = places.find((place) => (place.to === "/" ? path === "/" : path.startsWith(place.to)));
   const shortcuts = useMemo(
     () =>
@@ -90,7 +88,7 @@ export function Shell() {
         <Who />
       </header>
       <main id="page" className={classes.page} tabIndex={-1}>
-        <Outlet />
+        {missing ? <NotFound /> : <Outlet />}
       </main>
     </div>
   );

@@ -14,6 +14,8 @@ export interface PageInfo {
   letter: string;
   /** Who may see it; anybody, if it does not say. */
   role?: Role;
+  /** It is a pack's: there only where the server has the pack on. */
+  pack?: boolean;
 }
 
 declare module "@tanstack/react-router" {

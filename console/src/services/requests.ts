@@ -82,7 +82,8 @@ export function hold(scope: Lane | "all", paused: boolean): Promise<QueueStats> 
 }
 
 export function setQueueCapacity(lane: Lane, capacity: number): Promise<QueueStats> {
-  return answered(api.POST("/api/queue/capacity", { params: { query: { [lane]: capacity } } }));
+  const query = { [lane]: capacity } as never; // any lane's name is a parameter: the description names none
+  return answered(api.POST("/api/queue/capacity", { params: { query } }));
 }
 
 export type RequestVerb = "pause" | "resume" | "cancel" | "prioritize";

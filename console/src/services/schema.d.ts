@@ -661,7 +661,7 @@ export interface paths {
         put?: never;
         /**
          * Say how many of a lane may run at once
-         * @description Any lane by its name: `?requires_cookie=1&no_cookie=2`. At once, without a restart.
+         * @description Any lane by its name: `?default=8&reports=2`. At once, without a restart.
          */
         post: operations["ApiQueueCapacityCapacity"];
         delete?: never;
@@ -1548,11 +1548,6 @@ export interface components {
             security?: components["schemas"]["SecurityOut"];
             success?: components["schemas"]["Target"];
         };
-        /** Channels */
-        Channels: {
-            queued_cookie: number;
-            queued_nocookie: number;
-        };
         /**
          * CheckpointIn
          * @description A state that the task's next execution finds, by name.
@@ -2243,6 +2238,14 @@ export interface components {
          */
         Overlap: "allow" | "queue" | "skip";
         /**
+         * PageOut
+         * @description A page of the console that a pack brings.
+         */
+        PageOut: {
+            label: string;
+            path: string;
+        };
+        /**
          * PeriodicIn
          * @description A schedule. What is left out has its default; a status that is left out is `new`, or stays as it was.
          */
@@ -2389,13 +2392,17 @@ export interface components {
         /**
          * QueueStats
          * @description Every lane by its name. `capacity` null: no limit. What runs is counted now, what is queued at `as_of`.
+         *
+         *         `counts_by_channel` is what is queued in the lanes of packs, as `queued_CHANNEL`.
          */
         QueueStats: {
             as_of: string;
             capacity: {
                 [key: string]: number | null;
             };
-            counts_by_channel: components["schemas"]["Channels"];
+            counts_by_channel: {
+                [key: string]: number;
+            };
             paused: {
                 [key: string]: boolean;
             };
@@ -2662,12 +2669,15 @@ export interface components {
         /**
          * SessionOut
          * @description Who asks. `open`: the server has no keys, and whoever sits at its machine may do everything.
+         *
+         *         `pages` are those that the packs of this server bring.
          */
         SessionOut: {
             /** @default null */
             expires_at?: string | null;
             name: string;
             open: boolean;
+            pages: components["schemas"]["PageOut"][];
             /** @enum {unknown} */
             role: "admin" | "agent" | "operator" | "read" | "submit";
             tenant_id: number | null;
@@ -2970,7 +2980,6 @@ export type SchemaBulkOut = components['schemas']['BulkOut'];
 export type SchemaCallbackIn = components['schemas']['CallbackIn'];
 export type SchemaCallbackKind = components['schemas']['CallbackKind'];
 export type SchemaCallbackOut = components['schemas']['CallbackOut'];
-export type SchemaChannels = components['schemas']['Channels'];
 export type SchemaCheckpointIn = components['schemas']['CheckpointIn'];
 export type SchemaChildrenOut = components['schemas']['ChildrenOut'];
 export type SchemaClaimIn = components['schemas']['ClaimIn'];
@@ -3020,6 +3029,7 @@ export type SchemaNewKeyOut = components['schemas']['NewKeyOut'];
 export type SchemaNewTaskIn = components['schemas']['NewTaskIn'];
 export type SchemaNothing = components['schemas']['Nothing'];
 export type SchemaOverlap = components['schemas']['Overlap'];
+export type SchemaPageOut = components['schemas']['PageOut'];
 export type SchemaPeriodicIn = components['schemas']['PeriodicIn'];
 export type SchemaPeriodicOut = components['schemas']['PeriodicOut'];
 export type SchemaPeriodicPage = components['schemas']['PeriodicPage'];
@@ -4500,12 +4510,7 @@ export interface operations {
     };
     ApiQueueCapacityCapacity: {
         parameters: {
-            query?: {
-                /** @description How many of the lane may run at once. */
-                no_cookie?: number;
-                /** @description How many of the lane may run at once. */
-                requires_cookie?: number;
-            };
+            query?: never;
             header?: never;
             path?: never;
             cookie?: never;
@@ -4535,7 +4540,7 @@ export interface operations {
     ApiQueuePausePause: {
         parameters: {
             query?: {
-                /** @description `all`, or a lane: `requires_cookie`, `no_cookie`, … */
+                /** @description `all`, or the name of a lane. */
                 scope?: string;
             };
             header?: never;
@@ -4567,7 +4572,7 @@ export interface operations {
     ApiQueueResumeResume: {
         parameters: {
             query?: {
-                /** @description `all`, or a lane: `requires_cookie`, `no_cookie`, … */
+                /** @description `all`, or the name of a lane. */
                 scope?: string;
             };
             header?: never;

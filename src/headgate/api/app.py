@@ -17,7 +17,6 @@ from headgate.api import (
     lanes,
     metrics,
     queue,
-    requests,
     schedules,
     session,
     system,
@@ -30,12 +29,12 @@ from headgate.api.door.gatekeeper import Gatekeeper
 from headgate.api.live import stream
 from headgate.api.routing import Route, Router
 from headgate.api.server import Server
-from headgate.core.errors import HeadgateError
+from headgate.pack import Pack, find_packs, load_object
 from headgate.settings import Settings
 from headgate.store.store import Store
 
 MODULES = (
-    tasks, actions, dead_letters, callbacks, agents, requests, stream, keys, schedules, session, types, lanes, queue,
+    tasks, actions, dead_letters, callbacks, agents, stream, keys, schedules, session, types, lanes, queue,
     compensation, system, figures, metrics, docs,
 )  # fmt: skip
 ROUTES: tuple[Route, ...] = tuple(route for module in MODULES for route in module.routes)
@@ -57,11 +56,8 @@ class ApiApp:
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         """Prepare what is needed, say so, and put everything away at the end."""
         await receive()
-        try:
-            await queue.prepare(self.server)
-        except HeadgateError as error:
-            await send({"type": "lifespan.startup.failed", "message": str(error)})
-            return
+        with suppress(Exception):  # a store that is away keeps nobody out: counting begins later
+            await self.server.in_thread(self.server.tally.begin)
         await send({"type": "lifespan.startup.complete"})
         with suppress(asyncio.CancelledError):  # so ends a server that is to stop at once
             await receive()
@@ -69,9 +65,15 @@ class ApiApp:
         await send({"type": "lifespan.shutdown.complete"})
 
 
+def routes_of(packs: Sequence[Pack]) -> tuple[Route, ...]:
+    """Every route of a server with these packs."""
+    of_packs = (load_object(f"pack {pack.name}", pack.routes) for pack in packs if pack.routes)
+    return (*ROUTES, *(route for routes in of_packs for route in routes))
+
+
 def create_app(store: Store, settings: Settings, routes: Sequence[Route] = ()) -> ApiApp:
-    """The API over a store; `routes` come beside its own."""
-    table = (*ROUTES, *routes)
-    server = Server(store, settings, table)
+    """The API over a store, with that of the packs that are on; `routes` come beside."""
+    packs = find_packs(settings.pack_names)
+    server = Server(store, settings, packs, (*routes_of(packs), *routes))
     # The gatekeeper is around everything: nothing is answered without it.
-    return ApiApp(server, Gatekeeper(Console(Router(server, table)), server))
+    return ApiApp(server, Gatekeeper(Console(Router(server, server.routes), packs), server))

@@ -8,9 +8,9 @@ from typing import Any
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from headgate.pack import Pack
+
 BUILT = Path(__file__).parents[1] / "console"
-QUEUE_ADMIN = "/static/queue_admin.html"  # where the request queue's page used to be
-QUEUE = "/queue"
 ASSETS = "/assets/"
 FOREVER = b"public, max-age=31536000, immutable"  # their names change with their content
 # Scripts, styles and data come from this server alone, and none of them from within a page.
@@ -47,8 +47,9 @@ class File:
 class Console:
     """Answers for the console's pages and files; whatever else is asked is for the API inside."""
 
-    def __init__(self, inside: ASGIApp, folder: Path = BUILT) -> None:
+    def __init__(self, inside: ASGIApp, packs: Sequence[Pack] = (), folder: Path = BUILT) -> None:
         self._inside = inside
+        self._moved = {page.moved_from: page.path for pack in packs for page in pack.pages if page.moved_from}
         self._folder = folder
         self._files: dict[str, File] = {}
 
@@ -57,8 +58,8 @@ class Console:
             await self._inside(scope, receive, send)
             return
         path: str = scope["path"]
-        if path == QUEUE_ADMIN:
-            await _answer(scope, send, 307, b"", [(b"location", QUEUE.encode())])
+        if path in self._moved:
+            await _answer(scope, send, 307, b"", [(b"location", self._moved[path].encode())])
         elif file := self._file(path):
             caching = [(b"cache-control", FOREVER)] if path.startswith(ASSETS) else []
             await _send_file(scope, send, file, caching)

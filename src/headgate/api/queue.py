@@ -1,7 +1,5 @@
-"""`/api/queue`: the lanes as a whole, in the words of the request queue."""
+"""`/api/queue`: the lanes as a whole, those of packs among them."""
 
-import logging
-import os
 from collections.abc import Iterable
 from contextlib import suppress
 from datetime import datetime
@@ -18,50 +16,32 @@ from headgate.api.server import Server
 from headgate.core.errors import HeadgateError, Invalid, NotFound
 from headgate.core.states import View, status_word
 from headgate.environment import utc_now
-from headgate.packs.media.lanes import COOKIE, LANES, NAMES, NO_COOKIE
-from headgate.packs.media.setup import set_up
+from headgate.pack import Lane
 from headgate.store.catalog.lanes import MAX_CAPACITY
 from headgate.store.store import Store
 
 ALL = "all"
 EXACT_UP_TO = 10_000
-log = logging.getLogger("headgate.api")
 
 Scope = Annotated[
     str,
-    Meta(description="`all`, or a lane: `requires_cookie`, `no_cookie`, …", min_length=1, max_length=255),
+    Meta(description="`all`, or the name of a lane.", min_length=1, max_length=255),
 ]
 MOST_DIGITS = len(str(MAX_CAPACITY))
-CapacityParameter = Annotated[
-    int | None, Meta(description="How many of the lane may run at once.", ge=0, le=MAX_CAPACITY)
-]
-
-
-class Channels(msgspec.Struct):
-    queued_cookie: int
-    queued_nocookie: int
 
 
 class QueueStats(msgspec.Struct):
-    """Every lane by its name. `capacity` null: no limit. What runs is counted now, what is queued at `as_of`."""
+    """Every lane by its name. `capacity` null: no limit. What runs is counted now, what is queued at `as_of`.
+
+    `counts_by_channel` is what is queued in the lanes of packs, as `queued_CHANNEL`.
+    """
 
     capacity: dict[str, int | None]
     running: dict[str, int]
     queued: dict[str, int]
     paused: dict[str, bool]
-    counts_by_channel: Channels
+    counts_by_channel: dict[str, int]
     as_of: datetime
-
-
-async def prepare(server: Server) -> None:
-    """Make the request queue's types and lanes, at the start. A store that is away or not ready keeps nobody out."""
-    for lane in LANES:
-        lane.capacity(os.environ)  # what cannot be meant is said now
-    try:
-        await server.in_thread(set_up, server.store, os.environ)
-        await server.in_thread(server.tally.begin)
-    except Exception as error:
-        log.warning("the request queue's types and lanes were not made: %s", error)
 
 
 routes = Routes("queue", shared=True)
@@ -69,18 +49,20 @@ routes = Routes("queue", shared=True)
 
 @routes.get("/api/queue/stats", Role.READ, "How full the lanes are")
 async def stats(server: Server, who: Principal) -> QueueStats:
-    return await server.in_thread(queue_stats, server.store)
+    return await server.in_thread(queue_stats, server)
 
 
-def queue_stats(store: Store) -> QueueStats:
+def queue_stats(server: Server) -> QueueStats:
     """The lanes as they stand; what is queued is counted anew as long as that is quickly done."""
+    store = server.store
     counts = store.statistics.counts()
     if sum(count.count for count in counts) <= EXACT_UP_TO:
         with suppress(HeadgateError):  # if it cannot be written: as last counted
             store.statistics.take_sample()
         counts = store.statistics.counts()
     lanes = store.lanes.all()
-    running = {lane.name: 0 for lane in lanes} | {COOKIE: 0, NO_COOKIE: 0}
+    of_packs = _lanes_of_packs(server)
+    running = dict.fromkeys([lane.name for lane in lanes] + [lane.name for lane in of_packs], 0)
     queued = dict(running)
     for count in counts:
         status = status_word(View.REQUESTS, count.status)
@@ -92,31 +74,35 @@ def queue_stats(store: Store) -> QueueStats:
         running=running,
         queued=queued,
         paused={ALL: store.lanes.everything_paused()} | {lane.name: lane.paused for lane in lanes},
-        counts_by_channel=Channels(queued[COOKIE], queued[NO_COOKIE]),
+        counts_by_channel={f"queued_{lane.channel}": queued[lane.name] for lane in of_packs if lane.channel},
         as_of=min((count.as_of for count in counts if count.as_of is not None), default=utc_now()),
     )
 
 
+def _lanes_of_packs(server: Server) -> list[Lane]:
+    return [lane for pack in server.packs for lane in pack.lanes]
+
+
 @routes.post("/api/queue/pause", Role.OPERATOR, "Let nothing more start", errors=(404, 507))
 async def pause(server: Server, who: Principal, scope: Scope = ALL) -> QueueStats:
-    return await server.in_thread(_pause_or_resume, server.store, who, "pause", scope)
+    return await server.in_thread(_pause_or_resume, server, who, "pause", scope)
 
 
 @routes.post("/api/queue/resume", Role.OPERATOR, "Let what was paused start again", errors=(404, 507))
 async def resume(server: Server, who: Principal, scope: Scope = ALL) -> QueueStats:
-    return await server.in_thread(_pause_or_resume, server.store, who, "resume", scope)
+    return await server.in_thread(_pause_or_resume, server, who, "resume", scope)
 
 
-def _pause_or_resume(store: Store, who: Principal, act: Literal["pause", "resume"], scope: str) -> QueueStats:
-    """Pause or resume. Whoever resumes everything means the queue's own lanes too; other lanes keep their pause."""
+def _pause_or_resume(server: Server, who: Principal, act: Literal["pause", "resume"], scope: str) -> QueueStats:
+    """Pause or resume. Whoever resumes everything means the lanes of packs too; other lanes keep their pause."""
     if scope != ALL:
-        _check_lanes(store, [scope])
-    change = partial(getattr(store.lanes, act), actor=who.actor)
+        _check_lanes(server.store, [scope])
+    change = partial(getattr(server.store.lanes, act), actor=who.actor)
     change(None if scope == ALL else scope)
     if scope == ALL and act == "resume":
-        for lane in NAMES:
-            change(lane)
-    return queue_stats(store)
+        for lane in _lanes_of_packs(server):
+            change(lane.name)
+    return queue_stats(server)
 
 
 @routes.post("/api/queue/capacity", Role.OPERATOR, "Say how many of a lane may run at once", errors=(404, 507))
@@ -124,12 +110,10 @@ async def capacity(
     request: Request,
     server: Server,
     who: Principal,
-    requires_cookie: CapacityParameter = None,
-    no_cookie: CapacityParameter = None,
 ) -> QueueStats:
-    """Any lane by its name: `?requires_cookie=1&no_cookie=2`. At once, without a restart."""
+    """Any lane by its name: `?default=8&reports=2`. At once, without a restart."""
     wanted = _capacities(request.query_params.multi_items())
-    return await server.in_thread(_set_capacities, server.store, who, wanted)
+    return await server.in_thread(_set_capacities, server, who, wanted)
 
 
 def _capacities(parameters: Iterable[tuple[str, str]]) -> dict[str, int]:
@@ -141,15 +125,15 @@ def _capacities(parameters: Iterable[tuple[str, str]]) -> dict[str, int]:
             raise Invalid(f"{lane}: a capacity is a whole number from 0 to {MAX_CAPACITY}")
         wanted[lane] = int(text)
     if not wanted:
-        raise Invalid("say which lane: ?requires_cookie=1&no_cookie=2")
+        raise Invalid("name a lane: ?default=8")
     return wanted
 
 
-def _set_capacities(store: Store, who: Principal, wanted: dict[str, int]) -> QueueStats:
-    _check_lanes(store, wanted)
+def _set_capacities(server: Server, who: Principal, wanted: dict[str, int]) -> QueueStats:
+    _check_lanes(server.store, wanted)
     for lane, most in wanted.items():
-        store.lanes.set_capacity(lane, most, actor=who.actor)
-    return queue_stats(store)
+        server.store.lanes.set_capacity(lane, most, actor=who.actor)
+    return queue_stats(server)
 
 
 def _check_lanes(store: Store, names: Any) -> None:

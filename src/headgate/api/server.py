@@ -2,19 +2,21 @@
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 
 from headgate.api.agents.cache import AgentCache
 from headgate.api.door.keyring import Keyring
 from headgate.api.door.sessions import Sessions
-from headgate.api.live.feed import LiveEvents
 from headgate.api.live.polls import Polls
 from headgate.api.recent import Recent
 from headgate.api.routing import Route
 from headgate.api.submits import Submits
 from headgate.api.tally import Tally
 from headgate.core.errors import Unavailable
+from headgate.events.live import LiveEvents
 from headgate.outward.address import Allowed
 from headgate.outward.sealing import Seals
+from headgate.pack import Pack, pack_fields
 from headgate.settings import Settings
 from headgate.store.reading.series import Point
 from headgate.store.store import Store
@@ -33,9 +35,10 @@ def check_ready(store: Store) -> None:
 class Server:
     """One process that answers HTTP. `stopping` is set when it is to end: what waits for long gives up then."""
 
-    def __init__(self, store: Store, settings: Settings, routes: Sequence[Route]) -> None:
+    def __init__(self, store: Store, settings: Settings, packs: Sequence[Pack], routes: Sequence[Route]) -> None:
         self.store = store
         self.settings = settings
+        self.packs = packs
         self.routes = routes
         self.stopping = asyncio.Event()
         self.allowed = Allowed.parse(settings.callback_allow)
@@ -46,7 +49,7 @@ class Server:
         self.submits = Submits(store, self.in_thread)
         self.agent_cache = AgentCache(store, settings)
         self.polls = Polls(store, self.agent_cache, self.in_thread, self.stopping)
-        self.live_events = LiveEvents(store, self.in_thread, self.stopping)
+        self.live_events = LiveEvents(store, self.in_thread, self.stopping, partial(pack_fields, packs))
         self.latest_point: Recent[None, Point | None] = Recent(lambda _: store.series.newest(), self.in_thread, 1.0)
         self.ready: Recent[None, None] = Recent(lambda _: check_ready(store), self.in_thread, 1.0)
         self.tally = Tally(store, self.live_events.feed.task_infos)

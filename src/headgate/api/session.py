@@ -17,14 +17,25 @@ from headgate.core.errors import Refused
 PreviousSession = Annotated[str | None, Cookie(COOKIE), Meta(description="The session that was: it ends.")]
 
 
+class PageOut(msgspec.Struct):
+    """A page of the console that a pack brings."""
+
+    label: str
+    path: str
+
+
 class SessionOut(msgspec.Struct, kw_only=True):
-    """Who asks. `open`: the server has no keys, and whoever sits at its machine may do everything."""
+    """Who asks. `open`: the server has no keys, and whoever sits at its machine may do everything.
+
+    `pages` are those that the packs of this server bring.
+    """
 
     name: str
     role: RoleWord
     tenant_id: int | None
     open: bool
     expires_at: datetime | None = None
+    pages: list[PageOut]
 
 
 routes = Routes("session")
@@ -42,13 +53,13 @@ async def sign_in(server: Server, who: Principal, before: PreviousSession = None
     if who.session is not None:
         raise Refused("a session does not make another: sign in with a key")
     session, cookie = await server.sessions.begin(key, who.actor, digest_of_token(before or ""))
-    return Json(_session_out(who, session.expires_at), status_code=201, headers={"Set-Cookie": cookie})
+    return Json(_session_out(server, who, session.expires_at), status_code=201, headers={"Set-Cookie": cookie})
 
 
 @routes.get("/api/session", Role.READ, "Who asks")
 async def who_asks(server: Server, who: Principal) -> SessionOut:
     session = None if who.session is None else await server.sessions.get(who.session)
-    return _session_out(who, None if session is None else session.expires_at)
+    return _session_out(server, who, None if session is None else session.expires_at)
 
 
 @routes.delete("/api/session", Role.READ, "Sign out", status=204)
@@ -59,11 +70,12 @@ async def sign_out(server: Server, who: Principal) -> Response:
     return Response(status_code=204, headers=headers)
 
 
-def _session_out(who: Principal, expires_at: datetime | None) -> SessionOut:
+def _session_out(server: Server, who: Principal, expires_at: datetime | None) -> SessionOut:
     return SessionOut(
         name=who.name,
         role=who.role.word,  # type: ignore[arg-type]
         tenant_id=who.tenant_id,
         open=who.key_id is None,
         expires_at=expires_at,
+        pages=[PageOut(page.label, page.path) for pack in server.packs for page in pack.pages],
     )

@@ -7,11 +7,11 @@ from collections.abc import Callable, Hashable
 from datetime import datetime
 from itertools import accumulate
 
-from headgate.api.live.feed import TaskInfo, TaskInfoCache
 from headgate.core.errors import NotFound
 from headgate.core.events import AuditEvent
 from headgate.core.states import State, View, status_word
 from headgate.environment import monotonic
+from headgate.events.task_infos import TaskInfo, TaskInfoCache
 from headgate.store.events.feed import Cursor
 from headgate.store.store import Store
 

@@ -26,7 +26,7 @@ from headgate.store.store import Store
 Code = Annotated[str, Meta(description="The type's code.", min_length=1, max_length=255)]
 MOST_IDS = 20  # of the ids that a dry run tells of
 Delay = Annotated[float, Meta(ge=0, le=MAX_DELAY_SECONDS)]
-Template = Annotated[str, Meta(min_length=1, max_length=255, description="`subscription:{subscription_id}`")]
+Template = Annotated[str, Meta(min_length=1, max_length=255, description="`customer:{customer_id}`")]
 Url = Annotated[str, Meta(min_length=1, max_length=MAX_URL, pattern="^https?://[^/]")]
 AccessKey = Annotated[str, Meta(min_length=1, max_length=128, pattern="^[A-Za-z0-9._~-]+$")]
 SecretKey = Annotated[str, Meta(min_length=SHORTEST_SK, max_length=LONGEST_SK, pattern="^[!-~]+$")]

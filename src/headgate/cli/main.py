@@ -23,10 +23,11 @@ import headgate.cli.tasks as tasks
 import headgate.cli.types as types
 from headgate import __version__
 from headgate.cli.exits import MEANING, code_of, print_error
-from headgate.cli.options import Url
+from headgate.cli.options import PackNames, Url
 from headgate.cli.output import print_line
 from headgate.cli.plan import SUPERVISOR_MODULE, WORKER_MODULE, Duties, ProcessPlan, exec_process
-from headgate.core.errors import HeadgateError
+from headgate.core.errors import HeadgateError, Invalid
+from headgate.settings import load
 
 DEMO = "headgate.demo"
 EPILOG = "Exit codes: " + "; ".join(f"{code} {meaning}" for code, meaning in MEANING.items()) + "."
@@ -57,7 +58,7 @@ Port = Annotated[
     ),
 ]
 LogJson = Annotated[bool, typer.Option("--log-json", help="Log lines as JSON.")]
-Modules = Annotated[list[str], typer.Argument(metavar="MODULE", help="Modules with tasks.", show_default=False)]
+Modules = Annotated[list[str] | None, typer.Argument(metavar="MODULE", help="Modules with tasks.", show_default=False)]
 SomeModules = Annotated[
     list[str] | None,
     typer.Argument(metavar="MODULE", help="Modules with tasks.  [default: headgate.demo]", show_default=False),
@@ -119,6 +120,7 @@ def up(
     name: Name = None,
     host: Host = None,
     port: Port = None,
+    pack: PackNames = None,
     url: Url = None,
     log_json: LogJson = False,
 ) -> None:
@@ -131,11 +133,14 @@ def up(
     \b
     headgate up
     headgate up shop.tasks
+    headgate up shop.tasks --pack media
     """  # fmt: skip
-    greeting = f"serving {' '.join(modules)}" if modules else _demo_greeting(url)
+    named = [*(modules or ()), *(f"pack {each}" for each in pack or ())]
+    greeting = f"serving {' '.join(named)}" if named else _demo_greeting(url)
     plan = ProcessPlan(
-        modules=tuple(modules or [DEMO]), api=True, host=host, port=port, migrate=True, greeting=greeting, name=name,
-        concurrency=concurrency, threads=threads, children=children, log_json=log_json,
+        modules=tuple(modules or ([] if pack else [DEMO])), packs=tuple(pack or ()), work=True, api=True, host=host,
+        port=port, migrate=True, greeting=greeting, name=name, concurrency=concurrency, threads=threads,
+        children=children, log_json=log_json,
     )  # fmt: skip
     exec_process(WORKER_MODULE, plan, url)
 
@@ -153,6 +158,7 @@ def serve(
     host: Host = None,
     port: Port = None,
     no_duties: Annotated[bool, typer.Option("--no-duties", help="Leave the background duties to others.")] = False,
+    pack: PackNames = None,
     url: Url = None,
     log_json: LogJson = False,
 ) -> None:
@@ -166,23 +172,25 @@ def serve(
     headgate serve --host 0.0.0.0 --port 8080 --no-duties
     """  # fmt: skip
     plan = ProcessPlan(
-        api=True, host=host, port=port, duties=Duties.NONE if no_duties else Duties.ALL, log_json=log_json,
+        packs=tuple(pack or ()), api=True, host=host, port=port, duties=Duties.NONE if no_duties else Duties.ALL,
+        log_json=log_json,
     )  # fmt: skip
     exec_process(WORKER_MODULE, plan, url)
 
 
 @app.command()
 def work(
-    modules: Modules,
+    modules: Modules = None,
     processes: Annotated[int, typer.Option(min=1, metavar="N", help="So many processes, kept alive.")] = 1,
     concurrency: Concurrency = None,
     threads: Threads = None,
     children: Children = None,
     name: Name = None,
+    pack: PackNames = None,
     url: Url = None,
     log_json: LogJson = False,
 ) -> None:
-    """Execute the tasks of modules.
+    """Execute the tasks of modules and packs.
 
     In one process or several, each replaced when it dies or cannot end a handler.
     Does the light duties too, so that nothing stands still.
@@ -192,15 +200,17 @@ def work(
     headgate work shop.tasks
     headgate work shop.tasks shop.mail --processes 4 --concurrency 200
     """  # fmt: skip
+    if not modules and not pack and not load().packs:
+        raise Invalid("name a module with tasks, or a pack with --pack")
     plan = ProcessPlan(
-        modules=tuple(modules), duties=Duties.LIGHT, name=name, processes=processes, concurrency=concurrency,
-        threads=threads, children=children, log_json=log_json,
+        modules=tuple(modules or ()), packs=tuple(pack or ()), work=True, duties=Duties.LIGHT, name=name,
+        processes=processes, concurrency=concurrency, threads=threads, children=children, log_json=log_json,
     )  # fmt: skip
     exec_process(SUPERVISOR_MODULE, plan, url)
 
 
 @app.command()
-def duties(url: Url = None, log_json: LogJson = False) -> None:
+def duties(pack: PackNames = None, url: Url = None, log_json: LogJson = False) -> None:
     """Do the background duties alone.
 
     Bring on what is due, rescue what was lost, archive, count. Any number of processes may do them.
@@ -208,7 +218,8 @@ def duties(url: Url = None, log_json: LogJson = False) -> None:
     \b
     headgate duties
     """  # fmt: skip
-    exec_process(WORKER_MODULE, ProcessPlan(greeting="doing the duties", log_json=log_json), url)
+    plan = ProcessPlan(packs=tuple(pack or ()), greeting="doing the duties", log_json=log_json)
+    exec_process(WORKER_MODULE, plan, url)
 
 
 for module in (migrating, doctor, submitting, tasks, actions, callbacks, agents, history, simulating):

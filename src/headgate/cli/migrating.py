@@ -6,7 +6,10 @@ import typer
 
 from headgate.cli.command import Command
 from headgate.cli.command_group import CommandGroup
+from headgate.cli.options import PackNames
 from headgate.cli.output import print_json, print_line
+from headgate.pack import find_packs
+from headgate.pack_setup import migrate_packs, pack_plan
 from headgate.store.store import configured_store
 
 commands = CommandGroup()
@@ -14,16 +17,21 @@ commands = CommandGroup()
 
 @commands.add("migrate")
 def migrate(
-    command: Command, plan: Annotated[bool, typer.Option("--plan", help="Show the steps, and change nothing.")] = False
+    command: Command,
+    plan: Annotated[bool, typer.Option("--plan", help="Show the steps, and change nothing.")] = False,
+    pack: PackNames = None,
 ) -> None:
-    """Bring the schema of the store up to date; the store is created if it does not exist.
+    """Bring the schema of the store and of its packs up to date; the store is created if it does not exist.
 
     \b
     headgate migrate --plan
     headgate migrate
     """  # fmt: skip
+    packs = find_packs([*command.settings.pack_names, *(pack or ())])
     with configured_store(command.settings) as store:
         steps = store.migration_plan() if plan else store.migrate()
+        if not plan or not steps:  # the steps of packs follow those of the store
+            steps += pack_plan(store, packs) if plan else migrate_packs(store, packs)
     if command.as_json:
         print_json({"planned" if plan else "applied": [step.name for step in steps]})
         return

@@ -15,6 +15,16 @@ Url = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
+PackNames = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--pack",
+        metavar="NAME",
+        help="Turn on a pack, in addition to HEADGATE_PACKS; repeatable.",
+        show_default=False,
+    ),
+]
+
 # Which tasks
 Id = Annotated[int, typer.Argument(metavar="ID", help="Task ID.")]
 Ids = Annotated[list[int], typer.Argument(metavar="ID", help="Task IDs.")]

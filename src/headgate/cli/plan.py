@@ -22,12 +22,14 @@ class Duties(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ProcessPlan:
-    """One process: the modules whose tasks it executes (none: it executes nothing), the duties it does, the API.
+    """One process: the modules and packs whose tasks it executes if it works, the duties it does, the API.
 
     A process without a `parent` executes nothing itself: it has worker processes, which it keeps alive.
     """
 
     modules: tuple[str, ...] = ()
+    packs: tuple[str, ...] = ()  # besides those that are configured
+    work: bool = False
     duties: Duties = Duties.ALL
     api: bool = False
     host: str | None = None  # None: as configured

@@ -11,7 +11,7 @@ import os
 import select
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from dataclasses import replace
 from itertools import count
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import headgate.cli.logs as logs
+from headgate.app import Headgate
 from headgate.cli.apps import apps_in, bind_apps, settings_of
 from headgate.cli.exits import DONE, FAILED, code_of, message_of, print_error
 from headgate.cli.formatting import one_line
@@ -27,6 +28,8 @@ from headgate.cli.stores import sqlite_file
 from headgate.cli.supervisor import Supervisor
 from headgate.core.errors import HeadgateError, Unavailable
 from headgate.duties import all_duties, light_duties
+from headgate.pack import find_packs
+from headgate.pack_setup import set_up
 from headgate.settings import Settings
 from headgate.store.store import Store, configured_store
 from headgate.threads import Threads
@@ -57,13 +60,20 @@ def run(plan: ProcessPlan) -> int:
     if plan.parent is not None:
         return _execute(plan, Parent(plan.parent))
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        return runner.run(_serve_beside_worker(plan) if plan.modules else _serve(plan, settings_of([], _URL), None))
+        if plan.work:
+            return runner.run(_serve_beside_worker(plan))
+        return runner.run(_serve(plan, _with_packs(settings_of([], _URL), plan.packs), None))
 
 
 def _execute(plan: ProcessPlan, parent: Parent) -> int:
     """Execute tasks, below a parent that keeps this process alive."""
     apps = apps_in(plan.modules)
-    settings = settings_of(apps, _URL)
+    if not apps:  # the tasks of packs alone
+        apps = [Headgate()]
+    packs = {*plan.packs, *(name for app in apps for name in app.settings.pack_names)}
+    for app in apps:
+        app.use_packs(packs)
+    settings = _with_packs(settings_of(apps, _URL), packs)
     parent.tell_settings(settings)
     if not os.read(sys.stdin.fileno(), 1):  # it is over before it began
         return DONE
@@ -74,12 +84,19 @@ def _execute(plan: ProcessPlan, parent: Parent) -> int:
         asyncio.Runner(loop_factory=new_event_loop) as runner,
     ):
         store.bring_up_to_date()
+        set_up(store, find_packs(settings.pack_names), migrate=False)
         registry = bind_apps(apps, store)
+        if not len(registry) and not plan.modules and plan.duties is Duties.NONE:
+            return runner.run(_live(plan, store, settings, None, None))  # a pack may bring nothing to execute
         slots = _without_none({"concurrency": plan.concurrency, "threads": plan.threads, "children": plan.children})
         stage = Stage(plan.stage)
         worker = Worker(store, registry, settings, name=plan.name, parent=parent, stage=stage, **slots)
         runner.run(_work(plan, worker, parent))
     return DONE
+
+
+def _with_packs(settings: Settings, packs: Iterable[str]) -> Settings:
+    return replace(settings, packs=",".join(sorted({*packs, *settings.pack_names})))
 
 
 def _wait_for_store(settings: Settings) -> bool:
@@ -130,6 +147,7 @@ async def _serve(plan: ProcessPlan, settings: Settings, supervisor: Supervisor |
         else:
             store.bring_up_to_date()
         api = None if serving is None else serving.Api(store, settings, listening)
+        set_up(store, find_packs(settings.pack_names), migrate=plan.migrate)
         if supervisor is not None:
             supervisor.store = store
         return await _live(plan, store, settings, supervisor, api)
@@ -212,7 +230,7 @@ def _stop_on_signals(stop: Callable[[], None], plan: ProcessPlan, seconds: float
     def request_stop(name: str) -> None:
         first = next(requests) == 1
         text = f"finishing what runs, for {seconds:g} s at most; once more to stop at once"
-        if plan.parent is not None or not plan.modules:  # else a worker says so
+        if plan.parent is not None or not plan.work:  # else a worker says so
             log.info("%s: %s", name, text if first else "stopping at once")
         stop()
 

@@ -76,7 +76,7 @@ class TaskType:
     callback: dict[str, Any] = field(default_factory=dict)
     on_child_failure: str = CONTINUE
     priority: int = DEFAULT_PRIORITY
-    mutex: str | None = None  # these three are templates: `subscription:{subscription_id}`
+    mutex: str | None = None  # these three are templates: `customer:{customer_id}`
     rate_key: str | None = None
     unique_key: str | None = None
     defaults: dict[str, Any] = field(default_factory=dict)  # of arguments that a template names

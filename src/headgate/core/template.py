@@ -1,4 +1,4 @@
-"""Keys that a task takes from its arguments: `subscription:{subscription_id}`.
+"""Keys that a task takes from its arguments: `customer:{customer_id}`.
 
 The arguments are JSON, and JSON is all that is looked into: whoever writes a template, or fills it, reaches no
 object of ours by it.

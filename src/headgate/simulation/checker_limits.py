@@ -23,7 +23,7 @@ Allowed = dict[str, dict[str, int]]  # by exec_id and gate: how many could hold 
 
 
 class SteadyClock:
-    """Time by a clock that is stepped: what it advances counts, where it falls back to does not.
+    """Time by a clock that is stepped: what it advances counts; where it falls back, the time that really passed.
 
     The highest time seen would not do: after a step back, buckets fill again while it stands still.
     """
@@ -31,12 +31,13 @@ class SteadyClock:
     def __init__(self) -> None:
         self.now = 0.0
         self.highest = float("-inf")
-        self._last: float | None = None
+        self._last: Row | None = None
 
-    def read(self, wall: float) -> None:
+    def read(self, row: Row) -> None:
         if self._last is not None:
-            self.now += max(wall - self._last, 0.0)
-        self._last, self.highest = wall, max(wall, self.highest)
+            advanced = row.wall - self._last.wall
+            self.now += advanced if advanced >= 0 else max(row.at - self._last.at, 0.0)
+        self._last, self.highest = row, max(row.wall, self.highest)
 
 
 def judge_limits(case: Case) -> tuple[list[Violation], Allowed]:
@@ -62,7 +63,7 @@ class _Walk:
         self.allowed: Allowed = {}
 
     def read(self, row: Row) -> Iterator[Violation]:
-        self._clock.read(row.wall)
+        self._clock.read(row)
         if row.task_id is None:
             self._apply_edit(row)
             return

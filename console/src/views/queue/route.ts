@@ -17,6 +17,6 @@ export const queueRoute = createRoute({
     }),
   component: lazyRouteComponent(() => import("./page"), "QueuePage"),
   staticData: {
-    page: { title: (t) => t.queue.title, icon: IconArrowsSplit2, section: "steer", order: 1, letter: "q" },
+    page: { title: (t) => t.queue.title, icon: IconArrowsSplit2, section: "steer", order: 1, letter: "q", pack: true },
   },
 });

@@ -12,14 +12,14 @@ from starlette.types import Receive, Scope, Send
 
 from headgate.api.door.principal import LOCAL_PERSON, Principal, Role
 from headgate.api.figures import point_out
-from headgate.api.live.feed import Follower, TaskInfo
 from headgate.api.routing import Header, Routes
 from headgate.api.server import Server
 from headgate.api.shapes import INT64, EventOut, copied
 from headgate.core.errors import HeadgateError
 from headgate.core.events import AuditEvent
 from headgate.environment import monotonic, utc_now
-from headgate.events.bus import BEHIND, BusEnded, FeedEvent
+from headgate.events.live import BEHIND, BusEnded, FeedEvent, Follower
+from headgate.events.task_infos import TaskInfo
 from headgate.store.events.feed import Cursor
 
 MEDIA = "text/event-stream"
@@ -37,8 +37,8 @@ ADVICE = {
     "unauthorized": "the key is no longer good",
 }
 
-Wanted = Callable[[FeedEvent[Cursor]], bool]
-Shape = Callable[[FeedEvent[Cursor]], msgspec.Struct]
+Wanted = Callable[[FeedEvent], bool]
+Shape = Callable[[FeedEvent], msgspec.Struct]
 LastEventId = Annotated[
     str | None, Header("Last-Event-ID"), Meta(description="Go on behind this event.", max_length=65536)
 ]
@@ -125,7 +125,7 @@ class Digest:
         ).decode()
 
 
-def live_event(entry: FeedEvent[Cursor]) -> LiveEvent:
+def live_event(entry: FeedEvent) -> LiveEvent:
     task: TaskInfo | None = entry.task_info
     type_code, lane = (None, None) if task is None else (task.type, task.lane)
     return copied(LiveEvent, entry.event, type=type_code, lane=lane)
@@ -151,7 +151,7 @@ async def events(
     it is bounded whatever happens: a digest has at most 100 events, and names the tasks of others.
     """
 
-    def wanted(entry: FeedEvent[Cursor]) -> bool:
+    def wanted(entry: FeedEvent) -> bool:
         task: TaskInfo | None = entry.task_info
         return (
             (type is None or (task is not None and task.type in type))
@@ -243,7 +243,7 @@ def _end(error: Exception) -> str:
     return f"event: end\ndata: {msgspec.json.encode(advice).decode()}\n\n"
 
 
-def _message(entry: FeedEvent[Cursor], shape: Shape) -> str:
+def _message(entry: FeedEvent, shape: Shape) -> str:
     """The message of an event, made once for all listeners."""
     known = entry.rendered.get(shape.__name__)
     if known is None:

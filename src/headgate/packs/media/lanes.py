@@ -1,36 +1,12 @@
-"""The two lanes of the request queue, and how much room each begins with."""
+"""The two lanes of the request queue."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-
-from headgate.core.errors import Invalid
+from headgate.packs import Lane
 
 COOKIE = "requires_cookie"
 NO_COOKIE = "no_cookie"
-MOST = 1_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class RequestLane:
-    """A lane, the variable that says how many of it run at once, and how many if it says nothing."""
-
-    name: str
-    variable: str
-    default: int
-
-    def capacity(self, environment: Mapping[str, str]) -> int:
-        """What the environment asks for; `Invalid`, naming the variable, for what is no capacity."""
-        text = environment.get(self.variable, "").strip()
-        if not text:
-            return self.default
-        if not (text.isascii() and text.isdigit() and len(text) <= len(str(MOST)) and int(text) <= MOST):
-            raise Invalid(f"{self.variable} is a whole number from 0 to {MOST}")
-        return int(text)
-
-
 LANES = (
-    RequestLane(COOKIE, "QUEUE_COOKIE_LANE_CONCURRENCY", 1),
-    RequestLane(NO_COOKIE, "QUEUE_NOCOOKIE_LANE_CONCURRENCY", 2),
+    Lane(COOKIE, 1, variable="QUEUE_COOKIE_LANE_CONCURRENCY", channel="cookie"),
+    Lane(NO_COOKIE, 2, variable="QUEUE_NOCOOKIE_LANE_CONCURRENCY", channel="nocookie"),
 )
 NAMES = tuple(lane.name for lane in LANES)
 

@@ -1,7 +1,6 @@
 """The types of requests and of upkeep, each with its limits and its retries."""
 
-from headgate.core.retry import exponential, fixed
-from headgate.core.task import TaskType
+from headgate.packs import EventField, TaskType, exponential, fixed
 from headgate.packs.media.lanes import COOKIE, NO_COOKIE
 
 REQUEST = "request"
@@ -24,3 +23,4 @@ UPKEEPS = (
     TaskType("check", "Check", UPKEEP, retry=fixed(5, retries=1), timeout_seconds=60),
 )
 TYPES = (*REQUESTS, *UPKEEPS)
+SUBSCRIPTION = EventField("subscription_id", int)

@@ -44,20 +44,21 @@ class Migration:
 
 
 @cache
-def _files(dialect: str) -> tuple[Migration, ...]:
-    folder = resources.files("headgate.store.db") / "migrations" / dialect
+def files_in(package: str, dialect: str) -> tuple[Migration, ...]:
+    """The steps in a package's folder `migrations`, in order."""
+    folder = resources.files(package) / "migrations" / dialect
     files = sorted((file for file in folder.iterdir() if file.name.endswith(".sql")), key=lambda file: file.name)
     return tuple(Migration(int(file.name[:4]), file.name, file.read_text(encoding="utf-8")) for file in files)
 
 
 def migrations(dialect: str) -> tuple[Migration, ...]:
     """Every step of a new store, in order."""
-    return tuple(migration for migration in _files(dialect) if migration.version >= BASELINE)
+    return tuple(migration for migration in files_in(__package__, dialect) if migration.version >= BASELINE)
 
 
 def earlier(dialect: str) -> tuple[Migration, ...]:
     """Every step of a store from before the baseline, in order."""
-    return tuple(migration for migration in _files(dialect) if migration.version < BASELINE)
+    return tuple(migration for migration in files_in(__package__, dialect) if migration.version < BASELINE)
 
 
 LOCK = Statement(sqlite="SELECT 1", postgres="SELECT pg_advisory_xact_lock(26725, 0)")
@@ -90,7 +91,7 @@ Steps = dict[int, tuple[str, str]]  # name and checksum by version
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class Found:
     """What there is of a store: the steps it took, whether its tables have no prefix, and the schema they are in."""
 
     taken: Steps
@@ -100,18 +101,18 @@ class _Found:
 
 def plan(db: Db) -> list[Migration]:
     """The steps still to take; `Unavailable` if the database is not one of ours as this version knows them."""
-    return _plan(db, _look(db))
+    return _plan(db, look(db))
 
 
 def migrate(db: Db) -> list[Migration]:
     """Take every step still to take, in this transaction: all of them, or, cut short, none; those taken."""
     db.send(LOCK)
-    found = _look(db)
+    found = look(db)
     steps = _plan(db, found)
     if not steps:
         return []
     if db.dialect == "postgres":
-        _make_schema(db, found.home)
+        enter_schema(db, found.home)
     for step in steps:
         if found.old and step.version == BASELINE:
             rename(db, [name for one in earlier(db.dialect) for name in one.makes], _indexes(db.dialect))
@@ -125,19 +126,20 @@ def migrate(db: Db) -> list[Migration]:
     return steps
 
 
-def _look(db: Db) -> _Found:
+def look(db: Db) -> Found:
+    """What there is of a store in this database."""
     schema = f'"{db.schema}"' if db.schema else None
     for ledger in (LEDGER, OLD_LEDGER):
-        where = f"{schema}.{ledger}" if schema else ledger
+        where = qualified_name(db, ledger)
         taken = _taken(db, where)
         if taken and (ledger == LEDGER or _is_ours(db, taken)):
-            return _Found(taken, ledger == OLD_LEDGER, db.rows(HOME, ledger=where, schema=schema)[0][0])
-    return _Found({}, False, db.rows(HOME, ledger=None, schema=schema)[0][0])
+            return Found(taken, ledger == OLD_LEDGER, db.rows(HOME, ledger=where, schema=schema)[0][0])
+    return Found({}, False, db.rows(HOME, ledger=None, schema=schema)[0][0])
 
 
-def _plan(db: Db, found: _Found) -> list[Migration]:
+def _plan(db: Db, found: Found) -> list[Migration]:
     if found.taken and not found.old:
-        return _missing(migrations(db.dialect), found.taken)
+        return missing_steps(migrations(db.dialect), found.taken)
     baseline, *later = migrations(db.dialect)
     met = db.rows(NOT_OURS, names=baseline.makes, home=found.home)
     if met:
@@ -145,16 +147,22 @@ def _plan(db: Db, found: _Found) -> list[Migration]:
         raise Unavailable(f"the database has a {met[0][0]} that is not Headgate's: rename it, {instead}")
     if not found.old:
         return [baseline, *later]
-    return [*_missing(earlier(db.dialect), found.taken), replace(baseline, text=_RENAMING), *later]
+    return [*missing_steps(earlier(db.dialect), found.taken), replace(baseline, text=_RENAMING), *later]
 
 
-def _missing(known: tuple[Migration, ...], taken: Steps) -> list[Migration]:
+def qualified_name(db: Db, table: str) -> str:
+    """A table's name, for `to_regclass`: in the schema that was asked for, if one was."""
+    return f'"{db.schema}".{table}' if db.schema else table
+
+
+def missing_steps(known: tuple[Migration, ...], taken: Steps, whose: str = "the database") -> list[Migration]:
+    """The steps not taken yet; `Unavailable` if one was taken that is not known, or not like this."""
     checksums = {migration.version: migration.checksum for migration in known}
     for version, (name, checksum) in taken.items():
         if version not in checksums:
-            raise Unavailable(f"the database is newer than this program: it has migration {name}")
+            raise Unavailable(f"{whose} is newer than this program: it has migration {name}")
         if checksums[version] != checksum:
-            raise Unavailable(f"migration {name} in the database is not the one this program has")
+            raise Unavailable(f"migration {name} in {whose} is not the one this program has")
     return [migration for migration in known if migration.version not in taken]
 
 
@@ -172,7 +180,7 @@ def _is_ours(db: Db, taken: Steps) -> bool:
     return taken.get(first.version) == (first.name, first.checksum)
 
 
-def _make_schema(db: Db, home: str | None) -> None:
+def enter_schema(db: Db, home: str | None) -> None:
     """Have the steps meant for `home`, which is made if it was asked for and is not there."""
     if home is None:
         raise Unavailable("the search_path names no schema that tables could be made in: set HEADGATE_SCHEMA")

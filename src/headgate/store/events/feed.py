@@ -48,6 +48,7 @@ OLD_ACTS = Statement(
 )
 LAST_ACT = Statement("SELECT max(at) FROM headgate_task_event WHERE task_id IS NULL AND kind = :kind")
 MOST_GAPS = 10_000
+MOST_IN_GAPS = 50_000  # ids in the gaps of a cursor that somebody brings: all of them are looked up at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,39 @@ class Cursor:
             return Cursor(int(high), tuple(Gap(int(first), int(last), int(xmax)) for first, last, xmax in parts))
         except ValueError:
             raise Invalid("not an event cursor") from None
+
+
+def cursors_after(before: Cursor, events: Sequence[AuditEvent], after: Cursor) -> list[Cursor]:
+    """The cursor behind each event of a page that was read from `before` and ended at `after`."""
+    found = []
+    late = before.gaps
+    for event in events:
+        if event.id <= before.high:  # it filled a gap; those behind it are not told yet, whoever has ended meanwhile
+            late = subtract_gaps(late, [Gap(event.id, event.id, 0)])
+            found.append(Cursor(before.high, late))
+        else:
+            found.append(Cursor(event.id, tuple(gap for gap in after.gaps if gap.last < event.id)))
+    return [*found[:-1], after] if found else []
+
+
+def subtract_gaps(gaps: Sequence[Gap], others: Sequence[Gap]) -> tuple[Gap, ...]:
+    """What is left of gaps when others are taken out of them."""
+    left = list(gaps)
+    for other in others:
+        left = [part for gap in left for part in _cut(gap, other)]
+    return tuple(left)
+
+
+def _cut(gap: Gap, other: Gap) -> list[Gap]:
+    if other.last < gap.first or gap.last < other.first:
+        return [gap]
+    parts = [Gap(gap.first, other.first - 1, gap.xmax), Gap(other.last + 1, gap.last, gap.xmax)]
+    return [part for part in parts if part.first <= part.last]
+
+
+def gap_around(place: Cursor, event_id: int) -> Gap | None:
+    """The gap that an id lies in."""
+    return next((gap for gap in place.gaps if gap.first <= event_id <= gap.last), None)
 
 
 class Events(Noun):
@@ -121,6 +155,8 @@ class Events(Noun):
         strange = bool(cursor.gaps) and self._database.one_writer  # which leaves none
         if strange or backwards or not all(0 <= number <= LAST_ID for number in numbers):
             raise Invalid("not an event cursor of this server")
+        if sum(gap.last - gap.first + 1 for gap in cursor.gaps) > MOST_IN_GAPS:
+            raise Invalid("the cursor has too much below it: begin anew without one")
         return cursor
 
     @writes

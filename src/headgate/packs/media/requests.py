@@ -12,24 +12,47 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from headgate.api.door.principal import Principal, Role
-from headgate.api.live.feed import TaskInfo, subscription_of
-from headgate.api.live.stream import EventStream, FromCursor, LastEventId, event_stream
-from headgate.api.live.waiting import Wait, wait_for_end
-from headgate.api.queue import QueueStats, queue_stats
-from headgate.api.routing import Json, Routes
-from headgate.api.server import Server
-from headgate.api.shapes import INT64, Integer, Nothing, Priority, Reason, text_of
-from headgate.api.submits import Key
-from headgate.core.errors import Invalid, NotFound
-from headgate.core.states import FINAL, State, View, states_of_word, status_word
-from headgate.core.task import DEFAULT_PRIORITY, NewTask, Task
-from headgate.events.bus import FeedEvent
+from headgate.packs import (
+    DEFAULT_PRIORITY,
+    FINAL,
+    MOST_PER_PAGE,
+    Filter,
+    Invalid,
+    NewTask,
+    NotFound,
+    State,
+    Store,
+    Task,
+    View,
+    states_of_word,
+    status_word,
+)
 from headgate.packs.media.lanes import COOKIE, NAMES, lane_for
-from headgate.store.db.pages import MOST_PER_PAGE
-from headgate.store.events.feed import Cursor
-from headgate.store.reading.lists import Filter
-from headgate.store.store import Store
+from headgate.packs.media.types import SUBSCRIPTION
+from headgate.packs.web import (
+    INT64,
+    EventStream,
+    FeedEvent,
+    FromCursor,
+    Integer,
+    Json,
+    Key,
+    LastEventId,
+    Nothing,
+    Principal,
+    Priority,
+    QueueStats,
+    Reason,
+    Role,
+    Routes,
+    Server,
+    TaskInfo,
+    Wait,
+    event_stream,
+    queue_stats,
+    text_of,
+    wait_for_end,
+)
 
 SYNC_SECONDS = 30.0
 FARTHEST = 10_000
@@ -127,7 +150,7 @@ def request_out(task: Task, store: Store) -> RequestJob:
     return RequestJob(
         id=task.id,
         type=task.type,
-        subscription_id=subscription_of(task.ext),
+        subscription_id=SUBSCRIPTION.value_in(task.ext),
         url=_text(arguments.get("url")),
         requires_cookie=task.lane == COOKIE,
         ua_profile=_text(arguments.get("ua_profile")),
@@ -236,7 +259,7 @@ def _find_all(store: Store, wanted: Filter, cursor: int | None, size: int) -> It
 
 @routes.get("/api/requests/stats", Role.READ, "How full the lanes are: the same as /api/queue/stats")
 async def stats(server: Server, who: Principal) -> QueueStats:
-    return await server.in_thread(queue_stats, server.store)
+    return await server.in_thread(queue_stats, server)
 
 
 @routes.get("/api/requests/{request_id}", Role.READ, "Look a request up", errors=(404,))
@@ -264,23 +287,24 @@ async def events(
 ) -> EventStream:
     """As /api/events, of the request queue's lanes alone and in its words."""
 
-    def wanted(entry: FeedEvent[Cursor]) -> bool:
+    def wanted(entry: FeedEvent) -> bool:
         task: TaskInfo | None = entry.task_info
         return (
             task is not None
             and task.lane in (NAMES if lane is None else (lane,))
             and (type is None or task.type in type)
-            and subscription_id in (None, task.subscription_id)
+            and subscription_id in (None, task.fields["subscription_id"])
             and request_id in (None, entry.event.task_id)
         )
 
     return await event_stream(server, who, last_event_id or cursor, wanted, request_event)
 
 
-def request_event(entry: FeedEvent[Cursor]) -> RequestEvent:
+def request_event(entry: FeedEvent) -> RequestEvent:
     event, task = entry.event, entry.task_info
+    assert task is not None  # of no other event is one made
     return RequestEvent(
-        event.id, event.task_id or 0, task.type, task.lane, task.subscription_id, event.kind,
+        event.id, event.task_id or 0, task.type, task.lane, task.fields["subscription_id"], event.kind,
         _request_status(event.before), _request_status(event.after), event.at, event.actor, event.detail,
     )  # fmt: skip
 

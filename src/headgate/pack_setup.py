@@ -1,0 +1,105 @@
+"""What a store must have before the first task of a pack comes: made at every start, whatever is there already."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from headgate.core.errors import Unavailable
+from headgate.pack import Lane, Pack, Resource, first_capacity, read_settings
+from headgate.settings import variables
+from headgate.store.db.migrate import Migration
+from headgate.store.db.packs import made_by, migrate_pack, note_made, plan_pack
+from headgate.store.db.statement import Db
+from headgate.store.events.audit import SYSTEM
+from headgate.store.store import MIGRATE_SECONDS, Store
+
+log = logging.getLogger("headgate")
+
+
+def pack_plan(store: Store, packs: Sequence[Pack]) -> list[Migration]:
+    """The steps that `migrate_packs` would take."""
+    steps = [step for pack in packs for step in store.database.read(partial(_plan, pack))]
+    return list(dict.fromkeys(steps))  # each of them would make the ledger
+
+
+def migrate_packs(store: Store, packs: Sequence[Pack]) -> list[Migration]:
+    """Bring the tables of packs up to date, after the store's own; the steps taken."""
+    taken: list[Migration] = []
+    for pack in packs:
+        taken += store.database.write(partial(_migrate, pack), MIGRATE_SECONDS)
+    return taken
+
+
+def _plan(pack: Pack, db: Db) -> list[Migration]:
+    return plan_pack(db, pack.name, pack.migrations)
+
+
+def _migrate(pack: Pack, db: Db) -> list[Migration]:
+    return migrate_pack(db, pack.name, pack.migrations)
+
+
+def set_up(
+    store: Store, packs: Sequence[Pack], environment: Mapping[str, str] | None = None, *, migrate: bool = False
+) -> None:
+    """Make the tables, limits and types of packs, at every start.
+
+    Tables are made in a file of ours, or with `migrate`; a server has an owner, who is asked to do it. A type that a
+    person edited, or that a program declares, stays as it is; one that the pack made follows the pack. The environment
+    says what capacity a lane or a resource begins with: once it has one, or had one from here, it is people's.
+    """
+    if not packs:
+        return
+    environment = variables() if environment is None else environment
+    for pack in packs:  # what cannot be meant is said before anything is made
+        _first_capacities(pack, environment)
+        if pack.settings is not None:
+            read_settings(pack.settings, environment)
+    if pack_plan(store, packs):
+        if not migrate and store.database.dialect != "sqlite":
+            names = " ".join(f"--pack {pack.name}" for pack in packs)
+            raise Unavailable(f"the tables of a pack are not up to date: run `headgate migrate {names}` first")
+        migrate_packs(store, packs)
+    for pack in packs:
+        _set_limits(store, pack, environment)
+        _put_types(store, pack)
+
+
+def _put_types(store: Store, pack: Pack) -> None:
+    known = store.types.by_code() if pack.types else {}
+    own = f"pack {pack.name}"
+    for task_type in pack.types:
+        before = known.get(task_type.code)
+        if before is None or (before != task_type and before.declared_by == own):
+            store.types.put(replace(task_type, declared_by=own))
+
+
+def _first_capacities(pack: Pack, environment: Mapping[str, str]) -> dict[Lane | Resource, int | None]:
+    limits: list[Lane | Resource] = [*pack.lanes, *pack.resources]
+    return {limit: first_capacity(limit, environment) for limit in limits}
+
+
+def _set_limits(store: Store, pack: Pack, environment: Mapping[str, str]) -> None:
+    wanted = _first_capacities(pack, environment)
+    if not wanted:
+        return
+    made = store.database.read(lambda db: made_by(db, pack.name))
+    lanes = {lane.name: lane.capacity for lane in store.lanes.all()}
+    resources = {resource.name: resource.capacity for resource in store.resources.all()}
+    for limit, capacity in wanted.items():
+        noun, there = ("lane", lanes) if isinstance(limit, Lane) else ("resource", resources)
+        item, now = f"{noun} {limit.name}", there.get(limit.name)
+        if now is None and item not in made:
+            _set_capacity(store, limit, capacity)
+        elif limit.variable in environment and now != capacity:
+            text = "no limit" if now is None else now
+            log.info("%s: %s, as it was set; %s is for a new store", item, text, limit.variable)
+        if item not in made:
+            store.database.write(partial(note_made, pack=pack.name, item=item))
+
+
+def _set_capacity(store: Store, limit: Lane | Resource, capacity: int | None) -> None:
+    if isinstance(limit, Lane):
+        store.lanes.set_capacity(limit.name, capacity, actor=SYSTEM)
+    elif capacity is not None:
+        store.resources.set(limit.name, capacity, actor=SYSTEM)
