@@ -52,6 +52,7 @@ class Settings:
     reap_seconds: float = 5.0
     poll_seconds: float = 2.0
     shutdown_seconds: float = 30.0
+    stuck_seconds: float = 10.0  # how long a handler that was told to stop may go on before its worker is replaced
     mutex_seconds: float = 7200.0
     retention_succeeded_days: float = 7.0
     retention_failed_days: float = 30.0
@@ -74,7 +75,7 @@ class Settings:
         for name in ("reap_seconds", "poll_seconds", "mutex_seconds", "session_seconds", "session_idle_seconds"):
             if not getattr(self, name) > 0:
                 raise Invalid(f"{name} is above 0")
-        for name in ("shutdown_seconds", "retention_succeeded_days", "retention_failed_days"):
+        for name in ("shutdown_seconds", "stuck_seconds", "retention_succeeded_days", "retention_failed_days"):
             if getattr(self, name) < 0:
                 raise Invalid(f"{name} is at least 0")
         if not 0 <= self.port < 65536:

@@ -160,9 +160,11 @@ class Box:
         assert task is not None
         run.interrupt = task.cancel
         try:
-            arguments, context = self._begin(run, LoopReporter(ExecutionReports(self.store, inline, run), inline))
+            reporter = LoopReporter(ExecutionReports(self.store, inline, run), inline)
+            arguments, context = self._begin(run, reporter)
             answer = await run.handler.function(**arguments)
             await context.flush_progress()
+            await reporter.finish()
         finally:
             await asyncio.sleep(0)  # reports that it did not wait for are made all the same
         return answer

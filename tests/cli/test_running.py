@@ -3,7 +3,11 @@
 import json
 import os
 import signal
+import socket
+import threading
 import time
+from contextlib import contextmanager, suppress
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -205,3 +209,96 @@ def test_the_demonstration_shows_what_it_says(spawn, run):
     up.signal(signal.SIGTERM)
     up.signal(signal.SIGTERM)
     assert up.ended() == 0
+
+
+def test_up_replaces_a_worker_that_cannot_end_a_handler_and_goes_on_answering(spawn, run, folder, monkeypatch):
+    """Spec: A6"""
+    monkeypatch.setenv("HEADGATE_STUCK_SECONDS", "0.2")
+    (folder / "stubborn.py").write_text(
+        "import time\nimport headgate\napp = headgate.Headgate()\n"
+        "@app.task(timeout_seconds=0.5)\ndef stick() -> None:\n    time.sleep(600)\n"
+        "@app.task\nasync def greet() -> str:\n    return 'hello'\n"
+    )
+    up = spawn("up", "stubborn")
+    up.hear("serves")
+    task_id = run("submit", "stick", "--json").json["id"]
+    assert f"task {task_id} (stick) does not end though it was told to" in up.hear("is unfit")
+    up.hear("serves", times=2)
+    wait_until(lambda: run("show", task_id, "--json").json["status"] == "failed")
+    assert run("submit", "greet", "--wait", PATIENCE).code == 0
+    assert len([line for line in up.definition if "the API and the console are at" in line]) == 1
+    up.signal(signal.SIGTERM)
+    assert up.ended() == 0
+
+
+def test_work_waits_for_a_server_that_is_away_at_its_start(spawn, run, postgres, monkeypatch):
+    """Spec: D9"""
+    target = urlsplit(postgres)
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        port = closed.getsockname()[1]
+    away = target._replace(netloc=f"{target.username}@127.0.0.1:{port}").geturl()
+    monkeypatch.setenv("HEADGATE_URL", away)
+    work = spawn("work", "shop")
+    work.hear("waiting for the store")
+    with socket.create_server(("127.0.0.1", port)) as server, relay(server, (target.hostname, target.port)):
+        work.hear("serves")
+        monkeypatch.setenv("HEADGATE_URL", postgres)
+        assert run("submit", "greet", "--wait", PATIENCE).code == 0
+        work.signal(signal.SIGTERM)
+        assert work.ended() == 0
+
+
+def test_work_that_waits_for_its_store_can_be_stopped(spawn, monkeypatch):
+    """Spec: D9"""
+    monkeypatch.setenv("HEADGATE_URL", "postgresql://nobody@127.0.0.1:1/nothing")
+    work = spawn("work", "shop")
+    work.hear("waiting for the store")
+    work.signal(signal.SIGTERM)
+    assert work.ended() == 0
+
+
+def test_a_worker_whose_file_was_replaced_says_so_and_another_takes_up_the_new_one(spawn, run, folder):
+    """Spec: A12"""
+    work = spawn("work", "shop")
+    work.hear("serves")
+    for old in folder.glob("headgate.db*"):
+        if old.is_file():
+            old.unlink()
+    work.hear("headgate.db was replaced or removed")
+    work.hear("serves", times=2)
+    assert run("submit", "greet", "--wait", PATIENCE).code == 0
+    work.signal(signal.SIGTERM)
+    assert work.ended() == 0
+
+
+@contextmanager
+def relay(server, target):
+    """Whoever connects to the server talks to the target."""
+
+    def pump(source, sink):
+        with suppress(OSError):
+            while data := source.recv(65536):
+                sink.sendall(data)
+        with suppress(OSError):
+            sink.shutdown(socket.SHUT_WR)
+
+    def serve():
+        with suppress(OSError):
+            while True:
+                near, _ = server.accept()
+                far = socket.create_connection(target)
+                opened.extend((near, far))
+                for source, sink in ((near, far), (far, near)):
+                    threading.Thread(target=pump, args=(source, sink), daemon=True).start()
+
+    opened: list[socket.socket] = []
+    accepting = threading.Thread(target=serve, daemon=True)
+    accepting.start()
+    try:
+        yield
+    finally:
+        server.shutdown(socket.SHUT_RDWR)
+        accepting.join(PATIENCE)
+        for each in opened:
+            each.close()

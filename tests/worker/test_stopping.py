@@ -302,22 +302,41 @@ def test_a_worker_declared_lost_stops_everything_writes_nothing_and_signs_on_ane
     assert task.record().lost_count == 1
 
 
-@pytest.mark.parametrize(
-    ("poison", "reason"),
-    [("die", "its process was killed by SIGKILL"), ("devour", "MB of memory, 120 at most")],
-)
-def test_poison_ends_after_three_lost_leases_and_the_worker_lives(app: Headgate, poison: str, reason: str):
+def test_poison_ends_after_three_lost_leases_and_the_worker_lives(app: Headgate):
     """Spec: A11"""
     heavy.bound_to(app)
     with working(heavy.app):
-        task = getattr(heavy, poison).submit_sync()
+        task = heavy.die.submit_sync()
         good = [heavy.little.submit_sync() for _ in range(5)]
         ended = task.wait_sync(120)
         assert {other.wait_sync(30).status for other in good} == {State.SUCCEEDED}
     assert ended.status is State.FAILED
-    assert reason in (ended.error or "")
+    assert "its process was killed by SIGKILL" in (ended.error or "")
     assert "taken for poison" in (ended.error or "")
     assert (task.record().lost_count, task.record().error_count) == (3, 0)
+
+
+@pytest.mark.parametrize("body", ["devour", "gulp"])
+def test_too_much_memory_is_an_error_that_follows_the_types_policy(app: Headgate, body: str):
+    """Spec: A11"""
+    heavy.bound_to(app)
+    with working(heavy.app, due=True):
+        task = getattr(heavy, body).submit_sync()
+        ended = task.wait_sync(60)
+        assert heavy.little.submit_sync().wait_sync(30).status is State.SUCCEEDED
+    assert ended.status is State.FAILED
+    assert (ended.error or "").startswith("killed: memory: its process used")
+    assert (ended.error or "").endswith("MB, 120 at most")
+    assert (task.record().error_count, task.record().lost_count, task.record().attempt) == (1, 0, 1)
+
+
+def test_a_daemon_that_a_process_started_ends_with_it(app: Headgate, tmp_path: Path):
+    """Spec: A6"""
+    heavy.bound_to(app)
+    note = tmp_path / "pid"
+    with working(heavy.app):
+        assert heavy.become_a_daemon.submit_sync(str(note)).wait_sync(60).status is State.SUCCEEDED
+        until(lambda: not psutil.pid_exists(int(note.read_text())))
 
 
 def test_a_claim_whose_answer_was_lost_strands_nothing(app: Headgate):

@@ -1,5 +1,6 @@
 """`headgate doctor`: what is right, what is wrong, and what to do about it."""
 
+import json
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -150,6 +151,10 @@ def _log(file: Path | None) -> Check:
 
 
 def _workers(alive: list[WorkerRecord]) -> Check:
+    stuck = [task_id for worker in alive for task_id in json.loads(worker.detail or "{}").get("stuck", [])]
+    if stuck:
+        found = f"handlers that do not end: of task {', '.join(map(str, stuck))}"
+        return Check("workers", "warn", found, "their workers claim nothing: restart those without a supervisor")
     found = f"{len(alive)} alive: {', '.join(worker.name for worker in alive)}" if alive else "none is alive"
     return _warn_if(not alive, "workers", found, "start one: `headgate up` or `headgate work MODULE`")
 

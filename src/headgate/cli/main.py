@@ -124,8 +124,9 @@ def up(
     url: Url = None,
     log_json: LogJson = False,
 ) -> None:
-    """Run a worker, all duties and the HTTP API in one process.
+    """Run a worker, all duties and the HTTP API.
 
+    The worker is a process of its own, which is replaced when it dies or cannot end a handler.
     Brings the store's schema up to date first, and makes the store if it is not there.
     SIGTERM or Ctrl-C stops it in good order, a second one at once.
 
@@ -191,7 +192,8 @@ def work(
 ) -> None:
     """Execute the tasks of modules and packs.
 
-    In one process or several. Does the light duties too, so that nothing stands still.
+    In one process or several, each replaced when it dies or cannot end a handler.
+    Does the light duties too, so that nothing stands still.
     SIGTERM or Ctrl-C stops it in good order, a second one at once.
 
     \b
@@ -204,7 +206,7 @@ def work(
         modules=tuple(modules or ()), packs=tuple(pack or ()), work=True, duties=Duties.LIGHT, name=name,
         processes=processes, concurrency=concurrency, threads=threads, children=children, log_json=log_json,
     )  # fmt: skip
-    exec_process(WORKER_MODULE if processes == 1 else SUPERVISOR_MODULE, plan, url)
+    exec_process(SUPERVISOR_MODULE, plan, url)
 
 
 @app.command()

@@ -22,7 +22,10 @@ class Duties(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ProcessPlan:
-    """One process: the modules and packs whose tasks it executes if it works, the duties it does, the API."""
+    """One process: the modules and packs whose tasks it executes if it works, the duties it does, the API.
+
+    A process without a `parent` executes nothing itself: it has worker processes, which it keeps alive.
+    """
 
     modules: tuple[str, ...] = ()
     packs: tuple[str, ...] = ()  # besides those that are configured
@@ -39,7 +42,8 @@ class ProcessPlan:
     threads: int | None = None
     children: int | None = None
     log_json: bool = False
-    supervised: bool = False  # it ends when its stdin does, which the supervisor holds
+    stage: int | None = None  # where it notes of which tasks it runs code, for its supervisor to read when it is dead
+    parent: int | None = None  # the pipe to the supervisor, who also holds its stdin: it ends when that does
 
 
 def command_line(module: str, plan: ProcessPlan) -> list[str]:

@@ -8,27 +8,33 @@ import gc
 import importlib
 import logging
 import os
+import select
 import signal
-import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from dataclasses import replace
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import headgate.cli.logs as logs
 from headgate.app import Headgate
 from headgate.cli.apps import apps_in, bind_apps, settings_of
-from headgate.cli.exits import FAILED, code_of, print_error
+from headgate.cli.exits import DONE, FAILED, code_of, message_of, print_error
+from headgate.cli.formatting import one_line
 from headgate.cli.plan import Duties, ProcessPlan, plan_from_argv
-from headgate.core.errors import HeadgateError
+from headgate.cli.stores import sqlite_file
+from headgate.cli.supervisor import Supervisor
+from headgate.core.errors import HeadgateError, Unavailable
 from headgate.duties import all_duties, light_duties
 from headgate.pack import find_packs
 from headgate.pack_setup import set_up
 from headgate.settings import Settings
 from headgate.store.store import Store, configured_store
 from headgate.threads import Threads
+from headgate.worker.parent import Parent
+from headgate.worker.stage import Stage
 from headgate.worker.worker import Worker
 
 try:
@@ -41,31 +47,110 @@ except ImportError:
 log = logging.getLogger("headgate")
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 DUTY_THREADS = 2
+WAIT_SECONDS = 1.0
+FILE_SECONDS = 1.0
 COLLECT_AFTER = 10_000  # objects: a few dozen requests under way have as many, and leave no circles behind
 SERVING_MODULE = "headgate.cli.serving"
+_URL = os.environ.get("HEADGATE_URL")
 _DUTIES = {Duties.ALL: all_duties, Duties.LIGHT: light_duties, Duties.NONE: lambda *_: []}
 
 
-def run(plan: ProcessPlan) -> None:
-    """Work on the plan until a signal ends it."""
+def run(plan: ProcessPlan) -> int:
+    """Work on the plan until a signal ends it; the exit code."""
+    if plan.parent is not None:
+        return _execute(plan, Parent(plan.parent))
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        if plan.work:
+            return runner.run(_serve_beside_worker(plan))
+        return runner.run(_serve(plan, _with_packs(settings_of([], _URL), plan.packs), None))
+
+
+def _execute(plan: ProcessPlan, parent: Parent) -> int:
+    """Execute tasks, below a parent that keeps this process alive."""
     apps = apps_in(plan.modules)
-    if plan.work and not apps:  # the tasks of packs alone
+    if not apps:  # the tasks of packs alone
         apps = [Headgate()]
     packs = {*plan.packs, *(name for app in apps for name in app.settings.pack_names)}
     for app in apps:
         app.use_packs(packs)
-    settings = settings_of(apps, os.environ.get("HEADGATE_URL"))
-    packs |= set(settings.pack_names)
-    settings = replace(settings, packs=",".join(sorted(packs)), **_without_none({"host": plan.host, "port": plan.port}))
+    settings = _with_packs(settings_of(apps, _URL), packs)
+    parent.tell_settings(settings)
+    if not os.read(sys.stdin.fileno(), 1):  # it is over before it began
+        return DONE
+    if not _wait_for_store(settings):
+        return DONE
+    with (
+        configured_store(settings) as store,
+        asyncio.Runner(loop_factory=new_event_loop) as runner,
+    ):
+        store.bring_up_to_date()
+        set_up(store, find_packs(settings.pack_names), migrate=False)
+        registry = bind_apps(apps, store)
+        if not len(registry) and not plan.modules and plan.duties is Duties.NONE:
+            return runner.run(_live(plan, store, settings, None, None))  # a pack may bring nothing to execute
+        slots = _without_none({"concurrency": plan.concurrency, "threads": plan.threads, "children": plan.children})
+        stage = Stage(plan.stage)
+        worker = Worker(store, registry, settings, name=plan.name, parent=parent, stage=stage, **slots)
+        runner.run(_work(plan, worker, parent))
+    return DONE
+
+
+def _with_packs(settings: Settings, packs: Iterable[str]) -> Settings:
+    return replace(settings, packs=",".join(sorted({*packs, *settings.pack_names})))
+
+
+def _wait_for_store(settings: Settings) -> bool:
+    """Wait until the database answers, if it is a server; False if it is over before that."""
+    waited_for = ""
+    while not settings.url.startswith("sqlite:"):
+        try:
+            with configured_store(settings) as store:
+                store.migration_plan()
+            break
+        except Unavailable as error:
+            if (reason := one_line(message_of(error))) != waited_for:
+                log.warning("waiting for the store: %s", reason)
+                waited_for = reason
+        if select.select([sys.stdin], [], [], WAIT_SECONDS)[0]:  # the parent is gone
+            return False
+    return True
+
+
+async def _work(plan: ProcessPlan, worker: Worker, parent: Parent) -> None:
+    await _live(plan, worker.store, worker.settings, worker, None)
+    if worker.unfit:
+        parent.end_process()
+
+
+async def _serve_beside_worker(plan: ProcessPlan) -> int:
+    """Serve, with a worker process beside: it alone loads the modules, and they say which store it is."""
+    supervisor = Supervisor(replace(plan, api=False, duties=Duties.NONE, migrate=False, greeting=""))
+    settings = await supervisor.start()
+    if settings is None:
+        return await supervisor.run()
+    try:
+        return await _serve(plan, settings, supervisor)
+    except BaseException:
+        supervisor.stop()
+        await supervisor.run()
+        raise
+
+
+async def _serve(plan: ProcessPlan, settings: Settings, supervisor: Supervisor | None) -> int:
+    settings = replace(settings, **_without_none({"host": plan.host, "port": plan.port}))
     # Loaded only where it is served: it would double the memory of a worker. And bound before anything is written.
-    listening = importlib.import_module(SERVING_MODULE).listen_on(settings.host, settings.port) if plan.api else None
+    serving = importlib.import_module(SERVING_MODULE) if plan.api else None
+    listening = None if serving is None else serving.listen_on(settings.host, settings.port)
     with configured_store(settings) as store:
         if plan.migrate:
             store.migrate()
         else:
             store.bring_up_to_date()
-        with asyncio.Runner(loop_factory=new_event_loop) as runner:
-            runner.run(_serve(plan, store, apps, settings, listening))
+        api = None if serving is None else serving.Api(store, settings, listening)
+        set_up(store, find_packs(settings.pack_names), migrate=plan.migrate)
+        if supervisor is not None:
+            supervisor.store = store
+        return await _live(plan, store, settings, supervisor, api)
 
 
 def tune_garbage_collector() -> None:
@@ -78,25 +163,18 @@ def _without_none(options: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-async def _serve(
-    plan: ProcessPlan, store: Store, apps: list[Headgate], settings: Settings, listening: socket.socket | None
-) -> None:
-    api = None if listening is None else importlib.import_module(SERVING_MODULE).Api(store, settings, listening)
-    set_up(store, find_packs(settings.pack_names), migrate=plan.migrate)
-    registry = bind_apps(apps, store)  # last: a process that cannot serve changes no type
-    executes = plan.work and bool(plan.modules or len(registry) or not plan.api)  # a pack may bring nothing to execute
-    slots = {"concurrency": plan.concurrency, "threads": plan.threads, "children": plan.children}
-    worker = Worker(store, registry, settings, name=plan.name, **_without_none(slots)) if executes else None
+async def _live(plan: ProcessPlan, store: Store, settings: Settings, work: Worker | Supervisor | None, api: Any) -> int:
+    """Answer, do the duties and work until a signal comes; the exit code."""
     ended = asyncio.Event()
 
     def stop() -> None:
         if api is not None:
             api.stop()
-        if worker is not None:
-            worker.stop()
+        if work is not None:
+            work.stop()
         ended.set()
 
-    _stop_on_signals(stop, settings.shutdown_seconds, plan.supervised)
+    _stop_on_signals(stop, plan, settings.shutdown_seconds)
     with closing(Threads("headgate duty", DUTY_THREADS)) as in_thread:
         duties = _DUTIES[plan.duties](store, settings, in_thread)
         if api is not None:
@@ -106,17 +184,45 @@ async def _serve(
             duty.start()
         if plan.greeting:
             log.info("%s", plan.greeting)
+        if isinstance(work, Supervisor):  # last: nothing keeps this process from serving any more
+            work.release()
+        code: int | None = DONE
+        watching = asyncio.create_task(_stop_if_replaced(sqlite_file(settings.url), stop))
         try:
-            await (ended.wait() if worker is None else worker.run())
+            if work is None:
+                await ended.wait()
+            else:
+                code = await work.run()
         finally:
+            code = FAILED if watching.done() else code
+            watching.cancel()
             if api is not None:
                 await api.ended()
             for duty in duties:
                 await duty.stop()
     log.info("stopped")
+    return code or DONE
 
 
-def _stop_on_signals(stop: Callable[[], None], seconds: float, supervised: bool) -> None:
+async def _stop_if_replaced(file: Path | None, stop: Callable[[], None]) -> None:
+    """Stop at once when the store's file is another one: what is written to the old one nobody would ever see."""
+    before = _identity(file)
+    while file is None or _identity(file) == before:  # noqa: ASYNC110 nobody says when
+        await asyncio.sleep(FILE_SECONDS)
+    log.error("the store's file %s was replaced or removed: stopping, since only the old one is open here", file)
+    stop()
+    stop()
+
+
+def _identity(file: Path | None) -> tuple[int, int] | None:
+    try:
+        found = None if file is None else file.stat()
+    except OSError:
+        return None
+    return None if found is None else (found.st_dev, found.st_ino)
+
+
+def _stop_on_signals(stop: Callable[[], None], plan: ProcessPlan, seconds: float) -> None:
     loop = asyncio.get_running_loop()
 
     requests = count(1)
@@ -124,7 +230,8 @@ def _stop_on_signals(stop: Callable[[], None], seconds: float, supervised: bool)
     def request_stop(name: str) -> None:
         first = next(requests) == 1
         text = f"finishing what runs, for {seconds:g} s at most; once more to stop at once"
-        log.info("%s: %s", name, text if first else "stopping at once")
+        if plan.parent is not None or not plan.work:  # else a worker says so
+            log.info("%s: %s", name, text if first else "stopping at once")
         stop()
 
     def stop_at_end_of_stdin() -> None:
@@ -134,7 +241,7 @@ def _stop_on_signals(stop: Callable[[], None], seconds: float, supervised: bool)
 
     for number in SIGNALS:
         loop.add_signal_handler(number, request_stop, number.name)
-    if supervised:
+    if plan.parent is not None:
         loop.add_reader(sys.stdin.fileno(), stop_at_end_of_stdin)
 
 
@@ -142,7 +249,7 @@ def main() -> None:
     plan = plan_from_argv()
     logs.set_up(plan.log_json)
     try:
-        run(plan)
+        sys.exit(run(plan))
     except HeadgateError as error:
         print_error(error)
         sys.exit(code_of(error))

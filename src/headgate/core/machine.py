@@ -128,9 +128,14 @@ class Unconfirmed:
 
 @dataclass(frozen=True, slots=True)
 class LeaseLost:
-    """Its holder was declared lost, or its process died under it."""
+    """Its holder was declared lost, or its process died under it.
+
+    Only what was `alone` in the process is counted as having done it. The rest goes back uncounted, as suspect: it runs
+    apart next time, where it is alone.
+    """
 
     reason: str = "its executor was lost"
+    alone: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,8 +285,8 @@ def decide(task: Subject, event: Event, rules: TaskType) -> Change:
         case State.SCHEDULING, (LeaseLost() | Overdue()):
             # It never started: nothing to count.
             return _unless_requested(task, Change(queue_state(task), "given_back"))
-        case State.RUNNING, LeaseLost(reason):
-            return _lease_lost(task, reason, rules)
+        case State.RUNNING, LeaseLost(reason, alone):
+            return _lease_lost(task, reason, alone, rules)
         case State.RUNNING, Overdue(reason):
             return _overdue(task, reason, rules)
         case State.WAITING, Overdue(reason):
@@ -434,9 +439,9 @@ def _unless_requested(task: Subject, change: Change) -> Change:
     return change
 
 
-def _lease_lost(task: Subject, reason: str, rules: TaskType) -> Change:
-    lost = task.lost_count + 1
-    if lost >= MAX_LOST and not task.cancel_requested:
+def _lease_lost(task: Subject, reason: str, alone: bool, rules: TaskType) -> Change:
+    lost = task.lost_count + 1 if alone else None
+    if lost is not None and lost >= MAX_LOST and not task.cancel_requested:
         return _given_up(task, rules, f"{reason}; lost {lost} times, it is taken for poison", lost_count=lost)
     error = None if task.cancel_requested else clip(reason)
     return _unless_requested(task, Change(queue_state(task), "lease_lost", lost_count=lost, error_info=error))

@@ -7,6 +7,7 @@ from typing import ParamSpec, TypeVar
 from headgate.pauses import wait
 from headgate.simulation.process import current_process
 from headgate.worker.beat import HURRIED_SHARE, Beat
+from headgate.worker.loop_watch import LoopWatch
 from headgate.worker.worker import Worker
 
 P = ParamSpec("P")
@@ -38,3 +39,9 @@ class LoopBeat(Beat):
             self._awake.clear()
             if self._worker_id and not self._ended:
                 await current_process.get().in_thread(self.turn)
+
+
+class UnwatchedLoop(LoopWatch):
+    """A virtual loop is never blocked."""
+
+    def begin(self) -> None: ...

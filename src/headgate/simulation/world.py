@@ -28,7 +28,7 @@ from headgate.simulation.people import People
 from headgate.simulation.plan import AGENTS, CHAOS_SECONDS, CLIENTS, DUTIES, WORKERS, Move, Plan
 from headgate.simulation.process import Killed, Process, current_process
 from headgate.simulation.tasks import LANES, RATES, RESOURCES, declare_tasks
-from headgate.simulation.worker import LoopBeat, LoopWorker
+from headgate.simulation.worker import LoopBeat, LoopWorker, UnwatchedLoop
 from headgate.store.callbacks.report import DeliveryFilter
 from headgate.store.db.pages import every
 from headgate.store.db.scratch import Open
@@ -138,8 +138,9 @@ class _World:
         if process.name in WORKERS:
             registry: Registry = next(iter(self._tasks.values())).app.registry
             worker = LoopWorker(
-                process.store, registry, SETTINGS, name=process.name, concurrency=4, threads=1, beat=LoopBeat
-            )
+                process.store, registry, SETTINGS, name=process.name, concurrency=4, threads=1, beat=LoopBeat,
+                watch=UnwatchedLoop,
+            )  # fmt: skip
             self._loop.create_task(worker.run())
             if process.name == WORKERS[0]:
                 self._serve(process)

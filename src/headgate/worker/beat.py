@@ -17,7 +17,7 @@ STOP_SECONDS = 5.0
 class Beat:
     """In a thread of its own: a handler that blocks the event loop does not cost the worker its lease.
 
-    `held` gives the executions of the worker (task id: exec_id), `detail` the worker's report on itself. `on_requests`
+    `held` gives the executions of the worker (exec_id: task id), `detail` the worker's report on itself. `on_requests`
     gets the requests to cancel or pause them, `on_revoked` the exec_ids that own their task no more, and `on_lost` is
     called when the worker was declared lost; all three in this thread.
     """
@@ -26,7 +26,7 @@ class Beat:
         self,
         store: Store,
         seconds: float,
-        held: Callable[[], Mapping[int, str]],
+        held: Callable[[], Mapping[str, int]],
         on_requests: Callable[[list[Request]], None],
         on_revoked: Callable[[set[str]], None],
         on_lost: Callable[[], None],
@@ -44,6 +44,7 @@ class Beat:
         self._failed = False
         self._begun = False
         self._ended = False
+        self._is_over: Callable[[], bool] = lambda: False
         self._woken = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -70,12 +71,16 @@ class Beat:
         if self._thread is not None:
             self._thread.join(STOP_SECONDS)
 
+    def stop_when(self, ended: Callable[[], bool]) -> None:
+        """End the thread later: until `ended`, which is asked before each beat, the lease is kept."""
+        self._is_over = ended
+
     def turn(self) -> None:
         """Beat once."""
         worker_id, held, begun = self._worker_id, self._held(), monotonic()
         try:
-            requests = self._store.workers.beat(worker_id, list(held), self._detail())
-            owned = self._store.workers.owned(worker_id, list(held))
+            requests = self._store.workers.beat(worker_id, list(held.values()), self._detail())
+            owned = self._store.workers.owned(worker_id, list(held.values()))
         except WorkerLost:
             if worker_id == self._worker_id:  # else it has signed on anew meanwhile
                 self._worker_id = 0
@@ -87,11 +92,13 @@ class Beat:
         else:
             self.renewed_at, self._failed = begun, False
             self._on_requests(requests)
-            self._on_revoked(set(held.values()) - owned)
+            self._on_revoked(set(held) - owned)
 
     def _loop(self) -> None:
         while not self._ended:
             self._woken.wait(self._seconds * (HURRIED_SHARE if self._failed else 1.0))
             self._woken.clear()
+            if self._is_over():
+                return
             if self._worker_id and not self._ended:
                 self.turn()

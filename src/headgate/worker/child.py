@@ -18,6 +18,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -139,6 +140,7 @@ class ParentSocket:
 
 def main(descriptor: int, worker: int) -> None:
     _die_with_worker(worker)
+    _be_killed_first()
     parent = ParentSocket(socket.socket(fileno=descriptor))
     order = parent.order()
     if order.log_setup is not None:
@@ -159,6 +161,12 @@ def main(descriptor: int, worker: int) -> None:
         parent.end(event_of_error(run, error, order.rules) if run else Raised(f"its handler cannot be loaded: {error}"))
     else:
         parent.end(event_of_result(run, result, order.rules))
+
+
+def _be_killed_first() -> None:
+    """When the system runs out of memory, it is this process that goes, and not the worker (Linux)."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("500")
 
 
 def _die_with_worker(worker: int) -> None:

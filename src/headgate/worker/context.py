@@ -8,7 +8,7 @@ import msgspec
 
 from headgate.client import Call, Task
 from headgate.core.errors import Invalid
-from headgate.core.task import Execution, check_json
+from headgate.core.task import Execution, check_json, clip
 from headgate.registry import json_of
 
 T_co = TypeVar("T_co", covariant=True)
@@ -113,8 +113,8 @@ class Context:
         return self._reporter.progress(text)
 
     def log(self, message: str, level: str = "info") -> ReportReply[None]:
-        """Keep a line with the task."""
-        return self._reporter.log(level, message)
+        """Keep a line with the task; one that is too long is cut."""
+        return self._reporter.log(clip(level), clip(message))
 
     def checkpoint(self, name: str, state: Any) -> ReportReply[None]:
         """Save a named state that the task's next execution can `restore`. Here, and only here, a pause takes hold."""
@@ -122,6 +122,7 @@ class Context:
             text = json_of(state)
         except (TypeError, ValueError, RecursionError) as error:
             raise Invalid(f"checkpoint {name!r}: {error}") from None
+        check_json("checkpoint", text)
         self._saved[name] = text
         return self._reporter.checkpoint(name, text)
 

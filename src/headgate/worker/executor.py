@@ -7,37 +7,56 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from headgate.core.machine import Event, LeaseLost, Raised, Snoozed
+from headgate.core.machine import Event, GivenBack, LeaseLost, PauseReached, Raised, Returned, Snoozed
 from headgate.environment import monotonic, random_number
 from headgate.events import telemetry
 from headgate.registry import Handler, Isolation
+from headgate.settings import Settings
 from headgate.store.store import Store
 from headgate.task_function import TaskFunction
 from headgate.threads import InThread
 from headgate.worker.context import Context, Reporter, current
+from headgate.worker.loop_watch import LoopWatch
 from headgate.worker.reports import ExecutionReports, LoopReporter, ThreadReporter
-from headgate.worker.run import Run, Stop, do_nothing, event_of_error, event_of_result
+from headgate.worker.run import Run, Stop, do_nothing, event_of_error, event_of_result, event_of_timeout
+from headgate.worker.stage import Stage
 from headgate.worker.threads import Threads
 from headgate.worker.usage import thread_cpu_seconds, thread_usage
 
 log = logging.getLogger("headgate.worker")
+Finish = Callable[[Event | None], None]
+Body = Callable[[Run, Finish], None]
 OnEnd = Callable[[Run, Event | None], None]
 SHARE_BEFORE_DEADLINE, MOST_BEFORE_DEADLINE = 0.01, 0.1
-SUSPICIOUS_LOSSES = 2  # leases lost: one more, and it is taken for poison
-MOST_QUARANTINED, QUARANTINE_SECONDS = 4, 5.0
+LOOK_AGAIN_SECONDS = 1.0
+MOST_QUARANTINED, QUARANTINE_SECONDS = 8, 5.0
 
 
 class Executor:
-    """Runs handlers where their isolation says. `call_soon` calls something on the event loop from any thread."""
+    """Runs handlers where their isolation says. `call_soon` calls something on the event loop from any thread.
+
+    `on_stuck` gets a run that was told to stop and has not ended for as long as the settings allow.
+    """
 
     def __init__(
-        self, store: Store, url: str, in_thread: InThread, call_soon: Callable[..., None], threads: int
+        self,
+        store: Store,
+        settings: Settings,
+        in_thread: InThread,
+        call_soon: Callable[..., None],
+        threads: int,
+        watch: LoopWatch,
+        stage: Stage,
+        on_stuck: Callable[[Run], None],
     ) -> None:
         self._store = store
-        self._url = url
+        self._settings = settings
         self._in_thread = in_thread
         self._call_soon = call_soon
         self._threads = Threads(threads)
+        self._watch = watch
+        self._stage = stage
+        self._on_stuck = on_stuck
         self._quarantined = 0
         self._bodies = {
             Isolation.LOOP: self._on_loop,
@@ -47,28 +66,64 @@ class Executor:
 
     def start(self, run: Run, on_end: OnEnd) -> None:
         """Run the handler; `on_end` gets the event on the event loop, or None if the execution was lost."""
-        timer = asyncio.get_running_loop().call_later(_seconds_allowed(run), run.stop, Stop.TIMEOUT)
+        loop = asyncio.get_running_loop()
+        timers = [loop.call_later(_seconds_allowed(run), self._end_overdue, run)]
+
+        def begin_grace() -> None:
+            run.on_stop = do_nothing
+            timers.append(loop.call_later(self._settings.stuck_seconds, self._report_stuck, run, timers))
 
         def finish(event: Event | None) -> None:
-            timer.cancel()
+            for timer in timers:
+                timer.cancel()
+            event = self._unless_late(run, event)
+            run.ended = run.ended or monotonic()
             run.drop_references()
             _log_failure(run, event)
             telemetry.end_run_span(run.span, event)
             on_end(run, event)
 
+        run.on_stop = begin_grace
         run.span = telemetry.start_run_span(run.execution)
         body = self._bodies[run.handler.isolation]
-        if run.execution.lost_count >= SUSPICIOUS_LOSSES and body != self._in_process and _is_importable(run.handler):
-            body = self._in_quarantine
-        body(run, finish)
+        # An execution that did not end by an error may have died with its process.
+        unexplained = run.execution.attempt - 1 > run.execution.error_count
+        if unexplained and body != self._in_process:
+            run.task = loop.create_task(self._unless_suspect(run, body, finish))
+        else:
+            body(run, finish)
 
     def close(self) -> None:
         self._threads.close()
 
-    def _on_loop(self, run: Run, finish: Callable[[Event | None], None]) -> None:
+    def _end_overdue(self, run: Run) -> None:
+        """Stop a run whose time is up; one that others kept from going on has done nothing wrong."""
+        run.stop(Stop.DRAIN if self._is_held_up(run) else Stop.TIMEOUT)
+
+    def _is_held_up(self, run: Run) -> bool:
+        return run.handler.isolation is not Isolation.THREAD and self._watch.held_up(run)
+
+    def _unless_late(self, run: Run, event: Event | None) -> Event | None:
+        """The event, unless it is a result that came after the deadline: that is refused, as any late report."""
+        in_time = run.ended is None or run.ended <= run.deadline
+        if in_time or not isinstance(event, Returned | Snoozed | PauseReached):
+            return event
+        if self._is_held_up(run):
+            return GivenBack()
+        return event_of_timeout(run, self._store.types.recent(run.execution.type))
+
+    def _report_stuck(self, run: Run, timers: list[asyncio.TimerHandle]) -> None:
+        """Its grace period is over. What is with the store is not stuck: it goes on when the store does."""
+        if run.finishing or (run.thread is not None and run.thread.in_store):
+            again = asyncio.get_running_loop().call_later(LOOK_AGAIN_SECONDS, self._report_stuck, run, timers)
+            timers.append(again)
+        else:
+            self._on_stuck(run)
+
+    def _on_loop(self, run: Run, finish: Finish) -> None:
         run.task = asyncio.get_running_loop().create_task(self._coroutine(run, finish))
 
-    async def _coroutine(self, run: Run, finish: Callable[[Event | None], None]) -> None:
+    async def _coroutine(self, run: Run, finish: Finish) -> None:
         rules = self._store.types.recent(run.execution.type)
         assert run.task is not None
         try:
@@ -80,19 +135,21 @@ class Executor:
                 if run.execution.attempt > 1
                 else {}
             )
-            context = _enter_context(
-                run, LoopReporter(ExecutionReports(self._store, self._in_thread, run), self._in_thread), saved
-            )
-            result = await run.handler.function(**run.handler.arguments.decode(run.execution.ext))
+            reporter = LoopReporter(ExecutionReports(self._store, self._in_thread, run), self._in_thread)
+            context = _enter_context(run, reporter, saved)
+            handling = run.handler.function(**run.handler.arguments.decode(run.execution.ext))
+            result = await self._stage.steps(run.execution.id, handling)
+            run.ended, run.finishing = monotonic(), True
             run.interrupt = do_nothing  # it is done: that is not to be undone by a request to stop
             await context.flush_progress()
+            await reporter.finish()
         except BaseException as error:
             event = event_of_error(run, error, rules)
         else:
             event = event_of_result(run, result, rules)
         finish(event)
 
-    def _on_thread(self, run: Run, finish: Callable[[Event | None], None]) -> None:
+    def _on_thread(self, run: Run, finish: Finish) -> None:
         begun: float | None = None
 
         def body() -> Any:
@@ -100,43 +157,59 @@ class Executor:
             begun = thread_cpu_seconds()
             saved = self._store.executions.checkpoints(run.execution.id) if run.execution.attempt > 1 else {}
             context = _enter_context(run, ThreadReporter(ExecutionReports(self._store, self._in_thread, run)), saved)
-            result = run.handler.function(**run.handler.arguments.decode(run.execution.ext))
+            with self._stage.entered(run.execution.id):
+                result = run.handler.function(**run.handler.arguments.decode(run.execution.ext))
             context.flush_progress()
             return result
 
         def on_done(result: Any, error: BaseException | None) -> None:
+            run.ended = monotonic()
             rules = self._store.types.recent(run.execution.type)
             event = event_of_result(run, result, rules) if error is None else event_of_error(run, error, rules)
             run.usage = None if begun is None else thread_usage(begun)  # this is that very thread
             self._call_soon(finish, event)
 
-        run.interrupt = self._threads.start(body, on_done).interrupt
+        run.thread = self._threads.start(body, on_done)
+        run.interrupt = run.thread.interrupt
 
-    def _in_process(self, run: Run, finish: Callable[[Event | None], None]) -> None:
+    def _in_process(self, run: Run, finish: Finish) -> None:
         run.task = asyncio.get_running_loop().create_task(self._child(run, finish))
 
-    def _in_quarantine(self, run: Run, finish: Callable[[Event | None], None]) -> None:
-        """Run what was lost twice in a process, lest it takes its worker and the others with it a third time.
+    async def _unless_suspect(self, run: Run, body: Body, finish: Finish) -> None:
+        """Run what may have killed its last process in a process of its own, lest it takes others with it again.
 
-        Few at once, and no more are kept waiting here: whatever waits in a worker is lost with it.
+        Few at once. What was alone in a process that died waits for its turn; of those that were merely beside others,
+        as many as have room run apart and the rest as usual: a worker's hundred tasks are not to queue up. What another
+        process could not import waits a moment instead, so that it meets others than the last time.
         """
-        if self._quarantined >= MOST_QUARANTINED:
-            finish(Snoozed(QUARANTINE_SECONDS * random_number()))
+        apart, guilty = _is_importable(run.handler), run.execution.lost_count > 0
+        rules = self._store.types.recent(run.execution.type)
+        try:
+            suspect = guilty or await self._in_thread(self._store.executions.is_suspect, run.execution.id)
+            if run.stopped is not None:
+                raise asyncio.CancelledError
+        except BaseException as error:
+            finish(event_of_error(run, error, rules))
             return
-        self._quarantined += 1
+        if suspect and apart and self._quarantined < MOST_QUARANTINED:
+            self._quarantined += 1
+            self._in_process(run, lambda event: self._release(event, finish))
+        elif suspect and apart == guilty:
+            finish(Snoozed(QUARANTINE_SECONDS * random_number()))
+        else:
+            body(run, finish)
 
-        def release(event: Event | None) -> None:
-            self._quarantined -= 1
-            finish(event)
+    def _release(self, event: Event | None, finish: Finish) -> None:
+        self._quarantined -= 1
+        finish(event)
 
-        self._in_process(run, release)
-
-    async def _child(self, run: Run, finish: Callable[[Event | None], None]) -> None:
+    async def _child(self, run: Run, finish: Finish) -> None:
         rules = self._store.types.recent(run.execution.type)
         telemetry.enter_run(run.execution, run.span)
         process = importlib.import_module("headgate.worker.process")  # only who needs it pays for it: 3 MB
         try:
-            event = await process.execute(run, rules, self._store, self._url, self._in_thread)
+            event = await process.execute(run, rules, self._store, self._settings.url, self._in_thread)
+            run.ended = monotonic()
         except BaseException as error:
             event = event_of_error(run, error, rules)
         finish(event)
@@ -173,6 +246,5 @@ def _is_importable(handler: Handler) -> bool:
 
 
 def _seconds_allowed(run: Run) -> float:
-    """Seconds until a handler is stopped: a little before the store would end the task from outside."""
-    timeout = run.execution.timeout_seconds
-    return timeout - min(timeout * SHARE_BEFORE_DEADLINE, MOST_BEFORE_DEADLINE)
+    """Seconds until a handler is stopped: a little before its deadline, so that it has time to obey."""
+    return run.seconds - min(run.seconds * SHARE_BEFORE_DEADLINE, MOST_BEFORE_DEADLINE)

@@ -6,10 +6,13 @@ import ctypes
 import os
 import sys
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 import psutil
 
 REAP_SECONDS = 1.0
+KILL_ROUNDS = 10  # one that is killed may have started another meanwhile
+MARK = "HEADGATE_EXECUTION"  # in the environment of an execution's process, and of whatever that starts
 _SET_CHILD_SUBREAPER = 36
 
 
@@ -40,6 +43,18 @@ class Orphans:
         finally:
             self._awaited.discard(pid)
 
+    def kill_marked(self, exec_id: str) -> None:
+        """Kill what an execution's process left behind, a daemon that forked twice too: it has become our child."""
+        mark = f"{MARK}={exec_id}".encode()
+        for _ in range(KILL_ROUNDS):
+            marked = [child for child in psutil.Process().children(recursive=True) if _has_mark(child, mark)]
+            if not marked:
+                return
+            for child in marked:
+                with contextlib.suppress(psutil.Error):
+                    child.kill()
+            self._seen.update(marked)
+
     def reap(self, tree: Iterable[psutil.Process]) -> None:
         """These were seen in the tree of a task's process, which has ended: reap each, now or when it ends."""
         self._seen.update(tree)
@@ -67,6 +82,14 @@ class Orphans:
 
     def _is_ours(self, child: psutil.Process) -> bool:
         return child in self._seen or _session(child) in self._sessions
+
+
+def _has_mark(process: psutil.Process, mark: bytes) -> bool:
+    try:
+        alive = process.status() != psutil.STATUS_ZOMBIE
+        return alive and mark in Path(f"/proc/{process.pid}/environ").read_bytes().split(b"\0")
+    except (OSError, psutil.Error):
+        return False
 
 
 def _session(process: psutil.Process) -> int | None:

@@ -24,7 +24,7 @@ BACKOFF = Backoff(0.2, 5.0, jitter=0.5)
 
 
 class Pool:
-    """`slots` executions of some types at once.
+    """`slots` executions of some types at once, each until its handler has really ended.
 
     `launch` starts one and calls `ended` when it is over; `on_lost` is called when the worker was declared lost.
     """
@@ -41,7 +41,7 @@ class Pool:
     ) -> None:
         self.types = frozenset(types)
         self.slots = slots
-        self.held: dict[int, Run] = {}
+        self.held: dict[str, Run] = {}  # by exec_id: a task taken away may come back while its old handler still runs
         self._store = store
         self._in_thread = in_thread
         self._launch = launch
@@ -83,29 +83,26 @@ class Pool:
     def ended(self, run: Run, event: Event | None) -> None:
         """An execution is over; without an event there is nothing to settle."""
         if event is None:
-            self._forget(run.execution)
+            self.held.pop(run.execution.exec_id, None)
         else:
             self._ended.append(Outcome(run.execution, event, run.usage))
         self._woken.set()
         self._changed.set()
 
-    def give_back_all(self) -> None:
-        """Hand back whatever is still held, though its handler has not ended: the process is about to."""
-        settling = {outcome.execution.exec_id for outcome in self._ended}
-        for run in self.held.values():
-            if run.execution.exec_id not in settling:
-                self._ended.append(Outcome(run.execution, GivenBack()))
-        self._woken.set()
+    def give_up(self, run: Run) -> None:
+        """A handler does not end: it keeps its slot, and nobody waits for it any more."""
+        run.stuck = True
+        self._changed.set()
 
     async def wait_until_empty(self) -> None:
-        """Until nothing is held, nothing is to be settled and nothing is with the store."""
+        """Until nothing is held but what is stuck, nothing is to be settled and nothing is with the store."""
         while not self.empty:
             self._changed.clear()
             await self._changed.wait()
 
     @property
     def empty(self) -> bool:
-        return not (self.held or self._ended or self._busy)
+        return not (self._ended or self._busy or any(not run.stuck for run in self.held.values()))
 
     async def serve(self) -> None:
         """Claim and settle until cancelled."""
@@ -154,8 +151,7 @@ class Pool:
         self._reserved += want
         try:
             if self._strays:
-                known = {run.execution.exec_id for run in self.held.values()}
-                await self._in_thread(self._store.executions.give_back_strays, worker_id, self.types, known)
+                await self._in_thread(self._store.executions.give_back_strays, worker_id, self.types, set(self.held))
                 self._strays = False
             claimed = await self._settle_and_claim(outcomes, request)
         except WorkerLost:
@@ -176,7 +172,7 @@ class Pool:
 
     async def _settle_and_claim(self, outcomes: list[Outcome], request: ClaimRequest | None) -> Claimed:
         try:
-            with settling(len(outcomes), (self.held.get(outcome.execution.id) for outcome in outcomes)):
+            with settling(len(outcomes), (self.held.get(outcome.execution.exec_id) for outcome in outcomes)):
                 _, claimed = await self._in_thread(self._store.executions.settle_and_claim, outcomes, request)
         except (Unavailable, WorkerLost):
             raise
@@ -201,10 +197,10 @@ class Pool:
 
     def _refill(self, outcomes: list[Outcome], want: int, wakes: int, claimed: Claimed) -> None:
         for outcome in outcomes:
-            self._forget(outcome.execution)
+            self.held.pop(outcome.execution.exec_id, None)
         for execution in claimed.executions:
             try:
-                self.held[execution.id] = self._launch(execution)
+                self.held[execution.exec_id] = self._launch(execution)
             except Exception:
                 log.exception("task %d could not be started and is given back", execution.id)
                 self._ended.append(Outcome(execution, GivenBack()))
@@ -215,11 +211,6 @@ class Pool:
             if claimed.token_in is not None:  # a token comes sooner; nobody else says so
                 pause = min(pause, max(claimed.token_in, SOONEST_SECONDS))
             self._claim_at = monotonic() + pause
-
-    def _forget(self, execution: Execution) -> None:
-        run = self.held.get(execution.id)
-        if run is not None and run.execution.exec_id == execution.exec_id:
-            del self.held[execution.id]
 
     def _back_off(self, error: Exception) -> None:
         if self._failures == 0:

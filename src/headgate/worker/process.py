@@ -6,26 +6,28 @@ import os
 import signal
 import socket
 import sys
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import psutil
 
 from headgate.core.errors import HeadgateError, StaleExecution
-from headgate.core.machine import Event, GivenBack, LeaseLost
+from headgate.core.machine import Event, GivenBack, LeaseLost, Raised
 from headgate.core.task import NewTask, TaskType
 from headgate.core.usage import Usage, greater, total_usage
 from headgate.registry import Isolation
 from headgate.store.store import Store
 from headgate.threads import InThread
 from headgate.worker.child import EVENTS, Order
-from headgate.worker.orphans import ORPHANS
+from headgate.worker.orphans import MARK, ORPHANS
 from headgate.worker.reports import ExecutionReports
-from headgate.worker.run import Run, Stop, event_of_error
+from headgate.worker.run import Run, Stop, delay_of_error, event_of_error
 
 WATCH_SECONDS = 0.2
 GRACE_SECONDS = 2.0
 LONGEST_LINE = 4 * 1024 * 1024
+_VMSTAT = Path("/proc/vmstat")
 
 
 async def execute(run: Run, rules: TaskType, store: Store, url: str, in_thread: InThread) -> Event | None:
@@ -36,13 +38,17 @@ async def execute(run: Run, rules: TaskType, store: Store, url: str, in_thread: 
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "headgate.worker.child", str(theirs.fileno()), str(os.getpid()),
             stdin=asyncio.subprocess.DEVNULL, pass_fds=[theirs.fileno()], start_new_session=True,
+            env=os.environ | {MARK: run.execution.exec_id},
         )  # fmt: skip
     with ORPHANS.awaited(process.pid):
         child = Child(run, process, ExecutionReports(store, in_thread, run), in_thread)
         event = await _supervise(child, ours, Order.of(run, rules, saved, url))
         await process.wait()
     run.usage = child.usage
+    ORPHANS.kill_marked(run.execution.exec_id)
     ORPHANS.reap(child.tree)
+    if run.stopped is None and (breach := child.memory_breach):
+        return Raised(breach, delay_of_error(run, MemoryError(breach), rules))
     if run.stopped is not None and (event is None or isinstance(event, GivenBack)):
         return event_of_error(run, RuntimeError("its process was ended"), rules)
     return event or child.loss()
@@ -76,6 +82,8 @@ class Child:
         self._in_thread = in_thread
         self._seen: dict[int, psutil.Process] = {}
         self._megabytes_when_killed = 0.0
+        self._killed = False  # by us
+        self._kills_before = _out_of_memory_kills()
         self.usage: Usage | None = None  # its tree's: as it said at its end or as was seen, whichever is more
         limited = run.handler.isolation is Isolation.PROCESS  # else it is here on suspicion only
         self._most = run.handler.memory_megabytes if limited else float("inf")
@@ -97,6 +105,7 @@ class Child:
     def kill(self) -> None:
         """Kill it with everything it started."""
         if self._process.returncode is None:
+            self._killed = True
             self._measure()
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -104,11 +113,22 @@ class Child:
             with contextlib.suppress(psutil.Error):  # psutil tells a pid that somebody else has by now
                 process.kill()
 
+    @property
+    def memory_breach(self) -> str | None:
+        """How it used more memory than it may, if it did, be it for a moment or until the system killed it for that."""
+        peak = max(self._megabytes_when_killed, (self.usage.memory_bytes or 0) / 1e6 if self.usage else 0.0)
+        if peak > self._most:
+            return f"killed: memory: its process used {peak:.0f} MB, {self._most:g} at most"
+        if (
+            self._process.returncode == -signal.SIGKILL
+            and not self._killed
+            and _out_of_memory_kills() > self._kills_before
+        ):
+            return "killed: memory: the system had none left"
+        return None
+
     def loss(self) -> LeaseLost:
         """Why it ended without a word."""
-        if self._megabytes_when_killed:
-            most = self._most
-            return LeaseLost(f"its process used {self._megabytes_when_killed:.0f} MB of memory, {most:g} at most")
         code = self._process.returncode or 0
         if code < 0:
             return LeaseLost(f"its process was killed by {signal.Signals(-code).name}")
@@ -161,6 +181,15 @@ class Child:
         except HeadgateError as error:
             return {"error": str(error), "code": error.code}
         return {"pausing": self.run.pausing}
+
+
+def _out_of_memory_kills() -> int:
+    """How many processes this system has killed for want of memory; 0 where it does not say."""
+    try:
+        lines = dict(line.split() for line in _VMSTAT.read_text().splitlines())
+        return int(lines.get("oom_kill", 0))
+    except (OSError, ValueError):
+        return 0
 
 
 def _usage_of(process: psutil.Process) -> Usage | None:

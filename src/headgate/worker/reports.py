@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 from headgate.client import Call, Task
-from headgate.core.errors import StaleExecution, Unavailable
+from headgate.core.errors import HeadgateError, Refused, StaleExecution, Unavailable
 from headgate.core.task import NewTask
 from headgate.store.claim.contract import Control
 from headgate.store.store import Store
@@ -17,6 +17,10 @@ from headgate.worker.run import Run, Stop
 
 T = TypeVar("T")
 log = logging.getLogger("headgate.worker")
+
+
+class ReportFailed(HeadgateError):
+    """Something that a handler began, and did not await, failed: what it means to have done is not done."""
 
 
 class ExecutionReports:
@@ -101,26 +105,55 @@ class ThreadReporter:
 
 
 class LoopReporter:
-    """For a handler on the event loop: a report is under way when the call returns, and made when it is awaited."""
+    """For a handler on the event loop: a report is under way when the call returns, and made when it is awaited.
 
-    __slots__ = ("_in_thread", "_reports", "_run")
+    One that nobody awaits is made all the same: `finish` waits for it.
+    """
+
+    __slots__ = ("_begun", "_finished", "_in_thread", "_reports", "_run")
 
     def __init__(self, reports: ExecutionReports, in_thread: InThread) -> None:
         self._reports = reports
         self._run = reports.run
         self._in_thread = in_thread
+        self._begun: set[asyncio.Task[Any]] = set()  # under way, or failed
+        self._finished = False
+
+    async def finish(self) -> None:
+        """Finish what the handler began; raises what one failed of, unless the handler has seen it."""
+        while under_way := [report for report in self._begun if not report.done()]:
+            await asyncio.wait(under_way)
+        self._finished = True
+        for report in self._begun:
+            if report._log_traceback and not isinstance(error := report.exception(), Paused):
+                raise ReportFailed(f"a report that was not awaited failed: {error}") from error
+
+    def _begin(self, report: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
+        if self._finished:
+            report.close()
+            text = f"task {self._run.execution.id} has ended: its handler did not await what it began"
+            log.error("%s", text)
+            raise Refused(text)
+        task = asyncio.ensure_future(report)
+        self._begun.add(task)
+        task.add_done_callback(self._forget_if_made)
+        return task
+
+    def _forget_if_made(self, report: "asyncio.Task[Any]") -> None:
+        if not report._log_traceback:  # it has no error
+            self._begun.discard(report)
 
     def progress(self, progress: str) -> ReportReply[None]:
-        return _in_background(self._obey(self._reports.progress, progress))
+        return self._begin(self._obey(self._reports.progress, progress))
 
     def log(self, level: str, message: str) -> ReportReply[None]:
-        return _in_background(self._obey(self._reports.log, level, message))
+        return self._begin(self._obey(self._reports.log, level, message))
 
     def checkpoint(self, name: str, state: str) -> ReportReply[None]:
-        return _in_background(self._checkpoint(name, state))
+        return self._begin(self._checkpoint(name, state))
 
     def submit(self, calls: Sequence[Call[Any]]) -> ReportReply[list[Task[Any]]]:
-        return _in_background(self._submit(calls))
+        return self._begin(self._submit(calls))
 
     async def _submit(self, calls: Sequence[Call[Any]]) -> list[Task[Any]]:
         return await self._in_thread(self._reports.submit, calls)
@@ -136,9 +169,3 @@ class LoopReporter:
         except StaleExecution:
             self._run.stop(Stop.LOST)
             raise
-
-
-def _in_background(report: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
-    task = asyncio.ensure_future(report)
-    task.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody has to await a report
-    return task

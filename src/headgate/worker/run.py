@@ -1,6 +1,7 @@
 """One execution under way: what runs, why it must stop, and what came of it."""
 
 import asyncio
+import math
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,10 +13,11 @@ from headgate.core.machine import CancelReached, Event, GivenBack, PauseReached,
 from headgate.core.retry import MAX_DELAY_SECONDS, Retry, delay_after
 from headgate.core.task import Execution, TaskType, check_json, clip
 from headgate.core.usage import Usage
-from headgate.environment import random_number, utc_now
+from headgate.environment import monotonic, random_number, utc_now
 from headgate.registry import Handler, json_of
 from headgate.store.claim.contract import Control
 from headgate.worker.context import Context, Paused
+from headgate.worker.threads import Job
 
 _DONE = Returned()
 
@@ -25,7 +27,7 @@ class Stop(Enum):
 
     CANCEL = auto()  # somebody asked for it
     TIMEOUT = auto()
-    DRAIN = auto()  # the worker shuts down, or may have lost its lease: somebody else goes on
+    DRAIN = auto()  # the worker shuts down, may have lost its lease, or was blocked by another: somebody else goes on
     LOST = auto()  # the task is another execution's by now
 
 
@@ -40,13 +42,30 @@ def do_nothing() -> None: ...
 
 
 class Run:
-    """An execution, its handler and its context; `interrupt` ends the handler, however it runs."""
+    """An execution, its handler and its context; `interrupt` ends the handler, however it runs.
 
-    __slots__ = ("context", "execution", "handler", "interrupt", "pausing", "span", "stopped", "task", "usage")
+    `begun`, `deadline` and `ended` are times of the monotonic clock, `too_late` says what was missed with the deadline.
+    """
 
-    def __init__(self, execution: Execution, handler: Handler) -> None:
+    __slots__ = (
+        "begun", "context", "deadline", "ended", "execution", "finishing", "handler", "interrupt", "on_stop", "pausing",
+        "seconds", "span", "stopped", "stuck", "task", "thread", "too_late", "usage",
+    )  # fmt: skip
+
+    def __init__(self, execution: Execution, handler: Handler, mutex_seconds: float = math.inf) -> None:
         self.execution = execution
         self.handler = handler
+        self.seconds = execution.timeout_seconds
+        self.too_late = f"it ran for more than {self.seconds:g} s"
+        if execution.mutex is not None and mutex_seconds < self.seconds:
+            self.seconds, self.too_late = mutex_seconds, f"it held its mutex for more than {mutex_seconds:g} s"
+        self.begun = monotonic()
+        self.deadline = self.begun + self.seconds
+        self.ended: float | None = None  # None: the handler has not
+        self.finishing = False  # the handler is done; what it began is being finished
+        self.stuck = False  # told to stop, and still running after the grace period
+        self.on_stop: Callable[[], object] = do_nothing
+        self.thread: Job | None = None
         self.context: Context | None = None
         self.stopped: Stop | None = None
         self.pausing = False  # obeyed at the next checkpoint
@@ -62,10 +81,12 @@ class Run:
             if self.context is not None:
                 self.context.cancelled = True
             self.interrupt()
+        self.on_stop()
 
     def drop_references(self) -> None:
         """Keep nothing that keeps us: a circle of objects per execution is work for the garbage collector."""
-        self.context, self.task, self.interrupt = None, None, do_nothing
+        self.context, self.task, self.thread = None, None, None
+        self.interrupt = self.on_stop = do_nothing
 
     def obey(self, control: Control) -> None:
         """Do what the answer to a report or a beat asks for."""
@@ -110,7 +131,7 @@ def event_of_error(run: Run, error: BaseException, rules: TaskType) -> Event | N
         case Stop.DRAIN:
             return GivenBack()
         case Stop.TIMEOUT:
-            return _failed(run, TimeoutError(f"it ran for more than {run.execution.timeout_seconds:g} s"), rules)
+            return event_of_timeout(run, rules)
     if isinstance(error, Paused):
         return PauseReached()
     if isinstance(error, Unavailable) and run.context is None:  # the store was away before the handler began
@@ -118,21 +139,29 @@ def event_of_error(run: Run, error: BaseException, rules: TaskType) -> Event | N
     return _failed(run, error, rules)
 
 
+def event_of_timeout(run: Run, rules: TaskType) -> Event:
+    """What happened when the handler took longer than it may."""
+    return _failed(run, TimeoutError(run.too_late), rules)
+
+
 def _failed(run: Run, error: BaseException, rules: TaskType) -> Event:
-    execution = run.execution
     try:
-        delay = delay_after(
-            rules.retry,
-            error,
-            execution.error_count,
-            random_number(),
-            utc_now(),
-            unknown_errors=rules.unknown_errors,
-            retries=execution.max_error_count,
-        )
-        return Raised(error_text(error), delay)
+        return Raised(error_text(error), delay_of_error(run, error, rules))
     except Exception as broken:  # an error that cannot even be looked at
         return Raised(f"{type(error).__name__}, which raises {type(broken).__name__} when it is looked at")
+
+
+def delay_of_error(run: Run, error: BaseException, rules: TaskType) -> float | None:
+    """After how many seconds the task runs again, as its type says; None if it does not."""
+    return delay_after(
+        rules.retry,
+        error,
+        run.execution.error_count,
+        random_number(),
+        utc_now(),
+        unknown_errors=rules.unknown_errors,
+        retries=run.execution.max_error_count,
+    )
 
 
 def error_text(error: BaseException) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from headgate.worker.context import Interrupted
+from headgate.worker.stacks import thread_stack
 
 Body = Callable[[], Any]
 OnDone = Callable[[Any, BaseException | None], None]
@@ -47,6 +48,17 @@ class Job:
         on_done, self._on_done = self._on_done, None
         if on_done is not None:
             on_done(result, error)
+
+    @property
+    def in_store(self) -> bool:
+        """Whether the body is with the store."""
+        thread_id = self._thread_id
+        return thread_id is not None and _in_critical_code(thread_id)
+
+    @property
+    def stack(self) -> str:
+        """Where the body is; empty while it waits for a thread."""
+        return "" if self._thread_id is None else thread_stack(self._thread_id)
 
     def interrupt(self) -> None:
         """Raise `Interrupted` in the body, at its next step in Python; a call into C is not cut short.

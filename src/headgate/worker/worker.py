@@ -11,19 +11,25 @@ from typing import Any, ParamSpec, TypeVar
 import msgspec
 
 from headgate.core.errors import HeadgateError, Invalid
+from headgate.core.machine import Event
 from headgate.core.task import Execution
 from headgate.environment import monotonic
 from headgate.pauses import wait
 from headgate.registry import Isolation, Registry
 from headgate.settings import Settings
 from headgate.store.claim.contract import Control
+from headgate.store.execution.revoke import ENDS_OVERDUE
 from headgate.store.execution.workers import Request
 from headgate.store.store import Store
 from headgate.threads import Threads
 from headgate.worker.beat import Beat
 from headgate.worker.executor import Executor
+from headgate.worker.loop_watch import LoopWatch
+from headgate.worker.parent import Parent
 from headgate.worker.pool import Pool
 from headgate.worker.run import Run, Stop
+from headgate.worker.stacks import coroutine_stack
+from headgate.worker.stage import Stage
 from headgate.worker.usage import current_usage
 
 P = ParamSpec("P")
@@ -37,7 +43,13 @@ SAFE_SHARE, WATCH_SHARE = 0.8, 0.05  # of a lease: who could not renew it for so
 
 
 class Worker:
-    """Executes the tasks of a registry's types until it is stopped."""
+    """Executes the tasks of a registry's types until it is stopped.
+
+    While it lives, an execution's room, resources and mutex are free only when its handler has really ended: nobody
+    else ends one for being late, and a handler that does not stop when told to makes the worker unfit. An unfit worker
+    claims nothing more. With a `parent` it drains and ends, and its process is replaced; without one it waits until the
+    handler ends.
+    """
 
     def __init__(
         self,
@@ -49,28 +61,34 @@ class Worker:
         concurrency: int = CONCURRENCY,
         threads: int = THREADS,
         children: int | None = None,
+        parent: Parent | None = None,
+        stage: Stage | None = None,
         beat: type[Beat] = Beat,
+        watch: type[LoopWatch] = LoopWatch,
     ) -> None:
         if not len(registry):
             raise Invalid("there is no task to work on: a module declares some with @app.task")
         self.id = 0
+        self.unfit = False  # its process is to be ended, whatever still runs in it
         self.name = name or f"{socket.gethostname()}-{os.getpid()}"
         self.settings = settings
         self.store = store
         self._registry = registry
+        self._parent = parent
         self._calls = Threads("headgate store", 16)
         self._beat = beat(
             store,
             settings.beat_seconds,
-            held=lambda: {
-                run.execution.id: run.execution.exec_id for pool in self.pools for run in [*pool.held.values()]
-            },
+            held=lambda: {exec_id: run.execution.id for pool in self.pools for exec_id, run in [*pool.held.items()]},
             on_requests=lambda requests: self._call_soon(self._obey_requests, requests),
             on_revoked=lambda exec_ids: self._call_soon(self._stop_revoked, exec_ids),
             on_lost=lambda: self._call_soon(self._sign_on_again),
             detail=self._detail,
         )
-        self._executor = Executor(store, settings.url, self.in_thread, self._call_soon, threads)
+        self._watch = watch(self._on_loop, settings.stuck_seconds, self._end_blocked)
+        self._executor = Executor(
+            store, settings, self.in_thread, self._call_soon, threads, self._watch, stage or Stage(), self._give_up
+        )
         slots = {Isolation.LOOP: concurrency, Isolation.THREAD: threads, Isolation.PROCESS: children or os.cpu_count()}
         self.pools = [
             self._pool(types, slots[isolation] or 1)
@@ -82,11 +100,14 @@ class Worker:
         self.signed_on = asyncio.Event()
         self._stopping = asyncio.Event()
         self._hurry = asyncio.Event()
+        self._handing_back = False
 
     def _pool(self, types: Collection[str], slots: int) -> Pool:
         def launch(execution: Execution) -> Run:
-            run = Run(execution, self._registry[execution.type])
-            self._executor.start(run, pool.ended)
+            run = Run(execution, self._registry[execution.type], self.settings.mutex_seconds)
+            self._executor.start(run, lambda run, event: self._ended(pool, run, event))
+            if self._handing_back:  # claimed a moment before nothing was to be claimed any more
+                run.stop(Stop.DRAIN)
             return run
 
         pool = Pool(self.store, self.in_thread, types, slots, launch, self.settings.poll_seconds, self._beat.now)
@@ -104,6 +125,7 @@ class Worker:
         self.store.wakeups.on_work(lambda wakes: self._call_soon(self._wake))
         self.store.wakeups.on_requests(lambda workers: self._beat.now() if self.id in workers else None)
         self.store.wakeups.listen()
+        self._watch.begin()
         await self._sign_on()
         feeding = [asyncio.create_task(pool.serve()) for pool in self.pools]
         watching = asyncio.create_task(self._watch_lease())
@@ -115,7 +137,7 @@ class Worker:
             for task in (*feeding, stopping, watching):
                 task.cancel()
             ends = await asyncio.gather(*feeding, stopping, watching, return_exceptions=True)
-            await self.in_thread(self._beat.stop)
+            self._watch.stop()
             await self._sign_off()
         for end in ends:
             if isinstance(end, Exception):  # a feeder that broke is not a worker that went in good order
@@ -126,6 +148,9 @@ class Worker:
         if self._stopping.is_set():
             self._hurry.set()
         self._stopping.set()
+        self._stop_claiming()
+
+    def _stop_claiming(self) -> None:
         for pool in self.pools:
             pool.stop_claiming()
 
@@ -151,8 +176,12 @@ class Worker:
             if self._stopping.is_set():  # meanwhile: nothing more is claimed
                 return
             self._beat.signed_on(self.id, begun)
+            if self._parent is not None:
+                self._parent.tell_signed_on(self.id)
             for pool in self.pools:
                 pool.begin_claiming(self.id)
+            if self.stuck:
+                self._stop_claiming()
             self.signed_on.set()
             log.info("worker %d (%s) serves %s", self.id, self.name, ", ".join(sorted(types)))
             return
@@ -163,18 +192,21 @@ class Worker:
         )
 
     def _detail(self) -> str:
-        """What it says of itself: what it uses of its machine, and how many tasks of which types it runs at once."""
+        """What it says of itself: what it uses of its machine, how many tasks of which types it runs at once, and which
+        of them do not end though they were told to."""
         pools = [{"types": sorted(pool.types), "slots": pool.slots} for pool in self.pools]
-        return msgspec.json.encode(asdict(current_usage()) | {"pools": pools}).decode()
+        more = {"pools": pools, ENDS_OVERDUE: True, "stuck": [run.execution.id for run in self.stuck]}
+        return msgspec.json.encode(asdict(current_usage()) | more).decode()
 
     async def _drain(self) -> None:
         if await self._wait_until_empty(self.settings.shutdown_seconds, unless=self._hurry):
             return
+        self._handing_back = True
         self._stop_all(Stop.DRAIN)
         if not await self._wait_until_empty(GIVE_BACK_SECONDS):
-            for pool in self.pools:  # a thread in C will not listen: it ends with the process, which is soon
-                pool.give_back_all()
-            await self._wait_until_empty(GIVE_BACK_SECONDS)
+            for run in self.held.values():
+                if run.ended is None:  # a thread in C will not listen
+                    self._give_up(run)
 
     async def _wait_until_empty(self, seconds: float, unless: asyncio.Event | None = None) -> bool:
         """Whether nothing is held, before the time is up or `unless` is set."""
@@ -194,10 +226,15 @@ class Worker:
         return True
 
     async def _sign_off(self) -> None:
-        try:
-            await self.in_thread(self.store.workers.leave, self.id)
-        except HeadgateError as error:
-            log.warning("could not sign off: %s", error)
+        if self.stuck and self._parent is None:
+            self._beat.stop_when(lambda: all(run.ended is not None for run in self.stuck))
+        else:
+            await self.in_thread(self._beat.stop)
+        if not self.stuck:
+            try:
+                await self.in_thread(self.store.workers.leave, self.id)
+            except HeadgateError as error:
+                log.warning("could not sign off: %s", error)
         self._executor.close()
         self._calls.close(wait=False)
 
@@ -228,6 +265,58 @@ class Worker:
             if monotonic() - self._beat.renewed_at > SAFE_SHARE * lease:
                 self._stop_all(Stop.DRAIN)
 
+    # handlers that do not end
+
+    @property
+    def stuck(self) -> list[Run]:
+        return [run for pool in self.pools for run in [*pool.held.values()] if run.stuck]
+
+    def _give_up(self, run: Run) -> None:
+        """A handler does not end though it was told to: this worker is unfit until it does."""
+        if run.stuck:
+            return
+        for pool in self.pools:
+            if run.execution.exec_id in pool.held:
+                pool.give_up(run)
+        self._log_stuck(run, _stack_of(run))
+        self._stop_claiming()
+        self._beat.now()
+        if self._parent is not None:
+            self._parent.tell_stuck([stuck.execution.exec_id for stuck in self.stuck])
+            self.unfit = True
+            self._stopping.set()
+
+    def _ended(self, pool: Pool, run: Run, event: Event | None) -> None:
+        pool.ended(run, event)
+        if run.stuck and not self.stopping:
+            run.stuck = False
+            if not self.stuck:
+                log.warning("every handler that was told to stop has ended: worker %d claims again", self.id)
+                for each in self.pools:
+                    each.begin_claiming(self.id)
+
+    def _end_blocked(self, run: Run, stack: str) -> None:
+        """A handler blocks the event loop for good. In another thread: nothing happens on the loop any more."""
+        run.stuck = True
+        self._log_stuck(run, stack)
+        self._beat.now()
+        if self._parent is not None:
+            self._parent.tell_stuck([stuck.execution.exec_id for stuck in self.stuck])
+            self._parent.end_process()
+
+    def _log_stuck(self, run: Run, stack: str) -> None:
+        then = "drains and is replaced" if self._parent is not None else "claims nothing until it ends"
+        log.error(
+            "task %d (%s) does not end though it was told to: worker %d is unfit, it %s\n%s",
+            run.execution.id, run.execution.type, self.id, then, stack,
+        )  # fmt: skip
+
+    def _on_loop(self) -> list[Run]:
+        """The runs that need the event loop."""
+        return [
+            run for pool in self.pools for run in [*pool.held.values()] if run.handler.isolation is not Isolation.THREAD
+        ]
+
     def _stop_revoked(self, exec_ids: set[str]) -> None:
         """Stop what was taken from outside: past its deadline, or its mutex held too long."""
         for run in self.held.values():
@@ -239,13 +328,19 @@ class Worker:
             pool.stop_all(reason)
 
     @property
-    def held(self) -> dict[int, Run]:
-        return {task_id: run for pool in self.pools for task_id, run in pool.held.items()}
+    def held(self) -> dict[str, Run]:
+        return {exec_id: run for pool in self.pools for exec_id, run in pool.held.items()}
 
     def _obey_requests(self, requests: Iterable[Request]) -> None:
         """Cancel or pause running tasks as requested."""
         held = self.held
         for request in requests:
-            run = held.get(request.task_id)
-            if run is not None and run.execution.exec_id == request.exec_id:
+            run = held.get(request.exec_id)
+            if run is not None:
                 run.obey(Control(request.cancel, request.pause))
+
+
+def _stack_of(run: Run) -> str:
+    if run.thread is not None:
+        return run.thread.stack
+    return "" if run.task is None else coroutine_stack(run.task)

@@ -237,22 +237,68 @@ class Executions:
         return self._take_away(strays, GivenBack(), f"worker:{worker_id}")
 
     def rescue(self, worker_id: int, *, limit: int = 500) -> list[Task]:
-        """Give back a page of what a lost worker held; those tasks, as they were."""
-        return self._take_away(
-            lambda db: db.rows(revoke.HELD_BY, worker_id=worker_id, limit=limit), LeaseLost(), REAPER
-        )
+        """Give back a page of what a lost worker held; those tasks, as they were.
+
+        Nobody knows what became of its process: each may have done it, and is counted only if it was alone. A page
+        leaves no single one behind, which would seem to have been alone.
+        """
+        held = self._database.read(lambda db: db.rows(revoke.HELD_BY, worker_id=worker_id, limit=limit + 2))
+        page = held[:limit] if len(held) == limit + 2 else held
+        return self._lose(page, LeaseLost(alone=len(held) == 1), REAPER)
+
+    def bury(self, worker_id: int, death: revoke.Death, *, actor: str = SYSTEM) -> list[Task]:
+        """End what a worker held whose process is dead, which whoever calls this knows; those tasks, as they were.
+
+        What is stuck is overdue if its deadline has passed. What may have killed the process is suspect, or counted if
+        it was alone. Everything else is given back.
+        """
+
+        def left_behind(db: Db) -> list[Row]:
+            db.rows(revoke.BURY, worker_id=worker_id)
+            return db.rows(revoke.LEFT_BEHIND, worker_id=worker_id)
+
+        left = self._database.write(left_behind)
+        late = [(task_id, exec_id) for task_id, exec_id, is_late in left if is_late and str(exec_id) in death.stuck]
+        ended = self._take_away(lambda db: late, Overdue(revoke.OUTLIVED), actor) if late else []
+        others: dict[Event, list[Row]] = defaultdict(list)
+        for task_id, exec_id, _ in left:
+            if (task_id, exec_id) not in late:
+                others[death.event(task_id, alone=len(left) == 1)].append((task_id, exec_id))
+        for event, seen in others.items():
+            ended += self._lose(seen, event, actor)
+        return ended
+
+    def _lose(self, seen: list[Row], event: Event, actor: str) -> list[Task]:
+        """End executions whose process died. One that was beside others each time is counted in the end as well: not
+        every handler can be run apart, and what kills its worker would go on for ever."""
+        often: set[int] = set()
+        if isinstance(event, LeaseLost) and not event.alone:
+            losses = self._database.read(lambda db: db.rows(revoke.LOSSES, ids=[task_id for task_id, _ in seen]))
+            often = {task_id for task_id, count in losses if count >= revoke.MOST_UNCOUNTED}
+        ended = self._take_away(lambda db: [row for row in seen if row[0] not in often], event, actor)
+        if isinstance(event, LeaseLost) and often:
+            counted = LeaseLost(event.reason)
+            ended += self._take_away(lambda db: [row for row in seen if row[0] in often], counted, actor)
+        return ended
+
+    def is_suspect(self, task_id: int) -> bool:
+        """Whether the process of a task's last execution died, and it may have done it: it should run apart."""
+        ends = self._database.read(lambda db: db.rows(revoke.LAST_END, task_id=task_id))
+        return [kind for (kind,) in ends] == ["lease_lost"]
 
     def end_overdue(self, *, limit: int = 500, mutex_seconds: float = MUTEX_SECONDS) -> list[Task]:
         """End what is past its deadline, then what has held its mutex too long; those tasks, as they were.
 
-        A deadline is held against a worker that has beaten since; what a silent one holds waits for `rescue`. Two
-        transactions.
+        A worker that beats and ends such executions itself is left to it; what a silent one holds waits for `rescue`.
+        Two transactions.
         """
-        if not self._database.read(lambda db: db.rows(revoke.ANY_OVERDUE, seconds=mutex_seconds)[0][0]):
+        reports_it = {"says_so": revoke.SAYS_SO}
+        if not self._database.read(lambda db: db.rows(revoke.ANY_OVERDUE, seconds=mutex_seconds, **reports_it)[0][0]):
             return []
         reason = Overdue(f"it held its mutex for more than {mutex_seconds:g} s")
-        return self._take_away(lambda db: db.rows(revoke.OVERDUE, limit=limit), Overdue(), REAPER) + self._take_away(
-            lambda db: db.rows(revoke.MUTEX_OVERDUE, limit=limit, seconds=mutex_seconds), reason, REAPER
+        late = self._take_away(lambda db: db.rows(revoke.OVERDUE, limit=limit, **reports_it), Overdue(), REAPER)
+        return late + self._take_away(
+            lambda db: db.rows(revoke.MUTEX_OVERDUE, limit=limit, seconds=mutex_seconds, **reports_it), reason, REAPER
         )
 
     def return_unstarted(self, seconds: float, *, limit: int = 500, actor: str = SYSTEM) -> list[Task]:
