@@ -1,7 +1,6 @@
 """Callbacks: what is owed to receivers, what came of it, and once more by hand."""
 
 from datetime import datetime
-from functools import partial
 from typing import Annotated
 
 import msgspec
@@ -106,11 +105,11 @@ async def callbacks_of_task(task_id: TaskId, server: Server, who: Principal) -> 
 @routes.post("/api/tasks/{task_id}/redeliver", Role.OPERATOR, "Send a task's callback again, now", errors=(404, 409))
 async def redeliver(task_id: TaskId, server: Server, who: Principal, data: Redeliver | None = None) -> DeliveryTold:
     """Under the same id, and as often as a new one; one that is being sent just now goes on as it is."""
-    redeliver_now = partial(
-        server.store.deliveries.redeliver, task_id, delivery_id=data.delivery_id if data else None, actor=who.actor,
-        tenant_id=who.tenant_id,
-    )  # fmt: skip
-    return delivery_with_history(await server.in_thread(redeliver_now), who)
+    delivery_id = data.delivery_id if data else None
+    callback = await server.in_thread(
+        server.store.deliveries.redeliver, task_id, delivery_id=delivery_id, actor=who.actor, tenant_id=who.tenant_id
+    )
+    return delivery_with_history(callback, who)
 
 
 @routes.get("/api/callbacks", Role.READ, "List callbacks over all tasks, newest first")

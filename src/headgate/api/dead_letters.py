@@ -126,7 +126,7 @@ async def list_letters(
     wanted = DeadLetterFilter(
         who.tenant_filter(tenant_id), type, lane, category, creator, older_than, younger_than, error
     )
-    page = await server.in_thread(partial(server.store.dead_letters.find, wanted, cursor=cursor, limit=limit))
+    page = await server.in_thread(server.store.dead_letters.find, wanted, cursor=cursor, limit=limit)
     return TaskPage([task_out(task) for task in page.items], page.next_cursor)
 
 

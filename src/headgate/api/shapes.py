@@ -8,7 +8,6 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from headgate.core.errors import Invalid
-from headgate.core.events import AuditEvent
 from headgate.core.family import Census, progress_of
 from headgate.core.forecast import Forecast
 from headgate.core.gates import Gate
@@ -236,10 +235,6 @@ class EventOut(msgspec.Struct, rename={"before": "from", "after": "to"}):
     exec_id: str | None
     correlation_id: str | None
     detail: str | None
-
-
-def event_out(event: AuditEvent) -> EventOut:
-    return copied(EventOut, event)
 
 
 class GateOut(msgspec.Struct, omit_defaults=True):

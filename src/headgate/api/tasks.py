@@ -1,13 +1,11 @@
 """`/api/tasks`: submit, look up, say why, act."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
 from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import Meta
+from msgspec import Meta, structs
 
 from headgate.api.actions import RemarkText, act_on_task, check_timezone
 from headgate.api.door.principal import Principal, Role
@@ -32,7 +30,7 @@ from headgate.api.shapes import (
     TaskOut,
     TaskPage,
     Text,
-    event_out,
+    copied,
     forecast_out,
     gate_out,
     task_out,
@@ -155,7 +153,7 @@ async def list_tasks(
     )  # fmt: skip
     words = None if view is None else View(view)
     wanted = with_statuses(wanted, words, status)
-    page = await server.in_thread(partial(server.store.tasks.find, wanted, cursor=cursor, limit=limit))
+    page = await server.in_thread(server.store.tasks.find, wanted, cursor=cursor, limit=limit)
     return TaskPage([task_out(task, words) for task in page.items], page.next_cursor)
 
 
@@ -216,9 +214,9 @@ async def events(
     limit: Limit = 200,
     progress: Annotated[bool, Meta(description="Also each time it said how far it was.")] = True,
 ) -> EventsOut:
-    look = partial(server.store.events.of, task_id, after=after, limit=limit, progress=progress)
-    found = await _read_of_task(server, who, task_id, look)
-    return EventsOut([event_out(event) for event in found])
+    await _check_visible(server, who, task_id)
+    found = await server.in_thread(server.store.events.of, task_id, after=after, limit=limit, progress=progress)
+    return EventsOut([copied(EventOut, event) for event in found])
 
 
 @routes.get("/api/tasks/{task_id}/log", Role.READ, "A task's own log lines", errors=(404,))
@@ -233,30 +231,23 @@ async def log_lines(
         Meta(description="Seconds to wait for a line, while the task may write one.", ge=0, le=LONGEST_WAIT),
     ] = 0.0,
 ) -> Log:
-    await server.in_thread(server.store.tasks.get, task_id, who.tenant_id)
-    found = await new_log_lines(server, task_id, after, limit, wait)
-    return Log([LogOut(line.id, line.at, line.attempt, line.level, line.message) for line in found])
+    await _check_visible(server, who, task_id)
+    return Log([copied(LogOut, line) for line in await new_log_lines(server, task_id, after, limit, wait)])
 
 
 @routes.get("/api/tasks/{task_id}/children", Role.READ, "A task's children", errors=(404,))
 async def children(
     task_id: TaskId, server: Server, who: Principal, cursor: Cursor = None, limit: Limit = 50
 ) -> TaskPage:
+    await _check_visible(server, who, task_id)
     wanted = Filter(tenant_id=who.tenant_id, parent_id=task_id)
-    page = await _read_of_task(
-        server, who, task_id, partial(server.store.tasks.find, wanted, cursor=cursor, limit=limit)
-    )
+    page = await server.in_thread(server.store.tasks.find, wanted, cursor=cursor, limit=limit)
     return TaskPage([task_out(task) for task in page.items], page.next_cursor)
 
 
-async def _read_of_task(server: Server, who: Principal, task_id: int, look: Callable[[], Any]) -> Any:
-    """Read something about a task; `NotFound` if it is not there, or not theirs to see."""
-
-    def work() -> Any:
-        server.store.tasks.get(task_id, who.tenant_id)
-        return look()
-
-    return await server.in_thread(work)
+async def _check_visible(server: Server, who: Principal, task_id: int) -> None:
+    """`NotFound` if the task is not there, or not theirs to see."""
+    await server.in_thread(server.store.tasks.get, task_id, who.tenant_id)
 
 
 @routes.post("/api/tasks/{task_id}/cancel", Role.OPERATOR, "End a task early", errors=(404, 409))
@@ -265,30 +256,18 @@ async def cancel(task_id: TaskId, server: Server, who: Principal, data: Reason |
 
 
 @routes.post("/api/tasks/{task_id}/pause", Role.OPERATOR, "Hold a task", errors=(404, 409))
-async def pause(task_id: TaskId, server: Server, who: Principal, data: Nothing | None = None) -> TaskOut:
-    return await _act(server, who, "pause", task_id)
-
-
 @routes.post("/api/tasks/{task_id}/resume", Role.OPERATOR, "Let a paused task go on", errors=(404, 409))
-async def resume(task_id: TaskId, server: Server, who: Principal, data: Nothing | None = None) -> TaskOut:
-    return await _act(server, who, "resume", task_id)
-
-
 @routes.post(
     "/api/tasks/{task_id}/retry", Role.OPERATOR, "Run a task again; a final one as a linked copy", errors=(404, 409)
 )
-async def retry(task_id: TaskId, server: Server, who: Principal, data: Nothing | None = None) -> TaskOut:
-    return await _act(server, who, "retry", task_id)
+@routes.post("/api/tasks/{task_id}/discard", Role.OPERATOR, "Give a dead task up", errors=(404, 409))
+async def act(task_id: TaskId, action: str, server: Server, who: Principal, data: Nothing | None = None) -> TaskOut:
+    return await _act(server, who, action, task_id)
 
 
 @routes.post("/api/tasks/{task_id}/resolve", Role.OPERATOR, "A person dealt with a dead task", errors=(404, 409))
 async def resolve(task_id: TaskId, server: Server, who: Principal, data: Remark) -> TaskOut:
     return await _act(server, who, "resolve", task_id, remark=data.remark)
-
-
-@routes.post("/api/tasks/{task_id}/discard", Role.OPERATOR, "Give a dead task up", errors=(404, 409))
-async def discard(task_id: TaskId, server: Server, who: Principal, data: Nothing | None = None) -> TaskOut:
-    return await _act(server, who, "discard", task_id)
 
 
 @routes.post("/api/tasks/{task_id}/prioritize", Role.OPERATOR, "Give a task another priority", errors=(404, 409))
@@ -303,9 +282,8 @@ async def prioritize(task_id: TaskId, server: Server, who: Principal, data: Prio
     errors=(404, 409),
 )
 async def reschedule(task_id: TaskId, server: Server, who: Principal, data: Start) -> TaskOut:
-    parameters = {"start_time": data.start_time, "delay_seconds": data.delay_seconds}
-    return await _act(server, who, "reschedule", task_id, **parameters)
+    return await _act(server, who, "reschedule", task_id, **structs.asdict(data))
 
 
 async def _act(server: Server, who: Principal, action: str, task_id: int, **parameters: Any) -> TaskOut:
-    return task_out(await server.in_thread(partial(act_on_task, server.store, who, action, task_id, **parameters)))
+    return task_out(await server.in_thread(act_on_task, server.store, who, action, task_id, **parameters))

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
@@ -228,7 +227,7 @@ def _preview(store: Store, code: str, change: Callable[[TaskType | None], TaskTy
 @routes.delete("/api/task-types/{code}", Role.ADMIN, "Forget a task type", errors=(404, 507))
 async def remove_type(code: Code, server: Server, who: Principal) -> None:
     """Nothing new of it is taken on; what is there ends by the defaults."""
-    await server.in_thread(partial(server.store.types.remove, code, actor=who.actor))
+    await server.in_thread(server.store.types.remove, code, actor=who.actor)
 
 
 def _task_type(code: str, data: TypeIn, before: TaskType | None, server: Server) -> TaskType:
