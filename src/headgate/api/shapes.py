@@ -106,8 +106,7 @@ class UsageOut(msgspec.Struct):
 
 
 def usage_out(measured: Measured) -> UsageOut:
-    used = measured.usage
-    return UsageOut(measured.attempt, used.cpu_seconds, used.memory_bytes, used.read_bytes, used.written_bytes)
+    return copied(UsageOut, measured.usage, attempt=measured.attempt)
 
 
 class TaskOut(msgspec.Struct):
