@@ -1,5 +1,6 @@
 """Callbacks: what is owed to receivers, what came of it, and once more by hand."""
 
+from dataclasses import replace
 from datetime import datetime
 from typing import Annotated
 
@@ -126,7 +127,8 @@ async def list_callbacks(
     def work() -> DeliveriesPage:
         wanted = _visible(server.store, who, DeliveryFilter(status=status, kind=kind, type=type, host=host))
         page = server.store.deliveries.find(wanted, cursor=cursor, limit=limit)
-        return DeliveriesPage([delivery_out(callback) for callback in page.items], page.next_cursor)
+        items = [copied(DeliveryOut, callback, next_attempt_at=callback.due_at) for callback in page.items]
+        return DeliveriesPage(items, page.next_cursor)
 
     return await server.in_thread(work)
 
@@ -156,11 +158,7 @@ def _redeliver_one(store: Store, who: Principal, callback: CallbackRecord) -> Re
 def _visible(store: Store, who: Principal, wanted: DeliveryFilter) -> DeliveryFilter:
     """The filter within the caller's tenant; a callback that was never sent belongs to the host that its type names."""
     receivers = () if wanted.host is None else callbacks_to(wanted.host, store.types.by_code().values())
-    return DeliveryFilter(who.tenant_id, wanted.status, wanted.kind, wanted.type, wanted.host, receivers)
-
-
-def delivery_out(callback: CallbackRecord) -> DeliveryOut:
-    return copied(DeliveryOut, callback, next_attempt_at=callback.due_at)
+    return replace(wanted, tenant_id=who.tenant_id, lines=receivers)
 
 
 def delivery_with_history(callback: CallbackRecord, who: Principal) -> DeliveryTold:

@@ -11,7 +11,7 @@ from headgate.api.routing import Routes
 from headgate.api.server import Server
 from headgate.api.shapes import INT64, Cursor, Integer, Limit, Name, copied
 from headgate.core.errors import Invalid
-from headgate.core.keys import ROLES, Key, secret_key
+from headgate.core.keys import ROLES, secret_key
 from headgate.environment import utc_now
 
 RoleWord = Literal["read", "submit", "agent", "operator", "admin"]
@@ -76,7 +76,8 @@ async def make_key(data: NewKeyIn, server: Server, who: Principal) -> NewKeyOut:
 @routes.get("/api/keys", Role.ADMIN, "List keys, newest first")
 async def list_keys(server: Server, who: Principal, cursor: Cursor = None, limit: Limit = 50) -> KeyPage:
     found = await server.in_thread(server.store.keys.find, who.tenant_id, cursor=cursor, limit=limit)
-    return KeyPage([key_out(key) for key in found], found[-1].id if len(found) == limit else None)
+    items = [copied(KeyOut, key, role=key.role.word) for key in found]
+    return KeyPage(items, found[-1].id if len(found) == limit else None)
 
 
 @routes.delete("/api/keys/{key_id}", Role.ADMIN, "End a key", errors=(404,))
@@ -84,7 +85,3 @@ async def revoke_key(key_id: KeyId, server: Server, who: Principal) -> None:
     """For good; every server refuses it within seconds."""
     await server.in_thread(server.store.keys.revoke, key_id, tenant_id=who.tenant_id, actor=who.actor)
     server.keyring.forget()
-
-
-def key_out(key: Key) -> KeyOut:
-    return copied(KeyOut, key, role=key.role.word)

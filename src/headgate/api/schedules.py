@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from headgate.api.actions import check_timezone
 from headgate.api.door.principal import Principal, Role
 from headgate.api.routing import Routes
 from headgate.api.server import Server
@@ -293,9 +294,7 @@ async def preview_ticks(
 
 
 def _preview_of(store: Store, cron: Cron, count: int, after: datetime | None) -> Preview:
-    if after is not None and after.tzinfo is None:
-        raise Invalid("a time has a time zone")
-    ticks = preview(cron, after or store.schedules.now(), count)
+    ticks = preview(cron, check_timezone(after) or store.schedules.now(), count)
     return Preview([TickOut(tick, cron.local_time(tick)) for tick in ticks])
 
 

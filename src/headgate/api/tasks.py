@@ -30,11 +30,10 @@ from headgate.api.shapes import (
     TaskOut,
     TaskPage,
     Text,
+    UsageOut,
     copied,
     forecast_out,
-    gate_out,
     task_out,
-    usage_out,
 )
 from headgate.api.submits import Key, SubmitResult
 from headgate.core.errors import Invalid
@@ -192,7 +191,7 @@ async def get_task(
         words = None if view is None else View(view)
         out = task_out(task, words, server.store.families.census(task) if task.has_children else None)
         if task.attempt and (measured := server.store.usages.of(task_id)) is not None:
-            out.usage = usage_out(measured)
+            out.usage = copied(UsageOut, measured.usage, attempt=measured.attempt)
         return out
 
     return await server.in_thread(work)
@@ -201,8 +200,8 @@ async def get_task(
 @routes.get("/api/tasks/{task_id}/why", Role.READ, "What a task waits for", errors=(404,))
 async def why(task_id: TaskId, server: Server, who: Principal) -> WhyOut:
     task, gates, forecast = await server.in_thread(server.store.forecasts.why, task_id, who.tenant_id)
-    gates_out = [gate_out(gate) for gate in gates]
-    return WhyOut(task.id, task.status.value, gates_out, None if forecast is None else forecast_out(forecast))
+    gates_out = [copied(GateOut, gate, holders=list(gate.holders)) for gate in gates]
+    return WhyOut(task.id, task.status.value, gates_out, forecast_out(forecast))
 
 
 @routes.get("/api/tasks/{task_id}/events", Role.READ, "What happened to a task", errors=(404,))

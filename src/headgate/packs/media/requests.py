@@ -23,6 +23,7 @@ from headgate.packs import (
     Store,
     Task,
     View,
+    every,
     states_of_word,
     status_word,
 )
@@ -246,14 +247,10 @@ async def list_requests(
     return await server.in_thread(work)
 
 
-def _find_all(store: Store, wanted: Filter, cursor: int | None, size: int) -> Iterator[Task]:
-    """What a filter finds, page after page, as far as somebody reads on."""
-    while True:
-        page = store.tasks.find(wanted, cursor=cursor, limit=min(size + 1, MOST_PER_PAGE))
-        yield from page.items
-        if page.next_cursor is None:
-            return
-        cursor = page.next_cursor
+def _find_all(store: Store, wanted: Filter, first: int | None, size: int) -> Iterator[Task]:
+    """What a filter finds, as far as somebody reads on."""
+    most = min(size + 1, MOST_PER_PAGE)
+    return every(lambda cursor: store.tasks.find(wanted, cursor=cursor or first, limit=most))
 
 
 @routes.get("/api/requests/stats", Role.READ, "How full the lanes are: the same as /api/queue/stats")
