@@ -54,6 +54,12 @@ async def put_book(name: str, number: int, data: Book) -> Json[Shelf]:
     return Json(Shelf(f"{name}/{number}", "", [data]), 202, {"X-Put": "yes"})
 
 
+@routes.post("/api/shelves/{name}/lock", Role.OPERATOR, "Lock a shelf")
+@routes.post("/api/shelves/{name}/open", Role.OPERATOR, "Open a shelf")
+async def act(name: str, action: str) -> Shelf:
+    return Shelf(f"{name} {action}", "", [])
+
+
 @routes.delete("/api/shelves/{name}", summary="Take a shelf down")
 async def remove(name: str) -> None:
     if name == "wall":
@@ -105,6 +111,17 @@ def test_a_body_and_an_answer_with_a_status_and_headers_of_its_own(client):
     assert client.put("/api/shelves/a/books/7", json={"title": "t", "pages": "2"}).status_code == 422
     assert client.put("/api/shelves/a/books/seven", json={"title": "t"}).status_code == 404
     assert client.put("/api/shelves/a/books/7").status_code == 422
+
+
+def test_routes_that_differ_in_their_last_word_alone_share_a_handler(client):
+    """Spec: X6"""
+    assert [client.post(f"/api/shelves/a/{each}").json()["name"] for each in ("lock", "open")] == ["a lock", "a open"]
+    assert client.post("/api/shelves/a/open?action=lock").status_code == 422
+    paths = client.get("/api/openapi.json").json()["paths"]
+    operations = {each: paths[f"/api/shelves/{{name}}/{each}"]["post"] for each in ("lock", "open")}
+    assert [each["summary"] for each in operations.values()] == ["Lock a shelf", "Open a shelf"]
+    assert len({each["operationId"] for each in operations.values()}) == 2
+    assert [[each["name"] for each in one["parameters"]] for one in operations.values()] == [["name"], ["name"]]
 
 
 def test_nothing_is_answered_with_nothing_and_an_error_with_its_problem(client):

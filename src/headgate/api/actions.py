@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import UNSET, Meta, UnsetType, structs
 
 from headgate.api.door.principal import Principal, Role
 from headgate.api.routing import Routes
@@ -115,11 +115,14 @@ async def act_on_many(data: Action, server: Server, who: Principal) -> Actions:
     }
     parameters = parameters_of.get(data.action, {})
 
+    def act(task_id: int) -> Done:
+        if data.dry_run:
+            return preview_action(server.store, who, data.action, task_id)
+        return Done(task_id, act_on_task(server.store, who, data.action, task_id, **parameters).status.value)
+
     def work() -> Actions:
         ids, more = _select_ids(server.store, who, data)
-        return Actions(
-            apply_to_each(ids, action_on_one(server.store, who, data.action, parameters, dry_run=data.dry_run)), more
-        )
+        return Actions(apply_to_each(ids, act), more)
 
     return await server.in_thread(work)
 
@@ -128,22 +131,13 @@ def _select_ids(store: Store, who: Principal, data: Action) -> tuple[list[int], 
     """The ids of the tasks an action is for, and where to go on."""
     if data.filter is None:
         return data.ids or [], None
-    wanted = {name: getattr(data.filter, name) for name in FilterIn.__struct_fields__}
+    wanted = structs.asdict(data.filter)
     wanted["status"] = None if data.filter.status is None else tuple(data.filter.status)
     for name in ("created_after", "created_before"):
         check_timezone(wanted[name])
     wanted["tenant_id"] = who.tenant_filter(data.filter.tenant_id)
     page = store.tasks.find(Filter(**wanted), cursor=data.cursor, limit=MOST_IN_ACTION)
     return [task.id for task in page.items], page.next_cursor
-
-
-def action_on_one(
-    store: Store, who: Principal, action: str, parameters: dict[str, Any], *, dry_run: bool
-) -> Callable[[int], Done]:
-    """A function that applies the action to one task, or previews it."""
-    if dry_run:
-        return lambda task_id: preview_action(store, who, action, task_id)
-    return lambda task_id: Done(task_id, act_on_task(store, who, action, task_id, **parameters).status.value)
 
 
 def apply_to_each(ids: Iterable[int], act: Callable[[int], Done]) -> list[Done]:

@@ -1,7 +1,7 @@
 """Callbacks: what is owed to receivers, what came of it, and once more by hand."""
 
+from dataclasses import replace
 from datetime import datetime
-from functools import partial
 from typing import Annotated
 
 import msgspec
@@ -106,11 +106,11 @@ async def callbacks_of_task(task_id: TaskId, server: Server, who: Principal) -> 
 @routes.post("/api/tasks/{task_id}/redeliver", Role.OPERATOR, "Send a task's callback again, now", errors=(404, 409))
 async def redeliver(task_id: TaskId, server: Server, who: Principal, data: Redeliver | None = None) -> DeliveryTold:
     """Under the same id, and as often as a new one; one that is being sent just now goes on as it is."""
-    redeliver_now = partial(
-        server.store.deliveries.redeliver, task_id, delivery_id=data.delivery_id if data else None, actor=who.actor,
-        tenant_id=who.tenant_id,
-    )  # fmt: skip
-    return delivery_with_history(await server.in_thread(redeliver_now), who)
+    delivery_id = data.delivery_id if data else None
+    callback = await server.in_thread(
+        server.store.deliveries.redeliver, task_id, delivery_id=delivery_id, actor=who.actor, tenant_id=who.tenant_id
+    )
+    return delivery_with_history(callback, who)
 
 
 @routes.get("/api/callbacks", Role.READ, "List callbacks over all tasks, newest first")
@@ -127,7 +127,8 @@ async def list_callbacks(
     def work() -> DeliveriesPage:
         wanted = _visible(server.store, who, DeliveryFilter(status=status, kind=kind, type=type, host=host))
         page = server.store.deliveries.find(wanted, cursor=cursor, limit=limit)
-        return DeliveriesPage([delivery_out(callback) for callback in page.items], page.next_cursor)
+        items = [copied(DeliveryOut, callback, next_attempt_at=callback.due_at) for callback in page.items]
+        return DeliveriesPage(items, page.next_cursor)
 
     return await server.in_thread(work)
 
@@ -157,11 +158,7 @@ def _redeliver_one(store: Store, who: Principal, callback: CallbackRecord) -> Re
 def _visible(store: Store, who: Principal, wanted: DeliveryFilter) -> DeliveryFilter:
     """The filter within the caller's tenant; a callback that was never sent belongs to the host that its type names."""
     receivers = () if wanted.host is None else callbacks_to(wanted.host, store.types.by_code().values())
-    return DeliveryFilter(who.tenant_id, wanted.status, wanted.kind, wanted.type, wanted.host, receivers)
-
-
-def delivery_out(callback: CallbackRecord) -> DeliveryOut:
-    return copied(DeliveryOut, callback, next_attempt_at=callback.due_at)
+    return replace(wanted, tenant_id=who.tenant_id, lines=receivers)
 
 
 def delivery_with_history(callback: CallbackRecord, who: Principal) -> DeliveryTold:

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Annotated, Any
 
 import msgspec
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import UNSET, Meta, UnsetType, structs
 
 from headgate.api.actions import MOST_IN_ACTION, Done, Ids, RemarkText, apply_to_each
 from headgate.api.door.principal import Principal, Role
@@ -69,14 +69,8 @@ class EditIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     max_error_count: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
 
     def edit(self) -> Edit:
-        return Edit(
-            None if self.ext is UNSET else text_of(self.ext),
-            None if self.merge is UNSET else self.merge,
-            self.priority,
-            self.lane,
-            self.timeout_seconds,
-            self.max_error_count,
-        )
+        fields = {name: value for name, value in structs.asdict(self).items() if value is not UNSET}
+        return Edit(**fields | ({} if self.ext is UNSET else {"ext": text_of(self.ext)}))
 
 
 class Replay(Chosen, forbid_unknown_fields=True, kw_only=True):
@@ -126,7 +120,7 @@ async def list_letters(
     wanted = DeadLetterFilter(
         who.tenant_filter(tenant_id), type, lane, category, creator, older_than, younger_than, error
     )
-    page = await server.in_thread(partial(server.store.dead_letters.find, wanted, cursor=cursor, limit=limit))
+    page = await server.in_thread(server.store.dead_letters.find, wanted, cursor=cursor, limit=limit)
     return TaskPage([task_out(task) for task in page.items], page.next_cursor)
 
 
@@ -156,7 +150,7 @@ async def _act(
             return _preview(server.store, who, task_id, edit)
         return Done(task_id, act(task_id, actor=who.actor, tenant_id=who.tenant_id).status.value)
 
-    return await server.in_thread(lambda: _act_on_each(server.store, who, data, act_on_one))
+    return await server.in_thread(_act_on_each, server.store, who, data, act_on_one)
 
 
 def _preview(store: Store, who: Principal, task_id: int, edit: Edit | None) -> Done:
@@ -181,7 +175,6 @@ def _act_on_each(store: Store, who: Principal, data: Chosen, act_on_one: Callabl
             raise Invalid("a cursor goes with a filter")
         return Answered(apply_to_each(data.ids, act_on_one), None)
     letters = data.filter or LettersIn()
-    wanted = {name: getattr(letters, name) for name in LettersIn.__struct_fields__}
-    wanted["tenant_id"] = who.tenant_filter(letters.tenant_id)
+    wanted = structs.asdict(letters) | {"tenant_id": who.tenant_filter(letters.tenant_id)}
     page = store.dead_letters.find(DeadLetterFilter(**wanted), cursor=data.cursor, limit=MOST_IN_ACTION)
     return Answered(apply_to_each([task.id for task in page.items], act_on_one), page.next_cursor)

@@ -1,7 +1,6 @@
 """`/api/keys`: who may come in."""
 
 from datetime import datetime
-from functools import partial
 from typing import Annotated, Literal
 
 import msgspec
@@ -12,7 +11,7 @@ from headgate.api.routing import Routes
 from headgate.api.server import Server
 from headgate.api.shapes import INT64, Cursor, Integer, Limit, Name, copied
 from headgate.core.errors import Invalid
-from headgate.core.keys import ROLES, Key, secret_key
+from headgate.core.keys import ROLES, secret_key
 from headgate.environment import utc_now
 
 RoleWord = Literal["read", "submit", "agent", "operator", "admin"]
@@ -64,11 +63,10 @@ async def make_key(data: NewKeyIn, server: Server, who: Principal) -> NewKeyOut:
     tenant_id = data.tenant_id if who.tenant_id is None else who.allowed_tenant(data.tenant_id)
     if data.expires_at is not None and (data.expires_at.tzinfo is None or data.expires_at <= utc_now()):
         raise Invalid("expires_at is a time ahead, with a time zone")
-    add = partial(
+    key, text = await server.in_thread(
         server.store.keys.add, data.name, ROLES[data.role], tenant_id=tenant_id, expires_at=data.expires_at,
         actor=who.actor,
     )  # fmt: skip
-    key, text = await server.in_thread(add)
     server.keyring.forget()
     secrets = server.settings.secrets
     secret = secret_key(secrets[0], key.id, key.digest) if secrets else UNSET
@@ -77,16 +75,13 @@ async def make_key(data: NewKeyIn, server: Server, who: Principal) -> NewKeyOut:
 
 @routes.get("/api/keys", Role.ADMIN, "List keys, newest first")
 async def list_keys(server: Server, who: Principal, cursor: Cursor = None, limit: Limit = 50) -> KeyPage:
-    found = await server.in_thread(partial(server.store.keys.find, who.tenant_id, cursor=cursor, limit=limit))
-    return KeyPage([key_out(key) for key in found], found[-1].id if len(found) == limit else None)
+    found = await server.in_thread(server.store.keys.find, who.tenant_id, cursor=cursor, limit=limit)
+    items = [copied(KeyOut, key, role=key.role.word) for key in found]
+    return KeyPage(items, found[-1].id if len(found) == limit else None)
 
 
 @routes.delete("/api/keys/{key_id}", Role.ADMIN, "End a key", errors=(404,))
 async def revoke_key(key_id: KeyId, server: Server, who: Principal) -> None:
     """For good; every server refuses it within seconds."""
-    await server.in_thread(partial(server.store.keys.revoke, key_id, tenant_id=who.tenant_id, actor=who.actor))
+    await server.in_thread(server.store.keys.revoke, key_id, tenant_id=who.tenant_id, actor=who.actor)
     server.keyring.forget()
-
-
-def key_out(key: Key) -> KeyOut:
-    return copied(KeyOut, key, role=key.role.word)

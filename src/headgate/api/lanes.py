@@ -15,7 +15,6 @@ from headgate.core.gates import Bucket, CapacityLimit
 from headgate.core.limits import MAX_RATE, Rate
 from headgate.core.task import check_lane
 from headgate.store.catalog.lanes import MAX_CAPACITY
-from headgate.store.reading.lane_report import LaneReport
 
 PathName = Annotated[str, Meta(min_length=1, max_length=255)]
 LimitName = Annotated[
@@ -115,11 +114,7 @@ async def put_lane(name: PathName, data: LaneIn, server: Server, who: Principal)
 
 
 def _all_lanes(server: Server) -> list[LaneOut]:
-    return [_lane_out(lane) for lane in server.store.lane_reports.all()]
-
-
-def _lane_out(lane: LaneReport) -> LaneOut:
-    return copied(LaneOut, lane, drained=None if lane.drained is None else forecast_out(lane.drained))
+    return [copied(LaneOut, lane, drained=forecast_out(lane.drained)) for lane in server.store.lane_reports.all()]
 
 
 @routes.get("/api/resources", Role.READ, "Every resource")
@@ -137,7 +132,7 @@ async def get_resource(name: PathName, server: Server, who: Principal) -> Resour
 
 @routes.put("/api/resources/{name}", Role.OPERATOR, "How many may use a resource at once, from now on", errors=(507,))
 async def put_resource(name: PathName, data: ResourceIn, server: Server, who: Principal) -> ResourceOut:
-    await server.in_thread(lambda: server.store.resources.set(name, data.capacity, actor=who.actor))
+    await server.in_thread(server.store.resources.set, name, data.capacity, actor=who.actor)
     return ResourceOut(name, data.capacity)
 
 
@@ -166,14 +161,13 @@ async def get_rate_limit(name: LimitName, server: Server, who: Principal) -> Rat
     errors=(507,),
 )
 async def put_rate_limit(name: LimitName, data: RateLimitIn, server: Server, who: Principal) -> RateLimitOut:
-    limit = Rate(data.rate, data.burst)
-    await server.in_thread(lambda: server.store.rate_limits.set(name, limit, actor=who.actor))
+    await server.in_thread(server.store.rate_limits.set, name, Rate(data.rate, data.burst), actor=who.actor)
     return RateLimitOut(name, data.rate, data.burst)
 
 
 @routes.delete("/api/rate-limits/{name}", Role.OPERATOR, "Lift a rate limit", errors=(404, 507))
 async def lift_rate_limit(name: LimitName, server: Server, who: Principal) -> None:
-    await server.in_thread(lambda: server.store.rate_limits.set(name, None, actor=who.actor))
+    await server.in_thread(server.store.rate_limits.set, name, None, actor=who.actor)
 
 
 def _rate_limit_out(bucket: Bucket) -> RateLimitOut:

@@ -81,7 +81,7 @@ def _operation(route: Route, described: Iterable[Schema], problem: Schema) -> Sc
 
 
 def _operation_id(route: Route) -> str:
-    words = f"{route.path}/{route.handler.__name__}".replace("-", "_").replace("/", "_")
+    words = f"{route.path}/{route.name}".replace("-", "_").replace("/", "_")
     return "".join(word.capitalize() for word in words.replace("{", "").replace("}", "").split("_"))
 
 

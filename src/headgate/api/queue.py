@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
@@ -84,22 +84,18 @@ def _lanes_of_packs(server: Server) -> list[Lane]:
 
 
 @routes.post("/api/queue/pause", Role.OPERATOR, "Let nothing more start", errors=(404, 507))
-async def pause(server: Server, who: Principal, scope: Scope = ALL) -> QueueStats:
-    return await server.in_thread(_pause_or_resume, server, who, "pause", scope)
-
-
 @routes.post("/api/queue/resume", Role.OPERATOR, "Let what was paused start again", errors=(404, 507))
-async def resume(server: Server, who: Principal, scope: Scope = ALL) -> QueueStats:
-    return await server.in_thread(_pause_or_resume, server, who, "resume", scope)
+async def pause_or_resume(action: str, server: Server, who: Principal, scope: Scope = ALL) -> QueueStats:
+    return await server.in_thread(_pause_or_resume, server, who, action, scope)
 
 
-def _pause_or_resume(server: Server, who: Principal, act: Literal["pause", "resume"], scope: str) -> QueueStats:
+def _pause_or_resume(server: Server, who: Principal, action: str, scope: str) -> QueueStats:
     """Pause or resume. Whoever resumes everything means the lanes of packs too; other lanes keep their pause."""
     if scope != ALL:
         _check_lanes(server.store, [scope])
-    change = partial(getattr(server.store.lanes, act), actor=who.actor)
+    change = partial(getattr(server.store.lanes, action), actor=who.actor)
     change(None if scope == ALL else scope)
-    if scope == ALL and act == "resume":
+    if scope == ALL and action == "resume":
         for lane in _lanes_of_packs(server):
             change(lane.name)
     return queue_stats(server)

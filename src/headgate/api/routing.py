@@ -1,8 +1,9 @@
 """Routes: what each takes is read from its handler's signature, once, and what a request says is taken at its word.
 
 A handler's parameters are its route's: those that the path names, `data` for the body, headers and cookies as they are
-marked, `server`, `who` and `request` for what its name says, and any other is of the query. Types and limits are
-msgspec's. Nothing is bent until it fits, and nothing is passed over in silence.
+marked, `server`, `who` and `request` for what its name says, `action` for the last part of the path (where routes that
+differ only in that share a handler), and any other is of the query. Types and limits are msgspec's. Nothing is bent
+until it fits, and nothing is passed over in silence.
 """
 
 import inspect
@@ -10,6 +11,7 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import NoneType, UnionType
 from typing import Annotated, Any, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
 from urllib.parse import parse_qsl, unquote
@@ -91,7 +93,10 @@ class Route:
         hints = get_type_hints(handler, include_extras=True)
         defaults = inspect.signature(handler).parameters
         named = _PLACE.findall(path)
-        self.method, self.path, self.handler = method, path, handler
+        self.method, self.path, self.handler, self.name = method, path, handler, handler.__name__
+        if hints.pop("action", None) is not None:
+            self.name = path.rpartition("/")[2]
+            self.handler = partial(handler, action=self.name)
         self.role, self.shared, self.hidden = role, shared, hidden
         self.tag, self.summary, self.description = tag, summary, " ".join((handler.__doc__ or "").split())
         self.answer = hints.pop("return")

@@ -2,12 +2,12 @@
 
 import hashlib
 from datetime import datetime
-from functools import partial
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
 
+from headgate.api.actions import check_timezone
 from headgate.api.door.principal import Principal, Role
 from headgate.api.routing import Routes
 from headgate.api.server import Server
@@ -36,7 +36,6 @@ from headgate.core.schedule import (
     Result,
     Schedule,
     ScheduleStatus,
-    TickLog,
 )
 from headgate.core.task import NewTask
 from headgate.outward.address import Allowed, checked_target
@@ -185,8 +184,9 @@ async def list_schedules(
     cursor: Cursor = None,
     limit: Limit = 50,
 ) -> PeriodicPage:
-    find = partial(server.store.schedules.find, who.tenant_id, status=status, type_code=type, cursor=cursor)
-    found = await server.in_thread(partial(find, limit=limit))
+    found = await server.in_thread(
+        server.store.schedules.find, who.tenant_id, status=status, type_code=type, cursor=cursor, limit=limit
+    )
     return PeriodicPage([schedule_out(each) for each in found], found[-1].id if len(found) == limit else None)
 
 
@@ -195,8 +195,9 @@ async def make_schedule(data: PeriodicIn, server: Server, who: Principal, key: K
     """It fires while it is online: from its next tick on."""
     new = data.definition(who.allowed_tenant(data.tenant_id), server.allowed)
     once = _idempotency(key, "periodic-tasks", data)
-    add = partial(server.store.schedules.add, new, status=data.status or ScheduleStatus.NEW, actor=who.actor, once=once)
-    return schedule_out(await server.in_thread(add))
+    status = data.status or ScheduleStatus.NEW
+    made = await server.in_thread(server.store.schedules.add, new, status=status, actor=who.actor, once=once)
+    return schedule_out(made)
 
 
 @routes.get("/api/periodic-tasks/{periodic_id}", Role.READ, "Look a periodic task up", errors=(404,))
@@ -228,9 +229,7 @@ async def put_schedule(periodic_id: ScheduleId, data: PeriodicIn, server: Server
 @routes.delete("/api/periodic-tasks/{periodic_id}", Role.OPERATOR, "Forget a periodic task", errors=(404, 507))
 async def remove_schedule(periodic_id: ScheduleId, server: Server, who: Principal) -> None:
     """Its tasks go on."""
-    await server.in_thread(
-        partial(server.store.schedules.remove, periodic_id, actor=who.actor, tenant_id=who.tenant_id)
-    )  # fmt: skip
+    await server.in_thread(server.store.schedules.remove, periodic_id, actor=who.actor, tenant_id=who.tenant_id)
 
 
 @routes.post(
@@ -239,20 +238,17 @@ async def remove_schedule(periodic_id: ScheduleId, server: Server, who: Principa
     "Let a periodic task fire, from its next tick on",
     errors=(404, 507),
 )
-async def online(periodic_id: ScheduleId, server: Server, who: Principal, data: Nothing | None = None) -> PeriodicOut:
-    act = partial(server.store.schedules.online, periodic_id, actor=who.actor, tenant_id=who.tenant_id)
-    return schedule_out(await server.in_thread(act))
-
-
 @routes.post(
     "/api/periodic-tasks/{periodic_id}/offline",
     Role.OPERATOR,
     "Let a periodic task fire no more, from this answer on",
     errors=(404, 507),
 )
-async def offline(periodic_id: ScheduleId, server: Server, who: Principal, data: Nothing | None = None) -> PeriodicOut:
-    act = partial(server.store.schedules.offline, periodic_id, actor=who.actor, tenant_id=who.tenant_id)
-    return schedule_out(await server.in_thread(act))
+async def set_status(
+    periodic_id: ScheduleId, action: str, server: Server, who: Principal, data: Nothing | None = None
+) -> PeriodicOut:
+    change = getattr(server.store.schedules, action)
+    return schedule_out(await server.in_thread(change, periodic_id, actor=who.actor, tenant_id=who.tenant_id))
 
 
 @routes.post(
@@ -263,8 +259,9 @@ async def trigger(
 ) -> ScheduleTriggered:
     """Whatever its status; its ticks are not disturbed."""
     once = _idempotency(key, f"periodic-tasks/{periodic_id}/trigger", None)
-    act = partial(server.store.schedules.trigger, periodic_id, actor=who.actor, tenant_id=who.tenant_id, once=once)
-    begun = await server.in_thread(act)
+    begun = await server.in_thread(
+        server.store.schedules.trigger, periodic_id, actor=who.actor, tenant_id=who.tenant_id, once=once
+    )
     return ScheduleTriggered(periodic_id, begun.task_id, begun.log_id)
 
 
@@ -274,9 +271,8 @@ async def trigger(
 async def logs(
     periodic_id: ScheduleId, server: Server, who: Principal, cursor: Cursor = None, limit: Limit = 50
 ) -> TickLogPage:
-    look = partial(server.store.schedules.logs, periodic_id, who.tenant_id, cursor=cursor, limit=limit)
-    found = await server.in_thread(look)
-    return TickLogPage([tick_log_out(line) for line in found], found[-1].id if len(found) == limit else None)
+    found = await server.in_thread(server.store.schedules.logs, periodic_id, who.tenant_id, cursor=cursor, limit=limit)
+    return TickLogPage([TickLogOut(*line) for line in found], found[-1].id if len(found) == limit else None)
 
 
 @routes.get("/api/periodic-tasks/preview", Role.READ, "When a schedule would fire, before there is one")
@@ -298,9 +294,7 @@ async def preview_ticks(
 
 
 def _preview_of(store: Store, cron: Cron, count: int, after: datetime | None) -> Preview:
-    if after is not None and after.tzinfo is None:
-        raise Invalid("a time has a time zone")
-    ticks = preview(cron, after or store.schedules.now(), count)
+    ticks = preview(cron, check_timezone(after) or store.schedules.now(), count)
     return Preview([TickOut(tick, cron.local_time(tick)) for tick in ticks])
 
 
@@ -322,7 +316,3 @@ def schedule_out(schedule: Schedule) -> PeriodicOut:
         task=TaskShape(**definition.options), code=definition.code, next_tick=schedule.next_tick,
         create_date=schedule.create_date, update_date=schedule.update_date,
     )  # fmt: skip
-
-
-def tick_log_out(line: TickLog) -> TickLogOut:
-    return TickLogOut(*line)

@@ -8,15 +8,12 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from headgate.core.errors import Invalid
-from headgate.core.events import AuditEvent
 from headgate.core.family import Census, progress_of
 from headgate.core.forecast import Forecast
-from headgate.core.gates import Gate
 from headgate.core.states import View, status_word
 from headgate.core.task import NewTask, Task
 from headgate.core.unique import unique_key_of
 from headgate.store.db.statement import moment
-from headgate.store.execution.usage import Measured
 from headgate.store.tasks.submit import Initial
 
 INT64 = 2**63 - 1
@@ -104,11 +101,6 @@ class UsageOut(msgspec.Struct):
     memory_bytes: int | None
     read_bytes: int | None
     written_bytes: int | None
-
-
-def usage_out(measured: Measured) -> UsageOut:
-    used = measured.usage
-    return UsageOut(measured.attempt, used.cpu_seconds, used.memory_bytes, used.read_bytes, used.written_bytes)
 
 
 class TaskOut(msgspec.Struct):
@@ -238,10 +230,6 @@ class EventOut(msgspec.Struct, rename={"before": "from", "after": "to"}):
     detail: str | None
 
 
-def event_out(event: AuditEvent) -> EventOut:
-    return copied(EventOut, event)
-
-
 class GateOut(msgspec.Struct, omit_defaults=True):
     """One condition of the start: open, or shut and why."""
 
@@ -250,10 +238,6 @@ class GateOut(msgspec.Struct, omit_defaults=True):
     reason: str
     until: datetime | None = None
     holders: list[int] = []
-
-
-def gate_out(gate: Gate) -> GateOut:
-    return GateOut(gate.name, gate.open, gate.reason, gate.until, list(gate.holders))
 
 
 class ForecastOut(msgspec.Struct):
@@ -265,9 +249,11 @@ class ForecastOut(msgspec.Struct):
     ahead: int
 
 
-def forecast_out(forecast: Forecast) -> ForecastOut:
+def forecast_out(forecast: Forecast | None) -> ForecastOut | None:
+    if forecast is None:
+        return None
     seconds = None if forecast.seconds is None else round(forecast.seconds, 1)
-    return ForecastOut(forecast.at, seconds, forecast.reason, forecast.ahead)
+    return copied(ForecastOut, forecast, in_seconds=seconds)
 
 
 class LogOut(msgspec.Struct):

@@ -1,13 +1,11 @@
 """`/api/tasks`: submit, look up, say why, act."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
 from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import Meta
+from msgspec import Meta, structs
 
 from headgate.api.actions import RemarkText, act_on_task, check_timezone
 from headgate.api.door.principal import Principal, Role
@@ -32,11 +30,10 @@ from headgate.api.shapes import (
     TaskOut,
     TaskPage,
     Text,
-    event_out,
+    UsageOut,
+    copied,
     forecast_out,
-    gate_out,
     task_out,
-    usage_out,
 )
 from headgate.api.submits import Key, SubmitResult
 from headgate.core.errors import Invalid
@@ -155,7 +152,7 @@ async def list_tasks(
     )  # fmt: skip
     words = None if view is None else View(view)
     wanted = with_statuses(wanted, words, status)
-    page = await server.in_thread(partial(server.store.tasks.find, wanted, cursor=cursor, limit=limit))
+    page = await server.in_thread(server.store.tasks.find, wanted, cursor=cursor, limit=limit)
     return TaskPage([task_out(task, words) for task in page.items], page.next_cursor)
 
 
@@ -194,7 +191,7 @@ async def get_task(
         words = None if view is None else View(view)
         out = task_out(task, words, server.store.families.census(task) if task.has_children else None)
         if task.attempt and (measured := server.store.usages.of(task_id)) is not None:
-            out.usage = usage_out(measured)
+            out.usage = copied(UsageOut, measured.usage, attempt=measured.attempt)
         return out
 
     return await server.in_thread(work)
@@ -203,8 +200,8 @@ async def get_task(
 @routes.get("/api/tasks/{task_id}/why", Role.READ, "What a task waits for", errors=(404,))
 async def why(task_id: TaskId, server: Server, who: Principal) -> WhyOut:
     task, gates, forecast = await server.in_thread(server.store.forecasts.why, task_id, who.tenant_id)
-    gates_out = [gate_out(gate) for gate in gates]
-    return WhyOut(task.id, task.status.value, gates_out, None if forecast is None else forecast_out(forecast))
+    gates_out = [copied(GateOut, gate, holders=list(gate.holders)) for gate in gates]
+    return WhyOut(task.id, task.status.value, gates_out, forecast_out(forecast))
 
 
 @routes.get("/api/tasks/{task_id}/events", Role.READ, "What happened to a task", errors=(404,))
@@ -216,9 +213,9 @@ async def events(
     limit: Limit = 200,
     progress: Annotated[bool, Meta(description="Also each time it said how far it was.")] = True,
 ) -> EventsOut:
-    look = partial(server.store.events.of, task_id, after=after, limit=limit, progress=progress)
-    found = await _read_of_task(server, who, task_id, look)
-    return EventsOut([event_out(event) for event in found])
+    await _check_visible(server, who, task_id)
+    found = await server.in_thread(server.store.events.of, task_id, after=after, limit=limit, progress=progress)
+    return EventsOut([copied(EventOut, event) for event in found])
 
 
 @routes.get("/api/tasks/{task_id}/log", Role.READ, "A task's own log lines", errors=(404,))
@@ -233,30 +230,23 @@ async def log_lines(
         Meta(description="Seconds to wait for a line, while the task may write one.", ge=0, le=LONGEST_WAIT),
     ] = 0.0,
 ) -> Log:
-    await server.in_thread(server.store.tasks.get, task_id, who.tenant_id)
-    found = await new_log_lines(server, task_id, after, limit, wait)
-    return Log([LogOut(line.id, line.at, line.attempt, line.level, line.message) for line in found])
+    await _check_visible(server, who, task_id)
+    return Log([copied(LogOut, line) for line in await new_log_lines(server, task_id, after, limit, wait)])
 
 
 @routes.get("/api/tasks/{task_id}/children", Role.READ, "A task's children", errors=(404,))
 async def children(
     task_id: TaskId, server: Server, who: Principal, cursor: Cursor = None, limit: Limit = 50
 ) -> TaskPage:
+    await _check_visible(server, who, task_id)
     wanted = Filter(tenant_id=who.tenant_id, parent_id=task_id)
-    page = await _read_of_task(
-        server, who, task_id, partial(server.store.tasks.find, wanted, cursor=cursor, limit=limit)
-    )
+    page = await server.in_thread(server.store.tasks.find, wanted, cursor=cursor, limit=limit)
     return TaskPage([task_out(task) for task in page.items], page.next_cursor)
 
 
-async def _read_of_task(server: Server, who: Principal, task_id: int, look: Callable[[], Any]) -> Any:
-    """Read something about a task; `NotFound` if it is not there, or not theirs to see."""
-
-    def work() -> Any:
-        server.store.tasks.get(task_id, who.tenant_id)
-        return look()
-
-    return await server.in_thread(work)
+async def _check_visible(server: Server, who: Principal, task_id: int) -> None:
+    """`NotFound` if the task is not there, or not theirs to see."""
+    await server.in_thread(server.store.tasks.get, task_id, who.tenant_id)
 
 
 @routes.post("/api/tasks/{task_id}/cancel", Role.OPERATOR, "End a task early", errors=(404, 409))
@@ -265,30 +255,18 @@ async def cancel(task_id: TaskId, server: Server, who: Principal, data: Reason |
 
 
 @routes.post("/api/tasks/{task_id}/pause", Role.OPERATOR, "Hold a task", errors=(404, 409))
-async def pause(task_id: TaskId, server: Server, who: Principal, data: Nothing | None = None) -> TaskOut:
-    return await _act(server, who, "pause", task_id)
-
-
 @routes.post("/api/tasks/{task_id}/resume", Role.OPERATOR, "Let a paused task go on", errors=(404, 409))
-async def resume(task_id: TaskId, server: Server, who: Principal, data: Nothing | None = None) -> TaskOut:
-    return await _act(server, who, "resume", task_id)
-
-
 @routes.post(
     "/api/tasks/{task_id}/retry", Role.OPERATOR, "Run a task again; a final one as a linked copy", errors=(404, 409)
 )
-async def retry(task_id: TaskId, server: Server, who: Principal, data: Nothing | None = None) -> TaskOut:
-    return await _act(server, who, "retry", task_id)
+@routes.post("/api/tasks/{task_id}/discard", Role.OPERATOR, "Give a dead task up", errors=(404, 409))
+async def act(task_id: TaskId, action: str, server: Server, who: Principal, data: Nothing | None = None) -> TaskOut:
+    return await _act(server, who, action, task_id)
 
 
 @routes.post("/api/tasks/{task_id}/resolve", Role.OPERATOR, "A person dealt with a dead task", errors=(404, 409))
 async def resolve(task_id: TaskId, server: Server, who: Principal, data: Remark) -> TaskOut:
     return await _act(server, who, "resolve", task_id, remark=data.remark)
-
-
-@routes.post("/api/tasks/{task_id}/discard", Role.OPERATOR, "Give a dead task up", errors=(404, 409))
-async def discard(task_id: TaskId, server: Server, who: Principal, data: Nothing | None = None) -> TaskOut:
-    return await _act(server, who, "discard", task_id)
 
 
 @routes.post("/api/tasks/{task_id}/prioritize", Role.OPERATOR, "Give a task another priority", errors=(404, 409))
@@ -303,9 +281,8 @@ async def prioritize(task_id: TaskId, server: Server, who: Principal, data: Prio
     errors=(404, 409),
 )
 async def reschedule(task_id: TaskId, server: Server, who: Principal, data: Start) -> TaskOut:
-    parameters = {"start_time": data.start_time, "delay_seconds": data.delay_seconds}
-    return await _act(server, who, "reschedule", task_id, **parameters)
+    return await _act(server, who, "reschedule", task_id, **structs.asdict(data))
 
 
 async def _act(server: Server, who: Principal, action: str, task_id: int, **parameters: Any) -> TaskOut:
-    return task_out(await server.in_thread(partial(act_on_task, server.store, who, action, task_id, **parameters)))
+    return task_out(await server.in_thread(act_on_task, server.store, who, action, task_id, **parameters))

@@ -3,21 +3,20 @@
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 import msgspec
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import UNSET, Meta, UnsetType, structs
 
 from headgate.api.door.principal import Principal, Role
 from headgate.api.routing import Routes
 from headgate.api.server import Server
 from headgate.api.shapes import Integer, Name, OnChildFailure, ShortText
 from headgate.core.errors import Invalid
-from headgate.core.retry import MAX_DELAY_SECONDS, RetryPolicy, Strategy
+from headgate.core.retry import MAX_DELAY_SECONDS, Strategy
 from headgate.core.task import DEFAULT_LANE, DEFAULT_PRIORITY, MAX_SECONDS, TaskType
-from headgate.core.task_types import changes_of, minutes_to_seconds
+from headgate.core.task_types import TYPE_FIELDS, changes_of, edited, fields_of
 from headgate.outward.address import MAX_URL
 from headgate.outward.callback import LONGEST_SK, SHORTEST_SK, sealed_callback
 from headgate.store.catalog.types import StoredType
@@ -228,75 +227,28 @@ def _preview(store: Store, code: str, change: Callable[[TaskType | None], TaskTy
 @routes.delete("/api/task-types/{code}", Role.ADMIN, "Forget a task type", errors=(404, 507))
 async def remove_type(code: Code, server: Server, who: Principal) -> None:
     """Nothing new of it is taken on; what is there ends by the defaults."""
-    await server.in_thread(partial(server.store.types.remove, code, actor=who.actor))
+    await server.in_thread(server.store.types.remove, code, actor=who.actor)
 
 
 def _task_type(code: str, data: TypeIn, before: TaskType | None, server: Server) -> TaskType:
     if data.code not in (UNSET, code):
         raise Invalid(f"this is the address of {code}, not of {data.code}: a code stays what it is")
     config = data.config
-    retry = RetryPolicy(
-        config.retry_strategy,
-        config.max_error_count,
-        interval=config.retry_interval,
-        sequence=tuple(config.retry_sequence),
-        initial=config.initial_delay,
-        factor=config.factor,
-        cap=config.cap,
-        jitter=config.jitter,
-    )
-    return TaskType(
-        code,
-        data.name,
-        data.category,
-        data.lane,
-        tuple(data.uses),
-        retry,
-        minutes_to_seconds(config.timeout),
-        config.need_manual,
-        config.unknown_errors,
-        sealed_callback(
-            msgspec.to_builtins(config.callback),
-            code,
-            server.seals,
-            before.callback if before else {},
-            server.allowed,
-        ),
-        config.on_child_failure,
-        data.priority,
-        data.mutex,
-        data.rate_key,
-        data.unique_key,
-        data.defaults,
-    )
+    fields = structs.asdict(data) | structs.asdict(config)
+    task_type = edited(TaskType(code), {name: fields[name] for name in TYPE_FIELDS})
+    known = before.callback if before else {}
+    callback = sealed_callback(msgspec.to_builtins(config.callback), code, server.seals, known, server.allowed)
+    return replace(task_type, callback=callback)
 
 
 def type_out(record: StoredType, who: Principal) -> TypeOut:
     """A type for the outside, without its secrets. All tenants share it: a tenant sees the hosts of callbacks only."""
-    task_type, retry = record.kind, record.kind.retry
-    callback = msgspec.convert(task_type.callback, CallbackOut)
+    fields = fields_of(record.kind)
+    config = msgspec.convert(fields | {"callback": record.kind.callback}, ConfigOut)
     if who.tenant_id is not None:
-        for target in (callback.success, callback.error):
+        for target in (config.callback.success, config.callback.error):
             if isinstance(target, Target):
                 scheme, host, *_ = urlsplit(target.url)
                 target.url = f"{scheme}://{host}/…"
-    config = ConfigOut(
-        retry_strategy=retry.strategy,
-        retry_interval=retry.interval,
-        retry_sequence=list(retry.sequence),
-        initial_delay=retry.initial,
-        factor=retry.factor,
-        cap=retry.cap,
-        jitter=retry.jitter,
-        max_error_count=retry.retries,
-        timeout=task_type.timeout_seconds / 60,
-        need_manual=task_type.need_manual,
-        unknown_errors=task_type.unknown_errors,
-        on_child_failure=task_type.on_child_failure,
-        callback=callback,
-    )
-    return TypeOut(
-        task_type.code, task_type.name, task_type.category, task_type.lane, list(task_type.uses), task_type.priority,
-        task_type.mutex, task_type.rate_key, task_type.unique_key, task_type.defaults, config, record.edited,
-        task_type.declared_by,
-    )  # fmt: skip
+    origin = {"code": record.kind.code, "edited": record.edited, "declared_by": record.kind.declared_by}
+    return msgspec.convert(fields | origin | {"config": config}, TypeOut)

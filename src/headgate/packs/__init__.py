@@ -12,7 +12,7 @@ from headgate.core.states import FINAL, State, View, states_of_word, status_word
 from headgate.core.task import DEFAULT_PRIORITY, NewTask, Task, TaskType
 from headgate.outward.sealing import Seals
 from headgate.pack import EventField, Lane, Pack, Page, Resource, read_settings
-from headgate.store.db.pages import MOST_PER_PAGE
+from headgate.store.db.pages import MOST_PER_PAGE, every
 from headgate.store.db.statement import Db, Row, Statement, moment, moment_or_none
 from headgate.store.reading.lists import Filter
 from headgate.store.store import Store
@@ -52,6 +52,7 @@ __all__ = [
     "Unavailable",
     "View",
     "context",
+    "every",
     "exponential",
     "fixed",
     "moment",

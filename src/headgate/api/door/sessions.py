@@ -30,11 +30,9 @@ class Sessions:
 
     async def begin(self, key: Key, actor: str, instead_of: str | None) -> tuple[Session, str]:
         """A session, and the cookie that its browser is to send."""
-
-        def work() -> tuple[Session, str]:
-            return self._sessions.begin(key, self._seconds, actor=actor, instead_of=instead_of)
-
-        session, token = await self._in_thread(work)
+        session, token = await self._in_thread(
+            self._sessions.begin, key, self._seconds, actor=actor, instead_of=instead_of
+        )
         self._known.drop(instead_of or "")
         return session, cookie(token, self._seconds)
 
@@ -47,7 +45,7 @@ class Sessions:
 
     async def end(self, digest: str, actor: str) -> str:
         """Sign somebody out; the cookie that makes their browser forget."""
-        await self._in_thread(lambda: self._sessions.end(digest, actor=actor))
+        await self._in_thread(self._sessions.end, digest, actor=actor)
         self._known.drop(digest)
         return cookie("", 0)
 

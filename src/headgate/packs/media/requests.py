@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
 from heapq import merge
 from itertools import islice
 from typing import Annotated, Any, Literal
@@ -24,6 +23,7 @@ from headgate.packs import (
     Store,
     Task,
     View,
+    every,
     states_of_word,
     status_word,
 )
@@ -247,14 +247,10 @@ async def list_requests(
     return await server.in_thread(work)
 
 
-def _find_all(store: Store, wanted: Filter, cursor: int | None, size: int) -> Iterator[Task]:
-    """What a filter finds, page after page, as far as somebody reads on."""
-    while True:
-        page = store.tasks.find(wanted, cursor=cursor, limit=min(size + 1, MOST_PER_PAGE))
-        yield from page.items
-        if page.next_cursor is None:
-            return
-        cursor = page.next_cursor
+def _find_all(store: Store, wanted: Filter, first: int | None, size: int) -> Iterator[Task]:
+    """What a filter finds, as far as somebody reads on."""
+    most = min(size + 1, MOST_PER_PAGE)
+    return every(lambda cursor: store.tasks.find(wanted, cursor=cursor or first, limit=most))
 
 
 @routes.get("/api/requests/stats", Role.READ, "How full the lanes are: the same as /api/queue/stats")
@@ -317,13 +313,11 @@ def _request_status(state: str | None) -> str | None:
 
 
 @routes.post("/api/requests/{request_id}/pause", Role.OPERATOR, "Hold a request", errors=(404, 409))
-async def pause(request_id: RequestId, server: Server, who: Principal, data: Nothing | None = None) -> RequestJob:
-    return await _act(server, who, "pause", request_id)
-
-
 @routes.post("/api/requests/{request_id}/resume", Role.OPERATOR, "Let a paused request go on", errors=(404, 409))
-async def resume(request_id: RequestId, server: Server, who: Principal, data: Nothing | None = None) -> RequestJob:
-    return await _act(server, who, "resume", request_id)
+async def pause_or_resume(
+    request_id: RequestId, action: str, server: Server, who: Principal, data: Nothing | None = None
+) -> RequestJob:
+    return await _act(server, who, action, request_id)
 
 
 @routes.post(
@@ -349,7 +343,8 @@ async def prioritize(request_id: RequestId, server: Server, who: Principal, data
 async def _act(server: Server, who: Principal, action: str, request_id: int, **parameters: Any) -> RequestJob:
     def work() -> RequestJob:
         _request(server.store, who, request_id)
-        act = partial(getattr(server.store.tasks, action), actor=who.actor, tenant_id=who.tenant_id)
-        return request_out(act(request_id, **parameters), server.store)
+        act = getattr(server.store.tasks, action)
+        task = act(request_id, actor=who.actor, tenant_id=who.tenant_id, **parameters)
+        return request_out(task, server.store)
 
     return await server.in_thread(work)
