@@ -72,10 +72,12 @@ def up(folder: Path, *modules: str) -> Iterator[None]:
         ends.callback(process.wait, PATIENCE)
         ends.callback(process.terminate)
         assert process.stderr is not None
+        reached = serving = False
         for line in process.stderr:
             if found := ADDRESS.search(line):
                 (folder / ".curlrc").write_text(f"connect-to = localhost:8000:127.0.0.1:{found[1]}\n")
-            if " serves " in line:
+            reached, serving = reached or bool(found), serving or " serves " in line
+            if reached and serving:  # without the first, curl would reach whatever is at port 8000 of this machine
                 break
         else:
             raise AssertionError("headgate up has ended")

@@ -140,6 +140,7 @@ async def _serve(plan: ProcessPlan, settings: Settings, supervisor: Supervisor |
     settings = replace(settings, **_without_none({"host": plan.host, "port": plan.port}))
     # Loaded only where it is served: it would double the memory of a worker. And bound before anything is written.
     serving = importlib.import_module(SERVING_MODULE) if plan.api else None
+    packs = find_packs(settings.pack_names)  # an unknown name comes before a port that is taken
     listening = None if serving is None else serving.listen_on(settings.host, settings.port)
     with configured_store(settings) as store:
         if plan.migrate:
@@ -147,7 +148,7 @@ async def _serve(plan: ProcessPlan, settings: Settings, supervisor: Supervisor |
         else:
             store.bring_up_to_date()
         api = None if serving is None else serving.Api(store, settings, listening)
-        set_up(store, find_packs(settings.pack_names), migrate=plan.migrate)
+        set_up(store, packs, migrate=plan.migrate)
         if supervisor is not None:
             supervisor.store = store
         return await _live(plan, store, settings, supervisor, api)
