@@ -19,7 +19,7 @@ RARE_TRANSACTIONS: tuple[tuple[str, str], ...] = tuple(
     (process, what)
     for what, processes in {
         "Workers.mark_lost": (WORKERS[0], DUTIES),
-        "Executions.rescue": (WORKERS[0], DUTIES),
+        "Executions.lose": (WORKERS[0], DUTIES),
         "Executions.end_overdue": (WORKERS[0], DUTIES),
         "DueTasks.bring": (WORKERS[0], DUTIES),
         "Mutexes.repair": (WORKERS[0], DUTIES),
