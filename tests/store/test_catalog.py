@@ -2,13 +2,14 @@
 
 import pytest
 
-from headgate.core.errors import NotFound, UnknownType
+from headgate.core.errors import NotFound, Unavailable, UnknownType
 from headgate.core.machine import Raised, Returned
 from headgate.core.retry import exponential, fixed, never, sequence
 from headgate.core.states import State
 from headgate.core.task import NewTask, TaskType
+from headgate.store.catalog.streams import add_streams, digest_of
 from headgate.store.store import open_store
-from tests.factories import running, settle, start, submit, together
+from tests.factories import running, settle, sql, start, submit, together
 
 KINDS = [
     TaskType("a"),
@@ -123,3 +124,52 @@ def test_tasks_of_every_combination_can_be_submitted_at_once_by_many(store, url,
         made = together(*[lambda s=s: s.tasks.submit_many(wishes) for s in (store, other) * 3])
     assert sum(len(part) for part in made) == 180
     assert {bucket.name for bucket in store.rate_limits.all()} == {"key:k0", "key:k1"}
+
+
+FAR = (1, "far", "plain", "", "", "")
+
+
+def test_a_task_of_a_stream_that_came_about_behind_our_back_is_refused_with_a_reason(store, url):
+    """Spec: X4. As after a restore under a running process: ids that it knows are given to others."""
+    submit(store)
+    given = "OVERRIDING SYSTEM VALUE" if store.database.dialect == "postgres" else ""
+    sql(
+        url,
+        f"""
+        INSERT INTO headgate_stream (id, tenant_id, lane, type, category, rate_key, agent_id, digest) {given}
+        VALUES (0, 1, 'far', 'plain', '', '', '', '{digest_of(FAR)}')
+        """,
+    )
+    with pytest.raises(Unavailable, match="restored"):
+        store.tasks.submit(NewTask("plain", tenant_id=1, lane="far"))
+
+
+def test_the_catalog_is_not_read_in_a_transaction_that_edits_it(store):
+    """Spec: X4. What may still be undone is not to be known."""
+
+    def edit_and_read(db):
+        add_streams(db, [FAR])
+        store.catalog.fresh(db)
+
+    with pytest.raises(AssertionError):
+        store.database.write(edit_and_read)
+    assert FAR not in store.catalog.ids
+    assert submit(store, tenant_id=1, lane="far").lane == "far"
+
+
+def test_whoever_learns_of_a_stream_knows_it_whole_while_others_read_the_catalog_again(store, url, clock):
+    """Spec: A4"""
+
+    def learn():
+        seen = []
+        for _ in range(30):
+            store.catalog.reload()
+            ids = store.catalog.ids
+            seen.append(all(store.catalog.streams[stream_id].id == stream_id for stream_id in ids.values()))
+        return all(seen)
+
+    with open_store(url, clock) as other:
+        make = [lambda n=n: bool(other.tasks.submit(NewTask("plain", lane=f"l{n}"))) for n in range(8)]
+        assert together(*[learn] * 4, *make) == [True] * 12
+    store.catalog.reload()
+    assert {lane for _, lane, *_ in store.catalog.ids} == {f"l{n}" for n in range(8)}

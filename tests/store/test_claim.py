@@ -11,7 +11,7 @@ from headgate.core.states import State
 from headgate.core.task import Execution, NewTask, TaskType
 from headgate.store.claim.contract import ClaimRequest, Outcome
 from headgate.store.store import open_store
-from tests.factories import START, drain, lose, record, start, submit, together, worker
+from tests.factories import START, drain, lose, record, sql, start, submit, together, worker
 
 
 def test_a_claimed_task_runs_under_an_exec_id_and_a_deadline(store):
@@ -31,6 +31,19 @@ def test_a_claimed_task_runs_under_an_exec_id_and_a_deadline(store):
     event = store.events.of(task.id)[-1]
     assert (event.kind, event.before, event.after) == ("started", State.QUEUED, State.RUNNING)
     assert (event.actor, event.exec_id) == (f"worker:{worker_id}", execution.exec_id)
+
+
+@pytest.mark.parametrize("confirm", [False, True])
+def test_a_task_runs_as_what_its_row_says_whatever_its_stream_says(store, url, clock, confirm):
+    """Spec: B2. A stream decides what may start, never as whose or what."""
+    task = submit(store, tenant_id=2, ext='{"a": 1}')
+    sql(url, "UPDATE headgate_stream SET tenant_id = 3, type = 'manual'")
+    with open_store(url, clock) as other:
+        [execution] = start(other, confirm=confirm)
+        started = other.executions.start(task.id, execution.exec_id) if confirm else execution
+        held = other.agents.holdings([task.id])[task.id].execution
+    assert started is not None
+    assert {(each.type, each.tenant_id) for each in (execution, started, held)} == {("plain", 2)}
 
 
 def test_a_tasks_own_timeout_goes_before_its_types(store):

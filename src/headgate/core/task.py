@@ -177,9 +177,9 @@ class Execution(NamedTuple):
     root_id: int | None
     correlation_id: str | None
     name: str | None
-
     tenant_id: int
     type: str
+
     lane: str
     category: str
 

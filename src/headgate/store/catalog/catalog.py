@@ -2,9 +2,10 @@
 
 import difflib
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 
-from headgate.core.errors import UnknownType
+from headgate.core.errors import Unavailable, UnknownType
 from headgate.core.starts import start_gate
 from headgate.core.task import EVERYTHING, NewTask, TaskType, with_type_defaults
 from headgate.store.catalog.streams import Stream, StreamKey, add_streams, stream_key
@@ -22,41 +23,77 @@ RATE_NAMES = Statement("SELECT name FROM headgate_rate_limit")
 LIMITED = Statement("SELECT name, capacity IS NOT NULL, paused FROM headgate_lane WHERE capacity IS NOT NULL OR paused")
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What one version of the catalog says: put in place whole, for other threads are reading."""
+
+    version: int = 0
+    types: Mapping[str, TaskType] = field(default_factory=dict)
+    streams: Mapping[int, Stream] = field(default_factory=dict)
+    ids: Mapping[StreamKey, int] = field(default_factory=dict)
+    rates: frozenset[str] = frozenset()
+    limited: frozenset[str] = frozenset()  # lanes that have a capacity
+    paused: frozenset[str] = frozenset()
+    gates: dict[int, tuple[str, ...]] = field(default_factory=dict)  # by stream, as they are asked for
+
+
 class Catalog:
     """What is known about work before any of it is done; good as long as `version` stands."""
 
     def __init__(self, database: Database, monotonic: Callable[[], float]) -> None:
-        self.version = 0
-        self.types: dict[str, TaskType] = {}
-        self.streams: dict[int, Stream] = {}
-        self.ids: dict[StreamKey, int] = {}
-        self.rates: frozenset[str] = frozenset()
-        self.limited: frozenset[str] = frozenset()  # lanes that have a capacity
-        self.paused: frozenset[str] = frozenset()
-        self._gates: dict[int, tuple[str, ...]] = {}
+        self._known = _Known()
         self._database = database
         self._monotonic = monotonic
         self._lock = threading.Lock()
         self._read_at = -1e18
 
+    @property
+    def version(self) -> int:
+        return self._known.version
+
+    @property
+    def types(self) -> Mapping[str, TaskType]:
+        return self._known.types
+
+    @property
+    def streams(self) -> Mapping[int, Stream]:
+        return self._known.streams
+
+    @property
+    def ids(self) -> Mapping[StreamKey, int]:
+        return self._known.ids
+
+    @property
+    def rates(self) -> frozenset[str]:
+        return self._known.rates
+
+    @property
+    def limited(self) -> frozenset[str]:
+        return self._known.limited
+
+    @property
+    def paused(self) -> frozenset[str]:
+        return self._known.paused
+
     def type(self, code: str) -> TaskType:
         """The type as it stands; one that was removed while tasks of it remain has no retries and no callback."""
-        return self.types.get(code) or TaskType(code)
+        return self._known.types.get(code) or TaskType(code)
 
     def gates(self, stream: Stream) -> tuple[str, ...]:
         """Every limited thing a task of this stream takes one of; a lane without a capacity is unlimited room."""
-        gates = self._gates  # this one, whatever an edit puts in its place meanwhile
-        known = gates.get(stream.id)
-        if known is None:
+        known = self._known
+        gates = known.gates.get(stream.id)
+        if gates is None:
             rates = (f"lane:{stream.lane}", f"type:{stream.type}", f"key:{stream.rate_key}")
             starts = [start_gate(stream.tenant_id, stream.agent_id)] if stream.agent_id else []
-            known = gates[stream.id] = (
+            kind = known.types.get(stream.type) or TaskType(stream.type)
+            gates = known.gates[stream.id] = (
                 f"lane {stream.lane}",
-                *(f"resource {name}" for name in self.type(stream.type).uses),
-                *(f"rate {name}" for name in rates if name in self.rates),
+                *(f"resource {name}" for name in kind.uses),
+                *(f"rate {name}" for name in rates if name in known.rates),
                 *starts,
             )
-        return known
+        return gates
 
     def pause_of(self, lane: str) -> str | None:
         """The pause that keeps a lane's tasks from starting, as a clause; None if there is none."""
@@ -65,28 +102,20 @@ class Catalog:
         return f"lane {lane} is paused" if lane in self.paused else None
 
     def refresh(self, db: Db) -> None:
-        """Bring the copy up to date if anything was edited."""
+        """Bring the copy up to date if anything was edited; never by a transaction that edits it itself."""
+        if db.edits_catalog:
+            raise AssertionError("the catalog is read again once the edit is committed, not before")
         [[version]] = db.rows(VERSION)
-        if version == self.version:
-            return
-        types, rates, limited = db.send(TYPES), db.send(RATE_NAMES), db.send(LIMITED)
-        streams = db.send(STREAMS, after=max(self.streams, default=0))
-        self.types = {code: type_of(code, name, category, config) for code, name, category, config in types.rows()}
-        self.rates = frozenset(name for (name,) in rates.rows())
-        self.limited = frozenset(name for name, has_capacity, _ in limited.rows() if has_capacity)
-        self.paused = frozenset(name for name, _, paused in limited.rows() if paused)
-        # Put in place whole, and in this order: other threads are reading.
-        new = streams.rows()
-        self.streams = self.streams | {row[0]: Stream(*row) for row in new}
-        self.ids = self.ids | {row[1:]: row[0] for row in new}
-        self._gates = {}
-        self.version = version
+        while version != (before := self._known).version:
+            known = _read(db, version, before)
+            with self._lock:  # which nobody keeps while the database is asked
+                if self._known is before:
+                    self._known = known
 
     def fresh(self, db: Db) -> "Catalog":
         """The catalog as it stands in this transaction."""
-        with self._lock:
-            self.refresh(db)
-            self._read_at = self._monotonic()
+        self.refresh(db)
+        self._read_at = self._monotonic()
         return self
 
     def reload(self) -> None:
@@ -107,10 +136,11 @@ class Catalog:
         """The type named, in this transaction; `UnknownType` if there is none."""
         if code not in self.types:
             self.refresh(db)
-        if code not in self.types:
-            near = difflib.get_close_matches(code, self.types, n=3)
+        types = self.types
+        if code not in types:
+            near = difflib.get_close_matches(code, types, n=3)
             raise UnknownType(f"no task type {code!r}" + (f"; did you mean {', '.join(near)}?" if near else ""))
-        return self.types[code]
+        return types[code]
 
     def with_type_defaults(self, tasks: Iterable[NewTask]) -> list[NewTask]:
         """The new task with all that it leaves to its type."""
@@ -125,4 +155,22 @@ class Catalog:
         if missing:
             self._database.write(lambda db: add_streams(db, sorted(missing)))
             self.reload()
-        return [self.ids[key] for key in keys]
+        ids = self.ids
+        if not ids.keys() >= missing:
+            raise Unavailable("the store has other streams than this process knows: was it restored? Start again")
+        return [ids[key] for key in keys]
+
+
+def _read(db: Db, version: int, before: _Known) -> _Known:
+    """The catalog as it stands; of its streams, which only ever grow, those behind the ones known before."""
+    types, rates, limited = db.send(TYPES), db.send(RATE_NAMES), db.send(LIMITED)
+    streams = db.send(STREAMS, after=max(before.streams, default=0))
+    return _Known(
+        version,
+        {code: type_of(code, name, category, config) for code, name, category, config in types.rows()},
+        {**before.streams, **{row[0]: Stream(*row) for row in streams.rows()}},
+        {**before.ids, **{row[1:]: row[0] for row in streams.rows()}},
+        frozenset(name for (name,) in rates.rows()),
+        frozenset(name for name, has_capacity, _ in limited.rows() if has_capacity),
+        frozenset(name for name, _, paused in limited.rows() if paused),
+    )

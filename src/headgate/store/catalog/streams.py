@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from headgate.core.limits import Rate
 from headgate.core.task import NewTask
 from headgate.store.catalog.lanes import ADD_LANE
-from headgate.store.catalog.version import BUMP
+from headgate.store.catalog.version import bump
 from headgate.store.db.statement import Db, Statement
 
 DEFAULT_RATE = Rate()
@@ -52,7 +52,7 @@ def digest_of(key: StreamKey) -> str:
 
 def add_streams(db: Db, keys: Iterable[StreamKey]) -> None:
     """Make streams, and the lanes and buckets they need, unless they are there."""
-    db.send(BUMP)  # first: one after the other, so that ids are committed in their order and none is passed over
+    bump(db)  # first: one after the other, so that ids are committed in their order and none is passed over
     for key in keys:
         _add_stream(db, key)
 

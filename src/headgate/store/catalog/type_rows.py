@@ -10,7 +10,7 @@ from headgate.core.task import TaskType, check_key_templates
 from headgate.core.task_types import changes_of, minutes_to_seconds
 from headgate.store.catalog.lanes import ADD_LANE
 from headgate.store.catalog.limits import ADD_RESOURCE
-from headgate.store.catalog.version import BUMP
+from headgate.store.catalog.version import bump
 from headgate.store.db.statement import SPACE, Db, Statement
 from headgate.store.events.audit import record_system
 
@@ -55,7 +55,7 @@ def put_type(db: Db, kind: TaskType, *, before: TaskType | None, edited: bool, a
     config = json.dumps(_config_of(kind))
     if db.rows(PUT_TYPE, code=kind.code, name=kind.name, category=kind.category, config=config, edited=edited):
         _record(db, "type_changed", actor, kind.code, changes_of(before, kind), by=kind.declared_by)
-        db.send(BUMP)
+        bump(db)
     db.send(ADD_LANE, name=kind.lane)
     for name in kind.uses:
         db.send(ADD_RESOURCE, name=name)
@@ -78,7 +78,7 @@ def swap_callback(db: Db, kind: TaskType, callback: dict[str, Any]) -> bool:
     if not rows or type_of(*rows[0]) != kind:
         return False
     db.send(SET_CONFIG, code=kind.code, config=json.dumps(json.loads(rows[0][3]) | {"callback": callback}))
-    db.send(BUMP)
+    bump(db)
     return True
 
 
@@ -87,7 +87,7 @@ def remove_type(db: Db, code: str, actor: str) -> None:
     if before is None or not db.rows(REMOVE_TYPE, code=code):
         raise NotFound(f"no task type {code}")
     _record(db, "type_removed", actor, code, changes_of(before, None), by=before.declared_by)
-    db.send(BUMP)
+    bump(db)
 
 
 # How a type's config is written: each key, and the field of the type, or of its retry policy, that it stands for. The

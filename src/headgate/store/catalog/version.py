@@ -19,13 +19,19 @@ AWAIT_CLAIMS = Statement(sqlite="SELECT 1", postgres=f"SELECT pg_advisory_xact_l
 AWAIT_EDITS = Statement(sqlite="SELECT 1", postgres=f"SELECT pg_advisory_xact_lock_shared({SPACE}, -1)")
 
 
+def bump(db: Db) -> None:
+    """Raise the version. Nothing reads the catalog again in this transaction: what may be undone is not to be known."""
+    db.edits_catalog = True
+    db.send(BUMP)
+
+
 def announce_limit(db: Db, kind: str, actor: str, detail: dict[str, Any], *, loosened: bool = True) -> None:
     """Raise the version after an edit of a limit, and record it; whoever waits is woken if more may start now.
 
     What the edit forbids must not start after it has returned: it waits for the claims that are under way, and those
     that come meanwhile are told that it is busy. Its audit row comes behind theirs, as it must for whoever reads them.
     """
-    db.send(BUMP)
+    bump(db)
     db.send(AWAIT_CLAIMS)
     record_system(db, kind, actor, json.dumps(detail))
     if loosened:

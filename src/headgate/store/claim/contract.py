@@ -186,13 +186,13 @@ _STATES = {state.value: state for state in State}  # half the time of asking the
 
 def execution_of(row: Row, catalog: Catalog) -> Execution:
     """The execution a claimed row (`CLAIMED`) is."""
-    *own, stream_id, exec_id, attempt, deadline, timeout, status = row
+    *own, tenant_id, type_code, stream_id, exec_id, attempt, deadline, timeout, status = row
     stream = catalog.streams[stream_id]
     if timeout is None:
-        timeout = catalog.type(stream.type).timeout_seconds
+        timeout = catalog.type(type_code).timeout_seconds
     return Execution._make(
         (
-            *own, stream.tenant_id, stream.type, stream.lane, stream.category,
+            *own, tenant_id, type_code, stream.lane, stream.category,
             str(exec_id), attempt, moment(deadline), timeout, _STATES[status],
         )
     )  # fmt: skip

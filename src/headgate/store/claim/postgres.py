@@ -66,7 +66,7 @@ def _take(mine: str, ids: str, condition: str) -> Statement:
                    executing_deadline = {{now + coalesce(t.timeout_seconds, (:timeout::float8[])[{_AT}])}},
                    update_date = {{now}}, seq = t.seq + 1
              WHERE t.id = ANY({ids}) AND t.status = :before {condition}
-            RETURNING {_TAKEN}, t.tenant_id, t.seq, t.claim_no
+            RETURNING {_TAKEN}, t.seq, t.claim_no
         ), noted AS (
             INSERT INTO headgate_task_event (task_id, tenant_id, seq, at, kind, before, after, actor, exec_id)
             SELECT id, tenant_id, seq, {{now}}, :kind, :before, status, :actor, exec_id::uuid FROM taken
@@ -190,7 +190,7 @@ class PostgresClaims(Claims):
             rows = [taken[candidate.id] for candidate in choice.chosen if candidate.id in taken]
             if rows:
                 _remember_started(choice, limits, cursors, taken.keys(), claim_no=rows[0][-1])
-            executions = [execution_of(row[:-3], catalog) for row in rows]
+            executions = [execution_of(row[:-2], catalog) for row in rows]
             return Claimed(executions, limits.busy or bool(left), cursors.next_token_in(catalog, request))
 
         return Deferred(finish)

@@ -156,20 +156,20 @@ class SqliteClaims(Claims):
         executions, rows, events = [], [], []
         deadlines: dict[float, tuple[int, datetime]] = {}
         for chosen, exec_id in zip(choice.chosen, new_ids(len(choice.chosen)), strict=True):
-            *own, attempt, timeout, seq = heads[chosen.id]
+            *own, tenant_id, type_code, attempt, timeout, seq = heads[chosen.id]
             stream = self._catalog.streams[chosen.stream_id]
-            rules = self._catalog.type(stream.type)
+            rules = self._catalog.type(type_code)
             timeout = rules.timeout_seconds if timeout is None else timeout
             if timeout not in deadlines:
                 microsecond = round((now + timeout) * 1_000_000)
                 deadlines[timeout] = microsecond, moment(microsecond)
             deadline, deadline_time = deadlines[timeout]
             rows.append((chosen.id, exec_id, deadline, ",".join(rules.uses) or None))
-            events.append((chosen.id, stream.tenant_id, seq + 1, kind, "queued", after, exec_id, None))
+            events.append((chosen.id, tenant_id, seq + 1, kind, "queued", after, exec_id, None))
             executions.append(
                 Execution._make(
                     (
-                        *own, stream.tenant_id, stream.type, stream.lane, stream.category,
+                        *own, tenant_id, type_code, stream.lane, stream.category,
                         exec_id, attempt + 1, deadline_time, timeout, status,
                     )
                 )

@@ -106,6 +106,6 @@ def _type(name: str) -> str:
 SUBMITTED = written_by("submit")
 CHANGED = tuple(name for name in written_by("change") if name != "seq")
 RECORD = tuple(Task.__dataclass_fields__)  # what a `Task` is made of
-OF_ROW = Execution._fields[: Execution._fields.index("tenant_id")]  # what an `Execution` takes from its row as it is
+OF_ROW = Execution._fields[: Execution._fields.index("lane")]  # what an `Execution` takes from its row as it is
 CLAIMED = (*OF_ROW, "stream_id", "exec_id", "attempt", "executing_deadline", "timeout_seconds", "status")
 EVERYTHING = tuple(TASK)

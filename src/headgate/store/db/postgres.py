@@ -74,6 +74,7 @@ class PostgresDb:
         self.now = now
         self.schema = schema
         self.news = News()
+        self.edits_catalog = False
 
     def send(self, statement: Statement, **parameters: Any) -> PipelineRows:
         parameters["now"] = self.now

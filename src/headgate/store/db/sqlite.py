@@ -63,6 +63,7 @@ class SqliteDb:
         self._connection = connection
         self.now = microseconds(now)
         self.news = News()
+        self.edits_catalog = False
 
     def send(self, statement: Statement, **parameters: Any) -> KnownRows:
         values = {name: _bindable(value) for name, value in parameters.items()}
@@ -290,24 +291,26 @@ class Sqlite:
         old.close()
 
     def _run_batch(self, inbox: deque[Call], calls: list[Call], answers: list[Callable[[], None]]) -> None:
-        end = time.monotonic() + LONGEST_COMMIT_SECONDS
-        while inbox and len(calls) < MOST_PER_COMMIT and (not calls or time.monotonic() < end):
+        end, edited = time.monotonic() + LONGEST_COMMIT_SECONDS, False
+        # An edit of the catalog comes last: whoever came behind it would know what the commit may still undo.
+        while inbox and not edited and len(calls) < MOST_PER_COMMIT and (not calls or time.monotonic() < end):
             call = inbox.popleft()
             calls.append(call)
+            db = SqliteDb(self._writer, self._clock())
             if len(calls) == 1 and not inbox:  # alone: the transaction is savepoint enough
-                answers.append(self._attempt(call))
-                continue
-            self._writer.execute("SAVEPOINT operation")
-            try:
-                answers.append(self._attempt(call))
-            except _Undone as undone:
-                answers.append(partial(call.fail, undone.error))
-                self._writer.execute("ROLLBACK TO operation")
-            self._writer.execute("RELEASE operation")
+                answers.append(self._attempt(call, db))
+            else:
+                self._writer.execute("SAVEPOINT operation")
+                try:
+                    answers.append(self._attempt(call, db))
+                except _Undone as undone:
+                    answers.append(partial(call.fail, undone.error))
+                    self._writer.execute("ROLLBACK TO operation")
+                self._writer.execute("RELEASE operation")
+            edited = db.edits_catalog
 
-    def _attempt(self, call: Call) -> Callable[[], None]:
+    def _attempt(self, call: Call, db: SqliteDb) -> Callable[[], None]:
         """Run one operation; how to answer its caller once the commit is through."""
-        db = SqliteDb(self._writer, self._clock())
         try:
             return partial(call.succeed, (call.item(db), db.news))
         except sqlite3.Error as error:

@@ -117,6 +117,8 @@ class KnownRows:
 class Db(Protocol):
     """One transaction on one database."""
 
+    edits_catalog: bool  # whether it has raised the catalog's version (`store/catalog/version.py`)
+
     @property
     def dialect(self) -> str: ...
 
