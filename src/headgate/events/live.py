@@ -6,7 +6,7 @@ A place is a cursor of the feed, behind an event.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Hashable, Sequence
 
 from headgate.core.errors import Invalid
 from headgate.core.events import AuditEvent
@@ -37,7 +37,7 @@ class FeedEvent:
         self.event = event
         self.place = place
         self.task_info = task_info
-        self.rendered: dict[str, str] = {}
+        self.rendered: dict[Hashable, str] = {}
 
 
 class Feed:
