@@ -203,7 +203,7 @@ class Follower:
         async for entry in self._missed_entries():
             yield entry
         while True:
-            for entry in await self._late_entries() if self._late else []:
+            async for entry in self._late_entries():
                 yield entry
             live_entry = await self.listener.next(min(seconds, LATE_SECONDS) if self._late else seconds)
             if live_entry is not None:
@@ -232,17 +232,16 @@ class Follower:
         self._late = subtract_gaps(below, end.gaps)
         self.place = Cursor(end.high, (*end.gaps, *self._late))
 
-    async def _late_entries(self) -> list[FeedEvent]:
+    async def _late_entries(self) -> AsyncIterator[FeedEvent]:
         """What was missing when this client came back and is there by now, of ids that the bus does not look for."""
+        if not self._late:
+            return
         page, after = await self._in_thread(self._feed.read, Cursor(LAST_ID, self._late), PAGE)
-        found = []
-        for late in page:
-            self._late = subtract_gaps(self._late, [Gap(late.event.id, late.event.id, 0)])
-            base = Cursor(self.place.high, subtract_gaps(self.place.gaps, [Gap(late.event.id, late.event.id, 0)]))
-            self.place = base
-            found.append(FeedEvent(late.event, base, late.task_info))
         self._late = after.gaps
-        return found
+        for late in page:
+            gaps = subtract_gaps(self.place.gaps, [Gap(late.event.id, late.event.id, 0)])
+            self.place = Cursor(self.place.high, gaps)
+            yield FeedEvent(late.event, self.place, late.task_info)
 
     @staticmethod
     def _with_gaps(entry: FeedEvent, gaps: Sequence[Gap]) -> FeedEvent:
