@@ -52,7 +52,7 @@ class Feed:
 
     def read(self, place: Cursor, limit: int) -> tuple[list[FeedEvent], Cursor]:
         events, after = self._store.events.after(place, limit)
-        task_infos = self.task_infos.of(event.task_id for event in events if event.task_id is not None)
+        task_infos = self.task_infos.of(events)
         return [
             FeedEvent(event, behind, None if event.task_id is None else task_infos[event.task_id])
             for event, behind in zip(events, cursors_after(place, events, after), strict=True)
