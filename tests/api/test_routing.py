@@ -104,6 +104,23 @@ def test_everything_that_is_wrong_with_the_parameters_is_told_at_once(client):
     assert all(error in problem["detail"] for error in problem["errors"])
 
 
+@pytest.mark.parametrize("number", ["1.0", "1e0", "+1", "01", " 1", "1_0", "١"])
+def test_a_number_is_written_in_plain_digits(client, number):
+    """Spec: X6"""
+    answer = client.get("/api/shelves/a", params={"limit": number})
+    assert (answer.status_code, answer.json()["errors"]) == (422, ["limit: a number is written in plain digits"])
+    assert client.get("/api/events", params={"task_id": number}).status_code == 422
+
+
+@pytest.mark.parametrize("name", ["X-Mark", "Content-Type"])
+def test_a_header_that_is_there_twice_is_refused(client, name):
+    """Spec: X6"""
+    method, path = ("GET", "/api/shelves/a") if name == "X-Mark" else ("PUT", "/api/shelves/a/books/7")
+    twice = [(name, "application/json")] * 2
+    answer = client.request(method, path, headers=twice, content=b'{"title": "t"}')
+    assert (answer.status_code, answer.json()["detail"]) == (400, f"the header {name} is there twice")
+
+
 def test_a_body_and_an_answer_with_a_status_and_headers_of_its_own(client):
     """Spec: X6"""
     answer = client.put("/api/shelves/a/books/7", json={"title": "t"})

@@ -3,7 +3,7 @@
 A handler's parameters are its route's: those that the path names, `data` for the body, headers and cookies as they are
 marked, `server`, `who` and `request` for what its name says, `action` for the last part of the path (where routes that
 differ only in that share a handler), and any other is of the query. Types and limits are msgspec's. Nothing is bent
-until it fits, and nothing is passed over in silence.
+until it fits, and nothing is passed over in silence, except a body where none is taken: it is not read.
 """
 
 import inspect
@@ -76,9 +76,12 @@ class Parameter:
         self.type = without_none(annotation)
         plain = bare(self.type)
         self.repeatable = get_origin(plain) is list
-        self.is_number = plain is int
+        self.is_number = (bare(get_args(plain)[0]) if self.repeatable else plain) is int
 
     def convert(self, text: str | list[str]) -> Any:
+        texts = [text] if isinstance(text, str) else text
+        if self.is_number and not all(map(_NUMBER.fullmatch, texts)):
+            raise msgspec.ValidationError("a number is written in plain digits")
         return msgspec.convert(text, self.type, strict=False)
 
 
@@ -123,6 +126,9 @@ class Route:
         self._query = {each.name: each for each in self.parameters if each.place == "query"}
         self._needed = [each for each in self._query.values() if each.required]
         self._headers = [(each, each.name.lower().encode()) for each in self.parameters if each.place == "header"]
+        self._once = {header: each.name for each, header in self._headers}
+        if self.body is not None:
+            self._once[b"content-type"] = "Content-Type"
         self._cookies = [each for each in self.parameters if each.place == "cookie"]
         self._any_query = "request" in hints  # a route that takes the whole request sees to its query itself
 
@@ -141,6 +147,8 @@ class Route:
         state = scope["state"]
         who = state["principal"]
         self.check_caller(who)
+        for header in state["repeated"] & self._once.keys():
+            raise Rejected(400, f"the header {self._once[header]} is there twice")
         arguments = self._arguments(scope, state["headers"], names)
         if self.body is not None:
             body = await read_body(receive)
