@@ -91,7 +91,7 @@ class Route:
     def __init__(
         self, method: str, path: str, handler: Handler, role: Role, summary: str, *, tag: str, shared: bool = False,
         status: int = 200, errors: Iterable[int] = (), also: Mapping[int, str] | None = None, media: str = "",
-        hidden: bool = False,
+        hidden: bool = False, any_query: Any = None,
     ) -> None:  # fmt: skip
         hints = get_type_hints(handler, include_extras=True)
         defaults = inspect.signature(handler).parameters
@@ -130,7 +130,7 @@ class Route:
         if self.body is not None:
             self._once[b"content-type"] = "Content-Type"
         self._cookies = [each for each in self.parameters if each.place == "cookie"]
-        self._any_query = "request" in hints  # a route that takes the whole request sees to its query itself
+        self.any_query = any_query
 
     def _wrong(self, why: str) -> ValueError:
         return ValueError(f"{self.method} {self.path}: {why}")
@@ -170,7 +170,7 @@ class Route:
                 raise NotFound("a number in a path is written in plain digits")
             found.append((parameter, name))
         query = scope["query_string"]
-        if (query or self._needed) and not self._any_query:
+        if (query or self._needed) and self.any_query is None:
             found += self._query_values(query)
         for parameter, header in self._headers:
             if header in headers:
@@ -214,7 +214,8 @@ class Routes(list[Route]):
 
     A handler's docstring is the route's description. `shared`: all tenants have it in common, and none of them may
     change it. `errors`: the statuses of its problems beside the common ones. `also`: other statuses of its answer.
-    `media`: of an answer that is no JSON. `hidden`: not in the OpenAPI file.
+    `media`: of an answer that is no JSON. `hidden`: not in the OpenAPI file. `any_query`: the type, a dict, of a query
+    with names that nobody knows beforehand; the handler reads it from `request`.
     """
 
     def __init__(self, tag: str, shared: bool = False) -> None:
