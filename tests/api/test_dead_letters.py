@@ -99,6 +99,14 @@ def test_one_letter_is_edited_and_replayed_and_the_audit_tells_by_whom(client, s
     assert told["priority"] == {"old": 5, "new": 1}
 
 
+def test_a_replay_is_heard_in_the_lane_it_goes_to(client, store):
+    """Spec: D12"""
+    letter = dead(store)
+    assert client.get("/api/events/latest?limit=1").json()["items"][0]["lane"] == "default"
+    ask(client, "replay", ids=[letter.id], edit={"lane": "fast"})
+    assert client.get("/api/events/latest?limit=1").json()["items"][0]["lane"] == "fast"
+
+
 def test_a_replay_without_an_edit_changes_nothing_else(client, store):
     """Spec: D12"""
     letter = dead(store, ext='{"a": 1}')

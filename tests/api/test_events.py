@@ -1,18 +1,23 @@
 """Live events: each once, in time, to those who may see them; whoever comes back goes on where it was."""
 
+import asyncio
 import json
 import socket
 import time
 from contextlib import closing
+from functools import partial
 
 import httpx
 import psycopg
 import pytest
 
-from headgate.api.live.stream import ADVICE, LiveEvent
+from headgate.api.app import create_app
+from headgate.api.door.principal import LOCAL_PERSON
+from headgate.api.live.stream import ADVICE, LiveEvent, event_stream, live_event
 from headgate.core.keys import Role
 from headgate.core.machine import Returned
 from headgate.core.task import NewTask
+from headgate.settings import Settings
 from headgate.store.store import open_store
 from tests.api.serving import serving
 from tests.events.inside import serving_here
@@ -251,6 +256,46 @@ def test_requests_of_one_subscription_can_be_followed_alone(media_server):
         assert server.ask("POST", "/api/requests/enqueue", {"type": "parse", "subscription_id": 2})[0] == 201
         heard = listener.next(3)
     assert {(event["type"], event["subscription_id"]) for event in heard} == {("parse", 2)}
+
+
+def test_two_shapes_of_one_name_have_texts_of_their_own(url, store):
+    """Spec: D6"""
+
+    def shape_with(lane):
+        def event_out(entry):
+            found = live_event(entry)
+            found.lane = lane
+            return found
+
+        return event_out
+
+    async def first_lane(stream):
+        lanes: asyncio.Queue[str] = asyncio.Queue()
+
+        async def send(message):
+            for line in message.get("body", b"").decode().splitlines():
+                if line.startswith("data: "):
+                    lanes.put_nowait(json.loads(line.removeprefix("data: "))["lane"])
+
+        answering = asyncio.create_task(stream({}, asyncio.Event().wait, send))
+        try:
+            async with asyncio.timeout(30):
+                return await lanes.get()
+        finally:
+            answering.cancel()
+            await asyncio.wait([answering])
+
+    async def story():
+        server = create_app(store, Settings(url=url)).server
+        shapes = [shape_with("a"), shape_with("b"), partial(shape_with("c"))]
+        streams = [await event_stream(server, LOCAL_PERSON, None, lambda entry: True, shape) for shape in shapes]
+        await server.in_thread(submit, store)
+        try:
+            assert await asyncio.gather(*map(first_lane, streams)) == ["a", "b", "c"]
+        finally:
+            await server.close()
+
+    asyncio.run(story())
 
 
 def test_a_client_that_does_not_read_is_cut_off_and_loses_nothing(server, store):

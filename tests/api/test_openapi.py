@@ -164,6 +164,15 @@ def test_every_body_refuses_unknown_fields_and_says_so(served):
     assert [name for name in taken if shapes[name].get("additionalProperties") is not False] == []
 
 
+def test_a_query_of_any_names_says_so(served):
+    """Spec: X6"""
+    [query] = file_of(served)["paths"]["/api/queue/capacity"]["post"]["parameters"]
+    assert (query["in"], query["style"], query["explode"], query["required"]) == ("query", "form", True, True)
+    schema = query["schema"]
+    assert (schema["type"], schema["minProperties"]) == ("object", 1)
+    assert schema["additionalProperties"] == {"type": "integer", "minimum": 0, "maximum": 1_000_000}
+
+
 def test_a_body_that_may_be_left_out_is_not_required(served):
     """Spec: X6"""
     paths = file_of(served)["paths"]

@@ -10,8 +10,9 @@ from starlette.testclient import TestClient
 from headgate.api.app import create_app
 from headgate.api.door.principal import Principal, Role
 from headgate.api.openapi import openapi_of
+from headgate.api.problems import Rejected, problem_response
 from headgate.api.routing import Header, Json, Router, Routes
-from headgate.core.errors import Refused
+from headgate.core.errors import Invalid, Refused
 from headgate.settings import Settings
 from tests.api.conftest import HERE
 
@@ -103,6 +104,23 @@ def test_everything_that_is_wrong_with_the_parameters_is_told_at_once(client):
     assert all(error in problem["detail"] for error in problem["errors"])
 
 
+@pytest.mark.parametrize("number", ["1.0", "1e0", "+1", "01", " 1", "1_0", "١"])
+def test_a_number_is_written_in_plain_digits(client, number):
+    """Spec: X6"""
+    answer = client.get("/api/shelves/a", params={"limit": number})
+    assert (answer.status_code, answer.json()["errors"]) == (422, ["limit: a number is written in plain digits"])
+    assert client.get("/api/events", params={"task_id": number}).status_code == 422
+
+
+@pytest.mark.parametrize("name", ["X-Mark", "Content-Type"])
+def test_a_header_that_is_there_twice_is_refused(client, name):
+    """Spec: X6"""
+    method, path = ("GET", "/api/shelves/a") if name == "X-Mark" else ("PUT", "/api/shelves/a/books/7")
+    twice = [(name, "application/json")] * 2
+    answer = client.request(method, path, headers=twice, content=b'{"title": "t"}')
+    assert (answer.status_code, answer.json()["detail"]) == (400, f"the header {name} is there twice")
+
+
 def test_a_body_and_an_answer_with_a_status_and_headers_of_its_own(client):
     """Spec: X6"""
     answer = client.put("/api/shelves/a/books/7", json={"title": "t"})
@@ -164,6 +182,61 @@ def test_two_routes_at_one_address_are_refused():
     """Spec: X6"""
     with pytest.raises(ValueError, match="two routes for GET /api/shelves/empty"):
         Router(None, [*routes, *[route for route in routes if route.path.endswith("empty")]])
+
+
+async def no_name(other: str = "") -> str:
+    return other
+
+
+async def word(action: str = "all") -> str:
+    return action
+
+
+async def plain() -> str:
+    return ""
+
+
+@pytest.mark.parametrize(
+    ("path", "handler", "options", "why"),
+    [
+        ("/api/shelves/{name}", no_name, {}, "no_name has no parameter 'name'"),
+        ("/api/shelves/words", word, {}, "`action` is the last word of the path"),
+        ("/api/shelves/words", plain, {"errors": (404, 418)}, "no problem with the status 418"),
+    ],
+)
+def test_a_route_that_could_not_be_answered_is_refused_when_it_is_added(path, handler, options, why):
+    """Spec: X6"""
+    with pytest.raises(ValueError, match=f"GET {path}: .*{why}"):
+        Routes("shelves").get(path, **options)(handler)
+
+
+def test_a_page_of_the_console_is_no_place_for_a_route(store, url):
+    """Spec: X6"""
+    pages = Routes("pages")
+    pages.get("/shelves")(plain)
+    with pytest.raises(Invalid, match="GET /shelves: the console answers there"):
+        create_app(store, Settings(url=url), pages)
+
+
+def test_a_word_in_a_path_hides_no_name_below_it(store, url, client):
+    """Spec: X6"""
+    words = Routes("words")
+    words.get("/api/lanes/books/report", Role.READ)(plain)
+    store.lanes.set_capacity("books", 1)
+    with TestClient(create_app(store, Settings(url=url), words), base_url=HERE) as opened:
+        assert opened.get("/api/lanes/books/report").json() == ""
+        assert opened.put("/api/lanes/books", json={"capacity": 2}).json()["capacity"] == 2
+    assert client.delete("/api/shelves/empty").status_code == 204
+    wrong = client.post("/api/shelves/empty")
+    assert (wrong.status_code, wrong.headers["allow"]) == (405, "DELETE, GET")
+
+
+@pytest.mark.parametrize(("status", "code"), [(404, "not-found"), (409, "refused"), (418, "error"), (422, "invalid")])
+def test_a_request_can_be_rejected_with_any_status(status, code):
+    """Spec: X6"""
+    answer = problem_response(Rejected(status, "no"), "r-1")
+    assert answer.status_code == status
+    assert msgspec.json.decode(answer.body)["type"] == f"urn:headgate:problem:{code}"
 
 
 def test_the_file_of_routes_is_made_once():

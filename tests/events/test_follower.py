@@ -2,13 +2,14 @@
 
 import asyncio
 import random
+from contextlib import closing
 
 import psycopg
 import pytest
 
 from headgate.core.events import AuditEvent
 from headgate.environment import monotonic, utc_now
-from headgate.events.live import BusEnded, LiveEvents
+from headgate.events.live import BusEnded, Feed, Follower, Listener, LiveEvents
 from headgate.store.events.feed import Cursor, Gap, cursors_after, subtract_gaps
 from headgate.store.store import open_store
 
@@ -123,6 +124,33 @@ def test_every_listener_hears_every_event_once_whatever_commits_when_and_whoever
         finally:
             for rival in rivals:
                 rival.close()
+
+
+def test_a_place_is_never_behind_an_event_that_is_still_to_come(postgres):
+    """Spec: D6"""
+
+    async def story(store, rival):
+        start = store.events.last()
+        rival.note()
+        rival.note()
+        store.lanes.pause(None)
+        end = Cursor(store.events.last().high)  # of a bus that does not look for what the rival has
+        follower = Follower(Feed(store), Listener(end), asyncio.to_thread, start)
+        heard = []
+        async with asyncio.timeout(30):
+            async for found in follower.entries(0.01):
+                if found is None:
+                    continue
+                heard.append(found.event.id)
+                assert follower.place == found.place
+                if len(heard) == 1:
+                    late = rival.end(commit=True)
+                if len(heard) == 3:
+                    break
+        assert heard[1:] == late
+
+    with open_store(postgres) as store, closing(Rival(postgres)) as rival:
+        asyncio.run(story(store, rival))
 
 
 def happening(number):

@@ -4510,7 +4510,11 @@ export interface operations {
     };
     ApiQueueCapacityCapacity: {
         parameters: {
-            query?: never;
+            query: {
+                query: {
+                    [key: string]: number;
+                };
+            };
             header?: never;
             path?: never;
             cookie?: never;

@@ -24,11 +24,12 @@ from headgate.api import (
     types,
 )
 from headgate.api.agents import routes as agents
-from headgate.api.console import Console
+from headgate.api.console import Console, is_page
 from headgate.api.door.gatekeeper import Gatekeeper
 from headgate.api.live import stream
 from headgate.api.routing import Route, Router
 from headgate.api.server import Server
+from headgate.core.errors import Invalid
 from headgate.pack import Pack, find_packs, load_object
 from headgate.settings import Settings
 from headgate.store.store import Store
@@ -75,5 +76,8 @@ def create_app(store: Store, settings: Settings, routes: Sequence[Route] = ()) -
     """The API over a store, with that of the packs that are on; `routes` come beside."""
     packs = find_packs(settings.pack_names)
     server = Server(store, settings, packs, (*routes_of(packs), *routes))
+    for route in server.routes:
+        if is_page({"method": route.method, "path": route.path}):
+            raise Invalid(f"{route.method} {route.path}: the console answers there; put the route below /api/")
     # The gatekeeper is around everything: nothing is answered without it.
     return ApiApp(server, Gatekeeper(Console(Router(server, server.routes), packs), server))

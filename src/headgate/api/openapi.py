@@ -41,6 +41,8 @@ def openapi_of(routes: Sequence[Route]) -> Schema:
 def _types(route: Route) -> Iterable[Any]:
     """The types that a route has schemas of, in the order in which `_operation` takes them."""
     yield from (parameter.type for parameter in route.parameters)
+    if route.any_query is not None:
+        yield route.any_query
     if route.body is not None:
         yield without_none(route.body)
     if (answer := _answer(route)) is not None:
@@ -63,8 +65,12 @@ def _operation(route: Route, described: Iterable[Schema], problem: Schema) -> Sc
         operation["description"] = route.description
     if route.path not in ALWAYS_OPEN:
         operation["x-role"] = route.role.word
-    if route.parameters:
-        operation["parameters"] = [_parameter(each, next(schemas)) for each in route.parameters]
+    parameters = [_parameter(each, next(schemas)) for each in route.parameters]
+    if route.any_query is not None:
+        as_names = {"name": "query", "in": "query", "required": True, "style": "form", "explode": True}
+        parameters.append(as_names | {"schema": next(schemas)})
+    if parameters:
+        operation["parameters"] = parameters
     if route.body is not None:
         schema = next(schemas)
         if not route.body_required:

@@ -20,7 +20,8 @@ TITLES = {
 }  # fmt: skip
 CODES = {
     400: "bad-request", 401: "unauthorized", 403: "forbidden", 404: "not-found", 405: "method-not-allowed",
-    413: "too-large", 415: "unsupported-media-type", 429: "too-many-requests", 431: "headers-too-large",
+    409: "refused", 413: "too-large", 415: "unsupported-media-type", 422: "invalid", 429: "too-many-requests",
+    431: "headers-too-large", 503: "unavailable",
 }  # fmt: skip
 
 
@@ -41,7 +42,7 @@ class Rejected(HeadgateError):
     def __init__(self, status: int, detail: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(detail)
         self.status = status
-        self.code = CODES[status]
+        self.code = CODES.get(status, "error")
         self.headers = headers or {}
 
 

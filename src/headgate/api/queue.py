@@ -27,6 +27,10 @@ Scope = Annotated[
     str,
     Meta(description="`all`, or the name of a lane.", min_length=1, max_length=255),
 ]
+Capacities = Annotated[
+    dict[str, Annotated[int, Meta(ge=0, le=MAX_CAPACITY)]],
+    Meta(description="How many of a lane may run at once, by the lane's name.", min_length=1),
+]
 MOST_DIGITS = len(str(MAX_CAPACITY))
 
 
@@ -101,12 +105,11 @@ def _pause_or_resume(server: Server, who: Principal, action: str, scope: str) ->
     return queue_stats(server)
 
 
-@routes.post("/api/queue/capacity", Role.OPERATOR, "Say how many of a lane may run at once", errors=(404, 507))
-async def capacity(
-    request: Request,
-    server: Server,
-    who: Principal,
-) -> QueueStats:
+@routes.post(
+    "/api/queue/capacity", Role.OPERATOR, "Say how many of a lane may run at once", errors=(404, 507),
+    any_query=Capacities,
+)  # fmt: skip
+async def capacity(request: Request, server: Server, who: Principal) -> QueueStats:
     """Any lane by its name: `?default=8&reports=2`. At once, without a restart."""
     wanted = _capacities(request.query_params.multi_items())
     return await server.in_thread(_set_capacities, server, who, wanted)

@@ -3,13 +3,13 @@
 A handler's parameters are its route's: those that the path names, `data` for the body, headers and cookies as they are
 marked, `server`, `who` and `request` for what its name says, `action` for the last part of the path (where routes that
 differ only in that share a handler), and any other is of the query. Types and limits are msgspec's. Nothing is bent
-until it fits, and nothing is passed over in silence.
+until it fits, and nothing is passed over in silence, except a body where none is taken: it is not read.
 """
 
 import inspect
 import json
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import NoneType, UnionType
@@ -22,7 +22,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from headgate.api.door.principal import Role
-from headgate.api.problems import InvalidParameters, Rejected, problem_response
+from headgate.api.problems import TITLES, InvalidParameters, Rejected, problem_response
 from headgate.core.errors import Invalid, NotFound
 
 T = TypeVar("T")
@@ -76,9 +76,12 @@ class Parameter:
         self.type = without_none(annotation)
         plain = bare(self.type)
         self.repeatable = get_origin(plain) is list
-        self.is_number = plain is int
+        self.is_number = (bare(get_args(plain)[0]) if self.repeatable else plain) is int
 
     def convert(self, text: str | list[str]) -> Any:
+        texts = [text] if isinstance(text, str) else text
+        if self.is_number and not all(map(_NUMBER.fullmatch, texts)):
+            raise msgspec.ValidationError("a number is written in plain digits")
         return msgspec.convert(text, self.type, strict=False)
 
 
@@ -88,15 +91,18 @@ class Route:
     def __init__(
         self, method: str, path: str, handler: Handler, role: Role, summary: str, *, tag: str, shared: bool = False,
         status: int = 200, errors: Iterable[int] = (), also: Mapping[int, str] | None = None, media: str = "",
-        hidden: bool = False,
+        hidden: bool = False, any_query: Any = None,
     ) -> None:  # fmt: skip
         hints = get_type_hints(handler, include_extras=True)
         defaults = inspect.signature(handler).parameters
         named = _PLACE.findall(path)
         self.method, self.path, self.handler, self.name = method, path, handler, handler.__name__
-        if hints.pop("action", None) is not None:
+        if "action" in hints and "action" not in named:
             self.name = path.rpartition("/")[2]
             self.handler = partial(handler, action=self.name)
+            if _PLACE.fullmatch(self.name) or defaults["action"].default is not inspect.Parameter.empty:
+                raise self._wrong("`action` is the last word of the path; call a query parameter something else")
+            del hints["action"]
         self.role, self.shared, self.hidden = role, shared, hidden
         self.tag, self.summary, self.description = tag, summary, " ".join((handler.__doc__ or "").split())
         self.answer = hints.pop("return")
@@ -110,12 +116,24 @@ class Route:
         self.parameters = [
             Parameter(name, hint, defaults[name].default, named) for name, hint in hints.items() if name not in GIVEN
         ]
-        self._path = [parameter for name in named for parameter in self.parameters if parameter.name == name]
+        if unknown := [status for status in self.errors if status not in TITLES]:
+            raise self._wrong(f"there is no problem with the status {unknown[0]}")
+        by_name = {each.name: each for each in self.parameters if each.place == "path"}
+        for name in named:
+            if name not in by_name:
+                raise self._wrong(f"{handler.__name__} has no parameter {name!r}")
+        self._path = [by_name[name] for name in named]
         self._query = {each.name: each for each in self.parameters if each.place == "query"}
         self._needed = [each for each in self._query.values() if each.required]
         self._headers = [(each, each.name.lower().encode()) for each in self.parameters if each.place == "header"]
+        self._once = {header: each.name for each, header in self._headers}
+        if self.body is not None:
+            self._once[b"content-type"] = "Content-Type"
         self._cookies = [each for each in self.parameters if each.place == "cookie"]
-        self._any_query = "request" in hints  # a route that takes the whole request sees to its query itself
+        self.any_query = any_query
+
+    def _wrong(self, why: str) -> ValueError:
+        return ValueError(f"{self.method} {self.path}: {why}")
 
     def check_caller(self, who: Any) -> None:
         """Refuse whoever's role or tenant does not allow this."""
@@ -129,6 +147,8 @@ class Route:
         state = scope["state"]
         who = state["principal"]
         self.check_caller(who)
+        for header in state["repeated"] & self._once.keys():
+            raise Rejected(400, f"the header {self._once[header]} is there twice")
         arguments = self._arguments(scope, state["headers"], names)
         if self.body is not None:
             body = await read_body(receive)
@@ -150,7 +170,7 @@ class Route:
                 raise NotFound("a number in a path is written in plain digits")
             found.append((parameter, name))
         query = scope["query_string"]
-        if (query or self._needed) and not self._any_query:
+        if (query or self._needed) and self.any_query is None:
             found += self._query_values(query)
         for parameter, header in self._headers:
             if header in headers:
@@ -194,7 +214,8 @@ class Routes(list[Route]):
 
     A handler's docstring is the route's description. `shared`: all tenants have it in common, and none of them may
     change it. `errors`: the statuses of its problems beside the common ones. `also`: other statuses of its answer.
-    `media`: of an answer that is no JSON. `hidden`: not in the OpenAPI file.
+    `media`: of an answer that is no JSON. `hidden`: not in the OpenAPI file. `any_query`: the type, a dict, of a query
+    with names that nobody knows beforehand; the handler reads it from `request`.
     """
 
     def __init__(self, tag: str, shared: bool = False) -> None:
@@ -261,26 +282,27 @@ class Router:
         await response(scope, receive, send)
 
     def _find(self, scope: Scope) -> tuple[Route, list[str]]:
-        node: Node | None = self._root
-        names = []
-        for part in _parts(raw_path(scope)):
-            # A %2F is part of a name, as in /api/lanes/eu%2Fwest, and no slash between two names.
-            name = unquote(part) if "%" in part else part
-            assert node is not None
-            below = node.below.get(name)
-            if below is None:
-                names.append(name)
-                below = node.named
-            if below is None:
-                raise NotFound("there is nothing at this address")
-            node = below
-        assert node is not None
-        if not node.routes:
-            raise NotFound("there is nothing at this address")
-        route = node.routes.get(scope["method"])
-        if route is None:
-            raise Rejected(405, f"no {scope['method']} here", {"Allow": ", ".join(sorted(node.routes))})
-        return route, names
+        # A %2F is part of a name, as in /api/lanes/eu%2Fwest, and no slash between two names.
+        parts = [unquote(part) if "%" in part else part for part in _parts(raw_path(scope))]
+        allowed: set[str] = set()
+        for routes, names in _matches(self._root, parts, []):
+            if route := routes.get(scope["method"]):
+                return route, names
+            allowed |= routes.keys()
+        if allowed:
+            raise Rejected(405, f"no {scope['method']} here", {"Allow": ", ".join(sorted(allowed))})
+        raise NotFound("there is nothing at this address")
+
+
+def _matches(node: Node, parts: Sequence[str], names: list[str]) -> Iterator[tuple[dict[str, Route], list[str]]]:
+    """The routes at each place that a path leads to, and what it names on the way; the most literal place first."""
+    if not parts:
+        yield node.routes, names
+        return
+    if below := node.below.get(parts[0]):
+        yield from _matches(below, parts[1:], names)
+    if node.named:
+        yield from _matches(node.named, parts[1:], [*names, parts[0]])
 
 
 def raw_path(scope: Scope) -> str:

@@ -106,7 +106,7 @@ class Tally:
             while clock() < end:
                 assert self._cursor is not None
                 events, self._cursor = self._store.events.after(self._cursor, PAGE)
-                task_infos = self._task_infos.of(event.task_id for event in events if event.task_id is not None)
+                task_infos = self._task_infos.of(events)
                 for event in events:
                     self._count(event, task_infos.get(event.task_id) if event.task_id is not None else None)
                 if len(events) < PAGE:

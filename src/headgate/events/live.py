@@ -6,7 +6,7 @@ A place is a cursor of the feed, behind an event.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Hashable, Sequence
 
 from headgate.core.errors import Invalid
 from headgate.core.events import AuditEvent
@@ -37,7 +37,7 @@ class FeedEvent:
         self.event = event
         self.place = place
         self.task_info = task_info
-        self.rendered: dict[str, str] = {}
+        self.rendered: dict[Hashable, str] = {}
 
 
 class Feed:
@@ -52,7 +52,7 @@ class Feed:
 
     def read(self, place: Cursor, limit: int) -> tuple[list[FeedEvent], Cursor]:
         events, after = self._store.events.after(place, limit)
-        task_infos = self.task_infos.of(event.task_id for event in events if event.task_id is not None)
+        task_infos = self.task_infos.of(events)
         return [
             FeedEvent(event, behind, None if event.task_id is None else task_infos[event.task_id])
             for event, behind in zip(events, cursors_after(place, events, after), strict=True)
@@ -203,7 +203,7 @@ class Follower:
         async for entry in self._missed_entries():
             yield entry
         while True:
-            for entry in await self._late_entries() if self._late else []:
+            async for entry in self._late_entries():
                 yield entry
             live_entry = await self.listener.next(min(seconds, LATE_SECONDS) if self._late else seconds)
             if live_entry is not None:
@@ -232,17 +232,16 @@ class Follower:
         self._late = subtract_gaps(below, end.gaps)
         self.place = Cursor(end.high, (*end.gaps, *self._late))
 
-    async def _late_entries(self) -> list[FeedEvent]:
+    async def _late_entries(self) -> AsyncIterator[FeedEvent]:
         """What was missing when this client came back and is there by now, of ids that the bus does not look for."""
+        if not self._late:
+            return
         page, after = await self._in_thread(self._feed.read, Cursor(LAST_ID, self._late), PAGE)
-        found = []
-        for late in page:
-            self._late = subtract_gaps(self._late, [Gap(late.event.id, late.event.id, 0)])
-            base = Cursor(self.place.high, subtract_gaps(self.place.gaps, [Gap(late.event.id, late.event.id, 0)]))
-            self.place = base
-            found.append(FeedEvent(late.event, base, late.task_info))
         self._late = after.gaps
-        return found
+        for late in page:
+            gaps = subtract_gaps(self.place.gaps, [Gap(late.event.id, late.event.id, 0)])
+            self.place = Cursor(self.place.high, gaps)
+            yield FeedEvent(late.event, self.place, late.task_info)
 
     @staticmethod
     def _with_gaps(entry: FeedEvent, gaps: Sequence[Gap]) -> FeedEvent:

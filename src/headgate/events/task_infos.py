@@ -1,4 +1,4 @@
-"""What events tell of their tasks: looked up once, since none of it ever changes."""
+"""What events tell of their tasks: looked up once, and again after a person's retry, which may have edited the task."""
 
 import threading
 from collections import OrderedDict
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from headgate.core.errors import NotFound
+from headgate.core.events import AuditEvent
 from headgate.core.task import Task
 from headgate.store.db.pages import MOST_PER_PAGE
 from headgate.store.store import Store
@@ -22,7 +23,7 @@ def no_fields(task: Task) -> Mapping[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class TaskInfo:
-    """What listeners can filter on, of an event's task; `fields` are those of its pack. None of it ever changes."""
+    """What listeners can filter on, of an event's task; `fields` are those of its pack."""
 
     type: str
     lane: str
@@ -39,23 +40,27 @@ class TaskInfoCache:
         self._known: OrderedDict[int, TaskInfo | None] = OrderedDict()
         self._lock = threading.Lock()
 
-    def of(self, task_ids: Iterable[int]) -> dict[int, TaskInfo | None]:
-        """What is known of each task; None for one that is gone."""
+    def of(self, events: Iterable[AuditEvent]) -> dict[int, TaskInfo | None]:
+        """What is known of each event's task, by the task's id; None for one that is gone."""
+        kinds = [(event.task_id, event.kind) for event in events if event.task_id is not None]
+        wanted = {task_id for task_id, _ in kinds}
+        edited = {task_id for task_id, kind in kinds if kind == "retried"}
         with self._lock:
-            wanted = set(task_ids)
-            found = {task_id: self._known[task_id] for task_id in wanted if task_id in self._known}
-        missing = sorted(wanted - found.keys(), reverse=True)
-        while missing:
-            learnt = self._look_up(missing)
-            found |= learnt
-            missing = [task_id for task_id in missing if task_id not in found]
-        with self._lock:
-            self._known |= found
+            found = {task_id: self._known[task_id] for task_id in wanted - edited if task_id in self._known}
             for task_id in found:
                 self._known.move_to_end(task_id)
+        learnt: dict[int, TaskInfo | None] = {}
+        missing = sorted(wanted - found.keys(), reverse=True)
+        while missing:
+            learnt |= self._look_up(missing)
+            missing = [task_id for task_id in missing if task_id not in learnt]
+        with self._lock:
+            for task_id in learnt:
+                self._known.pop(task_id, None)
+            self._known |= learnt
             while len(self._known) > self._most:
                 self._known.popitem(last=False)
-        return {task_id: found[task_id] for task_id in wanted}
+        return found | learnt
 
     def _look_up(self, missing: Sequence[int]) -> dict[int, TaskInfo | None]:
         """The newest of those missing, and what lies beside it: ids of new tasks follow each other."""

@@ -65,7 +65,7 @@ class Gatekeeper:
         requested_id = headers.get(REQUEST_ID, b"").decode("latin-1")
         request_id = requested_id if SAFE_ID.fullmatch(requested_id) else new_uuid7()
         state = scope.setdefault("state", {})
-        state["request_id"], state["headers"] = request_id, headers
+        state["request_id"], state["headers"], state["repeated"] = request_id, headers, repeated
         request_log = RequestLog(request_id, headers)
 
         async def answer(message: Message) -> None:

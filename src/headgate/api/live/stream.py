@@ -245,10 +245,10 @@ def _end(error: Exception) -> str:
 
 def _message(entry: FeedEvent, shape: Shape) -> str:
     """The message of an event, made once for all listeners."""
-    known = entry.rendered.get(shape.__name__)
+    known = entry.rendered.get(shape)
     if known is None:
         data = msgspec.json.encode(shape(entry)).decode()
-        known = entry.rendered[shape.__name__] = f"{_id(str(entry.place))}data: {data}\n\n"
+        known = entry.rendered[shape] = f"{_id(str(entry.place))}data: {data}\n\n"
     return known
 
 
