@@ -11,6 +11,7 @@ from headgate.core.machine import Event, LeaseLost, Raised, Snoozed
 from headgate.environment import monotonic, random_number
 from headgate.events import telemetry
 from headgate.registry import Handler, Isolation
+from headgate.settings import Settings
 from headgate.store.store import Store
 from headgate.task_function import TaskFunction
 from headgate.threads import InThread
@@ -31,10 +32,10 @@ class Executor:
     """Runs handlers where their isolation says. `call_soon` calls something on the event loop from any thread."""
 
     def __init__(
-        self, store: Store, url: str, in_thread: InThread, call_soon: Callable[..., None], threads: int
+        self, store: Store, settings: Settings, in_thread: InThread, call_soon: Callable[..., None], threads: int
     ) -> None:
         self._store = store
-        self._url = url
+        self._settings = settings
         self._in_thread = in_thread
         self._call_soon = call_soon
         self._threads = Threads(threads)
@@ -136,7 +137,7 @@ class Executor:
         telemetry.enter_run(run.execution, run.span)
         process = importlib.import_module("headgate.worker.process")  # only who needs it pays for it: 3 MB
         try:
-            event = await process.execute(run, rules, self._store, self._url, self._in_thread)
+            event = await process.execute(run, rules, self._store, self._settings, self._in_thread)
         except BaseException as error:
             event = event_of_error(run, error, rules)
         finish(event)

@@ -70,7 +70,7 @@ class Worker:
             on_lost=lambda: self._call_soon(self._sign_on_again),
             detail=self._detail,
         )
-        self._executor = Executor(store, settings.url, self.in_thread, self._call_soon, threads)
+        self._executor = Executor(store, settings, self.in_thread, self._call_soon, threads)
         slots = {Isolation.LOOP: concurrency, Isolation.THREAD: threads, Isolation.PROCESS: children or os.cpu_count()}
         self.pools = [
             self._pool(types, slots[isolation] or 1)
