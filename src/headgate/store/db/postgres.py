@@ -27,7 +27,7 @@ from headgate.core.errors import Invalid, StoreFull, Unavailable
 from headgate.environment import new_ids, random_number
 from headgate.settings import Pooler
 from headgate.store.db.deferred import Deferred
-from headgate.store.db.pipeline import Pipeline, PipelineRows, connect, is_pooled
+from headgate.store.db.pipeline import Pipeline, PipelineRows, connect
 from headgate.store.db.statement import SPACE, TOO_LARGE, Row, Statement, qualified
 from headgate.store.wakeup.message import News
 from headgate.store.wakeup.postgres import Notifications, Notifier, Pooled
@@ -139,10 +139,12 @@ class Postgres:
         """A connection outside the pool, and the channel's name; `Pooled` before anything is set on a shared one."""
         connection = connect(self.url, CONNECT_FOR_NEWS_SECONDS, application_name="headgate news")
         try:
-            if is_pooled(connection):
+            wire = Pipeline(connection, prepare=False)
+            wire.deadline = time.monotonic() + CONNECT_FOR_NEWS_SECONDS
+            if wire.is_pooled():
                 raise Pooled
-            row = connection.execute(qualified(_SET_FOR_NEWS, self.schema).encode()).fetchone()
-            assert row is not None
+            [row] = wire.send(qualified(_SET_FOR_NEWS, self.schema)).rows()
+            wire.leave()
         except BaseException:
             connection.close()
             raise
@@ -237,29 +239,26 @@ class Postgres:
             connection = connect(self.url, min(CONNECT_SECONDS, _left(deadline)))
         except psycopg.OperationalError as error:
             raise Unavailable("the store did not answer") from error
-        if self._pooled is None:
-            self._find_pooler(connection)
-        wire = Pipeline(connection, prepare=not self._pooled)
-        wire.deadline = deadline
-        if not self._pooled:
-            wire.send(_SET_ONCE)
-            try:
-                with _translated():
-                    wire.exchange()
-            except BaseException:
-                wire.close()
-                raise
-        return wire
-
-    def _find_pooler(self, connection: "psycopg.Connection[Any]") -> None:
-        """Settle how to behave, before anything is set or prepared on a connection that others may share."""
         try:
-            self._pooled = is_pooled(connection)
-        except psycopg.OperationalError as error:
+            with _translated():
+                return self._begin_session(connection, deadline)
+        except BaseException:
             connection.close()
-            raise Unavailable("the store did not answer") from error
-        if self._pooled:
-            log.info("store: behind a connection pooler, so nothing is prepared and wake-ups come by polling")
+            raise
+
+    def _begin_session(self, connection: "psycopg.Connection[Row]", deadline: float | None) -> Pipeline:
+        """Settle how to behave, before anything is set or prepared on a connection that others may share."""
+        wire = Pipeline(connection, prepare=False)
+        wire.deadline = deadline
+        if self._pooled is None:
+            self._pooled = wire.is_pooled()
+            if self._pooled:
+                log.info("store: behind a connection pooler, so nothing is prepared and wake-ups come by polling")
+        if not self._pooled:
+            wire.prepare = True
+            wire.send(_SET_ONCE)
+            wire.exchange()
+        return wire
 
     def _take_idle(self) -> Pipeline | None:
         try:
