@@ -189,20 +189,17 @@ class Postgres:
 
     def read(self, operation: Callable[[PostgresDb], T]) -> T:
         """Run `operation` without changing anything; each statement sees what was committed before it."""
-        try:
-            with self._wire() as wire:
-                if self._pooled:  # else no statement needs to know of another
-                    wire.open()
-                result = operation(self._begin(wire))
-                if self._pooled:
-                    wire.commit()
-                return result
-        except (DeadlockDetected, SerializationFailure, LockNotAvailable) as error:
-            raise Unavailable(f"the store is too busy: {error}") from error
+        with _tried_once(), self._wire() as wire:
+            if self._pooled:  # else no statement needs to know of another
+                wire.open()
+            result = operation(self._begin(wire))
+            if self._pooled:
+                wire.commit()
+            return result
 
     def snapshot(self, operation: Callable[[PostgresDb], T]) -> T:
         """`read`, but all of it sees what was committed before its first statement."""
-        with self._wire() as wire:
+        with _tried_once(), self._wire() as wire:
             wire.open()
             wire.send("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             result = operation(self._begin(wire))
@@ -283,6 +280,14 @@ def _leave(wire: Pipeline) -> bool:
         wire.close()
         return False
     return True
+
+
+@contextmanager
+def _tried_once() -> Iterator[None]:
+    try:
+        yield
+    except (DeadlockDetected, SerializationFailure, LockNotAvailable) as error:
+        raise Unavailable(f"the store is too busy: {error}") from error
 
 
 @contextmanager

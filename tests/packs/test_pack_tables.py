@@ -1,0 +1,61 @@
+"""The tables of a pack: who makes them, and under which names."""
+
+import pytest
+
+from headgate.pack import Pack
+from headgate.pack_setup import migrate_packs, pack_plan, set_up
+from headgate.store.db.migrate import NOT_OURS
+from headgate.store.db.postgres import PostgresDb
+from headgate.store.store import open_store
+
+
+@pytest.fixture
+def letters(tmp_path, monkeypatch):
+    """A pack that has this step, of this name, on both databases."""
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def make(text="CREATE TABLE headgate_letters_letter (id integer);", name="0001_letters.sql"):
+        for dialect in ("sqlite", "postgres"):
+            folder = tmp_path / tmp_path.name / "migrations" / dialect
+            folder.mkdir(parents=True)
+            (folder / name).write_text(text)
+        return Pack(name="letters", migrations=tmp_path.name)
+
+    return make
+
+
+def before_the_last_look(monkeypatch, happens):
+    """Have something happen just before somebody who plans looks for tables that are not ours."""
+    rows, events = PostgresDb.rows, [happens]
+
+    def interrupted(db, statement, **parameters):
+        if statement is NOT_OURS and events:
+            events.pop()()
+        return rows(db, statement, **parameters)
+
+    monkeypatch.setattr(PostgresDb, "rows", interrupted)
+    return events
+
+
+def test_of_two_that_start_with_a_pack_at_once_neither_takes_the_others_tables_for_a_strangers(
+    postgres_server, schemas, monkeypatch, letters
+):
+    """Spec: X11, C12"""
+    packs = [letters()]
+    with open_store(postgres_server, schema=schemas[0]) as one, open_store(postgres_server, schema=schemas[0]) as other:
+        one.migrate()
+        waiting = before_the_last_look(monkeypatch, lambda: migrate_packs(one, packs))
+        set_up(other, packs, {}, migrate=True)
+        assert waiting == []
+        assert pack_plan(other, packs) == []
+
+
+def test_who_plans_while_another_makes_the_store_does_not_take_it_for_a_strangers(
+    postgres_server, schemas, monkeypatch
+):
+    """Spec: C12"""
+    with open_store(postgres_server, schema=schemas[0]) as one, open_store(postgres_server, schema=schemas[0]) as other:
+        waiting = before_the_last_look(monkeypatch, one.migrate)
+        other.migration_plan()
+        assert waiting == []
+        assert other.migration_plan() == []
