@@ -2,6 +2,7 @@
 
 import pytest
 
+from headgate.core.errors import Invalid
 from headgate.pack import Pack
 from headgate.pack_setup import migrate_packs, pack_plan, set_up
 from headgate.store.db.migrate import NOT_OURS
@@ -22,6 +23,13 @@ def letters(tmp_path, monkeypatch):
         return Pack(name="letters", migrations=tmp_path.name)
 
     return make
+
+
+@pytest.mark.parametrize("name", ["api", "callback", "agent", "periodic", "rate", "sample", "claim", "run", "pack"])
+def test_a_pack_is_not_named_like_the_engines_own_tables(name):
+    """Spec: X11, X13"""
+    with pytest.raises(Invalid, match=f"headgate_{name}_"):
+        Pack(name=name)
 
 
 def before_the_last_look(monkeypatch, happens):
