@@ -2,7 +2,7 @@
 
 import pytest
 
-from headgate.core.errors import Invalid
+from headgate.core.errors import Invalid, Unavailable
 from headgate.pack import Pack
 from headgate.pack_setup import migrate_packs, pack_plan, set_up
 from headgate.store.db.migrate import NOT_OURS
@@ -30,6 +30,45 @@ def test_a_pack_is_not_named_like_the_engines_own_tables(name):
     """Spec: X11, X13"""
     with pytest.raises(Invalid, match=f"headgate_{name}_"):
         Pack(name=name)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "create table letter (id integer);",
+        "CREATE TABLE IF NOT EXISTS letter (id integer);",
+        'Create Table "letter" (id integer);',
+        "CREATE TABLE headgate_letters_letter (id integer); create unique index\n if not exists letter ON x (id);",
+    ],
+)
+def test_a_name_without_the_prefix_is_refused_however_it_is_written(letters, text):
+    """Spec: X11, X13"""
+    packs = [letters(text)]
+    with open_store("sqlite://") as store:
+        store.migrate()
+        with pytest.raises(Invalid, match="makes letter; its tables begin with headgate_letters_"):
+            migrate_packs(store, packs)
+
+
+def test_a_table_of_somebody_else_is_not_taken_over_by_if_not_exists(letters):
+    """Spec: X11, X13"""
+    packs = [
+        letters("-- Not to create table or index twice.\ncreate table if not exists headgate_letters_letter (a int);")
+    ]
+    with open_store("sqlite://") as store:
+        store.migrate()
+        store.database.write(lambda db: db.define("CREATE TABLE headgate_letters_letter (theirs integer)"))
+        with pytest.raises(Unavailable, match="headgate_letters_letter that pack letters did not make"):
+            migrate_packs(store, packs)
+
+
+def test_the_steps_of_a_pack_begin_with_1(letters):
+    """Spec: X11"""
+    packs = [letters(name="0000_letters.sql")]
+    with open_store("sqlite://") as store:
+        store.migrate()
+        with pytest.raises(Invalid, match=r"0000_letters\.sql: steps are numbered from 0001 on"):
+            migrate_packs(store, packs)
 
 
 def before_the_last_look(monkeypatch, happens):
