@@ -77,6 +77,7 @@ class Headgate:
         self._registered_edition = UNREGISTERED  # of the program whose types and schedules the store knows
         self._threads = Threads("headgate", MAX_THREADS)
         self.packs: tuple[Pack, ...] = ()
+        self._pack_tasks: list[Tasks] = []
         self.use_packs([*settings.pack_names, *packs])
         _apps.add(self)
 
@@ -91,7 +92,9 @@ class Headgate:
 
     def take_over(self, tasks: "Tasks") -> None:
         """Make the handlers and schedules of a pack this program's."""
-        tasks.program = self
+        self._pack_tasks.append(tasks)
+        if not tasks.works_elsewhere(self):
+            tasks.program = self
         for handler in tasks.registry:
             self.registry.add(handler)
         for entry in tasks.timetable:
@@ -282,6 +285,10 @@ class Headgate:
     def _register(self, store: Store) -> None:
         edition = self._edition
         schedules = self.timetable.schedules()
+        for tasks in self._pack_tasks:
+            if tasks.works_elsewhere(self):
+                raise Invalid("a program in this process has the same pack on another store: close that one first")
+            tasks.program = self
         set_up(store, self.packs)
         known = store.types.by_code() if edition else {}
         for handler in self.registry:
@@ -318,6 +325,12 @@ class Headgate:
             raise
         atexit.register(self.close)
         return store
+
+    def _shares_store(self, other: "Headgate") -> bool:
+        if self._store is other._store:
+            return True
+        places = {(each.settings.url, each.settings.schema) for each in (self, other)}
+        return len(places) == 1 and self.settings.url != "sqlite://"  # in memory, each has its own
 
     def bind(self, store: Store) -> None:
         """Use this store from now on. Whoever opened it closes it."""
@@ -359,6 +372,13 @@ class Tasks(Headgate):
     @property
     def store(self) -> Store:
         return super().store if self.program is None else self.program.store
+
+    def works_elsewhere(self, program: Headgate) -> bool:
+        """Whether these handlers are at work on a store that is not this program's."""
+        before = self.program
+        if before is None or before is program or before._store is None:
+            return False
+        return not program._shares_store(before)
 
     def _opened(self) -> Store:
         return super()._opened() if self.program is None else self.program._opened()

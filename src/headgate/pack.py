@@ -13,9 +13,10 @@ import msgspec
 from headgate.core.errors import Invalid
 from headgate.core.task import Task, TaskType
 from headgate.settings import variables
+from headgate.store.db.migrate import migrations
+from headgate.store.db.packs import LEDGER
 
 GROUP = "headgate.packs"
-RESERVED = ("pack", "task")  # the engine's own tables begin like theirs would
 MOST = 1_000_000
 _NAME = re.compile(r"[a-z][a-z0-9]{0,30}")
 S = TypeVar("S")
@@ -88,14 +89,23 @@ class Pack:
     routes: str = ""  # "module:name" of its routes
 
     def __post_init__(self) -> None:
-        if not _NAME.fullmatch(self.name) or self.name in RESERVED:
+        if not _NAME.fullmatch(self.name):
             raise Invalid(f"pack {self.name!r}: use at most 31 of a-z and 0-9, beginning with a letter")
+        if self.name in _reserved():
+            raise Invalid(f"pack {self.name!r}: tables of Headgate's own begin with headgate_{self.name}_")
 
     def fields_of(self, task_type: str, lane: str, ext: str) -> dict[str, Any]:
         """The pack's fields of a task; none of a task that is not of its types and lanes."""
         if lane not in (each.name for each in self.lanes) and task_type not in (each.code for each in self.types):
             return {}
         return {field.name: field.value_in(ext) for field in self.fields}
+
+
+@cache
+def _reserved() -> set[str]:
+    """The first words of the engine's own tables, behind their prefix."""
+    names = [LEDGER, *(name for step in migrations("postgres") for name in step.makes)]
+    return {name.split("_")[1] for name in names}
 
 
 def pack_fields(packs: Sequence[Pack], task: Task) -> dict[str, Any]:

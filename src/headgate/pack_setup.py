@@ -19,7 +19,7 @@ log = logging.getLogger("headgate")
 
 def pack_plan(store: Store, packs: Sequence[Pack]) -> list[Migration]:
     """The steps that `migrate_packs` would take."""
-    steps = [step for pack in packs for step in store.database.read(partial(_plan, pack))]
+    steps = [step for pack in packs for step in store.database.snapshot(partial(_plan, pack))]
     return list(dict.fromkeys(steps))  # each of them would make the ledger
 
 

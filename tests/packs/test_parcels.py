@@ -2,7 +2,9 @@
 
 import sqlite3
 import time
+from urllib.parse import quote
 
+import psycopg
 import pytest
 
 from headgate.core.keys import Role
@@ -20,6 +22,14 @@ app = headgate.Headgate()
 @app.task
 async def loaded() -> list[str]:
     return sorted(sys.modules)
+"""
+
+
+IN_A_SCHEMA = """
+import headgate
+from headgate.settings import Settings
+
+app = headgate.Headgate(settings=Settings(url={url!r}, schema={schema!r}), packs=["parcels"])
 """
 
 
@@ -170,6 +180,29 @@ def test_the_owner_of_a_server_makes_the_tables(postgres_server, run, schemas, e
     assert run("migrate", "--pack", "parcels").out == "up to date\n"
     with started("work", "--pack", "parcels", until=" serves locate_parcel"):
         assert run("submit", "locate_parcel", "number=A", "--wait", "30").code == 0
+
+
+def test_a_handler_in_its_own_process_works_in_the_schema_that_the_program_names(
+    postgres_server, run, schemas, environment, tmp_path
+):
+    """Spec: X11, X13"""
+    url = f"{postgres_server}?options={quote(f'-csearch_path={schemas[1]}')}"
+    environment.setenv("HEADGATE_URL", url)
+    places = "SELECT place FROM {}.headgate_parcels_parcel"
+    with psycopg.connect(postgres_server, autocommit=True) as connection:
+        for schema in schemas:
+            environment.setenv("HEADGATE_SCHEMA", schema)
+            assert run("migrate", "--pack", "parcels").code == 0
+            connection.execute(f"""INSERT INTO "{schema}".headgate_parcels_parcel VALUES (0, 'A', NULL)""")
+        environment.delenv("HEADGATE_SCHEMA")
+        (tmp_path / "shop.py").write_text(IN_A_SCHEMA.format(url=url, schema=schemas[0]))
+        with started("work", "shop", until=" serves locate_parcel"):
+            environment.setenv("HEADGATE_SCHEMA", schemas[0])
+            assert run("submit", "locate_parcel", "number=A", "--wait", "30").code == 0
+        assert [connection.execute(places.format(f'"{schema}"')).fetchall() for schema in schemas] == [
+            [("Lisbon",)],
+            [(None,)],
+        ]
 
 
 def test_a_store_that_a_newer_pack_has_been_at_is_refused(run, environment, tmp_path):

@@ -9,9 +9,14 @@ from urllib.parse import urlsplit
 import pytest
 
 import headgate.store.db.pipeline as wire
+import headgate.store.db.postgres as database
 from headgate.core.errors import Invalid, Unavailable
 from headgate.settings import Pooler, Settings
+from headgate.store.db.migrate import migrate
 from headgate.store.store import open_store
+from tests.store.ears import PATIENCE, Ears
+
+QUESTIONS = b"PQ"  # how a statement begins on the wire, and nothing of what comes before the first
 
 
 class Proxy:
@@ -24,6 +29,8 @@ class Proxy:
         self.url = url.replace(f":{there.port}", f":{self._door.getsockname()[1]}", 1)
         self.flowing = threading.Event()
         self.flowing.set()
+        self.swallows = b""  # the kinds of messages that it does not pass on, though it flows
+        self.swallowed = threading.Event()
         self._ends: list[socket.socket] = []
         self._threads: list[threading.Thread] = []
         self._start(self._serve)
@@ -47,6 +54,9 @@ class Proxy:
         with suppress(OSError):
             while text := source.recv(65536):
                 self.flowing.wait()
+                if text[:1] in self.swallows:
+                    self.swallowed.set()
+                    continue
                 sink.sendall(text)
             sink.shutdown(socket.SHUT_WR)
 
@@ -79,6 +89,25 @@ def test_a_call_to_a_server_that_falls_silent_ends_and_the_next_goes_through_whe
         monkeypatch.undo()
         proxy.flowing.set()
         store.lanes.all()
+
+
+def test_a_server_that_answers_no_question_does_not_hang_the_start(proxy):
+    """Spec: T09"""
+    proxy.swallows = QUESTIONS
+    with open_store(proxy.url) as store, pytest.raises(Unavailable, match="silent"):
+        store.database.write(migrate, 0.2)
+
+
+def test_who_listens_tries_again_when_the_first_question_is_not_answered(proxy, monkeypatch):
+    """Spec: T09"""
+    monkeypatch.setattr(database, "CONNECT_FOR_NEWS_SECONDS", 0.2)
+    proxy.swallows = QUESTIONS
+    with open_store(proxy.url) as store:
+        ears = Ears(store)
+        store.wakeups.listen()
+        assert proxy.swallowed.wait(PATIENCE)
+        proxy.swallows = b""
+        assert ears.next_wake() == {}
 
 
 def test_a_beat_is_over_before_its_lease_though_the_server_is_silent(proxy, monkeypatch):

@@ -110,7 +110,7 @@ class Store:
 
     def migration_plan(self) -> list[Migration]:
         """The steps `migrate` would take."""
-        return self.database.read(plan)
+        return self.database.snapshot(plan)
 
     def bring_up_to_date(self) -> None:
         """Take the missing steps on a file of ours; a server has an owner, who is asked to: `Unavailable`."""

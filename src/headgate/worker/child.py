@@ -29,6 +29,7 @@ from headgate.core.errors import HeadgateError, Invalid, NotFound, StaleExecutio
 from headgate.core.machine import CancelReached, Event, GivenBack, PauseReached, Raised, Returned, Snoozed
 from headgate.core.task import Execution, TaskType
 from headgate.events import telemetry
+from headgate.settings import Pooler, Settings
 from headgate.store.tasks.submit import Submitted
 from headgate.task_function import App, TaskFunction
 from headgate.worker.context import Context, DoneReply, Interrupted, Paused, ReportReply, current
@@ -50,19 +51,21 @@ class Order(msgspec.Struct):
     name: str
     main: str | None  # the file to run in place of `__main__`
     path: list[str]
-    url: str  # of the store the worker works on
+    url: str  # of the store the worker works on, with what else it takes to open it
+    schema: str
+    pooler: Pooler
     execution: Execution
     rules: TaskType
     saved: dict[str, str]
     log_setup: tuple[bool, str] | None  # how the worker writes its log, if it was set up by us
 
     @classmethod
-    def of(cls, run: Run, rules: TaskType, saved: dict[str, str], url: str) -> "Order":
+    def of(cls, run: Run, rules: TaskType, saved: dict[str, str], settings: Settings) -> "Order":
         function = run.handler.function
         main = getattr(sys.modules["__main__"], "__file__", None) if function.__module__ == "__main__" else None
         return cls(
-            function.__module__, function.__qualname__, main, sys.path, url, run.execution, rules, saved,
-            log_lines.current_setup(),
+            function.__module__, function.__qualname__, main, sys.path,
+            settings.url, settings.schema, settings.pooler, run.execution, rules, saved, log_lines.current_setup(),
         )  # fmt: skip
 
     def function(self) -> TaskFunction[..., Any, Any]:
@@ -150,7 +153,7 @@ def main(descriptor: int, worker: int) -> None:
     try:
         function = order.function()
         parent.app = function.app
-        parent.app.settings = replace(parent.app.settings, url=order.url)
+        parent.app.settings = replace(parent.app.settings, url=order.url, schema=order.schema, pooler=order.pooler)
         run = parent.run = Run(order.execution, function.handler)
         _handle_signals(run)
         run.context = Context(order.execution, parent, order.saved, time.monotonic)

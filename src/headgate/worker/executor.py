@@ -208,7 +208,7 @@ class Executor:
         telemetry.enter_run(run.execution, run.span)
         process = importlib.import_module("headgate.worker.process")  # only who needs it pays for it: 3 MB
         try:
-            event = await process.execute(run, rules, self._store, self._settings.url, self._in_thread)
+            event = await process.execute(run, rules, self._store, self._settings, self._in_thread)
             run.ended = monotonic()
         except BaseException as error:
             event = event_of_error(run, error, rules)

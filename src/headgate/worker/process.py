@@ -17,6 +17,7 @@ from headgate.core.machine import Event, GivenBack, LeaseLost, Raised
 from headgate.core.task import NewTask, TaskType
 from headgate.core.usage import Usage, greater, total_usage
 from headgate.registry import Isolation
+from headgate.settings import Settings
 from headgate.store.store import Store
 from headgate.threads import InThread
 from headgate.worker.child import EVENTS, Order
@@ -30,8 +31,8 @@ LONGEST_LINE = 4 * 1024 * 1024
 _VMSTAT = Path("/proc/vmstat")
 
 
-async def execute(run: Run, rules: TaskType, store: Store, url: str, in_thread: InThread) -> Event | None:
-    """Run the handler in a new process, on the store at `url`; what happened."""
+async def execute(run: Run, rules: TaskType, store: Store, settings: Settings, in_thread: InThread) -> Event | None:
+    """Run the handler in a new process, on the store of these settings; what happened."""
     saved = await in_thread(store.executions.checkpoints, run.execution.id) if run.execution.attempt > 1 else {}
     ours, theirs = socket.socketpair()
     with theirs:
@@ -42,7 +43,7 @@ async def execute(run: Run, rules: TaskType, store: Store, url: str, in_thread: 
         )  # fmt: skip
     with ORPHANS.awaited(process.pid):
         child = Child(run, process, ExecutionReports(store, in_thread, run), in_thread)
-        event = await _supervise(child, ours, Order.of(run, rules, saved, url))
+        event = await _supervise(child, ours, Order.of(run, rules, saved, settings))
         await process.wait()
     run.usage = child.usage
     ORPHANS.kill_marked(run.execution.exec_id)

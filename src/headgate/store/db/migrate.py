@@ -17,7 +17,9 @@ from headgate.store.db.statement import Db, Statement
 BASELINE = 10
 LEDGER = "headgate_migration"
 _RENAMING = "-- Every table, index, sequence and constraint of this store gets the prefix headgate_.\n"
-_MADE = re.compile(r"\bCREATE (?:TABLE|SEQUENCE|(?:UNIQUE )?INDEX) (\w+)")
+_MADE = re.compile(
+    r'\bCREATE\s+(?:TABLE|SEQUENCE|(?:UNIQUE\s+)?INDEX)\s+(?:IF\s+NOT\s+EXISTS\s+)?"?(\w+)', re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,7 @@ class Migration:
     @property
     def makes(self) -> list[str]:
         """The names of the tables, indexes and sequences it makes."""
-        return _MADE.findall(self.text)
+        return [name for text in self.statements for name in _MADE.findall(text)]
 
 
 @cache

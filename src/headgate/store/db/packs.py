@@ -92,6 +92,8 @@ def _steps(pack: str, package: str, dialect: str) -> tuple[Migration, ...]:
     files = files_in(package, dialect) if package else ()
     steps = tuple(replace(step, name=f"{pack}/{step.name}") for step in files)
     for step in steps:
+        if step.version == 0:  # the ledger's own
+            raise Invalid(f"pack {pack}: {step.name}: steps are numbered from 0001 on")
         for name in step.makes:
             if not name.startswith(f"headgate_{pack}_"):
                 raise Invalid(f"pack {pack}: {step.name} makes {name}; its tables begin with headgate_{pack}_")

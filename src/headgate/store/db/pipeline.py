@@ -44,12 +44,6 @@ def connect(url: str, seconds: float, **options: Any) -> "psycopg.Connection[tup
         raise Invalid("the store's URL is not understood: special characters in it are written as %XX") from None
 
 
-def is_pooled(connection: "psycopg.Connection[Any]") -> bool:
-    """Whether a pooler stands between us and the server: it hands out process ids of its own."""
-    row = connection.execute("SELECT pg_backend_pid()", prepare=False).fetchone()
-    return row is None or row[0] != connection.pgconn.backend_pid
-
-
 class PipelineRows:
     """The rows of one statement, once they are asked for."""
 
@@ -72,11 +66,11 @@ class PipelineRows:
 
 
 class Pipeline:
-    """One connection, for good in pipeline mode."""
+    """One connection, in pipeline mode until it is left."""
 
     def __init__(self, connection: "psycopg.Connection[Any]", *, prepare: bool) -> None:
         self._connection = connection
-        self._prepare = prepare
+        self.prepare = prepare
         self._libpq = connection.pgconn
         self._libpq.nonblocking = 1
         self._libpq.enter_pipeline_mode()
@@ -95,6 +89,10 @@ class Pipeline:
         self._readable.register(self._libpq.socket, select.POLLIN)
         self._either = select.poll()
         self._either.register(self._libpq.socket, select.POLLIN | select.POLLOUT)
+
+    def is_pooled(self) -> bool:
+        """Whether a pooler stands between us and the server: it hands out process ids of its own."""
+        return self.send("SELECT pg_backend_pid()").rows() != [(self._libpq.backend_pid,)]
 
     def open(self) -> None:
         """What is queued from here on is one transaction.
@@ -129,12 +127,12 @@ class Pipeline:
 
     def _put(self, text: str, values: Sequence[Any], answer: PipelineRows) -> None:
         parameters = [_encoded(value) for value in values]
-        name = self._prepared.get(text) if self._prepare else b""
+        name = self._prepared.get(text) if self.prepare else b""
         if name is None:
             name = self._prepared[text] = b"s%d" % next(self._names)
             self._libpq.send_prepare(name, text.encode())
             self._expected.append(text)
-        if self._prepare:
+        if self.prepare:
             self._libpq.send_query_prepared(name, parameters)
         else:
             self._libpq.send_query_params(text.encode(), parameters)
@@ -175,6 +173,10 @@ class Pipeline:
         if self._libpq.transaction_status != pq.TransactionStatus.IDLE:
             self.send("ROLLBACK")
             self.exchange()
+
+    def leave(self) -> None:
+        """Give the connection, with nothing under way on it, back to the driver."""
+        self._libpq.exit_pipeline_mode()
 
     def close(self) -> None:
         self._connection.close()

@@ -27,7 +27,7 @@ from headgate.core.errors import Busy, Invalid, StoreFull, Unavailable
 from headgate.environment import new_ids, random_number
 from headgate.settings import Pooler
 from headgate.store.db.deferred import Deferred
-from headgate.store.db.pipeline import Pipeline, PipelineRows, connect, is_pooled
+from headgate.store.db.pipeline import Pipeline, PipelineRows, connect
 from headgate.store.db.statement import SPACE, TOO_LARGE, Row, Statement, qualified
 from headgate.store.wakeup.message import News
 from headgate.store.wakeup.postgres import Notifications, Notifier, Pooled
@@ -140,10 +140,12 @@ class Postgres:
         """A connection outside the pool, and the channel's name; `Pooled` before anything is set on a shared one."""
         connection = connect(self.url, CONNECT_FOR_NEWS_SECONDS, application_name="headgate news")
         try:
-            if is_pooled(connection):
+            wire = Pipeline(connection, prepare=False)
+            wire.deadline = time.monotonic() + CONNECT_FOR_NEWS_SECONDS
+            if wire.is_pooled():
                 raise Pooled
-            row = connection.execute(qualified(_SET_FOR_NEWS, self.schema).encode()).fetchone()
-            assert row is not None
+            [row] = wire.send(qualified(_SET_FOR_NEWS, self.schema)).rows()
+            wire.leave()
         except BaseException:
             connection.close()
             raise
@@ -201,20 +203,17 @@ class Postgres:
 
     def read(self, operation: Callable[[PostgresDb], T]) -> T:
         """Run `operation` without changing anything; each statement sees what was committed before it."""
-        try:
-            with self._wire() as wire:
-                if self._pooled:  # else no statement needs to know of another
-                    wire.open()
-                result = operation(self._begin(wire))
-                if self._pooled:
-                    wire.commit()
-                return result
-        except (DeadlockDetected, SerializationFailure, LockNotAvailable) as error:
-            raise Unavailable(f"the store is too busy: {error}") from error
+        with _tried_once(), self._wire() as wire:
+            if self._pooled:  # else no statement needs to know of another
+                wire.open()
+            result = operation(self._begin(wire))
+            if self._pooled:
+                wire.commit()
+            return result
 
     def snapshot(self, operation: Callable[[PostgresDb], T]) -> T:
         """`read`, but all of it sees what was committed before its first statement."""
-        with self._wire() as wire:
+        with _tried_once(), self._wire() as wire:
             wire.open()
             wire.send("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             result = operation(self._begin(wire))
@@ -251,29 +250,26 @@ class Postgres:
             connection = connect(self.url, min(CONNECT_SECONDS, _left(deadline)))
         except psycopg.OperationalError as error:
             raise Unavailable("the store did not answer") from error
-        if self._pooled is None:
-            self._find_pooler(connection)
-        wire = Pipeline(connection, prepare=not self._pooled)
-        wire.deadline = deadline
-        if not self._pooled:
-            wire.send(_SET_ONCE)
-            try:
-                with _translated():
-                    wire.exchange()
-            except BaseException:
-                wire.close()
-                raise
-        return wire
-
-    def _find_pooler(self, connection: "psycopg.Connection[Any]") -> None:
-        """Settle how to behave, before anything is set or prepared on a connection that others may share."""
         try:
-            self._pooled = is_pooled(connection)
-        except psycopg.OperationalError as error:
+            with _translated():
+                return self._begin_session(connection, deadline)
+        except BaseException:
             connection.close()
-            raise Unavailable("the store did not answer") from error
-        if self._pooled:
-            log.info("store: behind a connection pooler, so nothing is prepared and wake-ups come by polling")
+            raise
+
+    def _begin_session(self, connection: "psycopg.Connection[Row]", deadline: float | None) -> Pipeline:
+        """Settle how to behave, before anything is set or prepared on a connection that others may share."""
+        wire = Pipeline(connection, prepare=False)
+        wire.deadline = deadline
+        if self._pooled is None:
+            self._pooled = wire.is_pooled()
+            if self._pooled:
+                log.info("store: behind a connection pooler, so nothing is prepared and wake-ups come by polling")
+        if not self._pooled:
+            wire.prepare = True
+            wire.send(_SET_ONCE)
+            wire.exchange()
+        return wire
 
     def _take_idle(self) -> Pipeline | None:
         try:
@@ -298,6 +294,14 @@ def _leave(wire: Pipeline) -> bool:
         wire.close()
         return False
     return True
+
+
+@contextmanager
+def _tried_once() -> Iterator[None]:
+    try:
+        yield
+    except (DeadlockDetected, SerializationFailure, LockNotAvailable) as error:
+        raise Unavailable(f"the store is too busy: {error}") from error
 
 
 @contextmanager
