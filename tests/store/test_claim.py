@@ -42,7 +42,7 @@ def test_a_task_runs_as_what_its_row_says_whatever_its_stream_says(store, url, c
         [execution] = start(other, confirm=confirm)
         started = other.executions.start(task.id, execution.exec_id) if confirm else execution
         held = other.agents.holdings([task.id])[task.id].execution
-    assert started is not None
+    assert isinstance(started, Execution)
     assert {(each.type, each.tenant_id) for each in (execution, started, held)} == {("plain", 2)}
 
 
