@@ -16,6 +16,7 @@ OnDone = Callable[[Any, BaseException | None], None]
 RETRY_SECONDS = 0.01
 log = logging.getLogger("headgate.worker")
 _CRITICAL_PACKAGE = "headgate.store"  # a transaction, or the turn of everybody in this process
+_OWN_PACKAGE = "headgate.worker"  # around the handler: a result that is there already must not be lost
 
 
 class Job:
@@ -86,6 +87,8 @@ def _raise_in(thread_id: int, error: type[BaseException] | None) -> None:
 def _in_critical_code(thread_id: int) -> bool:
     """Whether a thread is where we must not cut in. It cannot move meanwhile: whoever asks holds the interpreter."""
     frame = sys._current_frames().get(thread_id)
+    if frame is not None and str(frame.f_globals.get("__name__", "")).startswith(_OWN_PACKAGE):
+        return True
     while frame is not None:
         if str(frame.f_globals.get("__name__", "")).startswith(_CRITICAL_PACKAGE):
             return True
