@@ -30,6 +30,7 @@ SELECT setval(oid::regclass, 1, false) FROM pg_class
 _SEEDS = (
     "INSERT INTO headgate_lane (name) VALUES ('*'), ('default')",
     "INSERT INTO headgate_resource (name, capacity) VALUES ('disk-writer', 1)",
+    "INSERT INTO headgate_rate_limit (name, rate, burst) VALUES ('key:*', 10, 20)",
     "INSERT INTO headgate_catalog VALUES (1, 1)",
 )
 

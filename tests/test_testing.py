@@ -1,8 +1,12 @@
 """A user's tests: their tasks run in memory, in order, at the time the test says, as a worker would run them."""
 
 import asyncio
+import sqlite3
+import sys
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 
+import psycopg
 import pytest
 
 import headgate
@@ -14,6 +18,7 @@ from headgate.core.task import NewTask
 from headgate.settings import Settings
 from headgate.store.store import open_store
 from headgate.testing import MOST_EXECUTIONS, Ran, sandbox
+from tests.app.connections import SYNC, bare
 
 S = State
 START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -148,7 +153,7 @@ def test_handlers_find_their_context(app, box):
     tasks = [speak.submit_sync(), speak_too.submit_sync()]
     assert outcomes(box.drain()) == [("speak", S.SUCCEEDED), ("speak_too", S.SUCCEEDED)]
     for task in tasks:
-        assert task.record().progress == '{"done":3,"total":3}'
+        assert task.record_sync().progress == '{"done":3,"total":3}'
         assert len(box.store.executions.log(task.id)) == 1
         assert box.store.executions.checkpoints(task.id) == {"page": "1"}
     with pytest.raises(LookupError):
@@ -171,7 +176,7 @@ def test_children_run_and_the_family_is_closed(app, box):
     assert outcomes(box.drain()) == [
         ("parent", S.WAITING), ("child", S.SUCCEEDED), ("child", S.SUCCEEDED), ("child", S.FAILED),
     ]  # fmt: skip
-    assert task.record().status is S.PARTIAL
+    assert task.record_sync().status is S.PARTIAL
 
 
 def test_what_handlers_submit_by_the_app_runs_too(app, box):
@@ -212,10 +217,10 @@ def test_errors_are_told_apart_as_in_a_worker(app, box, kind, error, status, err
 
     task = fails.submit_sync()
     assert box.drain() == [Ran(task.id, "fails", status, error_line)]
-    assert task.record().error_count == 1
+    assert task.record_sync().error_count == 1
 
 
-def test_arguments_that_a_handler_does_not_understand_fail_its_task(app, box):
+def test_a_task_whose_arguments_its_handler_does_not_understand_ends_dead(app, box):
     """Spec: X5, D3"""
 
     @app.task
@@ -223,7 +228,7 @@ def test_arguments_that_a_handler_does_not_understand_fail_its_task(app, box):
 
     app.store.tasks.submit(NewTask("plain", ext='{"number": "seven"}'))
     [ran] = box.drain()
-    assert (ran.status, ran.error and ran.error.split(":")[0]) == (S.FAILED, "Invalid")
+    assert (ran.status, ran.error and ran.error.split(":")[0]) == (S.DEAD, "BadArguments")
 
 
 def test_a_pause_takes_hold_at_a_checkpoint_and_the_task_goes_on_from_there(app, box):
@@ -266,6 +271,105 @@ def test_a_cancel_reaches_a_running_handler_at_its_next_report(app, box, kind):
 
     ends.submit_sync()
     assert outcomes(box.drain()) == [("ends", S.CANCELLED)]
+
+
+@pytest.mark.parametrize("kind", ["function", "coroutine"])
+def test_a_handler_that_exits_has_failed_as_in_a_worker_and_the_test_goes_on(app, box, kind):
+    """Spec: X5"""
+
+    def function() -> None:
+        sys.exit(3)
+
+    async def coroutine() -> None:
+        await asyncio.sleep(0)
+        sys.exit(3)
+
+    task = app.task(code="leaves")(function if kind == "function" else coroutine).submit_sync()
+    after = app.task(triple).submit_sync(2)
+    assert box.drain() == [Ran(task.id, "leaves", S.FAILED, "SystemExit: 3"), Ran(after.id, "triple", S.SUCCEEDED)]
+
+
+# what was submitted
+
+
+def test_what_was_submitted_is_found_by_its_arguments_whatever_became_of_it(app, box):
+    """Spec: X5"""
+
+    @app.task
+    def download(subscription_id: int, url: str = "here", parts: list[int] | None = None) -> str:
+        return url
+
+    first = download.submit_sync(7, "there", parts=[1, 2])
+    last = download.submit_sync(subscription_id=7)
+    box.drain()
+    assert [task.id for task in box.submitted(download)] == [first.id, last.id]
+    assert box.assert_submitted(download).id == box.assert_submitted(download, subscription_id=7).id == last.id
+    assert box.assert_submitted(download, url="here").wait_sync(0).result == "here"
+    assert box.assert_submitted(download, parts=[1, 2]).id == first.id
+    box.assert_not_submitted(download, subscription_id=8)
+    with pytest.raises(AssertionError, match=r"download\(url='here'\) was submitted: task 2"):
+        box.assert_not_submitted(download, url="here")
+    with pytest.raises(AssertionError) as missing:
+        box.assert_submitted(download, subscription_id=8)
+    assert str(missing.value) == (
+        "download(subscription_id=8) was not submitted, but download(url='there', parts=[1, 2], subscription_id=7), "
+        "download(url='here', parts=None, subscription_id=7)"
+    )
+    with pytest.raises(Invalid, match="download has no argument subscription"):
+        box.assert_not_submitted(download, subscription=7)
+
+
+def test_more_tasks_than_a_page_holds_are_found(app, box):
+    """Spec: X5"""
+    double_task = app.task(double)
+    with pytest.raises(AssertionError, match=r"double\(\) was not submitted, but no double"):
+        box.assert_submitted(double_task)
+    app.submit_many_sync([double_task.call(number) for number in range(120)])
+    assert len(box.submitted(double_task)) == 120
+    assert box.assert_submitted(double_task, number=0).id == 1
+
+
+# in a transaction of the test's own
+
+
+@pytest.mark.parametrize("connect", SYNC)
+def test_a_task_of_the_tests_own_transaction_runs_if_it_was_committed(app, url, connect):
+    """Spec: X5, X1"""
+    place = bare(url)
+    declared = app.task(double)
+    with sandbox(app, url=place, now=START) as box, connect(place) as connection:
+        app.submit_in(connection, declared.call(1))
+        connection.rollback()
+        assert box.drain() == []
+        kept = app.submit_in(connection, declared.call(2))
+        connection.commit()
+        assert box.drain() == [Ran(kept.id, "double", S.SUCCEEDED)]
+        assert box.assert_submitted(declared).id == kept.id
+        box.assert_not_submitted(declared, number=1)
+
+
+def test_a_sandbox_leaves_nothing_behind_on_a_server(app, postgres_url):
+    """Spec: X5"""
+    with psycopg.connect(bare(postgres_url), autocommit=True) as connection:
+        with sandbox(app, url=bare(postgres_url)) as box:
+            schema = box.store.database.schema  # type: ignore[attr-defined]
+            exists = f"SELECT to_regnamespace('{schema}') IS NOT NULL"
+            assert connection.execute(exists).fetchone() == (True,)
+        assert connection.execute(exists).fetchone() == (False,)
+
+
+def test_a_file_with_tasks_of_somebodys_is_left_alone(app, tmp_path):
+    """Spec: X5"""
+    made = app.task(double).submit_sync(1)
+    with pytest.raises(Invalid, match="a sandbox needs a database without tasks"), sandbox(app, url=app.settings.url):
+        raise AssertionError
+    assert app.get(made.id).record_sync().status is S.QUEUED
+
+
+def test_a_sandbox_in_memory_says_how_to_test_a_transaction(app, box):
+    """Spec: X5, X1"""
+    with closing(sqlite3.connect(":memory:")) as connection, pytest.raises(Invalid, match=r"sandbox\(app, url=…\)"):
+        app.submit_in(connection, app.task(double).call(1))
 
 
 def test_the_tests_own_way_out_is_not_taken_for_a_failure(app, box):

@@ -13,8 +13,8 @@ from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from headgate.core.retry import ErrorClass, classify
-from headgate.core.task import clip
+from headgate.core.retry import ErrorClass, classify, error_names
+from headgate.core.task import MAX_ERROR_NAMES, clip_error
 from headgate.environment import new_ids, utc_now
 from headgate.pauses import Backoff
 
@@ -47,9 +47,11 @@ class Work:
         self.deadline = datetime.fromisoformat(task["executing_deadline"])
         self.control = "none"
 
-    def progress(self, done: float | None = None, total: float | None = None, note: str | None = None) -> None:
-        """Say how far it is."""
-        self.report("progress", done=done, total=total, note=note)
+    def progress(
+        self, done: float | None = None, total: float | None = None, note: str | None = None, *, data: Any = None
+    ) -> None:
+        """Report how far it is; `data` is any JSON beside it."""
+        self.report("progress", done=done, total=total, note=note, data=data)
         self._stop_if_asked("cancel")
 
     def log(self, message: str, level: str = "info") -> None:
@@ -148,7 +150,9 @@ class Agent:
             raise
         except Exception as error:
             retryable = {ErrorClass.RETRYABLE: True, ErrorClass.FATAL: False}.get(classify(error))
-            work.report("fail", error_info=clip(traceback.format_exc()), retryable=retryable)
+            names = error_names(type(error))[:MAX_ERROR_NAMES]
+            info = clip_error(traceback.format_exc())
+            work.report("fail", error_info=info, retryable=retryable, error_names=names)
         else:
             self._complete(work, result)
         finally:

@@ -9,27 +9,30 @@ import weakref
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
-from typing import Any, ParamSpec, Protocol, TypeVar, overload
+from typing import Any, Literal, ParamSpec, Protocol, TypeVar, overload
 
 import headgate.store.db.drivers as drivers
 from headgate.client import Call, Task
 from headgate.core.callbacks import Callback
 from headgate.core.errors import Invalid
-from headgate.core.family import CONTINUE
+from headgate.core.limits import DeclaredLimits, Rate
 from headgate.core.retry import RetryPolicy, never
 from headgate.core.task import DEFAULT_LANE, DEFAULT_PRIORITY, KEYS, NewTask, TaskType
+from headgate.core.task import Task as Record
 from headgate.core.template import names_in
+from headgate.events.listeners import TRIES, Event, Listeners, declared_listener
 from headgate.events.telemetry import submitting
 from headgate.outward.callback import sealed_callback
 from headgate.outward.sealing import Seals
 from headgate.pack import Pack, find_packs, load_object
-from headgate.pack_setup import set_up
+from headgate.pack_setup import declare_limits, set_up
 from headgate.registry import (
     MEMORY_MEGABYTES,
     Arguments,
     Handler,
     Registry,
     isolation_of,
+    listed_errors,
     name_of,
     place_of,
     same_function,
@@ -44,6 +47,7 @@ from headgate.timetable import DeclaredSchedule, Timetable
 
 P = ParamSpec("P")
 F = TypeVar("F", bound=Callable[..., Any])
+L = TypeVar("L", bound=Callable[[Event], Any])
 R = TypeVar("R")
 T = TypeVar("T")
 MAX_THREADS = 16
@@ -70,7 +74,9 @@ class Headgate:
             settings = replace(settings, url=url)
         self.settings = settings
         self.registry = Registry()
-        self.timetable = Timetable(self.registry)
+        self._timetable = Timetable(self.registry)
+        self.listeners = Listeners()
+        self.limits = DeclaredLimits()
         self._opening = threading.RLock()
         self._store: Store | None = None
         self._owns_store = False  # whether we opened it, and are to close it
@@ -78,27 +84,29 @@ class Headgate:
         self._threads = Threads("headgate", MAX_THREADS)
         self.packs: tuple[Pack, ...] = ()
         self._pack_tasks: list[Tasks] = []
-        self.use_packs([*settings.pack_names, *packs])
+        self._use_packs([*settings.pack_names, *packs])
         _apps.add(self)
 
-    def use_packs(self, names: Iterable[str]) -> None:
+    def _use_packs(self, names: Iterable[str]) -> None:
         """Turn packs on, besides those that are: their tasks are this program's, and it sets them up in its store."""
         for pack in find_packs(names):
             if pack not in self.packs:
                 self.packs += (pack,)
                 if pack.handlers:
-                    self.take_over(load_object(f"pack {pack.name}", pack.handlers))
+                    self._take_over(load_object(f"pack {pack.name}", pack.handlers))
         self.settings = replace(self.settings, packs=",".join(sorted(pack.name for pack in self.packs)))
 
-    def take_over(self, tasks: "Tasks") -> None:
+    def _take_over(self, tasks: "Tasks") -> None:
         """Make the handlers and schedules of a pack this program's."""
         self._pack_tasks.append(tasks)
         if not tasks.works_elsewhere(self):
             tasks.program = self
         for handler in tasks.registry:
             self.registry.add(handler)
-        for entry in tasks.timetable:
-            self.timetable.add(entry)
+        for entry in tasks._timetable:
+            self._timetable.add(entry)
+        for listener in tasks.listeners:
+            self.listeners.add(listener)
 
     # declaring
 
@@ -118,7 +126,7 @@ class Headgate:
         mutex: str | None = None,
         rate_key: str | None = None,
         unique_key: str | None = None,
-        unique: str | None = None,
+        unique: Literal["arguments"] | None = None,
         unique_seconds: float | None = None,
         debounce_seconds: float | None = None,
         debounce_longest_seconds: float | None = None,
@@ -127,17 +135,39 @@ class Headgate:
         retry: RetryPolicy = never,
         timeout_seconds: float = 1800.0,
         need_manual: bool = False,
-        unknown_errors: str = "retry",
+        unknown_errors: Literal["retry", "fail"] = "retry",
+        retry_on: Sequence[type[BaseException] | str] = (),
+        fatal: Sequence[type[BaseException] | str] = (),
         callback: Callback | None = None,
-        on_child_failure: str = CONTINUE,
-        isolation: str | None = None,
+        on_child_failure: Literal["continue", "cancel"] = "continue",
+        isolation: Literal["loop", "thread", "process"] | None = None,
         memory_megabytes: float = MEMORY_MEGABYTES,
     ) -> _Decorator: ...
     def task(self, *function: Callable[..., Any], **options: Any) -> Any:
-        """Make a function a type of task, under its own name unless `code` says otherwise.
+        """Make a function a type of task: `@app.task`, or `@app.task(lane="mail", …)` with options.
 
-        `mutex`, `rate_key` and `unique_key` may name the function's parameters: `customer:{customer_id}`.
-        `callback` says who is told how a task ended; its `sk` is sealed under HEADGATE_SECRET at once.
+        code: the type's name, if not the function's.
+        name, category: for people, and for filters.
+        lane: the lane its tasks stand in.
+        priority: smaller runs first; 5 unless given.
+        mutex: a key under which tasks run one at a time; `"customer:{customer_id}"` takes it from the arguments.
+        rate_key: whose rate limit a task draws from; made of the arguments like `mutex`.
+        unique_key: a key that one open task can have; made of the arguments like `mutex`.
+        unique: `"arguments"` makes the unique key of all arguments.
+        unique_seconds: how long a task is the only one of its unique key, even when it has ended by then.
+        debounce_seconds: start when nobody has asked again for so long.
+        debounce_longest_seconds: start after so long, however often somebody asks again.
+        debounce_replace: the newest arguments count (the default), or the first.
+        uses: resources it takes one of each, e.g. `["disk"]`.
+        retry: `headgate.exponential(60, retries=3)`, `fixed`, `sequence` or `never` (the default).
+        timeout_seconds: after which an execution is ended; 1800 unless given.
+        need_manual: when retries are used up, wait for a person (`dead`) in place of ending as `failed`.
+        unknown_errors: `"fail"` ends it on an error that is not known to be worth another try.
+        retry_on, fatal: error classes, or their names, that are retried, or never; without `retry` nothing is retried.
+        on_child_failure: `"cancel"` cancels the other children when one has failed for good.
+        callback: who is told how a task ended; its `sk` is sealed under HEADGATE_SECRET at once.
+        isolation: `"process"` gives a handler a process of its own, killed with everything it started.
+        memory_megabytes: the most such a process may hold; 500 unless given.
         """
         if not function:
             return partial(self._declare, **options)
@@ -155,6 +185,8 @@ class Headgate:
         debounce_longest_seconds: float | None = None,
         debounce_replace: bool = True,
         uses: Sequence[str] = (),
+        retry_on: Sequence[type[BaseException] | str] = (),
+        fatal: Sequence[type[BaseException] | str] = (),
         callback: Callback | None = None,
         isolation: str | None = None,
         memory_megabytes: float = MEMORY_MEGABYTES,
@@ -175,6 +207,8 @@ class Headgate:
             type=TaskType(
                 code,
                 uses=tuple(uses),
+                retry_on=listed_errors(name, "retry_on", retry_on),
+                fatal=listed_errors(name, "fatal", fatal),
                 callback=stored_callback,
                 defaults=arguments.defaults(named),
                 declared_by=place_of(function),
@@ -199,32 +233,77 @@ class Headgate:
         timezone: str = "UTC",
         arguments: Mapping[str, Any] | None = None,
         code: str | None = None,
-        missed: str = "skip",
-        overlap: str = "allow",
-        log: str = "trans_log",
+        missed: Literal["skip", "once", "all"] = "skip",
+        overlap: Literal["allow", "skip", "queue"] = "allow",
+        log: Literal["none", "trigger_log", "trans_log"] = "trans_log",
     ) -> Callable[[F], F]:
         """Run a task by the clock: above or below `@app.task`, or called with what `using` gives.
 
-        The schedule is online from the program's first start on, under `code` (the task's own unless given). What
-        a person edits or takes offline stays as they left it. `arguments` are those of every call.
+        The schedule is online from the program's first start on. What a person edits or takes offline stays so.
+
+        timezone: of the cron expression; a change of the clock skips no tick and repeats none.
+        arguments: of every call.
+        code: the schedule's name, if not the task's.
+        missed: ticks that nobody was there to fire: `"skip"` them, fire `"once"`, or make `"all"` good.
+        overlap: while the last one still runs: `"allow"` another, `"skip"` the tick, or `"queue"` it.
+        log: keep `"none"`, a `"trigger_log"` of ticks, or a `"trans_log"` that ends with the task.
         """
 
         def declare(function: F) -> F:
             task = function if isinstance(function, TaskFunction) else None
-            handler, new = (None, None) if task is None else (task.handler, task.new_task)
+            handler, new = (None, None) if task is None else (task.handler, task._new_task)
             entry = DeclaredSchedule(function, handler, new, cron, timezone, arguments, code, log, missed, overlap)
             if task is not None:
                 entry.schedule(self.registry)  # so that what is wrong is said here
-            self.timetable.add(entry)
+            self._timetable.add(entry)
             return function
 
         return declare
+
+    def on(
+        self, *events: str, types: Sequence[str] = (), name: str | None = None, tries: int = TRIES
+    ) -> Callable[[L], L]:
+        """Call a function with events of tasks: `@app.on("task.failed", types=["download"])`; `task.*` is all.
+
+        Workers whose program declares it call it, at least once for each event over all of them, one event at a time
+        and those of a task in order. It goes on where it was after a restart; a new `name` (the function's own unless
+        given) begins with the next event. One that raises is called again later, and gives the event up after `tries`.
+        """
+
+        def declare(function: L) -> L:
+            name_of(function)
+            self.listeners.add(declared_listener(function, events, types, name, tries))
+            return function
+
+        return declare
+
+    def lane(self, name: str, *, capacity: int | None) -> None:
+        """Run at most `capacity` tasks of a lane at once, over all processes; None is no limit.
+
+        Of a lane, a resource or a rate limit, what settings say goes before the program, and what a person edits before
+        both.
+        """
+        self.limits.lane(name, capacity)
+
+    def resource(self, name: str, *, capacity: int) -> None:
+        """Run at most `capacity` tasks at once that use a resource (`uses=[name]`), whatever their lane."""
+        self.limits.resource(name, capacity)
+
+    def rate_limit(self, name: str, *, rate: float | None, burst: int | None = None) -> None:
+        """Start at most `rate` tasks a second of `lane:NAME`, `type:CODE` or `key:NAME`, and `burst` at once.
+
+        `rate=None` is no limit. All tenants share it; `key:*` holds for each key that has no limit of its own, and for
+        each tenant.
+        """
+        if (rate is None) != (burst is None):
+            raise Invalid(f"rate limit {name}: give rate and burst")
+        self.limits.rate_limit(name, None if rate is None or burst is None else Rate(rate, burst))
 
     # submitting
 
     async def submit(self, call: Call[R]) -> Task[R]:
         """Make one task; it is on disk when this returns."""
-        return await self.in_thread(self.submit_sync, call)
+        return await self._in_thread(self.submit_sync, call)
 
     def submit_sync(self, call: Call[R]) -> Task[R]:
         """`submit`, for callers that are not async."""
@@ -232,7 +311,7 @@ class Headgate:
 
     async def submit_many(self, calls: Sequence[Call[R]]) -> list[Task[R]]:
         """Make many tasks, all or none."""
-        return await self.in_thread(self.submit_many_sync, calls)
+        return await self._in_thread(self.submit_many_sync, calls)
 
     def submit_many_sync(self, calls: Sequence[Call[R]]) -> list[Task[R]]:
         """`submit_many`, for callers that are not async."""
@@ -253,7 +332,7 @@ class Headgate:
 
     async def submit_in_async(self, connection: object, call: Call[R]) -> Task[R]:
         """`submit_in`, on an async connection: of psycopg, asyncpg, aiosqlite or SQLAlchemy."""
-        store, joining = await self.in_thread(self._prepare_submit_in, call)
+        store, joining = await self._in_thread(self._prepare_submit_in, call)
         return self._handle(store, await drivers.run_async(connection, joining.steps()), call)
 
     def _prepare_submit_in(self, call: Call[Any]) -> tuple[Store, Joining]:
@@ -264,7 +343,19 @@ class Headgate:
         return store, prepare(store.database, store.catalog, call.new, call.handler.type)
 
     def _handle(self, store: Store, made: Submitted, call: Call[R]) -> Task[R]:
-        return Task(made, call.handler.arguments.result, store, self.in_thread)
+        return Task(made, call.handler.result_type, lambda: store, self._in_thread)
+
+    def get(self, task_id: int) -> Task[Any]:
+        """A task by its id, to wait for it, look at it or cancel it. Nothing is read yet: `NotFound` comes from those.
+
+        Its result is what its handler's annotation says, where this program has the handler; else plain JSON.
+        `download.get(task_id)` is the same for a known type, and tells a type checker what the result is.
+        """
+        return Task(Submitted(task_id, False), self._result_type, lambda: self.store, self._in_thread)
+
+    def _result_type(self, task: Record) -> Any:
+        handler = self.registry.get(task.type)
+        return Any if handler is None else handler.arguments.result
 
     # the store
 
@@ -280,16 +371,17 @@ class Headgate:
 
     @property
     def _edition(self) -> int:
-        return self.registry.edition + self.timetable.edition
+        return self.registry.edition + self._timetable.edition + self.limits.edition
 
     def _register(self, store: Store) -> None:
         edition = self._edition
-        schedules = self.timetable.schedules()
+        schedules = self._timetable.schedules()
         for tasks in self._pack_tasks:
             if tasks.works_elsewhere(self):
                 raise Invalid("a program in this process has the same pack on another store: close that one first")
             tasks.program = self
         set_up(store, self.packs)
+        declare_limits(store, self.settings, self.limits)
         known = store.types.by_code() if edition else {}
         for handler in self.registry:
             if handler.type.declared_by and known.get(handler.code) != handler.type:  # else a pack's, and set up
@@ -338,7 +430,7 @@ class Headgate:
         with self._opening:
             self._store, self._owns_store, self._registered_edition = store, False, UNREGISTERED
 
-    async def in_thread(self, work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    async def _in_thread(self, work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run blocking work in a thread, so that the caller's event loop goes on."""
         return await self._threads(work, *args, **kwargs)
 
@@ -353,7 +445,7 @@ class Headgate:
             atexit.unregister(self.close)
             store.close()
 
-    def after_fork(self) -> None:
+    def _after_fork(self) -> None:
         """Leave the parent process its connections and locks; what this process needs it opens anew."""
         self._opening = threading.RLock()
         if self._store is not None:
@@ -409,7 +501,7 @@ _inherited: list[Store] = []
 
 def _forked() -> None:
     for app in _apps:
-        app.after_fork()
+        app._after_fork()
 
 
 os.register_at_fork(after_in_child=_forked)
@@ -417,7 +509,7 @@ os.register_at_fork(after_in_child=_forked)
 
 def _new_task(call: Call[Any]) -> NewTask:
     if not isinstance(call, Call):
-        raise Invalid(f"{call!r} is no call to be submitted: say `name_of_the_task.call(…)`")
+        raise Invalid(f"expected a Call, not {call!r}: use download.call(…)")
     return call.new
 
 

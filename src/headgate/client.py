@@ -2,6 +2,9 @@
 
 import asyncio
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -18,7 +21,9 @@ from headgate.store.store import Store
 from headgate.store.tasks.submit import Submitted
 from headgate.threads import InThread
 
-R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+SlotLender = Callable[[str], AbstractContextManager[None]]
+slot_lender: ContextVar[SlotLender | None] = ContextVar("headgate_slot_lender", default=None)  # set in handlers
 LOOKS = Backoff(0.005, 0.25, factor=1.5)  # short at first, then less and less impatient
 
 
@@ -35,7 +40,7 @@ class TaskFailed(HeadgateError):
 
 
 @dataclass(frozen=True, slots=True)
-class Ended(Generic[R]):
+class Ended(Generic[R_co]):
     """How a task ended: one of the final states, or `dead`."""
 
     id: int
@@ -49,7 +54,7 @@ class Ended(Generic[R]):
         return self.status in (State.SUCCEEDED, State.NOTIFYING)
 
     @property
-    def result(self) -> R:
+    def result(self) -> R_co:
         """What the handler gave back; `TaskFailed` if it did not come to that."""
         if not self.succeeded and self.status is not State.PARTIAL:
             raise TaskFailed(self)
@@ -59,7 +64,7 @@ class Ended(Generic[R]):
             raise Invalid(f"task {self.id} gave back something else than its handler says: {error}") from None
 
 
-class Call(Generic[R]):
+class Call(Generic[R_co]):
     """A call of a handler, ready to be submitted."""
 
     __slots__ = ("handler", "new")
@@ -68,7 +73,7 @@ class Call(Generic[R]):
         self.new = new
         self.handler = handler
 
-    def under(self, parent_id: int, tenant_id: int, correlation_id: str | None) -> "Call[R]":
+    def _under(self, parent_id: int, tenant_id: int, correlation_id: str | None) -> "Call[R_co]":
         """The same call as a child of a task, and so of its tenant."""
         if self.new.parent_id not in (None, parent_id) or self.new.tenant_id not in (0, tenant_id):
             raise Invalid("a child has the parent and the tenant of the task that submits it")
@@ -86,40 +91,53 @@ def call_of(handler: Handler, options: NewTask, args: tuple[Any, ...], kwargs: d
     return Call(new, handler)
 
 
-class Task(Generic[R]):
-    """A task that was submitted. `created` is False where an open one had its unique key: this is that one."""
+class Task(Generic[R_co]):
+    """A task by its id. `created` is True if the call that gave this handle made the task: False where an open one
+    had its unique key, and of a task that was looked up by its id."""
 
-    __slots__ = ("_in_thread", "_result_type", "_store", "created", "id")
+    __slots__ = ("_in_thread", "_open_store", "_result_type", "created", "id")
 
-    def __init__(self, made: Submitted, result_type: Any, store: Store, in_thread: InThread) -> None:
+    def __init__(
+        self,
+        made: Submitted,
+        result_type: Callable[[Record], Any],
+        open_store: Callable[[], Store],
+        in_thread: InThread,
+    ) -> None:
         self.id = made.id
         self.created = made.created
         self._result_type = result_type
-        self._store = store
+        self._open_store = open_store
         self._in_thread = in_thread
 
     def __repr__(self) -> str:
         return f"Task({self.id})"
 
-    def record(self) -> Record:
-        """The task as it stands in the store."""
-        return self._store.tasks.get(self.id)
+    async def record(self) -> Record:
+        """The task as it stands in the store; `NotFound` if it is not there."""
+        return await self._in_thread(self.record_sync)
 
-    async def wait(self, timeout: float | None = None) -> Ended[R]:  # noqa: ASYNC109 the look-ups pace themselves
+    def record_sync(self) -> Record:
+        """`record`, for callers that are not async."""
+        return self._open_store().tasks.get(self.id)
+
+    async def wait(self, timeout: float | None = None) -> Ended[R_co]:  # noqa: ASYNC109 the look-ups pace themselves
         """Until it has ended; `TimeoutError` after `timeout` seconds, which changes nothing for the task."""
-        for pause in LOOKS.pauses(timeout):
-            if (ended := self._ended(await self._in_thread(self._store.tasks.get, self.id))) is not None:
-                return ended
-            await asyncio.sleep(pause)
-        raise TimeoutError(f"task {self.id} has not ended after {timeout:g} s")
+        with await self._in_thread(self._lend_slot):
+            for pause in LOOKS.pauses(timeout):
+                if (ended := await self._in_thread(self._ended)) is not None:
+                    return ended
+                await asyncio.sleep(pause)
+        raise await self._in_thread(self._timeout_error, timeout)
 
-    def wait_sync(self, timeout: float | None = None) -> Ended[R]:
+    def wait_sync(self, timeout: float | None = None) -> Ended[R_co]:
         """`wait`, for callers that are not async."""
-        for pause in LOOKS.pauses(timeout):
-            if (ended := self._ended(self._store.tasks.get(self.id))) is not None:
-                return ended
-            time.sleep(pause)
-        raise TimeoutError(f"task {self.id} has not ended after {timeout:g} s")
+        with self._lend_slot():
+            for pause in LOOKS.pauses(timeout):
+                if (ended := self._ended()) is not None:
+                    return ended
+                time.sleep(pause)
+        raise self._timeout_error(timeout)
 
     async def snooze(self, seconds: float) -> None:
         """Let it start no sooner than in so many seconds; `Refused` if it has started."""
@@ -127,7 +145,7 @@ class Task(Generic[R]):
 
     def snooze_sync(self, seconds: float) -> None:
         """`snooze`, for callers that are not async."""
-        self._store.tasks.reschedule(self.id, delay_seconds=seconds)
+        self._open_store().tasks.reschedule(self.id, delay_seconds=seconds)
 
     async def cancel(self, reason: str = "") -> None:
         """End it early: at once before its start, else by asking its execution to stop."""
@@ -135,9 +153,24 @@ class Task(Generic[R]):
 
     def cancel_sync(self, reason: str = "") -> None:
         """`cancel`, for callers that are not async."""
-        self._store.tasks.cancel(self.id, reason)
+        self._open_store().tasks.cancel(self.id, reason)
 
-    def _ended(self, task: Record) -> Ended[R] | None:
+    def _lend_slot(self) -> AbstractContextManager[None]:
+        """While a handler waits for a task, its worker may run one more of that type: else it might wait in vain."""
+        lend = slot_lender.get()
+        return nullcontext() if lend is None else lend(self.record_sync().type)
+
+    def _ended(self) -> Ended[R_co] | None:
+        task = self.record_sync()
+        result_type = self._result_type(task)
         if task.status not in FINAL and task.status not in (State.DEAD, State.NOTIFYING):
             return None
-        return Ended(task.id, task.status, task.error_info, task.result, self._result_type)
+        return Ended(task.id, task.status, task.error_info, task.result, result_type)
+
+    def _timeout_error(self, timeout: float | None) -> TimeoutError:
+        """Says where the task stands: its state, and what it waits for."""
+        state, *gates = self._open_store().tasks.why(self.id)
+        if not state.open:  # it has started: only what it waits for to end counts
+            gates = [gate for gate in gates if gate.name in ("children", "callback")]
+        stands = "; ".join([state.reason, *(gate.reason for gate in gates if not gate.open)])
+        return TimeoutError(f"task {self.id} has not ended after {timeout:g} s: {stands}")

@@ -80,7 +80,7 @@ async def invoice(number: int) -> None:
 @app.task
 async def demo() -> int:
     """One of each, so that there is something to see."""
-    await app.in_thread(app.store.lanes.set_capacity, LANE, 2)
+    await asyncio.to_thread(app.store.lanes.set_capacity, LANE, 2)
     calls: list[Any] = [
         hello.call("you"),
         *(fetch.call(item, seconds=3) for item in range(1, 7)),

@@ -6,12 +6,12 @@ from dataclasses import replace
 from functools import partial
 
 from headgate.core.errors import Unavailable
+from headgate.core.limits import DeclaredLimits
 from headgate.pack import Lane, Pack, Resource, first_capacity, read_settings
-from headgate.settings import variables
+from headgate.settings import Settings, variables
 from headgate.store.db.migrate import Migration
 from headgate.store.db.packs import made_by, migrate_pack, note_made, plan_pack
 from headgate.store.db.statement import Db
-from headgate.store.events.audit import SYSTEM
 from headgate.store.store import MIGRATE_SECONDS, Store
 
 log = logging.getLogger("headgate")
@@ -65,6 +65,16 @@ def set_up(
         _put_types(store, pack)
 
 
+def declare_limits(store: Store, settings: Settings, program: DeclaredLimits | None = None) -> None:
+    """Set the limits of settings, and those of a program that settings leave; log those that a person set otherwise."""
+    declared = {"settings": settings.limits}
+    if program is not None:
+        declared["program"] = program.without(settings.limits)
+    for source, limits in declared.items():
+        for what in store.limits.declare(limits, source):
+            log.info("%s was edited by hand: its %s value does not hold", what, source)
+
+
 def _put_types(store: Store, pack: Pack) -> None:
     known = store.types.by_code() if pack.types else {}
     own = f"pack {pack.name}"
@@ -99,7 +109,9 @@ def _set_limits(store: Store, pack: Pack, environment: Mapping[str, str]) -> Non
 
 
 def _set_capacity(store: Store, limit: Lane | Resource, capacity: int | None) -> None:
+    declared = DeclaredLimits()
     if isinstance(limit, Lane):
-        store.lanes.set_capacity(limit.name, capacity, actor=SYSTEM)
+        declared.lane(limit.name, capacity)
     elif capacity is not None:
-        store.resources.set(limit.name, capacity, actor=SYSTEM)
+        declared.resource(limit.name, capacity)
+    store.limits.declare(declared, "pack")

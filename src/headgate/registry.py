@@ -3,7 +3,7 @@
 import importlib
 import inspect
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -16,12 +16,15 @@ from typing import Any, Union, get_args, get_origin
 import msgspec
 from msgspec.inspect import CustomType, type_info
 
-from headgate.core.errors import Invalid
-from headgate.core.task import KEYS, NewTask, TaskType, check_key_templates, check_new_task
+from headgate.core.errors import BadArguments, Invalid
+from headgate.core.retry import class_name
+from headgate.core.task import KEYS, NewTask, Task, TaskType, check_key_templates, check_new_task
 from headgate.core.template import names_in
 from headgate.core.unique import BY_ARGUMENTS
 
 MEMORY_MEGABYTES = 500
+_NOT_JSON = (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError)
+_SCALARS = frozenset({str, int, float, bool, type(None)})
 _strict_encode = JSONEncoder(allow_nan=False).encode
 
 
@@ -59,6 +62,19 @@ def name_of(function: Callable[..., Any]) -> str:
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise Invalid(f"{function.__qualname__} is a generator: a task gives back one result")
     return function.__name__
+
+
+def listed_errors(function: str, label: str, errors: Sequence[type[BaseException] | str]) -> tuple[str, ...]:
+    """The names of error classes that a decorator lists, as classes or by name."""
+    if isinstance(errors, str | type):
+        raise Invalid(f"{function}: {label} is a list of error classes: {label}=[…]")
+    if wrong := [each for each in errors if not isinstance(each, str) and not _is_error(each)]:
+        raise Invalid(f"{function}: {label}: {wrong[0]!r} is no error class")
+    return tuple(each if isinstance(each, str) else class_name(each) for each in errors)
+
+
+def _is_error(found: object) -> bool:
+    return isinstance(found, type) and issubclass(found, BaseException)
 
 
 def isolation_of(function: Callable[..., Any], wanted: str | None) -> Isolation:
@@ -143,18 +159,53 @@ class Arguments:
         """Arguments as JSON text; `Invalid` if they are no JSON, or not what the annotations say."""
         try:
             text = json_of(arguments)
-            self._decoder.decode(text)
-        except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as error:
-            raise Invalid(f"{self._qualname}: arguments: {error}") from None
+            shape = self._decoder.decode(text)
+        except _NOT_JSON as error:
+            raise Invalid(self._explained(_first_bad(arguments), error)) from None
+        for name, value in arguments.items():
+            if type(value) not in _SCALARS and (lost := _lost_in_json(value, getattr(shape, name))):
+                raise Invalid(f"{self._qualname}: argument {name}: {lost}; annotate it as such, or give what JSON has")
         return text
 
     def decode(self, ext: str) -> dict[str, Any]:
-        """The arguments to call the handler with; `Invalid` if it would not understand them."""
+        """The arguments to call the handler with; `BadArguments` if they do not fit it."""
         try:
             shape = self._decoder.decode(ext)
         except (ValueError, RecursionError, msgspec.MsgspecError) as error:
-            raise Invalid(f"{self._qualname}: arguments: {error}") from None
+            raise BadArguments(self._explained(None, error)) from None
         return {name: value for name in self.names if (value := getattr(shape, name)) is not msgspec.UNSET}
+
+    def _explained(self, name: str | None, error: Exception) -> str:
+        """The error with the argument it is about; a path of msgspec's, as `$.order.pages[0]`, names it too."""
+        what, _, path = str(error).partition(" - at `$.")
+        name = path.removesuffix("`") or name
+        which = "arguments" if name is None else f"argument {name}"
+        return f"{self._qualname}: {which}: {what}"
+
+
+def _first_bad(arguments: Mapping[str, Any]) -> str | None:
+    """The name of the first argument that is no JSON by itself."""
+    for name, value in arguments.items():
+        try:
+            json_of(value)
+        except _NOT_JSON:
+            return name
+    return None
+
+
+def _lost_in_json(value: Any, arrived: Any) -> str | None:
+    """What in `value` the handler would get as something else: bytes as text, a set as a list."""
+    if isinstance(value, bytes | bytearray | memoryview):
+        return f"{type(value).__name__} would arrive as text" if isinstance(arrived, str) else None
+    if isinstance(value, set | frozenset):
+        return f"a {type(value).__name__} would arrive as a list" if isinstance(arrived, list) else None
+    if isinstance(value, dict) and isinstance(arrived, dict):
+        pairs = zip(value.values(), arrived.values(), strict=False)  # 1 and "1" are one key of JSON
+    elif isinstance(value, list | tuple) and isinstance(arrived, list | tuple):
+        pairs = zip(value, arrived, strict=False)
+    else:
+        return None
+    return next((lost for pair in pairs if type(pair[0]) not in _SCALARS and (lost := _lost_in_json(*pair))), None)
 
 
 def _without_requests(answer: Any) -> Any:
@@ -205,6 +256,12 @@ class Handler:
             self.code, unique_seconds=self.unique_seconds, debounce_seconds=self.debounce_seconds,
             debounce_longest_seconds=self.debounce_longest_seconds, debounce_replace=self.debounce_replace,
         )  # fmt: skip
+
+    def result_type(self, task: Task) -> Any:
+        """What the result of a task is, as annotated; `Invalid` if the task is of another type."""
+        if task.type != self.code:
+            raise Invalid(f"task {task.id} is of type {task.type}, not {self.code}")
+        return self.arguments.result
 
     @property
     def place(self) -> str:

@@ -17,6 +17,7 @@ import msgspec
 from headgate.core.compensation import CompensationSettings
 from headgate.core.errors import Invalid
 from headgate.core.keys import SHORTEST_SERVER_SECRET
+from headgate.core.limits import DeclaredLimits, declared_in_settings
 
 PREFIX = "HEADGATE_"
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
@@ -43,6 +44,9 @@ class Settings:
     hosts: str = ""  # names, besides this machine's own, that an open server may be asked under
     secret: str = field(default="", repr=False)  # or several, newest first, with commas between
     packs: str = ""  # names of the packs that are on, with commas between
+    lanes: str = ""  # how many tasks of a lane run at once: mail=5,media=none
+    resources: str = ""  # how many tasks use a resource at once: gpu=1
+    rate_limits: str = ""  # starts per second, and at once: key:openai=5/10
     callback_allow: str = ""  # networks that requests may go to besides public addresses
     callback_concurrency: int = 10  # requests at once to one receiver, from each process
     session_seconds: float = 7 * 86400.0  # how long somebody stays signed in at the console at most
@@ -89,7 +93,7 @@ class Settings:
             raise Invalid(f"secret has at least {SHORTEST_SERVER_SECRET} characters; several have commas between them")
         if not 0 <= self.retention_hour < 24:
             raise Invalid("retention_hour is between 0 and 23")
-        self.compensation  # noqa: B018 whoever makes it checks it
+        self.compensation, self.limits  # noqa: B018 whoever makes them checks them
         try:
             ZoneInfo(self.timezone)
         except (ZoneInfoNotFoundError, ValueError, OSError):
@@ -101,6 +105,11 @@ class Settings:
         return CompensationSettings(
             **{setting.name: getattr(self, f"compensation_{setting.name}") for setting in fields(CompensationSettings)}
         )
+
+    @property
+    def limits(self) -> DeclaredLimits:
+        """The limits that are set here."""
+        return declared_in_settings(self.lanes, self.resources, self.rate_limits)
 
     @property
     def secrets(self) -> tuple[str, ...]:

@@ -4,13 +4,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 from functools import update_wrapper
-from typing import Generic, ParamSpec, Protocol, TypeVar
+from typing import Generic, Literal, ParamSpec, Protocol, TypeVar
 
 from headgate.client import Call, Task, call_of
 from headgate.core.task import NewTask
 from headgate.registry import Handler, Registry
 from headgate.settings import Settings
 from headgate.store.store import Store
+from headgate.store.tasks.submit import Submitted
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
@@ -29,7 +30,7 @@ class App(Protocol):
     def store(self) -> Store: ...
     async def submit(self, call: Call[R]) -> Task[R]: ...
     def submit_sync(self, call: Call[R]) -> Task[R]: ...
-    async def in_thread(self, work: Callable[Q, T], /, *args: Q.args, **kwargs: Q.kwargs) -> T: ...
+    async def _in_thread(self, work: Callable[Q, T], /, *args: Q.args, **kwargs: Q.kwargs) -> T: ...
 
 
 class TaskFunction(Generic[P, Returned, R]):
@@ -41,7 +42,7 @@ class TaskFunction(Generic[P, Returned, R]):
         update_wrapper(self, handler.function)
         self.app = app
         self.handler = handler
-        self.new_task = new_task
+        self._new_task = new_task
 
     def __repr__(self) -> str:
         return f"<task {self.handler.code}: {self.handler.place}>"
@@ -59,7 +60,7 @@ class TaskFunction(Generic[P, Returned, R]):
         mutex: str | None = None,
         rate_key: str | None = None,
         unique_key: str | None = None,
-        unique: str | None = None,
+        unique: Literal["arguments"] | None = None,
         unique_seconds: float | None = None,
         debounce_seconds: float | None = None,
         debounce_longest_seconds: float | None = None,
@@ -73,16 +74,33 @@ class TaskFunction(Generic[P, Returned, R]):
         agent_id: str | None = None,
         parent_id: int | None = None,
         correlation_id: str | None = None,
-        on_child_failure: str | None = None,
+        on_child_failure: Literal["continue", "cancel"] | None = None,
     ) -> "TaskFunction[P, Returned, R]":
-        """The same function, its tasks made with these options."""
+        """The same function, its tasks made with these options.
+
+        name, category, lane, priority, timeout_seconds, on_child_failure: in place of the type's.
+        mutex, rate_key, unique_key: in place of the type's, as they are: nothing is taken from the arguments.
+        unique: `"arguments"` makes the unique key of all arguments.
+        unique_seconds, debounce_seconds, debounce_longest_seconds, debounce_replace: in place of the type's.
+        start_time: when it may start.
+        delay_seconds: in how many seconds it may start.
+        max_error_count: how often it may fail and be run again, in place of what the type's policy says.
+        tenant_id, creator: whose it is.
+        agent_id: the only agent that may run it.
+        parent_id: the task that it is a child of.
+        correlation_id: what it has in common with others; that of the request or task which submits it unless given.
+        """
         options = {key: value for key, value in locals().items() if key not in ("self", "unique") and value is not None}
         handler = self.handler if unique is None else replace(self.handler, unique=unique)
-        return TaskFunction(self.app, handler, self.new_task._replace(**options))
+        return TaskFunction(self.app, handler, self._new_task._replace(**options))
+
+    def get(self, task_id: int) -> Task[R]:
+        """A task of this type by its id. Nothing is read yet; if it is of another type, waiting for it is `Invalid`."""
+        return Task(Submitted(task_id, False), self.handler.result_type, lambda: self.app.store, self.app._in_thread)
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         """A call to be submitted: alone, with others (`submit_many`), or in a transaction of yours (`submit_in`)."""
-        return call_of(self.handler, self.new_task, args, kwargs)
+        return call_of(self.handler, self._new_task, args, kwargs)
 
     async def submit(self, *args: P.args, **kwargs: P.kwargs) -> Task[R]:
         """Make a task of this call; it is on disk when this returns."""

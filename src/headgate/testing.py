@@ -4,28 +4,35 @@ import asyncio
 import inspect
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from headgate.app import Headgate
-from headgate.core.errors import Invalid
+from headgate.client import Task
+from headgate.core.errors import HeadgateError, Invalid
 from headgate.core.machine import Raised
 from headgate.core.states import State
 from headgate.core.task import Execution
 from headgate.duties.schedules import fire_due
 from headgate.environment import utc_now
 from headgate.store.claim.contract import ClaimRequest, Outcome
+from headgate.store.db.scratch import scratch_schema
 from headgate.store.reading.lists import Filter
 from headgate.store.store import Store, open_store
+from headgate.store.wakeup.message import News
+from headgate.task_function import TaskFunction
 from headgate.threads import inline
 from headgate.worker.context import Context, Interrupted, Paused, Reporter, current
-from headgate.worker.reports import ExecutionReports, LoopReporter, ThreadReporter
+from headgate.worker.reports import ExecutionReports, LoopReporter, SteadyProgress, ThreadReporter
 from headgate.worker.run import Run, event_of_error, event_of_result
 
+P = ParamSpec("P")
+R = TypeVar("R")
 T = TypeVar("T")
+__all__ = ["Box", "Ran", "sandbox"]
 MOST_EXECUTIONS = 10_000
 LEASE_SECONDS = 1e9  # a test may let years go by
 A_LITTLE_LATER = timedelta(milliseconds=1)  # a bucket's next token is reckoned in fractions
@@ -42,38 +49,54 @@ class Ran:
 
 
 @contextmanager
-def sandbox(app: Headgate, *, now: datetime | None = None) -> Iterator["Box"]:
+def sandbox(app: Headgate, *, now: datetime | None = None, url: str | None = None) -> Iterator["Box"]:
     """Bind `app` to an empty store in memory for a while; nothing of its own store is read or written.
 
-    Time stands still, at `now` if that is given, until the box is told to move it.
+    Time stands still, at `now` if that is given, until the box is told to move it. `url` names the database of your
+    test in place of memory, so that `submit_in` works with connections to it: a SQLite file that holds no task yet, or
+    a PostgreSQL, where the tables are in a schema of their own that is dropped afterwards.
     """
     if now is not None and now.tzinfo is None:
         raise Invalid("now is a time with a time zone")
     before = None if app._owns_store else app._store  # one that somebody bound: a sandbox around this one
-    box = Box(app, now or utc_now())
-    try:
-        yield box
-    finally:
-        app.close()
-        if before is not None:
-            app.bind(before)
-        box.close()
+    with _empty_schema(url) as schema:
+        box = Box(app, now or utc_now(), url or "sqlite://", schema)
+        try:
+            yield box
+        finally:
+            app.close()
+            if before is not None:
+                app.bind(before)
+            box._close()
+
+
+@contextmanager
+def _empty_schema(url: str | None) -> Iterator[str]:
+    if url is None or url.startswith("sqlite"):
+        yield ""
+        return
+    with scratch_schema(url) as (schema, renew):
+        renew()
+        yield schema
 
 
 class Box:
     """An app's tasks, and the time by which they run."""
 
-    def __init__(self, app: Headgate, now: datetime) -> None:
+    def __init__(self, app: Headgate, now: datetime, url: str, schema: str) -> None:
         self.now = now
-        empty = open_store("sqlite://", lambda: self.now)
+        empty = open_store(url, lambda: self.now, schema=schema)
         empty.migrate()
+        if empty.tasks.find(limit=1).items:
+            empty.close()
+            raise Invalid(f"a sandbox needs a database without tasks, and {url} has some")
         app.bind(empty)
         self.store: Store = app.store  # the same, and it knows the app's types
         self._app = app
         self._worker_id = self.store.workers.register("sandbox", lease_seconds=LEASE_SECONDS)
         self._runner = asyncio.Runner()
 
-    def close(self) -> None:
+    def _close(self) -> None:
         self._runner.close()
         self.store.close()
 
@@ -82,6 +105,38 @@ class Box:
         if seconds < 0:
             raise Invalid("time goes forward")
         self.now += timedelta(seconds=seconds)
+
+    def submitted(self, task: TaskFunction[P, Any, R], /, **arguments: Any) -> list[Task[R]]:
+        """The tasks of a type that were submitted, in order, whatever became of them: those with these arguments."""
+        if unknown := arguments.keys() - set(task.handler.arguments.names):
+            raise Invalid(f"{task.handler.code} has no argument {', '.join(sorted(unknown))}")
+        return [task.get(task_id) for task_id, given in self._calls_of(task) if arguments.items() <= given.items()]
+
+    def assert_submitted(self, task: TaskFunction[P, Any, R], /, **arguments: Any) -> Task[R]:
+        """Fail unless such a task was submitted; the last one. Arguments that are not named do not matter."""
+        if found := self.submitted(task, **arguments):
+            return found[-1]
+        calls = [_call_text(task, given) for _, given in self._calls_of(task)]
+        raise AssertionError(
+            f"{_call_text(task, arguments)} was not submitted, but " + (", ".join(calls) or f"no {task.handler.code}")
+        )
+
+    def assert_not_submitted(self, task: TaskFunction[P, Any, R], /, **arguments: Any) -> None:
+        """Fail if such a task was submitted."""
+        if found := self.submitted(task, **arguments):
+            ids = ", ".join(str(each.id) for each in found)
+            raise AssertionError(f"{_call_text(task, arguments)} was submitted: task {ids}")
+
+    def _calls_of(self, task: TaskFunction[..., Any, Any]) -> list[tuple[int, dict[str, Any]]]:
+        """The tasks of a type, oldest first, with all their arguments: what was left out has its default."""
+        handler, page = task.handler, self.store.tasks.find(Filter(type=task.handler.code))
+        records = page.items
+        while page.next_cursor is not None:
+            page = self.store.tasks.find(Filter(type=task.handler.code), cursor=page.next_cursor)
+            records = records + page.items
+        parameters = inspect.signature(handler.function).parameters.values()
+        defaults = {each.name: each.default for each in parameters if each.default is not each.empty}
+        return [(record.id, defaults | handler.arguments.decode(record.ext)) for record in reversed(records)]
 
     def drain(self, *, through: float = 0.0) -> list[Ran]:
         """Run everything that is due, one after the other, children and all; what ran, in its order.
@@ -104,6 +159,7 @@ class Box:
             return thread.submit(copy_context().run, work).result()
 
     def _drain(self, end: datetime) -> list[Ran]:
+        self.store.wakeups.hear(News(missed=True))  # a transaction of the test's own wakes nobody
         ran: list[Ran] = []
         while True:
             while (execution := self._next()) is not None:
@@ -139,7 +195,7 @@ class Box:
         rules = self.store.types.recent(execution.type)
         try:
             answer = self._call(run)
-        except (Exception, asyncio.CancelledError, Paused, Interrupted) as error:  # Ctrl-C is the test's own
+        except (Exception, SystemExit, asyncio.CancelledError, Paused, Interrupted) as error:  # Ctrl-C is the test's
             event = event_of_error(run, error, rules)
         else:
             event = event_of_result(run, answer, rules)
@@ -161,22 +217,35 @@ class Box:
         run.interrupt = task.cancel
         try:
             reporter = LoopReporter(ExecutionReports(self.store, inline, run), inline)
-            arguments, context = self._begin(run, reporter)
-            answer = await run.handler.function(**arguments)
-            await context.flush_progress()
+            try:
+                answer = await run.handler.function(**self._begin(run, reporter))
+            except BaseException:
+                await reporter.flush()
+                raise
             await reporter.finish()
         finally:
             await asyncio.sleep(0)  # reports that it did not wait for are made all the same
         return answer
 
     def _function(self, run: Run) -> Any:
-        arguments, context = self._begin(run, ThreadReporter(ExecutionReports(self.store, inline, run)))
-        answer = run.handler.function(**arguments)
-        context.flush_progress()
+        progress = SteadyProgress(lambda: self.now.timestamp(), timers=False)
+        reporter = ThreadReporter(ExecutionReports(self.store, inline, run), progress)
+        try:
+            answer = run.handler.function(**self._begin(run, reporter))
+        except BaseException:
+            with suppress(HeadgateError, Interrupted):
+                reporter.flush()
+            raise
+        reporter.flush()
         return answer
 
-    def _begin(self, run: Run, reporter: Reporter) -> tuple[dict[str, Any], Context]:
+    def _begin(self, run: Run, reporter: Reporter) -> dict[str, Any]:
+        """Make the context that the handler sees; its arguments."""
         saved = self.store.executions.checkpoints(run.execution.id)
-        run.context = context = Context(run.execution, reporter, saved, lambda: self.now.timestamp())
-        current.set(context)
-        return run.handler.arguments.decode(run.execution.ext), context
+        run.context = Context(run.execution, reporter, saved)
+        current.set(run.context)
+        return run.handler.arguments.decode(run.execution.ext)
+
+
+def _call_text(task: TaskFunction[..., Any, Any], arguments: dict[str, Any]) -> str:
+    return f"{task.handler.code}({', '.join(f'{name}={value!r}' for name, value in arguments.items())})"

@@ -204,11 +204,11 @@ def test_reports_are_kept_with_the_task(store, client):
     """Spec: B2, A12"""
     submit(store, "again")
     [task] = client.claim()
-    client.tell("progress", task, done=1, note="a")
+    client.tell("progress", task, done=1, note="a", data={"speed": [1, 2]})
     client.tell("log", task, lines=[{"message": "a", "level": "error"}, {"message": "b"}])
     client.tell("checkpoint", task, name="page", state={"n": 2})
     found, events, lines, _ = record(store, task["id"])
-    assert found.progress == '{"done":1.0,"note":"a"}'
+    assert found.progress == '{"done":1.0,"note":"a","data":{"speed":[1,2]}}'
     assert [(line.level, line.message) for line in lines] == [("error", "a"), ("info", "b")]
     assert [event.actor for event in events if event.kind == "progress"] == ["agent:one"]
     client.tell("fail", task, error_info="no")
@@ -238,6 +238,24 @@ def test_a_failure_follows_the_policy_of_the_type(store, client, type_code, said
     assert client.tell("fail", task, error_info="it broke", **said)["status"] == state
     row = store.tasks.get(task["id"])
     assert (row.status, row.error_count, row.error_info) == (state, 1, "it broke")
+
+
+@pytest.mark.parametrize(
+    ("names", "retryable", "state"),
+    [
+        (["CardExpired", "PaymentError"], True, "failed"),
+        (["PaymentError"], False, "retrying"),
+        (["KeyError"], None, "retrying"),
+        ([], False, "failed"),
+    ],
+)
+def test_the_error_classes_that_a_type_lists_hold_for_agents_too(store, client, names, retryable, state):
+    """Spec: A5"""
+    store.types.put(TaskType("again", retry=fixed(60, retries=3), retry_on=("PaymentError",), fatal=("CardExpired",)))
+    submit(store, "again")
+    [task] = client.claim()
+    answer = client.tell("fail", task, error_info="it broke", retryable=retryable, error_names=names)
+    assert answer["status"] == state
 
 
 def test_the_next_try_waits_at_least_as_long_as_the_agent_says(store, client):
@@ -306,7 +324,7 @@ def test_a_task_past_its_deadline_goes_to_another_agent_at_once_and_counts_one_e
             pass
         [task] = waiting.result(timeout=60)
     assert (task["id"], task["attempt"], task["error_count"]) == (late.id, 2, 1)
-    assert kinds(store, late.id)[-2:] == ["overdue", "started"]
+    assert kinds(store, late.id)[-3:] == ["overdue", "retrying", "started"]
 
 
 def test_many_reports_in_one_call_are_answered_one_by_one(store, client):

@@ -30,6 +30,21 @@ def ask(client, what, status=200, **body):
     return answer.json()
 
 
+def test_dead_letters_are_counted_by_what_they_died_of(client, store):
+    """Spec: D12"""
+    for number in range(3):
+        dead(store, f"invoice {number} has no address")
+    dead(store, "refused")
+    assert client.get("/api/dead-letters/groups?limit=1").json() == {
+        "total": 4,
+        "exact": True,
+        "items": [
+            {"type": "manual", "error": "invoice … has no address", "contains": "has no address", "count": 3},
+        ],
+    }
+    assert client.get("/api/dead-letters/groups?error=refused").json()["total"] == 1
+
+
 def test_dead_letters_are_listed_newest_first_in_pages(client, store):
     """Spec: D12"""
     submit(store)
@@ -126,6 +141,9 @@ def test_many_letters_are_replayed_with_some_arguments_set(client, store):
     assert store.tasks.get(other).status is S.DEAD
 
 
+ONLY = "only dead and failed tasks can be replayed"
+
+
 def test_a_dry_run_tells_what_an_edit_would_change_and_changes_nothing(client, store):
     """Spec: D12"""
     letter, queued = dead(store, ext='{"a": 1}'), submit(store)
@@ -133,7 +151,7 @@ def test_a_dry_run_tells_what_an_edit_would_change_and_changes_nothing(client, s
     done = ask(client, "replay", ids=[letter.id, queued.id, 4711], dry_run=True, edit={"merge": {"a": 2}})
     assert done["items"] == [
         {"id": letter.id, "status": "dead", "problem": None, "changes": {"ext.a": {"old": 1, "new": 2}}},
-        {"id": queued.id, "status": "queued", "problem": f"task {queued.id} is queued, not dead"},
+        {"id": queued.id, "status": "queued", "problem": f"task {queued.id} is queued; {ONLY}"},
         {"id": 4711, "status": None, "problem": "no task 4711"},
     ]
     assert (record(store, letter.id), record(store, queued.id)) == before
@@ -150,7 +168,16 @@ def test_a_dry_run_foretells_what_becomes_of_a_task(client, store, what, state):
     assert record(store, task.id) == before
     [done] = ask(client, what, ids=[task.id], **body)["items"]
     assert (foretold["status"], foretold["problem"]) == (state, done["problem"])
-    assert (done["status"] is not None) == (state is S.DEAD)
+    assert (done["status"] is not None) == (state is S.DEAD or (what == "replay" and state is S.FAILED))
+
+
+def test_a_failed_task_is_replayed_as_an_edited_copy(client, store):
+    """Spec: D12"""
+    task = put(store, S.FAILED)
+    [done] = ask(client, "replay", ids=[task.id], edit={"merge": {"a": 2}})["items"]
+    copy = store.tasks.get(done["copy_id"])
+    assert (copy.retry_of, copy.ext, done["status"]) == (task.id, '{"a": 2}', "queued")
+    assert store.tasks.get(task.id) == task
 
 
 def test_letters_are_resolved_and_discarded_with_a_remark(client, store):

@@ -27,10 +27,12 @@ def test_why_says_when_a_task_will_likely_start(client, measured):
     """Spec: X3"""
     submit(measured)
     told = forecast(client, submit(measured).id)
-    assert set(told) == {"at", "in_seconds", "reason", "ahead"}
+    assert set(told) == {"at", "in_seconds", "reason", "code", "params", "ahead"}
     assert told["in_seconds"] >= 0
     assert told["ahead"] == 1
     assert told["reason"].startswith("lane default: 1 ahead, 1 at a time")
+    assert told["code"] == "slots-ahead"
+    assert {"limit": "lane", "name": "default", "ahead": 1, "slots": 1}.items() <= told["params"].items()
     assert datetime.fromisoformat(told["at"]).tzinfo is not None
 
 
@@ -38,7 +40,10 @@ def test_where_nobody_can_say_the_reason_is_told_without_a_number(client, measur
     """Spec: X3"""
     task = submit(measured)
     measured.lanes.pause("default")
-    told = {"at": None, "in_seconds": None, "reason": "lane default is paused", "ahead": 0}
+    told = {
+        "at": None, "in_seconds": None, "reason": "lane default is paused", "code": "paused",
+        "params": {"scope": "lane", "name": "default", "reason": None, "actor": None}, "ahead": 0,
+    }  # fmt: skip
     assert forecast(client, task.id) == told
     [lane] = [lane for lane in client.get("/api/lanes").json()["items"] if lane["name"] == "default"]
     assert lane["drained"] == told

@@ -23,7 +23,7 @@ def test_a_lane_shows_what_runs_what_is_queued_and_what_waits(client, store):
     assert found.pop("drained")["in_seconds"] is None  # nothing of the kind has finished yet
     assert found == {
         "name": "x", "capacity": None, "running": 1, "queued": 1, "queued_exact": True, "blocked": 1, "later": 1,
-        "paused": False,
+        "paused": False, "pause": None,
     }  # fmt: skip
 
 
@@ -51,6 +51,57 @@ def test_the_pause_of_everything_shows(client, store):
     assert client.get("/api/lanes").json()["everything_paused"] is False
     store.lanes.pause()
     assert client.get("/api/lanes").json()["everything_paused"] is True
+
+
+def test_a_pause_shows_its_reason_and_end_wherever_it_holds(client, store):
+    """Spec: A9"""
+    store.rate_limits.set("key:k", Rate(5.0, 10))
+    until = "2030-01-01T00:00:00Z"
+    why = {"reason": "moving house", "until": until}
+    for scope in ("lane:default", "type:plain", "tenant:3", "key:k", "all"):
+        assert client.post(f"/api/queue/pause?scope={scope}", json=why).status_code == 200
+    pauses = client.get("/api/pauses").json()["items"]
+    assert [(pause["scope"], pause["name"]) for pause in pauses] == [
+        ("all", ""), ("key", "k"), ("lane", "default"), ("tenant", "3"), ("type", "plain"),
+    ]  # fmt: skip
+    for pause in pauses:
+        assert (pause["reason"], pause["until"], pause["actor"]) == ("moving house", until, "person")
+    everything, key, of_lane, _, of_type = pauses
+    lanes = client.get("/api/lanes").json()
+    assert (lanes["everything_paused"], lanes["pause"]) == (True, everything)
+    assert lane(client, "default")["pause"] == of_lane
+    assert client.get("/api/task-types/plain").json()["pause"] == of_type
+    assert client.get("/api/rate-limits/key:k").json()["pause"] == key
+    for pause in pauses:
+        scope = f"{pause['scope']}:{pause['name']}".removesuffix(":")
+        assert client.post(f"/api/queue/resume?scope={scope}").status_code == 200
+    assert client.get("/api/pauses").json() == {"items": []}
+
+
+@pytest.mark.parametrize(
+    ("scope", "body", "status"),
+    [
+        ("type:none", {}, 404),
+        ("lane:none", {}, 404),
+        ("tenant:x", {}, 422),
+        ("key:", {}, 422),
+        ("all:x", {}, 422),
+        ("all", {"until": "2001-01-01T00:00:00Z"}, 422),
+        ("all", {"until": "2030-01-01T00:00:00"}, 422),
+        ("all", {"because": "x"}, 422),
+    ],
+)
+def test_a_pause_that_breaks_a_rule_is_refused(client, scope, body, status):
+    """Spec: A9"""
+    assert client.post(f"/api/queue/pause?scope={scope}", json=body).status_code == status
+    assert client.get("/api/pauses").json() == {"items": []}
+
+
+def test_a_type_that_was_read_while_it_is_paused_may_be_sent_back(client, store):
+    """Spec: B5"""
+    client.post("/api/queue/pause?scope=type:plain")
+    read = client.get("/api/task-types/plain").json()
+    assert client.put("/api/task-types/plain", json=read).status_code == 200
 
 
 def test_the_audit_says_who_changed_a_lane(client, store):
@@ -84,8 +135,9 @@ def test_a_change_that_breaks_a_rule_is_refused_and_makes_no_lane(client, name, 
 
 def test_resources_are_listed_looked_up_and_changed(client, store):
     """Spec: A11, C3"""
-    assert client.put("/api/resources/yt-dlp", json={"capacity": 2}).json() == {"name": "yt-dlp", "capacity": 2}
-    assert client.get("/api/resources/yt-dlp").json() == {"name": "yt-dlp", "capacity": 2}
+    resource = {"name": "yt-dlp", "capacity": 2, "source": "person"}
+    assert client.put("/api/resources/yt-dlp", json={"capacity": 2}).json() == resource
+    assert client.get("/api/resources/yt-dlp").json() == resource
     names = [each["name"] for each in client.get("/api/resources").json()["items"]]
     assert names == ["disk-writer", "yt-dlp"]
     assert client.get("/api/resources/none").status_code == 404
@@ -95,14 +147,16 @@ def test_resources_are_listed_looked_up_and_changed(client, store):
 def test_rate_limits_are_put_listed_looked_up_and_lifted(client, store):
     """Spec: D8"""
     put = client.put("/api/rate-limits/key:openai", json={"rate": 5, "burst": 10})
-    assert (put.status_code, put.json()) == (200, {"name": "key:openai", "rate": 5.0, "burst": 10})
-    assert [bucket.limit for bucket in store.rate_limits.all()] == [Rate(5.0, 10)]
+    told = {"name": "key:openai", "rate": 5.0, "burst": 10, "source": "person", "pause": None}
+    others = {"name": "key:*", "rate": 10.0, "burst": 20, "source": "default", "pause": None}
+    assert (put.status_code, put.json()) == (200, told)
+    assert {each.name: each.limit for each in store.rate_limits.all()}["key:openai"] == Rate(5.0, 10)
     assert client.get("/api/rate-limits/key:openai").json() == put.json()
-    assert client.get("/api/rate-limits").json() == {"items": [put.json()]}
+    assert client.get("/api/rate-limits").json() == {"items": [others, told]}
     assert client.delete("/api/rate-limits/key:openai").status_code == 204
-    assert store.rate_limits.all() == []
+    assert client.get("/api/rate-limits/key:openai").json() == told | {"rate": None, "burst": None}
     for method in ("GET", "DELETE"):
-        assert client.request(method, "/api/rate-limits/key:openai").status_code == 404
+        assert client.request(method, "/api/rate-limits/type:none").status_code == 404
 
 
 @pytest.mark.parametrize(
@@ -118,7 +172,7 @@ def test_rate_limits_are_put_listed_looked_up_and_lifted(client, store):
 def test_a_rate_limit_that_breaks_a_rule_is_refused(client, store, name, body):
     """Spec: D8"""
     assert client.put(f"/api/rate-limits/{name}", json=body).status_code == 422
-    assert store.rate_limits.all() == []
+    assert [each.name for each in store.rate_limits.all()] == ["key:*"]
 
 
 def test_a_name_with_a_slash_is_reached_like_any_other(client, store):

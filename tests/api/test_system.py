@@ -1,5 +1,7 @@
 """Whether the server is well, who works, how it went, and what is removed."""
 
+import json
+
 from starlette.testclient import TestClient
 
 from headgate.api.app import create_app
@@ -10,7 +12,7 @@ from headgate.settings import Settings
 from headgate.store.claim.contract import ClaimRequest
 from headgate.store.store import open_store
 from tests.api.conftest import HERE
-from tests.factories import put, running, settle, sql, submit
+from tests.factories import put, running, settle, sql, submit, worker
 
 
 def test_a_server_that_can_write_is_ready(client):
@@ -67,6 +69,20 @@ def test_workers_are_listed_and_those_that_left_if_asked(client, store):
         (stays, False, ["plain"]),
         (leaves, True, None),
     ]
+
+
+def test_a_worker_says_which_handlers_do_not_stop_and_names_no_other_tenants_task(app, client, store):
+    """Spec: A6, B11"""
+    theirs, own = running(store, tenant_id=1), running(store, tenant_id=2)
+    for task in (theirs, own):
+        store.workers.beat(store.tasks.get(task.id).worker_id, detail=json.dumps({"stuck": [task.id]}))
+    worker(store)
+    assert [each["stuck"] for each in client.get("/api/workers").json()["items"]] == [[theirs.id], [own.id], []]
+    assert "headgate_workers_stuck 2.0" in client.get("/metrics").text.splitlines()
+    _, key = store.keys.add("theirs", role=Role.READ, tenant_id=2)
+    app.server.keyring.forget()
+    seen = client.get("/api/workers", headers={"Authorization": f"Bearer {key}"}).json()["items"]
+    assert [each["stuck"] for each in seen] == [[], [own.id], []]
 
 
 def test_an_agents_start_queue_is_shown_to_whom_it_concerns(app, client, store):

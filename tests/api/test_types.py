@@ -40,6 +40,8 @@ WHOLE: dict[str, Any] = {
         "timeout": 90.0,
         "need_manual": True,
         "unknown_errors": "fail",
+        "retry_on": ["shop.api.ApiError"],
+        "fatal": ["CardExpired"],
         "on_child_failure": "cancel",
         "callback": {
             "success": {"url": "https://example.org/done", "method": "PUT"},
@@ -67,7 +69,10 @@ def put_whole(client):
 def test_a_type_is_put_shown_listed_and_removed(client, store):
     """Spec: B5, B6"""
     put = put_whole(client)
-    assert (put.status_code, put.json()) == (200, {"code": "letter", **WHOLE, "edited": True, "declared_by": ""})
+    assert (put.status_code, put.json()) == (
+        200,
+        {"code": "letter", **WHOLE, "edited": True, "declared_by": "", "pause": None},
+    )
     assert client.get("/api/task-types/letter").json() == put.json()
     listed = client.get("/api/task-types").json()["items"]
     assert {"called-back", "letter", "manual", "plain"} <= {kind["code"] for kind in listed}
@@ -204,7 +209,8 @@ def test_what_an_edit_does_is_what_its_dry_run_said(client, store):
     done = client.put("/api/task-types/plain", json={"name": "Plain", "config": {"need_manual": True}}).json()
     assert "foreseen" not in done
     [event], _ = store.events.after(last)
-    assert (event.kind, json.loads(event.detail)) == ("type_changed", {"type": "plain", "changes": foreseen["changes"]})
+    detail = json.loads(event.detail)
+    assert (event.kind, detail["type"], detail["changes"]) == ("type_changed", "plain", foreseen["changes"])
 
 
 def test_a_dry_run_refuses_what_an_edit_would(client, store):

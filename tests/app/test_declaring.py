@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
+from json import JSONDecodeError
 from typing import Any
 
 import pytest
@@ -152,6 +153,10 @@ def test_what_cannot_be_called_from_json_is_refused_when_it_is_declared(app, fun
         ({"uses": ["a", "a"]}, "each resource once"),
         ({"timeout_seconds": 0}, "timeout is above 0"),
         ({"unknown_errors": "maybe"}, "'retry' or 'fail'"),
+        ({"retry_on": [3]}, "retry_on: 3 is no error class"),
+        ({"fatal": ValueError}, "fatal is a list of error classes"),
+        ({"fatal": ["not a name"]}, "fatal: 'not a name' is no name of an error class"),
+        ({"retry_on": [KeyError], "fatal": ["KeyError"]}, "KeyError is in retry_on and in fatal"),
         ({"priority": "high"}, "priority is a whole number"),
         ({"memory_megabytes": 0}, "memory_megabytes is above 0"),
         ({"mutex": "{page:03}"}, "mutex: '{page:03}' has {page:03}: a key takes an argument as it is"),
@@ -167,6 +172,17 @@ def test_an_option_that_cannot_be_is_refused_when_it_is_declared(app, options, m
     with pytest.raises(Invalid, match=message):
         app.task(**options)(elsewhere.count)
     assert len(app.registry) == 0
+
+
+def test_error_classes_are_kept_by_name(app):
+    """Spec: A5"""
+
+    class Local(Exception): ...
+
+    app.task(retry_on=[KeyError, JSONDecodeError, Local], fatal=["shop.ApiError"])(elsewhere.count)
+    rules = app.store.types.get("count").kind
+    assert rules.retry_on == ("KeyError", "json.decoder.JSONDecodeError", "Local")
+    assert rules.fatal == ("shop.ApiError",)
 
 
 def test_an_option_that_there_is_not_is_an_error_of_the_program(app):

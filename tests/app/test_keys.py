@@ -52,7 +52,7 @@ def declare(app: Headgate, **templates: str) -> Any:
 )
 def test_a_template_is_filled_with_the_arguments_and_their_defaults(app, template, args, key):
     """Spec: D3, C7"""
-    task = declare(app, mutex=template, rate_key=template, unique_key=template).submit_sync(*args).record()
+    task = declare(app, mutex=template, rate_key=template, unique_key=template).submit_sync(*args).record_sync()
     assert (task.mutex, task.rate_key, task.unique_key, task.priority) == (key, key, key, 7)
     app.close()
 
@@ -79,7 +79,7 @@ def test_a_key_that_cannot_be_kept_is_refused(app, url, message):
 def test_what_using_says_goes_before_what_was_declared(app):
     """Spec: D3"""
     download = declare(app, mutex="m:{subscription_id}", rate_key="r", unique_key="u")
-    task = download.using(mutex="other", rate_key="fast", unique_key="mine", priority=0).submit_sync(7).record()
+    task = download.using(mutex="other", rate_key="fast", unique_key="mine", priority=0).submit_sync(7).record_sync()
     assert (task.mutex, task.rate_key, task.unique_key, task.priority) == ("other", "fast", "mine", 0)
     with pytest.raises(Invalid, match="mutex is empty"):
         download.using(mutex="").submit_sync(7)
@@ -94,7 +94,7 @@ def test_using_reaches_the_task_and_leaves_the_function_as_it_was(app):
         "start_time": NOON, "max_error_count": 3, "timeout_seconds": 9.5, "tenant_id": 4, "creator": 5,
         "agent_id": "a", "correlation_id": "x",
     }  # fmt: skip
-    record = download.using(**options).submit_sync(7).record()
+    record = download.using(**options).submit_sync(7).record_sync()
     assert {name: getattr(record, name) for name in options} == options
     assert download.call(7).new == declare(app).call(7).new
     app.close()
@@ -116,12 +116,12 @@ def test_every_option_of_a_task_can_be_said(app):
 def test_a_call_made_a_child_is_its_parents_in_every_way(app):
     """Spec: D7, D10"""
     download = declare(app)
-    child = download.call(7).under(12, 3, "trace").new
+    child = download.call(7)._under(12, 3, "trace").new
     assert (child.parent_id, child.tenant_id, child.correlation_id) == (12, 3, "trace")
-    assert download.using(correlation_id="own").call(7).under(12, 3, "trace").new.correlation_id == "own"
+    assert download.using(correlation_id="own").call(7)._under(12, 3, "trace").new.correlation_id == "own"
     for other in (download.using(parent_id=11), download.using(tenant_id=4)):
         with pytest.raises(Invalid, match="parent and the tenant"):
-            other.call(7).under(12, 3, None)
+            other.call(7)._under(12, 3, None)
 
 
 def test_what_a_person_edited_goes_before_what_was_declared(app):
@@ -129,7 +129,7 @@ def test_what_a_person_edited_goes_before_what_was_declared(app):
     download = declare(app, mutex="m:{subscription_id}")
     task_type = app.store.types.by_code()["download"]
     app.store.types.put(replace(task_type, mutex="edited:{url}", defaults={"url": "none"}, priority=3), edited=True)
-    tasks = [download.submit_sync(7).record(), download.submit_sync(7, "https://example.org").record()]
+    tasks = [download.submit_sync(7).record_sync(), download.submit_sync(7, "https://example.org").record_sync()]
     assert [(task.mutex, task.priority) for task in tasks] == [("edited:none", 3), ("edited:https://example.org", 3)]
     app.close()
 
@@ -140,7 +140,7 @@ def test_a_key_is_made_of_what_the_task_is_stored_with(app):
     @app.task(mutex="{when}/{item.colour}")
     def paint(when: datetime, item: Item) -> None: ...
 
-    by_program = paint.submit_sync(NOON, Item(Colour.RED)).record()
+    by_program = paint.submit_sync(NOON, Item(Colour.RED)).record_sync()
     by_hand = app.store.tasks.get(app.store.tasks.submit(NewTask("paint", by_program.ext)).id)
     assert by_program.mutex == by_hand.mutex == "2199-03-01T12:00:00Z/red"
     app.close()

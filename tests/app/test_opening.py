@@ -35,7 +35,7 @@ def test_a_program_never_overwrites_what_a_person_edited(app, url):
     again = Headgate(settings=Settings(url=url))
     again.task(lane="declared")(elsewhere.count)
     assert again.store.types.by_code()["count"] == edited
-    assert count.submit_sync(1).record().lane == "edited"
+    assert count.submit_sync(1).record_sync().lane == "edited"
     again.close()
 
 

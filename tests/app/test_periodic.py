@@ -98,7 +98,7 @@ def test_what_a_person_edited_or_took_offline_stays_so(app):
     [
         ({"cron": "* * *"}, "no cron expression"), ({"timezone": "Mars"}, "no time zone"),
         ({"missed": "sometimes"}, "missed is one of"), ({"overlap": "never"}, "overlap is one of"),
-        ({"log": "all"}, "log is one of"), ({"arguments": {"shelf": "x"}}, "arguments"),
+        ({"log": "all"}, "log is one of"), ({"arguments": {"shelf": "x"}}, "tidy: argument shelf: "),
         ({"arguments": {"room": 1}}, "room"), ({"code": ""}, "code is empty"),
     ],
 )  # fmt: skip

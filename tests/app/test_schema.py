@@ -44,7 +44,7 @@ def test_a_task_in_the_callers_transaction_finds_its_schema(app, hostile, connec
         ]
         connection.commit()
     assert [task.created for task in made] == [True, True, True, False]
-    assert [task.record().status for task in made[:3]] == [State.QUEUED, State.PENDING, State.QUEUED]
+    assert [task.record_sync().status for task in made[:3]] == [State.QUEUED, State.PENDING, State.QUEUED]
     assert kinds(app.store, made[0].id) == ["submitted"]
     assert app.store.due.bring() == 1
     assert sorted(drain(app.store)) == [task.id for task in made[:3]]

@@ -36,8 +36,8 @@ def test_what_the_caller_commits_is_a_task_like_any_other(app, url, connect):
         task = app.submit_in(connection, send.using(priority=2, creator=7, name="50% off").call("a.org", letters=3))
         connection.commit()
     assert task.created
-    made, twin = task.record(), send.using(priority=2, creator=7, name="50% off").submit_sync("a.org", letters=3)
-    other = twin.record()
+    made, twin = task.record_sync(), send.using(priority=2, creator=7, name="50% off").submit_sync("a.org", letters=3)
+    other = twin.record_sync()
     for name in (
         "type",
         "ext",
@@ -74,12 +74,12 @@ def test_what_the_caller_rolls_back_was_never_there(app, url, connect):
     with connect(url) as connection:
         task = app.submit_in(connection, send.call("a.org"))
         with pytest.raises(NotFound):
-            task.record()
+            task.record_sync()
         connection.rollback()
     assert app.store.tasks.find().items == []
     assert sql(url, "SELECT count(*) FROM headgate_task_event WHERE task_id IS NOT NULL") == [(0,)]
     assert start(app.store) == []
-    assert send.submit_sync("a.org").record().status is State.QUEUED
+    assert send.submit_sync("a.org").record_sync().status is State.QUEUED
 
 
 def test_the_task_and_the_callers_own_rows_share_their_fate(app, url, connect):
@@ -125,7 +125,7 @@ def test_an_async_connection_does_the_same(request, tmp_path, driver, committed)
         assert [task.id for task in made] == [task.id for task in reversed(found)]
         assert [task.status for task in reversed(found)] == [State.QUEUED, State.PENDING, State.PENDING]
         assert [kinds(app.store, task.id) for task in made] == [["submitted"]] * 3
-        assert made[2].record().start_time == later
+        assert made[2].record_sync().start_time == later
         assert drain(app.store) == [made[0].id]
         assert app.store.due.bring() == 1
         assert drain(app.store) == [made[1].id]
@@ -144,11 +144,11 @@ def test_a_task_with_a_mutex_waits_for_the_duty_that_puts_it_in_line(app, url):
     with plain(url) as connection:
         second = app.submit_in(connection, send.call("a.org"))
         connection.commit()
-    made = second.record()
+    made = second.record_sync()
     assert made.status is State.PENDING
     assert made.start_time == made.create_date
     assert app.store.due.bring() == 1
-    assert second.record().status is State.BLOCKED
+    assert second.record_sync().status is State.BLOCKED
     [execution] = start(app.store, 2)
     assert execution.id == first.id
     settle(app.store, execution, Returned())
@@ -164,8 +164,8 @@ def test_a_task_for_later_is_pending_until_its_time(app, url, mutex):
         at = app.submit_in(connection, send.using(start_time=moment).call("a.org"))
         after = app.submit_in(connection, send.using(delay_seconds=3600.5).call("a.org"))
         connection.commit()
-    assert (at.record().status, at.record().start_time) == (State.PENDING, moment)
-    made = after.record()
+    assert (at.record_sync().status, at.record_sync().start_time) == (State.PENDING, moment)
+    made = after.record_sync()
     assert made.status is State.PENDING
     assert made.start_time - made.create_date == timedelta(seconds=3600.5)
     assert app.store.due.bring() == 0
@@ -207,7 +207,7 @@ def test_on_sqlite_a_program_may_submit_first_of_all_inside_its_transaction(tmp_
     assert app.store.types.by_code()["send"] == send.handler.type
     assert {room.name for room in app.store.lanes.all()} >= {"post"}
     assert {room.name for room in app.store.resources.all()} >= {"smtp"}
-    assert {bucket.name for bucket in app.store.rate_limits.all()} == {"key:host:a.org"}
+    assert {bucket.name for bucket in app.store.rate_limits.all()} == {"key:*"}
     assert sql(url, "SELECT kind, count(*) FROM headgate_task_event GROUP BY kind") == [
         ("submitted", 2),
         ("type_changed", 1),
@@ -223,7 +223,7 @@ def test_a_persons_edit_of_the_type_decides_the_lane(app, url):
     with plain(url) as connection:
         task = app.submit_in(connection, send.call("a.org"))
         connection.commit()
-    assert (task.record().lane, task.record().category) == ("slow", "edited")
+    assert (task.record_sync().lane, task.record_sync().category) == ("slow", "edited")
 
 
 def test_on_postgres_an_open_transaction_holds_up_no_other_submit(postgres):
@@ -297,7 +297,7 @@ def test_a_scoped_session_will_do(app, url):
         task = app.submit_in(session, send.call("a.org"))
         session.commit()
         session.remove()
-    assert task.record().status is State.QUEUED
+    assert task.record_sync().status is State.QUEUED
 
 
 def test_a_savepoint_can_take_it_back(app, url):

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from headgate import Headgate, State, TaskFailed
-from headgate.core.errors import Invalid
+from headgate import Headgate, Invalid, NotFound, Refused, State, TaskFailed
 from headgate.core.machine import Raised, Returned
 from tests.factories import drain, settle, start
 
@@ -37,7 +36,7 @@ def test_submit_and_submit_sync_make_the_same_task(app):
     first, second = asyncio.run(scan.submit(page=3)), scan.submit_sync(3)
     assert first.created
     assert second.created
-    assert first.record().ext == second.record().ext == '{"page":3}'
+    assert first.record_sync().ext == second.record_sync().ext == '{"page":3}'
     assert drain(app.store) == [first.id, second.id]
 
 
@@ -45,7 +44,7 @@ def test_many_are_made_in_the_order_given(app):
     """Spec: D3"""
     scan = declare(app)
     made = asyncio.run(app.submit_many([scan.call(page) for page in range(5)]))
-    assert [task.record().ext for task in made] == [f'{{"page":{page}}}' for page in range(5)]
+    assert [task.record_sync().ext for task in made] == [f'{{"page":{page}}}' for page in range(5)]
     assert app.submit_many_sync([]) == []
 
 
@@ -120,12 +119,65 @@ def test_the_end_is_heard_of_while_waiting(app, waiting):
 def test_waiting_gives_up_in_time_and_changes_nothing(app, timeout):
     """Spec: D3"""
     task = declare(app).submit_sync(3)
-    before = task.record()
+    before = task.record_sync()
     with pytest.raises(TimeoutError, match=f"task {task.id} has not ended after {timeout:g} s"):
         task.wait_sync(timeout=timeout)
     with pytest.raises(TimeoutError, match="has not ended"):
         asyncio.run(task.wait(timeout=timeout))
-    assert task.record() == before
+    assert task.record_sync() == before
+
+
+@pytest.mark.parametrize("waiting", ["wait", "wait_sync"])
+def test_who_waits_in_vain_is_told_where_the_task_stands(app, waiting):
+    """Spec: D3"""
+
+    def message() -> str:
+        with pytest.raises(TimeoutError) as raised:
+            asyncio.run(task.wait(timeout=0)) if waiting == "wait" else task.wait_sync(timeout=0)
+        return str(raised.value)
+
+    task = declare(app).submit_sync(3)
+    assert message() == (f"task {task.id} has not ended after 0 s: it is queued; no worker or agent for scan is alive")
+    [execution] = start(app.store)
+    assert message() == f"task {task.id} has not ended after 0 s: it has started and is running"
+    settle(app.store, execution, Returned())
+
+
+def test_a_task_is_found_again_by_its_id_and_its_result_is_typed(app):
+    """Spec: D3, X6"""
+    scan = declare(app)
+    made = scan.submit_sync(3)
+    for handle in (app.get(made.id), scan.get(made.id)):
+        assert (handle.id, handle.created) == (made.id, False)
+        assert handle.record_sync() == asyncio.run(handle.record()) == made.record_sync()
+    finish(app, Returned('{"pages": 3}'))
+    assert app.get(made.id).wait_sync(0).result == scan.get(made.id).wait_sync(0).result == Report(3)
+
+
+def test_the_result_of_a_type_that_the_program_does_not_have_is_plain_json(app, url):
+    """Spec: X6"""
+    made = declare(app).submit_sync(3)
+    finish(app, Returned('{"pages": 3}'))
+    other = Headgate(url)
+    assert other.get(made.id).wait_sync(0).result == {"pages": 3}
+    other.close()
+
+
+def test_a_handle_is_read_when_it_is_used(app):
+    """Spec: D3"""
+
+    @app.task
+    def pack() -> None: ...
+
+    with pytest.raises(NotFound, match="4711"):
+        app.get(4711).wait_sync(0)
+    scan = declare(app)
+    made = scan.submit_sync(3)
+    with pytest.raises(Invalid, match=f"task {made.id} is of type scan, not pack"):
+        pack.get(made.id).wait_sync(0)
+    app.get(made.id).cancel_sync()
+    with pytest.raises(Refused):
+        asyncio.run(app.get(made.id).snooze(60))
 
 
 def test_a_failure_says_how_the_task_ended(app):

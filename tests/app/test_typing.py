@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import assert_type
 
 import headgate
-from headgate.client import Call
 
 app = headgate.Headgate()
 
@@ -81,12 +80,19 @@ async def right(connection: sqlite3.Connection) -> None:
     assert_type(count.submit_sync(page=3).wait_sync().result, int)
     assert_type(count(3), int)
     assert_type(await scan(3), Report)
-    assert_type(scan.call(3), Call[Report])
+    assert_type(scan.call(3), headgate.Call[Report])
     assert_type(scan.using(priority=2, delay_seconds=60).submit_sync(3), headgate.Task[Report])
     assert_type(app.submit_in(connection, count.call(3)), headgate.Task[int])
     assert_type(await app.submit_in_async(connection, scan.call(3)), headgate.Task[Report])
     assert_type(await app.submit_many([count.call(1), count.call(2)]), list[headgate.Task[int]])
     later.submit_sync()
+    assert_type(scan.get(3), headgate.Task[Report])
+    assert_type((await scan.get(3).wait()).result, Report)
+    (await app.get(3).record()).status
+    calls: list[headgate.Call[object]] = [scan.call(3), count.call(3)]
+    await app.submit_many(calls)
+    one: headgate.Call[Report | int] = count.call(3)
+    assert_type((await app.submit(one)).created, bool)
     assert_type(await above.submit(3), headgate.Task[Report])
     assert_type(await above(3), Report)
     assert_type(below.submit_sync(3), headgate.Task[int])
@@ -111,6 +117,8 @@ async def wrong() -> None:
     scan.call()  # error: call-arg
     scan.using(colour="red")  # error: call-arg
     scan.using(priority="high")  # error: arg-type
+    scan.using(unique="always")  # error: arg-type
+    app.periodic("* * * * *", missed="never")  # error: arg-type
     scan.using(3)  # error: arg-type call-arg
     scan.using(priority=2).submit_sync("three")  # error: arg-type
     pages: str = count.submit_sync(3).wait_sync().result  # error: assignment
@@ -129,6 +137,14 @@ def misspelt() -> None: ...
 
 @app.task(retry=3)  # error: call-overload untyped-decorator
 def odd() -> None: ...
+
+
+@app.task(isolation="fiber")  # error: call-overload untyped-decorator
+def fibred() -> None: ...
+
+
+@app.task(unknown_errors="ignore")  # error: call-overload untyped-decorator
+def careless() -> None: ...
 
 
 @app.task(mutex=3)  # error: call-overload untyped-decorator

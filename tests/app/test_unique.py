@@ -25,7 +25,7 @@ def test_unique_by_arguments_is_one_task_for_each_call_that_says_the_same(app):
     """Spec: X2"""
     save = declare(app, unique="arguments")
     first = save.submit_sync(7, text="a")
-    assert (first.created, first.record().unique_key) == (True, unique_key_of('{"text": "a", "document": 7.0}'))
+    assert (first.created, first.record_sync().unique_key) == (True, unique_key_of('{"text": "a", "document": 7.0}'))
     assert (again := save.submit_sync(document=7, text="a")).id == first.id
     assert not again.created
     assert save.submit_sync(8, text="a").created
@@ -35,7 +35,7 @@ def test_unique_by_arguments_may_be_said_by_the_caller_and_a_key_goes_before_it(
     """Spec: X2"""
     save = declare(app, unique_key="document:{document}")
     assert save.using(unique="arguments").call(7, "a").new.unique_key == unique_key_of('{"document":7,"text":"a"}')
-    assert save.submit_sync(7).record().unique_key == "document:7"
+    assert save.submit_sync(7).record_sync().unique_key == "document:7"
     by_arguments = declare(Headgate("sqlite://"), unique="arguments", mutex="m:{document}")
     assert by_arguments.using(unique_key="mine").call(7).new.unique_key == "mine"
     assert by_arguments.call(7).new.unique_key == unique_key_of('{"document":7}')
@@ -57,7 +57,7 @@ def test_a_debounced_task_is_declared_or_said(app):
     save = declare(app, unique_key="d:{document}", debounce_seconds=60, debounce_longest_seconds=600)
     first = save.submit_sync(7, "a")
     assert save.submit_sync(7, "ab").id == first.id
-    record = first.record()
+    record = first.record_sync()
     assert (record.status, record.ext) == (State.PENDING, '{"document":7,"text":"ab"}')
     other = declare(Headgate("sqlite://")).using(unique_key="d", debounce_seconds=3, debounce_replace=False).call(1).new
     assert (other.debounce_seconds, other.debounce_replace, other.unique_key) == (3, False, "d")
@@ -83,9 +83,11 @@ def test_a_task_can_be_snoozed_by_who_submitted_it(app):
     """Spec: X2"""
     task = declare(app).submit_sync(7)
     task.snooze_sync(3600)
-    assert task.record().status is State.PENDING
+    assert task.record_sync().status is State.PENDING
     asyncio.run(task.snooze(7200))
-    assert (task.record().start_time - task.record().create_date).total_seconds() == pytest.approx(7200, abs=60)
+    assert (task.record_sync().start_time - task.record_sync().create_date).total_seconds() == pytest.approx(
+        7200, abs=60
+    )
 
 
 # In a transaction of the caller's
@@ -122,16 +124,16 @@ def test_in_a_transaction_of_the_callers_a_task_is_debounced_if_the_caller_commi
     with connect(url) as connection:
         assert app.submit_in(connection, save.call(7, "ab")).id == first.id
         connection.rollback()
-    assert (first.record().ext, kinds(app.store, first.id)) == ('{"document":7,"text":"a"}', ["submitted"])
+    assert (first.record_sync().ext, kinds(app.store, first.id)) == ('{"document":7,"text":"a"}', ["submitted"])
     with connect(url) as connection:
         assert app.submit_in(connection, save.call(7, "abc")).id == first.id
         other = app.submit_in(connection, save.call(8, "x"))
         connection.commit()
-    assert (first.record().ext, kinds(app.store, first.id)) == (
+    assert (first.record_sync().ext, kinds(app.store, first.id)) == (
         '{"document":7,"text":"abc"}',
         ["submitted", "debounced"],
     )
-    assert (other.created, other.record().status) == (True, State.PENDING)
+    assert (other.created, other.record_sync().status) == (True, State.PENDING)
     assert [event.actor for event in app.store.events.of(first.id)] == ["person", "person"]
 
 
@@ -151,5 +153,5 @@ def test_an_async_connection_does_the_same(request, tmp_path, driver):
         return task
 
     assert asyncio.run(order()).id == first.id
-    assert first.record().ext == '{"document":7,"text":"b"}'
+    assert first.record_sync().ext == '{"document":7,"text":"b"}'
     app.close()

@@ -1,9 +1,10 @@
-"""`headgate agents`: who is there, and what waits for whom."""
+"""`headgate workers` and `headgate agents`: who is there, and what waits for whom."""
 
+import json
 import re
 
 from headgate.store.claim.contract import ClaimRequest
-from tests.factories import submit
+from tests.factories import running, submit
 
 TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ")
 
@@ -28,3 +29,22 @@ def test_it_shows_who_is_there_and_what_waits_for_whom(anywhere, run):
     assert [(each["agent_id"], each["start_queue"], each["next_start"] is None) for each in told] == [
         ("gone", 1, True), ("idle", 0, True), ("rig", 2, False),
     ]  # fmt: skip
+
+
+def test_workers_and_their_handlers_that_do_not_stop_are_shown(anywhere, run):
+    """Spec: A6"""
+    task = running(anywhere)
+    anywhere.workers.register("idle")
+    anywhere.agents.sign_on("rig", tenant_id=None, types=None, lease_seconds=30)
+    worker_id = anywhere.tasks.get(task.id).worker_id
+    anywhere.workers.beat(worker_id, detail=json.dumps({"stuck": [task.id]}))
+    shown = [re.split(r"  +", TIME.sub("TIME", line).strip()) for line in run("workers").out.splitlines()]
+    assert shown == [
+        ["WORKER", "NAME", "RUNNING", "LEASE UNTIL", "STUCK"],
+        [str(worker_id), "tester", "1", "TIME", f"task {task.id}"],
+        [str(worker_id + 1), "idle", "0", "TIME"],
+    ]
+    assert [each["stuck"] for each in run("workers", "--json").lines] == [[task.id], []]
+    [line] = [line for line in run("doctor").out.splitlines() if " workers " in line]
+    assert line.startswith("warn")
+    assert f"tester (task {task.id})" in line

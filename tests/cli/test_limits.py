@@ -10,20 +10,23 @@ def test_a_rate_limit_is_set_shown_and_lifted(anywhere, run):
     assert run("limits", "set", "key:openai", "--rate", "5", "--burst", "10").out == (
         "key:openai: 5 per second, bursts of 10\n"
     )
-    assert [(bucket.name, bucket.limit) for bucket in anywhere.rate_limits.all()] == [("key:openai", Rate(5, 10))]
-    assert run("limits", "--json").lines[0] == {"name": "key:openai", "rate": 5.0, "burst": 10}
-    assert run("limits").out.splitlines()[1].split("  ")[0] == "key:openai"
+    assert {each.name: each.limit for each in anywhere.rate_limits.all()}["key:openai"] == Rate(5, 10)
+    assert run("limits", "--json").lines[1] == {"name": "key:openai", "rate": 5.0, "burst": 10, "source": "person"}
+    assert [line.split() for line in run("limits").out.splitlines()[1:3]] == [
+        ["key:*", "10", "per", "second,", "bursts", "of", "20", "default"],
+        ["key:openai", "5", "per", "second,", "bursts", "of", "10", "person"],
+    ]
     assert run("limits", "lift", "key:openai").out == "key:openai: no limit\n"
-    assert anywhere.rate_limits.all() == []
-    assert run("limits", "lift", "key:openai").code == 3
+    assert run("limits").out.splitlines()[2].split() == ["key:openai", "no", "limit", "person"]
+    assert run("limits", "lift", "type:none").code == 3
 
 
 def test_a_resource_is_set_and_shown(here, run):
     """Spec: A11"""
     assert run("limits", "set", "disk-writer", "--capacity", "3").out == "disk-writer: 3 at a time\n"
-    assert run("limits", "--json").lines == [{"name": "disk-writer", "capacity": 3}]
+    assert run("limits", "--json").lines[1] == {"name": "disk-writer", "capacity": 3, "source": "person"}
     told = run("limits", "set", "press", "--capacity", "2", "--json").json
-    assert told == {"name": "press", "capacity": 2}
+    assert told == {"name": "press", "capacity": 2, "source": "person"}
 
 
 @pytest.mark.parametrize(
@@ -42,7 +45,7 @@ def test_a_resource_is_set_and_shown(here, run):
 def test_what_is_no_limit_is_refused_and_changes_nothing(here, run, words):
     """Spec: D8"""
     assert run("limits", "set", *words).code == 2
-    assert here.rate_limits.all() == []
+    assert [each.name for each in here.rate_limits.all()] == ["key:*"]
 
 
 def test_a_rate_limit_is_not_taken_for_a_resource(here, run):

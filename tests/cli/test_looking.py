@@ -182,7 +182,8 @@ def test_why_goes_gate_by_gate_with_holders(anywhere, run):
     assert (told["task_id"], told["status"]) == (task.id, "blocked")
     gates = {gate["name"]: gate for gate in told["gates"]}
     assert gates["lane"] == {
-        "name": "lane", "open": False, "reason": "default: 2 of 2 running", "holders": [first.id, second.id],
+        "name": "lane", "open": False, "reason": "default: 2 of 2 running", "code": "full",
+        "params": {"name": "default", "running": 2, "capacity": 2, "others": 0}, "holders": [first.id, second.id],
     }  # fmt: skip
 
 

@@ -7,11 +7,13 @@ import socket
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
 import pytest
 
+from lab.server import free_port
 from tests.cli.conftest import PATIENCE
 from tests.cli.test_running import wait_until
 
@@ -66,6 +68,55 @@ def test_up_runs_what_is_submitted_over_http(spawn):
     up.signal(signal.SIGTERM)
     assert up.ended() == 0
     assert len([line for line in up.definition if "the API and the console are at" in line]) == 1
+
+
+def test_up_knows_the_types_of_its_worker_when_it_first_answers(spawn):
+    """Spec: B11, C12"""
+    port = free_port()
+    up = spawn("up", "shop", "--port", str(port))
+    answers = []
+
+    def answered():
+        with suppress(httpx.ConnectError):
+            body = {"type": "greet"}
+            answers.append(
+                httpx.post(f"http://127.0.0.1:{port}/api/tasks", json=body, timeout=PATIENCE, trust_env=False)
+            )
+        return answers
+
+    wait_until(answered)
+    assert answers[0].status_code == 201, answers[0].text
+    up.signal(signal.SIGTERM)
+    assert up.ended() == 0
+
+
+DYING = """
+import os, pathlib, signal, threading, time
+import headgate
+
+app = headgate.Headgate()
+
+@app.task
+async def greet() -> None: ...
+
+def die():
+    while not pathlib.Path("headgate.db").exists():
+        time.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+threading.Thread(target=die, daemon=True).start()
+"""
+
+
+def test_up_answers_also_when_its_worker_dies_before_it_signs_on(spawn, folder):
+    """Spec: B11, D9"""
+    (folder / "dying.py").write_text(DYING)
+    up = spawn("up", "dying", "--port", "0")
+    address = address_of(up)
+    assert any("worker process 1 ended with -9" in line for line in up.definition)
+    assert get(address, "/readyz").status_code == 200
+    up.signal(signal.SIGTERM)
+    assert up.ended() == 0
 
 
 def test_who_waits_for_an_answer_is_answered_before_the_server_ends(spawn, anywhere):

@@ -81,12 +81,45 @@ def test_a_lane_and_everything_are_paused_and_resumed(anywhere, run, words):
     assert gate.open
 
 
+def test_a_pause_has_a_reason_and_an_end_and_is_listed(anywhere, run):
+    """Spec: A9"""
+    assert run("pauses").out == "nothing is paused\n"
+    assert run("pause", "--type", "plain", "--reason", "moving house", "--for", "2h").out == "type plain paused\n"
+    assert run("pause", "--tenant", 3, "--until", "2100-01-01T00:00:00").out == "tenant 3 paused\n"
+    assert run("pause", "--key", "openai").out == "rate key openai paused\n"
+    assert run("pause", "--lane", "default", "--reason", "dust").out == "lane default paused\n"
+    told = {(each["scope"], each["name"]): each for each in run("pauses", "--json").lines}
+    assert list(told) == [("key", "openai"), ("lane", "default"), ("tenant", "3"), ("type", "plain")]
+    assert told["type", "plain"]["reason"] == "moving house"
+    assert told["type", "plain"]["until"] > told["type", "plain"]["at"]
+    assert told["tenant", "3"]["until"].startswith("2100-01-01T00:00:00")
+    assert ": dust" in run("lanes").out
+    assert "moving house" in run("pauses").out
+    assert run("resume", "--type", "plain").out == "type plain resumed\n"
+    assert run("resume", "--type", "plain").out == "type plain is already active\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["--all", "--for", "soon"], ["--all", "--for", "2h", "--until", "2100-01-01T00:00:00"], ["1", "--for", "2h"],
+     ["--all", "--until", "2001-01-01T00:00:00"]],
+)  # fmt: skip
+def test_a_pause_without_a_sensible_end_is_refused(here, run, words):
+    """Spec: A9"""
+    submit(here)
+    assert run("pause", *words).code == 2
+    assert here.pauses.active() == []
+
+
+ONE_OF = "give task IDs, --lane, --type, --tenant, --key or --all: exactly one of them"
+
+
 @pytest.mark.parametrize("words", [[], ["1", "--all"], ["--lane", "a", "--all"], ["1", "--lane", "a"]])
 @pytest.mark.parametrize("command", ["pause", "resume"])
 def test_pause_and_resume_want_one_scope(here, run, command, words):
     """Spec: A9"""
     answer = run(command, *words)
-    assert (answer.code, answer.err) == (2, "error: give task IDs, --lane NAME or --all: exactly one of them\n")
+    assert (answer.code, answer.err) == (2, f"error: {ONE_OF}\n")
 
 
 def test_a_capacity_holds_at_once_and_is_lifted_by_none(anywhere, run):
@@ -119,12 +152,14 @@ def test_lanes_show_capacity_and_what_runs_and_waits(anywhere, run):
     assert told["slow"].pop("as_of")
     assert told["slow"] == {
         "name": "slow", "capacity": 1, "running": 1, "queued": 2, "queued_exact": True, "blocked": 1, "later": 1,
-        "paused": True, "drained": {"at": None, "in_seconds": None, "reason": "lane slow is paused", "ahead": 0},
+        "paused": True, "drained": told["slow"]["drained"], "pause": told["slow"]["pause"],
     }  # fmt: skip
+    assert told["slow"]["drained"]["reason"] == "lane slow is paused"
+    assert told["slow"]["pause"]["scope"] == "lane"
     anywhere.lanes.pause()
     out = run("lanes").out.splitlines()
     assert out[2].split() == ["slow", "1", "1", "2", "1", "1", "unknown", "paused"]
-    assert out[-1] == "all lanes are paused: `headgate resume --all` resumes them"
+    assert out[-1] == "everything is paused: `headgate resume --all` resumes it"
 
 
 def test_purge_removes_what_ended_so_and_keeps_the_rest(anywhere, run):

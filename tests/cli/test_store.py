@@ -208,9 +208,9 @@ def test_doctor_tells_of_a_pause_and_of_what_nobody_serves(anywhere, run):
     anywhere.lanes.pause("default")
     _, checks = told(run)
     assert checks["served"] == ("warn", "no worker for plain")
-    assert checks["paused"] == ("warn", "paused: default")
+    assert checks["paused"] == ("warn", "lane default is paused")
     anywhere.lanes.pause()
-    assert told(run)[1]["paused"] == ("warn", "all lanes are paused")
+    assert told(run)[1]["paused"] == ("warn", "everything is paused; lane default is paused")
     anywhere.workers.register("all", lease_seconds=60)
     assert told(run)[1]["served"][0] == "ok"
 

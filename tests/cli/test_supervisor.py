@@ -1,4 +1,4 @@
-"""The supervisor passes each signal on once: a second one means "at once"."""
+"""The supervisor passes each signal on once (a second one means "at once"), and waits for no worker for ever."""
 
 import asyncio
 import signal
@@ -39,3 +39,22 @@ def test_a_process_that_starts_while_stopping_costs_the_others_no_second_signal(
         return (await first).process.returncode, (await second).process.returncode
 
     assert asyncio.run(live()) == (11, -signal.SIGTERM)
+
+
+def test_nobody_waits_for_ever_for_a_worker_that_never_signs_on(monkeypatch, caplog):
+    """Spec: D9"""
+    monkeypatch.setattr(supervisor, "command_line", lambda *_: [sys.executable, "-c", "input()"])
+    monkeypatch.setattr(supervisor, "BEGIN_SECONDS", 0.1)
+
+    async def live() -> tuple[bool, bool]:
+        crew = Supervisor(ProcessPlan(modules=()))
+        starting = asyncio.create_task(crew.start())
+        begun = await crew.wait_until_begun()
+        crew.stop(signal.SIGTERM)
+        await starting
+        return begun, await crew.wait_until_begun()
+
+    assert asyncio.run(live()) == (True, False)
+    assert [record.getMessage() for record in caplog.records] == [
+        "no worker process has signed on in 0.1 s: going on without one"
+    ]

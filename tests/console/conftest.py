@@ -77,7 +77,6 @@ class Served:
 
     def start(self) -> None:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("HEADGATE_")}
-        served_before = self._workers_logged()
         with (self.folder / "log.txt").open("ab") as log:
             self._process = subprocess.Popen(
                 [HEADGATE, "up", "shop", "--port", str(self.port), *self._words],
@@ -89,15 +88,10 @@ class Served:
                 start_new_session=True,
             )
         end = time.monotonic() + PATIENCE
-        # The worker is a process beside the server: its types are known when it has signed on.
-        while self._workers_logged() == served_before or not self._answers():
+        while not self._answers():
             assert self._process.poll() is None, (self.folder / "log.txt").read_text()
             assert time.monotonic() < end
             time.sleep(0.05)
-
-    def _workers_logged(self) -> int:
-        log = self.folder / "log.txt"
-        return log.read_text().count(" serves ") if log.exists() else 0
 
     def stop(self) -> None:
         assert self._process is not None

@@ -74,6 +74,20 @@ def test_a_phone_shows_every_page_without_scrolling_sideways(visit, busy, path):
     expect(page.get_by_role("heading", level=1, name="Tasks")).to_be_visible()
 
 
+def test_a_table_shows_that_it_scrolls(visit, busy):
+    """Spec: X7"""
+    page = visit("/", viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    frame = page.locator("[data-scrolls]").filter(has=page.get_by_role("table", name="Lanes"))
+    expect(frame).to_have_attribute("data-more", "right")
+    frame.evaluate("frame => { frame.scrollLeft = 20; }")
+    expect(frame).to_have_attribute("data-more", "both")
+    frame.evaluate("frame => { frame.scrollLeft = frame.scrollWidth; }")
+    expect(frame).to_have_attribute("data-more", "left")
+    page = visit("/")
+    frame = page.locator("[data-scrolls]").filter(has=page.get_by_role("table", name="Lanes"))
+    expect(frame).to_have_attribute("data-more", "no")
+
+
 def test_a_task_fits_a_phone(visit, busy):
     """Spec: X7"""
     page = visit(f"/tasks/{busy}", viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)

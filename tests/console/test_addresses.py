@@ -71,3 +71,10 @@ def test_a_page_that_cannot_be_drawn_leaves_the_navigation_standing(visit, local
     page.get_by_role("button", name=again).click()
     expect(heading).to_have_text(types)
     expect(page.get_by_role("table", name=types)).to_contain_text("greet")
+
+
+def test_the_address_of_lanes_leads_to_them(visit):
+    """Spec: X7"""
+    page = visit("/lanes")
+    expect(page).to_have_url(re.compile("/#lanes$"))
+    expect(page.get_by_role("table", name="Lanes")).to_be_in_viewport()

@@ -97,3 +97,20 @@ def test_they_are_resolved_with_a_remark_or_discarded_after_a_dry_run(visit, ser
     dialog.get_by_role("button", name="Discard 1 task").click()
     expect(page.get_by_role("heading", name="Nothing waits for you")).to_be_visible()
     assert served.task(third)["status"] == "failed"
+
+
+def test_groups_and_totals_are_of_all_letters_though_a_page_is_loaded(visit, served):
+    """Spec: D12, X7"""
+    letters = [{"type": "letter", "ext": {"number": number}} for number in range(70)]
+    others = [{"type": "invoice", "ext": {"number": number}} for number in range(3)]
+    made = served.ask("POST", "/api/tasks/bulk", {"tasks": others + letters})
+    for each in made["tasks"]:
+        served.reached(each["id"], "dead")
+    page = visit("/desk")
+    groups = page.get_by_role("region", name="What went wrong")
+    expect(groups).to_contain_text("70 × letter")
+    expect(groups).to_contain_text("3 × invoice")
+    groups.get_by_role("button", name="3 × invoice").click()
+    expect(page.get_by_role("table", name="Dead letters").locator("tbody tr")).to_have_count(3)
+    page = visit("/")
+    expect(page.get_by_text("73 tasks gave up")).to_be_visible()

@@ -1,5 +1,7 @@
 """What somebody does is seen by everybody, at once; and after the server was away, nothing is missed."""
 
+import base64
+
 import pytest
 
 from tests.console.conftest import Served, expect
@@ -54,3 +56,48 @@ def test_after_the_server_was_away_the_page_goes_on_by_itself(visit, restarted):
     second = server.submit("greet", {"name": "after"})
     expect(page.get_by_text("Live", exact=True)).to_be_visible()
     expect(page.get_by_role("row").filter(has_text=str(second))).to_contain_text("succeeded")
+
+
+GREEN = """async (picture) => {
+  const bitmap = await createImageBitmap(await (await fetch(`data:image/png;base64,${picture}`)).blob());
+  const canvas = new OffscreenCanvas(bitmap.width, bitmap.height).getContext("2d");
+  canvas.drawImage(bitmap, 0, 0);
+  const { data } = canvas.getImageData(0, 0, bitmap.width, bitmap.height);
+  let found = 0;
+  for (let at = 0; at < data.length; at += 4) {
+    if (data[at + 1] > data[at] + 30 && data[at + 1] > data[at + 2] + 15) found += 1;
+  }
+  return found;
+}"""
+
+
+@pytest.mark.parametrize("path", ["/", "/tasks"])
+def test_a_dead_server_looks_dead(browser, visit, restarted, path):
+    """Spec: X7"""
+    server = restarted
+    server.reached(server.submit("greet"), "succeeded")
+    page = visit(path, server=server)
+    eye = browser.new_page()  # its policy lets it look at pictures
+
+    def green():
+        picture = base64.b64encode(page.screenshot(animations="disabled")).decode()
+        return eye.evaluate(GREEN, picture)
+
+    expect(page.get_by_text("Live", exact=True)).to_be_visible()
+    assert green() > 0
+    server.stop()
+    expect(page.get_by_role("alert").filter(has_text="The server does not answer")).to_be_visible()
+    assert green() == 0
+    server.start()
+    expect(page.get_by_text("Live", exact=True)).to_be_visible()
+    expect(page.get_by_role("alert")).to_have_count(0)
+    assert green() > 0
+    eye.close()
+
+
+def test_a_chart_without_data_says_so(visit, restarted):
+    """Spec: X7"""
+    page = visit("/", server=restarted)
+    expect(page.locator("figure").filter(has_text="Latency")).to_contain_text("No data yet")
+    restarted.reached(restarted.submit("greet"), "succeeded")
+    expect(page.locator("figure").filter(has_text="Latency")).not_to_contain_text("No data yet")

@@ -21,11 +21,36 @@ def test_a_lane_is_paused_resumed_and_resized_in_its_place(visit, served):
     expect(page.get_by_text("Lane narrow is paused")).to_have_count(0)
     assert not lane(served, "narrow")["paused"]
 
-    field = page.get_by_label("Capacity of narrow")
+    field = page.get_by_label("Capacity of narrow", exact=True)
     field.fill("7")
     field.press("Enter")
     expect(lane_of(page, "narrow").get_by_role("meter")).to_have_attribute("aria-valuetext", "0 / 7")
     assert lane(served, "narrow")["capacity"] == 7
+
+
+def test_a_capacity_is_changed_by_saving_it_and_by_nothing_else(visit, served):
+    """Spec: X7, A9"""
+    served.ask("PUT", "/api/lanes/narrow", {"capacity": 3})
+    page = visit("/")
+    field = page.get_by_label("Capacity of narrow", exact=True)
+    field.fill("")
+    page.get_by_role("heading", level=1).click()
+    expect(page.get_by_role("button", name="Save: Capacity of narrow")).to_be_visible()
+    assert lane(served, "narrow")["capacity"] == 3
+
+    field.fill("8")
+    served.ask("PUT", "/api/lanes/narrow", {"capacity": 5})
+    expect(lane_of(page, "narrow").get_by_role("meter")).to_have_attribute("aria-valuetext", "0 / 5")
+    expect(field).to_have_value("8")
+    expect(lane_of(page, "narrow")).to_contain_text("now 5")
+    page.get_by_role("button", name="Discard: Capacity of narrow").click()
+    expect(field).to_have_value("5")
+
+    field.fill("")
+    page.get_by_role("button", name="Save: Capacity of narrow").click()
+    expect(lane_of(page, "narrow").get_by_role("meter")).to_have_attribute("aria-valuetext", "0, no limit")
+    page.get_by_role("button", name="Undo").click()
+    expect(lane_of(page, "narrow").get_by_role("meter")).to_have_attribute("aria-valuetext", "0 / 5")
 
 
 def lane(served, name):
@@ -62,14 +87,14 @@ def test_what_needs_a_person_leads_to_it(visit, served):
 def test_everything_is_paused_only_after_asking(visit, served):
     """Spec: X7, A9"""
     page = visit("/")
-    page.get_by_role("button", name="Pause everything").click()
-    page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
+    page.get_by_role("button", name="Pause the whole server").click()
+    page.get_by_role("dialog").get_by_role("button", name="Back").click()
     assert not served.ask("GET", "/api/lanes")["everything_paused"]
-    page.get_by_role("button", name="Pause everything").click()
-    page.get_by_role("dialog").get_by_role("button", name="Pause everything").click()
+    page.get_by_role("button", name="Pause the whole server").click()
+    page.get_by_role("dialog").get_by_role("button", name="Pause the whole server").click()
     expect(page.get_by_text("Nothing starts in any lane.")).to_be_visible()
     assert served.ask("GET", "/api/lanes")["everything_paused"]
-    page.get_by_role("button", name="Let everything go on").click()
+    page.get_by_role("button", name="Resume the whole server").click()
     until(lambda: served.ask("GET", "/api/lanes"), lambda lanes: not lanes["everything_paused"])
 
 

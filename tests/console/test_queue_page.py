@@ -54,38 +54,70 @@ def test_lanes_are_paused_and_resized_and_their_counts_are_live(visit, served, r
     before = served.ask("GET", "/api/queue/stats")["queued"]["no_cookie"]
     request_of(1)
     expect(lane).to_contain_text(f"{before + 1} queued")
-    page.get_by_role("button", name="Pause: Without cookie").click()
+    page.get_by_role("button", name="Pause lane: Without cookie").click()
     expect(lane).to_contain_text("paused")
     assert served.ask("GET", "/api/queue/stats")["paused"] == {
         "all": False, "default": False, "narrow": False, "no_cookie": True, "requires_cookie": False,
     }  # fmt: skip
-    page.get_by_role("button", name="Resume: Without cookie").click()
-    field = page.get_by_label("Capacity: Without cookie")
+    page.get_by_role("button", name="Resume lane: Without cookie").click()
+    field = page.get_by_label("Capacity: Without cookie", exact=True)
     field.fill("5")
     field.press("Enter")
     expect(lane.get_by_role("meter")).to_have_attribute("aria-valuetext", "0 / 5")
     assert served.ask("GET", "/api/queue/stats")["capacity"]["no_cookie"] == 5
 
 
-def test_everything_is_paused_and_resumed(visit, served):
+def test_the_whole_server_is_paused_only_after_asking_and_at_once_undone(visit, served):
     """Spec: C11"""
     page = visit("/queue")
-    page.get_by_role("button", name="Pause all").click()
-    expect(page.get_by_role("button", name="Resume all")).to_be_visible()
+    page.get_by_role("button", name="Pause the whole server").click()
+    asked = page.get_by_role("dialog")
+    expect(asked).to_contain_text("in any lane")
+    asked.get_by_role("button", name="Back").click()
+    expect(asked).to_have_count(0)
+    assert not served.ask("GET", "/api/queue/stats")["paused"]["all"]
+    page.get_by_role("button", name="Pause the whole server").click()
+    asked.get_by_role("button", name="Pause the whole server").click()
+    expect(page.get_by_role("button", name="Resume the whole server")).to_be_visible()
     assert served.ask("GET", "/api/queue/stats")["paused"]["all"]
-    page.get_by_role("button", name="Resume all").click()
-    expect(page.get_by_role("button", name="Pause all")).to_be_visible()
+    page.get_by_role("button", name="Undo").click()
+    expect(page.get_by_role("button", name="Pause the whole server")).to_be_visible()
+    assert not served.ask("GET", "/api/queue/stats")["paused"]["all"]
+
+
+def test_a_request_is_cancelled_only_after_asking(visit, served, request_of):
+    """Spec: C11"""
+    request_id = request_of(51)
+    page = visit("/queue")
+    page.get_by_role("button", name=f"Cancel request {request_id}").click()
+    asked = page.get_by_role("dialog")
+    asked.get_by_role("button", name="Back").click()
+    expect(asked).to_have_count(0)
+    assert served.ask("GET", f"/api/requests/{request_id}")["status"] == "queued"
+    page.get_by_role("button", name=f"Cancel request {request_id}").click()
+    asked.get_by_role("button", name=f"Cancel request {request_id}").click()
+    expect(row(page, request_id)).to_contain_text("cancelled")
+
+
+def test_a_request_that_was_paused_by_mistake_goes_on_with_undo(visit, served, request_of):
+    """Spec: C11"""
+    request_id = request_of(52)
+    page = visit("/queue")
+    page.get_by_role("button", name=f"Pause request {request_id}").click()
+    expect(row(page, request_id)).to_contain_text("paused")
+    page.get_by_role("button", name="Undo").click()
+    expect(row(page, request_id)).to_contain_text("queued")
 
 
 def test_a_request_is_paused_resumed_put_first_and_cancelled(visit, served, request_of):
     """Spec: C11, C10"""
     first, second = request_of(21), request_of(22)
     page = visit("/queue")
-    page.get_by_role("button", name=f"Pause: {second}").click()
+    page.get_by_role("button", name=f"Pause request {second}").click()
     expect(row(page, second)).to_contain_text("paused")
-    page.get_by_role("button", name=f"Resume: {second}").click()
+    page.get_by_role("button", name=f"Resume request {second}").click()
     expect(row(page, second)).to_contain_text("queued")
-    page.get_by_role("button", name=f"To the top: {second}").click()
+    page.get_by_role("button", name=f"To the top: request {second}").click()
     expect(page.get_by_text(f"Request {second} is first now")).to_be_visible()
     assert served.task(second)["priority"] < served.task(first)["priority"]
     page.get_by_role("button", name=f"Priority of request {first}").click()
@@ -93,7 +125,8 @@ def test_a_request_is_paused_resumed_put_first_and_cancelled(visit, served, requ
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_text(f"Request {first} has priority 9")).to_be_visible()
     page.keyboard.press("Escape")
-    page.get_by_role("button", name=f"Cancel: {first}").click()
+    page.get_by_role("button", name=f"Cancel request {first}").click()
+    page.get_by_role("dialog").get_by_role("button", name=f"Cancel request {first}").click()
     expect(row(page, first)).to_contain_text("cancelled")
     assert served.ask("GET", f"/api/requests/{first}")["status"] == "canceled"
 

@@ -104,8 +104,25 @@ def test_attempts_show_how_each_ended(visit, served):
     served.reached(task_id, "dead")
     page = visit(f"/tasks/{task_id}")
     attempts = page.get_by_role("table", name="Attempts")
-    expect(attempts.get_by_role("row").nth(1)).to_contain_text("dead")
-    expect(page.get_by_text("ValueError: invoice 7 has no address").first).to_be_visible()
+    expect(attempts.get_by_role("row").nth(1)).to_contain_text("Gave up · never retried")
+    attempts.get_by_text("Error", exact=True).click()
+    expect(attempts.get_by_text("ValueError: invoice 7 has no address").first).to_be_visible()
+
+
+def test_a_failed_task_is_edited_and_replayed_as_a_copy(visit, served):
+    """Spec: D12, X7"""
+    task_id = served.submit("invoice", {"number": 7})
+    served.reached(task_id, "dead")
+    served.ask("POST", f"/api/tasks/{task_id}/discard")
+    page = visit(f"/tasks/{task_id}")
+    page.get_by_role("button", name="Edit and replay").click()
+    page.get_by_label("Arguments (JSON)").fill('{"number": 8}')
+    page.get_by_role("button", name="Preview").click()
+    page.get_by_role("button", name="Replay 1 task").click()
+    until(
+        lambda: served.ask("GET", "/api/tasks?type=invoice&limit=1")["items"][0],
+        lambda copy: (copy["retry_of"], copy["ext"]) == (task_id, {"number": 8}),
+    )
 
 
 def test_a_family_is_a_tree_that_leads_both_ways(visit, served):
@@ -119,6 +136,25 @@ def test_a_family_is_a_tree_that_leads_both_ways(visit, served):
     expect(page.get_by_text("Hello, child").first).to_be_visible()
     family.get_by_role("link", name=f"#{task_id}").click()
     expect(page).to_have_url(re.compile(f"/tasks/{task_id}$"))
+
+
+def test_a_large_family_is_counted_whole(visit, served):
+    """Spec: D7, X7"""
+    task_id = served.submit("parent", {"children": 203})
+    served.reached(task_id, "succeeded")
+    page = visit(f"/tasks/{task_id}")
+    expect(page.get_by_role("region", name="Family")).to_contain_text("203 succeeded")
+
+
+def test_a_task_is_named_in_the_title_of_its_page(visit, served):
+    """Spec: X7"""
+    task_id = served.submit("greet")
+    page = visit("/tasks")
+    expect(page).to_have_title("Tasks · Headgate")
+    page.get_by_test_id("tasks").get_by_role("link", name=str(task_id), exact=True).click()
+    expect(page).to_have_title(f"#{task_id} greet · Headgate")
+    page.go_back()
+    expect(page).to_have_title("Tasks · Headgate")
 
 
 def test_numbers_keep_all_their_digits(visit, served):

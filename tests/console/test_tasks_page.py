@@ -83,6 +83,41 @@ def test_many_are_cancelled_after_seeing_what_that_would_do(visit, served, waiti
     assert {served.task(task_id)["remark"] for task_id in ids[1:]} == {"spring cleaning"}
 
 
+def test_what_is_done_to_many_shows_how_far_it_is_is_stopped_and_tells_what_came_of_it(visit, served):
+    """Spec: X7"""
+    creator = next(CREATORS)
+    task = {"type": "greet", "delay_seconds": FAR, "creator": creator}
+    served.ask("POST", "/api/tasks/bulk", {"tasks": [task] * 450})
+    page = visit(f"/tasks?creator={creator}")
+    sent = []
+
+    def hold_the_second(route):
+        if not route.request.post_data_json["dry_run"]:
+            sent.append(route)
+        if len(sent) != 2:
+            route.continue_()
+
+    page.route("**/api/tasks/actions", hold_the_second)
+    rows(page).first.get_by_role("checkbox").check()
+    page.get_by_role("button", name="Select all that match").click()
+    expect(page.get_by_text("450 selected")).to_be_visible()
+    page.get_by_role("toolbar").get_by_role("button", name="Cancel").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("button", name="Cancel 450 tasks").click()
+    expect(dialog.get_by_role("progressbar")).to_have_attribute("aria-valuetext", "200 / 450")
+    expect(dialog.get_by_role("button", name="Back")).to_have_count(0)
+    expect(dialog.get_by_role("button", name="Close")).to_have_count(0)
+    page.keyboard.press("Escape")
+    dialog.get_by_role("button", name="Stop").click()
+    sent[1].continue_()
+    expect(dialog).to_contain_text("400 tasks cancelled, or asked to end")
+    expect(dialog).to_contain_text("Stopped: 50 tasks were left as they are.")
+    ended = served.ask("GET", f"/api/tasks?creator={creator}&status=pending&limit=200")["items"]
+    assert len(ended) == 50
+    dialog.get_by_role("button", name="Close").last.click()
+    expect(dialog).to_have_count(0)
+
+
 def test_dead_tasks_are_resolved_only_with_a_remark(visit, served):
     """Spec: X7, B7"""
     task_id = served.submit("invoice", {"number": 1})

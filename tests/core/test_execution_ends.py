@@ -16,7 +16,7 @@ from headgate.core.machine import (
     Unconfirmed,
     decide,
 )
-from headgate.core.retry import RetryPolicy, delay_after, fixed, never, sequence
+from headgate.core.retry import RetryPolicy, fixed, never, sequence, verdict
 from headgate.core.states import State
 from headgate.core.task import MAX_ERROR_BYTES, TaskType
 from tests.core.factories import NOW, a_task
@@ -32,8 +32,8 @@ def outlived(policy: RetryPolicy, own: int | None, *, need_manual: bool = False)
     """How many failures a task that always fails is retried after, and where it ends."""
     rules, errors = TaskType("scan", retry=policy, need_manual=need_manual), 0
     while True:
-        delay = delay_after(policy, ConnectionError("gone"), errors, 0.5, NOW, retries=own)
-        change = ended(Raised("gone", delay), rules, error_count=errors, max_error_count=own)
+        judged = verdict(rules, ConnectionError("gone"), errors, 0.5, NOW, own)
+        change = ended(Raised("gone", *judged), rules, error_count=errors, max_error_count=own)
         assert change.error_count == errors + 1
         if change.status is not State.RETRYING:
             return errors, change.status

@@ -15,16 +15,16 @@ from headgate.core.forecast import (
     StreamBacklog,
     TasksAhead,
     Tokens,
-    duration_text,
     forecast_end,
     forecast_start,
     tasks_ahead,
 )
 from headgate.core.gates import Gate
 from headgate.core.limits import Rate, next_token_at, take
+from headgate.core.reasons import duration_text
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
-OPEN = [Gate("state", True, ""), Gate("time", True, ""), Gate("pause", True, "")]
+OPEN = [Gate("state", True, "not-started"), Gate("time", True, "time-come"), Gate("pause", True, "not-paused")]
 
 
 def start(contention, gates=OPEN):
@@ -154,7 +154,7 @@ def test_a_start_time_beyond_the_line_decides_and_one_within_it_does_not():
     """Spec: X3"""
     contention = Contention({"lane x": Slots(1, (10.0,))}, ("lane x",), [])
     for ahead, expected in ((60.0, 60.0), (4.0, 10.0)):
-        time = Gate("time", False, "its start_time is ahead", until=NOW + timedelta(seconds=ahead))
+        time = Gate("time", False, "start-ahead", until=NOW + timedelta(seconds=ahead))
         assert start(contention, [*OPEN, time]).seconds == expected
 
 
@@ -164,13 +164,14 @@ def test_a_start_time_beyond_the_line_decides_and_one_within_it_does_not():
 @pytest.mark.parametrize("name", ["pause", "worker"])
 def test_what_somebody_has_to_do_first_has_no_time(name):
     """Spec: X3"""
-    forecast = start(NO_CONTENTION, [*OPEN, Gate(name, False, "it is so")])
-    assert (forecast.seconds, forecast.at, forecast.reason) == (None, None, "it is so")
+    forecast = start(NO_CONTENTION, [*OPEN, Gate(name, False, "no-worker", {"type": "scan"})])
+    assert (forecast.seconds, forecast.at) == (None, None)
+    assert (forecast.code, forecast.params) == ("no-worker", {"type": "scan"})
 
 
 def test_a_task_that_has_started_has_no_forecast():
     """Spec: X3"""
-    assert forecast_start([Gate("state", False, "it has started")], NO_CONTENTION, NOW) is None
+    assert forecast_start([Gate("state", False, "started")], NO_CONTENTION, NOW) is None
 
 
 def test_a_capacity_of_zero_has_no_time():

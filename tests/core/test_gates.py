@@ -5,15 +5,22 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from headgate.core.family import Children
-from headgate.core.gates import Bucket, CapacityLimit, Facts, Gate, PendingCallback, evaluate
+from headgate.core.gates import Bucket, CapacityLimit, Facts, Gate, PendingCallback, Server, evaluate
 from headgate.core.limits import Rate, take
+from headgate.core.pause import Pause, PauseScope
 from headgate.core.starts import LastStart
 from headgate.core.states import State
 from tests.core.factories import NOW, a_task
 
 IN_A_MINUTE = NOW + timedelta(minutes=1)
+IN_AN_HOUR = NOW + timedelta(hours=1)
 WIDE = CapacityLimit("default")
-OPEN = Facts(lane=WIDE, servers=1)
+ONE = Server("w")
+OPEN = Facts(lane=WIDE, servers=(ONE,))
+
+
+def pause(scope: str, name: str, until: datetime | None = None) -> Pause:
+    return Pause(PauseScope(scope), name, "moving house", "ann", NOW, until)
 
 
 def gate(name: str, facts: Facts = OPEN, **fields) -> Gate:
@@ -26,7 +33,7 @@ def test_every_gate_is_named_in_the_order_a_person_would_ask():
     """Spec: X3"""
     facts = Facts(
         lane=CapacityLimit("no_cookie", 2), resources=(CapacityLimit("yt-dlp", 1), CapacityLimit("disk-writer", 1)),
-        buckets=(Bucket("openai", Rate(5, 10)),), servers=1,
+        buckets=(Bucket("openai", Rate(5, 10)),), servers=(ONE,),
     )  # fmt: skip
     gates = evaluate(a_task(mutex="film"), facts, NOW)
     assert [gate.name for gate in gates] == [
@@ -68,15 +75,33 @@ def test_the_time_gate_says_when_a_task_s_time_comes(state, why):
     ("facts", "fields", "why"),
     [
         (OPEN, {"status": State.PAUSED}, "task"),
-        (Facts(lane=WIDE, everything_paused=True), {}, "everything"),
-        (Facts(lane=CapacityLimit("no_cookie", paused=True)), {}, "lane no_cookie"),
+        (Facts(lane=WIDE, pauses=(Pause(PauseScope.ALL, "", "", "person", NOW),)), {}, "everything is paused"),
+        (Facts(lane=WIDE, pauses=(pause("lane", "mail"),)), {}, "lane mail is paused by ann: moving house"),
+        (Facts(lane=WIDE, pauses=(pause("type", "scan"),)), {}, "type scan is paused by ann: moving house"),
+        (Facts(lane=WIDE, pauses=(pause("tenant", "3"),)), {}, "tenant 3 is paused by ann: moving house"),
+        (Facts(lane=WIDE, pauses=(pause("key", "openai"),)), {}, "rate key openai is paused by ann: moving house"),
     ],
 )
-def test_the_pause_gate_says_what_is_paused(facts, fields, why):
+def test_the_pause_gate_says_what_is_paused_by_whom_and_why(facts, fields, why):
     """Spec: A9, X3"""
     shut = gate("pause", facts, **fields)
     assert not shut.open
     assert why in shut.reason
+
+
+@pytest.mark.parametrize(
+    ("pauses", "name", "until"),
+    [
+        ([pause("lane", "mail", IN_A_MINUTE)], "mail", IN_A_MINUTE),
+        ([pause("lane", "mail", IN_A_MINUTE), pause("type", "scan", IN_AN_HOUR)], "scan", IN_AN_HOUR),
+        ([pause("lane", "mail", IN_AN_HOUR), pause("type", "scan", IN_A_MINUTE)], "mail", IN_AN_HOUR),
+        ([pause("lane", "mail"), pause("type", "scan", IN_A_MINUTE)], "mail", None),
+    ],
+)
+def test_of_several_pauses_the_one_that_ends_last_is_told(pauses, name, until):
+    """Spec: A9, X3"""
+    shut = gate("pause", Facts(lane=WIDE, pauses=tuple(pauses)))
+    assert (shut.params["name"], shut.until) == (name, until)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +164,25 @@ def test_the_worker_gate_says_who_is_missing(agent_id, why):
     shut = gate("worker", Facts(lane=WIDE), agent_id=agent_id)
     assert not shut.open
     assert why in shut.reason
-    assert gate("worker", Facts(lane=WIDE, servers=2), agent_id=agent_id).open
+    assert gate("worker", Facts(lane=WIDE, servers=(ONE, ONE)), agent_id=agent_id).open
+
+
+@pytest.mark.parametrize(
+    ("servers", "is_open", "reason"),
+    [
+        ([Server("x", 1, 1)], False, "1 of 1 slots busy on worker x"),
+        ([Server("x", 2, 1)], True, "1 serves scan"),
+        ([Server("x", 4, 4), Server("y", 2, 2)], False, "6 of 6 slots busy on 2 workers"),
+        ([Server("x", 4, 4), Server("y", 2, 1)], True, "2 serve scan"),
+        ([Server("x", 4, 4), Server("rig", None, 1)], True, "2 serve scan"),
+        ([Server("x", 4, 1, stuck=True)], False, "4 of 4 slots busy on worker x"),
+    ],
+)
+def test_the_worker_gate_is_shut_while_every_slot_is_busy(servers, is_open, reason):
+    """Spec: X3"""
+    found = gate("worker", Facts(lane=WIDE, servers=tuple(servers), in_slots=(3, 4)))
+    assert (found.open, found.reason) == (is_open, reason)
+    assert found.holders == (() if is_open else (3, 4))
 
 
 @pytest.mark.parametrize("offset", [1, 3600])
@@ -154,7 +197,7 @@ def test_a_moment_is_told_in_utc_whatever_the_clock_that_asks(offset):
 
 def test_the_start_gate_of_an_assigned_task_says_when_its_agent_may_start_the_next():
     """Spec: E3, X3"""
-    facts = Facts(lane=WIDE, servers=1, last_start=LastStart(NOW - timedelta(seconds=2), 5.0))
+    facts = Facts(lane=WIDE, servers=(ONE,), last_start=LastStart(NOW - timedelta(seconds=2), 5.0))
     shut = gate("start", facts, agent_id="rig-1")
     assert (shut.open, shut.until) == (False, NOW + timedelta(seconds=3))
     assert shut.reason == "agent rig-1: one start in 5 s"
@@ -165,7 +208,7 @@ def test_the_start_gate_of_an_assigned_task_says_when_its_agent_may_start_the_ne
 
 def test_a_task_that_is_assigned_to_nobody_has_no_start_gate():
     """Spec: E3"""
-    facts = Facts(lane=WIDE, servers=1, last_start=LastStart(NOW, 5.0))
+    facts = Facts(lane=WIDE, servers=(ONE,), last_start=LastStart(NOW, 5.0))
     assert "start" not in [gate.name for gate in evaluate(a_task(), facts, NOW)]
 
 
@@ -174,7 +217,9 @@ def test_a_parent_waits_for_its_children_and_nothing_else():
     facts = Facts(WIDE, children=Children(succeeded=6, failed=1, open=3), open_child=42)
     [state, children] = evaluate(a_task(status=State.WAITING), facts, NOW)
     assert (state.name, state.open) == ("state", False)
-    assert children == Gate("children", False, "7 of 10 have ended, 42 has not", holders=(42,))
+    assert (children.open, children.code, children.holders) == (False, "children-open", (42,))
+    assert children.params == {"ended": 7, "total": 10, "task_id": 42}
+    assert children.reason == "7 of 10 have ended, 42 has not"
     ended = Facts(WIDE, children=Children(succeeded=10))
     assert evaluate(a_task(status=State.WAITING), ended, NOW)[1].open
 

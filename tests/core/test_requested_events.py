@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 
+from headgate.core.end_reasons import EndReason
 from headgate.core.machine import (
     CancelReached,
     CancelRequested,
@@ -31,7 +32,7 @@ UNDER_WAY = {State.RUNNING, State.WAITING}
 def test_a_task_nobody_executes_is_cancelled_at_once_with_the_reason(state):
     """Spec: B8, C10"""
     assert decide(a_task(state), CancelRequested("enough"), RULES) == Change(
-        State.CANCELLED, "cancelled", remark="enough"
+        State.CANCELLED, "cancelled", remark="enough", reason=EndReason.CANCELLED
     )
 
 

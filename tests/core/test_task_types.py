@@ -8,7 +8,7 @@ import pytest
 
 from headgate.core.errors import Invalid
 from headgate.core.machine import Raised, decide
-from headgate.core.retry import delay_after, exponential, fixed, never, sequence
+from headgate.core.retry import exponential, fixed, never, sequence, verdict
 from headgate.core.states import FINAL, State
 from headgate.core.task import TaskType
 from headgate.core.task_types import (
@@ -130,7 +130,7 @@ def test_whether_the_next_failure_is_the_last_is_what_the_machine_says(errors, o
 
     def ends(task_type: TaskType) -> bool:
         task = a_task(State.RUNNING, error_count=errors, max_error_count=own)
-        delay = delay_after(task_type.retry, ConnectionError("x"), errors, 0.5, NOW, retries=own)
+        delay = verdict(task_type, ConnectionError("x"), errors, 0.5, NOW, own).delay
         return decide(task, Raised("x", delay), task_type).status is not State.RETRYING
 
     for before in task_types:

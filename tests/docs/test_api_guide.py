@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 
+from headgate.core.reasons import TEXTS, Params, text_of
 from headgate.store.store import open_store
 from tests.api.serving import PATIENCE, serving
 from tests.docs.guides import Guide
@@ -27,3 +28,21 @@ def test_the_guide_to_the_api_shows_what_its_commands_answer(tmp_path):
             assert re.match(pattern, run.stdout, re.DOTALL), (command, run.stdout[:400])
             ran += 1
     assert ran > 15
+
+
+EXAMPLES: Params = {
+    "status": "queued", "scope": "lane", "name": "mail", "running": 2, "capacity": 2, "others": 0, "mutex": "film",
+    "task_id": 7, "tokens": 3, "burst": 10, "rate": 5.0, "agent_id": "rig-1", "seconds": 5.0, "type": "resize",
+    "servers": 2, "busy": 2, "worker": "rig-7", "workers": 1,
+    "ended": 2, "total": 3, "host": "shop.example", "attempts": 2, "last": "503", "limit": "lane",
+    "ahead": 3, "slots": 2, "each_seconds": 10.0, "reason": "moving house", "actor": "key:3 ops",
+}  # fmt: skip
+
+
+def test_the_guide_lists_every_reason_with_the_values_it_needs():
+    """Spec: X3"""
+    rows = re.findall(r"\| `([a-z-]+)` \| ([^|]*?) ?\| [^|]+ \|\n", Guide("api.md").text)
+    assert sorted(code for code, _ in rows) == sorted(TEXTS)
+    for code, params in rows:
+        names = re.sub(r" \(.*?\)", "", params).split(", ") if params else []
+        assert text_of(code, {name: EXAMPLES[name] for name in names})

@@ -4,7 +4,7 @@ import pytest
 
 from tests.docs.guides import Guide
 
-GUIDES = {"families.md": 9, "dead-letters.md": 12, "types.md": 9}
+GUIDES = {"families.md": 9, "dead-letters.md": 12, "types.md": 9, "retries.md": 5, "changing-tasks.md": 6}
 
 
 @pytest.mark.parametrize("name", GUIDES)

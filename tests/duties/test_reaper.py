@@ -84,7 +84,7 @@ def test_a_worker_that_stands_still_for_its_lease_is_lost_and_its_tasks_are_give
     for execution in executions:
         task = store.tasks.get(execution.id)
         assert (task.status, task.lost_count, task.error_count) == (S.QUEUED, 0, 0)
-        assert kinds(store, task.id) == ["submitted", "started", "lease_lost"]
+        assert kinds(store, task.id) == ["submitted", "started", "lease_lost", "retrying"]
     assert watch(reaper, own, 60) == 0
     assert settle(store, executions[0], Returned()) is None
     assert drain(store) == [execution.id for execution in executions]
@@ -252,7 +252,7 @@ def test_the_tasks_of_a_worker_that_died_are_not_charged_for_deadlines_that_pass
     pass_by(store, clock, reaper, own, 2 * PERIOD)
     tasks = [store.tasks.get(each.id) for each in executions]
     assert {(task.status, task.error_count) for task in tasks} == {(S.QUEUED, 0)}
-    assert {kinds(store, task.id)[-1] for task in tasks} == {"lease_lost"}
+    assert {tuple(kinds(store, task.id)[-2:]) for task in tasks} == {("lease_lost", "retrying")}
 
 
 def test_a_deadline_that_a_living_worker_missed_is_charged_before_its_lease_matters(store, clock, reaper, own):

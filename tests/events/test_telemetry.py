@@ -88,7 +88,7 @@ def test_submit_run_and_what_a_handler_does_are_one_trace(app, spans, task_type,
     )
     assert submit.context.trace_id == run.context.trace_id == within.context.trace_id
     assert within.parent.span_id == run.context.span_id
-    assert task.record().correlation_id == f"{submit.context.trace_id:032x}"
+    assert task.record_sync().correlation_id == f"{submit.context.trace_id:032x}"
     assert run.attributes["headgate.task.id"] == task.id
     assert run.attributes["headgate.outcome"] == "Returned"
     assert [link.context.span_id for link in settle.links] == [run.context.span_id]
@@ -128,7 +128,7 @@ def test_a_submit_joins_the_span_it_is_made_in_also_from_a_coroutine(app, spans)
     outer, task = asyncio.run(shop())
     [submit] = named(spans, "submit greet")
     assert submit.parent.span_id == outer.span_id
-    assert task.record().correlation_id == f"{outer.trace_id:032x}"
+    assert task.record_sync().correlation_id == f"{outer.trace_id:032x}"
 
 
 def test_a_request_with_a_trace_is_gone_on_with(app, spans, url):

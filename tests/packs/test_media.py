@@ -135,7 +135,7 @@ def test_the_schedules_of_a_pack_are_the_programs_that_turns_it_on():
 
     app = Headgate("sqlite://")
     app.packs = (Pack(name="plain", types=(nightly.handler.type,)),)
-    app.take_over(tasks)
+    app._take_over(tasks)
     with sandbox(app, now=datetime(2026, 3, 1, 2, tzinfo=UTC)) as box:
         assert [(ran.type, ran.status) for ran in box.drain(through=7200)] == [("nightly", "succeeded")]
         task = nightly.submit_sync()  # through the program, and so into its store

@@ -26,7 +26,7 @@ def start(tasks, tmp_path):
 
     def made(name):
         programs.append(Headgate(f"sqlite:///{tmp_path}/{name}.db"))
-        programs[-1].take_over(tasks)
+        programs[-1]._take_over(tasks)
         return programs[-1]
 
     yield made
@@ -66,7 +66,7 @@ def test_programs_in_memory_have_a_store_each(tasks):
     """Spec: X11"""
     one, other = Headgate("sqlite://"), Headgate("sqlite://")
     for program in (one, other):
-        program.take_over(tasks)
+        program._take_over(tasks)
     assert one.store is tasks.store
     with pytest.raises(Invalid, match="on another store"):
         _ = other.store

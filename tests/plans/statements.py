@@ -37,5 +37,6 @@ def hot_statements(dialect: str) -> dict[str, Statement]:
     letters = {
         "dead_letters.letters": dead_letters._letters(()),
         "dead_letters.letters, filtered": dead_letters._letters(tuple(dead_letters._CONDITIONS)),
+        "dead_letters.groups": dead_letters._groups(()),
     }
     return dict(found.values()) | letters

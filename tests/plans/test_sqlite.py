@@ -28,6 +28,7 @@ MEANT = {
     "tasks.dead_letters.FLOOR": "headgate_task_stopped",
     "dead_letters.letters": "headgate_task_stopped",
     "dead_letters.letters, filtered": "headgate_task_stopped",
+    "dead_letters.groups": "headgate_task_stopped",
     "tasks.due.DUE": "headgate_task_timed",
     "tasks.families.OPEN_CHILD": "headgate_task_child",
     "tasks.families.UNASKED": "headgate_task_child",

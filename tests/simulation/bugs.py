@@ -25,6 +25,7 @@ import headgate.store.tasks.mutex_queue as mutex_queue
 import headgate.store.tasks.tasks as tasks
 import headgate.store.tasks.transitions as transitions
 from headgate.core.compensation import Polling
+from headgate.core.end_reasons import EndReason
 from headgate.core.limits import Rate
 from headgate.core.machine import Change, LeaseLost, Subject, decide
 from headgate.core.mutex import QueuePlace, rearrange
@@ -34,7 +35,7 @@ from headgate.duties.reaper import Reaper
 from headgate.simulation.agent import LoopAgent
 from headgate.simulation.plan import AGENTS, CHAOS_SECONDS, CLIENTS, DUTIES, WORKERS, Move, Plan, plan
 from headgate.simulation.tasks import ERRAND
-from headgate.store.claim.contract import ClaimRequest
+from headgate.store.claim.contract import LANES_AND_PAUSES, ClaimRequest
 from headgate.store.claim.sqlite import SqliteClaims
 from headgate.store.db.sqlite import Sqlite
 from headgate.store.db.statement import NOW, Db, PendingRows, Row, Statement
@@ -51,23 +52,30 @@ Plant = Callable[[Patch], None]
 
 
 class Bug(NamedTuple):
-    """What to plant, which promises it may be seen to break, on which database, and what has to happen besides."""
+    """What to plant, which promises it may be seen to break, on which database, and what has to happen besides.
+
+    `alone`: instead of what else would happen.
+    """
 
     plant: Plant
     breaks: frozenset[str]
     database: str
     more: tuple[Move, ...]
+    alone: bool
 
     def plan(self, seed: int) -> Plan:
-        return Plan(seed, sorted([*plan(seed).moves, *self.more], key=lambda move: move.at))
+        others = () if self.alone else plan(seed).moves
+        return Plan(seed, sorted([*others, *self.more], key=lambda move: move.at))
 
 
 BUGS: dict[str, Bug] = {}
 
 
-def bug(*breaks: str, database: str = "sqlite", more: Iterable[Move] = ()) -> Callable[[Plant], Plant]:
+def bug(
+    *breaks: str, database: str = "sqlite", more: Iterable[Move] = (), alone: bool = False
+) -> Callable[[Plant], Plant]:
     def keep(plant: Plant) -> Plant:
-        BUGS[plant.__name__] = Bug(plant, frozenset(breaks), database, tuple(more))
+        BUGS[plant.__name__] = Bug(plant, frozenset(breaks), database, tuple(more), alone)
         return plant
 
     return keep
@@ -113,7 +121,7 @@ class Through:
 # Who owns a task
 
 
-@bug("I2", "I3", "I1", "I6")  # and whom it robs is told nothing
+@bug("I1", "I2", "I3", "I5", "I6")  # and whom it robs is told nothing
 def the_fence_is_dropped(patch: Patch) -> None:
     """A report of an end is taken by the task's id, whichever execution it comes from."""
     finish_by_id = reworded(transitions.FINISH, "AND exec_id = :exec_id ", "")
@@ -136,7 +144,7 @@ def the_fence_is_dropped(patch: Patch) -> None:
     patch.setattr(transitions, "APPLY", reworded(transitions.APPLY, "THEN exec_id = :exec_id", "THEN true"))
 
 
-@bug("I2", "I3")
+@bug("I2", "I3", "I10")
 def the_reaper_goes_by_id(patch: Patch) -> None:
     """What a lost worker held is read in one transaction and put back in another, as it was when it was read."""
     guard = transitions.APPLY.sqlite.partition("WHERE id = :id")[2].partition("RETURNING")[0]
@@ -250,7 +258,7 @@ def a_pause_is_heard_of_a_second_later(patch: Patch) -> None:
             self.claims = claims
 
         def rows(self, statement: Statement, **parameters: Any) -> list[Row]:
-            if statement is not claim_sqlite.LANES:
+            if statement is not LANES_AND_PAUSES:
                 return self.db.rows(statement, **parameters)  # type: ignore[no-any-return]
             now, known = self.claims._cursors.monotonic(), self.claims.__dict__
             if now - known.get("looked_at", -1.0) >= 1.0:
@@ -393,7 +401,7 @@ def a_key_is_remembered_after_its_task(patch: Patch) -> None:
     patch.setattr(tasks.Tasks, "submit_many", Tasks.submit_many)
 
 
-@bug("I2", "I3", "I4")  # what was put back seems to take up room still
+@bug("I2", "I3", "I4", "I10")  # what was put back seems to take up room still
 def a_rescue_leaves_no_trace(patch: Patch) -> None:
     """The reaper puts tasks back without an audit row: nobody did anything to them."""
 
@@ -431,9 +439,9 @@ def a_parent_that_gives_up_orphans_its_children(patch: Patch) -> None:
 
     given_up = machine._given_up
 
-    def give_up(task: Subject, rules: TaskType, error: str, **counts: int | None) -> Change:
-        change, end = given_up(task, rules, error, **counts), machine._failed_state(rules)
-        return replace(change, status=end, kind=machine._END_KINDS[end])
+    def give_up(task: Subject, rules: TaskType, error: str, reason: EndReason, **counts: int | None) -> Change:
+        change, end = given_up(task, rules, error, reason, **counts), machine._failed(reason, rules)
+        return replace(change, status=end.status, kind=end.kind)
 
     patch.setattr(machine, "_given_up", give_up)
 

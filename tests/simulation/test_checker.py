@@ -477,3 +477,66 @@ def test_a_count_that_is_not_the_number_of_tasks_is_caught():
     run = one()
     for counted in ({"succeeded": 2}, {}, {"succeeded": 1, "queued": 1}):
         assert broken(run.evidence(counted=counted)) == {"I8"}
+
+
+# I5: who frees what a handler holds; I10: what a task is charged with
+
+
+def lost(kind: str = "lease_lost", after: str = "queued", actor: str = "system:reaper") -> Run:
+    """A worker's handler that died with its process, whatever the store made of it."""
+    run = Run()
+    run.submit(1)
+    run.step(1, "started", "running", "a", actor="worker:1")
+    run.record("start", 1, "a")
+    run.record("died", 1, "a")
+    run.wait(60)
+    run.step(1, kind, after, "a", actor=actor)
+    return run
+
+
+def charged(run: Run, **task: Any) -> set[str]:
+    run.change(1, **task)
+    return broken(run.evidence(at_rest=False, timeouts={"plain": 20.0}, workers=[1]))
+
+
+def test_an_error_is_a_handlers_own_or_a_deadline_it_lived_to_miss():
+    """Spec: X5"""
+    assert charged(lost()) == set()
+    assert charged(lost(), error_count=1) == {"I10"}
+    assert charged(lost("overdue")) == {"I10"}
+    for entry in ("error", "end"):
+        run = lost("overdue")
+        last = run.ledger[-1]
+        late = last._replace(what=entry, at=last.at + (0.0 if entry == "error" else 30.0))
+        run.ledger = [run.ledger[0], late, *([last] if entry == "error" else [])]
+        assert charged(run, error_count=1) == set(), entry
+
+
+def test_a_clock_set_forward_brings_the_deadline_nearer():
+    """Spec: X5"""
+    run = lost("overdue")
+    run.rows[-1] = run.rows[-1]._replace(wall=run.rows[-1].wall + 3600)
+    run.ledger[-1] = run.ledger[-1]._replace(at=run.rows[-1].at - 1)
+    assert charged(run, error_count=1) == set()
+
+
+def test_a_loss_is_counted_for_who_was_alone_with_its_worker():
+    """Spec: X5"""
+    assert charged(lost(), lost_count=1) == set()
+    assert charged(lost(actor="system"), lost_count=1) == {"I10"}
+    run = Run()
+    for task_id in (1, 2):
+        run.submit(task_id)
+        run.step(task_id, "started", "running", f"x{task_id}", actor="worker:1")
+    at = run.now + 60
+    for task_id in (1, 2):
+        run.step(task_id, "lease_lost", "queued", f"x{task_id}", actor="system:reaper", at=at)
+    assert charged(run, lost_count=1) == {"I10"}
+
+
+@pytest.mark.parametrize(("kind", "allowed"), [("lease_lost", True), ("overdue", False)])
+def test_only_a_lost_lease_ends_an_execution_whose_handler_still_runs(kind, allowed):
+    """Spec: X5, A6"""
+    run = lost(kind)
+    run.ledger[-1] = run.ledger[-1]._replace(what="end", at=run.now + 5)
+    assert charged(run) == (set() if allowed else {"I5"})

@@ -183,6 +183,17 @@ def test_a_rate_key_that_nobody_set_has_the_limit_that_keys_have():
     assert broken(run.evidence(at_rest=False)) == {"I4"}
 
 
+def test_a_rate_key_that_nobody_set_has_a_bucket_for_each_tenant():
+    """Spec: X5"""
+    for tenants, found in (((0, 1), set()), ((0, 0), {"I4"})):
+        run = Run()
+        for number in range(1, 31):
+            run.submit(number, rate_key="mine", tenant_id=tenants[number % 2])
+        begin(run, *range(1, 31))
+        run.rows = [row._replace(wall=1000.0) for row in run.rows]
+        assert broken(run.evidence(at_rest=False)) == found
+
+
 def test_a_changed_rate_begins_with_a_full_bucket():
     """Spec: X5"""
     run = submitted(1, 2, 3)

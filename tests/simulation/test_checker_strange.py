@@ -94,4 +94,6 @@ _evidence = st.builds(
 @given(_evidence)
 def test_no_evidence_is_too_strange_to_be_judged(evidence: Evidence):
     """Spec: X5"""
-    assert all(violation.text and violation.invariant in "I1 I2 I3 I4 I5 I6 I7 I8 I9" for violation in check(evidence))
+    assert all(
+        violation.text and violation.invariant in "I1 I2 I3 I4 I5 I6 I7 I8 I9 I10" for violation in check(evidence)
+    )

@@ -2,6 +2,7 @@
 
 import pytest
 
+import tests.simulation.bugs_of_faults
 import tests.simulation.bugs_of_ticks  # noqa: F401 plants more
 from headgate.simulation.campaign import shortest
 from headgate.simulation.checker import Violation, check
@@ -25,6 +26,7 @@ CAUGHT_LATELY = {  # in which history; it is tried first, and all the others if 
     "a_repeated_claim_gets_whatever_its_tasks_are_by_now": 93,
     "a_callback_is_owed_after_its_transition": 3,
     "a_failure_is_not_tried_again": 8,
+    "a_start_is_confirmed_while_everything_is_paused": 18,
 }
 
 

@@ -1,10 +1,12 @@
 """A store as the model speaks to it, and the way back to an empty one."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from headgate.core.limits import Rate
 from headgate.core.machine import Delivered, Discarded, Event, PauseRequested, Rescheduled, Resolved
+from headgate.core.pause import PauseKey, PauseScope
 from headgate.core.states import State
 from headgate.core.task import Execution, NewTask, Task, TaskType
 from headgate.store.claim.contract import ClaimRequest, Outcome
@@ -18,8 +20,12 @@ _SEEDED = {  # what a migration puts there stays
     "headgate_migration": "true",
     "headgate_lane": "name IN ('*', 'default')",
     "headgate_resource": "name = 'disk-writer'",
+    "headgate_rate_limit": "name = 'key:*'",
     "headgate_catalog": "true",
 }
+
+
+DEFAULT_RATE = "UPDATE headgate_rate_limit SET rate = 10, burst = 20, lifted = false"
 
 
 def empty(url: str) -> None:
@@ -29,7 +35,7 @@ def empty(url: str) -> None:
         "SELECT tablename FROM pg_tables WHERE schemaname = current_schema() AND tablename !~ '^headgate_task_event_'"
     ).fetchall()
     deletes = [f"DELETE FROM {name} WHERE NOT ({_SEEDED.get(name, 'false')})" for (name,) in tables]
-    connection.execute("; ".join([*deletes, "UPDATE headgate_lane SET capacity = NULL, paused = false"]))
+    connection.execute("; ".join([*deletes, "UPDATE headgate_lane SET capacity = NULL", DEFAULT_RATE]))
 
 
 def fresh(database: str, postgres_url: str, clock: Clock) -> Store:
@@ -61,11 +67,11 @@ class Driven:
     def set_resource(self, name: str, capacity: int) -> None:
         self.store.resources.set(name, capacity)
 
-    def pause_lane(self, lane: str | None) -> bool:
-        return self.store.lanes.pause(lane)
+    def start_pause(self, key: PauseKey, until: datetime | None) -> bool:
+        return self.store.pauses.set(PauseScope(key[0]), key[1], until=until)
 
-    def resume_lane(self, lane: str | None) -> bool:
-        return self.store.lanes.resume(lane)
+    def end_pause(self, key: PauseKey) -> bool:
+        return self.store.pauses.end(PauseScope(key[0]), key[1])
 
     def submit(self, new: Sequence[NewTask]) -> list[tuple[int, bool]]:
         known = [wish if wish.parent_id is None else wish._replace(parent_id=self.ids[wish.parent_id]) for wish in new]

@@ -24,6 +24,11 @@ _DAYS = """
 SELECT c.relname, pg_get_expr(c.relpartbound, c.oid) FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
  WHERE i.inhparent = 'headgate_task_event'::regclass AND c.relname <> 'headgate_task_event_default'
 """
+_COLUMNS = """
+SELECT attname FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped
+INTERSECT
+SELECT attname FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped
+"""
 
 
 def connected(url: str) -> Any:
@@ -49,7 +54,10 @@ def make_earlier(url: str, *, up_to: int = 9) -> None:
 
 
 def copy_into_earlier(url: str, old: str) -> None:
-    """Put all that a store of today holds into one of before, as if an earlier program had written it."""
+    """Put what a store of today holds into one of before, as if an earlier program had written it.
+
+    Tables and columns that came since are left out.
+    """
     copy = _copy_file if url.startswith("sqlite") else _copy_schema
     with closing(connected(old)) as connection:
         connection.execute("BEGIN")
@@ -61,31 +69,42 @@ def _copy_file(connection: sqlite3.Connection, url: str) -> None:
     connection.execute("COMMIT")
     connection.execute("ATTACH ? AS today", [file_of(url)])
     connection.execute("BEGIN")
-    names = [name for (name,) in connection.execute("SELECT name FROM today.sqlite_master WHERE type = 'table'")]
+    names = [name for (name,) in connection.execute("SELECT name FROM main.sqlite_master WHERE type = 'table'")]
     for name in names:
-        if name.startswith("headgate_") and name != "headgate_migration":
-            connection.execute(f"DELETE FROM main.{name.removeprefix('headgate_')}")
-            connection.execute(f"INSERT INTO main.{name.removeprefix('headgate_')} SELECT * FROM today.{name}")
+        if name != "migration" and not name.startswith("sqlite_"):
+            columns = (
+                "SELECT name FROM pragma_table_info(?, 'main') INTERSECT SELECT name FROM pragma_table_info(?, 'today')"
+            )
+            common = ", ".join(column for (column,) in connection.execute(columns, [name, f"headgate_{name}"]))
+            connection.execute(f"DELETE FROM main.{name}")
+            connection.execute(f"INSERT INTO main.{name} ({common}) SELECT {common} FROM today.headgate_{name}")
     connection.execute("DELETE FROM main.sqlite_sequence")
-    connection.execute("INSERT INTO main.sqlite_sequence SELECT substr(name, 10), seq FROM today.sqlite_sequence")
+    connection.execute(
+        "INSERT INTO main.sqlite_sequence SELECT substr(name, 10), seq FROM today.sqlite_sequence"
+        " WHERE substr(name, 10) IN (SELECT name FROM main.sqlite_master)"
+    )
 
 
 def _copy_schema(connection: "psycopg.Connection[Any]", url: str) -> None:
     today = schema_of(url)
     with psycopg.connect(url) as there:
         days = there.execute(_DAYS).fetchall()
-        tables = [name for (name,) in there.execute(f"SELECT tablename FROM pg_tables WHERE schemaname = '{today}'")]
         numbers = there.execute(f"SELECT sequencename, last_value FROM pg_sequences WHERE schemaname = '{today}'")
         counted = [(name, last) for name, last in numbers.fetchall() if last is not None]
     for name, bounds in days:
         connection.execute(f"CREATE TABLE {name.removeprefix('headgate_')} PARTITION OF task_event {bounds}")
-    for name in tables:
-        if name != "headgate_migration" and not name.startswith("headgate_task_event_"):
-            old = name.removeprefix("headgate_")
-            connection.execute(f"DELETE FROM {old}")
-            connection.execute(f"INSERT INTO {old} OVERRIDING SYSTEM VALUE SELECT * FROM {today}.{name}")
+    tables = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = current_schema()").fetchall()
+    for (name,) in tables:
+        if name != "migration" and not name.startswith("task_event_"):
+            columns = connection.execute(_COLUMNS, [name, f"{today}.headgate_{name}"]).fetchall()
+            common = ", ".join(column for (column,) in columns)
+            connection.execute(f"DELETE FROM {name}")
+            connection.execute(
+                f"INSERT INTO {name} ({common}) OVERRIDING SYSTEM VALUE SELECT {common} FROM {today}.headgate_{name}"
+            )
     for name, last in counted:
-        connection.execute(f"SELECT setval('{name.removeprefix('headgate_')}', {last})")
+        if connection.execute("SELECT to_regclass(%s)", [name.removeprefix("headgate_")]).fetchone() != (None,):
+            connection.execute(f"SELECT setval('{name.removeprefix('headgate_')}', {last})")
 
 
 # What a database says of a schema

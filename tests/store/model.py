@@ -31,6 +31,7 @@ from headgate.core.machine import (
     decide,
 )
 from headgate.core.mutex import QueuePlace, rearrange
+from headgate.core.pause import PauseKey, keys_of
 from headgate.core.starts import START_SECONDS, LastStart
 from headgate.core.states import FINAL, HELD, OPEN, TIMED, State
 from headgate.core.task import NewTask, TaskType
@@ -106,7 +107,7 @@ class Model:
     types: Mapping[str, TaskType]
     tasks: dict[int, Item] = field(default_factory=dict)
     capacities: dict[str, int | None] = field(default_factory=dict)  # of lanes
-    paused: set[str | None] = field(default_factory=set)  # lanes; None is everything
+    pauses: dict[PauseKey, datetime | None] = field(default_factory=dict)  # until when
     resources: dict[str, int] = field(default_factory=dict)
     rates: dict[str, Rate] = field(default_factory=dict)
     tats: dict[str, float] = field(default_factory=dict)
@@ -121,15 +122,24 @@ class Model:
     def set_resource(self, name: str, capacity: int) -> None:
         self.resources[name] = capacity
 
-    def pause_lane(self, lane: str | None) -> bool:
-        done = lane not in self.paused
-        self.paused.add(lane)
+    @property
+    def paused(self) -> set[PauseKey]:
+        return {key for key, until in self.pauses.items() if until is None or until > self.clock()}
+
+    def start_pause(self, key: PauseKey, until: datetime | None) -> bool:
+        if key in self.paused and until in (None, self.pauses[key]):
+            return False
+        self.pauses[key] = until
+        return True
+
+    def end_pause(self, key: PauseKey) -> bool:
+        done = key in self.paused
+        self.pauses.pop(key, None)
         return done
 
-    def resume_lane(self, lane: str | None) -> bool:
-        done = lane in self.paused
-        self.paused.discard(lane)
-        return done
+    def _is_paused(self, item: Item) -> bool:
+        wish = item.wish
+        return not self.paused.isdisjoint(keys_of(wish.tenant_id, item.lane, wish.type, wish.rate_key))
 
     # submitting
 
@@ -268,8 +278,9 @@ class Model:
             and tenant_id in (None, item.wish.tenant_id)
             and creator in (None, item.wish.creator)
             and item.wish.agent_id in (None, agent_id)
+            and not self._is_paused(item)
         ]
-        choice = choose([] if None in self.paused else candidates, self._room(), limit, self.last_tenant)
+        choice = choose(candidates, self._room(), limit, self.last_tenant)
         for candidate in choice.chosen:
             item = self.tasks[candidate.id]
             self._happen(item, Scheduled() if confirm else Started())
@@ -299,7 +310,6 @@ class Model:
             for gate in (f"lane {item.lane}", *(f"resource {name}" for name in self.types[item.wish.type].uses)):
                 if gate in room:
                     room[gate] -= 1
-        room |= {f"lane {name}": 0 for name in self.paused}
         for item in self._in(State.QUEUED):
             if item.wish.agent_id is not None:
                 last = self.starts.get(_start_queue(item))
@@ -315,7 +325,7 @@ class Model:
         item = self.tasks[handle[0]]
         if item.status is not State.SCHEDULING or not item.owned_by(handle):
             return False
-        if self.paused & {None, item.lane}:
+        if self._is_paused(item):
             self._take_away([item], GivenBack())
             return False
         self._happen(item, Started())

@@ -8,6 +8,7 @@ from headgate.core.retry import exponential, fixed, never, sequence
 from headgate.core.states import State
 from headgate.core.task import NewTask, TaskType
 from headgate.store.catalog.streams import add_streams, digest_of
+from headgate.store.db.statement import Statement
 from headgate.store.store import open_store
 from tests.factories import running, settle, sql, start, submit, together
 
@@ -123,7 +124,9 @@ def test_tasks_of_every_combination_can_be_submitted_at_once_by_many(store, url,
         wishes = [NewTask("plain", tenant_id=n % 3, lane=f"l{n % 5}", rate_key=f"k{n % 2}") for n in range(30)]
         made = together(*[lambda s=s: s.tasks.submit_many(wishes) for s in (store, other) * 3])
     assert sum(len(part) for part in made) == 180
-    assert {bucket.name for bucket in store.rate_limits.all()} == {"key:k0", "key:k1"}
+    assert [limit.name for limit in store.rate_limits.all()] == ["key:*"]
+    buckets = store.database.read(lambda db: db.rows(Statement("SELECT tenant_id FROM headgate_rate_limit")))
+    assert sorted(tenant_id for (tenant_id,) in buckets if tenant_id is not None) == [0, 0, 1, 1, 2, 2]
 
 
 FAR = (1, "far", "plain", "", "", "")

@@ -43,7 +43,9 @@ def test_what_a_caller_an_executor_and_a_change_say_are_columns():
     no_columns = {"start_time", "delay_seconds", "unique_seconds", "debounce_seconds", "debounce_longest_seconds",
                   "debounce_replace"}  # fmt: skip
     assert set(SUBMITTED) == set(NewTask._fields) - no_columns
-    assert set(CHANGED) == Change.__dataclass_fields__.keys() - {"status", "kind", "delay", "start_time", "callback"}
+    assert set(CHANGED) == Change.__dataclass_fields__.keys() - {
+        "status", "kind", "delay", "start_time", "callback", "reason",
+    }  # fmt: skip
     assert {*SUBMITTED, *CHANGED, *RECORD, *CLAIMED, *Execution._fields} <= TASK.keys()
     assert set(RECORD) == set(Task.__dataclass_fields__)
 

@@ -91,6 +91,36 @@ def test_a_list_holds_what_was_asked_for(store, clock, wanted, found):
     assert ids(store, **wanted) == [letters[name] for name in reversed(found)]
 
 
+def test_what_dead_tasks_died_of_is_counted_over_all_of_them(store):
+    """Spec: D12"""
+    trace = "Traceback (most recent call last):\n" + '  File "shop.py", line 3\n' * 50 + "shop.Declined: card {}"
+    for number in range(3):
+        dead(store, f"invoice {number} has no address\nand more")
+        dead(store, trace.format(number), tenant_id=number)
+    store.types.put(TaskType("other", need_manual=True))
+    execution = running(store, "other")
+    settle(store, execution, Raised("gone"))
+    put(store, S.FAILED)
+    found = store.dead_letters.groups()
+    assert (found.total, found.exact) == (7, True)
+    assert {(group.type, group.error, group.contains, group.count) for group in found.items} == {
+        ("manual", "invoice … has no address", "has no address", 3),
+        ("manual", "Declined: card …", "Declined: card", 3),
+        ("other", "gone", "gone", 1),
+    }
+    assert [group.count for group in store.dead_letters.groups(DeadLetterFilter(type="other")).items] == [1]
+    assert store.dead_letters.groups(DeadLetterFilter(tenant_id=1)).total == 1
+
+
+def test_of_more_dead_tasks_than_are_counted_the_newest_are(store, monkeypatch):
+    """Spec: D12, X4"""
+    monkeypatch.setattr("headgate.store.tasks.dead_letters.MOST_GROUPED", 2)
+    for error in ("old", "new", "new"):
+        dead(store, error)
+    found = store.dead_letters.groups()
+    assert (found.total, found.exact, [group.error for group in found.items]) == (2, False, ["new"])
+
+
 def test_a_replay_sends_a_dead_task_on_its_way_with_a_clean_slate(store):
     """Spec: D12, B7"""
     letter = dead(store)
@@ -161,13 +191,13 @@ def test_a_unique_key_that_is_taken_by_now_refuses_the_replay(store):
     assert record(store, execution.id) == before
 
 
-@pytest.mark.parametrize("state", [state for state in State if state is not S.DEAD])
-def test_what_is_not_dead_is_neither_edited_nor_replayed(store, state):
+@pytest.mark.parametrize("state", [state for state in State if state not in (S.DEAD, S.FAILED)])
+def test_what_is_neither_dead_nor_failed_is_neither_edited_nor_replayed(store, state):
     """Spec: D12"""
     task = put(store, state)
     before = record(store, task.id)
     for act in (store.dead_letters.replay, store.dead_letters.preview):
-        with pytest.raises(Refused, match=f"is {state}, not dead"):
+        with pytest.raises(Refused, match=f"is {state}; only dead and failed tasks can be replayed"):
             act(task.id, Edit(priority=1))
     assert record(store, task.id) == before
 
@@ -231,3 +261,36 @@ def test_a_dead_task_is_resolved_or_given_up_with_a_remark(store):
         (S.RESOLVED, "by hand"), (S.FAILED, "not worth it"),
     ]  # fmt: skip
     assert {store.events.of(task.id)[-1].actor for task in (resolved, discarded)} == {"user:1"}
+
+
+def failed(store, **fields):
+    execution = running(store, **fields)
+    assert settle(store, execution, Raised("no")) is S.FAILED
+    return execution.id
+
+
+@pytest.mark.parametrize("archived", [False, True])
+def test_a_failed_task_is_replayed_as_an_edited_copy(store, archived):
+    """Spec: D12, A12"""
+    task_id = failed(store, ext='{"city": "Berlni"}', priority=7)
+    assert store.history.archive() == 1 if archived else True
+    before = store.tasks.get(task_id)
+    edit = Edit(merge={"city": "Berlin"}, lane="urgent")
+    assert store.dead_letters.preview(task_id, edit)["lane"] == ("default", "urgent")
+    copy = store.dead_letters.replay(task_id, edit, actor="ada")
+    assert (copy.retry_of, copy.status, copy.lane, copy.priority) == (task_id, S.QUEUED, "urgent", 7)
+    assert json.loads(copy.ext) == {"city": "Berlin"}
+    assert store.tasks.get(task_id) == before
+    submitted, edited = store.events.of(copy.id)
+    assert (submitted.kind, edited.kind, edited.actor, edited.seq) == ("submitted", "edited", "ada", 0)
+    changes = {"ext.city": {"old": "Berlni", "new": "Berlin"}, "lane": {"old": "default", "new": "urgent"}}
+    assert json.loads(edited.detail) == {"edit": changes}
+    assert [execution.id for execution in start(store)] == [copy.id]
+
+
+def test_a_failed_task_whose_unique_key_is_another_s_by_now_is_not_replayed(store):
+    """Spec: D12, X2"""
+    task_id = failed(store, unique_key="k")
+    submit(store, unique_key="k")
+    with pytest.raises(Refused, match="unique key"):
+        store.dead_letters.replay(task_id)

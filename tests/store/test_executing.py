@@ -31,6 +31,27 @@ def test_progress_is_kept_and_told(store, clock):
     assert (event.kind, event.seq, event.detail, event.actor) == ("progress", 0, '{"done": 3}', "agent:1")
 
 
+def test_the_timeline_has_the_newest_progress_of_each_execution_and_a_new_one_every_second(store, clock):
+    """Spec: D3, D6"""
+    first = running(store)
+
+    def told() -> list[str]:
+        return [event.detail for event in store.events.of(first.id) if event.kind == "progress"]
+
+    for done in range(15):
+        store.executions.progress(first.id, first.exec_id, f'{{"done": {done}}}')
+        assert store.tasks.get(first.id).progress == f'{{"done": {done}}}'
+        clock.advance(0.1)
+    assert told() == ['{"done": 10}'], "one a second, in place of the one before"
+    ids = [event.id for event in store.events.of(first.id)]
+    assert ids == sorted(set(ids))
+    settle(store, first, Raised("again", 0.0))
+    store.due.bring()
+    [again] = start(store)
+    store.executions.progress(again.id, again.exec_id, '{"done": 1}')
+    assert told() == ['{"done": 10}', '{"done": 1}']
+
+
 def test_log_lines_are_kept_in_order_with_their_attempt(store, clock):
     """Spec: A12, D3"""
     execution = running(store)

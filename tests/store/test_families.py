@@ -333,7 +333,7 @@ def test_a_census_tells_how_many_children_are_in_each_state(store):
     store.history.archive()
     assert store.families.census(store.tasks.get(parent.id)).children == Children(succeeded=2, failed=2)
     [told] = [event.detail for event in store.events.of(parent.id) if event.kind == "cancelled"]
-    assert json.loads(told) == {"children": {"cancelled": 1, "dead": 1, "succeeded": 2}}
+    assert json.loads(told) == {"children": {"cancelled": 1, "dead": 1, "succeeded": 2}, "reason": "cancelled"}
 
 
 def test_a_census_counts_no_further_than_it_has_to(store, monkeypatch):

@@ -38,6 +38,7 @@ from headgate.core.machine import (
     Snoozed,
     decide,
 )
+from headgate.core.pause import EVERYTHING_PAUSED, PauseKey
 from headgate.core.retry import fixed
 from headgate.core.states import HELD, State
 from headgate.core.task import NewTask, Task, TaskType
@@ -47,6 +48,9 @@ from tests.store.model import Handle, Item, Model
 
 LANES = ("default", "narrow")
 RESOURCES = ("press", "ink")
+PAUSES: list[PauseKey] = [
+    EVERYTHING_PAUSED, *(("lane", lane) for lane in LANES), ("type", "plain"), ("tenant", "1"), ("key", "api"),
+]  # fmt: skip
 TYPES = {
     kind.code: kind
     for kind in (
@@ -74,7 +78,7 @@ WANTED: tuple[dict[str, Any], ...] = (
 
 STEPS = [
     *["submit"] * 4, *["claim"] * 8, *["settle"] * 8, *["report"] * 3, *["act"] * 7, "copy", "limit", "limit",
-    "pause_or_resume_lane", *["time_passes"] * 4, "end_overdue", "lose_a_worker", "beat", "archive",
+    "pause_or_resume", *["time_passes"] * 4, "end_overdue", "lose_a_worker", "beat", "archive",
 ]  # fmt: skip
 few = st.none() | st.none() | st.none()
 
@@ -219,9 +223,13 @@ class Engine(RuleBasedStateMachine):
         else:
             self.everywhere("set_capacity", self.draw(LANES), self.draw([3, 2, 1, 0, None]))
 
-    def pause_or_resume_lane(self) -> None:
-        lane = self.draw([*sorted(self.model.paused, key=str), *LANES, None])
-        self.everywhere("resume_lane" if lane in self.model.paused else "pause_lane", lane)
+    def pause_or_resume(self) -> None:
+        key = self.draw([*sorted(self.model.paused), *PAUSES])
+        if key in self.model.paused:
+            self.everywhere("end_pause", key)
+        else:
+            seconds = self.draw([0, 0, 3, 60])
+            self.everywhere("start_pause", key, self.clock() + timedelta(seconds=seconds) if seconds else None)
 
     def time_passes(self) -> None:
         self.clock.advance(self.draw([1, 5, 60, 500]))

@@ -9,13 +9,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headgate.core.gates import Bucket, Candidate, CapacityLimit, Facts, Gate, choose, evaluate
+from headgate.core.gates import Bucket, Candidate, CapacityLimit, Facts, Gate, Server, choose, evaluate
 from headgate.core.limits import Rate, take, tokens
+from headgate.core.pause import EVERYTHING_PAUSED, Pause, PauseKey, PauseScope, keys_of
 from headgate.core.starts import START_SECONDS, LastStart
 from headgate.core.states import HELD, State
 from headgate.core.task import NewTask, Task, TaskType
 from headgate.store.claim.agent_starts import last_starts
 from headgate.store.claim.contract import ClaimRequest
+from headgate.store.db.statement import Statement
 from headgate.store.store import Store
 from tests.factories import Clock
 from tests.store.driven import DATABASES, fresh
@@ -23,6 +25,7 @@ from tests.store.driven import DATABASES, fresh
 TYPES = {kind.code: kind for kind in (TaskType("free"), TaskType("one", uses=("r",)), TaskType("two", uses=("r", "s")))}
 LANES = ("a", "b", "c")
 AGENTS = ("a1", "a2")
+PAUSES = [EVERYTHING_PAUSED, ("lane", "a"), ("type", "one"), ("tenant", "1"), ("tenant", "2"), ("key", "k")]
 
 
 @dataclass(frozen=True)
@@ -31,9 +34,9 @@ class World:
 
     tasks: list[NewTask]
     capacities: dict[str, int | None]
-    paused: frozenset[str | None]
+    paused: frozenset[PauseKey]
     resources: dict[str, int]
-    rates: dict[str, Rate]
+    rates: dict[str, Rate | None]
     running: int  # how many may have started before
     held: set[int]  # the places of those that are paused, as far as they can be
     passed: float  # seconds since those that run have started
@@ -83,9 +86,14 @@ def make_world(random: Random, size: int, tenants: list[int]) -> World:
     return World(
         tasks,
         {lane: random.choice([None, None, 20, 8, 3, 1, 0]) for lane in LANES},
-        random.choice([frozenset(), frozenset(), frozenset(), frozenset("a"), frozenset([None])]),
+        frozenset(random.choice([[], [], random.sample(PAUSES, 1), random.sample(PAUSES, 2)])),
         {"r": random.choice([99, 9, 4, 1, 0]), "s": random.choice([99, 2])},
-        {name: Rate(1.0, random.randint(1, 9)) for name in ("lane:a", "type:free", "key:k") if random.random() < 0.3},
+        {
+            name: random.choice([None, Rate(1.0, random.randint(1, 9)), Rate(1.0, random.randint(1, 9))])
+            for name in ("key:k", "key:*")
+            if random.random() < 0.4
+        }
+        | {name: Rate(1.0, random.randint(1, 9)) for name in ("lane:a", "type:free") if random.random() < 0.3},
         random.choice([0, 2, 6]),
         held,
         random.choice([0.0, 2.0, 5.0]),
@@ -133,37 +141,54 @@ class Brute:
         lane = CapacityLimit(
             task.lane,
             self.world.capacities[task.lane],
-            task.lane in self.world.paused,
             tuple(other.id for other in held if other.lane == task.lane),
         )
         resources = [
-            CapacityLimit(
-                name, self.world.resources[name], False, tuple(t.id for t in held if name in TYPES[t.type].uses)
-            )
+            CapacityLimit(name, self.world.resources[name], tuple(t.id for t in held if name in TYPES[t.type].uses))
             for name in TYPES[task.type].uses
         ]
-        names = [name for name in rate_names(task) if name in self.tats]
-        buckets = [Bucket(name, self.limit(name), self.tats[name]) for name in names]
+        buckets = [
+            Bucket(name.removeprefix(f"tenant:{task.tenant_id} "), limit, self.tats[name])
+            for name in self.rate_names(task)
+            if (limit := self.limit(name)) is not None
+        ]
         line = [other for other in self.tasks.values() if same_line(other, task)]
         holder = next((other.id for other in line if other.status in HELD), None)
         heads = [other.id for other in line if other.status is State.QUEUED and stream_of(other) == stream_of(task)]
         facts = Facts(
-            lane, None in self.world.paused, tuple(resources), tuple(buckets), holder, min(heads, default=None), 1,
-            self.starts.get((task.tenant_id, task.agent_id)),
+            lane, self.pauses(task), tuple(resources), tuple(buckets), holder, min(heads, default=None),
+            servers=(Server("w"),), last_start=self.starts.get((task.tenant_id, task.agent_id)),
         )  # fmt: skip
         return evaluate(task, facts, self.clock())
 
-    def limit(self, name: str) -> Rate:
-        return self.world.rates.get(name, Rate())
+    def limit(self, name: str) -> Rate | None:
+        """What holds for a bucket: one that has a tenant is of a key that nobody limited."""
+        return self.world.rates.get("key:*", Rate()) if name.startswith("tenant:") else self.world.rates.get(name)
+
+    def rate_names(self, task: Task) -> list[str]:
+        key = f"key:{task.rate_key}"
+        shared = key in self.world.rates or task.rate_key is None
+        names = (f"lane:{task.lane}", f"type:{task.type}", key if shared else f"tenant:{task.tenant_id} {key}")
+        return [name for name in names if self.limit(name) is not None]
+
+    def gate_names(self, task: Task) -> tuple[str, ...]:
+        uses = TYPES[task.type].uses
+        rates = [f"rate {name}" for name in self.rate_names(task)]
+        starts = [] if task.agent_id is None else [f"start {task.tenant_id} {task.agent_id}"]
+        return (f"lane {task.lane}", *(f"resource {name}" for name in uses), *rates, *starts)
+
+    def pauses(self, task: Task) -> tuple[Pause, ...]:
+        keys = set(keys_of(task.tenant_id, task.lane, task.type, task.rate_key)) & self.world.paused
+        return tuple(Pause(PauseScope(scope), name, "", "", self.clock()) for scope, name in sorted(keys))
 
     def may_start(self, task: Task) -> bool:
         return task.status is State.QUEUED and all(gate.open for gate in self.gates(task))
 
     def start(self, task: Task) -> None:
         self.tasks[task.id] = replace(task, status=State.RUNNING)
-        for name in rate_names(task):
-            if name in self.tats:
-                self.tats[name] = take(self.limit(name), self.tats[name], self.clock().timestamp(), 1)
+        for name in self.rate_names(task):
+            if (limit := self.limit(name)) is not None:
+                self.tats[name] = take(limit, self.tats[name], self.clock().timestamp(), 1)
         self.starts[task.tenant_id, task.agent_id] = LastStart(self.clock(), START_SECONDS)
 
     def greedy(self, wanted: Wanted) -> list[int]:
@@ -180,19 +205,20 @@ class Brute:
         room = {f"lane {name}": n for name, n in self.world.capacities.items() if n is not None}
         room |= {f"resource {name}": n for name, n in self.world.resources.items()}
         for task in self.tasks.values():
-            for gate in gate_names(task):
+            for gate in self.gate_names(task):
                 if task.status in HELD and gate in room:
                     room[gate] -= 1
         now = self.clock().timestamp()
-        room |= {f"rate {name}": tokens(self.limit(name), tat, now) for name, tat in self.tats.items()}
-        room |= {f"lane {name}": 0 for name in (LANES if None in self.world.paused else self.world.paused)}
+        for name, tat in self.tats.items():
+            if (limit := self.limit(name)) is not None:
+                room[f"rate {name}"] = tokens(limit, tat, now)
         for task in self.tasks.values():
             last = self.starts.get((task.tenant_id, task.agent_id))
             room[f"start {task.tenant_id} {task.agent_id}"] = 1 if not last or not last.holds_until(self.clock()) else 0
         candidates = [
-            Candidate(task.priority, task.id, hash(stream_of(task)), task.tenant_id, gate_names(task), task.mutex)
+            Candidate(task.priority, task.id, hash(stream_of(task)), task.tenant_id, self.gate_names(task), task.mutex)
             for task in self.tasks.values()
-            if task.status is State.QUEUED and wanted.serves(task)
+            if task.status is State.QUEUED and wanted.serves(task) and not self.pauses(task)
         ]
         return [candidate.id for candidate in choose(candidates, room, wanted.limit, last_tenant).chosen]
 
@@ -203,16 +229,6 @@ def stream_of(task: Task) -> tuple[object, ...]:
 
 def same_line(one: Task, other: Task) -> bool:
     return one.id != other.id and one.mutex is not None and (one.tenant_id, one.mutex) == (other.tenant_id, other.mutex)
-
-
-def rate_names(task: Task) -> tuple[str, ...]:
-    return f"lane:{task.lane}", f"type:{task.type}", f"key:{task.rate_key}"
-
-
-def gate_names(task: Task) -> tuple[str, ...]:
-    uses = TYPES[task.type].uses
-    starts = [] if task.agent_id is None else [f"start {task.tenant_id} {task.agent_id}"]
-    return (f"lane {task.lane}", *(f"resource {n}" for n in uses), *(f"rate {n}" for n in rate_names(task)), *starts)
 
 
 def populate(store: Store, world: World, clock: Clock) -> int:
@@ -235,9 +251,12 @@ def populate(store: Store, world: World, clock: Clock) -> int:
             store.tasks.pause(made[place])
     for lane in world.capacities:
         store.lanes.set_capacity(lane, world.capacities[lane])
-    for scope in world.paused:
-        store.lanes.pause(scope)
+    for scope, name in world.paused:
+        store.pauses.set(PauseScope(scope), name)
     return worker_id
+
+
+TATS = Statement("SELECT name, tat FROM headgate_rate_limit")
 
 
 def brute(store: Store, world: World, clock: Clock) -> Brute:
@@ -247,7 +266,7 @@ def brute(store: Store, world: World, clock: Clock) -> Brute:
         world,
         clock,
         {task.id: task for task in page.items},
-        {bucket.name: bucket.tat for bucket in store.rate_limits.all()},
+        dict(store.database.read(lambda db: db.rows(TATS))),
         {
             (tenant_id, agent_id): last
             for agent_id in AGENTS

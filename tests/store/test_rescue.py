@@ -61,8 +61,11 @@ def test_a_rescued_task_goes_back_to_the_line_counting_a_lost_lease_and_no_error
     assert (was.status, was.exec_id) == (S.RUNNING, execution.exec_id)
     task = store.tasks.get(execution.id)
     assert (task.status, task.lost_count, task.error_count, task.exec_id) == (S.QUEUED, 1, 0, None)
-    event = store.events.of(task.id)[-1]
-    assert (event.kind, event.actor) == ("lease_lost", "system:reaper")
+    lost, again = store.events.of(task.id)[-2:]
+    assert (lost.kind, lost.actor, lost.after) == ("lease_lost", "system:reaper", "queued")
+    assert (again.kind, again.actor, again.exec_id, again.seq) == ("retrying", "system:reaper", None, 0)
+    assert lost.detail == again.detail
+    assert json.loads(again.detail) == {"reason": "lost", "error": "its executor was lost", "delay": 0.0}
     assert store.workers.lost_holders() == []
     assert drain(store) == [task.id]
 
@@ -132,7 +135,9 @@ def test_a_task_past_its_deadline_goes_to_another_at_once_counting_one_error(sto
     task = store.tasks.get(execution.id)
     assert (task.status, task.error_count, task.lost_count) == (S.QUEUED, 1, 0)
     assert task.error_info == "the deadline has passed"
-    assert kinds(store, task.id)[-1] == "overdue"
+    assert kinds(store, task.id)[-2:] == ["overdue", "retrying"]
+    told = [json.loads(event.detail) for event in store.events.of(task.id)[-2:]]
+    assert told == [{"reason": "overdue", "error": "the deadline has passed", "delay": 0.0}] * 2
     [again] = start(store)
     assert (again.id, again.error_count) == (execution.id, 1)
 

@@ -1,5 +1,6 @@
 """How an execution ends: once, by its owner, whoever else reports."""
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -251,10 +252,12 @@ def test_a_task_has_exactly_one_terminal_row(store, state):
 def test_an_error_is_kept_as_far_as_16_kib_go_and_without_what_no_database_takes(store):
     """Spec: A12, B1"""
     execution = running(store)
-    settle(store, execution, Raised("a\0b\ud800" + "字" * 9000))
+    settle(store, execution, Raised("a\0b\ud800" + "字" * 9000 + "raised here"))
     info = store.tasks.get(execution.id).error_info
     assert info.startswith("a\N{REPLACEMENT CHARACTER}b?")
-    assert 16 * 1024 - 3 <= len(info.encode()) <= 16 * 1024
+    assert info.endswith("raised here")
+    assert re.search(r"字\n… \d+ bytes left out …\n字", info)
+    assert 16 * 1024 - 9 <= len(info.encode()) <= 16 * 1024
 
 
 def test_a_success_wakes_listeners_where_it_let_another_go_on(store):

@@ -3,15 +3,21 @@
 import pytest
 
 from headgate.core.errors import Refused, Unavailable
+from headgate.core.limits import DeclaredLimits, Rate
 from headgate.core.machine import Raised, Returned
 from headgate.core.schedule import NewSchedule, ScheduleStatus
 from headgate.core.states import State
 from headgate.core.task import Execution, NewTask
-from headgate.store.store import open_store
+from headgate.store.db.migrate import migrations
+from headgate.store.store import Store, open_store
 from tests.factories import TYPES, Clock, drain, kinds, record, running, settle, sql, submit, together
 from tests.store.earlier import copy_into_earlier, dump, make_earlier
 
 DAY = 86400.0
+
+
+def since_the_baseline(store: Store) -> list[int]:
+    return [step.version for step in migrations(store.database.dialect)]
 
 
 @pytest.mark.parametrize("up_to", [1, 5, 9])
@@ -23,7 +29,7 @@ def test_a_store_from_before_the_prefix_becomes_the_same_as_a_new_one(places, cl
         store.migrate()
     with open_store(old, clock) as store:
         steps = [step.version for step in store.migration_plan()]
-        assert steps == [*range(up_to + 1, 10), 10]
+        assert steps == [*range(up_to + 1, 10), *since_the_baseline(store)]
         assert [step.version for step in store.migrate()] == steps
         assert store.migration_plan() == []
         assert store.migrate() == []
@@ -113,7 +119,7 @@ def test_two_who_upgrade_at_once_do_it_once(places):
     taken = together(*[store.migrate for store in stores])
     for store in stores:
         store.close()
-    assert sorted(map(len, taken)) == [0, 0, 0, 1]
+    assert sorted(map(len, taken)) == [0, 0, 0, len(since_the_baseline(stores[0]))]
 
 
 def test_an_upgrade_finds_an_old_store_that_this_program_does_not_know(places):
@@ -156,3 +162,25 @@ def test_what_people_added_to_an_old_store_keeps_its_name(places):
     assert {name for name in names if not name.startswith(("headgate_", "sqlite_"))} - {"orders_pkey"} == {
         "orders", "my_own",
     }  # fmt: skip
+
+
+def test_limits_from_before_they_had_a_source_are_taken_for_a_persons(places, clock):
+    """Spec: D8, X10"""
+    old = places.new("old")
+    make_earlier(old)
+    for text in (
+        "UPDATE lane SET capacity = 3 WHERE name = 'default'",
+        "INSERT INTO rate_limit (name, rate, burst) VALUES ('key:openai', 5, 10), ('key:other', 10, 20)",
+        "INSERT INTO stream (tenant_id, lane, type, category, rate_key, agent_id, digest)"
+        " VALUES (7, 'default', 'plain', '', 'other', '', 'd'), (8, 'default', 'plain', '', 'openai', '', 'e')",
+    ):
+        sql(old, text)
+    with open_store(old, clock) as store:
+        store.migrate()
+        limits = {each.name: (each.limit, each.source) for each in store.rate_limits.all()}
+        assert limits == {"key:*": (Rate(10, 20), "default"), "key:openai": (Rate(5, 10), "person")}
+        buckets = sql(old, "SELECT name FROM headgate_rate_limit WHERE tenant_id IS NOT NULL ORDER BY name")
+        assert [name for (name,) in buckets] == ["tenant:7 key:other", "tenant:8 key:openai"]
+        declared = DeclaredLimits()
+        declared.lane("default", 9)
+        assert store.limits.declare(declared, "program") == ["lane default"]

@@ -1,5 +1,6 @@
 """`why` says, gate by gate, what a task waits for; what it calls open, a claim starts."""
 
+import json
 from datetime import timedelta
 from typing import Any
 
@@ -12,6 +13,7 @@ from headgate.core.machine import Returned
 from headgate.core.states import State
 from headgate.core.task import TaskType
 from headgate.store.callbacks.deliveries import DeliveryOutcome as Sending
+from headgate.store.claim.contract import ClaimRequest
 from tests.factories import START, lose, put, running, settle, start, submit, worker
 
 
@@ -169,6 +171,31 @@ def test_the_worker_gate_is_shut_when_those_alive_do_not_serve_the_task(store, f
     assert shut(store, task) == ["worker"]
 
 
+def test_the_worker_gate_is_shut_while_every_slot_for_the_type_is_busy(store):
+    """Spec: X3"""
+    detail = {"pools": [{"types": ["plain"], "slots": 2}, {"types": ["manual"], "slots": 1}], "stuck": []}
+    worker_id = store.workers.register("rig-7", types=["plain", "manual"], detail=json.dumps(detail))
+    first, second, third = submit(store, tenant_id=1), submit(store, tenant_id=2), submit(store, tenant_id=1)
+    assert shut(store, third) == []
+    held = store.claims.take(ClaimRequest(worker_id, 2)).executions
+    assert [execution.id for execution in held] == [first.id, second.id]
+    gate = gates(store, third)["worker"]
+    assert (gate.open, gate.reason, gate.holders) == (False, "2 of 2 slots busy on worker rig-7", (first.id,))
+    assert shut(store, submit(store, "manual")) == []
+    store.workers.register("rig-8", types=["plain"], detail=json.dumps({"pools": [{"types": ["plain"], "slots": 1}]}))
+    assert shut(store, third) == []
+
+
+def test_a_stuck_worker_has_no_free_slots(store):
+    """Spec: X3"""
+    detail: dict[str, Any] = {"pools": [{"types": ["plain"], "slots": 2}], "stuck": []}
+    worker_id = store.workers.register("rig-7", types=["plain"], detail=json.dumps(detail))
+    task = submit(store)
+    assert shut(store, task) == []
+    store.workers.beat(worker_id, detail=json.dumps(detail | {"stuck": [4711]}))
+    assert shut(store, task) == ["worker"]
+
+
 @pytest.mark.parametrize("code", ["下载", 'a"b', "a\\b", "café"])
 def test_the_worker_gate_knows_types_by_any_name(store, code):
     """Spec: X3"""
@@ -213,3 +240,43 @@ def test_a_task_that_is_notifying_says_how_its_callback_fares(store):
         assert "good.example" in gate.reason
         assert "503" in gate.reason
         assert (gate.until is None) == (status is Delivery.UNDELIVERABLE)
+
+
+def unfit(store, execution):
+    """Its worker, of one slot, says at its beat that its handler does not stop."""
+    detail = {"pools": [{"types": [execution.type], "slots": 1}], "stuck": [execution.id]}
+    store.workers.beat(store.tasks.get(execution.id).worker_id, detail=json.dumps(detail))
+
+
+def test_whoever_waits_behind_a_handler_that_does_not_stop_is_told_so(store):
+    """Spec: X3, A6"""
+    store.types.put(TaskType("copy", uses=("disk-writer",)))
+    store.lanes.set_capacity("default", 1)
+    store.resources.set("disk-writer", 1)
+    holder = running(store, "copy", mutex="m")
+    task = submit(store, "copy", mutex="m")
+    before = gates(store, task)
+    unfit(store, holder)
+    stuck = f"; the handler of {holder.id} does not stop on worker tester"
+    found = gates(store, task)
+    assert [found[name].reason for name in ("lane", "resource", "mutex", "worker")] == [
+        before["lane"].reason + stuck,
+        before["resource"].reason + stuck,
+        before["mutex"].reason + stuck,
+        f"1 of 1 slots busy on worker tester{stuck}",
+    ]
+    assert (found["lane"].params["stuck"], found["lane"].params["stuck_worker"]) == (holder.id, "tester")
+    assert gates(store, holder)["state"].reason.endswith(stuck)
+    settle(store, holder, Returned())
+    assert "does not stop" not in "".join(gate.reason for gate in store.tasks.why(task.id))
+
+
+def test_the_stuck_task_of_another_tenant_is_not_named(store):
+    """Spec: B11"""
+    store.lanes.set_capacity("default", 1)
+    theirs = running(store, tenant_id=2)
+    mine = submit(store, tenant_id=1)
+    unfit(store, theirs)
+    found = gates(store, mine)
+    assert found["worker"].reason == "1 of 1 slots busy on worker tester"
+    assert found["lane"].reason == "default: 1 of 1 running, 1 not yours"

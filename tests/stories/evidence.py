@@ -21,7 +21,7 @@ SKEW_SECONDS = 0.05  # the system's clocks drift apart a little while a story is
 PAGE = 1000
 _COLUMNS = (
     "id, tenant_id, type, status, lane, mutex, rate_key, parent_id, root_id, seq, attempt, exec_id, worker_id, "
-    "{finished_at}, {start_time}, retry_of, agent_id, correlation_id"
+    "{finished_at}, {start_time}, retry_of, agent_id, correlation_id, error_count, lost_count"
 )
 _TASKS = f"SELECT {_COLUMNS} FROM headgate_task UNION ALL SELECT {_COLUMNS} FROM headgate_task_his"
 # In the order of ids: who waited for another's commit has the higher one.

@@ -35,11 +35,15 @@ def test_who_ran_beside_a_crash_runs_again_uncounted_and_the_culprit_is_taken_fo
         until(lambda: stage.ledger.entries("start"), "the culprit runs")
         gate.touch()
         ended = culprit.wait_sync(2 * PATIENCE)
-        assert (ended.status, culprit.record().lost_count, culprit.record().error_count) == (State.FAILED, 3, 0)
+        assert (ended.status, culprit.record_sync().lost_count, culprit.record_sync().error_count) == (
+            State.FAILED,
+            3,
+            0,
+        )
         assert CRASHES[body] in (ended.error or "")
         for task in beside:
             assert task.wait_sync(PATIENCE).status is State.SUCCEEDED
-            assert (task.record().lost_count, task.record().error_count) == (0, 0)
+            assert (task.record_sync().lost_count, task.record_sync().error_count) == (0, 0)
 
 
 def test_a_killed_workers_hundred_tasks_go_on_at_once_and_none_is_charged(url: str, tmp_path: Path):
@@ -52,6 +56,10 @@ def test_a_killed_workers_hundred_tasks_go_on_at_once_and_none_is_charged(url: s
         os.kill(worker.pid, signal.SIGKILL)
         for task in tasks:
             assert task.wait_sync(PATIENCE).status is State.SUCCEEDED
-            assert (task.record().lost_count, task.record().error_count, task.record().attempt) == (0, 0, 2)
+            assert (task.record_sync().lost_count, task.record_sync().error_count, task.record_sync().attempt) == (
+                0,
+                0,
+                2,
+            )
         assert stage.said("ended with -9; another one starts")
         assert len({entry.pid for entry in stage.ledger.entries("beside")}) == 2, "none of them runs apart"

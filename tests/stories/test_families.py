@@ -25,14 +25,16 @@ def test_a_large_family_ends_once_and_rightly_while_workers_are_killed(url: str,
     with crew(url, tmp_path, slots=30) as members:
         members.start()
         parent = bodies.brood.submit_sync(CHILDREN, ONE_IN)
-        until(lambda: parent.record().status == "waiting" or parent.record().finished_at, "its own code is done")
+        until(
+            lambda: parent.record_sync().status == "waiting" or parent.record_sync().finished_at, "its own code is done"
+        )
         for _ in range(WORKERS - 1):
             members.start()
         for _ in range(KILLS):
             members.await_starts(CHILDREN // (2 * KILLS))
             members.kill(members.by_chance())
             members.start()
-        until(lambda: parent.record().finished_at is not None, "the family ends", PATIENCE)
+        until(lambda: parent.record_sync().finished_at is not None, "the family ends", PATIENCE)
         members.all_alive()
     children = rows(url, f"SELECT status, lost_count FROM headgate_task WHERE parent_id = {parent.id}")
     assert len(children) == CHILDREN
@@ -42,5 +44,5 @@ def test_a_large_family_ends_once_and_rightly_while_workers_are_killed(url: str,
     events = rows(url, f"SELECT kind, detail FROM headgate_task_event WHERE task_id = {parent.id}")
     assert [kind for kind, _ in events if kind in ENDS] == ["completed_with_errors"]
     assert json.loads(events[-1][1]) == {"children": states}
-    assert parent.record().status == "partial"
+    assert parent.record_sync().status == "partial"
     assert check(collected(url, members.ledger, [made([parent.id])])) == []

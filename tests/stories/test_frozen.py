@@ -60,7 +60,7 @@ def test_a_worker_that_wakes_after_its_lease_changes_nothing_and_works_on(url: s
         gate.touch()
         for task in tasks:
             assert task.wait_sync(60).status is State.SUCCEEDED
-        before = [(task.record(), app.store.executions.checkpoints(task.id)) for task in tasks]
+        before = [(task.record_sync(), app.store.executions.checkpoints(task.id)) for task in tasks]
         os.kill(frozen.pid, signal.SIGCONT)
         stubborn = [old[task.id] for task in tasks[:EACH]]  # of the others, a request to stop may come in between
         until(lambda: refused(members).issuperset(stubborn), "it is told")
@@ -70,11 +70,11 @@ def test_a_worker_that_wakes_after_its_lease_changes_nothing_and_works_on(url: s
         assert [entry.pid for entry in members.lines_of(again.id, "end")] == [frozen.pid]
         assert [worker.id > lease.id for worker in app.store.workers.all()] == [True]
         members.stop(frozen)
-        assert [(task.record(), app.store.executions.checkpoints(task.id)) for task in tasks] == before
+        assert [(task.record_sync(), app.store.executions.checkpoints(task.id)) for task in tasks] == before
     assert set(stubborn) <= {entry.exec_id for entry in members.ledger.entries("effect")}, "outside it went on"
     assert not {entry.exec_id for entry in members.ledger.entries("accepted")} & set(old.values())
     for task in tasks:
-        record = task.record()
+        record = task.record_sync()
         assert (record.lost_count, record.error_count, record.attempt) == (0, 0, 2)  # beside others: nobody is counted
         [[accepted]] = rows(
             url, f"SELECT exec_id FROM headgate_task_event WHERE task_id = {task.id} AND after = 'succeeded'"

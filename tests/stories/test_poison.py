@@ -34,7 +34,7 @@ def test_poison_ends_after_three_lost_leases_and_every_good_task_succeeds(url: s
 
         until(all_over, "all tasks end", 2 * PATIENCE)
     for task in tasks:
-        record = task.record()
+        record = task.record_sync()
         if task.id in bad:
             assert (record.status, record.lost_count, record.error_count) == (State.FAILED, 3, 0)
             assert "taken for poison" in (record.error_info or "")

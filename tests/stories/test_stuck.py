@@ -82,12 +82,12 @@ def test_a_handler_that_does_not_end_keeps_its_mutex_and_lane_until_its_process_
         assert after.wait_sync(2 * PATIENCE).status is State.SUCCEEDED
         for task in late:
             task.wait_sync(2 * PATIENCE)
-            record = task.record()
+            record = task.record_sync()
             assert (record.status, record.error_count, record.lost_count) == (State.FAILED, 1, 0)
             assert "the deadline had passed" in (record.error_info or "")
         for task in beside:
             assert task.wait_sync(PATIENCE).status is State.SUCCEEDED
-            assert (task.record().error_count, task.record().lost_count) == (0, 0)
+            assert (task.record_sync().error_count, task.record_sync().lost_count) == (0, 0)
         assert stage.said(f"({body}) does not end though it was told to")
         assert not stage.said("another one starts in"), "a replacement is no crash"
     assert stage.ledger.entries("overlap") == []
@@ -102,7 +102,7 @@ def test_a_worker_told_to_go_frees_what_does_not_end_when_its_process_is_dead(ur
         until(lambda: stage.ledger.entries("start"), "it begins")
         worker.send_signal(signal.SIGTERM)
         assert worker.wait(PATIENCE) == 0
-        record = stuck.record()
+        record = stuck.record_sync()
         assert (record.status, record.error_count, record.lost_count) == (State.QUEUED, 0, 0)
         stage.app.store.tasks.cancel(stuck.id)
         stage.workers.clear()

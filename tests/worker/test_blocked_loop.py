@@ -42,7 +42,7 @@ def test_those_whose_deadline_passed_while_another_blocked_the_loop_run_again_un
         ends = [task.wait_sync(60) for task in tasks]
         assert blocker.wait_sync(30).result == "done"
     assert {end.status for end in ends} == {State.SUCCEEDED}
-    assert {(task.record().error_count, task.record().lost_count) for task in tasks} == {(0, 0)}
+    assert {(task.record_sync().error_count, task.record_sync().lost_count) for task in tasks} == {(0, 0)}
     assert 2 in {end.result for end in ends}
     [named] = [text for text in caplog.messages if "is blocked by" in text]
     assert f"blocked by task {blocker.id} (block)" in named
@@ -61,8 +61,8 @@ def test_a_result_that_came_after_the_deadline_is_refused_though_the_loop_could_
         task = block.submit_sync()
         ended = task.wait_sync(30)
     assert (ended.status, ended.error) == (State.FAILED, "TimeoutError: it ran for more than 0.5 s")
-    assert task.record().error_count == 1
-    assert task.record().result is None
+    assert task.record_sync().error_count == 1
+    assert task.record_sync().result is None
 
 
 def test_a_thread_that_returns_after_its_deadline_is_refused(app: Headgate):
@@ -94,7 +94,7 @@ def test_a_thread_that_ended_in_time_counts_though_the_loop_was_blocked_then(app
 
     with working(app):
         task = quick.submit_sync()
-        until(lambda: task.record().status is State.RUNNING)
+        until(lambda: task.record_sync().status is State.RUNNING)
         block.submit_sync()
         assert task.wait_sync(30).result == "in time"
-    assert task.record().attempt == 1
+    assert task.record_sync().attempt == 1

@@ -68,7 +68,7 @@ def test_a_policy_nobody_knows_is_refused_where_it_is_declared(app: Headgate):
     """Spec: D7"""
     with pytest.raises(Invalid, match="on_child_failure"):
 
-        @app.task(on_child_failure="panic")
+        @app.task(on_child_failure="panic")  # type: ignore[call-overload]
         async def family() -> None: ...
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 import time
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from headgate.core.task import MAX_ERROR_BYTES
 from headgate.settings import Settings
 from headgate.worker.context import Interrupted, context
 from headgate.worker.run import Snooze
-from headgate.worker.threads import Threads
+from headgate.worker.threads import Threads, call_handler
 from tests.worker import heavy
 from tests.worker.conftest import until, working
 
@@ -41,7 +42,7 @@ def test_a_snooze_that_no_clock_knows_holds_up_nobody(app: Headgate, delay: Any)
     with working(app):
         tasks = app.submit_many_sync([sleepy.call(), good.call()])
         assert tasks[1].wait_sync(30).result == "fine"
-        until(lambda: tasks[0].record().status in (State.PENDING, State.FAILED))
+        until(lambda: tasks[0].record_sync().status in (State.PENDING, State.FAILED))
 
 
 def test_a_result_that_is_no_json_fails_instead_of_being_nothing(app: Headgate):
@@ -53,8 +54,8 @@ def test_a_result_that_is_no_json_fails_instead_of_being_nothing(app: Headgate):
 
     with working(app):
         task = measured.submit_sync()
-        until(lambda: task.record().status is State.FAILED)
-        assert "the handler's result cannot be kept" in (task.record().error_info or "")
+        until(lambda: task.record_sync().status is State.FAILED)
+        assert "the handler's result cannot be kept" in (task.record_sync().error_info or "")
 
 
 def test_a_retry_delay_that_is_no_number_is_none(app: Headgate):
@@ -87,7 +88,7 @@ def test_an_error_that_cannot_be_looked_at_fails_its_task_and_frees_its_slot(app
 
 def test_a_job_interrupted_while_it_ends_is_told_of_all_the_same():
     """Spec: A6"""
-    threads = Threads(1)
+    threads = Threads()
     for _ in range(50):
         done = threading.Event()
         inside, outside = threading.Event(), threading.Lock()
@@ -101,7 +102,7 @@ def test_a_job_interrupted_while_it_ends_is_told_of_all_the_same():
         def on_done(result: Any, error: BaseException | None, done: threading.Event = done) -> None:
             done.set()
 
-        job = threads.start(body, on_done)
+        job = threads.start(partial(call_handler, body, {}), on_done)
         assert inside.wait(30)
         job.interrupt()
         outside.release()
@@ -172,7 +173,7 @@ def test_a_mutex_held_too_long_is_freed_by_the_worker_that_holds_it(url: str):
         task = hog.submit_sync()
         assert task.wait_sync(30).error == "TimeoutError: it held its mutex for more than 0.5 s"
         assert stopped.is_set()
-    assert task.record().error_count == 1
+    assert task.record_sync().error_count == 1
     app.close()
 
 

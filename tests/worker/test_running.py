@@ -107,8 +107,8 @@ def test_a_handler_may_ask_to_run_again_as_an_answer_or_an_exception(app: Headga
     with working(app, due=True):
         task = patient.submit_sync()
         assert task.wait_sync(30).result == "at last"
-    assert task.record().error_count == 2  # a snooze is no error
-    assert task.record().attempt == 4
+    assert task.record_sync().error_count == 2  # a snooze is no error
+    assert task.record_sync().attempt == 4
 
 
 @pytest.mark.parametrize("result", [object(), {"x": {1: object()}}, "x" * 300_000, float])
@@ -130,7 +130,9 @@ def test_a_result_that_cannot_be_kept_fails_its_task_and_no_other(app: Headgate,
     assert "the handler's result cannot be kept" in (ends[1].error or "")
 
 
-def test_arguments_a_handler_does_not_understand_fail_the_task_with_a_clear_error(app: Headgate):
+def test_arguments_a_handler_does_not_understand_make_a_dead_letter_with_a_clear_error(app: Headgate):
+    """Spec: Conflicts, settled (Arguments that no longer fit the handler)"""
+
     @app.task
     async def strict(n: int) -> int:
         return n
@@ -140,8 +142,32 @@ def test_arguments_a_handler_does_not_understand_fail_the_task_with_a_clear_erro
         task = strict.submit_sync(1)
         task.wait_sync(30)
         bad = app.store.tasks.get(made.id)
-    assert bad.status is State.FAILED
-    assert "arguments: " in (bad.error_info or "")
+    assert bad.status is State.DEAD
+    assert "argument n: Expected `int`, got `str`" in (bad.error_info or "")
+    assert [attempt.reason for attempt in app.store.attempts.of(made.id)] == ["arguments"]
+
+
+def test_what_is_not_retried_says_why_in_the_log(app: Headgate, caplog: pytest.LogCaptureFixture):
+    """Spec: A5"""
+
+    class Refused(RuntimeError): ...
+
+    @app.task(retry=fixed(60, retries=3), fatal=[Refused])
+    async def ends(kind: str) -> None:
+        raise Refused("no") if kind == "fatal" else ValueError("no")
+
+    @app.task
+    async def once() -> None:
+        raise ConnectionError("gone")
+
+    with working(app):
+        for task in (ends.submit_sync("fatal"), ends.submit_sync("value"), once.submit_sync()):
+            task.wait_sync(30)
+    assert [line.partition(" failed: ")[2] for line in caplog.messages if " failed: " in line] == [
+        "Refused: no (not retried: errors of this class are never retried)",
+        "ValueError: no (not retried: errors of this class are never retried)",
+        "ConnectionError: gone (not retried: it has no retries)",
+    ]
 
 
 def test_a_handler_that_cancels_itself_has_failed_and_the_worker_goes_on(app: Headgate):
@@ -194,7 +220,7 @@ def test_progress_and_log_lines_are_kept_and_the_last_progress_is_never_skipped(
     with working(app):
         tasks = [steps.submit_sync(), steps_in_a_thread.submit_sync()]
         assert {task.wait_sync(30).status for task in tasks} == {State.SUCCEEDED}
-    assert [task.record().progress for task in tasks] == ['{"done":50,"total":50}'] * 2
+    assert [task.record_sync().progress for task in tasks] == ['{"done":50,"total":50}'] * 2
     assert [(line.level, line.message) for line in app.store.executions.log(tasks[0].id)] == [("warning", "halfway")]
     assert [line.message for line in app.store.executions.log(tasks[1].id)] == ["there"]
 
@@ -243,6 +269,6 @@ def test_a_process_of_its_own_runs_the_handler_and_reports_like_any_other(app: H
         assert (heavy.fail_there.submit_sync().wait_sync(60).error or "").startswith("ValueError: bad weight")
         family = heavy.breed.submit_sync()
         assert family.wait_sync(60).status is State.SUCCEEDED
-    assert task.record().progress == '{"done":3,"total":10}'
+    assert task.record_sync().progress == '{"done":3,"total":10}'
     assert [line.message for line in app.store.executions.log(task.id)] == ["weighing"]
     assert app.store.executions.checkpoints(task.id) == {"at": "3"}

@@ -35,7 +35,7 @@ def test_a_coroutine_past_its_timeout_is_cancelled_and_that_counts_as_an_error(a
         ended = task.wait_sync(30)
     assert ended.status is State.FAILED
     assert ended.error == "TimeoutError: it ran for more than 0.3 s"
-    assert task.record().error_count == 1
+    assert task.record_sync().error_count == 1
     assert tidied.is_set()
 
 
@@ -138,7 +138,7 @@ def test_cancelling_a_running_coroutine_stops_it_at_once(app: Headgate):
         assert begun.wait(30)
         app.store.tasks.cancel(task.id, "changed my mind")
         assert task.wait_sync(30).status is State.CANCELLED
-    assert task.record().remark == "changed my mind"
+    assert task.record_sync().remark == "changed my mind"
 
 
 def test_cancelling_a_running_thread_stops_it_and_frees_its_slot(app: Headgate):
@@ -203,12 +203,12 @@ def test_a_pause_takes_hold_at_the_next_checkpoint_and_resume_goes_on_from_there
         until(lambda: 2 in seen)
         app.store.tasks.pause(task.id)
         go_on.set()
-        until(lambda: task.record().status is State.PAUSED)
+        until(lambda: task.record_sync().status is State.PAUSED)
         assert seen == [0, 1, 2]
         app.store.tasks.resume(task.id)
         assert task.wait_sync(30).result == 2
     assert seen == [0, 1, 2, 3, 4, 5]
-    assert task.record().error_count == 0
+    assert task.record_sync().error_count == 0
 
 
 def test_a_shutdown_waits_for_what_runs_and_claims_nothing_more(app: Headgate):
@@ -227,8 +227,8 @@ def test_a_shutdown_waits_for_what_runs_and_claims_nothing_more(app: Headgate):
         worker.stop_from_thread()
         until(lambda: worker.stopping)
         finish.set()
-    assert first.record().status is State.SUCCEEDED
-    assert second.record().status is State.QUEUED
+    assert first.record_sync().status is State.SUCCEEDED
+    assert second.record_sync().status is State.QUEUED
     assert app.store.workers.all() == []
 
 
@@ -251,7 +251,7 @@ def test_a_shutdown_hands_back_what_does_not_end_in_time_and_counts_no_error(url
     with working(app):
         task = handler.submit_sync()
         assert begun.wait(30)
-    record = task.record()
+    record = task.record_sync()
     assert (record.status, record.error_count, record.lost_count) == (State.QUEUED, 0, 0)
     app.close()
 
@@ -270,7 +270,7 @@ def test_a_second_stop_does_not_wait(app: Headgate):
         assert begun.wait(30)
         worker.stop_from_thread()
         worker.stop_from_thread()
-    assert task.record().status is State.QUEUED
+    assert task.record_sync().status is State.QUEUED
 
 
 def test_a_worker_declared_lost_stops_everything_writes_nothing_and_signs_on_anew(app: Headgate):
@@ -299,7 +299,7 @@ def test_a_worker_declared_lost_stops_everything_writes_nothing_and_signs_on_ane
         assert task.wait_sync(30).result == 2
         assert worker.id != old
     assert attempts == [1, 2]
-    assert task.record().lost_count == 1
+    assert task.record_sync().lost_count == 1
 
 
 def test_poison_ends_after_three_lost_leases_and_the_worker_lives(app: Headgate):
@@ -313,7 +313,7 @@ def test_poison_ends_after_three_lost_leases_and_the_worker_lives(app: Headgate)
     assert ended.status is State.FAILED
     assert "its process was killed by SIGKILL" in (ended.error or "")
     assert "taken for poison" in (ended.error or "")
-    assert (task.record().lost_count, task.record().error_count) == (3, 0)
+    assert (task.record_sync().lost_count, task.record_sync().error_count) == (3, 0)
 
 
 @pytest.mark.parametrize("body", ["devour", "gulp"])
@@ -327,7 +327,7 @@ def test_too_much_memory_is_an_error_that_follows_the_types_policy(app: Headgate
     assert ended.status is State.FAILED
     assert (ended.error or "").startswith("killed: memory: its process used")
     assert (ended.error or "").endswith("MB, 120 at most")
-    assert (task.record().error_count, task.record().lost_count, task.record().attempt) == (1, 0, 1)
+    assert (task.record_sync().error_count, task.record_sync().lost_count, task.record_sync().attempt) == (1, 0, 1)
 
 
 def test_a_daemon_that_a_process_started_ends_with_it(app: Headgate, tmp_path: Path):
@@ -350,5 +350,5 @@ def test_a_claim_whose_answer_was_lost_strands_nothing(app: Headgate):
     known = noop.submit_sync()
     _, heard_of = app.store.claims.take(ClaimRequest(worker_id, 2)).executions
     app.store.executions.give_back_strays(worker_id, {"noop"}, {heard_of.exec_id})
-    assert task.record().status is State.QUEUED
-    assert known.record().status is State.RUNNING
+    assert task.record_sync().status is State.QUEUED
+    assert known.record_sync().status is State.RUNNING

@@ -10,7 +10,7 @@ from tests.worker.conftest import until, working
 
 
 def test_a_thread_that_ignores_its_end_keeps_slot_and_mutex_and_its_worker_claims_nothing(url: str):
-    """Spec: A6, A10"""
+    """Spec: A6, A10, X3"""
     app = Headgate(
         settings=Settings(
             url=url, beat_seconds=0.1, lease_seconds=30, poll_seconds=0.1, reap_seconds=0.1, stuck_seconds=0.2
@@ -41,13 +41,17 @@ def test_a_thread_that_ignores_its_end_keeps_slot_and_mutex_and_its_worker_claim
         until(lambda: told() == [[late.id]])
         beside = other.submit_sync()
         assert app.store.executions.end_overdue() == [], "it is its worker's to end"
-        assert late.record().status is State.RUNNING
-        assert (behind.record().status, beside.record().status) == (State.BLOCKED, State.QUEUED)
+        assert late.record_sync().status is State.RUNNING
+        [name] = [worker.name for worker in app.store.workers.all()]
+        why = {gate.name: gate.reason for gate in app.store.tasks.why(behind.id)}
+        for name_of_gate in ("mutex", "worker"):
+            assert why[name_of_gate].endswith(f"; the handler of {late.id} does not stop on worker {name}")
+        assert (behind.record_sync().status, beside.record_sync().status) == (State.BLOCKED, State.QUEUED)
         done.release()
         assert late.wait_sync(30).error == "TimeoutError: it ran for more than 0.3 s"
         assert {behind.wait_sync(30).status, beside.wait_sync(30).status} == {State.SUCCEEDED}
         until(lambda: told() == [[]])
-    assert late.record().error_count == 1
+    assert late.record_sync().error_count == 1
     app.close()
 
 

@@ -10,6 +10,7 @@ import { NotFound } from "./NotFound";
 import { LanguageSwitch, SchemeSwitch } from "./preferences";
 import { Search } from "./Search";
 import classes from "./Shell.module.css";
+import { Silence } from "./Silence";
 import { useSession } from "./session";
 import { useShortcuts } from "./shortcuts";
 import { isThere, mayOpen, type Place } from "./visible";
@@ -48,8 +49,9 @@ export function Shell() {
   );
   useShortcuts(shortcuts);
   useEffect(() => {
-    document.title = here ? `${here.title(t)} · Headgate` : "Headgate";
-  }, [here, t]);
+    // A page below one that is named here (a task) names itself.
+    if (!here || here.to === path) document.title = here ? `${here.title(t)} · Headgate` : "Headgate";
+  }, [here, path, t]);
 
   return (
     <div className={classes.shell} data-open={open || undefined}>
@@ -87,6 +89,7 @@ export function Shell() {
         <LiveDot />
         <Who />
       </header>
+      <Silence />
       <main id="page" className={classes.page} tabIndex={-1}>
         {missing ? <NotFound /> : <Outlet />}
       </main>

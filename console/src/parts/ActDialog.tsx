@@ -1,74 +1,81 @@
 import { Alert, Button, Group, List, NumberInput, Text, Textarea } from "@mantine/core";
-import { useMutation, useQuery } from "@tanstack/react-query";
+import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { type Act, type Done, groupsOf } from "@/services/acts";
-import { actOnMany, type Verb, type Words } from "@/services/tasks";
+import { inCalls, MOST_AT_ONCE } from "@/services/bulk";
+import { actOn, type Verb, type Words } from "@/services/tasks";
 import { useTexts } from "@/texts";
+import { BulkBar } from "./BulkBar";
 import { Dialog } from "./Dialog";
 import { ProblemNote } from "./ProblemNote";
 import { confirmDone } from "./problems";
+import { useBulk } from "./useBulk";
 
 interface Props {
   act: Act;
   onClose: () => void;
 }
 
-const DANGEROUS: ReadonlySet<Verb> = new Set<Verb>(["cancel", "discard"]);
+/** What ends tasks for good. */
+export const DANGEROUS: ReadonlySet<Verb> = new Set<Verb>(["cancel", "discard"]);
 
 /** One action on one task or many: first what it would do, then the words that go with it, then what came of it. */
 export function ActDialog({ act: { verb, ids }, onClose }: Props) {
   const t = useTexts();
   const words = t.acts;
   const [said, setSaid] = useState<Words>({});
+  const [looked, setLooked] = useState<Done[]>([]);
   const foreseen = useQuery({
     queryKey: ["foreseen", verb, ids],
-    queryFn: () => actOnMany(ids, verb, {}, true),
+    queryFn: ({ signal }) => inCalls(ids, (some) => actOn(some, verb, {}, true), setLooked, signal),
     gcTime: 0,
   });
-  const doing = useMutation({
-    mutationFn: () => actOnMany(possible(foreseen.data ?? []), verb, said, false),
-    onSuccess: (done) => {
-      const refused = done.filter((each) => each.problem).length;
-      if (refused === 0) {
+  const doing = useBulk(
+    (some: number[]) => actOn(some, verb, said, false),
+    (done) => {
+      if (done.every((each) => !each.problem)) {
         confirmDone(words.done[verb](done.length));
         onClose();
       }
     },
-  });
-  const would = possible(foreseen.data ?? []).length;
+  );
+  const possible = (foreseen.data ?? []).filter((each) => !each.problem).map((each) => each.id);
+  const would = possible.length;
+  const begun = doing.running || doing.over;
   const missing =
     (verb === "resolve" && !said.remark?.trim()) || (verb === "reschedule" && said.delaySeconds === undefined);
 
   return (
-    <Dialog onClose={onClose} title={words.verbs[verb]} size="lg">
+    <Dialog onClose={onClose} title={words.verbs[verb]} size="lg" locked={doing.running}>
       <Text mb="sm">{words.about[verb]}</Text>
       {foreseen.error ? <ProblemNote error={foreseen.error} retry={() => foreseen.refetch()} /> : null}
-      {foreseen.isPending ? <Text c="dimmed">{words.looking}</Text> : null}
-      {foreseen.data && !doing.data ? <Outcome would={would} done={foreseen.data} foreseen /> : null}
-      {doing.data ? <Outcome would={would} done={doing.data} /> : null}
-      {would > 0 && !doing.data ? <Fields verb={verb} said={said} onChange={setSaid} /> : null}
-      {doing.error ? <ProblemNote error={doing.error} /> : null}
-      <Group justify="flex-end" gap="xs" mt="md">
-        <Button variant="default" onClick={onClose}>
-          {doing.data || would === 0 ? t.common.close : t.common.cancel}
-        </Button>
-        {doing.data || would === 0 ? null : (
-          <Button
-            color={DANGEROUS.has(verb) ? "red" : "brand"}
-            loading={doing.isPending}
-            disabled={missing}
-            onClick={() => doing.mutate()}
-          >
-            {words.doIt[verb](would)}
+      {foreseen.isPending ? (
+        <Text c="dimmed">
+          {words.looking} {ids.length > MOST_AT_ONCE ? `${looked.length} / ${ids.length}` : ""}
+        </Text>
+      ) : null}
+      {foreseen.data && !begun ? <Outcome would={would} done={foreseen.data} foreseen /> : null}
+      <BulkBar bulk={doing} result={words.done[verb]} />
+      {doing.over ? <Outcome would={would} done={doing.done} /> : null}
+      {would > 0 && !begun ? <Fields verb={verb} said={said} onChange={setSaid} /> : null}
+      {doing.running ? null : (
+        <Group justify="flex-end" gap="xs" mt="md">
+          <Button variant="default" onClick={onClose}>
+            {doing.over || (foreseen.data && would === 0) ? t.common.close : t.common.back}
           </Button>
-        )}
-      </Group>
+          {doing.over || would === 0 ? null : (
+            <Button
+              color={DANGEROUS.has(verb) ? "red" : "brand"}
+              disabled={missing}
+              onClick={() => doing.start(possible)}
+            >
+              {words.doIt[verb](would)}
+            </Button>
+          )}
+        </Group>
+      )}
     </Dialog>
   );
-}
-
-function possible(done: Done[]): number[] {
-  return done.filter((each) => !each.problem).map((each) => each.id);
 }
 
 /** What would be done, or was; and of what was refused, how many for which reason. */

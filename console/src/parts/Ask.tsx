@@ -31,10 +31,14 @@ export function AskProvider({ children }: { children: ReactNode }) {
         <Dialog onClose={() => answer(false)} title={asked.question.title}>
           <Text mb="md">{asked.question.body}</Text>
           <Group justify="flex-end" gap="xs">
-            <Button variant="default" onClick={() => answer(false)}>
-              {t.cancel}
+            <Button variant="default" onClick={() => answer(false)} data-autofocus={asked.question.danger || undefined}>
+              {t.back}
             </Button>
-            <Button color={asked.question.danger ? "red" : "brand"} onClick={() => answer(true)} data-autofocus>
+            <Button
+              color={asked.question.danger ? "red" : "brand"}
+              onClick={() => answer(true)}
+              data-autofocus={asked.question.danger ? undefined : true}
+            >
               {asked.question.yes}
             </Button>
           </Group>

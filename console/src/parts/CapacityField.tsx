@@ -1,5 +1,6 @@
-import { TextInput } from "@mantine/core";
-import { useEffect, useState } from "react";
+import { ActionIcon, TextInput } from "@mantine/core";
+import { IconCheck, IconX } from "@tabler/icons-react";
+import { useState } from "react";
 import { useTexts } from "@/texts";
 import classes from "./CapacityField.module.css";
 
@@ -8,39 +9,62 @@ interface Props {
   about: string;
   /** null: no limit. */
   value: number | null;
-  onChange: (value: number | null) => void;
+  onSave: (value: number | null) => void;
 }
 
 const MOST = 1_000_000_000;
 
-/** How many at once: typed and sent with Enter, or when the field is left. Empty means no limit. */
-export function CapacityField({ label, about, value, onChange }: Props) {
+/**
+ * How many at once; empty means no limit. It is sent with Enter or the button, never by leaving the field, and what
+ * somebody types stays when another tab changes the value.
+ */
+export function CapacityField({ label, about, value, onSave }: Props) {
   const t = useTexts().common;
-  const [draft, setDraft] = useState(written(value));
-  useEffect(() => setDraft(written(value)), [value]);
-  const wrong = !/^\d*$/.test(draft) || Number(draft) > MOST;
-  const send = () => {
-    const capacity = draft === "" ? null : Number(draft);
-    if (!wrong && capacity !== value) onChange(capacity);
+  const [edit, setEdit] = useState<{ text: string; from: number | null } | null>(null);
+  const text = edit?.text ?? written(value);
+  const changed = edit !== null && edit.text !== written(value);
+  const wrong = !/^\d*$/.test(text) || Number(text) > MOST;
+  const type = (next: string) => setEdit({ text: next, from: edit ? edit.from : value });
+  const save = () => {
+    if (!changed || wrong) return;
+    onSave(text === "" ? null : Number(text));
+    setEdit(null);
   };
   return (
-    <TextInput
-      className={classes.field}
-      aria-label={label}
-      title={about}
-      value={draft}
-      placeholder={t.unlimited}
-      inputMode="numeric"
-      error={wrong}
-      onChange={(event) => setDraft(event.currentTarget.value.trim())}
-      onBlur={send}
-      onKeyDown={(event) => {
-        const step = { ArrowUp: 1, ArrowDown: -1 }[event.key];
-        if (event.key === "Enter") send();
-        else if (event.key === "Escape") setDraft(written(value));
-        else if (step) setDraft(String(Math.max(0, Number(draft) + step)));
+    <form
+      className={classes.form}
+      onSubmit={(event) => {
+        event.preventDefault();
+        save();
       }}
-    />
+    >
+      {changed && edit.from !== value ? <small>{t.nowIs(written(value) || t.unlimited)}</small> : null}
+      <TextInput
+        className={classes.field}
+        aria-label={label}
+        title={about}
+        value={text}
+        placeholder={t.unlimited}
+        inputMode="numeric"
+        error={wrong}
+        onChange={(event) => type(event.currentTarget.value.trim())}
+        onKeyDown={(event) => {
+          const step = { ArrowUp: 1, ArrowDown: -1 }[event.key];
+          if (event.key === "Escape") setEdit(null);
+          else if (step) type(String(Math.max(0, Number(text) + step)));
+        }}
+      />
+      {changed ? (
+        <>
+          <ActionIcon type="submit" variant="filled" color="brand" aria-label={t.saveOf(label)} disabled={wrong}>
+            <IconCheck size={14} />
+          </ActionIcon>
+          <ActionIcon aria-label={t.discardOf(label)} onClick={() => setEdit(null)}>
+            <IconX size={14} />
+          </ActionIcon>
+        </>
+      ) : null}
+    </form>
   );
 }
 

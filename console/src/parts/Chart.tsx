@@ -35,7 +35,8 @@ interface Props {
 
 /** A chart over time. All charts on a page share the place of the pointer. */
 export function Chart({ title, at, lines, from, to, format, axis = format, height = 96 }: Props) {
-  const { language } = useSpoken();
+  const { t, language } = useSpoken();
+  const empty = lines.every((line) => line.values.every((value) => value === null));
   const scheme = useComputedColorScheme("light");
   const frame = useRef<HTMLDivElement>(null);
   const { ref, width } = useElementSize<HTMLDivElement>();
@@ -76,7 +77,9 @@ export function Chart({ title, at, lines, from, to, format, axis = format, heigh
           <time className={classes.time}>{clock(new Date((at[under] ?? 0) * 1000), language)}</time>
         )}
       </figcaption>
-      <div role="img" aria-label={title} ref={useMergedRef(ref, frame)} className={classes.frame} />
+      <div role="img" aria-label={title} ref={useMergedRef(ref, frame)} className={classes.frame}>
+        {empty ? <p className={classes.empty}>{t.common.noData}</p> : null}
+      </div>
     </figure>
   );
 }
@@ -111,7 +114,7 @@ function options(lines: Line[], { width, height, latest, setUnder, hour }: Look)
     cursor: { sync: { key: "headgate" }, y: false, points: { size: 5 }, drag: { x: false, y: false } },
     scales: {
       x: { time: true, range: () => [latest.current.from, latest.current.to] },
-      y: { range: (_plot, _low, high) => [0, Math.max(high * 1.15, 1e-9) || 1] },
+      y: { range: (_plot, _low, high) => [0, high > 0 ? high * 1.15 : 1] },
     },
     axes: [
       {

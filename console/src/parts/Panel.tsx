@@ -1,8 +1,11 @@
 import { Title } from "@mantine/core";
 import { type ReactNode, useId } from "react";
 import classes from "./Panel.module.css";
+import { Scrolls } from "./Scrolls";
 
 interface Props {
+  /** Its place in the address, behind `#`. */
+  place?: string;
   title?: ReactNode;
   actions?: ReactNode;
   /** Rows that reach the edges: a table, a list. */
@@ -11,10 +14,10 @@ interface Props {
 }
 
 /** One subject of a page. */
-export function Panel({ title, actions, flush, children }: Props) {
+export function Panel({ place, title, actions, flush, children }: Props) {
   const id = useId();
   return (
-    <section className={classes.panel} aria-labelledby={title ? id : undefined}>
+    <section id={place} className={classes.panel} aria-labelledby={title ? id : undefined}>
       {title || actions ? (
         <div className={classes.head}>
           <Title order={2} id={id}>
@@ -23,9 +26,7 @@ export function Panel({ title, actions, flush, children }: Props) {
           <div className={classes.actions}>{actions}</div>
         </div>
       ) : null}
-      <div className={classes.body} data-flush={flush || undefined}>
-        {children}
-      </div>
+      {flush ? <Scrolls>{children}</Scrolls> : <div className={classes.body}>{children}</div>}
     </section>
   );
 }

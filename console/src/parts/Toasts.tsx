@@ -1,4 +1,4 @@
-import { CloseButton } from "@mantine/core";
+import { Button, CloseButton } from "@mantine/core";
 import { useSyncExternalStore } from "react";
 import { useTexts } from "@/texts";
 import classes from "./Toasts.module.css";
@@ -16,6 +16,17 @@ export function Toasts() {
             {toast.title ? <strong>{toast.title}</strong> : null}
             <span>{toast.text}</span>
           </div>
+          {toast.undo ? (
+            <Button
+              variant="subtle"
+              onClick={() => {
+                toast.undo?.();
+                dismiss(toast.id);
+              }}
+            >
+              {t.undo}
+            </Button>
+          ) : null}
           <CloseButton size="sm" aria-label={t.close} onClick={() => dismiss(toast.id)} />
         </div>
       ))}

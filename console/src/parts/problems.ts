@@ -22,7 +22,7 @@ export function complain(error: unknown, t: Texts): void {
   toast({ tone: "alarm", title, text: detail });
 }
 
-/** Say in a corner of the screen that something was done. */
-export function confirmDone(message: string): void {
-  toast({ tone: "good", text: message });
+/** Say in a corner of the screen that something was done; `undo` takes it back. */
+export function confirmDone(message: string, undo?: () => void): void {
+  toast({ tone: "good", text: message, undo });
 }

@@ -6,10 +6,13 @@ export interface Toast {
   tone: Tone;
   title?: string;
   text: string;
+  /** Takes back what was done. */
+  undo?: (() => void) | undefined;
 }
 
 const SHOWN_MS: Partial<Record<Tone, number>> = { alarm: 9_000 };
 const USUAL_MS = 3_500;
+const UNDO_MS = 10_000;
 const MOST = 4;
 const watchers = new Set<() => void>();
 let toasts: readonly Toast[] = [];
@@ -19,7 +22,7 @@ export function toast(said: Omit<Toast, "id">): void {
   last += 1;
   const id = last;
   change([...toasts, { ...said, id }].slice(-MOST));
-  setTimeout(() => dismiss(id), SHOWN_MS[said.tone] ?? USUAL_MS);
+  setTimeout(() => dismiss(id), said.undo ? UNDO_MS : (SHOWN_MS[said.tone] ?? USUAL_MS));
 }
 
 export function dismiss(id: number): void {

@@ -1,6 +1,7 @@
 import createClient from "openapi-fetch";
 import { parse } from "./json";
 import { Problem } from "./problem";
+import { heard } from "./reach";
 import type { paths } from "./schema";
 
 /** A page of another site cannot send it; the server asks for it with everything that changes something. */
@@ -19,6 +20,9 @@ export const api = createClient<paths>({
   querySerializer: { array: { style: "form", explode: true } },
 });
 
+/** What a proxy answers in the place of a server that is gone. */
+const GATEWAY: ReadonlySet<number> = new Set([502, 504]);
+
 interface Answer<T> {
   data?: T;
   error?: unknown;
@@ -32,8 +36,10 @@ export async function answered<T>(call: Promise<Answer<T>>): Promise<T> {
     answer = await call;
   } catch (error) {
     if (error instanceof DOMException && error.name === "AbortError") throw error;
+    heard(false);
     throw new Problem(0, "", "");
   }
+  heard(!GATEWAY.has(answer.response.status));
   if (answer.response.ok) return answer.data as T;
   const problem = Problem.of(answer.response.status, answer.error);
   if (problem.status === 401 && changing === 0) for (const tell of listeners) tell();

@@ -1,20 +1,22 @@
-import { infiniteQueryOptions } from "@tanstack/react-query";
+import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
 import { answered, api } from "./api";
+import { MOST_AT_ONCE } from "./bulk";
 import { exactly } from "./exact";
 import { nextFilled } from "./pages";
 import { anyTask } from "./refresh";
-import type { SchemaDone, SchemaEditIn, SchemaLettersIn } from "./schema";
+import type { SchemaDone, SchemaEditIn, SchemaErrorGroupOut, SchemaLettersIn } from "./schema";
 
 /** Which dead letters. */
 export type Letters = Omit<{ [K in keyof SchemaLettersIn]?: NonNullable<SchemaLettersIn[K]> }, "tenant_id">;
 export type Edit = Omit<SchemaEditIn, "merge"> & { merge?: Record<string, unknown> };
 export type DeskVerb = "replay" | "resolve" | "discard";
 
+export type ErrorGroup = SchemaErrorGroupOut;
+
 /** What became of one, or would. `changes`: what an edit changes, field by field. */
 export type Outcome = Omit<SchemaDone, "changes"> & { changes?: Record<string, { old?: unknown; new?: unknown }> };
 
 const PAGE = 50;
-const MOST_AT_ONCE = 200;
 
 /** Dead letters, newest first, page after page. */
 export const lettersQuery = (letters: Letters) =>
@@ -28,6 +30,15 @@ export const lettersQuery = (letters: Letters) =>
     initialPageParam: null as number | null,
     getNextPageParam: (last) => last.next_cursor,
     meta: { hears: (event) => anyTask(event) && (event.kind === "" || touches(event)), everyMs: 1_000 },
+  });
+
+/** How many there are and what they died of, over all that a filter finds. */
+export const errorGroupsQuery = (letters: Letters) =>
+  queryOptions({
+    queryKey: ["dead-letters", "groups", letters],
+    queryFn: ({ signal }) =>
+      answered(api.GET("/api/dead-letters/groups", { params: { query: { ...letters, limit: 6 } }, signal })),
+    meta: { hears: (event) => anyTask(event) && (event.kind === "" || touches(event)), everyMs: 3_000 },
   });
 
 function touches(event: { from: string | null; to: string | null }): boolean {
@@ -57,16 +68,12 @@ export interface Said {
   remark?: string;
 }
 
-/** What would become of each, or, without `dryRun`, what has; 200 go at once. */
+/** What would become of each of 200 at most, or, without `dryRun`, what has. */
 export async function deal(ids: number[], verb: DeskVerb, said: Said, dryRun: boolean): Promise<Outcome[]> {
-  const done: Outcome[] = [];
-  for (let at = 0; at < ids.length; at += MOST_AT_ONCE) {
-    done.push(...((await one(ids.slice(at, at + MOST_AT_ONCE), verb, said, dryRun)).items as Outcome[]));
-  }
-  return done;
+  return (await answer(ids, verb, said, dryRun)).items as Outcome[];
 }
 
-function one(ids: number[], verb: DeskVerb, said: Said, dryRun: boolean) {
+function answer(ids: number[], verb: DeskVerb, said: Said, dryRun: boolean) {
   const chosen = { ids, dry_run: dryRun };
   switch (verb) {
     case "replay":

@@ -1,3 +1,4 @@
+import { heard, silence } from "./reach";
 import type { SchemaLiveEvent, SchemaPointOut } from "./schema";
 
 /** One line of the audit, with its task's type and lane (null for an act upon the system). */
@@ -102,6 +103,8 @@ export class Live {
   private opened(): void {
     this.wait = FIRST_WAIT_MS;
     this.become("live");
+    this.missed ||= silence() !== null; // what was asked meanwhile has failed
+    heard(true);
     if (this.missed) this.tell({ events: [], others: [], missed: true });
     this.missed = false;
   }

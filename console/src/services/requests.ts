@@ -81,11 +81,6 @@ export function hold(scope: Lane | "all", paused: boolean): Promise<QueueStats> 
     : answered(api.POST("/api/queue/resume", { params }));
 }
 
-export function setQueueCapacity(lane: Lane, capacity: number): Promise<QueueStats> {
-  const query = { [lane]: capacity } as never; // any lane's name is a parameter: the description names none
-  return answered(api.POST("/api/queue/capacity", { params: { query } }));
-}
-
 export type RequestVerb = "pause" | "resume" | "cancel" | "prioritize";
 
 /** Do something to one request; `prioritize` without a number puts it first. */

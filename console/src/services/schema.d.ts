@@ -211,6 +211,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/audit": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Who did what, newest first
+         * @description What people did to tasks and to the system, and what the system did by itself. A key of one tenant sees what was done to its tenant's tasks.
+         */
+        get: operations["ApiAuditListActs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/callbacks": {
         parameters: {
             query?: never;
@@ -327,6 +347,23 @@ export interface paths {
         put?: never;
         /** Give dead letters up */
         post: operations["ApiDeadLettersDiscardDiscard"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/dead-letters/groups": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What dead letters died of, and how many of each */
+        get: operations["ApiDeadLettersGroupsListGroups"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -472,6 +509,63 @@ export interface paths {
         get?: never;
         /** Change a lane at once; made if it is not there */
         put: operations["ApiLanesNamePutLane"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/listeners": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The listeners of events */
+        get: operations["ApiListenersListListeners"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/listeners/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Remove a listener
+         * @description It keeps nothing from being removed any more. A process that still uses it starts over with new events.
+         */
+        delete: operations["ApiListenersNameRemoveListener"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/pauses": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Everything that is paused
+         * @description `POST /api/queue/pause` and `/api/queue/resume` change it.
+         */
+        get: operations["ApiPausesListPauses"];
+        put?: never;
         post?: never;
         delete?: never;
         options?: never;
@@ -750,7 +844,7 @@ export interface paths {
         /** Limit the starts of lane:NAME, type:CODE or key:NAME, from now on */
         put: operations["ApiRateLimitsNamePutRateLimit"];
         post?: never;
-        /** Lift a rate limit */
+        /** Have no rate limit from now on */
         delete: operations["ApiRateLimitsNameLiftRateLimit"];
         options?: never;
         head?: never;
@@ -1090,6 +1184,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/tasks/{task_id}/attempts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Each time a task was executed
+         * @description The last 50, oldest first; one that failed has its error with the stack, 16 KiB at most.
+         */
+        get: operations["ApiTasksTaskIdAttemptsAttempts"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/tasks/{task_id}/callbacks": {
         parameters: {
             query?: never;
@@ -1408,7 +1522,7 @@ export interface paths {
         };
         /**
          * Metrics for Prometheus
-         * @description `tasks_*` are counted from the audit, whichever process did it, since this server began: of several servers take the highest, not the sum. `tasks_events_processed_total` and `headgate_http_*` are this server's own.
+         * @description `tasks_*` are counted from the audit, whichever process did it, since this server began; `headgate_listener_*` by the store: of several servers take the highest, not the sum. `tasks_events_processed_total` and `headgate_http_*` are this server's own.
          */
         get: operations["MetricsMetrics"];
         put?: never;
@@ -1477,6 +1591,34 @@ export interface components {
          */
         Actions: {
             items: components["schemas"]["Done"][];
+            next_cursor: number | null;
+        };
+        /**
+         * ActOut
+         * @description One act. `object` is `task:5`, `lane:mail`, `type:download` and so on.
+         *
+         *         `changes` has what each value was (`old`) and is (`new`), `from` and `to` the states of a task.
+         */
+        ActOut: {
+            actor: string;
+            address: string | null;
+            at: string;
+            changes: Record<string, never>;
+            detail: Record<string, never>;
+            from: string | null;
+            id: number;
+            kind: string;
+            object: string;
+            reason: string | null;
+            tenant_id: number | null;
+            to: string | null;
+        };
+        /**
+         * ActPage
+         * @description With `next_cursor` there is more, though this page may have found little.
+         */
+        ActPage: {
+            items: components["schemas"]["ActOut"][];
             next_cursor: number | null;
         };
         /**
@@ -1651,6 +1793,8 @@ export interface components {
         /**
          * ConfigIn
          * @description How tasks of this type are tried, and for how long. Times are seconds, `timeout` minutes.
+         *
+         *         `retry_on` and `fatal` name error classes that are retried, or never; of several, the nearest to the error decides.
          */
         ConfigIn: {
             callback?: components["schemas"]["CallbackIn"];
@@ -1658,6 +1802,11 @@ export interface components {
             cap?: number;
             /** @default 2 */
             factor?: number;
+            /**
+             * @description Names of error classes: `ApiError`, `shop.api.ApiError`.
+             * @default []
+             */
+            fatal?: string[];
             /** @default 5 */
             initial_delay?: number;
             /** @default 0.1 */
@@ -1673,6 +1822,11 @@ export interface components {
             on_child_failure?: "cancel" | "continue";
             /** @default 0 */
             retry_interval?: number;
+            /**
+             * @description Names of error classes: `ApiError`, `shop.api.ApiError`.
+             * @default []
+             */
+            retry_on?: string[];
             /** @default [] */
             retry_sequence?: number[];
             /** @default none */
@@ -1693,12 +1847,14 @@ export interface components {
             callback: components["schemas"]["CallbackOut"];
             cap: number;
             factor: number;
+            fatal: string[];
             initial_delay: number;
             jitter: number;
             max_error_count: number;
             need_manual: boolean;
             on_child_failure: string;
             retry_interval: number;
+            retry_on: string[];
             retry_sequence: number[];
             retry_strategy: components["schemas"]["Strategy"];
             timeout: number;
@@ -1797,10 +1953,12 @@ export interface components {
          * Done
          * @description What became of one of them: its state, or why not. In a dry run: its state now, and why it would be refused.
          *
-         *         `changes`: what an edit changes of it, each field with what it was (`old`) and what it is (`new`).
+         *         `changes`: what an edit changes of it, each field with what it was (`old`) and what it is (`new`). `copy_id`: a
+         *         final task stays as it is, and this linked copy runs.
          */
         Done: {
             changes?: Record<string, never>;
+            copy_id?: number;
             id: number;
             /** @default null */
             problem?: string | null;
@@ -1823,6 +1981,31 @@ export interface components {
             priority?: number | null;
             /** @default null */
             timeout_seconds?: number | null;
+        };
+        /**
+         * EndReason
+         * @enum {unknown}
+         */
+        EndReason: "arguments" | "cancelled" | "children" | "discarded" | "error" | "exhausted" | "fatal" | "lost" | "memory" | "overdue" | "poison" | "unknown";
+        /**
+         * ErrorGroupOut
+         * @description Dead letters of one type that died of the same. In `error`, what varies is an ellipsis; filter by `contains`.
+         */
+        ErrorGroupOut: {
+            contains: string;
+            count: number;
+            error: string;
+            type: string;
+        };
+        /**
+         * ErrorGroupsOut
+         * @description How many dead letters there are, and what of, the most frequent first. `exact`: all of them were counted; of more
+         *         than 100,000 it is the newest.
+         */
+        ErrorGroupsOut: {
+            exact: boolean;
+            items: components["schemas"]["ErrorGroupOut"][];
+            total: number;
         };
         /**
          * EventOut
@@ -1850,10 +2033,13 @@ export interface components {
          * FailIn
          * @description What went wrong. Whether and when it runs again says the type's policy, unless `retryable` is false.
          *
-         *         `retry_after` are seconds that the next try waits at least.
+         *         `retry_after` are seconds that the next try waits at least. `error_names` are those of the error's class and of what
+         *         it derives from, nearest first: if the type lists one of them (`retry_on`, `fatal`), that decides.
          */
         FailIn: {
             error_info: string;
+            /** @default [] */
+            error_names?: string[];
             /** @description As the claim told it; it owns the task until its end. */
             exec_id: string;
             /** @default null */
@@ -1900,7 +2086,11 @@ export interface components {
         ForecastOut: {
             ahead: number;
             at: string | null;
+            code: string;
             in_seconds: number | null;
+            params: {
+                [key: string]: string | number | null;
+            };
             reason: string;
         };
         /**
@@ -1929,13 +2119,18 @@ export interface components {
         };
         /**
          * GateOut
-         * @description One condition of the start: open, or shut and why.
+         * @description One condition of the start: open, or shut and why; `code` and `params` say what `reason` says in English.
          */
         GateOut: {
+            code: string;
             /** @default [] */
             holders?: number[];
             name: string;
             open: boolean;
+            /** @default {} */
+            params?: {
+                [key: string]: string | number | null;
+            };
             reason: string;
             /** @default null */
             until?: string | null;
@@ -2013,11 +2208,15 @@ export interface components {
         };
         /**
          * LaneIn
-         * @description What is to change; `capacity` null lifts the limit.
+         * @description What is to change; `capacity` null lifts the limit. `reason` and `until` are a pause's.
          */
         LaneIn: {
             capacity?: number | null;
             paused?: boolean;
+            /** @default  */
+            reason?: string;
+            /** @default null */
+            until?: string | null;
         };
         /**
          * LaneOut
@@ -2032,6 +2231,7 @@ export interface components {
             drained: components["schemas"]["ForecastOut"] | null;
             later: number;
             name: string;
+            pause: components["schemas"]["PauseOut"] | null;
             paused: boolean;
             queued: number;
             queued_exact: boolean;
@@ -2039,11 +2239,12 @@ export interface components {
         };
         /**
          * LanesOut
-         * @description Every lane; `everything_paused` holds all of them.
+         * @description Every lane; `everything_paused` holds all of them, by the pause `pause`.
          */
         LanesOut: {
             everything_paused: boolean;
             items: components["schemas"]["LaneOut"][];
+            pause: components["schemas"]["PauseOut"] | null;
         };
         /**
          * LatestEvents
@@ -2079,6 +2280,29 @@ export interface components {
             /** @default info */
             level?: string;
             message: string;
+        };
+        /**
+         * ListenerOut
+         * @description A listener: what it handled, how often it failed, which events it skipped, and how far behind it is.
+         *
+         *         `holder` is the process that calls it now. One that is not `in_use` was not used for 7 days: what it has not handled
+         *         may be removed.
+         */
+        ListenerOut: {
+            failed: number;
+            handled: number;
+            holder: string | null;
+            in_use: boolean;
+            lag_seconds: number;
+            name: string;
+            skipped: number;
+            tries: number;
+            used_at: string;
+            waiting_since: string | null;
+        };
+        /** ListenersOut */
+        ListenersOut: {
+            items: components["schemas"]["ListenerOut"][];
         };
         /**
          * LiveEvent
@@ -2129,6 +2353,14 @@ export interface components {
             id: number;
             level: string;
             message: string;
+        };
+        /**
+         * LogRange
+         * @description The ids of the first and the last log line of an attempt.
+         */
+        LogRange: {
+            first: number;
+            last: number;
         };
         /**
          * Missed
@@ -2246,6 +2478,41 @@ export interface components {
             path: string;
         };
         /**
+         * PauseIn
+         * @description Why, and until when; without an end, until somebody resumes it.
+         */
+        PauseIn: {
+            /** @default  */
+            reason?: string;
+            /** @default null */
+            until?: string | null;
+        };
+        /**
+         * PauseOut
+         * @description A pause: what it holds (`name` is empty for everything), why, by whom, since when and until when.
+         */
+        PauseOut: {
+            actor: string;
+            at: string;
+            name: string;
+            reason: string;
+            scope: components["schemas"]["PauseScope"];
+            until: string | null;
+        };
+        /**
+         * PauseScope
+         * @description What a pause holds.
+         * @enum {unknown}
+         */
+        PauseScope: "all" | "key" | "lane" | "tenant" | "type";
+        /**
+         * PausesOut
+         * @description Every pause that holds now.
+         */
+        PausesOut: {
+            items: components["schemas"]["PauseOut"][];
+        };
+        /**
          * PeriodicIn
          * @description A schedule. What is left out has its default; a status that is left out is `new`, or stays as it was.
          */
@@ -2360,6 +2627,11 @@ export interface components {
          * @description How far it is.
          */
         ProgressIn: {
+            /**
+             * @description Any JSON beside it; all of it together 16 KiB at most.
+             * @default null
+             */
+            data?: unknown;
             /** @default null */
             done?: number | null;
             /** @description As the claim told it; it owns the task until its end. */
@@ -2420,12 +2692,18 @@ export interface components {
         };
         /**
          * RateLimitOut
-         * @description `rate` starts a second, `burst` at most at once.
+         * @description `rate` starts a second, `burst` at most at once; null: no limit.
+         *
+         *         `key:*` is the limit of every key that has none of its own, with a bucket for each tenant; all others are shared by
+         *         all tenants. `source` says who set it: `person`, whose edit stands, `settings`, `program` or `pack`, or `default`.
          */
         RateLimitOut: {
-            burst: number;
+            burst: number | null;
             name: string;
-            rate: number;
+            /** @default null */
+            pause?: components["schemas"]["PauseOut"] | null;
+            rate: number | null;
+            source: string;
         };
         /** RateLimitsOut */
         RateLimitsOut: {
@@ -2478,7 +2756,8 @@ export interface components {
         };
         /**
          * Replay
-         * @description Which dead letters to run again, and what to change about them before.
+         * @description Which dead letters to run again, and what to change about them before. Of a failed task, named by its id, a
+         *         linked copy runs.
          */
         Replay: {
             /** @default null */
@@ -2510,6 +2789,8 @@ export interface components {
         ReportIn: {
             /** @default it failed */
             error_info?: string;
+            /** @default [] */
+            error_names?: string[];
             /** @description As the claim told it; it owns the task until its end. */
             exec_id: string;
             id: number;
@@ -2605,11 +2886,12 @@ export interface components {
         };
         /**
          * ResourceOut
-         * @description Something that only so many tasks may use at once.
+         * @description Something that only so many tasks may use at once. `source`: as in `RateLimitOut`.
          */
         ResourceOut: {
             capacity: number;
             name: string;
+            source: string;
         };
         /** ResourcesOut */
         ResourcesOut: {
@@ -2732,6 +3014,38 @@ export interface components {
              */
             method?: "POST" | "PUT";
             url: string;
+        };
+        /**
+         * TaskAttemptOut
+         * @description One execution of a task. `outcome` is the kind of the event that ended it; while it goes on, `running` or
+         *         `scheduling`. `delay` is after how many seconds it was to run again.
+         */
+        TaskAttemptOut: {
+            delay: number | null;
+            ended_at: string | null;
+            error: string | null;
+            exec_id: string;
+            executor: string;
+            log: components["schemas"]["LogRange"] | null;
+            number: number;
+            outcome: string;
+            reason: components["schemas"]["EndReason"] | null;
+            started_at: string;
+            usage: components["schemas"]["TaskAttemptUsageOut"] | null;
+        };
+        /** TaskAttemptsOut */
+        TaskAttemptsOut: {
+            items: components["schemas"]["TaskAttemptOut"][];
+        };
+        /**
+         * TaskAttemptUsageOut
+         * @description What an attempt used of its machine; null: it cannot be told of that attempt alone.
+         */
+        TaskAttemptUsageOut: {
+            cpu_seconds: number;
+            memory_bytes: number | null;
+            read_bytes: number | null;
+            written_bytes: number | null;
         };
         /**
          * TaskOut
@@ -2860,7 +3174,8 @@ export interface components {
          * @description A task type; what is left out has its default.
          *
          *         `mutex`, `rate_key` and `unique_key` are made of a task's `ext`, or of `defaults` for what it leaves out. A type may
-         *         be sent back as it was read: `code` is the one in the address, and `edited` and `declared_by` change nothing.
+         *         be sent back as it was read: `code` is the one in the address, and `edited`, `declared_by` and `pause` change
+         *         nothing.
          */
         TypeIn: {
             /** @default  */
@@ -2877,6 +3192,7 @@ export interface components {
             mutex?: string | null;
             /** @default  */
             name?: string;
+            pause?: components["schemas"]["PauseOut"] | null;
             /** @default 5 */
             priority?: number;
             /** @default null */
@@ -2901,6 +3217,8 @@ export interface components {
             lane: string;
             mutex: string | null;
             name: string;
+            /** @default null */
+            pause?: components["schemas"]["PauseOut"] | null;
             priority: number;
             rate_key: string | null;
             unique_key: string | null;
@@ -2937,8 +3255,9 @@ export interface components {
          * @description Somebody who executes tasks, under a lease, and how many it holds now; `types` null: whatever comes.
          *
          *         What it uses of its machine, and how many tasks it runs at once (`slots`), is as it said at its last beat; null for
-         *         agents, which say nothing of that. For an agent `start_queue` counts what is assigned to it and waits, `next_start`
-         *         is when the next of it may start; null: at its next claim.
+         *         agents, which say nothing of that. `stuck` are the tasks whose handlers do not stop though they were told to: it
+         *         claims nothing until they do. For an agent `start_queue` counts what is assigned to it and waits, `next_start` is
+         *         when the next of it may start; null: at its next claim.
          */
         WorkerOut: {
             agent_id: string | null;
@@ -2955,6 +3274,7 @@ export interface components {
             slots: number | null;
             start_queue: number | null;
             started_at: string;
+            stuck: number[];
             tenant_id: number | null;
             types: string[] | null;
             written_bytes: number | null;
@@ -2972,6 +3292,8 @@ export interface components {
 }
 export type SchemaAction = components['schemas']['Action'];
 export type SchemaActions = components['schemas']['Actions'];
+export type SchemaActOut = components['schemas']['ActOut'];
+export type SchemaActPage = components['schemas']['ActPage'];
 export type SchemaAnswer = components['schemas']['Answer'];
 export type SchemaAnswered = components['schemas']['Answered'];
 export type SchemaAttemptOut = components['schemas']['AttemptOut'];
@@ -2998,6 +3320,9 @@ export type SchemaDeliveryTold = components['schemas']['DeliveryTold'];
 export type SchemaDiscard = components['schemas']['Discard'];
 export type SchemaDone = components['schemas']['Done'];
 export type SchemaEditIn = components['schemas']['EditIn'];
+export type SchemaEndReason = components['schemas']['EndReason'];
+export type SchemaErrorGroupOut = components['schemas']['ErrorGroupOut'];
+export type SchemaErrorGroupsOut = components['schemas']['ErrorGroupsOut'];
 export type SchemaEventOut = components['schemas']['EventOut'];
 export type SchemaEventsOut = components['schemas']['EventsOut'];
 export type SchemaFailIn = components['schemas']['FailIn'];
@@ -3017,11 +3342,14 @@ export type SchemaLanesOut = components['schemas']['LanesOut'];
 export type SchemaLatestEvents = components['schemas']['LatestEvents'];
 export type SchemaLettersIn = components['schemas']['LettersIn'];
 export type SchemaLine = components['schemas']['Line'];
+export type SchemaListenerOut = components['schemas']['ListenerOut'];
+export type SchemaListenersOut = components['schemas']['ListenersOut'];
 export type SchemaLiveEvent = components['schemas']['LiveEvent'];
 export type SchemaLog = components['schemas']['Log'];
 export type SchemaLogIn = components['schemas']['LogIn'];
 export type SchemaLogMode = components['schemas']['LogMode'];
 export type SchemaLogOut = components['schemas']['LogOut'];
+export type SchemaLogRange = components['schemas']['LogRange'];
 export type SchemaMissed = components['schemas']['Missed'];
 export type SchemaNamed = components['schemas']['Named'];
 export type SchemaNewKeyIn = components['schemas']['NewKeyIn'];
@@ -3030,6 +3358,10 @@ export type SchemaNewTaskIn = components['schemas']['NewTaskIn'];
 export type SchemaNothing = components['schemas']['Nothing'];
 export type SchemaOverlap = components['schemas']['Overlap'];
 export type SchemaPageOut = components['schemas']['PageOut'];
+export type SchemaPauseIn = components['schemas']['PauseIn'];
+export type SchemaPauseOut = components['schemas']['PauseOut'];
+export type SchemaPauseScope = components['schemas']['PauseScope'];
+export type SchemaPausesOut = components['schemas']['PausesOut'];
 export type SchemaPeriodicIn = components['schemas']['PeriodicIn'];
 export type SchemaPeriodicOut = components['schemas']['PeriodicOut'];
 export type SchemaPeriodicPage = components['schemas']['PeriodicPage'];
@@ -3075,6 +3407,9 @@ export type SchemaStats = components['schemas']['Stats'];
 export type SchemaStatsOut = components['schemas']['StatsOut'];
 export type SchemaStrategy = components['schemas']['Strategy'];
 export type SchemaTarget = components['schemas']['Target'];
+export type SchemaTaskAttemptOut = components['schemas']['TaskAttemptOut'];
+export type SchemaTaskAttemptsOut = components['schemas']['TaskAttemptsOut'];
+export type SchemaTaskAttemptUsageOut = components['schemas']['TaskAttemptUsageOut'];
 export type SchemaTaskOut = components['schemas']['TaskOut'];
 export type SchemaTaskPage = components['schemas']['TaskPage'];
 export type SchemaTaskShape = components['schemas']['TaskShape'];
@@ -3543,6 +3878,48 @@ export interface operations {
             };
         };
     };
+    ApiAuditListActs: {
+        parameters: {
+            query?: {
+                /** @description `key:3`, `os:alice`, `system`, or a whole name. */
+                actor?: string;
+                /** @description `next_cursor` of the page before. */
+                cursor?: number;
+                /** @description `cancelled`, `capacity_changed` and so on. */
+                kind?: string;
+                /** @description How many at most. */
+                limit?: number;
+                /** @description `task:5` or `lane:mail`; `lane` is every lane. */
+                object?: string;
+                since?: string;
+                until?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ActPage"];
+                };
+            };
+            /** @description A problem */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     ApiCallbacksListCallbacks: {
         parameters: {
             query?: {
@@ -3768,6 +4145,48 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Answered"];
+                };
+            };
+            /** @description A problem */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    ApiDeadLettersGroupsListGroups: {
+        parameters: {
+            query?: {
+                category?: string;
+                creator?: number;
+                error?: string;
+                lane?: string;
+                /** @description How many at most. */
+                limit?: number;
+                /** @description Seconds. */
+                older_than?: number;
+                tenant_id?: number;
+                type?: string;
+                /** @description Seconds. */
+                younger_than?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorGroupsOut"];
                 };
             };
             /** @description A problem */
@@ -4068,6 +4487,94 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["LaneOut"];
+                };
+            };
+            /** @description A problem */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    ApiListenersListListeners: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ListenersOut"];
+                };
+            };
+            /** @description A problem */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    ApiListenersNameRemoveListener: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The listener's name. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, nothing follows */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description A problem */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    ApiPausesListPauses: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PausesOut"];
                 };
             };
             /** @description A problem */
@@ -4544,14 +5051,18 @@ export interface operations {
     ApiQueuePausePause: {
         parameters: {
             query?: {
-                /** @description `all`, or the name of a lane. */
+                /** @description `all`, the name of a lane, or `lane:NAME`, `type:CODE`, `tenant:ID`, `key:NAME` (a rate key). */
                 scope?: string;
             };
             header?: never;
             path?: never;
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["PauseIn"] | null;
+            };
+        };
         responses: {
             /** @description Request fulfilled, document follows */
             200: {
@@ -4576,14 +5087,18 @@ export interface operations {
     ApiQueueResumeResume: {
         parameters: {
             query?: {
-                /** @description `all`, or the name of a lane. */
+                /** @description `all`, the name of a lane, or `lane:NAME`, `type:CODE`, `tenant:ID`, `key:NAME` (a rate key). */
                 scope?: string;
             };
             header?: never;
             path?: never;
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["PauseIn"] | null;
+            };
+        };
         responses: {
             /** @description Request fulfilled, document follows */
             200: {
@@ -5595,6 +6110,38 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["TaskOut"];
+                };
+            };
+            /** @description A problem */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    ApiTasksTaskIdAttemptsAttempts: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The task's id. */
+                task_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskAttemptsOut"];
                 };
             };
             /** @description A problem */

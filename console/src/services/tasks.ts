@@ -1,6 +1,5 @@
 import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
 import { answered, api } from "./api";
-import { nextFilled } from "./pages";
 import { anyTask } from "./refresh";
 import type {
   paths,
@@ -27,8 +26,6 @@ export type Verb = SchemaAction["action"];
 /** What can be done to a task, in the order it is offered. */
 export const VERBS: Verb[] = ["cancel", "pause", "resume", "retry", "resolve", "discard", "prioritize", "reschedule"];
 export const PAGE = 100;
-/** How many tasks one action may be for. */
-export const MOST_AT_ONCE = 200;
 
 /** Tasks, newest first, page after page. */
 export const tasksQuery = (filter: TaskFilter) =>
@@ -37,14 +34,6 @@ export const tasksQuery = (filter: TaskFilter) =>
     queryFn: ({ signal, pageParam }) => page(filter, pageParam, PAGE, signal),
     initialPageParam: null as number | null,
     getNextPageParam: (last) => last.next_cursor,
-    meta: { hears: anyTask, everyMs: 1_500 },
-  });
-
-/** The first few tasks that a filter finds. */
-export const fewTasksQuery = (filter: TaskFilter, limit: number) =>
-  queryOptions({
-    queryKey: ["tasks", "few", filter, limit],
-    queryFn: ({ signal }) => nextFilled(null, (cursor) => page(filter, cursor, limit, signal)),
     meta: { hears: anyTask, everyMs: 1_500 },
   });
 
@@ -75,6 +64,14 @@ export const taskEventsQuery = (id: string) =>
     meta: { hears: (event) => ofTask(id)(event) && event.kind !== "progress", everyMs: 500 },
   });
 
+export const attemptsQuery = (id: string) =>
+  queryOptions({
+    queryKey: ["task", id, "attempts"],
+    queryFn: async ({ signal }) =>
+      (await answered(api.GET("/api/tasks/{task_id}/attempts", { params: path(id), signal }))).items,
+    meta: { hears: (event) => ofTask(id)(event) && event.kind !== "progress", everyMs: 500 },
+  });
+
 /** Anything may open or shut a gate. */
 export const whyQuery = (id: string) =>
   queryOptions({
@@ -89,6 +86,15 @@ export const childrenQuery = (id: string) =>
     queryFn: ({ signal }) =>
       answered(api.GET("/api/tasks/{task_id}/children", { params: { ...path(id), query: { limit: 200 } }, signal })),
     meta: { hears: anyTask, everyMs: 1_000 },
+  });
+
+/** How many children a task has in each state, over all of them. */
+export const familyQuery = (id: string) =>
+  queryOptions({
+    queryKey: ["task", id, "family"],
+    queryFn: async ({ signal }) =>
+      (await answered(api.GET("/api/tasks/{task_id}", { params: path(id), signal }))).children ?? null,
+    meta: { hears: anyTask, everyMs: 2_000 },
   });
 
 /** A task's log from behind the line `after` on; while it may write more, this waits for the next line. */
@@ -109,22 +115,18 @@ export interface Words {
   delaySeconds?: number;
 }
 
-/** Do something to many tasks; with `dryRun` nothing changes, and each says whether it would be refused. */
-export async function actOnMany(ids: number[], verb: Verb, words: Words, dryRun: boolean): Promise<Done[]> {
-  const done: Done[] = [];
-  for (let at = 0; at < ids.length; at += MOST_AT_ONCE) {
-    const body = {
-      action: verb,
-      ids: ids.slice(at, at + MOST_AT_ONCE),
-      dry_run: dryRun,
-      ...(verb === "cancel" ? { reason: words.reason ?? "" } : {}),
-      ...(verb === "resolve" && words.remark ? { remark: words.remark } : {}),
-      ...(verb === "prioritize" ? { priority: words.priority ?? null } : {}),
-      ...(verb === "reschedule" ? { delay_seconds: words.delaySeconds ?? 0 } : {}),
-    };
-    done.push(...(await answered(api.POST("/api/tasks/actions", { body }))).items);
-  }
-  return done;
+/** Do something to 200 tasks at most; with `dryRun` nothing changes, and each says whether it would be refused. */
+export async function actOn(ids: number[], verb: Verb, words: Words, dryRun: boolean): Promise<Done[]> {
+  const body = {
+    action: verb,
+    ids,
+    dry_run: dryRun,
+    ...(verb === "cancel" ? { reason: words.reason ?? "" } : {}),
+    ...(verb === "resolve" && words.remark ? { remark: words.remark } : {}),
+    ...(verb === "prioritize" ? { priority: words.priority ?? null } : {}),
+    ...(verb === "reschedule" ? { delay_seconds: words.delaySeconds ?? 0 } : {}),
+  };
+  return (await answered(api.POST("/api/tasks/actions", { body }))).items;
 }
 
 /** How long a task ran, or has been running. */

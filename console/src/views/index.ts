@@ -3,7 +3,7 @@ import { compensationRoute } from "./compensation/route";
 import { deskRoute } from "./desk/route";
 import { eventsRoute } from "./events/route";
 import { keysRoute } from "./keys/route";
-import { overviewRoute } from "./overview/route";
+import { lanesRoute, overviewRoute } from "./overview/route";
 import { periodicRoute } from "./periodic/route";
 import { queueRoute } from "./queue/route";
 import { taskRoute } from "./task/route";
@@ -13,6 +13,7 @@ import { typesRoute } from "./types/route";
 /** Every page: a folder each, and one line here. */
 export const views = [
   overviewRoute,
+  lanesRoute,
   tasksRoute,
   taskRoute,
   queueRoute,

@@ -78,13 +78,20 @@ class Action(msgspec.Struct, forbid_unknown_fields=True):
 class Done(msgspec.Struct):
     """What became of one of them: its state, or why not. In a dry run: its state now, and why it would be refused.
 
-    `changes`: what an edit changes of it, each field with what it was (`old`) and what it is (`new`).
+    `changes`: what an edit changes of it, each field with what it was (`old`) and what it is (`new`). `copy_id`: a
+    final task stays as it is, and this linked copy runs.
     """
 
     id: int
     status: str | None = None
     problem: str | None = None
     changes: dict[str, Any] | UnsetType = UNSET
+    copy_id: int | UnsetType = UNSET
+
+
+def done_to(task_id: int, task: Task) -> Done:
+    """What became of a task: its state, or that of the copy that runs in its place."""
+    return Done(task_id, task.status.value, copy_id=UNSET if task.id == task_id else task.id)
 
 
 class Actions(msgspec.Struct):
@@ -118,7 +125,7 @@ async def act_on_many(data: Action, server: Server, who: Principal) -> Actions:
     def act(task_id: int) -> Done:
         if data.dry_run:
             return preview_action(server.store, who, data.action, task_id)
-        return Done(task_id, act_on_task(server.store, who, data.action, task_id, **parameters).status.value)
+        return done_to(task_id, act_on_task(server.store, who, data.action, task_id, **parameters))
 
     def work() -> Actions:
         ids, more = _select_ids(server.store, who, data)

@@ -8,6 +8,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from headgate.api import (
     actions,
+    audit,
     callbacks,
     compensation,
     dead_letters,
@@ -15,6 +16,7 @@ from headgate.api import (
     figures,
     keys,
     lanes,
+    listeners,
     metrics,
     queue,
     schedules,
@@ -35,8 +37,8 @@ from headgate.settings import Settings
 from headgate.store.store import Store
 
 MODULES = (
-    tasks, actions, dead_letters, callbacks, agents, stream, keys, schedules, session, types, lanes, queue,
-    compensation, system, figures, metrics, docs,
+    tasks, actions, dead_letters, callbacks, agents, stream, listeners, keys, schedules, session, types, lanes, queue,
+    compensation, system, audit, figures, metrics, docs,
 )  # fmt: skip
 ROUTES: tuple[Route, ...] = tuple(route for module in MODULES for route in module.routes)
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, UnsetType, structs
 
-from headgate.api.actions import MOST_IN_ACTION, Done, Ids, RemarkText, apply_to_each
+from headgate.api.actions import MOST_IN_ACTION, Done, Ids, RemarkText, apply_to_each, done_to
 from headgate.api.door.principal import Principal, Role
 from headgate.api.routing import Routes
 from headgate.api.server import Server
@@ -22,6 +22,7 @@ from headgate.api.shapes import (
     ShortText,
     TaskPage,
     Text,
+    copied,
     task_out,
     text_of,
 )
@@ -74,7 +75,8 @@ class EditIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class Replay(Chosen, forbid_unknown_fields=True, kw_only=True):
-    """Which dead letters to run again, and what to change about them before."""
+    """Which dead letters to run again, and what to change about them before. Of a failed task, named by its id, a
+    linked copy runs."""
 
     edit: EditIn = msgspec.field(default_factory=EditIn)
 
@@ -97,6 +99,24 @@ class Answered(msgspec.Struct):
 
     items: list[Done]
     next_cursor: int | None
+
+
+class ErrorGroupOut(msgspec.Struct):
+    """Dead letters of one type that died of the same. In `error`, what varies is an ellipsis; filter by `contains`."""
+
+    type: str
+    error: str
+    contains: str
+    count: int
+
+
+class ErrorGroupsOut(msgspec.Struct):
+    """How many dead letters there are, and what of, the most frequent first. `exact`: all of them were counted; of more
+    than 100,000 it is the newest."""
+
+    total: int
+    exact: bool
+    items: list[ErrorGroupOut]
 
 
 routes = Routes("dead letters")
@@ -124,6 +144,27 @@ async def list_letters(
     return TaskPage([task_out(task) for task in page.items], page.next_cursor)
 
 
+@routes.get("/api/dead-letters/groups", Role.READ, "What dead letters died of, and how many of each")
+async def list_groups(
+    server: Server,
+    who: Principal,
+    type: Text = None,
+    lane: Text = None,
+    category: Text = None,
+    tenant_id: Number = None,
+    creator: Number = None,
+    older_than: Age = None,
+    younger_than: Age = None,
+    error: Text = None,
+    limit: Limit = 50,
+) -> ErrorGroupsOut:
+    wanted = DeadLetterFilter(
+        who.tenant_filter(tenant_id), type, lane, category, creator, older_than, younger_than, error
+    )
+    found = await server.in_thread(server.store.dead_letters.groups, wanted)
+    return ErrorGroupsOut(found.total, found.exact, [copied(ErrorGroupOut, group) for group in found.items[:limit]])
+
+
 @routes.post("/api/dead-letters/replay", Role.OPERATOR, "Run dead letters again, edited or as they are")
 async def replay(data: Replay, server: Server, who: Principal) -> Answered:
     if data.edit.ext is not UNSET and len(data.ids or ()) != 1:
@@ -148,7 +189,7 @@ async def _act(
     def act_on_one(task_id: int) -> Done:
         if data.dry_run:
             return _preview(server.store, who, task_id, edit)
-        return Done(task_id, act(task_id, actor=who.actor, tenant_id=who.tenant_id).status.value)
+        return done_to(task_id, act(task_id, actor=who.actor, tenant_id=who.tenant_id))
 
     return await server.in_thread(_act_on_each, server.store, who, data, act_on_one)
 

@@ -14,6 +14,7 @@ from headgate.api.routing import Routes
 from headgate.api.server import Server
 from headgate.api.tally import Histogram, Tally
 from headgate.core.compensation import CompensationSettings
+from headgate.core.pause import EVERYTHING_PAUSED, PauseScope
 from headgate.core.states import HELD
 from headgate.environment import utc_now
 from headgate.store.store import Store
@@ -23,8 +24,9 @@ routes = Routes("system", shared=True)
 
 @routes.get("/metrics", Role.READ, "Metrics for Prometheus", media=CONTENT_TYPE_PLAIN_0_0_4)
 async def metrics(server: Server, who: Principal) -> Response:
-    """`tasks_*` are counted from the audit, whichever process did it, since this server began: of several servers take
-    the highest, not the sum. `tasks_events_processed_total` and `headgate_http_*` are this server's own.
+    """`tasks_*` are counted from the audit, whichever process did it, since this server began; `headgate_listener_*`
+    by the store: of several servers take the highest, not the sum. `tasks_events_processed_total` and `headgate_http_*`
+    are this server's own.
     """
     who.require_all_tenants()
     figures = server.settings.compensation
@@ -41,6 +43,7 @@ def exposition(store: Store, tally: Tally, figures: CompensationSettings, listen
         *_queue_metrics(store),
         *_callback_metrics(store, tally),
         *_compensation_metrics(store, figures),
+        *_listener_metrics(store),
         *_process_metrics(tally, listeners),
     ]
     registry.register(_Collector(found))
@@ -118,14 +121,29 @@ def _queue_metrics(store: Store) -> Iterator[Metric]:
     yield _gauge("headgate_lane_capacity", "How many may; a lane without a limit has none.", ["lane"], limited)
     free = {lane: max(capacity - running[lane], 0) for lane, capacity in limited.items()}
     yield _gauge("headgate_lane_room", "How many more may.", ["lane"], free)
-    paused = {(lane.name,): int(lane.paused) for lane in lanes}
+    pauses = {pause.key for pause in store.pauses.active()}
+    paused = {(lane.name,): int((PauseScope.LANE, lane.name) in pauses) for lane in lanes}
     yield _gauge("headgate_lane_paused", "1 while nothing of a lane may start.", ["lane"], paused)
-    yield _gauge("headgate_paused", "1 while nothing may start at all.", [], {(): int(store.lanes.everything_paused())})
+    yield _gauge("headgate_paused", "1 while nothing may start at all.", [], {(): int(EVERYTHING_PAUSED in pauses)})
     alive = [worker for worker in store.workers.all() if worker.lease_until > now]
     executors = {("worker",): 0, ("agent",): 0}
     for worker in alive:
         executors["worker" if worker.agent_id is None else "agent",] += 1
     yield _gauge("headgate_workers_alive", "Workers and agents with a lease.", ["kind"], executors)
+    stuck = sum(bool(worker.stuck) for worker in alive)
+    yield _gauge("headgate_workers_stuck", "Workers that claim nothing: a handler does not stop.", [], {(): stuck})
+
+
+def _listener_metrics(store: Store) -> Iterator[Metric]:
+    now, found = utc_now(), store.subscriptions.all()
+    outcomes = ("handled", "failed", "skipped")
+    counts = {(each.name, outcome): getattr(each, outcome) for each in found for outcome in outcomes}
+    yield _counter(
+        "headgate_listener_events", "What came of the calls of listeners, in all processes.", ["listener", "outcome"],
+        counts,
+    )  # fmt: skip
+    lag = {(each.name,): each.lag_seconds(now) for each in found}
+    yield _gauge("headgate_listener_lag_seconds", "Age of the first event it has not handled.", ["listener"], lag)
 
 
 def _compensation_metrics(store: Store, settings: CompensationSettings) -> Iterator[Metric]:

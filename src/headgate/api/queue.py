@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from contextlib import suppress
 from datetime import datetime
-from functools import partial
 from typing import Annotated, Any
 
 import msgspec
@@ -13,11 +12,13 @@ from starlette.requests import Request
 from headgate.api.door.principal import Principal, Role
 from headgate.api.routing import Routes
 from headgate.api.server import Server
+from headgate.api.shapes import ShortText
 from headgate.core.errors import HeadgateError, Invalid, NotFound
+from headgate.core.limits import MAX_CAPACITY
+from headgate.core.pause import EVERYTHING_PAUSED, PauseKey, PauseScope, parse_pause
 from headgate.core.states import View, status_word
 from headgate.environment import utc_now
 from headgate.pack import Lane
-from headgate.store.catalog.lanes import MAX_CAPACITY
 from headgate.store.store import Store
 
 ALL = "all"
@@ -25,13 +26,24 @@ EXACT_UP_TO = 10_000
 
 Scope = Annotated[
     str,
-    Meta(description="`all`, or the name of a lane.", min_length=1, max_length=255),
+    Meta(
+        description="`all`, the name of a lane, or `lane:NAME`, `type:CODE`, `tenant:ID`, `key:NAME` (a rate key).",
+        min_length=1,
+        max_length=262,
+    ),
 ]
 Capacities = Annotated[
     dict[str, Annotated[int, Meta(ge=0, le=MAX_CAPACITY)]],
     Meta(description="How many of a lane may run at once, by the lane's name.", min_length=1),
 ]
 MOST_DIGITS = len(str(MAX_CAPACITY))
+
+
+class PauseIn(msgspec.Struct, forbid_unknown_fields=True):
+    """Why, and until when; without an end, until somebody resumes it."""
+
+    reason: ShortText = ""
+    until: datetime | None = None
 
 
 class QueueStats(msgspec.Struct):
@@ -65,7 +77,7 @@ def queue_stats(server: Server) -> QueueStats:
             store.statistics.take_sample()
         counts = store.statistics.counts()
     lanes = store.lanes.all()
-    of_packs = _lanes_of_packs(server)
+    of_packs, pauses = _lanes_of_packs(server), store.pauses.by_key()
     running = dict.fromkeys([lane.name for lane in lanes] + [lane.name for lane in of_packs], 0)
     queued = dict(running)
     for count in counts:
@@ -77,7 +89,7 @@ def queue_stats(server: Server) -> QueueStats:
         capacity={lane.name: lane.capacity for lane in lanes},
         running=running,
         queued=queued,
-        paused={ALL: store.lanes.everything_paused()} | {lane.name: lane.paused for lane in lanes},
+        paused={ALL: EVERYTHING_PAUSED in pauses} | {lane.name: ("lane", lane.name) in pauses for lane in lanes},
         counts_by_channel={f"queued_{lane.channel}": queued[lane.name] for lane in of_packs if lane.channel},
         as_of=min((count.as_of for count in counts if count.as_of is not None), default=utc_now()),
     )
@@ -89,20 +101,39 @@ def _lanes_of_packs(server: Server) -> list[Lane]:
 
 @routes.post("/api/queue/pause", Role.OPERATOR, "Let nothing more start", errors=(404, 507))
 @routes.post("/api/queue/resume", Role.OPERATOR, "Let what was paused start again", errors=(404, 507))
-async def pause_or_resume(action: str, server: Server, who: Principal, scope: Scope = ALL) -> QueueStats:
-    return await server.in_thread(_pause_or_resume, server, who, action, scope)
+async def pause_or_resume(
+    action: str, server: Server, who: Principal, scope: Scope = ALL, data: PauseIn | None = None
+) -> QueueStats:
+    return await server.in_thread(_pause_or_resume, server, who, action, scope, data)
 
 
-def _pause_or_resume(server: Server, who: Principal, action: str, scope: str) -> QueueStats:
+def _pause_or_resume(server: Server, who: Principal, action: str, scope: str, data: PauseIn | None) -> QueueStats:
     """Pause or resume. Whoever resumes everything means the lanes of packs too; other lanes keep their pause."""
-    if scope != ALL:
-        _check_lanes(server.store, [scope])
-    change = partial(getattr(server.store.lanes, action), actor=who.actor)
-    change(None if scope == ALL else scope)
-    if scope == ALL and action == "resume":
-        for lane in _lanes_of_packs(server):
-            change(lane.name)
+    pauses, (kind, name) = server.store.pauses, _what(server.store, scope)
+    if action == "pause":
+        data = data or PauseIn()
+        pauses.set(PauseScope(kind), name, reason=data.reason, until=data.until, actor=who.actor)
+    elif data is not None:
+        raise Invalid("only a pause has a reason and an end")
+    else:
+        lanes = [lane.name for lane in _lanes_of_packs(server)] if kind == PauseScope.ALL else []
+        for key in [(kind, name), *((PauseScope.LANE, lane) for lane in lanes)]:
+            pauses.end(PauseScope(key[0]), key[1], actor=who.actor)
     return queue_stats(server)
+
+
+def _what(store: Store, scope: str) -> PauseKey:
+    """Scope and name of what is meant: a word that is none of the scopes is a lane's name."""
+    if scope in {lane.name for lane in store.lanes.all()}:
+        return (PauseScope.LANE, scope)
+    if scope.partition(":")[0] not in list(PauseScope):
+        _check_lanes(store, [scope])
+    kind, name = parse_pause(scope)
+    if kind == PauseScope.LANE:
+        _check_lanes(store, [name])
+    elif kind == PauseScope.TYPE:
+        store.types.get(name)
+    return (kind, name)
 
 
 @routes.post(

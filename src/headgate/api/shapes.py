@@ -7,9 +7,13 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from headgate.core.attempts import Attempt
+from headgate.core.end_reasons import EndReason
 from headgate.core.errors import Invalid
 from headgate.core.family import Census, progress_of
 from headgate.core.forecast import Forecast
+from headgate.core.pause import Pause, PauseScope
+from headgate.core.reasons import Param
 from headgate.core.states import View, status_word
 from headgate.core.task import NewTask, Task
 from headgate.core.unique import unique_key_of
@@ -230,12 +234,32 @@ class EventOut(msgspec.Struct, rename={"before": "from", "after": "to"}):
     detail: str | None
 
 
+Params = dict[str, Param]
+
+
+class PauseOut(msgspec.Struct):
+    """A pause: what it holds (`name` is empty for everything), why, by whom, since when and until when."""
+
+    scope: PauseScope
+    name: str
+    reason: str
+    actor: str
+    at: datetime
+    until: datetime | None
+
+
+def pause_out(pause: Pause | None) -> PauseOut | None:
+    return None if pause is None else copied(PauseOut, pause)
+
+
 class GateOut(msgspec.Struct, omit_defaults=True):
-    """One condition of the start: open, or shut and why."""
+    """One condition of the start: open, or shut and why; `code` and `params` say what `reason` says in English."""
 
     name: str
     open: bool
     reason: str
+    code: str
+    params: Params = {}
     until: datetime | None = None
     holders: list[int] = []
 
@@ -246,6 +270,8 @@ class ForecastOut(msgspec.Struct):
     at: datetime | None
     in_seconds: float | None
     reason: str
+    code: str
+    params: Params
     ahead: int
 
 
@@ -254,6 +280,44 @@ def forecast_out(forecast: Forecast | None) -> ForecastOut | None:
         return None
     seconds = None if forecast.seconds is None else round(forecast.seconds, 1)
     return copied(ForecastOut, forecast, in_seconds=seconds)
+
+
+class TaskAttemptUsageOut(msgspec.Struct):
+    """What an attempt used of its machine; null: it cannot be told of that attempt alone."""
+
+    cpu_seconds: float
+    memory_bytes: int | None
+    read_bytes: int | None
+    written_bytes: int | None
+
+
+class LogRange(msgspec.Struct):
+    """The ids of the first and the last log line of an attempt."""
+
+    first: int
+    last: int
+
+
+class TaskAttemptOut(msgspec.Struct):
+    """One execution of a task. `outcome` is the kind of the event that ended it; while it goes on, `running` or
+    `scheduling`. `delay` is after how many seconds it was to run again."""
+
+    number: int
+    exec_id: str
+    executor: str  # worker:ID or agent:ID
+    started_at: datetime
+    ended_at: datetime | None
+    outcome: str
+    reason: EndReason | None
+    error: str | None
+    delay: float | None
+    usage: TaskAttemptUsageOut | None
+    log: LogRange | None
+
+
+def attempt_out(attempt: Attempt) -> TaskAttemptOut:
+    usage = None if attempt.usage is None else copied(TaskAttemptUsageOut, attempt.usage)
+    return copied(TaskAttemptOut, attempt, usage=usage, log=None if attempt.log is None else LogRange(*attempt.log))
 
 
 class LogOut(msgspec.Struct):

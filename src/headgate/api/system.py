@@ -29,8 +29,9 @@ class WorkerOut(msgspec.Struct):
     """Somebody who executes tasks, under a lease, and how many it holds now; `types` null: whatever comes.
 
     What it uses of its machine, and how many tasks it runs at once (`slots`), is as it said at its last beat; null for
-    agents, which say nothing of that. For an agent `start_queue` counts what is assigned to it and waits, `next_start`
-    is when the next of it may start; null: at its next claim.
+    agents, which say nothing of that. `stuck` are the tasks whose handlers do not stop though they were told to: it
+    claims nothing until they do. For an agent `start_queue` counts what is assigned to it and waits, `next_start` is
+    when the next of it may start; null: at its next claim.
     """
 
     id: int
@@ -48,6 +49,7 @@ class WorkerOut(msgspec.Struct):
     read_bytes: int | None
     written_bytes: int | None
     slots: int | None
+    stuck: list[int]
     start_queue: int | None
     next_start: datetime | None
 
@@ -109,10 +111,9 @@ async def workers(
     lost: Annotated[bool, Meta(description="Those that have gone, too.")] = False,
 ) -> WorkersOut:
     def work() -> WorkersOut:
-        found = server.store.workers.all(lost_too=lost)
+        found = server.store.workers.seen_by(who.tenant_id, lost_too=lost)
         queues = server.store.start_queues.find(who.tenant_id)
-        seen = [each for each in found if who.tenant_id is None or each.tenant_id in (None, who.tenant_id)]
-        return WorkersOut([_worker(each, [queue for queue in queues if queue.serves(each)]) for each in seen])
+        return WorkersOut([_worker(each, [queue for queue in queues if queue.serves(each)]) for each in found])
 
     return await server.in_thread(work)
 
@@ -121,7 +122,7 @@ def _worker(worker: WorkerRecord, queues: list[StartQueue]) -> WorkerOut:
     figures = ("cpu_seconds", "memory_bytes", "read_bytes", "written_bytes")
     fields = dict.fromkeys(figures) | msgspec.json.decode(worker.detail or "{}")
     fields["slots"] = sum(pool["slots"] for pool in fields["pools"]) if "pools" in fields else None
-    fields |= {"types": None if worker.types is None else list(worker.types)}
+    fields |= {"types": None if worker.types is None else list(worker.types), "stuck": list(worker.stuck)}
     fields["start_queue"] = None if worker.agent_id is None else sum(queue.size for queue in queues)
     fields["next_start"] = min((queue.next_start for queue in queues if queue.next_start), default=None)
     return copied(WorkerOut, worker, **{name: fields[name] for name in WorkerOut.__struct_fields__ if name in fields})

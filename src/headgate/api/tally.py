@@ -124,6 +124,8 @@ class Tally:
         self.published[event.kind] += 1
         if event.task_id is None or event.kind == "refused":  # an act upon the system, or a report that came too late
             return
+        if event.kind in RETRY_EVENTS and event.seq == 0:  # told besides `overdue` or `lease_lost`
+            return
         task_type = GONE if task is None else task.type
         self.updates[_operation(event)] += 1
         if event.kind == "submitted":

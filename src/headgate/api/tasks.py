@@ -26,11 +26,13 @@ from headgate.api.shapes import (
     Priority,
     Reason,
     Start,
+    TaskAttemptOut,
     TaskId,
     TaskOut,
     TaskPage,
     Text,
     UsageOut,
+    attempt_out,
     copied,
     forecast_out,
     task_out,
@@ -76,6 +78,10 @@ class WhyOut(msgspec.Struct, omit_defaults=True):
 
 class EventsOut(msgspec.Struct):
     items: list[EventOut]
+
+
+class TaskAttemptsOut(msgspec.Struct):
+    items: list[TaskAttemptOut]
 
 
 class Log(msgspec.Struct):
@@ -216,6 +222,13 @@ async def events(
     await _check_visible(server, who, task_id)
     found = await server.in_thread(server.store.events.of, task_id, after=after, limit=limit, progress=progress)
     return EventsOut([copied(EventOut, event) for event in found])
+
+
+@routes.get("/api/tasks/{task_id}/attempts", Role.READ, "Each time a task was executed", errors=(404,))
+async def attempts(task_id: TaskId, server: Server, who: Principal) -> TaskAttemptsOut:
+    """The last 50, oldest first; one that failed has its error with the stack, 16 KiB at most."""
+    found = await server.in_thread(server.store.attempts.of, task_id, who.tenant_id)
+    return TaskAttemptsOut([attempt_out(attempt) for attempt in found])
 
 
 @routes.get("/api/tasks/{task_id}/log", Role.READ, "A task's own log lines", errors=(404,))

@@ -1,6 +1,6 @@
 """`/api/task-types`: types as data."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -12,10 +12,11 @@ from msgspec import UNSET, Meta, UnsetType, structs
 from headgate.api.door.principal import Principal, Role
 from headgate.api.routing import Routes
 from headgate.api.server import Server
-from headgate.api.shapes import Integer, Name, OnChildFailure, ShortText
+from headgate.api.shapes import Integer, Name, OnChildFailure, PauseOut, ShortText, pause_out
 from headgate.core.errors import Invalid
+from headgate.core.pause import Pause, PauseKey, PauseScope
 from headgate.core.retry import MAX_DELAY_SECONDS, Strategy
-from headgate.core.task import DEFAULT_LANE, DEFAULT_PRIORITY, MAX_SECONDS, TaskType
+from headgate.core.task import DEFAULT_LANE, DEFAULT_PRIORITY, MAX_ERROR_NAMES, MAX_SECONDS, TaskType
 from headgate.core.task_types import TYPE_FIELDS, changes_of, edited, fields_of
 from headgate.outward.address import MAX_URL
 from headgate.outward.callback import LONGEST_SK, SHORTEST_SK, sealed_callback
@@ -26,6 +27,9 @@ Code = Annotated[str, Meta(description="The type's code.", min_length=1, max_len
 MOST_IDS = 20  # of the ids that a dry run tells of
 Delay = Annotated[float, Meta(ge=0, le=MAX_DELAY_SECONDS)]
 Template = Annotated[str, Meta(min_length=1, max_length=255, description="`customer:{customer_id}`")]
+ErrorClasses = Annotated[
+    list[Name], Meta(max_length=MAX_ERROR_NAMES, description="Names of error classes: `ApiError`, `shop.api.ApiError`.")
+]
 Url = Annotated[str, Meta(min_length=1, max_length=MAX_URL, pattern="^https?://[^/]")]
 AccessKey = Annotated[str, Meta(min_length=1, max_length=128, pattern="^[A-Za-z0-9._~-]+$")]
 SecretKey = Annotated[str, Meta(min_length=SHORTEST_SK, max_length=LONGEST_SK, pattern="^[!-~]+$")]
@@ -70,7 +74,10 @@ class CallbackOut(msgspec.Struct, omit_defaults=True):
 
 
 class ConfigIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """How tasks of this type are tried, and for how long. Times are seconds, `timeout` minutes."""
+    """How tasks of this type are tried, and for how long. Times are seconds, `timeout` minutes.
+
+    `retry_on` and `fatal` name error classes that are retried, or never; of several, the nearest to the error decides.
+    """
 
     retry_strategy: Strategy = Strategy.NONE
     retry_interval: Delay = 0.0
@@ -83,6 +90,8 @@ class ConfigIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     timeout: Annotated[float, Meta(ge=0.001, le=MAX_SECONDS / 61)] = 30.0
     need_manual: bool = False
     unknown_errors: Literal["retry", "fail"] = "retry"
+    retry_on: ErrorClasses = []
+    fatal: ErrorClasses = []
     on_child_failure: OnChildFailure = "continue"
     callback: CallbackIn = msgspec.field(default_factory=CallbackIn)
 
@@ -101,6 +110,8 @@ class ConfigOut(msgspec.Struct, kw_only=True):
     timeout: float
     need_manual: bool
     unknown_errors: str
+    retry_on: list[str]
+    fatal: list[str]
     on_child_failure: str
     callback: CallbackOut
 
@@ -109,12 +120,14 @@ class TypeIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """A task type; what is left out has its default.
 
     `mutex`, `rate_key` and `unique_key` are made of a task's `ext`, or of `defaults` for what it leaves out. A type may
-    be sent back as it was read: `code` is the one in the address, and `edited` and `declared_by` change nothing.
+    be sent back as it was read: `code` is the one in the address, and `edited`, `declared_by` and `pause` change
+    nothing.
     """
 
     code: Name | UnsetType = UNSET
     edited: bool | UnsetType = UNSET
     declared_by: ShortText | UnsetType = UNSET
+    pause: PauseOut | UnsetType | None = UNSET
     name: ShortText = ""
     category: ShortText = ""
     lane: Name = DEFAULT_LANE
@@ -163,6 +176,7 @@ class TypeOut(msgspec.Struct):
     config: ConfigOut
     edited: bool  # by a person: no program's registration overwrites it
     declared_by: str  # module:function of the program that declared it last
+    pause: PauseOut | None = None  # that holds its tasks
     foreseen: ForeseenOut | UnsetType = UNSET  # in the answer to a dry run
 
 
@@ -175,12 +189,24 @@ routes = Routes("task types", shared=True)
 
 @routes.get("/api/task-types", Role.READ, "Every task type")
 async def list_types(server: Server, who: Principal) -> Types:
-    return Types([type_out(record, who) for record in await server.in_thread(server.store.types.all)])
+    def work() -> Types:
+        pauses = server.store.pauses.by_key()
+        return Types([_with_pause(type_out(record, who), pauses) for record in server.store.types.all()])
+
+    return await server.in_thread(work)
 
 
 @routes.get("/api/task-types/{code}", Role.READ, "Look a task type up", errors=(404,))
 async def get_type(code: Code, server: Server, who: Principal) -> TypeOut:
-    return type_out(await server.in_thread(server.store.types.get, code), who)
+    def work() -> TypeOut:
+        return _with_pause(type_out(server.store.types.get(code), who), server.store.pauses.by_key())
+
+    return await server.in_thread(work)
+
+
+def _with_pause(out: TypeOut, pauses: Mapping[PauseKey, Pause]) -> TypeOut:
+    out.pause = pause_out(pauses.get((PauseScope.TYPE, out.code)))
+    return out
 
 
 @routes.put("/api/task-types/{code}", Role.ADMIN, "Add or replace a task type", errors=(507,))
@@ -202,7 +228,8 @@ async def put_type(
     def work() -> TypeOut:
         if dry_run:
             return _preview(server.store, code, change, who)
-        return type_out(server.store.types.edit(code, change, actor=who.actor), who)
+        out = type_out(server.store.types.edit(code, change, actor=who.actor), who)
+        return _with_pause(out, server.store.pauses.by_key())
 
     return await server.in_thread(work)
 

@@ -1,24 +1,50 @@
 """`headgate cancel`, `pause`, `resume`, `retry`, `resolve`, `discard`, `prioritize`, `reschedule`: steer tasks."""
 
+import re
 from collections.abc import Callable
-from datetime import UTC, datetime
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 import typer
 
 from headgate.cli.command import Command
 from headgate.cli.command_group import CommandGroup
-from headgate.cli.formatting import format_time
+from headgate.cli.formatting import format_time, one_line
 from headgate.cli.lanes import noting_new_lane
 from headgate.cli.options import Id, Ids, OptionalIds
 from headgate.cli.output import task_json
 from headgate.core.errors import Invalid
+from headgate.core.pause import EVERYTHING_PAUSED, PauseKey, PauseScope
+from headgate.core.reasons import paused_subject
 from headgate.core.task import Task, check_start
+from headgate.environment import utc_now
 
 commands = CommandGroup()
 TIMES = ["%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S%z", "%Y-%m-%d %H:%M:%S"]
-WholeLane = Annotated[str | None, typer.Option("--lane", metavar="NAME", help="Apply to this lane.")]
-AllLanes = Annotated[bool, typer.Option("--all", help="Apply to all lanes.")]
+LENGTH = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|m|h|d)")
+SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What to pause or resume instead of tasks."""
+
+    lane: Annotated[str | None, typer.Option("--lane", metavar="NAME", help="Apply to this lane.")] = None
+    type: Annotated[str | None, typer.Option("--type", metavar="CODE", help="Apply to this task type.")] = None
+    tenant: Annotated[int | None, typer.Option("--tenant", metavar="ID", help="Apply to this tenant.")] = None
+    key: Annotated[str | None, typer.Option("--key", metavar="NAME", help="Apply to this rate key.")] = None
+    everything: Annotated[bool, typer.Option("--all", help="Apply to everything.")] = False
+
+    def pause_key(self, task_ids: list[int] | None) -> PauseKey | None:
+        """What to pause; None: tasks. `Invalid` unless exactly one thing is named."""
+        tenant = None if self.tenant is None else str(self.tenant)
+        named = {"lane": self.lane, "type": self.type, "tenant": tenant, "key": self.key}
+        keys = [(scope, name) for scope, name in named.items() if name is not None]
+        keys += [EVERYTHING_PAUSED] if self.everything else []
+        if len(keys) + bool(task_ids) != 1:
+            raise Invalid("give task IDs, --lane, --type, --tenant, --key or --all: exactly one of them")
+        return keys[0] if keys else None
 
 
 @commands.add("cancel")
@@ -34,44 +60,99 @@ def cancel(
     \b
     headgate cancel 4711 4712 --reason "no longer wanted"
     """  # fmt: skip
-    _act(command, task_ids, lambda task_id: command.store.tasks.cancel(task_id, reason))
+    _act(command, task_ids, lambda task_id: command.store.tasks.cancel(task_id, reason, actor=command.actor))
 
 
 @commands.add("pause")
 def pause(
-    command: Command, task_ids: OptionalIds = None, lane: WholeLane = None, everything: AllLanes = False
-) -> None:  # fmt: skip
-    """Pause tasks, a lane or all lanes.
+    command: Command,
+    target: Target,
+    task_ids: OptionalIds = None,
+    reason: Annotated[str, typer.Option(help="Reason, shown wherever the pause is.", show_default=False)] = "",
+    length: Annotated[
+        str | None, typer.Option("--for", metavar="TIME", help="End the pause after this time: 90s, 30min, 2h, 1d.")
+    ] = None,
+    until: Annotated[
+        datetime | None, typer.Option(metavar="TIME", formats=TIMES, help="End the pause then (UTC, or with +hh:mm).")
+    ] = None,
+) -> None:
+    """Pause tasks, a lane, a type, a tenant, a rate key or everything.
 
     Nothing paused starts. A running task named by its ID pauses at its next
-    checkpoint; tasks that already run in a paused lane continue.
+    checkpoint; tasks that already run in a paused lane continue. A pause without an
+    end holds until `headgate resume`.
 
     \b
     headgate pause 4711
-    headgate pause --lane mail
+    headgate pause --lane mail --reason "moving house" --for 2h
+    headgate pause --type resize
     headgate pause --all
+    headgate pauses
     """  # fmt: skip
-    if _tasks_are_named(task_ids, lane, everything):
-        _act(command, task_ids or [], lambda task_id: command.store.tasks.pause(task_id))
+    key, end = target.pause_key(task_ids), _end(length, until)
+    if key is not None:
+        _switch(command, key, lambda: _pause(command, key, reason, end), paused=True)
+    elif reason or end:
+        raise Invalid("a task that is paused by its ID has no reason and no end")
     else:
-        _switch_lane(command, lane, lambda: command.store.lanes.pause(lane), paused=True)
+        _act(command, task_ids or [], lambda task_id: command.store.tasks.pause(task_id, actor=command.actor))
+
+
+def _end(length: str | None, until: datetime | None) -> datetime | None:
+    if length is None:
+        return until if until is None or until.tzinfo else until.replace(tzinfo=UTC)
+    found = LENGTH.fullmatch(length)
+    if found is None or until is not None:
+        raise Invalid("give --until TIME, or --for with a number and s, min, h or d")
+    return utc_now() + timedelta(seconds=float(found[1]) * SECONDS[found[2]])
+
+
+def _pause(command: Command, key: PauseKey, reason: str, until: datetime | None) -> bool:
+    store, (scope, name) = command.store, key
+    if scope == PauseScope.LANE:
+        return store.lanes.pause(name, reason=reason, until=until, actor=command.actor)
+    if scope == PauseScope.TYPE:
+        store.types.get(name)
+    return store.pauses.set(PauseScope(scope), name, reason=reason, until=until, actor=command.actor)
 
 
 @commands.add("resume")
-def resume(
-    command: Command, task_ids: OptionalIds = None, lane: WholeLane = None, everything: AllLanes = False
-) -> None:  # fmt: skip
-    """Resume paused tasks, a lane or all lanes.
+def resume(command: Command, target: Target, task_ids: OptionalIds = None) -> None:
+    """Resume paused tasks, a lane, a type, a tenant, a rate key or everything.
 
     \b
     headgate resume 4711
     headgate resume --lane mail
     headgate resume --all
     """  # fmt: skip
-    if _tasks_are_named(task_ids, lane, everything):
-        _act(command, task_ids or [], lambda task_id: command.store.tasks.resume(task_id))
+    key = target.pause_key(task_ids)
+    if key is not None:
+        _switch(
+            command,
+            key,
+            lambda: command.store.pauses.end(PauseScope(key[0]), key[1], actor=command.actor),
+            paused=False,
+        )
     else:
-        _switch_lane(command, lane, lambda: command.store.lanes.resume(lane), paused=False)
+        _act(command, task_ids or [], lambda task_id: command.store.tasks.resume(task_id, actor=command.actor))
+
+
+@commands.add("pauses")
+def pauses(command: Command) -> None:
+    """List everything that is paused, except single tasks.
+
+    \b
+    headgate pauses
+    """
+    command.answer_all(
+        command.store.pauses.active(),
+        asdict,
+        ("PAUSED", "SINCE", "UNTIL", "BY", "REASON"),
+        lambda pause: (
+            pause.subject, format_time(pause.at), format_time(pause.until), pause.actor, one_line(pause.reason)
+        ),
+        none="nothing is paused",
+    )  # fmt: skip
 
 
 @commands.add("retry")
@@ -79,12 +160,13 @@ def retry(command: Command, task_ids: Ids) -> None:
     """Run tasks again.
 
     A dead or retrying task runs again itself, at once. A finished task is
-    copied, and the ID of the copy is printed.
+    copied, and the ID of the copy is printed. `headgate dead-letters replay`
+    changes the arguments of a dead or failed task first.
 
     \b
     headgate retry 4711
     """  # fmt: skip
-    _act(command, task_ids, lambda task_id: command.store.tasks.retry(task_id))
+    _act(command, task_ids, lambda task_id: command.store.tasks.retry(task_id, actor=command.actor))
 
 
 @commands.add("resolve")
@@ -98,7 +180,7 @@ def resolve(
     \b
     headgate resolve 4711 --remark "paid by hand"
     """  # fmt: skip
-    _act(command, task_ids, lambda task_id: command.store.tasks.resolve(task_id, remark))
+    _act(command, task_ids, lambda task_id: command.store.tasks.resolve(task_id, remark, actor=command.actor))
 
 
 @commands.add("discard")
@@ -110,7 +192,7 @@ def discard(command: Command, task_ids: Ids) -> None:
     \b
     headgate discard 4711
     """  # fmt: skip
-    _act(command, task_ids, lambda task_id: command.store.tasks.discard(task_id))
+    _act(command, task_ids, lambda task_id: command.store.tasks.discard(task_id, actor=command.actor))
 
 
 @commands.add("prioritize")
@@ -132,7 +214,7 @@ def prioritize(
     _act(
         command,
         [task_id],
-        lambda task_id: command.store.tasks.prioritize(task_id, priority),
+        lambda task_id: command.store.tasks.prioritize(task_id, priority, actor=command.actor),
         lambda task: f"{task.id} {task.status}, priority {task.priority}",
     )
 
@@ -159,7 +241,7 @@ def reschedule(
     _act(
         command,
         task_ids,
-        lambda task_id: command.store.tasks.reschedule(task_id, at_time, delay_seconds=delay),
+        lambda task_id: command.store.tasks.reschedule(task_id, at_time, delay_seconds=delay, actor=command.actor),
         lambda task: f"{task.id} {task.status}, not before {format_time(task.start_time)}",
     )
 
@@ -177,17 +259,12 @@ def _act(
     command.for_each(task_ids, act, task_json, describe)
 
 
-def _tasks_are_named(task_ids: list[int] | None, lane: str | None, everything: bool) -> bool:
-    """Whether tasks are meant, rather than a lane or all lanes; `Invalid` unless it is one of the three."""
-    if sum((bool(task_ids), lane is not None, everything)) != 1:
-        raise Invalid("give task IDs, --lane NAME or --all: exactly one of them")
-    return bool(task_ids)
-
-
-def _switch_lane(command: Command, lane: str | None, switch: Callable[[], bool], *, paused: bool) -> None:
-    with noting_new_lane(command.store, lane):
+def _switch(command: Command, key: PauseKey, switch: Callable[[], bool], *, paused: bool) -> None:
+    scope, name = key
+    with noting_new_lane(command.store, name if scope == PauseScope.LANE else None):
         changed = switch()
-    subject, verb = ("all lanes", "are") if lane is None else (f"lane {lane}", "is")
+    subject = paused_subject({"scope": scope, "name": name})
     done, already = ("paused", "paused") if paused else ("resumed", "active")
-    text = f"{subject} {done}" if changed else f"{subject} {verb} already {already}"
-    command.answer({"lane": lane, "paused": paused, "changed": changed}, text)
+    text = f"{subject} {done}" if changed else f"{subject} is already {already}"
+    answer = {"scope": scope, "name": name, "lane": name if scope == PauseScope.LANE else None}
+    command.answer(answer | {"paused": paused, "changed": changed}, text)

@@ -1,4 +1,4 @@
-"""`headgate agents`: who fetches tasks over HTTP, and what is assigned to each."""
+"""`headgate workers` and `headgate agents`: who executes tasks, and what is assigned to each agent."""
 
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -23,6 +23,32 @@ class AgentRow:
     lease_until: datetime | None
     start_queue: int
     next_start: datetime | None
+
+
+@commands.add("workers")
+def show_workers(command: Command) -> None:
+    """Show all workers, with the tasks whose handlers do not stop.
+
+    \b
+    headgate workers
+    """  # fmt: skip
+    command.answer_all(
+        [worker for worker in command.store.workers.all() if worker.agent_id is None],
+        _worker_answer,
+        ("WORKER", "NAME", "RUNNING", "LEASE UNTIL", "STUCK"),
+        _worker_row,
+        right=("WORKER", "RUNNING"),
+    )
+
+
+def _worker_answer(worker: WorkerRecord) -> dict[str, Any]:
+    told = ("id", "name", "types", "running", "lease_until", "started_at", "stuck")
+    return {name: getattr(worker, name) for name in told}
+
+
+def _worker_row(worker: WorkerRecord) -> tuple[Any, ...]:
+    stuck = f"task {', '.join(map(str, worker.stuck))}" if worker.stuck else ""
+    return worker.id, worker.name, worker.running, format_time(worker.lease_until), stuck
 
 
 @commands.add("agents")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from headgate.app import Headgate
 from headgate.core.errors import HeadgateError, Invalid
+from headgate.events.listeners import Listener, Listeners
 from headgate.registry import Registry, load_module
 from headgate.settings import Settings, load
 from headgate.store.store import Store
@@ -66,3 +67,12 @@ def bind_apps(apps: list[Headgate], store: Store) -> Registry:
             registry.add(handler)
         assert app.store is store  # reading `app.store` registers the app's types
     return registry
+
+
+def listeners_of(apps: list[Headgate]) -> list[Listener]:
+    """The listeners of all the apps."""
+    found = Listeners()
+    for app in apps:
+        for listener in app.listeners:
+            found.add(listener)
+    return list(found)

@@ -85,7 +85,7 @@ def redeliver(
         wanted = [(sent.task_id, sent.id) for sent in stuck]
     command.for_each(
         wanted,
-        lambda each: command.store.deliveries.redeliver(each[0], delivery_id=each[1]),
+        lambda each: command.store.deliveries.redeliver(each[0], delivery_id=each[1], actor=command.actor),
         lambda sent: callback_json(sent, with_history=False),
         lambda sent: f"{sent.task_id} {sent.kind} callback {sent.id} is due",
         none="no callbacks",

@@ -1,5 +1,8 @@
 """What every command is given: its store, and one way to answer, for people or as JSON."""
 
+import os
+import pwd
+import socket
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,6 +16,7 @@ from headgate.cli.output import print_fields, print_json, print_line, print_note
 from headgate.cli.stores import existing_store
 from headgate.core.errors import Invalid, NotFound, Refused
 from headgate.settings import Settings, load
+from headgate.store.events.audit import Actor
 from headgate.store.store import Store
 
 Item = TypeVar("Item")
@@ -36,6 +40,11 @@ class Command:
     @cached_property
     def settings(self) -> Settings:
         return load({"url": self.url})
+
+    @cached_property
+    def actor(self) -> str:
+        """Who the audit says it was: the user of this machine."""
+        return Actor(f"os:{_user_name()}", socket.gethostname())
 
     @cached_property
     def store(self) -> Store:
@@ -105,3 +114,10 @@ class Command:
             print_line(none)
         if code:
             raise typer.Exit(code)
+
+
+def _user_name() -> str:
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name  # what the environment says can be anything
+    except KeyError:
+        return str(os.getuid())

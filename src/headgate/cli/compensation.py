@@ -6,7 +6,6 @@ from headgate.cli.command import Command
 from headgate.cli.command_group import CommandGroup
 from headgate.cli.formatting import format_time
 from headgate.duties.compensate import trigger
-from headgate.store.events.audit import PERSON
 
 commands = CommandGroup()
 
@@ -28,7 +27,7 @@ def show_compensation(command: Command) -> None:
 @commands.add("trigger")
 def trigger_now(command: Command) -> None:
     """Search for lost starts now, and reset the interval."""
-    _show(command, trigger(command.store, command.settings.compensation, PERSON))
+    _show(command, trigger(command.store, command.settings.compensation, command.actor))
 
 
 def _show(command: Command, found: int | None) -> None:

@@ -154,6 +154,7 @@ def replay(
     """Run dead letters again, with changes if you give any.
 
     Every change is recorded in the audit, with the old value and who made it.
+    A failed task can be named too: it is copied, and the copy runs.
 
     \b
     headgate dead-letters replay 4711
@@ -166,7 +167,14 @@ def replay(
         raise Invalid("--edit takes exactly one task ID; use key=value to change several tasks")
     ext = None if edit is None else read_text(edit)
     changes = Edit(ext, arguments_of(pairs) or None, set_priority, set_lane, set_timeout, set_max_errors)
-    _act(command, selection, ids, "replayed", lambda i: command.store.dead_letters.replay(i, changes), changes)
+    _act(
+        command,
+        selection,
+        ids,
+        "replayed",
+        lambda i: command.store.dead_letters.replay(i, changes, actor=command.actor),
+        changes,
+    )
 
 
 @commands.add("resolve")
@@ -181,7 +189,13 @@ def resolve(
     \b
     headgate dead-letters resolve 4711 --remark "sent by hand"
     """  # fmt: skip
-    _act(command, selection, task_ids or [], "resolved", lambda i: command.store.dead_letters.resolve(i, remark))
+    _act(
+        command,
+        selection,
+        task_ids or [],
+        "resolved",
+        lambda i: command.store.dead_letters.resolve(i, remark, actor=command.actor),
+    )
 
 
 @commands.add("discard")
@@ -197,7 +211,13 @@ def discard(
     headgate dead-letters discard 4711 --remark "not worth it"
     headgate dead-letters discard --older-than 90 --dry-run
     """  # fmt: skip
-    _act(command, selection, task_ids or [], "discarded", lambda i: command.store.dead_letters.discard(i, remark))
+    _act(
+        command,
+        selection,
+        task_ids or [],
+        "discarded",
+        lambda i: command.store.dead_letters.discard(i, remark, actor=command.actor),
+    )
 
 
 def _act(

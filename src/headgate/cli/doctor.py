@@ -1,6 +1,5 @@
 """`headgate doctor`: what is right, what is wrong, and what to do about it."""
 
-import json
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -13,6 +12,7 @@ from headgate.cli.command import Command
 from headgate.cli.command_group import CommandGroup
 from headgate.cli.exits import FAILED, message_of
 from headgate.cli.formatting import format_duration
+from headgate.cli.lanes import pause_text
 from headgate.cli.output import print_json, print_table
 from headgate.cli.stores import sqlite_file
 from headgate.core.errors import HeadgateError
@@ -151,10 +151,10 @@ def _log(file: Path | None) -> Check:
 
 
 def _workers(alive: list[WorkerRecord]) -> Check:
-    stuck = [task_id for worker in alive for task_id in json.loads(worker.detail or "{}").get("stuck", [])]
+    stuck = [f"{worker.name} (task {', '.join(map(str, worker.stuck))})" for worker in alive if worker.stuck]
     if stuck:
-        found = f"handlers that do not end: of task {', '.join(map(str, stuck))}"
-        return Check("workers", "warn", found, "their workers claim nothing: restart those without a supervisor")
+        found = f"a handler does not stop, nothing is claimed: {', '.join(stuck)}"
+        return Check("workers", "warn", found, "restart those that no `headgate up` or `work` replaces")
     found = f"{len(alive)} alive: {', '.join(worker.name for worker in alive)}" if alive else "none is alive"
     return _warn_if(not alive, "workers", found, "start one: `headgate up` or `headgate work MODULE`")
 
@@ -169,11 +169,9 @@ def _served(store: Store, alive: list[WorkerRecord]) -> Check:
 
 
 def _paused(store: Store) -> Check:
-    if store.lanes.everything_paused():
-        return Check("paused", "warn", "all lanes are paused", "`headgate resume --all`")
-    lanes = [lane.name for lane in store.lanes.all() if lane.paused]
-    found = f"paused: {', '.join(lanes)}" if lanes else "no lane is paused"
-    return _warn_if(bool(lanes), "paused", found, "`headgate resume --lane NAME`")
+    pauses = [pause_text(pause) for pause in store.pauses.active()]
+    found = "; ".join(pauses) or "nothing is paused"
+    return _warn_if(bool(pauses), "paused", found, "`headgate pauses`, `headgate resume`")
 
 
 def _lost(store: Store) -> Check:

@@ -1,5 +1,6 @@
 """`headgate purge`: remove finished tasks."""
 
+import json
 from typing import Annotated
 
 import typer
@@ -43,5 +44,6 @@ def purge(
         if state in states
     }
     purged, _ = purge_now(command.store, days)
+    command.store.events.record("purged", json.dumps({"purged": purged}), actor=command.actor)
     counts = ", ".join(f"{count} {state}" for state, count in purged.items() if count)
     command.answer({"purged": purged}, f"purged {counts}" if counts else "nothing to purge")

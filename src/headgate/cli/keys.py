@@ -76,7 +76,7 @@ def create_key(
         raise Invalid(f"--tenant {tenant} is out of range: it must fit into 64 bits")
     expires_at = _expiry(days)
     is_first = not command.store.keys.exist()
-    key, text = command.store.keys.add(name, ROLES[role], tenant_id=tenant, expires_at=expires_at)
+    key, text = command.store.keys.add(name, ROLES[role], tenant_id=tenant, expires_at=expires_at, actor=command.actor)
     secrets = command.settings.secrets
     signing = secret_key(secrets[0], key.id, key.digest) if secrets else None
     if command.as_json:
@@ -101,7 +101,7 @@ def _expiry(days: float | None) -> datetime | None:
 @commands.add("revoke")
 def revoke_key(command: Command, key_id: Annotated[int, typer.Argument(metavar="ID", help="Key ID.")]) -> None:
     """Revoke a key. Every server refuses it within seconds."""
-    key = command.store.keys.revoke(key_id)
+    key = command.store.keys.revoke(key_id, actor=command.actor)
     command.answer(key_json(key), f"key {key.id} ({key.name}) revoked")
 
 

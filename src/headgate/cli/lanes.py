@@ -9,10 +9,11 @@ import typer
 
 from headgate.cli.command import Command
 from headgate.cli.command_group import CommandGroup
-from headgate.cli.formatting import format_duration
+from headgate.cli.formatting import format_duration, format_time, one_line
 from headgate.cli.output import forecast_json, print_line, print_note
 from headgate.core.errors import Invalid
 from headgate.core.forecast import Forecast
+from headgate.core.pause import EVERYTHING_PAUSED, NOBODY, Pause
 from headgate.store.reading.lane_report import LaneReport
 from headgate.store.store import Store
 
@@ -35,8 +36,9 @@ def show_lanes(command: Command) -> None:
     command.answer_all(
         command.store.lane_reports.all(), _lane_json, ("LANE", *COUNTS, "DRAINED", "STATE"), _row, right=COUNTS
     )
-    if not command.as_json and command.store.lanes.everything_paused():
-        print_line("\nall lanes are paused: `headgate resume --all` resumes them")
+    pause = command.store.pauses.by_key().get(EVERYTHING_PAUSED)
+    if not command.as_json and pause is not None:
+        print_line(f"\n{pause_text(pause)}: `headgate resume --all` resumes it")
 
 
 @contextmanager
@@ -49,14 +51,26 @@ def noting_new_lane(store: Store, name: str | None) -> Iterator[None]:
 
 
 def _lane_json(lane: LaneReport) -> dict[str, Any]:
-    return asdict(lane) | {"drained": forecast_json(lane.drained)}
+    return asdict(lane) | {"paused": lane.pause is not None, "drained": forecast_json(lane.drained)}
 
 
 def _row(lane: LaneReport) -> tuple[Any, ...]:
     capacity = "no limit" if lane.capacity is None else lane.capacity
     queued = lane.queued if lane.queued_exact else f"about {lane.queued}"
-    state = "paused" if lane.paused else "active"
+    state = "active" if lane.pause is None else pause_details(lane.pause)
     return (lane.name, capacity, lane.running, queued, lane.blocked, lane.later, _drained(lane.drained), state)
+
+
+def pause_details(pause: Pause) -> str:
+    """A pause where it is said already what it holds: `paused until 2026-03-01 12:00:00Z by ann: moving house`."""
+    until = f" until {format_time(pause.until)}" if pause.until else ""
+    actor = "" if pause.actor == NOBODY else f" by {one_line(pause.actor)}"
+    return f"paused{until}{actor}" + (f": {one_line(pause.reason)}" if pause.reason else "")
+
+
+def pause_text(pause: Pause) -> str:
+    """A pause on one line."""
+    return f"{pause.subject} is {pause_details(pause)}"
 
 
 def _drained(forecast: Forecast | None) -> str:
@@ -82,7 +96,7 @@ def set_lane(
         raise Invalid(f"--capacity must be a whole number or none, not {capacity!r}")
     limit = None if capacity == "none" else int(capacity)
     with noting_new_lane(command.store, name):
-        command.store.lanes.set_capacity(name, limit)
+        command.store.lanes.set_capacity(name, limit, actor=command.actor)
     command.answer(
         {"name": name, "capacity": limit}, f"lane {name}: {'no limit' if limit is None else f'{limit} at a time'}"
     )

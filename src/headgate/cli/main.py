@@ -7,6 +7,7 @@ from typer.core import TyperGroup
 
 import headgate.cli.actions as actions
 import headgate.cli.agents as agents
+import headgate.cli.audit as audit
 import headgate.cli.callbacks as callbacks
 import headgate.cli.compensation as compensation
 import headgate.cli.dead_letters as dead_letters
@@ -15,6 +16,7 @@ import headgate.cli.history as history
 import headgate.cli.keys as keys
 import headgate.cli.lanes as lanes
 import headgate.cli.limits as limits
+import headgate.cli.listeners as listeners
 import headgate.cli.migrating as migrating
 import headgate.cli.schedules as schedules
 import headgate.cli.simulating as simulating
@@ -222,7 +224,7 @@ def duties(pack: PackNames = None, url: Url = None, log_json: LogJson = False) -
     exec_process(WORKER_MODULE, plan, url)
 
 
-for module in (migrating, doctor, submitting, tasks, actions, callbacks, agents, history, simulating):
+for module in (migrating, doctor, submitting, tasks, actions, callbacks, agents, audit, history, simulating):
     app.add_typer(module.commands)
 app.add_typer(dead_letters.commands, name="dead-letters")
 app.add_typer(lanes.commands, name="lanes")
@@ -231,6 +233,7 @@ app.add_typer(limits.commands, name="limits")
 app.add_typer(types.commands, name="types")
 app.add_typer(keys.commands, name="keys")
 app.add_typer(compensation.commands, name="compensation")
+app.add_typer(listeners.commands, name="listeners")
 
 
 def main() -> None:

@@ -61,7 +61,10 @@ def forecast_json(forecast: Forecast | None) -> dict[str, Any] | None:
     if forecast is None:
         return None
     seconds = None if forecast.seconds is None else round(forecast.seconds, 1)
-    return {"at": forecast.at, "in_seconds": seconds, "reason": forecast.reason, "ahead": forecast.ahead}
+    return {
+        "at": forecast.at, "in_seconds": seconds, "reason": forecast.reason, "code": forecast.code,
+        "params": forecast.params, "ahead": forecast.ahead,
+    }  # fmt: skip
 
 
 # For people

@@ -20,7 +20,7 @@ from typing import Any
 
 import headgate.cli.logs as logs
 from headgate.app import Headgate
-from headgate.cli.apps import apps_in, bind_apps, settings_of
+from headgate.cli.apps import apps_in, bind_apps, listeners_of, settings_of
 from headgate.cli.exits import DONE, FAILED, code_of, message_of, print_error
 from headgate.cli.formatting import one_line
 from headgate.cli.plan import Duties, ProcessPlan, plan_from_argv
@@ -28,11 +28,13 @@ from headgate.cli.stores import sqlite_file
 from headgate.cli.supervisor import Supervisor
 from headgate.core.errors import HeadgateError, Unavailable
 from headgate.duties import all_duties, light_duties
+from headgate.events.listeners import Listener
 from headgate.pack import find_packs
-from headgate.pack_setup import set_up
+from headgate.pack_setup import declare_limits, set_up
 from headgate.settings import Settings
 from headgate.store.store import Store, configured_store
 from headgate.threads import Threads
+from headgate.worker.listeners import listening
 from headgate.worker.parent import Parent
 from headgate.worker.stage import Stage
 from headgate.worker.worker import Worker
@@ -72,7 +74,7 @@ def _execute(plan: ProcessPlan, parent: Parent) -> int:
         apps = [Headgate()]
     packs = {*plan.packs, *(name for app in apps for name in app.settings.pack_names)}
     for app in apps:
-        app.use_packs(packs)
+        app._use_packs(packs)
     settings = _with_packs(settings_of(apps, _URL), packs)
     parent.tell_settings(settings)
     if not os.read(sys.stdin.fileno(), 1):  # it is over before it began
@@ -85,13 +87,14 @@ def _execute(plan: ProcessPlan, parent: Parent) -> int:
     ):
         store.bring_up_to_date()
         set_up(store, find_packs(settings.pack_names), migrate=False)
-        registry = bind_apps(apps, store)
-        if not len(registry) and not plan.modules and plan.duties is Duties.NONE:
-            return runner.run(_live(plan, store, settings, None, None))  # a pack may bring nothing to execute
+        registry, listeners = bind_apps(apps, store), listeners_of(apps)
+        if not len(registry) and (listeners or (not plan.modules and plan.duties is Duties.NONE)):
+            parent.tell_signed_on(None)  # a pack may bring nothing to execute
+            return runner.run(_listen(plan, store, settings, listeners))
         slots = _without_none({"concurrency": plan.concurrency, "threads": plan.threads, "children": plan.children})
         stage = Stage(plan.stage)
         worker = Worker(store, registry, settings, name=plan.name, parent=parent, stage=stage, **slots)
-        runner.run(_work(plan, worker, parent))
+        runner.run(_work(plan, worker, parent, listeners))
     return DONE
 
 
@@ -116,8 +119,14 @@ def _wait_for_store(settings: Settings) -> bool:
     return True
 
 
-async def _work(plan: ProcessPlan, worker: Worker, parent: Parent) -> None:
-    await _live(plan, worker.store, worker.settings, worker, None)
+async def _listen(plan: ProcessPlan, store: Store, settings: Settings, listeners: list[Listener]) -> int:
+    async with listening(listeners, store, settings):
+        return await _live(plan, store, settings, None, None)
+
+
+async def _work(plan: ProcessPlan, worker: Worker, parent: Parent, listeners: list[Listener]) -> None:
+    async with listening(listeners, worker.store, worker.settings):
+        await _live(plan, worker.store, worker.settings, worker, None)
     if worker.unfit:
         parent.end_process()
 
@@ -149,6 +158,7 @@ async def _serve(plan: ProcessPlan, settings: Settings, supervisor: Supervisor |
             store.bring_up_to_date()
         api = None if serving is None else serving.Api(store, settings, listening)
         set_up(store, packs, migrate=plan.migrate)
+        declare_limits(store, settings)
         if supervisor is not None:
             supervisor.store = store
         return await _live(plan, store, settings, supervisor, api)
@@ -178,15 +188,17 @@ async def _live(plan: ProcessPlan, store: Store, settings: Settings, work: Worke
     _stop_on_signals(stop, plan, settings.shutdown_seconds)
     with closing(Threads("headgate duty", DUTY_THREADS)) as in_thread:
         duties = _DUTIES[plan.duties](store, settings, in_thread)
-        if api is not None:
+        if isinstance(work, Supervisor):  # first: whoever is answered may submit what the worker's modules declare
+            work.release()
+            if not await work.wait_until_begun():
+                ended.set()
+        if api is not None and not ended.is_set():
             await api.start(on_end=stop)
         tune_garbage_collector()
         for duty in duties:
             duty.start()
-        if plan.greeting:
+        if plan.greeting and not ended.is_set():
             log.info("%s", plan.greeting)
-        if isinstance(work, Supervisor):  # last: nothing keeps this process from serving any more
-            work.release()
         code: int | None = DONE
         watching = asyncio.create_task(_stop_if_replaced(sqlite_file(settings.url), stop))
         try:

@@ -110,7 +110,7 @@ def add_schedule(
     endpoint = None if http is None else _endpoint(command, http, method)
     new = NewSchedule(task, cron, timezone, log, missed, overlap, endpoint)
     status = ScheduleStatus.ONLINE if online else ScheduleStatus.NEW
-    _answer(command, command.store.schedules.add(new, status=status))
+    _answer(command, command.store.schedules.add(new, status=status, actor=command.actor))
 
 
 def _endpoint(command: Command, url: str, method: str) -> Endpoint:
@@ -153,7 +153,7 @@ def edit_schedule(
         changes["task"] = before.task._replace(ext=_ext(arguments, ext))
     if not changes:
         raise Invalid("nothing to change: give at least one option or argument")
-    _answer(command, command.store.schedules.put(schedule_id, replace(before, **changes)))
+    _answer(command, command.store.schedules.put(schedule_id, replace(before, **changes), actor=command.actor))
 
 
 @commands.add("show")
@@ -170,13 +170,23 @@ def show_schedule(command: Command, schedule_id: Id) -> None:
 @commands.add("online")
 def put_online(command: Command, schedule_ids: Ids) -> None:
     """Put schedules online, from their next tick on."""
-    command.for_each(schedule_ids, lambda each: command.store.schedules.online(each), schedule_json, _status_line)
+    command.for_each(
+        schedule_ids,
+        lambda each: command.store.schedules.online(each, actor=command.actor),
+        schedule_json,
+        _status_line,
+    )
 
 
 @commands.add("offline")
 def take_offline(command: Command, schedule_ids: Ids) -> None:
     """Take schedules offline: they stop ticking now."""
-    command.for_each(schedule_ids, lambda each: command.store.schedules.offline(each), schedule_json, _status_line)
+    command.for_each(
+        schedule_ids,
+        lambda each: command.store.schedules.offline(each, actor=command.actor),
+        schedule_json,
+        _status_line,
+    )
 
 
 @commands.add("trigger")
@@ -188,7 +198,7 @@ def trigger_schedule(command: Command, schedule_id: Id) -> None:
     \b
     headgate schedules trigger 1
     """  # fmt: skip
-    run = command.store.schedules.trigger(schedule_id)
+    run = command.store.schedules.trigger(schedule_id, actor=command.actor)
     value = {"periodic_task_id": schedule_id, "task_id": run.task_id, "log_id": run.log_id}
     what = "HTTP call" if run.task_id is None else f"task {run.task_id}"
     command.answer(value, f"{schedule_id} triggered: {what}")
@@ -248,7 +258,7 @@ def remove_schedule(command: Command, schedule_id: Id) -> None:
     headgate schedules remove 1
     """  # fmt: skip
     code = command.store.schedules.get(schedule_id).definition.code
-    command.store.schedules.remove(schedule_id)
+    command.store.schedules.remove(schedule_id, actor=command.actor)
     command.answer({"removed": schedule_id}, f"{schedule_id} removed")
     if code is not None and not command.as_json:
         print_note(f"the program that declares {code} adds it again at its next start")

@@ -102,7 +102,7 @@ def submit(
     if unique:
         new = new._replace(unique_key=unique_key_of(new.ext))
     with noting_new_lane(store, options.lane):
-        made = store.tasks.submit(new)
+        made = store.tasks.submit(new, actor=command.actor)
     task = store.tasks.get(made.id) if wait is None else _wait(store, made.id, wait, show_progress=not command.as_json)
     command.answer(task_json(task) | {"created": made.created}, _summary(task, made.created, waited=wait is not None))
     if wait is not None:

@@ -36,6 +36,7 @@ log = logging.getLogger("headgate")
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 RESTARTS = Backoff(0.5, 30.0)
 LONG_LIFE_SECONDS = 60.0
+BEGIN_SECONDS = 10.0
 LAST_SECONDS = 15.0  # what a worker may take to end besides what its settings allow
 BURY_AGAIN_SECONDS = 1.0
 HEAR_SECONDS = 1.0  # what a process said last is there when it has ended, but somebody may have inherited its pipe
@@ -50,6 +51,7 @@ class Life:
     process: Process
     stage: int  # a file that tells of which tasks it runs code
     settings: Settings | None = None
+    working: bool = False
     worker_ids: list[int] = field(default_factory=list)  # its last is the one it works under
     stuck: list[str] = field(default_factory=list)  # exec_ids that it could not end
     killed: bool = False  # by us
@@ -59,7 +61,8 @@ class Life:
         if what == SETTINGS:
             self.settings = msgspec.convert(value, Settings)
         elif what == WORKER:
-            self.worker_ids.append(value)
+            self.working = True
+            self.worker_ids += [] if value is None else [value]
         elif what == STUCK:
             self.stuck = value
 
@@ -87,6 +90,7 @@ class Supervisor:
         self._lives: set[Life] = set()
         self._stopping = asyncio.Event()
         self._released = asyncio.Event()
+        self._begun = asyncio.Event()
         self._loaded: asyncio.Future[Settings | None] = asyncio.get_running_loop().create_future()
         self._signals: list[signal.Signals] = []
         self._burials: set[asyncio.Task[None]] = set()
@@ -99,11 +103,21 @@ class Supervisor:
         self._keeping = [asyncio.create_task(self._keep_alive(n)) for n in range(1, self._plan.processes + 1)]
         for keeping in self._keeping:
             keeping.add_done_callback(lambda _: self._tell_loaded(None))
+            keeping.add_done_callback(lambda _: self._begun.set())
         return await asyncio.shield(self._loaded)
 
     def release(self) -> None:
         """Let the workers begin."""
         self._released.set()
+
+    async def wait_until_begun(self) -> bool:
+        """Until a worker has signed on, and with it its types are known, or until the log says why none has.
+
+        False if none ever will.
+        """
+        if not await wait(self._begun, BEGIN_SECONDS):
+            log.warning("no worker process has signed on in %g s: going on without one", BEGIN_SECONDS)
+        return not self._stopping.is_set()
 
     async def run(self) -> int:
         """Until all processes have ended after a signal, or one said that it cannot work like this; the exit code."""
@@ -117,6 +131,7 @@ class Supervisor:
         """Pass a signal on; nothing is started any more."""
         self._stopping.set()
         self._released.set()
+        self._begun.set()
         self._signals.append(number)
         for life in self._lives:
             _send_signal(life.process, number)
@@ -151,6 +166,7 @@ class Supervisor:
                 quick_ends = 0
             pause = RESTARTS.pause(quick_ends)
             log.warning("worker process %d ended with %d; another one starts in %g s", number, code, pause)
+            self._begun.set()
             await wait(self._stopping, pause)
             quick_ends += 1
 
@@ -192,7 +208,9 @@ class Supervisor:
         try:
             async for line in reader:
                 life.hear(line)
-                if life.settings is not None and not life.worker_ids:
+                if life.working:
+                    self._begun.set()
+                elif life.settings is not None:
                     await self._let_begin(life)
         finally:
             transport.close()

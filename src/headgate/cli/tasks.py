@@ -23,6 +23,8 @@ from headgate.cli.output import (
     task_json,
 )
 from headgate.cli.pages import all_after, collect_pages
+from headgate.core.attempts import Attempt
+from headgate.core.end_reasons import head_of
 from headgate.core.events import AuditEvent
 from headgate.core.family import Census
 from headgate.core.forecast import Forecast
@@ -93,7 +95,7 @@ def _detail(task: Task) -> str:
 
 @commands.add("show")
 def show(command: Command, task_id: Id) -> None:
-    """Show everything about a task: record, events, callbacks, log and progress.
+    """Show everything about a task: record, attempts, events, callbacks and log.
 
     \b
     headgate show 4711
@@ -104,10 +106,12 @@ def show(command: Command, task_id: Id) -> None:
     census = store.families.census(task) if task.has_children else None
     events = list(all_after(lambda after: store.events.of(task_id, after=after or 0, limit=PAGE)))
     log = list(all_after(lambda after: store.executions.log(task_id, after=after or 0, limit=PAGE)))
+    attempts = store.attempts.of(task_id)
     measured = store.usages.of(task_id)
     callbacks = store.deliveries.of_task(task_id)
     if command.as_json:
         more = {
+            "attempts": [asdict(attempt) for attempt in attempts],
             "events": [_event_json(event) for event in events],
             "log": [asdict(entry) for entry in log],
             "checkpoints": sorted(store.executions.checkpoints(task_id)),
@@ -117,6 +121,7 @@ def show(command: Command, task_id: Id) -> None:
         print_json(task_json(task) | _children_json(task, census) | more)
         return
     _show_record(task, census, measured)
+    _show_attempts(attempts)
     _show_latest("EVENTS", events, _event_row)
     _show_latest("CALLBACKS", callbacks[::-1], _callback_row)
     _show_latest(
@@ -148,6 +153,31 @@ def _show_record(task: Task, census: Census | None, measured: Measured | None) -
         counts = ", ".join(f"{count} {state}" for state, count in sorted(census.states.items()))
         record["children"] = counts if census.exact else f"more than {EXACT_UP_TO}: {counts}"
     print_fields(record)
+
+
+def _show_attempts(attempts: list[Attempt]) -> None:
+    """A line for each, and below it what went wrong; the record above has the last error with its stack."""
+    if not attempts:
+        return
+    earlier = len(attempts) - LATEST
+    print_line("\nATTEMPTS" + (f" ({earlier} earlier: --json shows them)" if earlier > 0 else ""))
+    now = utc_now()
+    rows = [
+        (each.number, format_time(each.started_at), format_duration((each.ended_at or now) - each.started_at),
+         each.executor, _outcome_text(each))
+        for each in attempts[-LATEST:]
+    ]  # fmt: skip
+    print_table(("", "started", "took", "by", "outcome"), rows)
+
+
+def _outcome_text(attempt: Attempt) -> str:
+    """How an attempt ended: `retrying in 60 s: OSError: gone`, `failed (fatal): ValueError: no`."""
+    text = attempt.outcome
+    if attempt.delay is not None:
+        text += f" in {format_duration(attempt.delay)}" if attempt.outcome == "retrying" else ", runs again"
+    elif attempt.reason is not None:
+        text += f" ({attempt.reason})"
+    return text if attempt.error is None else f"{text}: {one_line(head_of(attempt.error))}"
 
 
 def _callback_row(sent: CallbackRecord) -> tuple[Any, ...]:
@@ -205,7 +235,8 @@ def why(command: Command, task_id: Id) -> None:
 
 
 def _gate_json(gate: Gate) -> dict[str, Any]:
-    fields: dict[str, Any] = {"name": gate.name, "open": gate.open, "reason": gate.reason}
+    fields: dict[str, Any] = {"name": gate.name, "open": gate.open, "reason": gate.reason, "code": gate.code}
+    fields |= {"params": gate.params} if gate.params else {}
     return fields | ({"until": gate.until} if gate.until else {}) | ({"holders": gate.holders} if gate.holders else {})
 
 

@@ -129,7 +129,7 @@ def set_type(
         after = change(types.by_code().get(code))
         _answer_changes(command, before, after, types.preview(before, after))
     else:
-        after = types.edit(code, change).kind
+        after = types.edit(code, change, actor=command.actor).kind
         _answer_changes(command, before, after, None)
 
 
@@ -193,5 +193,5 @@ def remove_type(command: Command, code: Code) -> None:
     \b
     headgate types remove mail
     """  # fmt: skip
-    command.store.types.remove(code)
+    command.store.types.remove(code, actor=command.actor)
     command.answer({"code": code, "removed": True}, f"type {code} removed")

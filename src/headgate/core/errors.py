@@ -7,6 +7,7 @@ HeadgateError
 ├── NotFound            404
 ├── Invalid             422  the input breaks a rule
 │   ├── UnknownType     422  no such task type; names the near ones
+│   ├── BadArguments    422  a task's arguments do not fit its handler
 │   └── KeyReused       422  an idempotency key came back with another body
 └── Unavailable         503  store or broker did not answer
     ├── StoreFull       507  no room on the store's disk
@@ -50,6 +51,10 @@ class Invalid(HeadgateError):
 
 class UnknownType(Invalid):
     code = "unknown-type"
+
+
+class BadArguments(Invalid):
+    code = "bad-arguments"
 
 
 class KeyReused(Invalid):

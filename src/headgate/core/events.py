@@ -1,7 +1,10 @@
 """What happened, as records with ids: audit row and outbox row in one."""
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,3 +26,73 @@ class AuditEvent:
     exec_id: str | None
     correlation_id: str | None
     detail: str | None
+
+
+# The kinds of event that happen to tasks, as the audit names them.
+TASK_KINDS = frozenset({
+    "submitted", "due", "came_forward", "sent_back", "scheduled", "started", "progress", "completed",
+    "completed_with_errors", "waiting", "retrying", "failed", "dead_lettered", "giving_up", "snoozed", "given_back",
+    "compensated", "lease_lost", "overdue", "cancel_requested", "cancelled", "pause_requested", "paused", "resumed",
+    "prioritized", "rescheduled", "debounced", "retried", "resolved", "discarded", "edited", "adopted", "notified",
+    "undeliverable", "redelivery_asked", "refused",
+})  # fmt: skip
+
+# What people do to tasks, and what the system does to them by itself; `headgate_task_event_act` holds no others.
+ACT_KINDS = (
+    "cancel_requested", "cancelled", "pause_requested", "paused", "resumed", "prioritized", "rescheduled", "retried",
+    "resolved", "discarded", "redelivery_asked", "undeliverable", "lease_lost", "overdue", "compensated", "failed",
+    "dead_lettered",
+)  # fmt: skip
+# What an act upon the system is about: the first of these that its detail names.
+_OBJECTS = {
+    "key": "key", "worker": "worker", "periodic_task": "schedule", "listener": "listener", "task": "task",
+    "lane": "lane", "resource": "resource", "tenant": "tenant", "type": "type",
+    "name": "rate_limit",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """What somebody did, or the system by itself: to a task, or to the system itself.
+
+    `object` is `task:5`, `lane:mail` and so on; `changes` has what each value was (`old`) and is (`new`).
+    """
+
+    id: int
+    at: datetime
+    kind: str
+    actor: str
+    address: str | None
+    object: str
+    tenant_id: int | None
+    before: str | None
+    after: str | None
+    changes: Mapping[str, Any]
+    reason: str | None
+    detail: Mapping[str, Any]
+
+
+def detail_of(text: str | None) -> dict[str, Any]:
+    """The detail of an event; what is no JSON object stands under `text`."""
+    try:
+        value = json.loads(text or "{}")
+    except ValueError:
+        value = text
+    return value if isinstance(value, dict) else {"text": value}
+
+
+def act_of(event: AuditEvent) -> Act:
+    """An event as an act."""
+    detail = detail_of(event.detail)
+    changes = detail.pop("changes", None) or detail.pop("edit", None) or {}
+    address, reason = detail.pop("address", None), detail.pop("remark", None) or detail.get("reason")
+    subject = f"task:{event.task_id}"
+    if event.task_id is None:
+        subject = next((f"{noun}:{detail[name]}" for name, noun in _OBJECTS.items() if name in detail), "system")
+        if event.kind in ("paused", "resumed") and "key" in detail:  # not one of the API's
+            subject = f"rate_key:{detail['key']}"
+    tenant_id = None if event.task_id is None else event.tenant_id
+    return Act(
+        event.id, event.at, event.kind, event.actor, address, subject, tenant_id, event.before, event.after, changes,
+        reason, detail,
+    )  # fmt: skip

@@ -8,13 +8,15 @@ for tokens fill no lane. Where nobody can know (a pause, no worker, nothing ever
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from operator import itemgetter
 from statistics import fmean
 from typing import NamedTuple
 
 from headgate.core.gates import Gate
-from headgate.core.limits import Rate
+from headgate.core.limits import Rate, limit_name
+from headgate.core.reasons import Params, text_of
 
 ROUNDS = 64
 OVERRUN_SHARE = 0.1  # of what it has taken: what is left of an execution that outlasts all we know of
@@ -26,9 +28,15 @@ class Forecast:
     """In how many seconds, and when, something will likely happen; None where nobody can say, and why."""
 
     seconds: float | None
-    reason: str
+    code: str  # of the reason: one of `reasons.TEXTS`
+    params: Params = field(default_factory=dict)
     ahead: int = 0  # how many go first at the gate that decides
     at: datetime | None = None
+
+    @property
+    def reason(self) -> str:
+        """What decides, in English."""
+        return text_of(self.code, self.params)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +89,8 @@ class Slots:
         """When each place is free; where more hold one than there are, the first to go leave none."""
         return [0.0] * (self.count - len(busy)) + sorted(busy)[max(len(busy) - self.count, 0) :]
 
-    def describe(self, each: float | None) -> str:
-        return f"{self.count} at a time" + (f", about {duration_text(each)} each" if each else "")
+    def reason(self, each: float | None) -> tuple[str, Params]:
+        return "slots-ahead", {"slots": self.count, "each_seconds": each}
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +106,8 @@ class Tokens:
     def passed(self, seconds: float, each: float | None) -> float:
         return max(0.0, self.limit.burst + (seconds - self.full_in) * self.limit.rate)
 
-    def describe(self, each: float | None) -> str:
-        return f"{self.limit.rate:g} a second"
+    def reason(self, each: float | None) -> tuple[str, Params]:
+        return "tokens-ahead", {"rate": self.limit.rate}
 
 
 Limit = Slots | Tokens
@@ -169,8 +177,10 @@ def _merged(groups: Iterable[TasksAhead]) -> list[TasksAhead]:
 
 # Asking the gates
 
-UNMEASURED = "nothing like it has finished lately: how long one takes is not known"
-NEEDS_A_PERSON = frozenset({"pause", "worker"})  # shut until somebody does something
+
+def needs_a_person(gate: Gate) -> bool:
+    """Whether a gate stays shut until somebody does something."""
+    return not gate.open and gate.code in ("task-paused", "paused", "no-worker", "agent-away") and gate.until is None
 
 
 def forecast_start(gates: Sequence[Gate], contention: Contention, now: datetime) -> Forecast | None:
@@ -178,14 +188,16 @@ def forecast_start(gates: Sequence[Gate], contention: Contention, now: datetime)
     shut = {gate.name: gate for gate in gates if not gate.open}
     if "state" in shut:
         return None
-    for name in NEEDS_A_PERSON & shut.keys():
-        return Forecast(None, shut[name].reason)
+    for gate in shut.values():
+        if needs_a_person(gate):
+            return Forecast(None, gate.code, gate.params)
     slowest = _slowest(contention)
-    time = shut.get("time")
-    if slowest.seconds is not None and time is not None and time.until is not None:
-        ahead = (time.until - now).total_seconds()
+    dated = [(gate.until, gate) for name, gate in shut.items() if name in ("time", "pause") and gate.until is not None]
+    if slowest.seconds is not None and dated:
+        until, gate = max(dated, key=itemgetter(0))
+        ahead = (until - now).total_seconds()
         if ahead >= slowest.seconds:
-            return Forecast(ahead, time.reason, at=time.until)
+            return Forecast(ahead, gate.code, gate.params, at=until)
     return _forecast(slowest, contention, now)
 
 
@@ -193,25 +205,26 @@ def forecast_end(contention: Contention, each: float | None, left: Sequence[floa
     """When all will have ended: the last meets `contention` and takes `each` seconds, `left` are running already."""
     slowest = _slowest(contention)
     if slowest.seconds is None or each is None or None in left:
-        return Forecast(None, UNMEASURED)
+        return Forecast(None, "unmeasured")
     running = max((seconds for seconds in left if seconds is not None), default=0.0)
     ends = _Wait(slowest.limit, max(slowest.seconds + each, running), slowest.ahead, slowest.each)
     return _forecast(ends, contention, now)
 
 
 def _forecast(slowest: "_Wait", contention: Contention, now: datetime) -> Forecast:
+    kind, _, name = slowest.limit.partition(" ")
+    limit: Params = {"limit": kind, "name": limit_name(name)}
     if slowest.seconds is None:
-        return Forecast(None, f"{slowest.limit}: {UNMEASURED}")
+        return Forecast(None, "limit-unmeasured", limit)
     if slowest.seconds == math.inf:
-        return Forecast(None, f"{slowest.limit}: its capacity is 0")
+        return Forecast(None, "no-capacity", limit)
     seconds = min(slowest.seconds, LONGEST)
     at = now + timedelta(seconds=seconds)
     if not slowest.limit:
-        return Forecast(seconds, "nothing is in the way", at=at)
+        return Forecast(seconds, "nothing-ahead", at=at)
     ahead = int(slowest.ahead)
-    limit = contention.limits[slowest.limit].describe(slowest.each)
-    reason = f"{slowest.limit}: {f'{ahead} ahead' if ahead else 'next in line'}, {limit}"
-    return Forecast(seconds, reason, ahead, at)
+    code, params = contention.limits[slowest.limit].reason(slowest.each)
+    return Forecast(seconds, code, {**limit, "ahead": ahead, **params}, ahead, at)
 
 
 class _Wait(NamedTuple):
@@ -268,14 +281,6 @@ def _mean(groups: Sequence[TasksAhead], counts: Sequence[float]) -> float | None
             return None
         total, work = total + count, work + count * (group.each or 0.0)
     return work / total if total else 0.0
-
-
-def duration_text(seconds: float) -> str:
-    """A length of time to two digits: `0.25 s`, `40 s`, `12 min`, `3.5 h`."""
-    for unit, size in (("h", 3600.0), ("min", 60.0)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.2g} {unit}" if seconds < 100 * size else f"{seconds / size:.0f} {unit}"
-    return f"{seconds:.2g} s" if seconds < 100 else f"{seconds:.0f} s"
 
 
 class Paces:

@@ -6,7 +6,7 @@ claimed is exactly what is explained as open.
 
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import groupby
 from operator import attrgetter
@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 from headgate.core.family import Children
 from headgate.core.limits import Rate, next_token_at, tokens
+from headgate.core.pause import Pause, last_to_end
+from headgate.core.reasons import Param, Params, text_of
 from headgate.core.starts import LastStart
 from headgate.core.states import FINAL, HELD, TIMED, State
 from headgate.core.task import Task
@@ -25,9 +27,15 @@ class Gate:
 
     name: str
     open: bool
-    reason: str
+    code: str  # of the reason: one of `reasons.TEXTS`
+    params: Params = field(default_factory=dict)
     until: datetime | None = None
     holders: tuple[int, ...] = ()
+
+    @property
+    def reason(self) -> str:
+        """Why it is open or shut, in English."""
+        return text_of(self.code, self.params)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +44,6 @@ class CapacityLimit:
 
     name: str
     capacity: int | None = None
-    paused: bool = False
     holders: tuple[int, ...] = ()
     others: int = 0
 
@@ -69,20 +76,36 @@ class PendingCallback:
 
 
 @dataclass(frozen=True, slots=True)
+class Server:
+    """A live worker or agent that serves the type, and how many of its slots are busy; None: it takes what it likes."""
+
+    name: str
+    slots: int | None = None
+    busy: int = 0
+    stuck: bool = False  # it starts nothing more
+
+    @property
+    def is_free(self) -> bool:
+        return not self.stuck and (self.slots is None or self.busy < self.slots)
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """All that decides whether one task may start, or end."""
 
     lane: CapacityLimit
-    everything_paused: bool = False
+    pauses: tuple[Pause, ...] = ()  # that hold it
     resources: tuple[CapacityLimit, ...] = ()
     buckets: tuple[Bucket, ...] = ()
     mutex_holder: int | None = None  # the task that holds the mutex
     mutex_ahead: int | None = None  # the task of the mutex that goes first
-    servers: int = 0  # live workers and agents that serve the type
+    servers: tuple[Server, ...] = ()
+    in_slots: tuple[int, ...] = ()  # tasks that fill the servers' slots
     last_start: LastStart | None = None  # of the agent it is assigned to
     children: Children | None = None  # that it waits for
     open_child: int | None = None  # one of them
     callback: PendingCallback | None = None  # that it is notifying of its end
+    stuck: Mapping[int, str] = field(default_factory=dict)  # tasks whose handlers do not stop, and on which worker
 
 
 def evaluate(task: Task, facts: Facts, now: datetime) -> list[Gate]:
@@ -102,95 +125,109 @@ def evaluate(task: Task, facts: Facts, now: datetime) -> list[Gate]:
     if task.agent_id is not None:
         gates.append(_start_gate(task.agent_id, facts.last_start, now))
     gates.append(_server_gate(task, facts))
-    return gates
+    return [_with_stuck(gate, task, facts.stuck) for gate in gates]
+
+
+def _with_stuck(gate: Gate, task: Task, stuck: Mapping[int, str]) -> Gate:
+    """A shut gate names a handler behind it that does not stop."""
+    behind = (task.id,) if gate.name == "state" else gate.holders
+    found = next((holder for holder in behind if holder in stuck), None)
+    if gate.open or found is None:
+        return gate
+    return replace(gate, params={**gate.params, "stuck": found, "stuck_worker": stuck[found]})
 
 
 def _state_gate(task: Task) -> Gate:
+    params = {"status": str(task.status)}
     if task.status in FINAL or task.status is State.DEAD:
-        return Gate("state", False, f"it is {task.status}")
+        return Gate("state", False, "ended", params)
     if task.status in HELD or task.status in (State.WAITING, State.NOTIFYING):
-        return Gate("state", False, f"it has started and is {task.status}")
-    return Gate("state", True, f"it is {task.status}")
+        return Gate("state", False, "started", params)
+    return Gate("state", True, "not-started", params)
 
 
 def _children_gate(children: Children, open_child: int | None) -> Gate:
-    reason = f"{children.ended} of {children.total} have ended"
+    params = {"ended": children.ended, "total": children.total}
     if open_child is None:
-        return Gate("children", True, reason)
-    return Gate("children", False, f"{reason}, {open_child} has not", holders=(open_child,))
+        return Gate("children", True, "children-ended", params)
+    return Gate("children", False, "children-open", params | {"task_id": open_child}, holders=(open_child,))
 
 
 def _callback_gate(callback: PendingCallback) -> Gate:
     if callback.attempts == 0:
-        return Gate("callback", False, "it is about to be sent")
-    attempts = f"{callback.attempts} attempt{'s' if callback.attempts > 1 else ''}"
-    reason = f"{callback.host}: {attempts}, the last came to {callback.last}"
-    if callback.due_at is None:
-        reason += "; given up until somebody sends it again"
-    return Gate("callback", False, reason, until=callback.due_at)
+        return Gate("callback", False, "callback-due")
+    code = "callback-given-up" if callback.due_at is None else "callback-failed"
+    params = {"host": callback.host, "attempts": callback.attempts, "last": callback.last}
+    return Gate("callback", False, code, params, until=callback.due_at)
 
 
 def _time_gate(task: Task, now: datetime) -> Gate:
     if task.start_time > now and task.status in (*TIMED, State.PAUSED):
-        reason = "it failed and runs again then" if task.status is State.RETRYING else "its start_time is ahead"
-        return Gate("time", False, reason, until=task.start_time)
-    return Gate("time", True, "its time has come")
+        code = "retry-ahead" if task.status is State.RETRYING else "start-ahead"
+        return Gate("time", False, code, until=task.start_time)
+    return Gate("time", True, "time-come")
 
 
 def _pause_gate(task: Task, facts: Facts) -> Gate:
     if task.status is State.PAUSED:
-        return Gate("pause", False, "the task is paused")
-    if facts.everything_paused:
-        return Gate("pause", False, "everything is paused")
-    if facts.lane.paused:
-        return Gate("pause", False, f"lane {facts.lane.name} is paused")
-    return Gate("pause", True, "nothing is paused")
+        return Gate("pause", False, "task-paused")
+    if (pause := last_to_end(facts.pauses)) is not None:
+        return Gate("pause", False, "paused", pause.params, until=pause.until)
+    return Gate("pause", True, "not-paused")
 
 
 def _capacity_gate(name: str, limit: CapacityLimit) -> Gate:
+    params: dict[str, Param] = {"name": limit.name, "running": limit.running}
     if limit.capacity is None:
-        return Gate(name, True, f"{limit.name}: no limit, {limit.running} running")
-    return Gate(
-        name,
-        limit.free != 0,
-        f"{limit.name}: {limit.running} of {limit.capacity} running"
-        + (f", {limit.others} not yours" if limit.others else ""),
-        holders=limit.holders,
-    )
+        return Gate(name, True, "no-limit", params)
+    code = "full" if limit.free == 0 else "has-room"
+    params |= {"capacity": limit.capacity, "others": limit.others}
+    return Gate(name, limit.free != 0, code, params, holders=limit.holders)
 
 
 def _mutex_gate(task: Task, facts: Facts) -> Gate:
+    params = {"mutex": task.mutex}
     if task.status in HELD:
-        return Gate("mutex", True, f"{task.mutex}: held by this task", holders=(task.id,))
-    if facts.mutex_holder is not None:
-        return Gate("mutex", False, f"{task.mutex}: held by {facts.mutex_holder}", holders=(facts.mutex_holder,))
-    if facts.mutex_ahead is not None:
-        return Gate("mutex", False, f"{task.mutex}: {facts.mutex_ahead} goes first", holders=(facts.mutex_ahead,))
-    return Gate("mutex", True, f"{task.mutex}: free")
+        return Gate("mutex", True, "mutex-own", params, holders=(task.id,))
+    for code, task_id in (("mutex-held", facts.mutex_holder), ("mutex-ahead", facts.mutex_ahead)):
+        if task_id is not None:
+            return Gate("mutex", False, code, params | {"task_id": task_id}, holders=(task_id,))
+    return Gate("mutex", True, "mutex-free", params)
 
 
 def _rate_gate(bucket: Bucket, now: datetime) -> Gate:
     moment = now.timestamp()
     free = tokens(bucket.limit, bucket.tat, moment)
-    reason = f"{bucket.name}: {free} of {bucket.limit.burst} tokens, {bucket.limit.rate:g} a second"
+    params: Params = {"name": bucket.name, "tokens": free, "burst": bucket.limit.burst, "rate": bucket.limit.rate}
     if free:
-        return Gate("rate", True, reason)
+        return Gate("rate", True, "has-tokens", params)
     until = datetime.fromtimestamp(next_token_at(bucket.limit, bucket.tat, moment), UTC)
-    return Gate("rate", False, reason, until=until)
+    return Gate("rate", False, "no-tokens", params, until=until)
 
 
 def _start_gate(agent_id: str, last: LastStart | None, now: datetime) -> Gate:
     until = None if last is None else last.holds_until(now)
     if last is None or until is None:
-        return Gate("start", True, f"agent {agent_id}: the next start may come")
-    return Gate("start", False, f"agent {agent_id}: one start in {last.seconds:g} s", until=until)
+        return Gate("start", True, "start-free", {"agent_id": agent_id})
+    return Gate("start", False, "start-held", {"agent_id": agent_id, "seconds": last.seconds}, until=until)
 
 
 def _server_gate(task: Task, facts: Facts) -> Gate:
+    if any(server.is_free for server in facts.servers):
+        return Gate("worker", True, "served", {"type": task.type, "servers": len(facts.servers)})
     if facts.servers:
-        return Gate("worker", True, f"{facts.servers} serve{'s' if facts.servers == 1 else ''} {task.type}")
-    who = f"agent {task.agent_id} is" if task.agent_id else f"no worker or agent for {task.type} is"
-    return Gate("worker", False, f"{who} {'not ' if task.agent_id else ''}alive")
+        return _busy_gate(facts)
+    if task.agent_id:
+        return Gate("worker", False, "agent-away", {"agent_id": task.agent_id})
+    return Gate("worker", False, "no-worker", {"type": task.type})
+
+
+def _busy_gate(facts: Facts) -> Gate:
+    slots = sum(server.slots or server.busy for server in facts.servers)
+    busy = sum((server.slots or server.busy) if server.stuck else server.busy for server in facts.servers)
+    worker = facts.servers[0].name if len(facts.servers) == 1 else None
+    params = {"busy": busy, "slots": slots, "worker": worker, "workers": len(facts.servers)}
+    return Gate("worker", False, "workers-busy", params, holders=facts.in_slots)
 
 
 # The choice among many

@@ -1,15 +1,20 @@
-"""Token buckets, as arithmetic: the generic cell rate algorithm on plain numbers.
+"""Limits as programs and settings declare them, and token buckets as arithmetic.
 
 A bucket is one number, `tat`: the time in seconds at which it would be full again. It is compared, never counted
-down, so there is nothing to refill and nothing to drift.
+down, so there is nothing to refill and nothing to drift: the generic cell rate algorithm on plain numbers.
 """
 
 import math
 from dataclasses import dataclass
 
 from headgate.core.errors import Invalid
+from headgate.core.task import check_lane, check_name
 
+DEFAULT_KEY = "key:*"  # the rate limit of every key that has none of its own
+PREFIXES = ("lane:", "type:", "key:")  # how a rate limit's name begins
+MAX_CAPACITY = 1_000_000
 MAX_RATE = 100_000.0  # a second; finer than that the clock cannot tell
+NO_LIMIT = "none"  # how settings say that there is no limit
 _EPSILON = 1e-6  # times are kept to the microsecond
 
 
@@ -23,6 +28,101 @@ class Rate:
     def __post_init__(self) -> None:
         if not 0 < self.rate <= MAX_RATE or self.burst < 1:
             raise Invalid(f"a rate limit needs a rate above 0, {MAX_RATE:g} at most, and a burst of at least 1")
+
+
+class DeclaredLimits:
+    """The limits that a program, or its settings, declares. None is no limit."""
+
+    def __init__(self) -> None:
+        self.lanes: dict[str, int | None] = {}
+        self.resources: dict[str, int] = {}
+        self.rates: dict[str, Rate | None] = {}
+        self.edition = 0  # moves with every limit that is declared
+
+    def lane(self, name: str, capacity: int | None) -> None:
+        check_name("lane", name)
+        check_lane(name)
+        if capacity is not None:
+            check_capacity(capacity)
+        self.lanes[name] = capacity
+        self.edition += 1
+
+    def resource(self, name: str, capacity: int) -> None:
+        check_resource(name)
+        check_capacity(capacity)
+        self.resources[name] = capacity
+        self.edition += 1
+
+    def rate_limit(self, name: str, limit: Rate | None) -> None:
+        check_rate_name(name)
+        self.rates[name] = limit
+        self.edition += 1
+
+    def without(self, other: "DeclaredLimits") -> "DeclaredLimits":
+        """What is declared here and not there."""
+        left = DeclaredLimits()
+        left.lanes = {name: self.lanes[name] for name in self.lanes.keys() - other.lanes.keys()}
+        left.resources = {name: self.resources[name] for name in self.resources.keys() - other.resources.keys()}
+        left.rates = {name: self.rates[name] for name in self.rates.keys() - other.rates.keys()}
+        return left
+
+
+def declared_in_settings(lanes: str, resources: str, rate_limits: str) -> DeclaredLimits:
+    """Limits as settings have them: `mail=5,media=none`, `gpu=1`, `key:openai=5/10` (rate and burst)."""
+    declared = DeclaredLimits()
+    for setting, text in (("lanes", lanes), ("resources", resources), ("rate_limits", rate_limits)):
+        for item in filter(None, (part.strip() for part in text.split(","))):
+            name, _, value = (part.strip() for part in item.rpartition("="))
+            try:
+                _declare(declared, setting, name, value)
+            except ValueError:
+                form = "NAME=RATE/BURST" if setting == "rate_limits" else "NAME=CAPACITY"
+                raise Invalid(f"{setting}: {item!r} is not {form}") from None
+            except Invalid as error:
+                raise Invalid(f"{setting}: {item!r}: {error}") from None
+    return declared
+
+
+def _declare(declared: DeclaredLimits, setting: str, name: str, value: str) -> None:
+    if setting == "resources":
+        declared.resource(name, int(value))
+    elif setting == "lanes":
+        declared.lane(name, None if value == NO_LIMIT else int(value))
+    elif value == NO_LIMIT:
+        declared.rate_limit(name, None)
+    else:
+        rate, _, burst = value.partition("/")
+        declared.rate_limit(name, Rate(float(rate), int(burst)))
+
+
+def check_capacity(capacity: int) -> None:
+    """Raise `Invalid` unless so many may run at once."""
+    if type(capacity) is not int or not 0 <= capacity <= MAX_CAPACITY:
+        raise Invalid(f"a capacity is a whole number from 0 to {MAX_CAPACITY}")
+
+
+def check_resource(name: str) -> None:
+    """Raise `Invalid` unless this may be the name of a resource."""
+    check_name("resource", name)
+    if name.startswith(PREFIXES):
+        raise Invalid(f"{name} is the name of a rate limit, which has a rate and a burst; a resource has a plain name")
+
+
+def check_rate_name(name: str) -> None:
+    """Raise `Invalid` unless this may be the name of a rate limit."""
+    check_name("rate limit", name)
+    if not name.startswith(PREFIXES) or not name.partition(":")[2]:
+        raise Invalid("a rate limit is named lane:NAME, type:CODE or key:NAME")
+
+
+def bucket_of(tenant_id: int, rate_key: str) -> str:
+    """The bucket of a tenant's tasks with a key that has no limit of its own; no rate limit is named like this."""
+    return f"tenant:{tenant_id} key:{rate_key}"
+
+
+def limit_name(bucket: str) -> str:
+    """The name that people know a bucket by: without its tenant."""
+    return bucket.partition(" ")[2] if bucket.startswith("tenant:") else bucket
 
 
 def bounded(limit: Rate, tat: float, now: float) -> float:

@@ -19,13 +19,14 @@ state against `decide`, on both databases. These are the statements, under `stor
 
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 from headgate.core.callbacks import CallbackKind
+from headgate.core.end_reasons import EndReason, head_of
 from headgate.core.errors import Refused
 from headgate.core.family import Children, family_end
 from headgate.core.states import FINAL, State
-from headgate.core.task import MAX_LOST, TaskType, clip
+from headgate.core.task import MAX_LOST, TaskType, clip, clip_error
 
 
 class Subject(Protocol):
@@ -93,10 +94,11 @@ class Returned:
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """Its code failed; `delay` seconds until the next try, or None when this was the last."""
+    """Its code failed; `delay` seconds until the next try, or None when this was the last; `core/retry.py` says why."""
 
     error: str
     delay: float | None = None
+    reason: EndReason | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,9 +218,10 @@ class Adopted:
 
 @dataclass(frozen=True, slots=True)
 class ChildrenEnded:
-    """No child of it is open any more."""
+    """No child of it is open any more; `reason` is why it gave up before, if it did."""
 
     children: Children
+    reason: EndReason | None = None
 
 
 Event = (
@@ -248,8 +251,24 @@ class Change:
     gave_up: bool | None = None
     skip_callback: bool | None = None
     callback: CallbackKind | None = None  # to be delivered from now on
+    reason: EndReason | None = None  # why an execution failed, or the task ended without success
+
+    @property
+    def runs_again(self) -> bool:
+        """Whether an execution failed and the task waits for another."""
+        return self.reason is not None and self.status in _AGAIN
+
+    @property
+    def detail(self) -> dict[str, Any]:
+        """What the audit row says of a failure or an end: why, the error's first line, seconds until the next try."""
+        if self.reason is None:
+            return {}
+        error = {} if self.error_info is None else {"error": head_of(self.error_info)}
+        delay = {"delay": self.delay or 0.0} if self.runs_again else {}
+        return {"reason": self.reason.value} | error | delay
 
 
+_AGAIN = (State.RETRYING, State.QUEUED, State.BLOCKED)
 _BEFORE_THE_START = (State.PENDING, State.BLOCKED, State.QUEUED, State.SCHEDULING, State.RETRYING)
 
 
@@ -270,8 +289,8 @@ def decide(task: Subject, event: Event, rules: TaskType) -> Change:
         # how an execution ends
         case State.RUNNING, Returned(result, completed):
             return _returned(task, result, completed, rules)
-        case State.RUNNING, Raised(error, delay):
-            return _raised(task, error, delay, rules)
+        case State.RUNNING, Raised():
+            return _raised(task, event, rules)
         case State.RUNNING, Snoozed(delay):
             return _unless_requested(task, Change(State.PENDING, "snoozed", delay=delay))
         case State.RUNNING, PauseReached():
@@ -322,7 +341,7 @@ def decide(task: Subject, event: Event, rules: TaskType) -> Change:
         case ((State.DEAD | State.NOTIFYING), Resolved(remark)):
             return Change(State.RESOLVED, "resolved", remark=clip(remark))
         case State.DEAD, Discarded(remark):
-            return Change(State.FAILED, "discarded", remark=clip(remark) or None)
+            return Change(State.FAILED, "discarded", remark=clip(remark) or None, reason=EndReason.DISCARDED)
         # callbacks and families
         case State.NOTIFYING, Delivered():
             return Change(State.SUCCEEDED, "notified")
@@ -330,8 +349,8 @@ def decide(task: Subject, event: Event, rules: TaskType) -> Change:
             raise Refused(f"task {task.id} takes no more children: those it has are being cancelled")
         case status, Adopted() if status not in FINAL and status not in (State.DEAD, State.NOTIFYING):
             return Change(status, "adopted", has_children=True)
-        case State.WAITING, ChildrenEnded(children):
-            return _children_ended(task, children, rules)
+        case State.WAITING, ChildrenEnded(children, reason):
+            return _children_ended(task, children, reason, rules)
         case _:
             raise Refused(f"{_event_text(event)} cannot happen to task {task.id}, which is {task.status}")
 
@@ -371,27 +390,42 @@ def _returned(task: Subject, result: str, completed: bool, rules: TaskType) -> C
     return Change(State.SUCCEEDED, "completed", result=result)
 
 
-def _raised(task: Subject, error: str, delay: float | None, rules: TaskType) -> Change:
+def _raised(task: Subject, event: Raised, rules: TaskType) -> Change:
     errors = task.error_count + 1
-    if delay is None and not task.cancel_requested:
-        return _given_up(task, rules, error, error_count=errors)
+    if event.delay is None and not task.cancel_requested:
+        return _given_up(task, rules, event.error, event.reason or EndReason.EXHAUSTED, error_count=errors)
     return _unless_requested(
-        task, Change(State.RETRYING, "retrying", delay=delay, error_count=errors, error_info=clip(error))
+        task,
+        Change(
+            State.RETRYING,
+            "retrying",
+            delay=event.delay,
+            error_count=errors,
+            error_info=clip_error(event.error),
+            reason=event.reason or EndReason.ERROR,
+        ),
     )
 
 
 def _given_up(
-    task: Subject, rules: TaskType, error: str, error_count: int | None = None, lost_count: int | None = None
+    task: Subject,
+    rules: TaskType,
+    error: str,
+    reason: EndReason,
+    error_count: int | None = None,
+    lost_count: int | None = None,
 ) -> Change:
     """The end, or, for a parent, the wait for its children to be cancelled: nobody is left to want them."""
-    change = replace(_ended(_failed_state(rules), rules), error_count=error_count, lost_count=lost_count)
+    change = replace(_failed(reason, rules), error_count=error_count, lost_count=lost_count)
     if task.has_children:
         change = replace(change, status=State.WAITING, kind="giving_up", gave_up=True, callback=None)
-    return replace(change, error_info=clip(error))
+    return replace(change, error_info=clip_error(error))
 
 
-def _failed_state(rules: TaskType) -> State:
-    return State.DEAD if rules.need_manual else State.FAILED
+def _failed(reason: EndReason, rules: TaskType) -> Change:
+    """The end of what failed for good. Arguments that do not fit are a person's business, whatever the type says."""
+    end = State.DEAD if rules.need_manual or reason is EndReason.ARGUMENTS else State.FAILED
+    return replace(_ended(end, rules), reason=reason)
 
 
 def _ended(end: State, rules: TaskType) -> Change:
@@ -411,18 +445,22 @@ def _revived(task: Subject) -> Change:
     return replace(change, has_children=False, gave_up=False) if task.has_children else change
 
 
-def _children_ended(task: Subject, children: Children, rules: TaskType) -> Change:
+def _children_ended(task: Subject, children: Children, reason: EndReason | None, rules: TaskType) -> Change:
     if task.gave_up and not task.cancel_requested:
-        return _ended(_failed_state(rules), rules)
+        return _failed(reason or EndReason.EXHAUSTED, rules)
     callback = "success" in rules.callback and not task.skip_callback
-    return _ended(family_end(children, cancelled=task.cancel_requested, callback=callback), rules)
+    end = family_end(children, cancelled=task.cancel_requested, callback=callback)
+    return replace(_ended(end, rules), reason=_FAMILY_REASONS.get(end))
+
+
+_FAMILY_REASONS = {State.CANCELLED: EndReason.CANCELLED, State.FAILED: EndReason.CHILDREN}
 
 
 def _cancelled(task: Subject, reason: str) -> Change:
     """The end, or, for a parent, the wait for its children to be cancelled as well."""
     if task.has_children:
         return Change(State.WAITING, "cancel_requested", cancel_requested=True, remark=clip(reason) or None)
-    return Change(State.CANCELLED, "cancelled", remark=clip(reason) or None)
+    return Change(State.CANCELLED, "cancelled", remark=clip(reason) or None, reason=EndReason.CANCELLED)
 
 
 def _request_cancel(task: Subject, reason: str) -> Change:
@@ -433,7 +471,7 @@ def _unless_requested(task: Subject, change: Change) -> Change:
     """`change`, unless a person asked meanwhile for the task to be cancelled or paused: that comes first."""
     if task.cancel_requested:
         end = _cancelled(task, "")
-        return replace(change, status=end.status, kind=end.kind, delay=None)
+        return replace(change, status=end.status, kind=end.kind, delay=None, reason=EndReason.CANCELLED)
     if task.pause_requested:
         return replace(change, status=State.PAUSED, kind="paused", pause_requested=False)
     return change
@@ -442,16 +480,18 @@ def _unless_requested(task: Subject, change: Change) -> Change:
 def _lease_lost(task: Subject, reason: str, alone: bool, rules: TaskType) -> Change:
     lost = task.lost_count + 1 if alone else None
     if lost is not None and lost >= MAX_LOST and not task.cancel_requested:
-        return _given_up(task, rules, f"{reason}; lost {lost} times, it is taken for poison", lost_count=lost)
-    error = None if task.cancel_requested else clip(reason)
-    return _unless_requested(task, Change(queue_state(task), "lease_lost", lost_count=lost, error_info=error))
+        error = f"{reason}; lost {lost} times, it is taken for poison"
+        return _given_up(task, rules, error, EndReason.POISON, lost_count=lost)
+    change = Change(queue_state(task), "lease_lost", lost_count=lost, reason=EndReason.LOST)
+    return _unless_requested(task, change if task.cancel_requested else replace(change, error_info=clip_error(reason)))
 
 
 def _overdue(task: Subject, reason: str, rules: TaskType) -> Change:
     errors = task.error_count + 1
     if errors > retries_of(task, rules) and not (task.cancel_requested or task.pause_requested):
-        return _given_up(task, rules, reason, error_count=errors)
-    return _unless_requested(task, Change(queue_state(task), "overdue", error_count=errors, error_info=clip(reason)))
+        return _given_up(task, rules, reason, EndReason.OVERDUE, error_count=errors)
+    change = Change(queue_state(task), "overdue", error_count=errors, error_info=clip_error(reason))
+    return _unless_requested(task, replace(change, reason=EndReason.OVERDUE))
 
 
 def _event_text(event: Event) -> str:

@@ -1,13 +1,15 @@
 """Error classes and delays: whether a failure runs again, and when."""
 
 import errno
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
+from typing import NamedTuple, Protocol
 
-from headgate.core.errors import Invalid
+from headgate.core.end_reasons import EndReason
+from headgate.core.errors import BadArguments, Invalid
 
 MAX_DELAY_SECONDS = 366 * 24 * 3600.0
 
@@ -65,9 +67,12 @@ def exponential(
     return RetryPolicy(Strategy.EXPONENTIAL, retries, initial=initial, factor=factor, cap=cap, jitter=jitter)
 
 
-def calculate_retry_delay(attempt: int, base: float = 60) -> float:
-    """Seconds before try `attempt` + 1 of a manual task: doubling from `base`, five minutes at most."""
-    return min(base * 2.0 ** min(attempt, 64), 300)
+def calculate_retry_delay(attempt: int, base: float = 60, factor: float = 2.0, cap: float = 300) -> float:
+    """Seconds before try `attempt` + 1: `factor` times as long each time, from `base` to `cap`."""
+    try:
+        return min(base * factor**attempt, cap)
+    except OverflowError:
+        return cap if base else 0.0
 
 
 def next_delay(
@@ -88,16 +93,9 @@ def next_delay(
         case Strategy.SEQUENCE:
             delay = policy.sequence[min(error_count, len(policy.sequence) - 1)]
         case Strategy.EXPONENTIAL:
-            delay = _grown(policy, error_count) * (1 + policy.jitter * (2 * draw - 1))
-            delay = min(delay, policy.cap)
+            delay = calculate_retry_delay(error_count, policy.initial, policy.factor, policy.cap)
+            delay = min(delay * (1 + policy.jitter * (2 * draw - 1)), policy.cap)
     return min(max(delay, retry_after or 0.0, 0.0), MAX_DELAY_SECONDS)
-
-
-def _grown(policy: RetryPolicy, error_count: int) -> float:
-    try:
-        return min(policy.initial * policy.factor**error_count, policy.cap)
-    except OverflowError:
-        return policy.cap if policy.initial else 0.0
 
 
 class ErrorClass(StrEnum):
@@ -136,11 +134,37 @@ _NO_CONNECTION = frozenset(
 )  # fmt: skip
 
 
-def classify(error: BaseException) -> ErrorClass:
-    """Whether running again may help."""
+def error_names(error: type[BaseException]) -> tuple[str, ...]:
+    """The names under which a type may list an error: of its class and of those it derives from, nearest first."""
+    return tuple(name for base in error.__mro__ if base is not object for name in (class_name(base), base.__name__))
+
+
+def class_name(error: type[BaseException]) -> str:
+    """`module.Name` of an error class; the name alone if no other process would know it by its module."""
+    if error.__module__ == "builtins" or error.__module__.startswith("__") or "<" in error.__qualname__:
+        return error.__name__
+    return f"{error.__module__}.{error.__qualname__}"
+
+
+def listed_class(names: Iterable[str], retry_on: Collection[str], fatal: Collection[str]) -> ErrorClass | None:
+    """What a type says of an error that has these names; the first that it lists decides."""
+    for name in names:
+        if name in fatal:
+            return ErrorClass.FATAL
+        if name in retry_on:
+            return ErrorClass.RETRYABLE
+    return None
+
+
+def classify(error: BaseException, retry_on: Collection[str] = (), fatal: Collection[str] = ()) -> ErrorClass:
+    """Whether running again may help; what the type lists goes before what is known of errors in general."""
     if isinstance(error, Retry):
         return ErrorClass.RETRYABLE
-    if isinstance(error, Fatal | DiskSpaceError):
+    if isinstance(error, Fatal | BadArguments):
+        return ErrorClass.FATAL
+    if (listed := listed_class(error_names(type(error)), retry_on, fatal)) is not None:
+        return listed
+    if isinstance(error, DiskSpaceError):
         return ErrorClass.FATAL
     marked = getattr(error, "retryable", None)
     if isinstance(marked, bool):
@@ -151,10 +175,11 @@ def classify(error: BaseException) -> ErrorClass:
     if status in _FATAL_STATUS:
         return ErrorClass.FATAL
     if isinstance(error, OSError):  # TimeoutError and ConnectionError are OSErrors
-        return ErrorClass.FATAL if error.errno in _DISK_FULL else ErrorClass.RETRYABLE
+        hopeless = isinstance(error, PermissionError) or error.errno in _DISK_FULL
+        return ErrorClass.FATAL if hopeless else ErrorClass.RETRYABLE
     if _is_called(error, _NO_CONNECTION):
         return ErrorClass.RETRYABLE
-    if isinstance(error, ValueError | Invalid) or _is_called(error, _NOT_VALID):
+    if type(error) is ValueError or isinstance(error, Invalid) or _is_called(error, _NOT_VALID):
         return ErrorClass.FATAL
     return ErrorClass.UNKNOWN
 
@@ -195,23 +220,62 @@ def parse_retry_after(header: str, now: datetime) -> float | None:
         return None
 
 
-def delay_after(
-    policy: RetryPolicy,
+class RetryRules(Protocol):
+    """What a type says of retries; a `TaskType` serves."""
+
+    @property
+    def retry(self) -> RetryPolicy: ...
+    @property
+    def unknown_errors(self) -> str: ...
+    @property
+    def retry_on(self) -> tuple[str, ...]: ...
+    @property
+    def fatal(self) -> tuple[str, ...]: ...
+
+
+class Verdict(NamedTuple):
+    """What a failure leads to: seconds until the next try, None when it was the last; and why."""
+
+    delay: float | None
+    reason: EndReason
+
+
+def verdict(
+    rules: RetryRules,
     error: BaseException,
     error_count: int,
     draw: float,
     now: datetime,
-    *,
-    unknown_errors: str = "retry",
     retries: int | None = None,
-) -> float | None:
-    """What a failure leads to: seconds until the next try, or None when it is the last."""
-    match classify(error):
-        case ErrorClass.FATAL:
-            return None
-        case ErrorClass.UNKNOWN if unknown_errors == "fail":
-            return None
-    delay = next_delay(policy, error_count, draw, retry_after(error, now), retries)
-    if isinstance(error, Retry) and error.delay is not None and delay is not None:
-        return min(max(0.0, error.delay), MAX_DELAY_SECONDS)  # in this order a NaN is 0
-    return delay
+    cause: EndReason | None = None,
+) -> Verdict:
+    """What `error` leads to; `cause` is what brought it about, if that is known better than by the error itself."""
+    error_class = classify(error, rules.retry_on, rules.fatal)
+    judged = judge(rules, error_class, error_count, draw, retry_after(error, now), retries, cause or _cause_of(error))
+    if isinstance(error, Retry) and error.delay is not None and judged.delay is not None:
+        return judged._replace(delay=min(max(0.0, error.delay), MAX_DELAY_SECONDS))  # in this order a NaN is 0
+    return judged
+
+
+def judge(
+    rules: RetryRules,
+    error_class: ErrorClass,
+    error_count: int,
+    draw: float,
+    retry_after: float | None = None,
+    retries: int | None = None,
+    cause: EndReason | None = None,
+) -> Verdict:
+    """What a failure of this class leads to."""
+    if error_class is ErrorClass.FATAL:
+        return Verdict(None, cause or EndReason.FATAL)
+    if error_class is ErrorClass.UNKNOWN and rules.unknown_errors == "fail":
+        return Verdict(None, cause or EndReason.UNKNOWN)
+    delay = next_delay(rules.retry, error_count, draw, retry_after, retries)
+    return Verdict(delay, cause or (EndReason.EXHAUSTED if delay is None else EndReason.ERROR))
+
+
+def _cause_of(error: BaseException) -> EndReason | None:
+    if isinstance(error, BadArguments):
+        return EndReason.ARGUMENTS
+    return EndReason.MEMORY if isinstance(error, MemoryError) else None

@@ -13,11 +13,13 @@ from headgate.core.states import State
 from headgate.core.template import check_template, fill, names_in
 
 MAX_JSON_BYTES = 256 * 1024
+MAX_PROGRESS_BYTES = 16 * 1024
 MAX_JSON_DEPTH = 64
 MAX_ERROR_BYTES = 16 * 1024
 MAX_NAME = 255
 MAX_SECONDS = 100 * 366 * 24 * 3600.0
 MAX_DEFAULTS_BYTES = 16 * 1024
+MAX_ERROR_NAMES = 50
 MAX_LOST = 3  # lost leases after which a task is taken for poison
 DEFAULT_LANE = "default"
 EVERYTHING = "*"  # the name of the pause that holds every lane
@@ -80,6 +82,8 @@ class TaskType:
     rate_key: str | None = None
     unique_key: str | None = None
     defaults: dict[str, Any] = field(default_factory=dict)  # of arguments that a template names
+    retry_on: tuple[str, ...] = ()  # names of error classes that are retried, and of those that never are
+    fatal: tuple[str, ...] = ()
     declared_by: str = field(default="", compare=False)  # module:function of the program's that declared it last
 
     def __post_init__(self) -> None:
@@ -98,6 +102,7 @@ class TaskType:
             raise Invalid("a timeout is above 0")
         if self.unknown_errors not in ("retry", "fail"):
             raise Invalid("unknown_errors is 'retry' or 'fail'")
+        check_error_names(self.retry_on, self.fatal)
         check_policy(self.on_child_failure)
         _check_int("priority", self.priority, _INT64)
         for label in KEYS:
@@ -105,6 +110,19 @@ class TaskType:
                 check_name(label, template)
                 names_in(template)
         check_json("defaults", json.dumps(self.defaults), MAX_DEFAULTS_BYTES)
+
+
+def check_error_names(retry_on: tuple[str, ...], fatal: tuple[str, ...]) -> None:
+    """Raise `Invalid` unless these may be the error classes that a type names."""
+    for label, names in (("retry_on", retry_on), ("fatal", fatal)):
+        for name in names:
+            check_name(label, name)
+            if not name.replace(".", "_").isidentifier():
+                raise Invalid(f"{label}: {name!r} is no name of an error class")
+        if len(names) > MAX_ERROR_NAMES:
+            raise Invalid(f"{label} names {MAX_ERROR_NAMES} error classes at most")
+    if both := sorted(set(retry_on) & set(fatal)):
+        raise Invalid(f"{both[0]} is in retry_on and in fatal: it can be in one of them")
 
 
 @dataclass(frozen=True, slots=True)
@@ -424,3 +442,18 @@ def clip(text: str, limit: int = MAX_ERROR_BYTES) -> str:
     """`text` as it can be stored: no NUL, no lone surrogate, cut at a character within `limit` bytes."""
     raw = text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace")
     return raw.decode() if len(raw) <= limit else raw[:limit].decode("utf-8", "ignore")
+
+
+def clip_error(text: str, limit: int = MAX_ERROR_BYTES) -> str:
+    """An error as it can be stored; one that is too long loses its middle, for its end says where it was raised."""
+    whole = clip(text, max(limit, 4 * len(text)))
+    raw = whole.encode()
+    if len(raw) <= limit:
+        return whole
+    room = limit - len(_LEFT_OUT.format(len(raw)).encode())
+    head, tail = raw[: room // 4], raw[-(room - room // 4) :]
+    left_out = _LEFT_OUT.format(len(raw) - len(head) - len(tail))
+    return head.decode("utf-8", "ignore") + left_out + tail.decode("utf-8", "ignore")
+
+
+_LEFT_OUT = "\n… {} bytes left out …\n"

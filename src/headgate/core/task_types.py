@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from headgate.core.errors import Invalid
 from headgate.core.retry import MAX_DELAY_SECONDS, Strategy
 from headgate.core.states import OPEN, State
-from headgate.core.task import MAX_SECONDS, TaskType
+from headgate.core.task import MAX_ERROR_NAMES, MAX_SECONDS, TaskType
 
 _RETRY_FIELDS = {
     "retry_strategy": "strategy", "retry_interval": "interval", "retry_sequence": "sequence",
@@ -17,7 +17,7 @@ _RETRY_FIELDS = {
 }  # fmt: skip
 _PLAIN_FIELDS = (
     "name", "category", "lane", "uses", "priority", "mutex", "rate_key", "unique_key", "defaults", "need_manual",
-    "unknown_errors", "on_child_failure",
+    "unknown_errors", "retry_on", "fatal", "on_child_failure",
 )  # fmt: skip
 TYPE_FIELDS = (*_PLAIN_FIELDS[:9], *_RETRY_FIELDS, "timeout", *_PLAIN_FIELDS[9:])
 REDACTED = "(a secret)"  # stands for a secret, old or new
@@ -26,7 +26,7 @@ _EXPECTED: dict[str, tuple[tuple[type, ...], str]] = {
     **dict.fromkeys(("priority", "max_error_count"), ((int,), "a whole number")),
     **dict.fromkeys(("retry_interval", "initial_delay", "factor", "cap", "jitter", "timeout"), (_NUMBER, "a number")),
     **dict.fromkeys(("mutex", "rate_key", "unique_key"), ((str, type(None)), "text, or null")),
-    **dict.fromkeys(("uses", "retry_sequence"), ((list, tuple), "a list")),
+    **dict.fromkeys(("uses", "retry_sequence", "retry_on", "fatal"), ((list, tuple), "a list")),
     "defaults": ((dict,), "an object"),
     "need_manual": ((bool,), "true or false"),
 }
@@ -37,7 +37,8 @@ _MAXIMUM: dict[str, float] = {  # as over HTTP
     "factor": 1e6,
     "max_error_count": 2**31 - 1,
 }
-_MAX_ITEMS = {"uses": 50, "retry_sequence": 1000}
+_NAMES = ("uses", "retry_on", "fatal")
+_MAX_ITEMS = {"uses": 50, "retry_sequence": 1000, "retry_on": MAX_ERROR_NAMES, "fatal": MAX_ERROR_NAMES}
 
 
 def minutes_to_seconds(minutes: float) -> float:
@@ -50,7 +51,7 @@ def fields_of(task_type: TaskType) -> dict[str, Any]:
     retry = task_type.retry
     values = {name: getattr(task_type, name) for name in _PLAIN_FIELDS}
     values |= {field: getattr(retry, name) for field, name in _RETRY_FIELDS.items()}
-    values |= {"uses": list(task_type.uses), "retry_sequence": list(retry.sequence)}
+    values |= {name: list(values[name]) for name in (*_NAMES, "retry_sequence")}
     values["timeout"] = task_type.timeout_seconds / 60
     return {field: values[field] for field in TYPE_FIELDS}
 
@@ -60,8 +61,7 @@ def edited(task_type: TaskType, values: Mapping[str, Any]) -> TaskType:
     for field, value in values.items():
         _check(field, value)
     plain = {name: values[name] for name in _PLAIN_FIELDS if name in values}
-    if "uses" in plain:
-        plain["uses"] = tuple(plain["uses"])
+    plain |= {name: tuple(plain[name]) for name in _NAMES if name in plain}
     if "timeout" in values:
         plain["timeout_seconds"] = minutes_to_seconds(values["timeout"])
     retry = {name: values[field] for field, name in _RETRY_FIELDS.items() if field in values}
@@ -87,7 +87,7 @@ def _check(field: str, value: Any) -> None:
 
 
 def _check_list(field: str, items: Sequence[Any]) -> None:
-    types, items_name = ((str,), "names") if field == "uses" else (_NUMBER, "numbers")
+    types, items_name = ((str,), "names") if field in _NAMES else (_NUMBER, "numbers")
     if any(not isinstance(item, types) or isinstance(item, bool) for item in items):
         raise Invalid(f"{field} is a list of {items_name}")
     if len(items) > _MAX_ITEMS[field]:

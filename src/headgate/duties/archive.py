@@ -92,13 +92,13 @@ class Archive(Duty):
             after = self._removed_to.get(state)
             page = await self._page(partial(self._store.history.remove, state, seconds=seconds, after=after))
             self._removed_to[state] = page.after
-            if page.count:
-                self._removed += page.count
-                return page.count
+            self._removed += page.count
+            if page.count or page.more:  # a page of which everything stays may have more behind it
+                return max(page.count, page.more)
         longest = max(self._retention_seconds.values())
         for forget, seconds in (
             (self._store.history.forget_outdated, DAY_SECONDS),
-            (self._store.events.forget_acts, longest),
+            (self._store.history.forget_acts, longest),
             (self._store.schedules.forget_logs, longest),
         ):
             if forgotten := await self._in_thread(forget, seconds=seconds, limit=self.batch_size.most):

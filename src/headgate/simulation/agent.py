@@ -92,6 +92,8 @@ class LoopAgent:
             await asyncio.sleep(arguments["seconds"] / 2)
             await self._process.thawed()
             self._note("effect", execution)
+        if end == "fail":
+            self._note("error", execution)
         self._note("end", execution)
         event: Event = Raised("it was bound to fail", self._delay(execution)) if end == "fail" else Returned()
         await self._until_answered(partial(self._store.executions.settle, [Outcome(execution, event)]))
@@ -110,8 +112,7 @@ class LoopAgent:
         return next_delay(self._store.types.recent(execution.type).retry, execution.error_count, random_number())
 
     def _note(self, what: str, execution: Execution) -> None:
-        if self._process.alive:
-            self._process.ledger.write(what, execution.id, execution.exec_id, execution.attempt)
+        self._process.note(what, execution.id, execution.exec_id, execution.attempt)
 
     async def _until_answered(self, work: Callable[[], Any]) -> Any:
         """Call the store, again and again until it answers."""

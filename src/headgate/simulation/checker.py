@@ -1,4 +1,4 @@
-"""The judge of a run: reads what is left of it and says which of the promises I1 to I9 were broken. Pure, offline.
+"""The judge of a run: reads what is left of it and says which of the promises I1 to I10 were broken. Pure, offline.
 
 What it cannot tell it lets pass. A task that retention removed takes its lane and its mutex with it; a limit and a
 pause that no audit row speaks of are as `Evidence` says they began; of tasks that no submission is known for, none
@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from headgate.simulation.checker_callbacks import judge_callbacks
 from headgate.simulation.checker_case import Case, Violation
+from headgate.simulation.checker_charges import judge_charges
 from headgate.simulation.checker_ledger import judge_ledger
 from headgate.simulation.checker_limits import judge_limits
 from headgate.simulation.checker_orphans import judge_orphans, judge_retention
@@ -36,6 +37,7 @@ def check(evidence: Evidence) -> list[Violation]:
         *judge_retention(case),
         *judge_orphans(case),
         *judge_ticks(case),
+        *judge_charges(case),
     ]
 
 

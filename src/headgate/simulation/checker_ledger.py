@@ -1,12 +1,18 @@
-"""I5: what handlers really did. Too many at once only where the surplus had lost its task; no effect of an old one."""
+"""I5: what handlers really did. Too many at once only where the surplus had lost its task; no effect of an old one.
+
+While its worker lives, a handler that has lost its task is one that the worker could not renew its lease for: whatever
+else ends an execution waits until the handler has ended.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterator
 from math import inf
 
-from headgate.simulation.checker_case import Case, Violation
+from headgate.core.states import HELD
+from headgate.simulation.checker_case import Case, Violation, starts_execution
 from headgate.simulation.checker_limits import Allowed
 from headgate.simulation.evidence import LedgerEntry
+from headgate.store.execution.revoke import REAPER
 
 END, START = 0, 1  # at the same moment, one ends before another starts
 
@@ -15,6 +21,7 @@ def judge_ledger(case: Case, allowed: Allowed) -> Iterator[Violation]:
     entries = sorted(case.evidence.ledger, key=lambda entry: entry.at)
     yield from _judge_effects(entries)
     yield from _judge_overlaps(case, _runs(case, entries), allowed)
+    yield from _judge_ends(case, entries)
 
 
 def _judge_effects(entries: list[LedgerEntry]) -> Iterator[Violation]:
@@ -82,3 +89,20 @@ def _gates(case: Case, task_id: int, allowed: dict[str, int]) -> Iterator[tuple[
             yield place, allowed[place]
     if known.mutex is not None:
         yield f"mutex {known.mutex!r} of tenant {known.tenant_id}", 1
+
+
+def _judge_ends(case: Case, entries: list[LedgerEntry]) -> Iterator[Violation]:
+    """Nothing but a lost lease ends an execution whose handler still runs."""
+    workers = {f"worker:{worker_id}" for worker_id in case.evidence.workers}
+    started = {entry.exec_id for entry in entries if entry.what == "start"}
+    gone = {entry.exec_id: entry.at for entry in entries if entry.what in ("end", "died")}
+    for task_id, path in case.paths.items():
+        worker, exec_id = "", ""
+        for row in path:
+            if starts_execution(row):
+                worker, exec_id = row.actor, row.exec_id or ""
+            elif row.before in HELD and row.after not in HELD and worker in workers and exec_id in started:
+                lease_lost = row.actor == REAPER and row.kind != "overdue"
+                if not lease_lost and gone.get(exec_id, inf) > row.at + case.evidence.skew:
+                    text = f"row {row.id} ({row.kind}) of task {task_id} ends {exec_id}, whose handler still ran"
+                    yield Violation("I5", text, task_id)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from headgate.core.errors import Invalid
-from headgate.core.limits import Rate
+from headgate.core.limits import DEFAULT_KEY, Rate, bucket_of
 from headgate.core.states import HELD, State
 from headgate.core.task import EVERYTHING
 from headgate.simulation.checker_case import Case, Violation, starts_execution
@@ -14,7 +14,6 @@ from headgate.simulation.evidence import Row, TaskRecord
 
 SLACK_SECONDS = 0.001  # between a claim's look at the clock and the time on its rows
 RESOURCE_CAPACITY = 1  # of one that nobody set
-KEY_RATE = Rate()  # of a rate key that nobody set
 _OCCUPIES = HELD | {State.WAITING}
 _SETS_THE_TIME = frozenset({"submitted", "snoozed", "retrying", "rescheduled", "retried", "paused"})
 
@@ -51,7 +50,7 @@ class _Walk:
         self._case = case
         self._clock = SteadyClock()
         self._capacity: dict[str, int | None] = dict(case.evidence.capacities)
-        self._rates: dict[str, Rate | None] = dict(case.evidence.rates)
+        self._rates: dict[str, Rate | None] = {DEFAULT_KEY: Rate(), **case.evidence.rates}
         self._full_at: dict[str, float] = {}  # when each bucket will be full again, by the steady clock
         self._paused: set[str] = set()
         self._held: dict[str, dict[int, int]] = defaultdict(dict)  # by place: tasks, and the rows that started them
@@ -90,7 +89,8 @@ class _Walk:
             case "rate_changed":
                 name = str(detail.get("name"))
                 self._rates[name] = _rate(detail.get("limit"))
-                self._full_at.pop(name, None)
+                for bucket in [bucket for bucket in self._full_at if name in (bucket, DEFAULT_KEY)]:
+                    del self._full_at[bucket]
             case "paused":
                 self._paused.add(str(detail.get("lane")))
             case "resumed":
@@ -139,11 +139,14 @@ class _Walk:
             yield f"behind {named}, which the family of {_listed(strangers)} held"
 
     def _check_rates(self, task: TaskRecord) -> Iterator[str]:
-        names = [f"lane:{task.lane}", f"type:{task.type}"]
+        limits = {name: self._rates.get(name) for name in (f"lane:{task.lane}", f"type:{task.type}")}
         if task.rate_key is not None:
-            names.append(f"key:{task.rate_key}")
-        for name in names:
-            limit = self._rates.get(name, KEY_RATE if name.startswith("key:") else None)
+            key = f"key:{task.rate_key}"
+            if key in self._rates:
+                limits[key] = self._rates[key]
+            else:
+                limits[bucket_of(task.tenant_id, task.rate_key)] = self._rates[DEFAULT_KEY]
+        for name, limit in limits.items():
             if limit is None:
                 continue
             now = self._clock.now

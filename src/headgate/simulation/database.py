@@ -155,29 +155,23 @@ class WallClock:
     def __init__(self, begin: datetime, clock: Callable[[], float]) -> None:
         self._begin = begin
         self._clock = clock
-        self._steps: list[tuple[float, float]] = [(0.0, 0.0)]  # from when on it is off by how much
+        self._off = self._furthest = 0.0
+        self._shown: dict[datetime, float] = {}  # when each time was shown; a clock that is set back may show it again
 
     def __call__(self) -> datetime:
-        return self._begin + timedelta(seconds=self._clock() + self._steps[-1][1])
+        now = self._clock()
+        wall = self._begin + timedelta(seconds=now + self._off)
+        self._shown[wall] = now
+        return wall
 
     def step(self, seconds: float) -> None:
-        self._steps.append((self._clock(), self._steps[-1][1] + seconds))
+        self._off += seconds
+        self._furthest = max(self._furthest, self._off)
 
     def step_to_latest(self) -> None:
         """As far ahead as it ever was: whatever waits for a time has it behind or near."""
-        self.step(max(off for _, off in self._steps) - self._steps[-1][1])
+        self._off = self._furthest
 
     def virtual(self, walls: Iterable[datetime]) -> list[float]:
-        """The virtual times at which the clock showed these, one after the other."""
-        found, number = [], 0
-        for wall in walls:
-            seconds = (wall - self._begin).total_seconds()
-            while number + 1 < len(self._steps) and not self._fits(seconds, number):
-                number += 1
-            found.append(seconds - self._steps[number][1])
-        return found
-
-    def _fits(self, seconds: float, number: int) -> bool:
-        since, off = self._steps[number]
-        until = self._steps[number + 1][0]
-        return since - 1e-4 <= seconds - off <= until + 1e-4
+        """The virtual times at which the clock showed these."""
+        return [self._shown[wall] for wall in walls]

@@ -1,6 +1,6 @@
 """What a run leaves behind, for the checker: from the store, from the handlers' ledger, from the callers."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -44,13 +44,15 @@ class TaskRecord(NamedTuple):
     retry_of: int | None = None
     agent_id: str | None = None
     correlation_id: str | None = None
+    error_count: int = 0
+    lost_count: int = 0
 
 
 class LedgerEntry(NamedTuple):
     """One line of the ledger: what a handler did, outside the store. A fenced ledger refuses a lower attempt."""
 
     at: float
-    what: str  # start, effect, end
+    what: str  # start, effect, end; of a simulated handler also error, died (with its process)
     task_id: int
     exec_id: str
     attempt: int
@@ -153,4 +155,6 @@ class Evidence:
     skew: float = 0.0  # seconds by which a row's `at` and the ledger's clock may differ
     log_lines: Sequence[ScheduleLogLine] = ()  # of all schedules' logs
     arrivals: Sequence[Arrival] = ()  # at the endpoints that schedules call
+    timeouts: Mapping[str, float] | None = None  # seconds by type; None: what executions are charged with is not judged
+    workers: Collection[int] = ()  # those whose handlers write every end and every death to the ledger
     ticks_until: float | None = None  # by the store's clock: up to here every tick must have been dealt with

@@ -52,6 +52,7 @@ class Process:
         self._on_kill = on_kill
         self._tasks: dict[asyncio.Task[Any], None] = {}
         self._frozen_until = 0.0
+        self._handlers: dict[str, tuple[int, int]] = {}  # that run: by exec_id, the task and its attempt
 
     def run(self, start: Callable[[], T]) -> T:
         """Do something in this process; whatever tasks that makes are its own."""
@@ -67,11 +68,23 @@ class Process:
         """Now, wherever it is."""
         if not self.alive:
             return
+        for exec_id, (task_id, attempt) in self._handlers.items():
+            self.ledger.write("died", task_id, exec_id, attempt)
         self.alive = False
         self.connection.close()
         for task in list(self._tasks):
             task.cancel()
         self._on_kill(self)
+
+    def note(self, what: str, task_id: int, exec_id: str, attempt: int) -> None:
+        """Write what a handler does to the ledger, as long as there is a process to write it."""
+        if not self.alive:
+            return
+        if what == "start":
+            self._handlers[exec_id] = (task_id, attempt)
+        elif what == "end":
+            self._handlers.pop(exec_id, None)
+        self.ledger.write(what, task_id, exec_id, attempt)
 
     def freeze(self, seconds: float) -> None:
         """Let nothing of it happen for a while: not a call to the store, not an effect."""

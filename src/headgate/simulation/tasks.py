@@ -54,6 +54,9 @@ def declare_tasks(settings: Settings) -> dict[str, Function]:
             elif end == "snooze":
                 return Snooze(1.0)
             return None
+        except Exception:
+            notes.write("error")
+            raise
         finally:
             notes.write("end")
 
@@ -99,8 +102,7 @@ class Notes:
         self._process = current_process.get()
 
     def write(self, what: str) -> None:
-        if self._process.alive:
-            self._process.ledger.write(what, self._me.task_id, self._me.exec_id, self._me.attempt)
+        self._process.note(what, self._me.task_id, self._me.exec_id, self._me.attempt)
 
     async def work(self, seconds: float, *, stubborn: bool = False) -> None:
         for _ in range(2):

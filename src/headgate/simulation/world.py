@@ -38,7 +38,7 @@ from headgate.store.store import Store
 
 BEGIN = datetime(2030, 1, 1, tzinfo=UTC)
 SETTINGS = Settings(
-    lease_seconds=5.0, beat_seconds=1.5, reap_seconds=1.0, poll_seconds=2.0, shutdown_seconds=2.0,
+    lease_seconds=5.0, beat_seconds=1.5, reap_seconds=1.0, poll_seconds=2.0, shutdown_seconds=2.0, stuck_seconds=0.5,
     compensation_base=1.0, compensation_step=1.0, compensation_max=5.0, compensation_threshold=2.0,
     compensation_start_interval=1.0,
 )  # fmt: skip
@@ -297,6 +297,8 @@ class _World:
             arrivals=self._endpoints.arrivals,
             ticks_until=self._ticks_until,
             uses={code: task.handler.type.uses for code, task in self._tasks.items()},
+            timeouts={code: task.handler.type.timeout_seconds for code, task in self._tasks.items()},
+            workers=[worker.id for worker in store.workers.all(lost_too=True) if worker.agent_id is None],
             ended_at=self._wall().timestamp(),
             skew=SKEW,
             start_seconds=SETTINGS.compensation_start_interval,
@@ -356,7 +358,7 @@ def _task_record(task: Task) -> TaskRecord:
     return TaskRecord(
         task.id, task.tenant_id, task.type, task.status, task.lane, task.mutex, task.rate_key, task.parent_id,
         task.root_id, task.seq, task.attempt, task.exec_id, task.worker_id, finished, task.start_time.timestamp(),
-        task.retry_of, task.agent_id, task.correlation_id,
+        task.retry_of, task.agent_id, task.correlation_id, task.error_count, task.lost_count,
     )  # fmt: skip
 
 

@@ -18,7 +18,8 @@ from headgate.store.access.sessions import Sessions
 from headgate.store.callbacks.deliveries import Deliveries
 from headgate.store.catalog.catalog import Catalog
 from headgate.store.catalog.lanes import Lanes
-from headgate.store.catalog.limits import RateLimits, Resources
+from headgate.store.catalog.limits import Limits, RateLimits, Resources
+from headgate.store.catalog.pauses import Pauses
 from headgate.store.catalog.types import TaskTypes
 from headgate.store.catalog.version import touch
 from headgate.store.claim.contract import Claims
@@ -29,8 +30,11 @@ from headgate.store.claim.start_queues import StartQueues
 from headgate.store.db.database import Database
 from headgate.store.db.migrate import Migration, migrate, plan
 from headgate.store.db.version import DatabaseVersion, version_of
+from headgate.store.events.acts import Acts
 from headgate.store.events.feed import Events
+from headgate.store.events.subscriptions import Subscriptions
 from headgate.store.execution.agents import Agents
+from headgate.store.execution.attempts import Attempts
 from headgate.store.execution.compensation import Compensation
 from headgate.store.execution.executions import Executions
 from headgate.store.execution.usage import Usages
@@ -61,11 +65,15 @@ class Store:
         self.wakeups = Wakeups(database.listen, first=cursors.hear)
         database.on_news = self.wakeups.hear
         self.events = Events(database)
+        self.acts = Acts(database)
+        self.subscriptions = Subscriptions(database)
         # what is known of work
         self.types = TaskTypes(database, catalog)
         self.lanes = Lanes(database)
+        self.pauses = Pauses(database)
         self.resources = Resources(database)
         self.rate_limits = RateLimits(database)
+        self.limits = Limits(database)
         self.schedules = Schedules(database, catalog)
         # tasks
         self.families = Families(database, catalog)
@@ -80,6 +88,7 @@ class Store:
         claims = SqliteClaims if database.dialect == "sqlite" else PostgresClaims
         self.claims: Claims = claims(database, catalog, cursors)
         self.executions = Executions(database, catalog, self.claims, self.families)
+        self.attempts = Attempts(database)
         self.usages = Usages(database)
         self.agents = Agents(database, catalog, self.claims)
         self.start_queues = StartQueues(database, catalog)
@@ -87,7 +96,7 @@ class Store:
         # what people look at
         self.forecasts = Forecasts(database, catalog)
         self.statistics = Statistics(database, catalog)
-        self.lane_reports = LaneReports(self.lanes, self.statistics, self.forecasts)
+        self.lane_reports = LaneReports(self.lanes, self.pauses, self.statistics, self.forecasts)
         self.series = Series(database)
         self.keys = Keys(database)
         self.sessions = Sessions(database)

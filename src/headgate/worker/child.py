@@ -14,8 +14,8 @@ import runpy
 import signal
 import socket
 import sys
-import time
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
 from pathlib import Path
@@ -24,7 +24,8 @@ from typing import Any
 import msgspec
 
 import headgate.events.log_lines as log_lines
-from headgate.client import Call, Task
+from headgate.client import Call, Task, slot_lender
+from headgate.core.end_reasons import EndReason
 from headgate.core.errors import HeadgateError, Invalid, NotFound, StaleExecution, Unavailable
 from headgate.core.machine import CancelReached, Event, GivenBack, PauseReached, Raised, Returned, Snoozed
 from headgate.core.task import Execution, TaskType
@@ -33,7 +34,9 @@ from headgate.settings import Pooler, Settings
 from headgate.store.tasks.submit import Submitted
 from headgate.task_function import App, TaskFunction
 from headgate.worker.context import Context, DoneReply, Interrupted, Paused, ReportReply, current
+from headgate.worker.reports import SteadyProgress
 from headgate.worker.run import Run, Stop, event_of_error, event_of_result
+from headgate.worker.threads import keep_result
 from headgate.worker.usage import peak_usage
 
 EVENTS: dict[str, type[Event]] = {
@@ -87,6 +90,9 @@ class ParentSocket:
 
     def __init__(self, connection: socket.socket) -> None:
         self._file = connection.makefile("rwb")
+        self._lock = threading.Lock()  # a question and its answer
+        self._progress = SteadyProgress()
+        self._waited_for: list[str] = []  # the types of tasks that the handler waits for
         self.run: Run | None = None
         self.app: App | None = None
 
@@ -99,7 +105,15 @@ class ParentSocket:
             self._write(type(event).__name__, event)
 
     def progress(self, progress: str) -> ReportReply[None]:
-        return self._report("progress", progress)
+        self._progress.put(progress, self._write_progress)
+        return DoneReply(None)
+
+    def flush(self) -> None:
+        """Write the progress that was skipped."""
+        self._progress.flush(self._write_progress)
+
+    def _write_progress(self, progress: str) -> None:
+        self._report("progress", progress)
 
     def log(self, level: str, message: str) -> ReportReply[None]:
         return self._report("log", level, message)
@@ -112,13 +126,25 @@ class ParentSocket:
 
     def submit(self, calls: Sequence[Call[Any]]) -> ReportReply[list[Task[Any]]]:
         reply = self._ask("submit", [call.new for call in calls])
-        assert self.app is not None
+        app = self.app
+        assert app is not None
         return DoneReply(
             [
-                Task(Submitted(*made), call.handler.arguments.result, self.app.store, self.app.in_thread)
+                Task(Submitted(*made), call.handler.result_type, lambda: app.store, app._in_thread)
                 for made, call in zip(reply["made"], calls, strict=True)
             ]
         )
+
+    @contextlib.contextmanager
+    def lend_slot(self, type_code: str) -> Iterator[None]:
+        """Have the worker run one more task of a type while this handler waits for one."""
+        self._waited_for.append(type_code)
+        self._ask("wait", self._waited_for)
+        try:
+            yield
+        finally:
+            self._waited_for.remove(type_code)
+            self._ask("wait", self._waited_for)
 
     def _report(self, kind: str, *values: str) -> ReportReply[None]:
         reply = self._ask(kind, list(values))
@@ -127,8 +153,9 @@ class ParentSocket:
         return DoneReply(None)
 
     def _ask(self, kind: str, payload: Any) -> dict[str, Any]:
-        self._write(kind, payload)
-        line = self._file.readline()
+        with self._lock:
+            self._write(kind, payload)
+            line = self._file.readline()
         if not line:  # the parent is gone, and with it whoever would settle this
             os._exit(1)
         reply: dict[str, Any] = msgspec.json.decode(line)
@@ -155,15 +182,20 @@ def main(descriptor: int, worker: int) -> None:
         parent.app = function.app
         parent.app.settings = replace(parent.app.settings, url=order.url, schema=order.schema, pooler=order.pooler)
         run = parent.run = Run(order.execution, function.handler)
-        _handle_signals(run)
-        run.context = Context(order.execution, parent, order.saved, time.monotonic)
+        results: list[Any] = []
+        _handle_signals(run, results)
+        run.context = Context(order.execution, parent, order.saved)
         current.set(run.context)
-        result = _call(run)
-        run.context.flush_progress()
+        slot_lender.set(parent.lend_slot)
+        _call(run, results)
+        parent.flush()
     except BaseException as error:
-        parent.end(event_of_error(run, error, order.rules) if run else Raised(f"its handler cannot be loaded: {error}"))
+        with contextlib.suppress(HeadgateError, Interrupted):
+            parent.flush()
+        unloaded = Raised(f"its handler cannot be loaded: {error}", None, EndReason.FATAL)
+        parent.end(event_of_error(run, error, order.rules) if run else unloaded)
     else:
-        parent.end(event_of_result(run, result, order.rules))
+        parent.end(event_of_result(run, results[0], order.rules))
 
 
 def _be_killed_first() -> None:
@@ -181,21 +213,28 @@ def _die_with_worker(worker: int) -> None:
         os._exit(1)
 
 
-def _handle_signals(run: Run) -> None:
-    """SIGTERM ends the handler as an exception would; why is the parent's business."""
+def _handle_signals(run: Run, results: list[Any]) -> None:
+    """SIGTERM ends the handler as an exception would, unless it has returned; why is the parent's business."""
 
     def terminated(*_: object) -> None:
-        run.stopped = run.stopped or Stop.DRAIN
-        raise Interrupted
+        if not results:
+            run.stopped = run.stopped or Stop.DRAIN
+            raise Interrupted
 
     signal.signal(signal.SIGTERM, terminated)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _call(run: Run) -> Any:
-    arguments = run.handler.arguments.decode(run.execution.ext)
-    function = run.handler.function
-    return asyncio.run(function(**arguments)) if inspect.iscoroutinefunction(function) else function(**arguments)
+def _call(run: Run, results: list[Any]) -> None:
+    arguments, function = run.handler.arguments.decode(run.execution.ext), run.handler.function
+
+    async def keep() -> None:
+        results.append(await function(**arguments))
+
+    if inspect.iscoroutinefunction(function):
+        asyncio.run(keep())
+    else:
+        keep_result(results, function, arguments)
 
 
 if __name__ == "__main__":

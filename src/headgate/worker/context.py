@@ -1,6 +1,6 @@
 """What a handler sees of the task it does: progress, log lines, checkpoints, sub-tasks, and whether to stop."""
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextvars import ContextVar
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -8,12 +8,11 @@ import msgspec
 
 from headgate.client import Call, Task
 from headgate.core.errors import Invalid
-from headgate.core.task import Execution, check_json, clip
+from headgate.core.task import MAX_PROGRESS_BYTES, Execution, check_json, clip
 from headgate.registry import json_of
 
 T_co = TypeVar("T_co", covariant=True)
 R = TypeVar("R")
-PROGRESS_SECONDS = 0.1  # a loop may report each step: this is how often it is written down
 
 
 class ReportReply(Protocol[T_co]):
@@ -48,7 +47,7 @@ class Interrupted(BaseException):
 
 
 class Reporter(Protocol):
-    """Where a handler's reports go; each is written under the execution's exec_id."""
+    """Where a handler's reports go; each is written under the execution's exec_id. Of progress, the newest counts."""
 
     def progress(self, progress: str) -> ReportReply[None]: ...
     def log(self, level: str, message: str) -> ReportReply[None]: ...
@@ -59,17 +58,12 @@ class Reporter(Protocol):
 class Context:
     """The task at hand. In a coroutine await what its methods give back; elsewhere they are done when they return."""
 
-    __slots__ = ("_execution", "_monotonic", "_reported_at", "_reporter", "_saved", "_unreported", "cancelled")
+    __slots__ = ("_execution", "_reporter", "_saved", "cancelled")
 
-    def __init__(
-        self, execution: Execution, reporter: Reporter, saved: dict[str, str], monotonic: Callable[[], float]
-    ) -> None:
+    def __init__(self, execution: Execution, reporter: Reporter, saved: dict[str, str]) -> None:
         self._execution = execution
         self._reporter = reporter
         self._saved = saved
-        self._monotonic = monotonic
-        self._reported_at = -PROGRESS_SECONDS
-        self._unreported: str | None = None
         self.cancelled = False
 
     @property
@@ -99,17 +93,18 @@ class Context:
         return self._execution.creator
 
     def progress(
-        self, done: float | None = None, total: float | None = None, note: str | None = None
+        self, done: float | None = None, total: float | None = None, note: str | None = None, *, data: Any = None
     ) -> ReportReply[None]:
-        """Say how far it is. Of many reports in a row some are skipped, never the last."""
-        fields = {"done": done, "total": total, "note": note}
-        text = msgspec.json.encode({key: value for key, value in fields.items() if value is not None}).decode()
-        check_json("progress", text)
-        now = self._monotonic()
-        if now - self._reported_at < PROGRESS_SECONDS:
-            self._unreported = text
-            return DoneReply(None)
-        self._reported_at, self._unreported = now, None
+        """Report how far it is; `data` is any JSON beside it, 16 KiB at most with the rest.
+
+        Of many reports in a row some are skipped, never the last.
+        """
+        fields = {"done": done, "total": total, "note": note, "data": data}
+        try:
+            text = json_of({key: value for key, value in fields.items() if value is not None})
+        except (TypeError, ValueError, RecursionError) as error:
+            raise Invalid(f"progress: {error}") from None
+        check_json("progress", text, MAX_PROGRESS_BYTES)
         return self._reporter.progress(text)
 
     def log(self, message: str, level: str = "info") -> ReportReply[None]:
@@ -138,13 +133,8 @@ class Context:
         """Submit children, all or none."""
         return self._reporter.submit([self._adopt(call) for call in calls])
 
-    def flush_progress(self) -> ReportReply[None]:
-        """Report the progress that was skipped."""
-        text, self._unreported = self._unreported, None
-        return DoneReply(None) if text is None else self._reporter.progress(text)
-
     def _adopt(self, call: Call[R]) -> Call[R]:
-        return call.under(self._execution.id, self._execution.tenant_id, self._execution.correlation_id)
+        return call._under(self._execution.id, self._execution.tenant_id, self._execution.correlation_id)
 
 
 class _First(Generic[R]):

@@ -5,8 +5,12 @@ import importlib
 import logging
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
+from headgate.client import SlotLender, slot_lender
+from headgate.core.end_reasons import EndReason, why_not_retried
+from headgate.core.errors import HeadgateError
 from headgate.core.machine import Event, GivenBack, LeaseLost, PauseReached, Raised, Returned, Snoozed
 from headgate.environment import monotonic, random_number
 from headgate.events import telemetry
@@ -15,12 +19,12 @@ from headgate.settings import Settings
 from headgate.store.store import Store
 from headgate.task_function import TaskFunction
 from headgate.threads import InThread
-from headgate.worker.context import Context, Reporter, current
+from headgate.worker.context import Context, Interrupted, Reporter, current
 from headgate.worker.loop_watch import LoopWatch
 from headgate.worker.reports import ExecutionReports, LoopReporter, ThreadReporter
 from headgate.worker.run import Run, Stop, do_nothing, event_of_error, event_of_result, event_of_timeout
 from headgate.worker.stage import Stage
-from headgate.worker.threads import Threads
+from headgate.worker.threads import Threads, call_handler
 from headgate.worker.usage import thread_cpu_seconds, thread_usage
 
 log = logging.getLogger("headgate.worker")
@@ -44,18 +48,19 @@ class Executor:
         settings: Settings,
         in_thread: InThread,
         call_soon: Callable[..., None],
-        threads: int,
         watch: LoopWatch,
         stage: Stage,
+        lend_slot: SlotLender,
         on_stuck: Callable[[Run], None],
     ) -> None:
         self._store = store
         self._settings = settings
         self._in_thread = in_thread
         self._call_soon = call_soon
-        self._threads = Threads(threads)
+        self._threads = Threads()
         self._watch = watch
         self._stage = stage
+        self._lend_slot = lend_slot
         self._on_stuck = on_stuck
         self._quarantined = 0
         self._bodies = {
@@ -126,6 +131,7 @@ class Executor:
     async def _coroutine(self, run: Run, finish: Finish) -> None:
         rules = self._store.types.recent(run.execution.type)
         assert run.task is not None
+        reporter: LoopReporter | None = None
         try:
             if run.stopped is not None:  # before it began: a task cancelled by then would tell nobody
                 raise asyncio.CancelledError
@@ -136,15 +142,17 @@ class Executor:
                 else {}
             )
             reporter = LoopReporter(ExecutionReports(self._store, self._in_thread, run), self._in_thread)
-            context = _enter_context(run, reporter, saved)
+            self._enter_context(run, reporter, saved)
             handling = run.handler.function(**run.handler.arguments.decode(run.execution.ext))
             result = await self._stage.steps(run.execution.id, handling)
             run.ended, run.finishing = monotonic(), True
             run.interrupt = do_nothing  # it is done: that is not to be undone by a request to stop
-            await context.flush_progress()
             await reporter.finish()
         except BaseException as error:
             event = event_of_error(run, error, rules)
+            if reporter is not None and run.stopped is not Stop.LOST:
+                run.ended, run.finishing, run.interrupt = monotonic(), True, do_nothing
+                await reporter.flush()
         else:
             event = event_of_result(run, result, rules)
         finish(event)
@@ -156,10 +164,16 @@ class Executor:
             nonlocal begun
             begun = thread_cpu_seconds()
             saved = self._store.executions.checkpoints(run.execution.id) if run.execution.attempt > 1 else {}
-            context = _enter_context(run, ThreadReporter(ExecutionReports(self._store, self._in_thread, run)), saved)
-            with self._stage.entered(run.execution.id):
-                result = run.handler.function(**run.handler.arguments.decode(run.execution.ext))
-            context.flush_progress()
+            reporter = ThreadReporter(ExecutionReports(self._store, self._in_thread, run))
+            self._enter_context(run, reporter, saved)
+            try:
+                with self._stage.entered(run.execution.id):
+                    result = call_handler(run.handler.function, run.handler.arguments.decode(run.execution.ext))
+            except BaseException:
+                with suppress(HeadgateError, Interrupted):
+                    reporter.flush()
+                raise
+            reporter.flush()
             return result
 
         def on_done(result: Any, error: BaseException | None) -> None:
@@ -203,32 +217,32 @@ class Executor:
         self._quarantined -= 1
         finish(event)
 
+    def _enter_context(self, run: Run, reporter: Reporter, saved: dict[str, str]) -> None:
+        """Make the context that the handler sees."""
+        run.context = Context(run.execution, reporter, saved)
+        current.set(run.context)
+        slot_lender.set(self._lend_slot)
+        telemetry.enter_run(run.execution, run.span)
+
     async def _child(self, run: Run, finish: Finish) -> None:
         rules = self._store.types.recent(run.execution.type)
         telemetry.enter_run(run.execution, run.span)
         process = importlib.import_module("headgate.worker.process")  # only who needs it pays for it: 3 MB
         try:
-            event = await process.execute(run, rules, self._store, self._settings, self._in_thread)
+            event = await process.execute(run, rules, self._store, self._settings, self._in_thread, self._lend_slot)
             run.ended = monotonic()
         except BaseException as error:
             event = event_of_error(run, error, rules)
         finish(event)
 
 
-def _enter_context(run: Run, reporter: Reporter, saved: dict[str, str]) -> Context:
-    """Make the context that the handler sees."""
-    run.context = Context(run.execution, reporter, saved, monotonic)
-    current.set(run.context)
-    telemetry.enter_run(run.execution, run.span)
-    return run.context
-
-
 def _log_failure(run: Run, event: Event | None) -> None:
     """One line for each execution that did not go well; the rest is with the task."""
     task = f"task {run.execution.id} ({run.execution.type})"
     match event:
-        case Raised(error, None):
-            log.warning("%s failed: %s", task, error.partition("\n")[0])
+        case Raised(error, None, reason):
+            why = why_not_retried(reason or EndReason.EXHAUSTED, run.execution.error_count)
+            log.warning("%s failed: %s (not retried: %s)", task, error.partition("\n")[0], why)
         case Raised(error, delay):
             log.warning("%s failed and runs again in %g s: %s", task, delay, error.partition("\n")[0])
         case LeaseLost(reason):

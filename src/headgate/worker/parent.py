@@ -27,7 +27,8 @@ class Parent:
         """The modules are loaded; this is what they are set to."""
         self._tell(SETTINGS, asdict(settings))
 
-    def tell_signed_on(self, worker_id: int) -> None:
+    def tell_signed_on(self, worker_id: int | None) -> None:
+        """It works from now on, under this id; None if there is nothing to execute."""
         self._tell(WORKER, worker_id)
 
     def tell_stuck(self, exec_ids: Collection[str]) -> None:

@@ -2,8 +2,10 @@
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Collection
 
+from headgate.core.end_reasons import EndReason
 from headgate.core.errors import Unavailable, WorkerLost
 from headgate.core.machine import Event, GivenBack, Raised
 from headgate.core.task import Execution
@@ -47,6 +49,7 @@ class Pool:
         self._launch = launch
         self._poll = poll_seconds
         self._on_lost = on_lost
+        self.lent: Counter[str] = Counter()  # slots beyond `slots`, by the only type that may use them
         self._worker_id = 0
         self._claiming = False
         self._ended: list[Outcome] = []
@@ -75,6 +78,14 @@ class Pool:
         if not self._failures:
             self._claim_at = 0.0
             self._woken.set()
+
+    def lend(self, type_code: str) -> None:
+        """Have one more slot for a type: an execution waits for a task of it, and does nothing meanwhile."""
+        self.lent[type_code] += 1
+        self.wake()
+
+    def take_back(self, type_code: str) -> None:
+        self.lent -= Counter([type_code])  # which drops what is zero
 
     def stop_all(self, reason: Stop) -> None:
         for run in list(self.held.values()):
@@ -136,18 +147,23 @@ class Pool:
             return left
         if self._ended:
             return 0.0
-        return left if self._claiming and self._room() else self._poll
+        return left if self._room()[0] else self._poll
 
-    def _room(self) -> int:
-        """How many a feeder may claim: its share of the slots, so that there is something left for the other."""
-        free = self.slots - (len(self.held) - self._settling) - self._reserved
-        return max(min(free, -(-self.slots // FEEDERS)), 0) if self._claiming else 0
+    def _room(self) -> tuple[int, frozenset[str]]:
+        """How many a feeder may claim, of which types: its share of the slots, so that there is something left for the
+        other; when all are taken, what was lent."""
+        used = len(self.held) - self._settling + self._reserved
+        if not self._claiming:
+            return 0, self.types
+        if used < self.slots:
+            return min(self.slots - used, -(-self.slots // FEEDERS)), self.types
+        return max(self.slots + self.lent.total() - used, 0), frozenset(self.lent)
 
     async def _cycle(self) -> None:
         outcomes, self._ended = self._ended, []
         self._settling += len(outcomes)
-        want, worker_id, wakes = self._room(), self._worker_id, self._wakes
-        request = ClaimRequest(worker_id, want, types=self.types) if want else None
+        (want, types), worker_id, wakes = self._room(), self._worker_id, self._wakes
+        request = ClaimRequest(worker_id, want, types=types) if want else None
         self._reserved += want
         try:
             if self._strays:
@@ -173,7 +189,9 @@ class Pool:
     async def _settle_and_claim(self, outcomes: list[Outcome], request: ClaimRequest | None) -> Claimed:
         try:
             with settling(len(outcomes), (self.held.get(outcome.execution.exec_id) for outcome in outcomes)):
-                _, claimed = await self._in_thread(self._store.executions.settle_and_claim, outcomes, request)
+                _, claimed = await self._in_thread(
+                    self._store.executions.settle_and_claim, outcomes, request, actor=f"worker:{self._worker_id}"
+                )
         except (Unavailable, WorkerLost):
             raise
         except Exception as error:  # one of the reports cannot be written: it fails, the others are not held up
@@ -192,7 +210,8 @@ class Pool:
             raise
         except Exception as error:
             await self._in_thread(
-                self._store.executions.settle, [Outcome(outcome.execution, Raised(f"its end was refused: {error}"))]
+                self._store.executions.settle,
+                [Outcome(outcome.execution, Raised(f"its end was refused: {error}", None, EndReason.FATAL))],
             )
 
     def _refill(self, outcomes: list[Outcome], want: int, wakes: int, claimed: Claimed) -> None:

@@ -12,8 +12,9 @@ from typing import Any
 import msgspec
 import psutil
 
+from headgate.client import SlotLender
 from headgate.core.errors import HeadgateError, StaleExecution
-from headgate.core.machine import Event, GivenBack, LeaseLost, Raised
+from headgate.core.machine import Event, GivenBack, LeaseLost
 from headgate.core.task import NewTask, TaskType
 from headgate.core.usage import Usage, greater, total_usage
 from headgate.registry import Isolation
@@ -23,7 +24,7 @@ from headgate.threads import InThread
 from headgate.worker.child import EVENTS, Order
 from headgate.worker.orphans import MARK, ORPHANS
 from headgate.worker.reports import ExecutionReports
-from headgate.worker.run import Run, Stop, delay_of_error, event_of_error
+from headgate.worker.run import Run, Stop, event_of_error, raised
 
 WATCH_SECONDS = 0.2
 GRACE_SECONDS = 2.0
@@ -31,7 +32,9 @@ LONGEST_LINE = 4 * 1024 * 1024
 _VMSTAT = Path("/proc/vmstat")
 
 
-async def execute(run: Run, rules: TaskType, store: Store, settings: Settings, in_thread: InThread) -> Event | None:
+async def execute(
+    run: Run, rules: TaskType, store: Store, settings: Settings, in_thread: InThread, lend_slot: SlotLender
+) -> Event | None:
     """Run the handler in a new process, on the store of these settings; what happened."""
     saved = await in_thread(store.executions.checkpoints, run.execution.id) if run.execution.attempt > 1 else {}
     ours, theirs = socket.socketpair()
@@ -41,15 +44,15 @@ async def execute(run: Run, rules: TaskType, store: Store, settings: Settings, i
             stdin=asyncio.subprocess.DEVNULL, pass_fds=[theirs.fileno()], start_new_session=True,
             env=os.environ | {MARK: run.execution.exec_id},
         )  # fmt: skip
-    with ORPHANS.awaited(process.pid):
-        child = Child(run, process, ExecutionReports(store, in_thread, run), in_thread)
+    with ORPHANS.awaited(process.pid), contextlib.ExitStack() as lent:
+        child = Child(run, process, ExecutionReports(store, in_thread, run), in_thread, lend_slot, lent)
         event = await _supervise(child, ours, Order.of(run, rules, saved, settings))
         await process.wait()
     run.usage = child.usage
     ORPHANS.kill_marked(run.execution.exec_id)
     ORPHANS.reap(child.tree)
     if run.stopped is None and (breach := child.memory_breach):
-        return Raised(breach, delay_of_error(run, MemoryError(breach), rules))
+        return raised(run, breach, MemoryError(breach), rules)
     if run.stopped is not None and (event is None or isinstance(event, GivenBack)):
         return event_of_error(run, RuntimeError("its process was ended"), rules)
     return event or child.loss()
@@ -75,12 +78,20 @@ class Child:
     """The process of one execution, seen from outside."""
 
     def __init__(
-        self, run: Run, process: asyncio.subprocess.Process, reports: ExecutionReports, in_thread: InThread
+        self,
+        run: Run,
+        process: asyncio.subprocess.Process,
+        reports: ExecutionReports,
+        in_thread: InThread,
+        lend_slot: SlotLender,
+        lent: contextlib.ExitStack,
     ) -> None:
         self.run = run
         self._process = process
         self._reports = reports
         self._in_thread = in_thread
+        self._lend_slot = lend_slot
+        self._lent = lent
         self._seen: dict[int, psutil.Process] = {}
         self._megabytes_when_killed = 0.0
         self._killed = False  # by us
@@ -175,6 +186,11 @@ class Child:
             if kind == "submit":
                 made = await self._in_thread(self._reports.submit_tasks, msgspec.convert(payload, list[NewTask]))
                 return {"made": [(done.id, done.created) for done in made]}
+            if kind == "wait":
+                self._lent.close()
+                for type_code in payload:
+                    self._lent.enter_context(self._lend_slot(type_code))
+                return {}
             self.run.obey(await self._in_thread(self._reports.report, kind, payload))
         except StaleExecution as error:
             self.run.stop(Stop.LOST)

@@ -2,12 +2,16 @@
 
 import asyncio
 import logging
+import threading
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from headgate.client import Call, Task
 from headgate.core.errors import HeadgateError, Refused, StaleExecution, Unavailable
 from headgate.core.task import NewTask
+from headgate.environment import monotonic
+from headgate.pauses import wait
 from headgate.store.claim.contract import Control
 from headgate.store.store import Store
 from headgate.store.tasks.submit import Submitted
@@ -16,6 +20,7 @@ from headgate.worker.context import DoneReply, Interrupted, Paused, ReportReply
 from headgate.worker.run import Run, Stop
 
 T = TypeVar("T")
+PROGRESS_SECONDS = 0.1  # a loop may report each step: this is how often it is written down
 log = logging.getLogger("headgate.worker")
 
 
@@ -62,22 +67,79 @@ class ExecutionReports:
     def submit(self, calls: Sequence[Call[Any]]) -> list[Task[Any]]:
         made = self.submit_tasks([call.new for call in calls])
         return [
-            Task(done, call.handler.arguments.result, self._store, self._in_thread)
+            Task(done, call.handler.result_type, lambda: self._store, self._in_thread)
             for done, call in zip(made, calls, strict=True)
         ]
+
+
+class SteadyProgress:
+    """The newest progress of a handler in a thread: the first is written at once, later ones every PROGRESS_SECONDS,
+    the last of them by a timer if the handler reports no more."""
+
+    __slots__ = ("_clock", "_lock", "_newest", "_timer", "_timers", "_written_at")
+
+    def __init__(self, clock: Callable[[], float] = monotonic, *, timers: bool = True) -> None:
+        self._clock = clock
+        self._timers = timers
+        self._lock = threading.Lock()  # of two writes the newer one is the later one
+        self._newest: str | None = None
+        self._written_at = -PROGRESS_SECONDS
+        self._timer: threading.Timer | None = None
+
+    def put(self, progress: str, write: Callable[[str], object]) -> None:
+        """Write it now if that is allowed; else it is `flush`ed later, unless there is a newer one by then."""
+        with self._lock:
+            self._newest = progress
+            pause = self._written_at + PROGRESS_SECONDS - self._clock()
+            if pause <= 0:
+                self._write(write)
+            elif self._timer is None and self._timers:
+                self._timer = threading.Timer(pause, self._flush_late, [write])
+                self._timer.daemon = True
+                self._timer.start()
+
+    def flush(self, write: Callable[[str], object]) -> None:
+        """Write what has not been written."""
+        with self._lock:
+            self._write(write)
+
+    def _flush_late(self, write: Callable[[str], object]) -> None:
+        with suppress(HeadgateError, Interrupted):  # the handler hears of it at its next report
+            self.flush(write)
+
+    def _write(self, write: Callable[[str], object]) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        progress, self._newest = self._newest, None
+        if progress is not None:
+            self._written_at = self._clock()
+            write(progress)
 
 
 class ThreadReporter:
     """For a handler in a thread: a report is made when the call returns, and a request to stop is raised by it."""
 
-    __slots__ = ("_reports", "_run")
+    __slots__ = ("_progress", "_reports", "_run")
 
-    def __init__(self, reports: ExecutionReports) -> None:
+    def __init__(self, reports: ExecutionReports, progress: SteadyProgress | None = None) -> None:
         self._reports = reports
         self._run = reports.run
+        self._progress = progress
 
     def progress(self, progress: str) -> ReportReply[None]:
-        return self._obey(self._reports.progress, progress)
+        if self._progress is None:
+            self._progress = SteadyProgress()
+        self._progress.put(progress, self._write_progress)
+        return DoneReply(None)
+
+    def flush(self) -> None:
+        """Write the progress that was skipped."""
+        if self._progress is not None:
+            self._progress.flush(self._write_progress)
+
+    def _write_progress(self, progress: str) -> None:
+        self._obey(self._reports.progress, progress)
 
     def log(self, level: str, message: str) -> ReportReply[None]:
         return self._obey(self._reports.log, level, message)
@@ -110,7 +172,9 @@ class LoopReporter:
     One that nobody awaits is made all the same: `finish` waits for it.
     """
 
-    __slots__ = ("_begun", "_finished", "_in_thread", "_reports", "_run")
+    __slots__ = (
+        "_begun", "_finished", "_hurry", "_in_thread", "_progress", "_reports", "_run", "_writer", "_written_at",
+    )  # fmt: skip
 
     def __init__(self, reports: ExecutionReports, in_thread: InThread) -> None:
         self._reports = reports
@@ -118,9 +182,15 @@ class LoopReporter:
         self._in_thread = in_thread
         self._begun: set[asyncio.Task[Any]] = set()  # under way, or failed
         self._finished = False
+        self._progress: str | None = None  # the newest that has not been written
+        self._written_at = -PROGRESS_SECONDS
+        self._writer: asyncio.Task[None] | None = None
+        self._hurry: asyncio.Event | None = None
 
     async def finish(self) -> None:
         """Finish what the handler began; raises what one failed of, unless the handler has seen it."""
+        if self._hurry is not None:
+            self._hurry.set()
         while under_way := [report for report in self._begun if not report.done()]:
             await asyncio.wait(under_way)
         self._finished = True
@@ -144,7 +214,32 @@ class LoopReporter:
             self._begun.discard(report)
 
     def progress(self, progress: str) -> ReportReply[None]:
-        return self._begin(self._obey(self._reports.progress, progress))
+        self._progress = progress
+        if self._writer is not None and not self._writer.done():  # it takes the newest
+            return DoneReply(None)
+        if self._hurry is None:
+            self._hurry = asyncio.Event()
+        pause = self._written_at + PROGRESS_SECONDS - monotonic()
+        self._writer = self._begin(self._write_progress(self._hurry, pause))
+        return self._writer if pause <= 0 else DoneReply(None)
+
+    async def flush(self) -> None:
+        """Write the progress that was skipped, if it can be, for a handler that has failed."""
+        if self._hurry is not None and self._writer is not None:
+            self._hurry.set()
+            await asyncio.wait([self._writer])
+
+    async def _write_progress(self, hurry: asyncio.Event, pause: float) -> None:
+        while True:
+            if pause > 0:
+                await wait(hurry, pause)
+            progress, self._progress = self._progress, None
+            if progress is None:
+                return
+            self._written_at, pause = monotonic(), PROGRESS_SECONDS
+            await self._obey(self._reports.progress, progress)
+            if self._progress is None:
+                return
 
     def log(self, level: str, message: str) -> ReportReply[None]:
         return self._begin(self._obey(self._reports.log, level, message))

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
+from headgate.core.end_reasons import EndReason
 from headgate.core.errors import HeadgateError, Invalid, Unavailable
 from headgate.core.machine import CancelReached, Event, GivenBack, PauseReached, Raised, Returned, Snoozed
-from headgate.core.retry import MAX_DELAY_SECONDS, Retry, delay_after
-from headgate.core.task import Execution, TaskType, check_json, clip
+from headgate.core.retry import MAX_DELAY_SECONDS, Retry, verdict
+from headgate.core.task import Execution, TaskType, check_json, clip_error
 from headgate.core.usage import Usage
 from headgate.environment import monotonic, random_number, utc_now
 from headgate.registry import Handler, json_of
@@ -141,27 +142,22 @@ def event_of_error(run: Run, error: BaseException, rules: TaskType) -> Event | N
 
 def event_of_timeout(run: Run, rules: TaskType) -> Event:
     """What happened when the handler took longer than it may."""
-    return _failed(run, TimeoutError(run.too_late), rules)
+    return _failed(run, TimeoutError(run.too_late), rules, EndReason.OVERDUE)
 
 
-def _failed(run: Run, error: BaseException, rules: TaskType) -> Event:
+def _failed(run: Run, error: BaseException, rules: TaskType, cause: EndReason | None = None) -> Event:
     try:
-        return Raised(error_text(error), delay_of_error(run, error, rules))
+        return raised(run, error_text(error), error, rules, cause)
     except Exception as broken:  # an error that cannot even be looked at
-        return Raised(f"{type(error).__name__}, which raises {type(broken).__name__} when it is looked at")
+        text = f"{type(error).__name__}, which raises {type(broken).__name__} when it is looked at"
+        return Raised(text, None, EndReason.FATAL)
 
 
-def delay_of_error(run: Run, error: BaseException, rules: TaskType) -> float | None:
-    """After how many seconds the task runs again, as its type says; None if it does not."""
-    return delay_after(
-        rules.retry,
-        error,
-        run.execution.error_count,
-        random_number(),
-        utc_now(),
-        unknown_errors=rules.unknown_errors,
-        retries=run.execution.max_error_count,
-    )
+def raised(run: Run, text: str, error: BaseException, rules: TaskType, cause: EndReason | None = None) -> Raised:
+    """What an error means for the task, as its type says; `text` is what is kept of it."""
+    execution = run.execution
+    judged = verdict(rules, error, execution.error_count, random_number(), utc_now(), execution.max_error_count, cause)
+    return Raised(text, *judged)
 
 
 def error_text(error: BaseException) -> str:
@@ -169,4 +165,4 @@ def error_text(error: BaseException) -> str:
     head = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     if isinstance(error, HeadgateError | TimeoutError) and error.__traceback__ is None:
         return head
-    return clip(head + "\n\n" + "".join(traceback.format_exception(error)))
+    return clip_error(head + "\n\n" + "".join(traceback.format_exception(error)))

@@ -5,18 +5,41 @@ import logging
 import queue
 import sys
 import threading
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import starmap
+from types import FrameType
+from typing import Any, TypeVar
 
 from headgate.worker.context import Interrupted
 from headgate.worker.stacks import thread_stack
 
+T = TypeVar("T")
 Body = Callable[[], Any]
 OnDone = Callable[[Any, BaseException | None], None]
 RETRY_SECONDS = 0.01
 log = logging.getLogger("headgate.worker")
 _CRITICAL_PACKAGE = "headgate.store"  # a transaction, or the turn of everybody in this process
-_OWN_PACKAGE = "headgate.worker"  # around the handler: a result that is there already must not be lost
+_OWN_PACKAGE = "headgate.worker"
+
+
+def keep_result(results: list[T], handler: Callable[..., T], arguments: dict[str, Any]) -> None:
+    """Call a handler and append what it returns.
+
+    All in C: between the return and the append nothing can be raised in this thread.
+    """
+    results.extend(starmap(partial(handler, **arguments), ((),)))
+
+
+def call_handler(handler: Callable[..., T], arguments: dict[str, Any]) -> T:
+    """Call a handler in a job. Only meanwhile it is interrupted: what has returned is done, and is not done again."""
+    results: list[T] = []
+    try:
+        keep_result(results, handler, arguments)
+    except Interrupted:  # it may have been on its way when the handler returned
+        if not results:
+            raise
+    return results[0]
 
 
 class Job:
@@ -54,7 +77,7 @@ class Job:
     def in_store(self) -> bool:
         """Whether the body is with the store."""
         thread_id = self._thread_id
-        return thread_id is not None and _in_critical_code(thread_id)
+        return thread_id is not None and _CRITICAL_PACKAGE in map(_package, _frames(thread_id))
 
     @property
     def stack(self) -> str:
@@ -62,15 +85,15 @@ class Job:
         return "" if self._thread_id is None else thread_stack(self._thread_id)
 
     def interrupt(self) -> None:
-        """Raise `Interrupted` in the body, at its next step in Python; a call into C is not cut short.
+        """Raise `Interrupted` in the body's handler, at its next step in Python; a call into C is not cut short.
 
-        While the body is with the store (it reports, it submits) this waits: nothing is left half done.
+        While the handler is with the store (it reports, it submits) this waits: nothing is left half done.
         """
         with self._lock:
             self._stopped = True
             if self._thread_id is None:
                 return
-            if not _in_critical_code(self._thread_id):
+            if _in_handler(self._thread_id):
                 _raise_in(self._thread_id, Interrupted)
                 return
         again = threading.Timer(RETRY_SECONDS, self.interrupt)
@@ -84,31 +107,44 @@ def _raise_in(thread_id: int, error: type[BaseException] | None) -> None:
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread_id), exception)
 
 
-def _in_critical_code(thread_id: int) -> bool:
-    """Whether a thread is where we must not cut in. It cannot move meanwhile: whoever asks holds the interpreter."""
-    frame = sys._current_frames().get(thread_id)
-    if frame is not None and str(frame.f_globals.get("__name__", "")).startswith(_OWN_PACKAGE):
-        return True
-    while frame is not None:
-        if str(frame.f_globals.get("__name__", "")).startswith(_CRITICAL_PACKAGE):
-            return True
-        frame = frame.f_back
+def _in_handler(thread_id: int) -> bool:
+    """Whether a thread is in a handler, and not with the store or in code of ours that the handler called.
+
+    It cannot move meanwhile: whoever asks holds the interpreter.
+    """
+    above: list[str] = []
+    for frame in _frames(thread_id):
+        if frame.f_code is call_handler.__code__:
+            return bool(above) and above[0] != _OWN_PACKAGE and _CRITICAL_PACKAGE not in above
+        above.append(_package(frame))
     return False
 
 
-class Threads:
-    """Up to `most` threads, each made when it is first needed. They do not keep a process from ending."""
+def _frames(thread_id: int) -> Iterator[FrameType]:
+    """From the innermost."""
+    frame = sys._current_frames().get(thread_id)
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+
+def _package(frame: FrameType) -> str:
+    """`headgate.store` of all that is below it."""
+    return ".".join(str(frame.f_globals.get("__name__", "")).split(".")[:2])
+
+
+class Threads:
+    """A thread for each job at once, kept for later ones. They do not keep a process from ending."""
+
+    def __init__(self) -> None:
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._idle = threading.Semaphore(0)
         self._count = 0
 
     def start(self, body: Body, on_done: OnDone) -> Job:
-        """Run `body` as soon as a thread is free."""
+        """Run `body` in a thread; how many there are at once is the caller's business."""
         job = Job(body, on_done)
-        if not self._idle.acquire(blocking=False) and self._count < self._most:
+        if not self._idle.acquire(blocking=False):
             self._count += 1
             threading.Thread(target=self._serve, name=f"headgate task {self._count}", daemon=True).start()
         self._jobs.put(job)

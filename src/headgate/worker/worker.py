@@ -4,7 +4,8 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any, ParamSpec, TypeVar
 
@@ -38,6 +39,7 @@ log = logging.getLogger("headgate.worker")
 CONCURRENCY = 100
 THREADS = 16
 GIVE_BACK_SECONDS = 5.0
+SETTLE_SECONDS = 8.0  # what has ended would run again if the store did not hear of it
 RETRY_SECONDS = 1.0
 SAFE_SHARE, WATCH_SHARE = 0.8, 0.05  # of a lease: who could not renew it for so long stops by itself
 
@@ -87,7 +89,14 @@ class Worker:
         )
         self._watch = watch(self._on_loop, settings.stuck_seconds, self._end_blocked)
         self._executor = Executor(
-            store, settings, self.in_thread, self._call_soon, threads, self._watch, stage or Stage(), self._give_up
+            store,
+            settings,
+            self.in_thread,
+            self._call_soon,
+            self._watch,
+            stage or Stage(),
+            self._lend_slot,
+            self._give_up,
         )
         slots = {Isolation.LOOP: concurrency, Isolation.THREAD: threads, Isolation.PROCESS: children or os.cpu_count()}
         self.pools = [
@@ -112,6 +121,18 @@ class Worker:
 
         pool = Pool(self.store, self.in_thread, types, slots, launch, self.settings.poll_seconds, self._beat.now)
         return pool
+
+    @contextmanager
+    def _lend_slot(self, type_code: str) -> Iterator[None]:
+        """Let one more task of a type run while something here waits for one; from any thread."""
+        pools = [pool for pool in self.pools if type_code in pool.types]
+        for pool in pools:
+            self._call_soon(pool.lend, type_code)
+        try:
+            yield
+        finally:
+            for pool in pools:
+                self._call_soon(pool.take_back, type_code)
 
     async def in_thread(self, work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run blocking work in a thread."""
@@ -176,6 +197,7 @@ class Worker:
             if self._stopping.is_set():  # meanwhile: nothing more is claimed
                 return
             self._beat.signed_on(self.id, begun)
+            log.info("worker %d (%s) serves %s", self.id, self.name, ", ".join(sorted(types)))
             if self._parent is not None:
                 self._parent.tell_signed_on(self.id)
             for pool in self.pools:
@@ -183,7 +205,6 @@ class Worker:
             if self.stuck:
                 self._stop_claiming()
             self.signed_on.set()
-            log.info("worker %d (%s) serves %s", self.id, self.name, ", ".join(sorted(types)))
             return
 
     def _register(self, types: list[str]) -> int:
@@ -207,6 +228,7 @@ class Worker:
             for run in self.held.values():
                 if run.ended is None:  # a thread in C will not listen
                     self._give_up(run)
+            await self._wait_until_empty(SETTLE_SECONDS)
 
     async def _wait_until_empty(self, seconds: float, unless: asyncio.Event | None = None) -> bool:
         """Whether nothing is held, before the time is up or `unless` is set."""

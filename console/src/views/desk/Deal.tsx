@@ -1,12 +1,16 @@
-import { Button, Modal, Text, Textarea } from "@mantine/core";
-import { useMutation, useQuery } from "@tanstack/react-query";
+import { Button, Text, Textarea } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
+import { BulkBar } from "@/parts/BulkBar";
+import { Dialog } from "@/parts/Dialog";
+import classes from "@/parts/EditReplay.module.css";
+import { possible, Refused } from "@/parts/Outcomes";
 import { ProblemNote } from "@/parts/ProblemNote";
 import { confirmDone } from "@/parts/problems";
-import { type DeskVerb, deal } from "@/services/desk";
+import { useBulk } from "@/parts/useBulk";
+import { inCalls, MOST_AT_ONCE } from "@/services/bulk";
+import { type DeskVerb, deal, type Outcome } from "@/services/desk";
 import { useTexts } from "@/texts";
-import { possible, Refused } from "./Outcomes";
-import classes from "./page.module.css";
 
 interface Props {
   verb: DeskVerb;
@@ -20,43 +24,49 @@ export function Deal({ verb, ids, onClose, onDone }: Props) {
   const t = useTexts();
   const words = t.desk;
   const [remark, setRemark] = useState("");
+  const [looked, setLooked] = useState<Outcome[]>([]);
   const foreseen = useQuery({
     queryKey: ["dead-letters", "foreseen", verb, ids],
-    queryFn: () => deal(ids, verb, {}, true),
+    queryFn: ({ signal }) => inCalls(ids, (some) => deal(some, verb, {}, true), setLooked, signal),
     gcTime: 0,
   });
   const would = possible(foreseen.data ?? []);
-  const doing = useMutation({
-    mutationFn: () => deal(would, verb, { remark: remark.trim() }, false),
-    onSuccess: (outcomes) => {
-      const done = possible(outcomes).length;
-      if (done > 0) confirmDone(words.done[verb](done));
-      if (done === outcomes.length) onDone();
+  const doing = useBulk(
+    (some: number[]) => deal(some, verb, { remark: remark.trim() }, false),
+    (outcomes) => {
+      if (possible(outcomes).length < outcomes.length) return;
+      confirmDone(words.done[verb](outcomes.length));
+      onDone();
     },
-  });
-  const over = Boolean(doing.data) || (foreseen.data && would.length === 0);
+  );
+  const begun = doing.running || doing.over;
+  const over = doing.over || (foreseen.data && would.length === 0);
   const missing = verb === "resolve" && !remark.trim();
 
   return (
-    <Modal
-      opened
-      onClose={doing.data ? onDone : onClose}
+    <Dialog
+      onClose={doing.over ? onDone : onClose}
       title={<strong>{words.verbs[verb]}</strong>}
       size="lg"
-      closeButtonProps={{ "aria-label": t.common.close }}
+      locked={doing.running}
     >
       <form
         onSubmit={(event) => {
           event.preventDefault();
-          if (!missing) doing.mutate();
+          if (!missing) doing.start(would);
         }}
       >
         <Text mb="sm">{words.verbsAbout[verb]}</Text>
         {foreseen.error ? <ProblemNote error={foreseen.error} retry={() => foreseen.refetch()} /> : null}
-        {foreseen.isPending ? <Text c="dimmed">{words.looking}</Text> : null}
-        {foreseen.data && !doing.data ? <Text fw={600}>{words.would(would.length, ids.length)}</Text> : null}
-        <Refused outcomes={doing.data ?? foreseen.data ?? []} />
-        {verb === "replay" || over ? null : (
+        {foreseen.isPending ? (
+          <Text c="dimmed">
+            {words.looking} {ids.length > MOST_AT_ONCE ? `${looked.length} / ${ids.length}` : ""}
+          </Text>
+        ) : null}
+        {foreseen.data && !begun ? <Text fw={600}>{words.would(would.length, ids.length)}</Text> : null}
+        <BulkBar bulk={doing} result={words.done[verb]} />
+        <Refused outcomes={begun ? doing.done : (foreseen.data ?? [])} />
+        {verb === "replay" || over || doing.running ? null : (
           <Textarea
             mt="sm"
             label={words.remark}
@@ -70,23 +80,23 @@ export function Deal({ verb, ids, onClose, onDone }: Props) {
             data-autofocus
           />
         )}
-        {doing.error ? <ProblemNote error={doing.error} /> : null}
-        <div className={classes.foot}>
-          <Button variant="default" onClick={doing.data ? onDone : onClose}>
-            {over ? t.common.close : t.common.cancel}
-          </Button>
-          {over ? null : (
-            <Button
-              type="submit"
-              color={verb === "discard" ? "red" : "brand"}
-              loading={doing.isPending}
-              disabled={missing || would.length === 0}
-            >
-              {words.doIt[verb](would.length)}
+        {doing.running ? null : (
+          <div className={classes.foot}>
+            <Button variant="default" onClick={doing.over ? onDone : onClose}>
+              {over ? t.common.close : t.common.back}
             </Button>
-          )}
-        </div>
+            {over ? null : (
+              <Button
+                type="submit"
+                color={verb === "discard" ? "red" : "brand"}
+                disabled={missing || would.length === 0}
+              >
+                {words.doIt[verb](would.length)}
+              </Button>
+            )}
+          </div>
+        )}
       </form>
-    </Modal>
+    </Dialog>
   );
 }

@@ -1,23 +1,23 @@
 import { Button } from "@mantine/core";
 import { IconMoodSmile, IconSearchOff } from "@tabler/icons-react";
-import { useInfiniteQuery, useMutation } from "@tanstack/react-query";
+import { useInfiniteQuery, useMutation, useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { useSession } from "@/app/session";
+import { EditReplay } from "@/parts/EditReplay";
 import { Empty } from "@/parts/Empty";
+import { amount } from "@/parts/formats";
 import { LinkText } from "@/parts/links";
 import { Page } from "@/parts/Page";
 import { Panel } from "@/parts/Panel";
 import { ProblemNote } from "@/parts/ProblemNote";
 import { complain, confirmDone } from "@/parts/problems";
-import { allLetters, type DeskVerb, lettersQuery } from "@/services/desk";
+import { allLetters, type DeskVerb, type ErrorGroup, errorGroupsQuery, lettersQuery } from "@/services/desk";
 import { may } from "@/services/session";
 import type { Task } from "@/services/tasks";
-import { useTexts } from "@/texts";
+import { useSpoken, useTexts } from "@/texts";
 import { Deal } from "./Deal";
-import { EditReplay } from "./EditReplay";
 import { Filters } from "./Filters";
-import { type Group, groupsOf } from "./groups";
 import { type Do, Letters } from "./Letters";
 import classes from "./page.module.css";
 import { type DeskSearch, deskRoute } from "./route";
@@ -75,8 +75,8 @@ export function DeskPage() {
     <Page title={words.title} about={words.about}>
       <Filters search={search} onChange={go} />
       <Groups
-        tasks={tasks}
-        onChoose={({ type, piece }) => go({ ...search, type, ...(piece ? { error: piece } : {}) })}
+        search={search}
+        onChoose={({ type, contains }) => go({ ...search, type, ...(contains ? { error: contains } : {}) })}
       />
       {operator && selected.size > 0 ? (
         <div className={classes.bar} role="toolbar" aria-label={words.selected(selected.size)}>
@@ -141,16 +141,15 @@ export function DeskPage() {
 }
 
 const FEWEST = 2;
-const SHOWN = 6;
 
-/** What went wrong, and how often: each leads to its letters. */
-function Groups({ tasks, onChoose }: { tasks: Task[]; onChoose: (group: Group) => void }) {
-  const t = useTexts().desk;
-  const groups = groupsOf(tasks);
-  if (groups.length < FEWEST) return null;
+/** What went wrong, and how often, over all that match: each leads to its letters. */
+function Groups({ search, onChoose }: { search: DeskSearch; onChoose: (group: ErrorGroup) => void }) {
+  const { t, language } = useSpoken();
+  const found = useQuery(errorGroupsQuery(search)).data;
+  if (!found || found.items.length < FEWEST) return null;
   return (
-    <section className={classes.groups} aria-label={t.groups}>
-      {groups.slice(0, SHOWN).map((group) => (
+    <section className={classes.groups} aria-label={t.desk.groups}>
+      {found.items.map((group) => (
         <button
           key={`${group.type} ${group.error}`}
           type="button"
@@ -158,8 +157,8 @@ function Groups({ tasks, onChoose }: { tasks: Task[]; onChoose: (group: Group) =
           title={group.error}
           onClick={() => onChoose(group)}
         >
-          <b>{t.group(group.ids.length, group.type)}</b>
-          <span>{group.error || t.noError}</span>
+          <b>{t.desk.group(`${amount(group.count, language)}${found.exact ? "" : "+"}`, group.type)}</b>
+          <span>{group.error || t.desk.noError}</span>
         </button>
       ))}
     </section>

@@ -22,7 +22,7 @@ export function Lanes() {
   const lanes = useQuery(lanesQuery);
   const steer = maySteer(useSession());
   return (
-    <Panel title={words.title} flush>
+    <Panel place="lanes" title={words.title} flush>
       {lanes.error ? <ProblemNote error={lanes.error} retry={() => lanes.refetch()} /> : null}
       <Rows
         label={words.title}
@@ -99,8 +99,12 @@ function Capacity({ lane }: { lane: Lane }) {
   const words = t.overview.lanes;
   const change = useMutation({
     mutationFn: (capacity: number | null) => setCapacity(lane.name, capacity),
-    onSuccess: (_, capacity) =>
-      confirmDone(words.changed(lane.name, capacity === null ? t.common.unlimited : String(capacity))),
+    onSuccess: (_, capacity) => {
+      const before = lane.capacity;
+      confirmDone(words.changed(lane.name, capacity === null ? t.common.unlimited : String(capacity)), () =>
+        change.mutate(before),
+      );
+    },
     onError: (error) => complain(error, t),
   });
   return (
@@ -108,7 +112,7 @@ function Capacity({ lane }: { lane: Lane }) {
       label={words.setCapacity(lane.name)}
       about={words.capacityAbout}
       value={lane.capacity}
-      onChange={(capacity) => change.mutate(capacity)}
+      onSave={(capacity) => change.mutate(capacity)}
     />
   );
 }
@@ -117,13 +121,18 @@ function Pause({ lane }: { lane: Lane }) {
   const t = useTexts();
   const words = t.overview.lanes;
   const change = useMutation({
-    mutationFn: () => setPaused(lane.name, !lane.paused),
+    mutationFn: (paused: boolean) => setPaused(lane.name, paused),
+    onSuccess: (_, paused) =>
+      confirmDone(
+        paused ? words.isPaused(lane.name) : words.isResumed(lane.name),
+        paused ? () => change.mutate(false) : undefined,
+      ),
     onError: (error) => complain(error, t),
   });
   const label = lane.paused ? words.resume(lane.name) : words.pause(lane.name);
   return (
     <Tooltip label={label}>
-      <ActionIcon aria-label={label} onClick={() => change.mutate()} loading={change.isPending}>
+      <ActionIcon aria-label={label} onClick={() => change.mutate(!lane.paused)} loading={change.isPending}>
         {lane.paused ? <IconPlayerPlay size={15} /> : <IconPlayerPause size={15} />}
       </ActionIcon>
     </Tooltip>

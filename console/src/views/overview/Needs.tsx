@@ -6,22 +6,20 @@ import { useSession } from "@/app/session";
 import { LinkButton } from "@/parts/links";
 import { complain } from "@/parts/problems";
 import { undeliverableQuery } from "@/services/callbacks";
+import { errorGroupsQuery } from "@/services/desk";
 import { type Lane, lanesQuery, pauseEverything, setPaused } from "@/services/lanes";
 import { maySteer } from "@/services/session";
 import type { Tone } from "@/services/states";
-import { fewTasksQuery } from "@/services/tasks";
 import { workersQuery } from "@/services/workers";
 import { useTexts } from "@/texts";
 import classes from "./Needs.module.css";
-
-const MOST_COUNTED = 100;
 
 /** What stands still until a person does something, with the button that does it. */
 export function Needs() {
   const t = useTexts();
   const words = t.overview.needs;
   const steer = maySteer(useSession());
-  const dead = useQuery(fewTasksQuery({ status: ["dead"] }, MOST_COUNTED)).data;
+  const dead = useQuery(errorGroupsQuery({})).data;
   const lanes = useQuery(lanesQuery).data;
   const workers = useQuery(workersQuery).data;
   const lost = useQuery(undeliverableQuery).data;
@@ -38,16 +36,14 @@ export function Needs() {
         {words.resume}
       </Button>
     ) : null;
-  const gaveUp = dead.items.length;
-
   const found: ReactNode[] = [];
-  if (gaveUp > 0) {
+  if (dead.total > 0) {
     found.push(
       <Need
         key="dead"
         tone="alarm"
         icon={IconAlertOctagon}
-        title={dead.next_cursor === null ? words.dead(gaveUp) : words.deadMany(gaveUp)}
+        title={words.dead(dead.total, dead.exact)}
         about={words.deadAbout}
         action={
           <LinkButton to="/desk" variant="default">

@@ -1,12 +1,8 @@
-import { Button, SegmentedControl } from "@mantine/core";
-import { IconPlayerPause, IconPlayerPlay } from "@tabler/icons-react";
-import { useMutation, useQuery } from "@tanstack/react-query";
+import { SegmentedControl } from "@mantine/core";
 import { useNavigate } from "@tanstack/react-router";
 import { useSession } from "@/app/session";
-import { useAsk } from "@/parts/Ask";
 import { Page } from "@/parts/Page";
-import { complain, confirmDone } from "@/parts/problems";
-import { lanesQuery, pauseEverything } from "@/services/lanes";
+import { PauseEverything } from "@/parts/PauseEverything";
 import { maySteer } from "@/services/session";
 import { useTexts } from "@/texts";
 import { Charts } from "./Charts";
@@ -49,32 +45,5 @@ export function OverviewPage() {
         </div>
       </div>
     </Page>
-  );
-}
-
-function PauseEverything() {
-  const t = useTexts();
-  const ask = useAsk();
-  const { data } = useQuery(lanesQuery);
-  const paused = data?.everything_paused ?? false;
-  const change = useMutation({
-    mutationFn: () => pauseEverything(!paused),
-    onSuccess: () => confirmDone(paused ? t.overview.resumedAll : t.overview.pausedAll),
-    onError: (error) => complain(error, t),
-  });
-  const label = paused ? t.overview.resumeAll : t.overview.pauseAll;
-  const start = async () => {
-    if (paused || (await ask({ title: label, body: t.overview.pauseAllAsk, yes: label }))) change.mutate();
-  };
-  return (
-    <Button
-      variant="default"
-      leftSection={paused ? <IconPlayerPlay size={14} /> : <IconPlayerPause size={14} />}
-      loading={change.isPending}
-      disabled={!data}
-      onClick={() => void start()}
-    >
-      {label}
-    </Button>
   );
 }

@@ -1,5 +1,5 @@
 import { IconLayoutDashboard } from "@tabler/icons-react";
-import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
+import { createRoute, lazyRouteComponent, redirect } from "@tanstack/react-router";
 import { type Said, textIn } from "@/app/address";
 import { root } from "@/app/root";
 
@@ -12,6 +12,15 @@ export const USUAL_RANGE: Range = "900";
 export interface OverviewSearch {
   range?: Range;
 }
+
+/** Lanes have no page of their own; people look for one. */
+export const lanesRoute = createRoute({
+  getParentRoute: () => root,
+  path: "/lanes",
+  beforeLoad: () => {
+    throw redirect({ to: "/", hash: "lanes" });
+  },
+});
 
 export const overviewRoute = createRoute({
   getParentRoute: () => root,

@@ -2,11 +2,6 @@ export const overview = {
   title: "Overview",
   range: "How far back",
   ranges: { "900": "15 min", "3600": "1 h", "21600": "6 h", "86400": "24 h" } as Record<string, string>,
-  pauseAll: "Pause everything",
-  resumeAll: "Let everything go on",
-  pausedAll: "Everything is paused",
-  resumedAll: "Everything may start again",
-  pauseAllAsk: "Nothing more will start, in any lane, until somebody lets it go on. What runs goes on running.",
   charts: {
     throughput: "Throughput",
     failures: "Failures",
@@ -33,8 +28,8 @@ export const overview = {
   needs: {
     title: "Needs a person",
     nothing: "Nothing needs you.",
-    dead: (count: number) => (count === 1 ? "1 task gave up" : `${count} tasks gave up`),
-    deadMany: (count: number) => `${count}+ tasks gave up`,
+    dead: (count: number, exact: boolean) =>
+      count === 1 ? "1 task gave up" : `${count}${exact ? "" : "+"} tasks gave up`,
     deadAbout: "Somebody has to retry, resolve or discard.",
     look: "Look at them",
     untold: (count: number, more: boolean) =>
@@ -63,6 +58,8 @@ export const overview = {
     atLeast: (count: string) => `${count}+`,
     pause: (lane: string) => `Pause ${lane}`,
     resume: (lane: string) => `Resume ${lane}`,
+    isPaused: (lane: string) => `${lane} paused`,
+    isResumed: (lane: string) => `${lane} resumed`,
     paused: "paused",
     setCapacity: (lane: string) => `Capacity of ${lane}`,
     capacityAbout: "How many of this lane may run at once. Empty: no limit. 0: none.",

@@ -6,7 +6,8 @@ import { amount } from "@/parts/formats";
 import { Gauge } from "@/parts/Gauge";
 import { Panel } from "@/parts/Panel";
 import { complain, confirmDone } from "@/parts/problems";
-import { hold, type Lane, type QueueStats, setQueueCapacity } from "@/services/requests";
+import { setCapacity } from "@/services/lanes";
+import { hold, type Lane, type QueueStats } from "@/services/requests";
 import { useSpoken } from "@/texts";
 import classes from "./LaneCard.module.css";
 
@@ -23,10 +24,23 @@ export function LaneCard({ lane, stats, steer }: Props) {
   const paused = stats?.paused[lane] ?? false;
   const capacity = stats?.capacity[lane] ?? null;
   const name = words.lanes[lane];
-  const holding = useMutation({ mutationFn: () => hold(lane, !paused), onError: (error) => complain(error, t) });
+  const holding = useMutation({
+    mutationFn: (now: boolean) => hold(lane, now),
+    onSuccess: (_, now) =>
+      confirmDone(
+        now ? words.lanePaused(name) : words.laneResumed(name),
+        now ? () => holding.mutate(false) : undefined,
+      ),
+    onError: (error) => complain(error, t),
+  });
   const sizing = useMutation({
-    mutationFn: (count: number) => setQueueCapacity(lane, count),
-    onSuccess: (_, count) => confirmDone(words.capacityChanged(name, count)),
+    mutationFn: (count: number | null) => setCapacity(lane, count),
+    onSuccess: (_, count) => {
+      const before = capacity;
+      confirmDone(words.capacityChanged(name, count === null ? t.common.unlimited : String(count)), () =>
+        sizing.mutate(before),
+      );
+    },
     onError: (error) => complain(error, t),
   });
   return (
@@ -39,8 +53,8 @@ export function LaneCard({ lane, stats, steer }: Props) {
             color="gray"
             leftSection={paused ? <IconPlayerPlay size={14} /> : <IconPlayerPause size={14} />}
             loading={holding.isPending}
-            onClick={() => holding.mutate()}
-            aria-label={`${paused ? words.resume : words.pause}: ${name}`}
+            onClick={() => holding.mutate(!paused)}
+            aria-label={paused ? words.resumeOf(name) : words.pauseOf(name)}
           >
             {paused ? words.resume : words.pause}
           </Button>
@@ -63,7 +77,7 @@ export function LaneCard({ lane, stats, steer }: Props) {
                 label={words.capacityOf(name)}
                 about={words.capacityAbout}
                 value={capacity}
-                onChange={(count) => count !== null && sizing.mutate(count)}
+                onSave={(count) => sizing.mutate(count)}
               />
             ) : (
               <b>{capacity ?? t.common.unlimited}</b>

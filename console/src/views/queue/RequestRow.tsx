@@ -14,6 +14,7 @@ import type { ComponentType } from "react";
 import { useState } from "react";
 import { useSession } from "@/app/session";
 import { Ago } from "@/parts/Ago";
+import { useAsk } from "@/parts/Ask";
 import { complain, confirmDone } from "@/parts/problems";
 import { StateBadge } from "@/parts/StateBadge";
 import {
@@ -95,16 +96,29 @@ export function RequestRow({ job, busy }: { job: RequestJob; busy: Busy | undefi
 
 function Act({ job, verb }: { job: RequestJob; verb: RequestVerb }) {
   const t = useTexts();
+  const ask = useAsk();
   const acting = useMutation({
-    mutationFn: () => actOnRequest(job.id, verb),
-    onSuccess: () => confirmDone(t.queue.did[verb](job.id)),
+    mutationFn: (chosen: RequestVerb) => actOnRequest(job.id, chosen),
+    onSuccess: (_, chosen) =>
+      confirmDone(t.queue.did[chosen](job.id), chosen === "pause" ? () => acting.mutate("resume") : undefined),
     onError: (error) => complain(error, t),
   });
   const Icon = ICONS[verb];
-  const label = t.queue.verbs[verb];
+  const label = t.queue.verbs[verb](job.id);
+  const cancels = verb === "cancel";
+  const start = async () => {
+    if (!cancels || (await ask({ title: label, body: t.queue.cancelAsk, yes: label, danger: true }))) {
+      acting.mutate(verb);
+    }
+  };
   return (
     <Tooltip label={label}>
-      <ActionIcon aria-label={`${label}: ${job.id}`} loading={acting.isPending} onClick={() => acting.mutate()}>
+      <ActionIcon
+        aria-label={label}
+        {...(cancels ? { c: "var(--tone-alarm)" } : {})}
+        loading={acting.isPending}
+        onClick={() => void start()}
+      >
         <Icon size={14} />
       </ActionIcon>
     </Tooltip>

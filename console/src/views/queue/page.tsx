@@ -1,17 +1,16 @@
 import { Button, Select, TextInput } from "@mantine/core";
-import { IconArrowsSplit2, IconPlayerPause, IconPlayerPlay, IconSearchOff } from "@tabler/icons-react";
-import { useInfiniteQuery, useMutation, useQuery } from "@tanstack/react-query";
+import { IconArrowsSplit2, IconSearchOff } from "@tabler/icons-react";
+import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useSession } from "@/app/session";
 import { Empty } from "@/parts/Empty";
 import { Page } from "@/parts/Page";
 import { Panel } from "@/parts/Panel";
+import { PauseEverything } from "@/parts/PauseEverything";
 import { ProblemNote } from "@/parts/ProblemNote";
-import { complain } from "@/parts/problems";
 import { Rows } from "@/parts/Rows";
 import {
   busyQuery,
-  hold,
   LANES,
   queueStatsQuery,
   REQUEST_TYPES,
@@ -38,7 +37,7 @@ export function QueuePage() {
   const busy = useQuery(busyQuery).data;
   const rows = requests.data?.pages.flatMap((page) => page.items) ?? [];
   return (
-    <Page title={t.title} about={t.about} actions={maySteer(session) ? <PauseAll /> : null}>
+    <Page title={t.title} about={t.about} actions={maySteer(session) ? <PauseEverything /> : null}>
       {stats.error ? <ProblemNote error={stats.error} retry={() => stats.refetch()} /> : null}
       <div className={classes.top}>
         {LANES.map((lane) => (
@@ -92,22 +91,6 @@ export function QueuePage() {
         </Button>
       ) : null}
     </Page>
-  );
-}
-
-function PauseAll() {
-  const t = useTexts();
-  const paused = useQuery(queueStatsQuery).data?.paused.all ?? false;
-  const change = useMutation({ mutationFn: () => hold("all", !paused), onError: (error) => complain(error, t) });
-  return (
-    <Button
-      variant="default"
-      leftSection={paused ? <IconPlayerPlay size={14} /> : <IconPlayerPause size={14} />}
-      loading={change.isPending}
-      onClick={() => change.mutate()}
-    >
-      {paused ? t.queue.resumeAll : t.queue.pauseAll}
-    </Button>
   );
 }
 

@@ -8,12 +8,14 @@ export const queue = {
   capacity: "At once",
   capacityOf: (lane: string) => `Capacity: ${lane}`,
   capacityAbout: "How many requests of this lane may run at once.",
-  capacityChanged: (lane: string, count: number) => `${lane}: ${count} at once`,
+  capacityChanged: (lane: string, count: string) => `${lane}: ${count} at once`,
   paused: "paused",
   pause: "Pause",
   resume: "Resume",
-  pauseAll: "Pause all",
-  resumeAll: "Resume all",
+  pauseOf: (lane: string) => `Pause lane: ${lane}`,
+  resumeOf: (lane: string) => `Resume lane: ${lane}`,
+  lanePaused: (lane: string) => `Lane ${lane} is paused`,
+  laneResumed: (lane: string) => `Lane ${lane} is resumed`,
   types: {
     expected_total: "Expected total",
     parse: "Parse",
@@ -28,10 +30,13 @@ export const queue = {
     failed: "failed",
     canceled: "cancelled",
   } as Record<RequestStatus, string>,
-  verbs: { pause: "Pause", resume: "Resume", cancel: "Cancel", prioritize: "To the top" } as Record<
-    RequestVerb,
-    string
-  >,
+  verbs: {
+    pause: (id: number) => `Pause request ${id}`,
+    resume: (id: number) => `Resume request ${id}`,
+    cancel: (id: number) => `Cancel request ${id}`,
+    prioritize: (id: number) => `To the top: request ${id}`,
+  } as Record<RequestVerb, (id: number) => string>,
+  cancelAsk: "A request that waits ends at once. One that runs is asked to end. It can be started again, as a new one.",
   did: {
     pause: (id: number) => `Request ${id} is paused`,
     resume: (id: number) => `Request ${id} goes on`,

@@ -1,19 +1,18 @@
 import { useQuery } from "@tanstack/react-query";
 import { Ago } from "@/parts/Ago";
 import { duration } from "@/parts/formats";
+import { Plain } from "@/parts/Json";
 import { Panel } from "@/parts/Panel";
 import { Rows } from "@/parts/Rows";
-import { StateBadge } from "@/parts/StateBadge";
 import { useNow } from "@/parts/useNow";
-import { taskEventsQuery } from "@/services/tasks";
+import { attemptsQuery } from "@/services/tasks";
 import { useTexts } from "@/texts";
-import { attemptsOf } from "./executions";
 
-/** Each time it was executed: by whom, how long, and what came of it. */
+/** Each time it was executed, the latest first: by whom, how long, what came of it, and why. */
 export function Attempts({ id }: { id: string }) {
-  const t = useTexts().task.attempts;
+  const { attempts: t, timeline } = useTexts().task;
   const now = useNow();
-  const attempts = attemptsOf(useQuery(taskEventsQuery(id)).data ?? []);
+  const attempts = (useQuery(attemptsQuery(id)).data ?? []).toReversed();
   if (attempts.length === 0) return null;
   return (
     <Panel title={t.title} flush>
@@ -28,17 +27,27 @@ export function Attempts({ id }: { id: string }) {
         ]}
       >
         {attempts.map((attempt) => (
-          <tr key={attempt.execution} title={attempt.detail ?? undefined}>
+          <tr key={attempt.exec_id}>
             <th scope="row">{attempt.number}</th>
             <td>
-              <StateBadge status={attempt.outcome ?? "running"} />
+              {t.outcomes[attempt.outcome] ?? timeline.kinds[attempt.outcome] ?? attempt.outcome}
+              {attempt.reason ? ` · ${t.reasons[attempt.reason]}` : ""}
+              {attempt.delay ? ` · ${t.again(duration(attempt.delay))}` : ""}
+              {attempt.error ? (
+                <details>
+                  <summary>{t.error}</summary>
+                  <Plain text={attempt.error} />
+                </details>
+              ) : null}
             </td>
-            <td>{attempt.by}</td>
+            <td>{attempt.executor}</td>
             <td>
-              <Ago at={attempt.startedAt} />
+              <Ago at={attempt.started_at} />
             </td>
             <td data-number>
-              {duration(((attempt.endedAt ? Date.parse(attempt.endedAt) : now) - Date.parse(attempt.startedAt)) / 1000)}
+              {duration(
+                ((attempt.ended_at ? Date.parse(attempt.ended_at) : now) - Date.parse(attempt.started_at)) / 1000,
+              )}
             </td>
           </tr>
         ))}

@@ -3,13 +3,12 @@ import { IconChevronRight } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
-import { duration } from "@/parts/formats";
+import { amount, duration } from "@/parts/formats";
 import { Panel } from "@/parts/Panel";
 import { Progress } from "@/parts/Progress";
 import { StateBadge } from "@/parts/StateBadge";
-import { type State, stateOf } from "@/services/states";
-import { childrenQuery, type Task, taskQuery } from "@/services/tasks";
-import { useTexts } from "@/texts";
+import { childrenQuery, familyQuery, type Task, taskQuery } from "@/services/tasks";
+import { useSpoken, useTexts } from "@/texts";
 import classes from "./Family.module.css";
 
 /** Where a task stands among its parents and children. */
@@ -19,7 +18,7 @@ export function Family({ task }: { task: Task }) {
   if (task.parent_id === null && (children?.items.length ?? 0) === 0) return null;
   return (
     <Panel title={t.title}>
-      {children && children.items.length > 0 ? <Counts tasks={children.items} /> : null}
+      {children && children.items.length > 0 ? <Counts id={String(task.id)} /> : null}
       <ul className={classes.tree}>
         {task.parent_id === null ? (
           <Member task={task} here open />
@@ -91,14 +90,16 @@ function Line({ task, here }: { task: Task; here?: boolean | undefined }) {
 }
 
 /** How many children are in which state. */
-function Counts({ tasks }: { tasks: Task[] }) {
-  const counts = new Map<State, number>();
-  for (const task of tasks) counts.set(stateOf(task.status), (counts.get(stateOf(task.status)) ?? 0) + 1);
+function Counts({ id }: { id: string }) {
+  const { language } = useSpoken();
+  const family = useQuery(familyQuery(id)).data;
+  if (!family) return null;
   return (
     <div className={classes.counts}>
-      {[...counts].map(([state, count]) => (
+      {Object.entries(family.states).map(([state, count]) => (
         <span key={state}>
-          {count} <StateBadge status={state} />
+          {amount(count, language)}
+          {family.exact ? "" : "+"} <StateBadge status={state} />
         </span>
       ))}
     </div>

@@ -4,7 +4,8 @@ import { useQuery } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 import { idIn } from "@/app/address";
 import { useSession } from "@/app/session";
-import { ActDialog } from "@/parts/ActDialog";
+import { ActDialog, DANGEROUS } from "@/parts/ActDialog";
+import { EditReplay } from "@/parts/EditReplay";
 import { Empty } from "@/parts/Empty";
 import { Json, Plain } from "@/parts/Json";
 import { Page } from "@/parts/Page";
@@ -46,9 +47,10 @@ function NoSuchTask({ taskId }: { taskId: string }) {
 function OneTask({ taskId }: { taskId: string }) {
   const t = useTexts();
   const task = useQuery(taskQuery(taskId));
+  const type = task.data?.type;
   useEffect(() => {
-    document.title = `${t.task.title(taskId)} · Headgate`;
-  }, [taskId, t]);
+    document.title = `${type ? `#${taskId} ${type}` : t.task.title(taskId)} · Headgate`;
+  }, [taskId, type, t]);
 
   if (isGone(task.error)) return <NoSuchTask taskId={taskId} />;
   if (task.error && !task.data) return <ProblemNote error={task.error} retry={() => task.refetch()} />;
@@ -110,15 +112,21 @@ function TaskView({ task }: { task: Task }) {
 }
 
 function Actions({ task }: { task: Task }) {
-  const t = useTexts().acts;
+  const { acts: t, desk } = useTexts();
   const session = useSession();
   const [act, setAct] = useState<Act | null>(null);
+  const [editing, setEditing] = useState(false);
   const [first, ...rest] = verbsFor(stateOf(task.status));
   if (!may(session, "operator") || !first) return null;
   return (
     <>
       {rest.slice(-1).map((verb) => (
-        <Button key={verb} variant="default" onClick={() => setAct({ verb, ids: [task.id] })}>
+        <Button
+          key={verb}
+          variant="default"
+          {...(DANGEROUS.has(verb) ? { c: "var(--tone-alarm)" } : {})}
+          onClick={() => setAct({ verb, ids: [task.id] })}
+        >
           {t.verbs[verb]}
         </Button>
       ))}
@@ -138,7 +146,17 @@ function Actions({ task }: { task: Task }) {
           </Menu.Dropdown>
         </Menu>
       ) : null}
-      <Button onClick={() => setAct({ verb: first, ids: [task.id] })}>{t.verbs[first]}</Button>
+      <Button color={DANGEROUS.has(first) ? "red" : "brand"} onClick={() => setAct({ verb: first, ids: [task.id] })}>
+        {t.verbs[first]}
+      </Button>
+      {task.status === "failed" || task.status === "dead" ? (
+        <Button variant="default" onClick={() => setEditing(true)}>
+          {desk.editReplay}
+        </Button>
+      ) : null}
+      {editing ? (
+        <EditReplay ids={[task.id]} task={task} onClose={() => setEditing(false)} onDone={() => setEditing(false)} />
+      ) : null}
       {act ? <ActDialog act={act} onClose={() => setAct(null)} /> : null}
     </>
   );

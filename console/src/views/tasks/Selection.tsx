@@ -2,7 +2,7 @@ import { Button } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
 import { useSession } from "@/app/session";
-import { ActDialog } from "@/parts/ActDialog";
+import { ActDialog, DANGEROUS } from "@/parts/ActDialog";
 import { complain } from "@/parts/problems";
 import type { Act } from "@/services/acts";
 import { may } from "@/services/session";
@@ -34,7 +34,12 @@ export function Selection({ selected, matching, onSelect, onClear }: Props) {
       <span className={classes.gap} />
       {mayAct
         ? VERBS.map((verb) => (
-            <Button key={verb} variant="default" onClick={() => setAct({ verb, ids: [...selected] })}>
+            <Button
+              key={verb}
+              variant="default"
+              {...(DANGEROUS.has(verb) ? { c: "var(--tone-alarm)" } : {})}
+              onClick={() => setAct({ verb, ids: [...selected] })}
+            >
               {t.acts.verbs[verb]}
             </Button>
           ))

@@ -29,6 +29,8 @@ const TYPE = {
     timeout: 30,
     need_manual: true,
     unknown_errors: "retry",
+    retry_on: ["ApiError"],
+    fatal: [],
     on_child_failure: "continue",
     callback: {
       success: { url: "https://a.example/ok", method: "POST" },

@@ -165,6 +165,8 @@ export function bodyOf(draft: Draft, before: TaskType | null): TypeIn {
       timeout: number("timeout", config?.timeout, 30),
       need_manual: draft.needManual,
       unknown_errors: draft.unknownErrors,
+      retry_on: config?.retry_on ?? [],
+      fatal: config?.fatal ?? [],
       on_child_failure: draft.onChildFailure,
       callback: {
         ...target("success"),

@@ -8,7 +8,7 @@ from headgate.api.server import Server
 from headgate.api.shapes import text_of
 from headgate.core.errors import HeadgateError, Refused, StaleExecution
 from headgate.core.machine import CancelReached, Event, GivenBack, PauseReached, Raised, Returned
-from headgate.core.retry import next_delay
+from headgate.core.retry import ErrorClass, Verdict, judge, listed_class
 from headgate.core.states import State
 from headgate.core.task import Execution, TaskType, check_json, check_name
 from headgate.environment import random_number
@@ -97,7 +97,7 @@ def _event(report: ReportIn, holding: Holding, rules: TaskType) -> Event:
                 check_json("result", result)
             return Returned(result, completed=report.status == "Completed")
         case "Error":
-            return Raised(report.error_info, _delay(report, holding.execution, rules))
+            return Raised(report.error_info, *_verdict(report, holding.execution, rules))
         case "Cancelled" if not holding.cancel:
             raise Refused(f"nobody asked for task {report.id} to be cancelled")
         case "Cancelled":
@@ -110,11 +110,12 @@ def _event(report: ReportIn, holding: Holding, rules: TaskType) -> Event:
             return GivenBack()
 
 
-def _delay(report: ReportIn, execution: Execution, rules: TaskType) -> float | None:
-    if report.retryable is False or (report.retryable is None and rules.unknown_errors == "fail"):
-        return None
-    return next_delay(
-        rules.retry, execution.error_count, random_number(), report.retry_after, execution.max_error_count
+def _verdict(report: ReportIn, execution: Execution, rules: TaskType) -> Verdict:
+    """What a failure leads to: what the type lists goes before what the agent thinks of it."""
+    known = {True: ErrorClass.RETRYABLE, False: ErrorClass.FATAL, None: ErrorClass.UNKNOWN}[report.retryable]
+    error_class = listed_class(report.error_names, rules.retry_on, rules.fatal) or known
+    return judge(
+        rules, error_class, execution.error_count, random_number(), report.retry_after, execution.max_error_count
     )
 
 

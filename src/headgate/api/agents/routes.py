@@ -167,7 +167,7 @@ async def beat(agent_id: AgentId, task_id: TaskId, data: Named, server: Server, 
 
 @routes.post("/api/agents/{agent_id}/tasks/{task_id}/progress", Role.AGENT, "Say how far a task is", errors=(404, 409))
 async def progress(agent_id: AgentId, task_id: TaskId, data: ProgressIn, server: Server, who: Principal) -> Answer:
-    fields = {"done": data.done, "total": data.total, "note": data.note}
+    fields = {"done": data.done, "total": data.total, "note": data.note, "data": data.data}
     text = text_of({name: value for name, value in fields.items() if value is not None})
 
     def save(holding: Holding) -> Answer:
@@ -235,7 +235,7 @@ async def complete(agent_id: AgentId, task_id: TaskId, data: CompleteIn, server:
 async def fail(agent_id: AgentId, task_id: TaskId, data: FailIn, server: Server, who: Principal) -> Answer:
     report = ReportIn(
         id=task_id, exec_id=data.exec_id, status="Error", error_info=data.error_info, retryable=data.retryable,
-        retry_after=data.retry_after,
+        retry_after=data.retry_after, error_names=data.error_names,
     )  # fmt: skip
     return await _end(server, who, agent_id, report)
 

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from headgate.api.shapes import Id, Integer, Name, Seconds, ShortText
-from headgate.core.task import Execution
+from headgate.core.task import MAX_ERROR_NAMES, Execution
 
 MOST_TASKS = 100
 MOST_REPORTS = 1000
@@ -25,6 +25,7 @@ ExecId = Annotated[
     ),
 ]
 ErrorInfo = Annotated[str, Meta(min_length=1, max_length=65536)]
+ErrorNames = Annotated[list[Name], Meta(max_length=MAX_ERROR_NAMES)]
 
 
 class ClaimIn(msgspec.Struct, forbid_unknown_fields=True):
@@ -98,6 +99,7 @@ class ProgressIn(msgspec.Struct, forbid_unknown_fields=True):
     done: float | None = None
     total: float | None = None
     note: Annotated[str, Meta(max_length=4000)] | None = None
+    data: Annotated[Any, Meta(description="Any JSON beside it; all of it together 16 KiB at most.")] = None
 
 
 class Line(msgspec.Struct, forbid_unknown_fields=True):
@@ -131,13 +133,15 @@ class CompleteIn(msgspec.Struct, forbid_unknown_fields=True):
 class FailIn(msgspec.Struct, forbid_unknown_fields=True):
     """What went wrong. Whether and when it runs again says the type's policy, unless `retryable` is false.
 
-    `retry_after` are seconds that the next try waits at least.
+    `retry_after` are seconds that the next try waits at least. `error_names` are those of the error's class and of what
+    it derives from, nearest first: if the type lists one of them (`retry_on`, `fatal`), that decides.
     """
 
     exec_id: ExecId
     error_info: ErrorInfo
     retryable: bool | None = None
     retry_after: Seconds | None = None
+    error_names: ErrorNames = []
 
 
 class ReportIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -150,6 +154,7 @@ class ReportIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     error_info: ErrorInfo = "it failed"
     retryable: bool | None = None
     retry_after: Seconds | None = None
+    error_names: ErrorNames = []
 
 
 class ReportsIn(msgspec.Struct, forbid_unknown_fields=True):

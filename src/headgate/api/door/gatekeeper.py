@@ -10,7 +10,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from headgate.api.console import is_page
 from headgate.api.door.failures import Failures
 from headgate.api.door.logs import SAFE_METHODS, RequestLog
-from headgate.api.door.principal import ANONYMOUS, LOCAL_PERSON, Principal, principal_of_key
+from headgate.api.door.principal import ANONYMOUS, Principal, local_person, principal_of_key
 from headgate.api.door.sessions import digest_in
 from headgate.api.door.signature import is_signed, signature_in
 from headgate.api.problems import Rejected, problem_response
@@ -101,7 +101,7 @@ class Gatekeeper:
             return ANONYMOUS, receive
         if self._loopback and not await self._keyring.exist():
             self._check_local_request(scope, headers, repeated)
-            return LOCAL_PERSON, receive
+            return local_person(_client(scope)), receive
         if is_page(scope):  # there is nothing in it that anybody may not see
             return ANONYMOUS, receive
         address = address_of(scope)
@@ -120,7 +120,7 @@ class Gatekeeper:
                 raise Rejected(429, "too many wrong keys from this address", {"Retry-After": "60"})
             raise Rejected(401, NO_KEY, {"WWW-Authenticate": "Bearer"})
         self._keyring.note_use(key)
-        return principal_of_key(key), receive
+        return principal_of_key(key, address=_client(scope)), receive
 
     # A server without keys, for the people at this machine
 
@@ -166,7 +166,7 @@ class Gatekeeper:
             raise Rejected(403, "a session is good for the console's own pages only")
         self._server.sessions.note_use(session)
         self._keyring.note_use(key)
-        return principal_of_key(key, session.digest)
+        return principal_of_key(key, session.digest, _client(scope))
 
     async def _bearer_key(self, text: str, limited: bool) -> Key | None:
         read = parse_key(text)
@@ -220,9 +220,13 @@ def host_name(host: str) -> str:
     return host.partition(":")[0]
 
 
+def _client(scope: Any) -> str:
+    return str((scope.get("client") or ("",))[0])
+
+
 def address_of(scope: Any) -> str:
     """Whose failures are counted together: an IPv4 address, or the network of an IPv6 one."""
-    client = str((scope.get("client") or ("",))[0])
+    client = _client(scope)
     try:
         address = ipaddress.ip_address(client)
     except ValueError:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from headgate.api.problems import Rejected
 from headgate.core.keys import Key
 from headgate.core.keys import Role as Role
+from headgate.store.events.audit import Actor
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,11 +17,12 @@ class Principal:
     role: Role
     key_id: int | None = None  # None: no key was needed
     session: str | None = None  # signed in at the console, under this digest
+    address: str | None = None  # from which they ask
 
     @property
     def actor(self) -> str:
         """As the audit names them."""
-        return self.name
+        return Actor(self.name, self.address)
 
     def allowed_tenant(self, requested: int | None) -> int:
         """The tenant that was requested, or the key's own; a key of one tenant cannot name another."""
@@ -45,8 +47,15 @@ class Principal:
 
 
 LOCAL_PERSON = Principal("person", None, Role.ADMIN)
+
+
+def local_person(address: str | None) -> Principal:
+    """Who asks a server without keys."""
+    return Principal(LOCAL_PERSON.name, None, Role.ADMIN, address=address)
+
+
 ANONYMOUS = Principal("nobody", None, Role.READ)  # who asks whether the server lives
 
 
-def principal_of_key(key: Key, session: str | None = None) -> Principal:
-    return Principal(f"key:{key.id} {key.name}", key.tenant_id, key.role, key.id, session)
+def principal_of_key(key: Key, session: str | None = None, address: str | None = None) -> Principal:
+    return Principal(f"key:{key.id} {key.name}", key.tenant_id, key.role, key.id, session, address)

@@ -259,7 +259,7 @@ def _id(place: str) -> str:
 async def still_authorized(server: Server, who: Principal) -> bool:
     """Whether the key that somebody came in with is still good, or there is still none."""
     try:
-        if who is LOCAL_PERSON:
+        if who.name == LOCAL_PERSON.name:
             return not await server.keyring.exist()
         if who.key_id is None:
             return True

@@ -3,6 +3,7 @@
 Locks: task rows first, then rows of deliveries, as the transitions that write them do.
 """
 
+import json
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -20,7 +21,7 @@ from headgate.store.catalog.type_rows import swap_callback
 from headgate.store.db.database import Database, Noun, reads, writes
 from headgate.store.db.pages import EXACT_UP_TO, Page
 from headgate.store.db.statement import Db, Row, Statement, insert_rows, moment
-from headgate.store.events.audit import PERSON
+from headgate.store.events.audit import PERSON, address_of
 from headgate.store.tasks.families import Families
 from headgate.store.tasks.rows import hold, read, read_many
 from headgate.store.tasks.transitions import Write, apply
@@ -140,7 +141,8 @@ class Deliveries(Noun):
         if task.status is State.CANCELLED:
             raise Refused(f"task {task_id} is cancelled: nobody is told that it succeeded")
         db.send(AGAIN, id=sent.id)
-        db.send(NOTE, id=sent.id, kind="redelivery_asked", actor=actor, detail=f"{sent.kind} callback {sent.id}")
+        detail = json.dumps({"callback": sent.id, "callback_kind": sent.kind} | address_of(actor))
+        db.send(NOTE, id=sent.id, kind="redelivery_asked", actor=actor, detail=detail)
         db.news.callbacks_due = True
         return reports.of_task(db, task_id, sent.id)[0]
 

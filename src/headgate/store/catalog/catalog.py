@@ -6,21 +6,24 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from headgate.core.errors import Unavailable, UnknownType
+from headgate.core.limits import DEFAULT_KEY, bucket_of
+from headgate.core.pause import Pause, PauseKey, last_to_end
 from headgate.core.starts import start_gate
-from headgate.core.task import EVERYTHING, NewTask, TaskType, with_type_defaults
+from headgate.core.task import NewTask, Task, TaskType, with_type_defaults
+from headgate.store.catalog.pauses import ALL_PAUSES, pause_of
 from headgate.store.catalog.streams import Stream, StreamKey, add_streams, stream_key
 from headgate.store.catalog.type_rows import type_of
 from headgate.store.catalog.version import VERSION
 from headgate.store.db.database import Database
-from headgate.store.db.statement import Db, Statement
+from headgate.store.db.statement import Db, Statement, clock
 
 RECENT_SECONDS = 1.0
 TYPES = Statement("SELECT code, name, category, config FROM headgate_task_metadata")
 STREAMS = Statement(
     "SELECT id, tenant_id, lane, type, category, rate_key, agent_id FROM headgate_stream WHERE id > :after"
 )
-RATE_NAMES = Statement("SELECT name FROM headgate_rate_limit")
-LIMITED = Statement("SELECT name, capacity IS NOT NULL, paused FROM headgate_lane WHERE capacity IS NOT NULL OR paused")
+RATES = Statement("SELECT name, lifted, tenant_id IS NULL FROM headgate_rate_limit WHERE name <> :default_key")
+LIMITED = Statement("SELECT name FROM headgate_lane WHERE capacity IS NOT NULL")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +34,11 @@ class _Known:
     types: Mapping[str, TaskType] = field(default_factory=dict)
     streams: Mapping[int, Stream] = field(default_factory=dict)
     ids: Mapping[StreamKey, int] = field(default_factory=dict)
-    rates: frozenset[str] = frozenset()
+    rates: frozenset[str] = frozenset()  # buckets that a start takes a token of
+    keys: frozenset[str] = frozenset()  # rate limits that were set, for all tenants, if only to be lifted
     limited: frozenset[str] = frozenset()  # lanes that have a capacity
-    paused: frozenset[str] = frozenset()
+    pauses: Mapping[PauseKey, Pause] = field(default_factory=dict)  # some of them may have ended
+    held: frozenset[int] = frozenset()  # streams that a pause without an end holds
     gates: dict[int, tuple[str, ...]] = field(default_factory=dict)  # by stream, as they are asked for
 
 
@@ -72,8 +77,12 @@ class Catalog:
         return self._known.limited
 
     @property
-    def paused(self) -> frozenset[str]:
-        return self._known.paused
+    def pauses(self) -> Mapping[PauseKey, Pause]:
+        return self._known.pauses
+
+    @property
+    def held(self) -> frozenset[int]:
+        return self._known.held
 
     def type(self, code: str) -> TaskType:
         """The type as it stands; one that was removed while tasks of it remain has no retries and no callback."""
@@ -84,22 +93,28 @@ class Catalog:
         known = self._known
         gates = known.gates.get(stream.id)
         if gates is None:
-            rates = (f"lane:{stream.lane}", f"type:{stream.type}", f"key:{stream.rate_key}")
             starts = [start_gate(stream.tenant_id, stream.agent_id)] if stream.agent_id else []
             kind = known.types.get(stream.type) or TaskType(stream.type)
             gates = known.gates[stream.id] = (
                 f"lane {stream.lane}",
                 *(f"resource {name}" for name in kind.uses),
-                *(f"rate {name}" for name in rates if name in known.rates),
+                *(f"rate {name}" for name in self.buckets(stream)),
                 *starts,
             )
         return gates
 
-    def pause_of(self, lane: str) -> str | None:
-        """The pause that keeps a lane's tasks from starting, as a clause; None if there is none."""
-        if EVERYTHING in self.paused:
-            return "everything is paused"
-        return f"lane {lane} is paused" if lane in self.paused else None
+    def buckets(self, of: Stream | Task) -> list[str]:
+        """The buckets that a start takes a token of each: a key that has no limit of its own has one per tenant."""
+        known, key = self._known, f"key:{of.rate_key}"
+        if key not in known.keys:
+            key = bucket_of(of.tenant_id, of.rate_key or "")
+        return [name for name in (f"lane:{of.lane}", f"type:{of.type}", key) if name in known.rates]
+
+    def pause_of(self, db: Db, stream: Stream) -> Pause | None:
+        """The pause that keeps a stream's tasks from starting now, the longest of them; None if there is none."""
+        found = [self.pauses[key] for key in stream.pause_keys if key in self.pauses]
+        now = clock(db) if any(pause.until for pause in found) else None
+        return last_to_end([pause for pause in found if pause.until is None or now is None or pause.until > now])
 
     def refresh(self, db: Db) -> None:
         """Bring the copy up to date if anything was edited; never by a transaction that edits it itself."""
@@ -163,14 +178,20 @@ class Catalog:
 
 def _read(db: Db, version: int, before: _Known) -> _Known:
     """The catalog as it stands; of its streams, which only ever grow, those behind the ones known before."""
-    types, rates, limited = db.send(TYPES), db.send(RATE_NAMES), db.send(LIMITED)
+    types, rates, limited = db.send(TYPES), db.send(RATES, default_key=DEFAULT_KEY), db.send(LIMITED)
+    paused = db.send(ALL_PAUSES)
     streams = db.send(STREAMS, after=max(before.streams, default=0))
+    known = {**before.streams, **{row[0]: Stream(*row) for row in streams.rows()}}
+    pauses = {pause.key: pause for pause in map(pause_of, paused.rows())}
+    endless = {key for key, pause in pauses.items() if pause.until is None}
     return _Known(
         version,
         {code: type_of(code, name, category, config) for code, name, category, config in types.rows()},
-        {**before.streams, **{row[0]: Stream(*row) for row in streams.rows()}},
+        known,
         {**before.ids, **{row[1:]: row[0] for row in streams.rows()}},
-        frozenset(name for (name,) in rates.rows()),
-        frozenset(name for name, has_capacity, _ in limited.rows() if has_capacity),
-        frozenset(name for name, _, paused in limited.rows() if paused),
+        frozenset(name for name, lifted, _ in rates.rows() if not lifted),
+        frozenset(name for name, _, shared in rates.rows() if shared),
+        frozenset(name for (name,) in limited.rows()),
+        pauses,
+        frozenset(s.id for s in known.values() if not endless.isdisjoint(s.pause_keys)) if endless else frozenset(),
     )

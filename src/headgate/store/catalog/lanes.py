@@ -1,21 +1,27 @@
-"""Lanes: how many tasks of each may run at once, and whether one, or everything, is paused."""
+"""Lanes: how many tasks of each may run at once."""
 
-from headgate.core.errors import Invalid
+from datetime import datetime
+
 from headgate.core.gates import CapacityLimit
-from headgate.core.task import EVERYTHING, check_lane, check_name
+from headgate.core.limits import check_capacity
+from headgate.core.pause import EVERYTHING_PAUSED, PauseKey, PauseScope, check_pause
+from headgate.core.task import check_lane, check_name
+from headgate.store.catalog.pauses import end_pause, read_pauses, set_pause
 from headgate.store.catalog.version import announce_limit
 from headgate.store.db.database import Noun, reads, writes
 from headgate.store.db.statement import Db, Statement
-from headgate.store.events.audit import PERSON
+from headgate.store.events.audit import PERSON, changed
 
-MAX_CAPACITY = 1_000_000
+BY_PERSON = "person"  # the source of a limit that no declaration changes
 ADD_LANE = Statement("INSERT INTO headgate_lane (name) VALUES (:name) ON CONFLICT (name) DO NOTHING")
-LANES = Statement("SELECT name, capacity, paused FROM headgate_lane WHERE name <> '*' ORDER BY name")
-SET_CAPACITY = Statement("UPDATE headgate_lane SET capacity = :capacity WHERE name = :name AND name <> '*'")
-SET_PAUSED = Statement(
-    "UPDATE headgate_lane SET paused = :paused WHERE name = :name AND paused <> :paused RETURNING name"
+LANES = Statement("SELECT name, capacity FROM headgate_lane WHERE name <> '*' ORDER BY name")
+LANE_SOURCES = Statement("SELECT name, capacity, source FROM headgate_lane")
+SET_CAPACITY = Statement(
+    """
+    UPDATE headgate_lane SET capacity = :capacity, source = :source
+     WHERE name = :name AND name <> '*' AND (source <> 'person' OR :source = 'person') RETURNING name
+    """
 )
-IS_PAUSED = Statement("SELECT name FROM headgate_lane WHERE paused AND name {in names text}")
 
 
 class Lanes(Noun):
@@ -23,7 +29,7 @@ class Lanes(Noun):
 
     @reads
     def all(self, db: Db) -> list[CapacityLimit]:
-        """Every lane by name: capacity, and whether it is paused."""
+        """Every lane by name, with its capacity."""
         return read_lanes(db)
 
     @writes
@@ -33,45 +39,43 @@ class Lanes(Noun):
         check_lane(lane)
         if capacity is not None:
             check_capacity(capacity)
-        db.send(ADD_LANE, name=lane)
-        db.send(SET_CAPACITY, name=lane, capacity=capacity)
-        announce_limit(db, "capacity_changed", actor, {"lane": lane, "capacity": capacity})
+        put_lane(db, lane, capacity, BY_PERSON, actor)
 
     @writes
-    def pause(self, db: Db, lane: str | None = None, *, actor: str = PERSON) -> bool:
-        """Start nothing more of a lane, or nothing at all (None); False if it was paused already."""
-        return _set_paused(db, lane, True, actor)
+    def pause(
+        self, db: Db, lane: str | None = None, *, reason: str = "", until: datetime | None = None, actor: str = PERSON
+    ) -> bool:
+        """Start nothing more of a lane, or nothing at all (None), as `Pauses.set` does; a lane is made if need be."""
+        key = _pause_key(lane)
+        if lane is not None:
+            db.send(ADD_LANE, name=lane)
+        return set_pause(db, key, reason, until, actor)
 
     @writes
     def resume(self, db: Db, lane: str | None = None, *, actor: str = PERSON) -> bool:
         """Undo `pause`; False if it was not paused."""
-        return _set_paused(db, lane, False, actor)
+        return end_pause(db, _pause_key(lane), actor)
 
     @reads
     def everything_paused(self, db: Db) -> bool:
         """Whether `pause` without a lane holds everything."""
-        return everything_paused(db)
+        return any(pause.key == EVERYTHING_PAUSED for pause in read_pauses(db))
 
 
 def read_lanes(db: Db) -> list[CapacityLimit]:
-    return [CapacityLimit(name, capacity, bool(paused)) for name, capacity, paused in db.rows(LANES)]
+    return [CapacityLimit(name, capacity) for name, capacity in db.rows(LANES)]
 
 
-def everything_paused(db: Db) -> bool:
-    return bool(db.rows(IS_PAUSED, names=[EVERYTHING]))
+def _pause_key(lane: str | None) -> PauseKey:
+    key = EVERYTHING_PAUSED if lane is None else (PauseScope.LANE, lane)
+    check_pause(PauseScope(key[0]), key[1])
+    return key
 
 
-def _set_paused(db: Db, scope: str | None, paused: bool, actor: str) -> bool:
-    lane = EVERYTHING if scope is None else scope
-    check_name("lane", lane)
+def put_lane(db: Db, lane: str, capacity: int | None, source: str, actor: str) -> None:
+    """Set a lane's capacity; no declaration overwrites a person's."""
     db.send(ADD_LANE, name=lane)
-    if not db.rows(SET_PAUSED, name=lane, paused=paused):
-        return False
-    announce_limit(db, "paused" if paused else "resumed", actor, {"lane": lane}, loosened=not paused)
-    return True
-
-
-def check_capacity(capacity: int) -> None:
-    """Raise `Invalid` unless so many may run at once."""
-    if type(capacity) is not int or not 0 <= capacity <= MAX_CAPACITY:
-        raise Invalid(f"a capacity is a whole number from 0 to {MAX_CAPACITY}")
+    before = next((held for name, held, _ in db.rows(LANE_SOURCES) if name == lane), None)
+    if db.rows(SET_CAPACITY, name=lane, capacity=capacity, source=source):
+        detail = {"lane": lane, "capacity": capacity} | changed(capacity=(before, capacity))
+        announce_limit(db, "capacity_changed", actor, detail)

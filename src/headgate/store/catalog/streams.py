@@ -5,17 +5,22 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from headgate.core.limits import Rate
+from headgate.core.limits import bucket_of
+from headgate.core.pause import PauseKey, keys_of
 from headgate.core.task import NewTask
 from headgate.store.catalog.lanes import ADD_LANE
 from headgate.store.catalog.version import bump
 from headgate.store.db.statement import Db, Statement
 
-DEFAULT_RATE = Rate()
 StreamKey = tuple[int, str, str, str, str, str]
 
-ADD_RATE = Statement(
-    "INSERT INTO headgate_rate_limit (name, rate, burst) VALUES (:name, :rate, :burst) ON CONFLICT (name) DO NOTHING"
+ADD_BUCKET = Statement(
+    """
+    INSERT INTO headgate_rate_limit (name, rate, burst, lifted, tenant_id)
+    SELECT CAST(:name AS text), rate, burst, lifted, CAST(:tenant_id AS bigint)
+      FROM headgate_rate_limit WHERE name = 'key:*'
+    ON CONFLICT (name) DO NOTHING
+    """
 )
 ADD_STREAM = Statement(
     """
@@ -36,6 +41,11 @@ class Stream:
     category: str
     rate_key: str
     agent_id: str
+
+    @property
+    def pause_keys(self) -> tuple[PauseKey, ...]:
+        """The pauses that would hold it."""
+        return keys_of(self.tenant_id, self.lane, self.type, self.rate_key)
 
 
 def stream_key(new: NewTask) -> StreamKey:
@@ -61,7 +71,7 @@ def _add_stream(db: Db, key: StreamKey) -> None:
     tenant_id, lane, type_code, category, rate_key, agent_id = key
     db.send(ADD_LANE, name=lane)
     if rate_key:
-        db.send(ADD_RATE, name=f"key:{rate_key}", rate=DEFAULT_RATE.rate, burst=DEFAULT_RATE.burst)
+        db.send(ADD_BUCKET, name=bucket_of(tenant_id, rate_key), tenant_id=tenant_id)
     db.send(
         ADD_STREAM,
         tenant_id=tenant_id, lane=lane, type=type_code, category=category, rate_key=rate_key, agent_id=agent_id,

@@ -98,13 +98,15 @@ _FIELDS = {
     "factor": "retry.factor", "cap": "retry.cap", "jitter": "retry.jitter", "timeout": "timeout_seconds",
     "need_manual": "need_manual", "unknown_errors": "unknown_errors", "callback": "callback",
     "on_child_failure": "on_child_failure", "priority": "priority", "mutex": "mutex", "rate_key": "rate_key",
-    "unique_key": "unique_key", "defaults": "defaults", "declared_by": "declared_by",
+    "unique_key": "unique_key", "defaults": "defaults", "retry_on": "retry_on", "fatal": "fatal",
+    "declared_by": "declared_by",
 }  # fmt: skip
+_IF_THERE = ("retry_on", "fatal", "declared_by")  # left out of the text where they say nothing
 
 
 def _config_of(kind: TaskType) -> dict[str, Any]:
     config = {
-        key: attrgetter(field)(kind) for key, field in _FIELDS.items() if field != "declared_by" or kind.declared_by
+        key: value for key, field in _FIELDS.items() if (value := attrgetter(field)(kind)) or field not in _IF_THERE
     }
     return config | {"timeout": kind.timeout_seconds / 60}
 
@@ -115,7 +117,7 @@ def type_of(code: str, name: str, category: str, config: str) -> TaskType:
     values["retry.strategy"] = Strategy(values["retry.strategy"])
     values["retry.sequence"] = tuple(values["retry.sequence"])
     values["timeout_seconds"] = minutes_to_seconds(values["timeout_seconds"])
-    values["uses"] = tuple(values["uses"])
+    values |= {name: tuple(values.get(name, ())) for name in ("uses", "retry_on", "fatal")}
     retry = {field.removeprefix("retry."): value for field, value in values.items() if field.startswith("retry.")}
     own = {field: value for field, value in values.items() if not field.startswith("retry.")}
     return TaskType(code, name, category, retry=RetryPolicy(**retry), **own)

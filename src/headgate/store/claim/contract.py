@@ -1,6 +1,7 @@
 """What a claim asks for and answers, and what both databases' claims have in common."""
 
 import json
+import math
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -10,6 +11,7 @@ from typing import NamedTuple
 from headgate.core.errors import Invalid, WorkerLost
 from headgate.core.gates import Candidate, Choice, choose
 from headgate.core.machine import Event
+from headgate.core.pause import PauseKey
 from headgate.core.starts import START_SECONDS
 from headgate.core.states import State
 from headgate.core.task import Execution
@@ -121,6 +123,20 @@ READY_STREAMS = Statement(
     SELECT stream_id FROM hop WHERE stream_id IS NOT NULL
     """
 )
+# The lanes asked for, then every pause that holds now, with its scope and the seconds that are left of it.
+LANES_AND_PAUSES = Statement(
+    sqlite="""
+    SELECT name, capacity, NULL, NULL FROM headgate_lane
+    UNION ALL
+    SELECT name, NULL, scope, (until - {now}) / 1e6 FROM headgate_pause WHERE until IS NULL OR until > {now}
+    """,
+    postgres="""
+    SELECT name, capacity, NULL, NULL FROM headgate_lane WHERE name {in names text}
+    UNION ALL
+    SELECT name, NULL, scope, extract(epoch FROM until - {now})::float8 FROM headgate_pause
+     WHERE until IS NULL OR until > {now}
+    """,
+)
 LIVE_WORKER = Statement(
     sqlite="SELECT 1 FROM headgate_worker WHERE id = :worker_id AND NOT lost",
     # Shared, so that nobody declares the worker lost while it takes on more.
@@ -151,6 +167,24 @@ STILL_HELD = Statement(
      WHERE id {{in ids}} AND worker_id = :worker_id AND exec_id IS NOT NULL ORDER BY id
     """
 )
+
+
+ActivePauses = dict[PauseKey, float | None]  # how many seconds each will hold; None: it has no end
+
+
+def lanes_and_pauses(rows: Sequence[Row]) -> tuple[dict[str, int | None], ActivePauses]:
+    """The capacities of lanes, and what is paused."""
+    lanes = {name: capacity for name, capacity, scope, _ in rows if scope is None}
+    return lanes, {(scope, name): seconds for name, _, scope, seconds in rows if scope is not None}
+
+
+def held_by(pauses: ActivePauses, streams: Sequence[Stream]) -> dict[int, float]:
+    """The streams that pauses hold, and for how many seconds; infinity if one has no end."""
+    held = {}
+    for stream in streams if pauses else ():
+        if left := [pauses[key] for key in stream.pause_keys if key in pauses]:
+            held[stream.id] = max(math.inf if seconds is None else seconds for seconds in left)
+    return held
 
 
 def earlier_answer(db: Db, catalog: Catalog, request: ClaimRequest) -> Claimed | None:

@@ -7,7 +7,7 @@ is remembered wrongly costs a second, never a task: nothing here decides anythin
 """
 
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from headgate.store.catalog.catalog import Catalog
@@ -16,6 +16,7 @@ from headgate.store.claim.contract import FIRST, ClaimRequest
 from headgate.store.wakeup.message import News, Wakes
 
 LOOK_AGAIN_SECONDS = 1.0
+PAUSE_SECONDS = 10.0
 MOST_REQUESTS = 1000
 
 
@@ -26,7 +27,7 @@ class StreamCursor:
     floor: tuple[int, int] = FIRST
     empty: bool = False
     from_start_at: float = -1e18
-    shut_until: float = -1e18  # no token before then
+    shut_until: float = -1e18  # no token before then, or a pause
     woken: int = 0  # how often; what was read before the last time must not move the floor
 
 
@@ -72,13 +73,21 @@ class Cursors:
 
     def next_token_in(self, catalog: Catalog, request: ClaimRequest) -> float | None:
         """Seconds until a stream that a request is for, and that may have something, has a token again."""
-        if not catalog.rates:
+        if not catalog.rates and not catalog.pauses:
             return None
         now = self.monotonic()
         with self.lock:
             cursors = [self.by_stream.get(stream.id) for stream in self.served(catalog, request)]
         waits = [cursor.shut_until - now for cursor in cursors if cursor is not None and not cursor.empty]
         return min((wait for wait in waits if wait > 0), default=None)
+
+    def shut(self, seconds: Mapping[int, float]) -> None:
+        """Do not visit these streams for so many seconds, or for a while: the database's clock may be set anew."""
+        now = self.monotonic()
+        with self.lock:
+            for stream_id, left in seconds.items():
+                if stream_id in self.by_stream:
+                    self.by_stream[stream_id].shut_until = now + min(left, PAUSE_SECONDS)
 
     def holders(self, gate: str) -> Holders:
         """Whom to look at first when counting; nobody, once a second, which makes the count start afresh."""

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from headgate.core.gates import Candidate, Choice
-from headgate.core.task import EVERYTHING
 from headgate.store.catalog.catalog import Catalog
 from headgate.store.catalog.streams import Stream
 from headgate.store.claim.contract import FIRST, ClaimRequest, ask_again, candidate_of, first_share
@@ -45,13 +44,11 @@ _HEADS = {
 
 def worth_a_visit(catalog: Catalog, request: ClaimRequest, cursors: Cursors) -> list[Stream]:
     """The streams that may have something for this request, as far as we remember."""
-    if EVERYTHING in catalog.paused:
-        return []
     now = cursors.monotonic()
     streams = []
     with cursors.lock:
         for stream in cursors.served(catalog, request):
-            if stream.lane in catalog.paused:
+            if stream.id in catalog.held:
                 continue
             cursor = cursors.by_stream.setdefault(stream.id, StreamCursor())
             if now - cursor.from_start_at >= LOOK_AGAIN_SECONDS:
@@ -106,7 +103,13 @@ class Heads:
         self._ask(dict.fromkeys(free, share), locked=True)
 
     def read(self, streams: Sequence[Stream]) -> None:
-        """Take in what was asked for, ask the guarded streams that have room, and again where it may matter."""
+        """Take in what was asked for of these streams, ask the guarded ones that have room, and again where it may
+        matter."""
+        wanted = {stream.id for stream in streams}
+        self._wanted = [
+            ({stream_id: share for stream_id, share in shares.items() if stream_id in wanted}, answer)
+            for shares, answer in self._wanted
+        ]
         share = first_share(self.request.limit, len(streams))
         guarded = {
             stream.id: self.limits.room_of(stream, self.catalog, share)
@@ -151,6 +154,8 @@ class Heads:
         for shares, answer in self._wanted:
             counts = dict.fromkeys(shares, 0)
             for row in answer.rows():
+                if row[2] not in counts:  # it is paused
+                    continue
                 self.candidates.append(candidate_of(row, self.catalog))
                 counts[row[2]] += 1
                 unread[row[2]] = max(unread.get(row[2], FIRST), (row[0], row[1]))

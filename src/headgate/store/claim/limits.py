@@ -5,11 +5,10 @@ from dataclasses import dataclass, field
 from headgate.core.gates import Choice
 from headgate.core.limits import Rate, bounded, next_token_at, take, tokens
 from headgate.core.starts import start_gate
-from headgate.core.task import EVERYTHING
 from headgate.store.catalog.catalog import Catalog
 from headgate.store.catalog.streams import Stream
 from headgate.store.claim.agent_starts import LAST_STARTS, TRY_AGENT, number_of, room_of, waits_of
-from headgate.store.claim.contract import ClaimRequest
+from headgate.store.claim.contract import LANES_AND_PAUSES, ActivePauses, ClaimRequest, lanes_and_pauses
 from headgate.store.claim.cursors import Cursors
 from headgate.store.db.indexes import HELD_STATES
 from headgate.store.db.statement import Db, PendingRows, Statement
@@ -28,7 +27,6 @@ LOCK_RATES = Statement(
         "SELECT name FROM headgate_rate_limit WHERE name {in names text} ORDER BY name FOR NO KEY UPDATE SKIP LOCKED"
     )
 )
-LANES = Statement(postgres="SELECT name, capacity, paused FROM headgate_lane WHERE name {in names text}")
 RESOURCES = Statement(postgres="SELECT name, capacity FROM headgate_resource WHERE name {in names text}")
 RATES = Statement(
     postgres="""
@@ -78,6 +76,7 @@ class Limits:
     starts: list[str]  # the gates of that queue
     start_seconds: float
     room: dict[str, int] = field(default_factory=dict)
+    pauses: ActivePauses = field(default_factory=dict)
     buckets: dict[str, tuple[Rate, float]] = field(default_factory=dict)
     waits: dict[str, float] = field(default_factory=dict)  # gates of the start queue that are shut, for how long
     now: float = 0.0
@@ -91,7 +90,7 @@ class Limits:
         named = {kind: sorted(name for other, name in gates if other == kind) for kind in ("resource", "rate")}
         assigned = [stream for stream in streams if stream.agent_id]  # all to the agent that asks
         return cls(
-            [EVERYTHING, *sorted(lanes)],
+            sorted(lanes),
             lanes & catalog.limited,
             named["resource"],
             named["rate"],
@@ -116,7 +115,7 @@ class Limits:
         if self.agent_id:
             answers["locked agent"] = db.send(TRY_AGENT, number=number_of(self.agent_id))
             answers["starts"] = db.send(LAST_STARTS, agent_id=self.agent_id)
-        answers["lanes"] = db.send(LANES, names=self.lanes)
+        answers["lanes"] = db.send(LANES_AND_PAUSES, names=self.lanes)
         for name in self.limited:
             known = cursors.holders(f"lane {name}")
             answers[f"held {name}"] = db.send(HELD_IN_LANE, lane=name, ids=known.ids, newest=known.newest)
@@ -137,12 +136,10 @@ class Limits:
             if f"locked {kind}" in answers
             for (name,) in answers[f"locked {kind}"].rows()
         }
-        lanes = {name: (capacity, paused) for name, capacity, paused in answers["lanes"].rows()}
-        for name, (capacity, paused) in lanes.items():
+        lanes, self.pauses = lanes_and_pauses(answers["lanes"].rows())
+        for name, capacity in lanes.items():
             gate = f"lane {name}"
-            if paused or lanes[EVERYTHING][1]:
-                self.room[gate] = 0
-            elif capacity is not None:
+            if capacity is not None:
                 held = {row[0]: row[2] for row in answers[f"held {name}"].rows()} if name in self.limited else {}
                 self._set_room(gate, gate in locked, capacity, held, cursors)
         for name, capacity in answers["resources"].rows() if self.resources else ():

@@ -19,6 +19,7 @@ from headgate.store.claim.contract import (
     Claims,
     earlier_answer,
     execution_of,
+    held_by,
     keep_answer,
     require_live,
     take_rows,
@@ -135,6 +136,9 @@ class PostgresClaims(Claims):
         if (before := earlier_answer(db, catalog, request)) is not None:
             return before
         limits.learn(db, cursors)
+        if held := held_by(limits.pauses, streams):
+            streams = [stream for stream in streams if stream.id not in held]
+            cursors.shut(held)
         heads.read(streams)
         choice = choose(heads.candidates, limits.room, request.limit, cursors.last_tenant)
         heads.remember(choice, streams)

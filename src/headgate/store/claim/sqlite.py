@@ -1,18 +1,20 @@
 """The claim on SQLite: one writer at a time, so what is read stands until it is written."""
 
+import math
 from datetime import datetime
 
 from headgate.core.gates import Candidate, Choice, choose
 from headgate.core.limits import Rate, bounded, next_token_at, take, tokens
 from headgate.core.starts import start_gate
 from headgate.core.states import State
-from headgate.core.task import EVERYTHING, Execution
+from headgate.core.task import Execution
 from headgate.environment import new_ids
 from headgate.store.catalog.catalog import Catalog
 from headgate.store.catalog.streams import Stream
 from headgate.store.claim.agent_starts import LAST_STARTS, note_starts, room_of, waits_of
 from headgate.store.claim.contract import (
     FIRST,
+    LANES_AND_PAUSES,
     LIVE_WORKER,
     READY_STREAMS,
     Claimed,
@@ -22,7 +24,9 @@ from headgate.store.claim.contract import (
     earlier_answer,
     first_share,
     has_room,
+    held_by,
     keep_answer,
+    lanes_and_pauses,
     require_live,
 )
 from headgate.store.claim.cursors import Cursors
@@ -32,9 +36,8 @@ from headgate.store.db.indexes import HELD_STATES
 from headgate.store.db.statement import Db, Row, Statement, clock, moment
 from headgate.store.tasks.mutex_queue import settle_queues
 
-LANES = Statement("SELECT name, capacity, paused FROM headgate_lane")
 RESOURCES = Statement("SELECT name, capacity FROM headgate_resource")
-RATES = Statement("SELECT name, rate, burst, tat FROM headgate_rate_limit")
+RATES = Statement("SELECT name, rate, burst, tat FROM headgate_rate_limit WHERE name {in names text}")
 HELD_IN_LANE = Statement(f"SELECT count(*) FROM headgate_task WHERE lane = :lane AND status IN {HELD_STATES}")
 USING = Statement(f"SELECT uses FROM headgate_task WHERE uses IS NOT NULL AND status IN {HELD_STATES}")
 # All that an execution is made of is read with the head: the update then needs no answer.
@@ -98,10 +101,11 @@ class SqliteClaims(Claims):
         ]
         if not streams:
             return Claimed([])
-        lanes = {name: (capacity, paused) for name, capacity, paused in db.rows(LANES)}
-        if lanes[EVERYTHING][1]:
-            return Claimed([])
-        room, buckets = _room(db, {stream.lane for stream in streams}, lanes, now)
+        lanes, pauses = lanes_and_pauses(db.rows(LANES_AND_PAUSES))
+        held = held_by(pauses, streams)
+        streams = [stream for stream in streams if stream.id not in held]
+        rates = {name for stream in streams for name in catalog.buckets(stream)}
+        room, buckets = _room(db, {stream.lane for stream in streams}, lanes, rates, now)
         starts, waits = _starts(db, request, streams)
         room |= starts
         open_streams = [stream for stream in streams if has_room(catalog.gates(stream), room)]
@@ -118,7 +122,9 @@ class SqliteClaims(Claims):
         if executions:
             self._cursors.last_tenant = executions[-1].tenant_id
         start_in = None if executions else min(waits.values(), default=None)
-        return Claimed(executions, token_in=self._next_token_in(streams, buckets, choice, now), start_in=start_in)
+        token_in = self._next_token_in(streams, buckets, choice, now)
+        opens = [wait for wait in (token_in, *held.values()) if wait is not None and wait < math.inf]
+        return Claimed(executions, token_in=min(opens, default=None), start_in=start_in)
 
     def _heads(
         self, db: Db, request: ClaimRequest, streams: list[Stream], room: dict[str, int]
@@ -192,15 +198,12 @@ class SqliteClaims(Claims):
 
 
 def _room(
-    db: Db, names: set[str], lanes: dict[str, tuple[int | None, bool]], now: float
+    db: Db, names: set[str], lanes: dict[str, int | None], rates: set[str], now: float
 ) -> tuple[dict[str, int], Buckets]:
     """How much of every limited thing is left, and the buckets as they stand."""
     room: dict[str, int] = {}
     for name in names:
-        capacity, paused = lanes.get(name, (None, False))
-        if paused:
-            room[f"lane {name}"] = 0
-        elif capacity is not None:
+        if (capacity := lanes.get(name)) is not None:
             [[held]] = db.rows(HELD_IN_LANE, lane=name)
             room[f"lane {name}"] = max(capacity - held, 0)
     for name, capacity in db.rows(RESOURCES):
@@ -209,7 +212,7 @@ def _room(
         for name in uses.split(","):
             room[f"resource {name}"] = max(room.get(f"resource {name}", 0) - 1, 0)
     buckets = {}
-    for name, rate, burst, tat in db.rows(RATES):
+    for name, rate, burst, tat in db.rows(RATES, names=sorted(rates)) if rates else ():
         limit = Rate(rate, burst)
         if tat > (bound := bounded(limit, tat, now)):
             db.send(SET_TAT, name=name, tat=bound)

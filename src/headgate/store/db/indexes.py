@@ -1,11 +1,20 @@
-"""The partial indexes of tasks: which rows are in each, and, of those that lists go along, its name and columns."""
+"""The partial indexes of tasks and events: which rows are in each; of those for lists, also name and columns."""
 
 from dataclasses import dataclass
+
+from headgate.core.events import ACT_KINDS
 
 # Only a statement that says the states of an index is led along it.
 HELD_STATES = "('scheduling', 'running')"  # headgate_task_held, headgate_task_using
 LINE_STATES = "('queued', 'blocked', 'waiting')"  # headgate_task_line
 TIMED_STATES = "('pending', 'retrying')"  # headgate_task_timed
+
+_ACT_KINDS = ", ".join(f"'{kind}'" for kind in ACT_KINDS)
+# headgate_task_event_act
+ACTS = (
+    f"(task_id IS NULL OR (kind IN ({_ACT_KINDS})"
+    " AND substr(actor, 1, 7) <> 'worker:' AND substr(actor, 1, 6) <> 'agent:'))"
+)
 
 LIVE, PAST = TABLES = ("headgate_task", "headgate_task_his")
 

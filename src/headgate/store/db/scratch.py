@@ -23,13 +23,14 @@ def scratch(url: str) -> Iterator[Open]:
         sqlite = importlib.import_module("headgate.store.db.sqlite")
         yield lambda clock: sqlite.Sqlite(":memory:", clock)
         return
-    with _schema(url) as renew:
+    with scratch_schema(url) as (_, renew):
         postgres = importlib.import_module("headgate.store.db.postgres")
         yield lambda clock: postgres.Postgres(renew(), clock, alone=True)
 
 
 @contextmanager
-def _schema(url: str) -> Iterator[Callable[[], str]]:
+def scratch_schema(url: str) -> Iterator[tuple[str, Callable[[], str]]]:
+    """A schema on PostgreSQL, gone afterwards: its name, and what makes it anew and returns a URL that leads there."""
     psycopg = importlib.import_module("psycopg")
     name = "headgate_scratch_" + new_ids(1)[0][:8]
     with psycopg.connect(url, autocommit=True) as connection:
@@ -41,6 +42,6 @@ def _schema(url: str) -> Iterator[Callable[[], str]]:
             return str(psycopg.conninfo.make_conninfo(url, options=f"-c search_path={name}"))
 
         try:
-            yield renew
+            yield name, renew
         finally:
             connection.execute(f"DROP SCHEMA IF EXISTS {name} CASCADE")

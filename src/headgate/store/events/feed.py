@@ -12,9 +12,9 @@ from headgate.store.db.partitions import drop_partitions, make_partitions
 from headgate.store.db.statement import Db, Row, Statement, moment, moment_or_none
 from headgate.store.events.audit import SYSTEM, record_system
 
-_COLUMNS = "e.id, e.task_id, e.tenant_id, e.seq, e.at, e.kind, e.before, e.after, e.actor, e.exec_id, e.detail"
+AUDIT_COLUMNS = "e.id, e.task_id, e.tenant_id, e.seq, e.at, e.kind, e.before, e.after, e.actor, e.exec_id, e.detail"
 _JOINED = f"""
-    SELECT {_COLUMNS}, coalesce((SELECT t.correlation_id FROM headgate_task t WHERE t.id = e.task_id),
+    SELECT {AUDIT_COLUMNS}, coalesce((SELECT t.correlation_id FROM headgate_task t WHERE t.id = e.task_id),
                                 (SELECT h.correlation_id FROM headgate_task_his h WHERE h.id = e.task_id))
                                AS correlation_id
       FROM headgate_task_event e
@@ -39,13 +39,6 @@ XMIN = Statement(sqlite="SELECT 0", postgres="SELECT pg_snapshot_xmin(pg_current
 # Above every transaction that has begun to write. A snapshot's own xmax is not: it is one past the last that has ended,
 # and those that run may be above it.
 NEXT = Statement(sqlite="SELECT 0", postgres="SELECT pg_current_xact_id()::text::bigint")
-OLD_ACTS = Statement(
-    """
-    DELETE FROM headgate_task_event WHERE id IN (
-           SELECT id FROM headgate_task_event WHERE task_id IS NULL AND at < {now - :seconds} LIMIT :limit)
-    RETURNING 1
-    """
-)
 LAST_ACT = Statement("SELECT max(at) FROM headgate_task_event WHERE task_id IS NULL AND kind = :kind")
 MOST_GAPS = 10_000
 MOST_IN_GAPS = 50_000  # ids in the gaps of a cursor that somebody brings: all of them are looked up at once
@@ -66,6 +59,11 @@ class Cursor:
 
     high: int = 0
     gaps: tuple[Gap, ...] = ()
+
+    @property
+    def floor(self) -> int:
+        """The first id that may still come."""
+        return min([self.high + 1, *(gap.first for gap in self.gaps)])
 
     def __str__(self) -> str:
         return ";".join([str(self.high), *(f"{gap.first}-{gap.last}@{gap.xmax}" for gap in self.gaps)])
@@ -121,7 +119,7 @@ class Events(Noun):
     def of(self, db: Db, task_id: int, *, after: int = 0, limit: int = 200, progress: bool = True) -> list[AuditEvent]:
         """What happened to a task, oldest first; with or without each report of its progress."""
         rows = db.rows(OF_TASK, task_id=task_id, after=after, limit=limit, progress=progress)
-        return [_event_of(row) for row in rows]
+        return [event_of(row) for row in rows]
 
     @reads
     def after(self, db: Db, cursor: Cursor, limit: int = 500) -> tuple[list[AuditEvent], Cursor]:
@@ -129,9 +127,10 @@ class Events(Noun):
         # Who had ended is asked before reading, so that all they wrote is seen; who may still write is asked
         # afterwards, so that nobody is forgotten who took an id meanwhile.
         before = db.send(XMIN)
+        # Newer ones are read first: of two events of one task the second is not seen without the first.
+        newer = db.send(NEWER, after=cursor.high, limit=limit)
         firsts, lasts = [gap.first for gap in cursor.gaps], [gap.last for gap in cursor.gaps]
         late = db.send(LATE, firsts=firsts, lasts=lasts) if cursor.gaps else None
-        newer = db.send(NEWER, after=cursor.high, limit=limit)
         [[xmin]] = before.rows()
         late_rows = late.rows() if late else []
         rows = newer.rows()
@@ -139,13 +138,12 @@ class Events(Noun):
         gaps = _still_open(cursor.gaps, {row[0] for row in late_rows}, xmin)
         gaps += _new_gaps(db, cursor.high, seen)
         behind = Cursor(max([cursor.high, *seen]), tuple(gaps[-MOST_GAPS:]))
-        return [_event_of(row) for row in (*late_rows, *rows)], behind
+        return [event_of(row) for row in (*late_rows, *rows)], behind
 
     @reads
     def last(self, db: Db) -> Cursor:
         """A cursor behind everything that is visible now; what is on its way will come."""
-        ids = [row[0] for row in reversed(db.rows(LAST, limit=MOST_GAPS))]
-        return Cursor(ids[-1], tuple(_new_gaps(db, ids[0], ids[1:]))) if ids else Cursor()
+        return newest(db)
 
     def parse_cursor(self, text: str) -> Cursor:
         """The cursor that somebody brings; `Invalid` for one that this store cannot have given."""
@@ -170,11 +168,6 @@ class Events(Noun):
         return moment_or_none(db.rows(LAST_ACT, kind=kind)[0][0])
 
     @writes
-    def forget_acts(self, db: Db, *, seconds: float, limit: int = 1000) -> int:
-        """Remove a batch of rows that belong to no task and are older than that; how many."""
-        return len(db.rows(OLD_ACTS, seconds=seconds, limit=limit))
-
-    @writes
     def make_partitions(self, db: Db) -> list[str]:
         """Make room for the rows of the next days (PostgreSQL)."""
         return make_partitions(db)
@@ -183,6 +176,12 @@ class Events(Noun):
     def drop_partitions(self, db: Db, before: datetime) -> list[str]:
         """Drop a day before `before` of which nothing is left, if there is one (PostgreSQL)."""
         return drop_partitions(db, before)
+
+
+def newest(db: Db) -> Cursor:
+    """A cursor behind everything that is visible now; what is on its way will come."""
+    ids = [row[0] for row in reversed(db.rows(LAST, limit=MOST_GAPS))]
+    return Cursor(ids[-1], tuple(_new_gaps(db, ids[0], ids[1:]))) if ids else Cursor()
 
 
 def _still_open(gaps: Sequence[Gap], filled: set[int], xmin: int) -> list[Gap]:
@@ -207,7 +206,7 @@ def _new_gaps(db: Db, high: int, seen: Sequence[int]) -> list[Gap]:
     return [Gap(first, last, xmax) for first, last in missing]
 
 
-def _event_of(row: Row) -> AuditEvent:
+def event_of(row: Row) -> AuditEvent:
     (event_id, task_id, tenant_id, seq, at, kind, before, after, actor, exec_id, detail, correlation_id) = row
     owner = None if exec_id is None else str(exec_id)
     return AuditEvent(

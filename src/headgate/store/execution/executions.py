@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import wraps
 
 import headgate.store.execution.reports as reports
@@ -21,7 +21,8 @@ from headgate.core.machine import (
     decide,
 )
 from headgate.core.states import FINAL, HELD, State
-from headgate.core.task import Execution, Task, check_json, check_name, clip
+from headgate.core.task import MAX_PROGRESS_BYTES, Execution, Task, check_json, check_name, clip
+from headgate.core.usage import Usage
 from headgate.store.catalog.catalog import Catalog
 from headgate.store.catalog.version import AWAIT_EDITS
 from headgate.store.claim.contract import Claimed, ClaimRequest, Claims, Control, HeldBack, Outcome, execution_of
@@ -36,7 +37,7 @@ from headgate.store.execution.usage import keep_usage
 from headgate.store.tasks.families import Families
 from headgate.store.tasks.mutex_queue import lock, settle_queues
 from headgate.store.tasks.rows import hold
-from headgate.store.tasks.transitions import Write, apply, finish
+from headgate.store.tasks.transitions import Write, apply, finish, write_of
 
 MUTEX_SECONDS = 2 * 3600.0
 Settled = tuple[list[State | None], Claimed]
@@ -109,6 +110,8 @@ class Executions:
         for report in reported:
             if _UUID.fullmatch(report[1]):
                 firsts.setdefault(report[0], report)
+        measured = [outcome for outcome in outcomes if outcome.usage is not None]
+        used = {(execution.id, execution.exec_id): usage for execution, _, usage in reversed(measured)}
         plain: dict[tuple[str, bool], list[tuple[int, str, str]]] = defaultdict(list)
         others: list[Write] = []
         for execution, event in (reported[report] for report in firsts.values()):
@@ -116,7 +119,12 @@ class Executions:
                 plain[execution.type, event.completed].append((execution.id, execution.exec_id, event.result))
             else:
                 change = decide(execution, event, catalog.type(execution.type))
-                others.append(Write(execution.id, execution.status, change, exec_id=execution.exec_id))
+                others.append(
+                    Write(
+                        execution.id, execution.status, change, exec_id=execution.exec_id, attempt=execution.attempt,
+                        usage=used.get((execution.id, execution.exec_id)),
+                    )
+                )  # fmt: skip
         done: dict[Report, State] = {}
         for (type_code, completed), ended in plain.items():
             # A plain success is decided once for all of its type: nothing but the result differs.
@@ -126,8 +134,7 @@ class Executions:
         written = apply(db, others, actor)
         done |= {firsts[write.id]: write.change.status for write in others if write.id in written}
         if missed := {report: each for report, each in reported.items() if report not in done}:
-            done |= _settle_again(db, catalog, missed, actor)
-        measured = [outcome for outcome in outcomes if outcome.usage is not None]
+            done |= _settle_again(db, catalog, missed, used, actor)
         if measured:
             keep_usage(db, [each for each in measured if (each.execution.id, each.execution.exec_id) in done])
         give_up(db, catalog, [reported[report][0] for report in done])
@@ -146,13 +153,13 @@ class Executions:
 
     def _start(self, db: Db, task_id: int, exec_id: str, actor: str) -> Execution | HeldBack | None:
         db.send(AWAIT_EDITS)
-        found = db.rows(reports.TYPE_AND_LANE, id=task_id)  # before the catalog: nobody else must wait for it
+        found = db.rows(reports.TYPE_AND_STREAM, id=task_id)  # before the catalog: nobody else must wait for it
         if not found:
             return None
-        [[type_code, lane]], catalog = found, self._catalog.fresh(db)
-        if (reason := catalog.pause_of(lane)) is not None:
+        [[type_code, stream_id]], catalog = found, self._catalog.fresh(db)
+        if (pause := catalog.pause_of(db, catalog.streams[stream_id])) is not None:
             taken = take_away(db, catalog, [(task_id, exec_id)], GivenBack(), SYSTEM, State.SCHEDULING)
-            return HeldBack(reason) if taken else None
+            return HeldBack(pause.text) if taken else None
         timeout = catalog.type(type_code).timeout_seconds
         started = db.rows(reports.START, id=task_id, exec_id=exec_id, before="scheduling", timeout=timeout, actor=actor)
         if not started:
@@ -164,11 +171,12 @@ class Executions:
 
     def progress(self, task_id: int, exec_id: str, progress: str, *, actor: str = SYSTEM) -> Control:
         """Note how far an execution is (JSON); what is asked of it. `StaleExecution` if it owns the task no more."""
-        check_json("progress", progress)
+        check_json("progress", progress, MAX_PROGRESS_BYTES)
 
         def note(db: Db, attempt: int) -> None:
             db.send(reports.SET_PROGRESS, id=task_id, progress=progress)
-            db.send(reports.NOTE_PROGRESS, id=task_id, exec_id=exec_id, progress=progress, actor=actor)
+            db.send(reports.DROP_PROGRESS, id=task_id, exec_id=exec_id)
+            db.send(reports.NOTE_PROGRESS, id=task_id, progress=progress, actor=actor)
 
         return self._report(task_id, exec_id, note)
 
@@ -344,7 +352,11 @@ def _first_reports(outcomes: Sequence[Outcome]) -> dict[Report, tuple[Execution,
 
 
 def _settle_again(
-    db: Db, catalog: Catalog, missed: dict[Report, tuple[Execution, Event]], actor: str
+    db: Db,
+    catalog: Catalog,
+    missed: dict[Report, tuple[Execution, Event]],
+    used: Mapping[Report, Usage | None],
+    actor: str,
 ) -> dict[Report, State]:
     """What `decide` could not know: a parent waits for its children, a request comes first. The rest was stale."""
     held = {task.id: task for task in hold(db, [task_id for task_id, _ in missed])}
@@ -353,7 +365,7 @@ def _settle_again(
         task = held.get(task_id)
         if task is not None and task.status in HELD and task.exec_id == exec_id:
             change = decide(task, event, catalog.type(task.type))
-            writes.append(Write(task.id, task.status, change, task.seq, task.exec_id))
+            writes.append(write_of(task, change, used.get((task_id, exec_id))))
         else:
             stale.append(execution)
     _refuse(db, stale, actor)

@@ -29,7 +29,7 @@ START = Statement(
     SELECT {_EXECUTION}, seq FROM changed
     """,
 )
-TYPE_AND_LANE = Statement("SELECT type, lane FROM headgate_task WHERE id = :id")
+TYPE_AND_STREAM = Statement("SELECT type, stream_id FROM headgate_task WHERE id = :id")
 # Whoever has an exec_id runs or is about to: that is what the schema says, and an index by status is not asked.
 # The row is held to the end: what an execution writes beside it must not come after the next one's.
 OWNED = Statement(
@@ -37,10 +37,19 @@ OWNED = Statement(
     " WHERE id = :id AND CAST(exec_id AS text) = :exec_id {lock FOR NO KEY UPDATE}"
 )
 SET_PROGRESS = Statement("UPDATE headgate_task SET progress = :progress, update_date = {now} WHERE id = :id")
+# Of an execution's progress the audit keeps the newest event only, and takes a new one at most every second: whoever
+# listens sees it move, and nobody's timeline is full of it.
+DROP_PROGRESS = Statement(
+    "DELETE FROM headgate_task_event WHERE task_id = :id AND seq = 0 AND kind = 'progress'"
+    " AND CAST(exec_id AS text) = :exec_id AND at <= {now - 1}"
+)
 NOTE_PROGRESS = Statement(
     """
     INSERT INTO headgate_task_event (task_id, tenant_id, seq, at, kind, actor, exec_id, detail)
-    SELECT id, tenant_id, 0, {now}, 'progress', :actor, :exec_id, :progress FROM headgate_task WHERE id = :id
+    SELECT t.id, t.tenant_id, 0, {now}, 'progress', :actor, t.exec_id, :progress FROM headgate_task t
+     WHERE t.id = :id AND NOT EXISTS (SELECT 1 FROM headgate_task_event e
+                                       WHERE e.task_id = t.id AND e.seq = 0 AND e.kind = 'progress'
+                                         AND e.exec_id = t.exec_id)
     """
 )
 ADD_LOG = Statement(

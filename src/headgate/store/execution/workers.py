@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Collection
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import Any
 
@@ -33,6 +33,12 @@ class WorkerRecord:
     started_at: datetime
     detail: str | None = None  # JSON: what it said of itself at its last beat
     running: int = 0
+    stuck: tuple[int, ...] = ()  # tasks whose handlers do not stop; it claims nothing until they do
+
+
+def stuck_tasks(detail: str | None) -> tuple[int, ...]:
+    """The tasks of which a worker said at its last beat that their handlers do not stop."""
+    return tuple(json.loads(detail).get("stuck", ())) if detail else ()
 
 
 REGISTER = Statement(
@@ -57,6 +63,9 @@ REQUESTS = Statement(
 OWNED = Statement(
     "SELECT exec_id FROM headgate_task WHERE id {in held} AND worker_id = :worker_id AND exec_id IS NOT NULL"
 )
+HELD_BY_TENANT = Statement(
+    "SELECT id FROM headgate_task WHERE id {in ids} AND tenant_id = :tenant_id AND exec_id IS NOT NULL ORDER BY id"
+)
 LEAVE = Statement("UPDATE headgate_worker SET lost = true, lease_until = {now} WHERE id = :worker_id")
 MARK_LOST = Statement(
     """
@@ -64,7 +73,7 @@ MARK_LOST = Statement(
     RETURNING name
     """
 )
-_COLUMNS = tuple(field.name for field in fields(WorkerRecord) if field.name != "running")
+_COLUMNS = tuple(field.name for field in fields(WorkerRecord) if field.name not in ("running", "stuck"))
 WORKERS = Statement(f"SELECT {', '.join(_COLUMNS)} FROM headgate_worker WHERE NOT lost OR :all ORDER BY id")
 LOADS = Statement(f"SELECT worker_id, count(*) FROM headgate_task WHERE status IN {HELD_STATES} GROUP BY worker_id")
 LOST_HOLDERS = Statement(
@@ -145,6 +154,18 @@ class Workers:
         """Every worker and agent that was not declared lost, or those too."""
         return self._database.read(lambda db: workers(db, lost_too=lost_too))
 
+    def seen_by(self, tenant_id: int | None, *, lost_too: bool = False) -> list[WorkerRecord]:
+        """Those that serve a tenant (None: any); of the tasks whose handlers do not stop, only its own are named."""
+        if tenant_id is None:
+            return self.all(lost_too=lost_too)
+
+        def see(db: Db) -> list[WorkerRecord]:
+            seen = [each for each in workers(db, lost_too=lost_too) if each.tenant_id in (None, tenant_id)]
+            own = held_by_tenant(db, [task_id for each in seen for task_id in each.stuck], tenant_id)
+            return [replace(each, stuck=tuple(task_id for task_id in each.stuck if task_id in own)) for each in seen]
+
+        return self._database.read(see)
+
     def mark_lost(self, worker_id: int, lease_until: datetime) -> bool:
         """Declare a worker lost whose lease still is `lease_until`; False if it has beaten since.
 
@@ -187,6 +208,12 @@ def register(
     return int(worker_id)
 
 
+def held_by_tenant(db: Db, task_ids: Collection[int], tenant_id: int) -> list[int]:
+    """Those of the tasks that are a tenant's and that somebody holds."""
+    rows = db.rows(HELD_BY_TENANT, ids=list(task_ids), tenant_id=tenant_id) if task_ids else []
+    return [task_id for (task_id,) in rows]
+
+
 def _requests(db: Db, worker_id: int, held: Collection[int]) -> list[Request]:
     rows = db.rows(REQUESTS, worker_id=worker_id, held=list(held)) if held else []
     return [Request(task_id, str(exec_id), bool(cancel), bool(pause)) for task_id, exec_id, cancel, pause in rows]
@@ -205,5 +232,6 @@ def _record(values: dict[str, Any], running: int) -> WorkerRecord:
         "lease_until": moment(values["lease_until"]),
         "lost": bool(values["lost"]),
         "started_at": moment(values["started_at"]),
+        "stuck": stuck_tasks(values["detail"]),
     }
     return WorkerRecord(**values | made, running=running)

@@ -8,7 +8,9 @@ from headgate.core.states import State
 from headgate.store.access.keys import OUTDATED as OUTDATED_NONCES
 from headgate.store.db.columns import EVERYTHING
 from headgate.store.db.database import Noun, writes
+from headgate.store.db.pages import LAST_ID
 from headgate.store.db.statement import Db, Row, Statement, moment
+from headgate.store.events.subscriptions import lowest_floor
 from headgate.store.tasks.unique import OPEN, OUTDATED_KEYS
 
 _ALL = ", ".join(EVERYTHING)
@@ -42,10 +44,22 @@ FORGET = (
     Statement("DELETE FROM headgate_task_event WHERE task_id {in ids}"),
     Statement("DELETE FROM headgate_task_log WHERE task_id {in ids}"),
     Statement("DELETE FROM headgate_checkpoint WHERE task_id {in ids}"),
+    Statement("DELETE FROM headgate_task_attempt WHERE task_id {in ids}"),
     Statement("DELETE FROM headgate_task_usage WHERE task_id {in ids}"),
     Statement("DELETE FROM headgate_callback_attempt WHERE task_id {in ids}"),
     Statement("DELETE FROM headgate_callback_delivery WHERE task_id {in ids}"),
     Statement("DELETE FROM headgate_task_his WHERE id {in ids}"),
+)
+
+# What somebody who follows the feed may not have handled stays, with all that is kept about its task.
+NOT_HANDLED = Statement("SELECT DISTINCT task_id FROM headgate_task_event WHERE task_id {in ids} AND id >= :floor")
+OLD_ACTS = Statement(
+    """
+    DELETE FROM headgate_task_event WHERE id IN (
+           SELECT id FROM headgate_task_event
+            WHERE task_id IS NULL AND at < {now - :seconds} AND id < :floor LIMIT :limit)
+    RETURNING 1
+    """
 )
 
 # What is kept for a while and belongs to no task, a batch of each.
@@ -121,10 +135,16 @@ class History(Noun):
     def remove(
         self, db: Db, state: State, *, seconds: float, limit: int = 1000, after: ArchiveCursor | None = None
     ) -> Batch:
-        """Remove history that ended so more than `seconds` ago, from `after` on, with all that is kept about it."""
+        """Remove history that ended so more than `seconds` ago, from `after` on, with all that is kept about it.
+
+        What somebody who follows the feed has not handled stays.
+        """
         at, task_id = after or FIRST
         rows = db.rows(OLD, status=state.value, seconds=seconds, limit=limit, at=at, id=task_id)
         ids = [row[0] for row in rows]
+        if ids and (floor := lowest_floor(db)) is not None:
+            kept = {row[0] for row in db.rows(NOT_HANDLED, ids=ids, floor=floor)}
+            ids = [task_id for task_id in ids if task_id not in kept]
         for statement in FORGET if ids else ():
             db.send(statement, ids=ids)
         return _batch(len(ids), rows, limit, after)
@@ -136,6 +156,12 @@ class History(Noun):
             if removed < limit:
                 removed += self.remove(state, seconds=seconds, limit=limit - removed).count
         return removed
+
+    @writes
+    def forget_acts(self, db: Db, *, seconds: float, limit: int = 1000) -> int:
+        """Remove a batch of events that belong to no task and are older than that; how many."""
+        floor = lowest_floor(db)
+        return len(db.rows(OLD_ACTS, seconds=seconds, limit=limit, floor=LAST_ID if floor is None else floor))
 
     @writes
     def forget_outdated(self, db: Db, *, seconds: float, limit: int = 1000) -> int:

@@ -1,23 +1,27 @@
 """What decides whether a task may start, or end, as it stands in the store: behind `why` and the forecast."""
 
-import json
 from collections import defaultdict
 
 from headgate.core.callbacks import CallbackKind, Delivery
-from headgate.core.gates import Bucket, CapacityLimit, Facts, PendingCallback
-from headgate.core.limits import Rate
+from headgate.core.gates import Bucket, CapacityLimit, Facts, PendingCallback, Server
+from headgate.core.limits import Rate, limit_name
+from headgate.core.pause import keys_of
 from headgate.core.states import State
-from headgate.core.task import EVERYTHING, Task
+from headgate.core.task import Task
 from headgate.store.callbacks.report import of_task
 from headgate.store.catalog.catalog import Catalog
+from headgate.store.catalog.pauses import read_pauses
 from headgate.store.claim.agent_starts import last_start
+from headgate.store.db.indexes import HELD_STATES
 from headgate.store.db.pages import EXACT_UP_TO
-from headgate.store.db.statement import Db, Statement
+from headgate.store.db.statement import Db, Statement, clock
+from headgate.store.execution.workers import held_by_tenant
+from headgate.store.reading.pools import WorkerPool, live_pools
 from headgate.store.tasks.families import census, open_child
 
 MOST_HOLDERS = 50
 
-LANE = Statement("SELECT name, capacity, paused FROM headgate_lane WHERE name {in names text}")
+LANE = Statement("SELECT capacity FROM headgate_lane WHERE name = :lane")
 IN_LANE = Statement(
     "SELECT id, tenant_id FROM headgate_task WHERE lane = :lane AND status IN ('scheduling', 'running') LIMIT :limit"
 )
@@ -45,7 +49,12 @@ AHEAD = Statement(
        AND stream_id = (SELECT stream_id FROM headgate_task WHERE id = :id)
     """
 )
-SERVERS = Statement("SELECT agent_id, tenant_id, types FROM headgate_worker WHERE NOT lost AND lease_until >= {now}")
+HELD_BY = Statement(
+    f"""
+    SELECT id, tenant_id, type, worker_id FROM headgate_task
+     WHERE worker_id {{in workers}} AND status IN {HELD_STATES}
+    """
+)
 
 
 def facts_of(db: Db, catalog: Catalog, task: Task) -> Facts:
@@ -58,23 +67,26 @@ def facts_of(db: Db, catalog: Catalog, task: Task) -> Facts:
         return Facts(CapacityLimit(task.lane), children=children, open_child=open_child(db, task.id))
     if (callback := _owed_callback(db, task)) is not None:
         return Facts(CapacityLimit(task.lane), callback=callback)
-    lanes = {name: (capacity, bool(paused)) for name, capacity, paused in db.rows(LANE, names=[task.lane, EVERYTHING])}
-    capacity, paused = lanes.get(task.lane, (None, False))
+    capacity = next((capacity for (capacity,) in db.rows(LANE, lane=task.lane)), None)
+    keys = keys_of(task.tenant_id, task.lane, task.type, task.rate_key)
     in_lane = db.rows(IN_LANE, lane=task.lane, limit=MOST_HOLDERS)
     [[running]] = db.rows(COUNT_LANE, lane=task.lane)
     own = tuple(sorted(task_id for task_id, tenant_id in in_lane if tenant_id == task.tenant_id))
     holder, ahead = _mutex_facts(db, task)
-    names = [f"lane:{task.lane}", f"type:{task.type}", *([f"key:{task.rate_key}"] if task.rate_key else [])]
-    buckets = db.rows(RATES, names=names)
+    buckets = db.rows(RATES, names=catalog.buckets(task))
+    pools = live_pools(db, clock(db))
+    servers, in_slots = _servers(db, task, pools)
     return Facts(
-        CapacityLimit(task.lane, capacity, paused, own, running - len(own)),
-        lanes[EVERYTHING][1],
+        CapacityLimit(task.lane, capacity, own, running - len(own)),
+        tuple(pause for pause in read_pauses(db) if pause.key in keys),
         tuple(_resources(db, catalog, task)),
-        tuple(Bucket(name, Rate(rate, burst), tat) for name, rate, burst, tat in buckets),
+        tuple(Bucket(limit_name(name), Rate(rate, burst), tat) for name, rate, burst, tat in buckets),
         holder,
         ahead,
-        _servers(db, task),
+        servers,
+        in_slots,
         last_start(db, task.tenant_id, task.agent_id),
+        stuck=_stuck(db, task.tenant_id, pools),
     )
 
 
@@ -91,7 +103,7 @@ def _resources(db: Db, catalog: Catalog, task: Task) -> list[CapacityLimit]:
             else:
                 others[name] += 1
     return [
-        CapacityLimit(name, capacity, False, tuple(sorted(holders[name])), others[name])
+        CapacityLimit(name, capacity, tuple(sorted(holders[name])), others[name])
         for name, capacity in db.rows(RESOURCES, names=list(names))
     ]
 
@@ -105,13 +117,25 @@ def _mutex_facts(db: Db, task: Task) -> tuple[int | None, int | None]:
     return (holders[0][0] if holders else None), (ahead[0][0] if ahead else None)
 
 
-def _servers(db: Db, task: Task) -> int:
-    serving = 0
-    for agent_id, tenant_id, types in db.rows(SERVERS):
-        serves_type = types == "null" or task.type in json.loads(types)
-        serves_tenant = tenant_id is None or tenant_id == task.tenant_id
-        serving += serves_type and serves_tenant and task.agent_id in (None, agent_id)
-    return serving
+def _servers(db: Db, task: Task, live: list[WorkerPool]) -> tuple[tuple[Server, ...], tuple[int, ...]]:
+    """Whoever serves the type, and the tasks of its tenant that fill their slots, or whose handlers do not stop."""
+    pools = [pool for pool in live if pool.serves(task.tenant_id, task.type, task.agent_id)]
+    workers = sorted({pool.worker_id for pool in pools if pool.slots is not None})
+    held = db.rows(HELD_BY, workers=workers) if workers else []
+    servers: list[Server] = []
+    own: set[int] = set()
+    for pool in pools:
+        mine = [(task_id, tenant_id) for task_id, tenant_id, kind, holder in held if pool.holds(holder, kind)]
+        servers.append(Server(pool.name, pool.slots, len(mine), bool(pool.stuck)))
+        own |= {task_id for task_id, tenant_id in mine if tenant_id == task.tenant_id}
+        own |= {task_id for task_id, tenant_id, _, _ in held if tenant_id == task.tenant_id and task_id in pool.stuck}
+    return tuple(servers), tuple(sorted(own)[:MOST_HOLDERS])
+
+
+def _stuck(db: Db, tenant_id: int, pools: list[WorkerPool]) -> dict[int, str]:
+    """The tasks of a tenant whose handlers do not stop, and on which worker."""
+    workers = {task_id: pool.name for pool in pools for task_id in pool.stuck}
+    return {task_id: workers[task_id] for task_id in held_by_tenant(db, workers, tenant_id)}
 
 
 def _owed_callback(db: Db, task: Task) -> PendingCallback | None:

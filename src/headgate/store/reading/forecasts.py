@@ -3,7 +3,6 @@
 A line is counted up to a limit; of what is longer the sampler's figures are taken, a few seconds old.
 """
 
-import json
 from collections.abc import Callable
 from datetime import datetime
 from functools import cached_property
@@ -11,7 +10,6 @@ from typing import NamedTuple
 
 import headgate.store.reading.samples as samples
 from headgate.core.forecast import (
-    NEEDS_A_PERSON,
     NO_CONTENTION,
     Contention,
     Forecast,
@@ -23,21 +21,24 @@ from headgate.core.forecast import (
     Tokens,
     forecast_end,
     forecast_start,
+    needs_a_person,
     tasks_ahead,
 )
 from headgate.core.gates import Bucket, Gate, evaluate
 from headgate.core.limits import MAX_RATE, Rate
+from headgate.core.pause import Pause, PauseKey, last_to_end
 from headgate.core.starts import START_SECONDS, LastStart, start_gate
 from headgate.core.task import Task
 from headgate.store.catalog.catalog import Catalog
-from headgate.store.catalog.lanes import everything_paused, read_lanes
-from headgate.store.catalog.limits import read_rate_limits, read_resources
+from headgate.store.catalog.lanes import read_lanes
+from headgate.store.catalog.limits import read_resources
+from headgate.store.catalog.pauses import read_pauses
 from headgate.store.catalog.streams import Stream
 from headgate.store.claim.agent_starts import all_last_starts
 from headgate.store.db.database import Database, Noun, reads
 from headgate.store.db.statement import Db, Row, Statement, clock, moment
-from headgate.store.execution.workers import WorkerRecord, workers
 from headgate.store.reading.facts import facts_of
+from headgate.store.reading.pools import WorkerPool, live_pools
 from headgate.store.tasks.rows import read
 
 MOST_COUNTED = 20_000  # index entries a forecast reads
@@ -52,6 +53,7 @@ RUNNING = Statement(
      WHERE status IN ('scheduling', 'running') LIMIT :limit
     """
 )
+BUCKETS = Statement("SELECT name, rate, burst, tat FROM headgate_rate_limit WHERE NOT lifted")
 # Counted stream by stream, from the head on; another tenant's up to the end of the priority, since they take turns.
 # Said as a range, and in order: of an equal priority the planner would rather read the whole table by id.
 _AHEAD = """
@@ -130,31 +132,11 @@ class Forecasts(Noun):
 
 def _start(view: "_View", task: Task, gates: list[Gate], holder: int | None) -> Forecast | None:
     for gate in gates:
-        if gate.name in ("state", *NEEDS_A_PERSON) and not gate.open:
+        if needs_a_person(gate) or (gate.name == "state" and not gate.open):
             return forecast_start(gates, NO_CONTENTION, view.now)
     if holder is not None and holder not in view.running:
-        return Forecast(None, f"mutex {task.mutex}: held by {holder} until its children have ended")
+        return Forecast(None, "mutex-family", {"mutex": task.mutex, "task_id": holder})
     return forecast_start(gates, view.scene_of(task, holder), view.now)
-
-
-class _Hands(NamedTuple):
-    """The slots of a live worker for some types; None: whatever comes, and as many as it holds."""
-
-    worker_id: int
-    agent_id: str | None
-    tenant_id: int | None
-    types: frozenset[str] | None
-    slots: int | None
-
-    def serve(self, stream: Stream) -> bool:
-        return (
-            (self.types is None or stream.type in self.types)
-            and self.tenant_id in (None, stream.tenant_id)
-            and stream.agent_id in ("", self.agent_id)
-        )
-
-    def hold(self, running: "_Running") -> bool:
-        return running.worker_id == self.worker_id and (self.types is None or running.type in self.types)
 
 
 class _Running(NamedTuple):
@@ -185,23 +167,27 @@ class _View:
         self.catalog = catalog
         self.now: datetime = clock(db)
         self.paces = Paces(samples.measured(db))
-        self._crews: dict[tuple[str, int, str], list[_Hands]] = {}
+        self._crews: dict[tuple[int, str, str], list[WorkerPool]] = {}
 
     @cached_property
-    def lanes(self) -> dict[str, tuple[int | None, bool]]:
-        return {room.name: (room.capacity, room.paused) for room in read_lanes(self.db)}
+    def lanes(self) -> dict[str, int | None]:
+        return {room.name: room.capacity for room in read_lanes(self.db)}
 
     @cached_property
-    def everything_paused(self) -> bool:
-        return everything_paused(self.db)
+    def pauses(self) -> dict[PauseKey, Pause]:
+        return {pause.key: pause for pause in read_pauses(self.db)}
+
+    def pause_of(self, stream: Stream) -> Pause | None:
+        """The pause that holds a stream longest."""
+        return last_to_end([self.pauses[key] for key in stream.pause_keys if key in self.pauses])
 
     @cached_property
     def resources(self) -> dict[str, int]:
-        return {room.name: room.capacity or 0 for room in read_resources(self.db)}
+        return {resource.name: resource.capacity for resource in read_resources(self.db)}
 
     @cached_property
     def buckets(self) -> dict[str, Bucket]:
-        return {bucket.name: bucket for bucket in read_rate_limits(self.db)}
+        return {name: Bucket(name, Rate(rate, burst), tat) for name, rate, burst, tat in self.db.rows(BUCKETS)}
 
     @cached_property
     def starts(self) -> dict[str, Tokens]:
@@ -224,8 +210,8 @@ class _View:
         return _Running(lane, kind, tuple(uses.split(",")) if uses else (), worker_id, mutex, left)
 
     @cached_property
-    def hands(self) -> list[_Hands]:
-        return [each for worker in workers(self.db) if worker.lease_until >= self.now for each in _hands_of(worker)]
+    def pools(self) -> list[WorkerPool]:
+        return [pool for pool in live_pools(self.db, self.now) if not pool.stuck]
 
     @cached_property
     def sampled(self) -> dict[int, list[_Sampled]]:
@@ -240,20 +226,18 @@ class _View:
 
     # limits
 
-    def crew(self, stream: Stream) -> list[_Hands]:
+    def crew(self, stream: Stream) -> list[WorkerPool]:
         """Whoever could execute a task of this stream."""
-        key = (stream.type, stream.tenant_id, stream.agent_id)
+        key = (stream.tenant_id, stream.type, stream.agent_id)
         if key not in self._crews:
-            self._crews[key] = [hands for hands in self.hands if hands.serve(stream)]
+            self._crews[key] = [pool for pool in self.pools if pool.serves(*key)]
         return self._crews[key]
 
     def limits_of(self, stream: Stream) -> tuple[str, ...]:
         """The limits that every task of a stream passes, but for its crew's slots."""
-        capacity, paused = self.lanes.get(stream.lane, (None, False))
-        free = capacity is None and not paused and not self.everything_paused
         lane, *others = self.catalog.gates(stream)
         known = (name for name in others if not name.startswith("rate ") or name.removeprefix("rate ") in self.buckets)
-        return tuple(known) if free else (lane, *known)
+        return tuple(known) if self.lanes.get(stream.lane) is None else (lane, *known)
 
     def limit(self, name: str) -> Limit:
         kind, _, what = name.partition(" ")
@@ -264,14 +248,13 @@ class _View:
             return Slots(self.resources.get(what, 0), self._left(lambda running: what in running.uses))
         if kind == "start":
             return self.starts[name]
-        capacity, paused = self.lanes.get(what, (None, False))
-        shut = paused or self.everything_paused
-        return Slots(0 if shut else capacity or 0, self._left(lambda running: running.lane == what))
+        return Slots(self.lanes.get(what) or 0, self._left(lambda running: running.lane == what))
 
-    def slots(self, crew: list[_Hands]) -> Slots:
-        held = {hands: sum(hands.hold(running) for running in self.running.values()) for hands in crew}
-        count = sum(max(held[hands], 1) if hands.slots is None else hands.slots for hands in crew)
-        return Slots(count, self._left(lambda running: any(hands.hold(running) for hands in crew)))
+    def slots(self, crew: list[WorkerPool]) -> Slots:
+        running = self.running.values()
+        held = {pool: sum(pool.holds(each.worker_id, each.type) for each in running) for pool in crew}
+        count = sum(max(held[pool], 1) if pool.slots is None else pool.slots for pool in crew)
+        return Slots(count, self._left(lambda each: any(pool.holds(each.worker_id, each.type) for pool in crew)))
 
     def _left(self, which: Callable[[_Running], bool]) -> tuple[float | None, ...]:
         return tuple(running.left for running in self.running.values() if which(running))
@@ -291,11 +274,15 @@ class _View:
         return Contention({**scene.limits, name: mutex}, (*scene.own, name), lines)
 
     def scene(self, stream: Stream, priority: int, task_id: int, *, turns: bool) -> Contention:
-        """What a task of this stream meets there. In `turns`: other tenants' go first when it is their turn."""
+        """What a task of this stream meets there. In `turns`: other tenants' go first when it is their turn.
+
+        What is paused is in nobody's way."""
         ours, own = set(self.crew(stream)), set(self.limits_of(stream))
         meeting: dict[Stream, tuple[str, ...]] = {}
         for other in self.catalog.streams.values():
             crew, passed = self.crew(other), self.limits_of(other)
+            if other != stream and self.pause_of(other):
+                continue
             if not ours.isdisjoint(crew):
                 meeting[other] = (*passed, WORKERS)
             elif crew and not own.isdisjoint(passed):
@@ -348,13 +335,6 @@ def _queue(last: LastStart, now: datetime) -> Tokens:
     return Tokens(rate, 0.0 if until is None else (until - now).total_seconds())
 
 
-def _hands_of(worker: WorkerRecord) -> list[_Hands]:
-    owner = (worker.id, worker.agent_id, worker.tenant_id)
-    detail = json.loads(worker.detail or "{}")
-    pools = [_Hands(*owner, frozenset(pool["types"]), pool["slots"]) for pool in detail.get("pools", [])]
-    return pools or [_Hands(*owner, None if worker.types is None else frozenset(worker.types), None)]
-
-
 def _estimated(known: list[_Sampled], priority: int, until: int, before: int, beside: int) -> tuple[int, int]:
     """How many of a long line stand before, and beside, as last sampled; at least as many as were counted."""
     clamped = min(max(priority, -samples.LAST_PRIORITY), samples.LAST_PRIORITY)
@@ -387,14 +367,15 @@ def _drains(view: _View) -> dict[str, Forecast]:
 
 
 def _drain(view: _View, lane: str, members: list[Stream], last: dict[Stream, tuple[int, int]]) -> Forecast:
-    if view.everything_paused or view.lanes.get(lane, (None, False))[1]:
-        return Forecast(None, "everything is paused" if view.everything_paused else f"lane {lane} is paused")
+    blocked = view.blocked.get(lane, 0)
+    for stream in last or (members if blocked else ()):
+        if (pause := view.pause_of(stream)) is not None:
+            return Forecast(None, "paused", pause.params)
     for stream in last:
         if not view.crew(stream):
-            return Forecast(None, f"no worker or agent for {stream.type} is alive")
+            return Forecast(None, "no-worker", {"type": stream.type})
     running = [running for running in view.running.values() if running.lane == lane]
     left = [each.left for each in running]
-    blocked = view.blocked.get(lane, 0)
     if not last and not blocked:
         return forecast_end(NO_CONTENTION, 0.0, left, view.now)
     hindmost = max(last, key=lambda stream: last[stream]) if last else members[0]
@@ -410,7 +391,7 @@ def _with_blocked(
 ) -> Contention:
     """Those behind mutexes come as well: as many at a time as there are lines that move now."""
     moving = [each.left for each in running if each.mutex is not None]
-    name = f"mutexes of lane {lane}"
+    name = f"mutexes {lane}"
     limits = {**scene.limits, name: Slots(max(len(moving), 1), tuple(moving))}
     line = TasksAhead(count, view.paces.each(lane, like.type), (*scene.own, name))
     return Contention(limits, (*scene.own, name), [*scene.ahead, line])

@@ -149,7 +149,7 @@ def _meant(kind: str, before: str | None, after: str | None) -> list[str]:
     """What an event counts as."""
     if kind in ("submitted", "started"):
         return [kind]
-    if kind in AGAIN and after not in FINAL:
+    if kind in AGAIN and after is not None and after not in FINAL:  # else it is told besides the transition
         return ["retried"]
     if before == after or before == State.DEAD:
         return []

@@ -20,7 +20,7 @@ from headgate.core.schedule import (
 )
 from headgate.core.task import NewTask
 from headgate.store.db.statement import Db, Row, Statement, clock, moment, moment_or_none
-from headgate.store.events.audit import record_system
+from headgate.store.events.audit import changed, record_system
 
 _DEFINITION = (
     "tenant_id", "type", "creator", "cron_expressions", "timezone", "log", "category", "ext", "missed", "overlap",
@@ -140,7 +140,8 @@ def change(
     elif status is not ScheduleStatus.ONLINE:
         runs.drop_waiting(db, before.id, runs.STOPPED, by_hand_too=False)
     after = schedule_of(row)
-    _record(db, f"periodic_{status}" if definition == before.definition else "periodic_changed", actor, after)
+    kind = f"periodic_{status}" if definition == before.definition else "periodic_changed"
+    _record(db, kind, actor, after, before)
     return after
 
 
@@ -154,7 +155,7 @@ def _clock(definition: NewSchedule) -> tuple[str, str]:
     return definition.cron_expressions, definition.timezone
 
 
-def _record(db: Db, kind: str, actor: str, schedule: Schedule) -> None:
+def _record(db: Db, kind: str, actor: str, schedule: Schedule, before: Schedule | None = None) -> None:
     definition = schedule.definition
     detail = {
         "periodic_task": schedule.id, "type": definition.task.type, "status": schedule.status,
@@ -162,6 +163,9 @@ def _record(db: Db, kind: str, actor: str, schedule: Schedule) -> None:
         "overlap": definition.overlap, "log": definition.log,
         "next_tick": None if schedule.next_tick is None else tick_text(schedule.next_tick),
     }  # fmt: skip
+    if before is not None:
+        old, new = (_columns(each.definition) | {"status": each.status} for each in (before, schedule))
+        detail |= changed(**{name: (old[name], new[name]) for name in new})
     record_system(db, kind, actor, json.dumps(detail))
 
 

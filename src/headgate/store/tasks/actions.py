@@ -1,14 +1,17 @@
 """What people do to a task: decided by the state machine, written with its audit row."""
 
 from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
 
 from headgate.core.errors import Invalid, Refused
-from headgate.core.machine import Event, decide
+from headgate.core.machine import Change, Event, decide
 from headgate.core.states import FINAL, State
 from headgate.core.task import NewTask, Task
 from headgate.store.catalog.catalog import Catalog
 from headgate.store.db.columns import SUBMITTED
-from headgate.store.db.statement import Db, Statement
+from headgate.store.db.statement import Db, Statement, clock
+from headgate.store.events.audit import address_of, changed
 from headgate.store.tasks.mutex_queue import first_blocked
 from headgate.store.tasks.rows import read
 from headgate.store.tasks.transitions import happen, locked
@@ -22,7 +25,7 @@ def act(
     event: Callable[[Db, Task], Event],
     actor: str,
     tenant_id: int | None = None,
-    detail: str | None = None,
+    detail: dict[str, Any] | None = None,
 ) -> Task:
     """Let `event` happen to a task, as the state machine says; the task as it is afterwards."""
     with locked(db, [task_id]) as found:
@@ -33,10 +36,26 @@ def act(
         change = decide(task, happening, catalog.type(task.type))
         if task.status is State.DEAD and change.status not in (*FINAL, State.DEAD):
             refuse_second(db, task, task.unique_key)
-        happen(db, catalog, found, happening, actor, detail)
+        happen(db, catalog, found, happening, actor, (detail or {}) | _detail(db, task, change) | address_of(actor))
         if task.has_children and change.has_children is False:
             db.send(NEW_LIFE, id=task.id)
     return read(db, task_id)
+
+
+def _detail(db: Db, task: Task, change: Change) -> dict[str, Any]:
+    """What the audit says of an act besides the states: the values it changes, and a person's remark."""
+    start_time = change.start_time
+    if change.kind == "rescheduled" and change.delay is not None:
+        start_time = clock(db) + timedelta(seconds=change.delay)
+    changes = changed(
+        priority=(task.priority, task.priority if change.priority is None else change.priority),
+        start_time=(_text(task.start_time), _text(start_time or task.start_time)),
+    )
+    return changes | ({"remark": change.remark} if change.remark else {})
+
+
+def _text(time: datetime) -> str:
+    return time.isoformat().replace("+00:00", "Z")
 
 
 # Whoever is a child of the task by now belongs to the life it has behind it.

@@ -4,26 +4,31 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from functools import cache
+from typing import Any
 
 from headgate.core.edit import Changes, Edit, changes_as_json, changes_of
+from headgate.core.error_groups import ErrorGroup, grouped
 from headgate.core.errors import Invalid, Refused
 from headgate.core.machine import Discarded, Event, Resolved, RetryAsked
-from headgate.core.states import State
+from headgate.core.states import FINAL, State
 from headgate.core.task import NewTask, Task, check_name
 from headgate.store.catalog.catalog import Catalog
 from headgate.store.catalog.streams import StreamKey, add_streams, stream_key
 from headgate.store.db.columns import listed
 from headgate.store.db.database import Database
+from headgate.store.db.deferred import settled
 from headgate.store.db.pages import MOST_PER_PAGE, Page
 from headgate.store.db.statement import Db, Statement
-from headgate.store.events.audit import PERSON
+from headgate.store.events.audit import PERSON, record_task
 from headgate.store.reading.lists import sought
-from headgate.store.tasks.actions import act, refuse_second
+from headgate.store.tasks.actions import act, copy_of, refuse_second
 from headgate.store.tasks.families import Families
 from headgate.store.tasks.mutex_queue import lock
 from headgate.store.tasks.rows import SELECTED, hold, read, task_of
+from headgate.store.tasks.submit import insert
 
 MOST_READ = 2000  # rows, to see whether they are as they are asked for
+MOST_GROUPED = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +45,17 @@ class DeadLetterFilter:
     error: str | None = None  # part of error_info, whatever its case
 
 
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """What dead tasks died of, the most frequent first, and how many there are. `exact`: all of them were counted."""
+
+    total: int
+    exact: bool
+    items: list[ErrorGroup]
+
+
 class DeadLetters:
-    """Dead tasks, and what becomes of them. Whatever is not dead is `Refused`."""
+    """Dead tasks, and what becomes of them. Whatever is not dead is `Refused`; a failed one can be replayed as well."""
 
     def __init__(self, database: Database, catalog: Catalog, families: Families) -> None:
         self._database = database
@@ -52,6 +66,10 @@ class DeadLetters:
         """A page of dead tasks, newest first; it reads a bounded number of rows, whatever is asked for."""
         return self._database.read(lambda db: find(db, wanted or DeadLetterFilter(), cursor, limit))
 
+    def groups(self, wanted: DeadLetterFilter | None = None) -> Groups:
+        """What dead tasks died of, and how many of each."""
+        return self._database.read(lambda db: groups(db, wanted or DeadLetterFilter()))
+
     def preview(self, task_id: int, edit: Edit | None = None, tenant_id: int | None = None) -> Changes:
         """What `replay` would change of the task besides its state; it raises whatever `replay` would."""
         return self._database.read(
@@ -61,12 +79,32 @@ class DeadLetters:
     def replay(
         self, task_id: int, edit: Edit | None = None, *, actor: str = PERSON, tenant_id: int | None = None
     ) -> Task:
-        """Run a dead task again, changed as a person says. The edit is in the audit with what was before."""
+        """Run a dead task again, changed as a person says; of a failed one, a linked copy runs. The edit is in the
+        audit with what was before."""
         edit = edit or Edit()
         task, key = self._database.read(lambda db: self._planned(db, task_id, edit, tenant_id))
+        if task.status in FINAL:
+            return self._replay_copy(task, edit, actor)
         if key not in self._catalog.ids:  # in a transaction of its own: a stream is shared
             self._database.write(lambda db: add_streams(db, [key]))
         return self._database.write(lambda db: replay(db, self._catalog.fresh(db), task, edit, actor))
+
+    def _replay_copy(self, task: Task, edit: Edit, actor: str) -> Task:
+        changes = self._database.read(lambda db: _ready(db, self._catalog.fresh(db), task, edit))
+        edited = copy_of(task)._replace(**{name: new for name, (_, new) in changes.items()})
+        [copy] = self._catalog.with_type_defaults([edited])
+        [stream] = self._catalog.make_streams([copy])
+
+        def replay(db: Db) -> Task:
+            [made] = settled(insert(db, self._catalog, [(copy, stream)], actor))
+            if not made.created:
+                raise Refused(f"task {made.id} has its unique key by now")
+            if changes:
+                detail = json.dumps({"edit": changes_as_json(changes)}, ensure_ascii=False)
+                record_task(db, made.id, copy.tenant_id, "edited", actor, detail)
+            return read(db, made.id)
+
+        return self._database.write(replay)
 
     def resolve(self, task_id: int, remark: str, *, actor: str = PERSON, tenant_id: int | None = None) -> Task:
         """A person dealt with a dead task."""
@@ -115,17 +153,34 @@ _SQLITE, _POSTGRES = (
 )
 
 
-def _among_the_dead(what: str, end: str, conditions: Iterable[str] = ()) -> Statement:
+def _among_the_dead(what: str, end: str, conditions: Iterable[str] = (), around: str = "{}") -> Statement:
     and_so = "".join(f"AND {condition} " for condition in conditions)
+    sqlite = _SQLITE.format(what=what, and_so=and_so, end=end)
+    postgres = _POSTGRES.format(what=what, and_so=and_so, end=end)
     return Statement(
-        sqlite=_SQLITE.format(what=what, and_so=and_so.replace("{as_bytes}", ""), end=end),
-        postgres=_POSTGRES.format(what=what, and_so=and_so.replace("{as_bytes}", ' COLLATE "C"'), end=end),
+        sqlite=around.format(sqlite.replace("{as_bytes}", "").replace("{tail}", "substr(error_info, -400)")),
+        postgres=around.format(
+            postgres.replace("{as_bytes}", ' COLLATE "C"').replace("{tail}", "right(error_info, 400)")
+        ),
     )
 
 
 @cache
 def _letters(names: tuple[str, ...]) -> Statement:
     return _among_the_dead(SELECTED, "LIMIT :limit", [_CONDITIONS[name] for name in names])
+
+
+# As much of an error as names it: its beginning, or the end of a traceback. The database counts those that are alike.
+_ERROR = """
+    CASE WHEN error_info LIKE 'Traceback (most recent call last)%' THEN substr(error_info, 1, 40) || {tail}
+         ELSE substr(error_info, 1, 400) END AS error
+"""
+
+
+@cache
+def _groups(names: tuple[str, ...]) -> Statement:
+    around = "SELECT type, error, count(*) FROM ({}) AS letter GROUP BY type, error"
+    return _among_the_dead(f"type, {_ERROR}", "LIMIT :limit", [_CONDITIONS[name] for name in names], around)
 
 
 # What a page does not look at any more.
@@ -136,12 +191,7 @@ def find(db: Db, wanted: DeadLetterFilter, cursor: int | None, limit: int) -> Pa
     """A page of dead tasks, newest first; with a filter it looks at so many and no more."""
     if not 1 <= limit <= MOST_PER_PAGE:
         raise Invalid(f"a page holds 1 to {MOST_PER_PAGE} tasks")
-    values = {each.name: value for each in fields(wanted) if (value := getattr(wanted, each.name)) is not None}
-    for name, value in values.items():
-        if isinstance(value, str):
-            check_name(name, value, empty=True)
-    if "error" in values:
-        values["error"] = sought(values["error"])
+    values = _values(wanted)
     last = (1 << 63) - 1 if cursor is None else cursor
     floor = _floor(db, last) if values else 0
     rows = db.rows(_letters(tuple(values)), cursor=last, floor=floor, limit=limit + 1, **values)
@@ -149,6 +199,25 @@ def find(db: Db, wanted: DeadLetterFilter, cursor: int | None, limit: int) -> Pa
     if len(rows) > limit:
         return Page(items, items[-1].id)
     return Page(items, floor + 1 if floor else None)
+
+
+def groups(db: Db, wanted: DeadLetterFilter) -> Groups:
+    """What dead tasks died of, over all of them; of more than `MOST_GROUPED`, over the newest."""
+    values = _values(wanted)
+    last = (1 << 63) - 1
+    rows = db.rows(_groups(tuple(values)), cursor=last, floor=0, limit=MOST_GROUPED, **values)
+    total = sum(count for _, _, count in rows)
+    return Groups(total, total < MOST_GROUPED, grouped((code, error, count) for code, error, count in rows))
+
+
+def _values(wanted: DeadLetterFilter) -> dict[str, Any]:
+    values = {each.name: value for each in fields(wanted) if (value := getattr(wanted, each.name)) is not None}
+    for name, value in values.items():
+        if isinstance(value, str):
+            check_name(name, value, empty=True)
+    if "error" in values:
+        values["error"] = sought(values["error"])
+    return values
 
 
 def _floor(db: Db, cursor: int) -> int:
@@ -176,7 +245,8 @@ def _dead(task: Task, event: Event) -> Event:
 
 def _ready(db: Db, catalog: Catalog, task: Task, edit: Edit) -> Changes:
     """What the edit changes of a task that can be replayed; raises if it cannot."""
-    _dead(task, RetryAsked())
+    if task.status not in (State.DEAD, State.FAILED):
+        raise Refused(f"task {task.id} is {task.status}; only dead and failed tasks can be replayed")
     changes = changes_of(task, edit, catalog.type(task.type))
     key = changes["unique_key"][1] if "unique_key" in changes else task.unique_key
     refuse_second(db, task, key)
@@ -201,5 +271,5 @@ def replay(db: Db, catalog: Catalog, seen: Task, edit: Edit, actor: str) -> Task
     if changes:
         columns = {name: changes[name][1] if name in changes else getattr(seen, name) for name in _EDITED}
         db.send(EDIT, id=seen.id, stream_id=catalog.ids[_stream(seen, changes)], **columns)
-        detail = json.dumps({"edit": changes_as_json(changes)}, ensure_ascii=False)
+        detail = {"edit": changes_as_json(changes)}
     return act(db, catalog, seen.id, lambda *_: RetryAsked(), actor, detail=detail)

@@ -1,9 +1,10 @@
 """Parents and children. No counter says how many are left: whoever ends a child looks, after its commit."""
 
-import json
 from collections import Counter
 from collections.abc import Iterable
+from typing import Any
 
+from headgate.core.end_reasons import head_of
 from headgate.core.family import CANCEL, FAILED_FOR_GOOD, Census, why_cancelled
 from headgate.core.machine import CancelRequested, ChildrenEnded
 from headgate.core.states import FINAL, OPEN, State
@@ -13,6 +14,7 @@ from headgate.store.db.database import Database
 from headgate.store.db.pages import EXACT_UP_TO
 from headgate.store.db.statement import Db, Statement
 from headgate.store.events.audit import SYSTEM
+from headgate.store.execution.attempts import reason_of
 from headgate.store.tasks.transitions import happen, locked
 
 FAMILIES = "system:families"
@@ -54,8 +56,11 @@ class Families:
                     if parent.status is State.WAITING and open_child(db, parent_id) is None:
                         counted = census(db, parent)
                         states = {state.value: count for state, count in sorted(counted.states.items())}
-                        detail = json.dumps({"children": states})
-                        end = ChildrenEnded(counted.children)
+                        detail: dict[str, Any] = {"children": states}
+                        reason = reason_of(db, parent.id, parent.attempt) if parent.gave_up else None
+                        if parent.gave_up and parent.error_info:
+                            detail["error"] = head_of(parent.error_info)
+                        end = ChildrenEnded(counted.children, reason)
                         happen(db, self._catalog.fresh(db), [parent], end, FAMILIES, detail)
                         return parent
             return None

@@ -170,7 +170,7 @@ def _joining(db: Db, catalog: Catalog, new: NewTask, kind: TaskType, actor: str)
         catalog.fresh(db)
     [[place]] = db.rows(PLACE)
     if not place:
-        raise Invalid("a store in memory has no transactions but its own")
+        raise Invalid("a store in memory has no transactions but its own; a test says sandbox(app, url=…)")
     known = catalog.types.get(new.type)
     stream_id = None if known is None else catalog.ids.get(stream_key(new))
     return Joining(new, known or kind, actor, place, db.now, known is not None, stream_id, db.schema)

@@ -1,5 +1,6 @@
 """Tasks: submitted, looked up, and acted upon by people."""
 
+import json
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -23,10 +24,11 @@ from headgate.core.states import FINAL, State
 from headgate.core.task import Execution, NewTask, Task, check_new_task, check_start, with_type_defaults
 from headgate.store.catalog.catalog import Catalog
 from headgate.store.db.database import Database
+from headgate.store.db.deferred import settled
 from headgate.store.db.group_commit import GroupCommit, SharedCall
 from headgate.store.db.pages import Page
 from headgate.store.db.statement import Db, clock
-from headgate.store.events.audit import PERSON, SYSTEM
+from headgate.store.events.audit import PERSON, SYSTEM, record_system
 from headgate.store.reading.facts import facts_of
 from headgate.store.reading.lists import Filter, find
 from headgate.store.tasks.actions import act, copy_of, head_of_lane
@@ -207,8 +209,19 @@ class Tasks:
         """Run a task again: a dead or retrying one itself, at once; a final one as a linked copy."""
         task = self.get(task_id, tenant_id)
         if task.status in FINAL:
-            return self.get(self.submit(copy_of(task), actor=actor).id)
+            return self.get(self._copy(task, actor).id)
         return self._act(task_id, RetryAsked(), actor, tenant_id)
+
+    def _copy(self, task: Task, actor: str) -> Submitted:
+        new_tasks = self._catalog.with_type_defaults([copy_of(task)])
+        wishes = list(zip(new_tasks, self._catalog.make_streams(new_tasks), strict=True))
+
+        def write(db: Db) -> Submitted:
+            [made] = settled(insert(db, self._catalog, wishes, actor))
+            record_system(db, "copied", actor, json.dumps({"task": task.id, "copy": made.id}))
+            return made
+
+        return self._database.write(write)
 
     def resolve(self, task_id: int, remark: str, *, actor: str = PERSON, tenant_id: int | None = None) -> Task:
         """A person dealt with a dead task."""

@@ -5,21 +5,25 @@ reports must still own the task, the row must still be as it was when the decisi
 lost to somebody quicker; the caller is told which rows were written.
 """
 
+import json
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from operator import attrgetter
+from typing import Any
 
 from headgate.core.callbacks import CallbackKind
 from headgate.core.machine import Change, Event, decide
 from headgate.core.states import HELD, State
 from headgate.core.task import Task
+from headgate.core.usage import Usage
 from headgate.store.callbacks.outbox import call_off, owe
 from headgate.store.catalog.catalog import Catalog
 from headgate.store.claim.freed import give_up
 from headgate.store.db.columns import CHANGED, listed, rows_of
 from headgate.store.db.indexes import HELD_STATES
 from headgate.store.db.statement import Db, Statement
+from headgate.store.execution.attempts import FailedAttempt, keep_failed
 from headgate.store.tasks.mutex_queue import lock, settle_queues
 from headgate.store.tasks.rows import MUTEXES, hold
 
@@ -37,7 +41,14 @@ class Write:
     change: Change
     seq: int | None = None
     exec_id: str | None = None
-    detail: str | None = None
+    attempt: int = 0
+    usage: Usage | None = None
+    more: dict[str, Any] | None = None  # for the audit row, besides what the change says of itself
+
+    @property
+    def detail(self) -> str | None:
+        detail = (self.more or {}) | self.change.detail
+        return json.dumps(detail, ensure_ascii=False) if detail else None
 
 
 _FINISH_NAMES = ("id", "exec_id", "result")
@@ -168,17 +179,19 @@ def finish(db: Db, change: Change, ended: Sequence[tuple[int, str, str]], actor:
 
 
 def happen(
-    db: Db, catalog: Catalog, tasks: Sequence[Task], event: Event, actor: str, detail: str | None = None
+    db: Db, catalog: Catalog, tasks: Sequence[Task], event: Event, actor: str, detail: dict[str, Any] | None = None
 ) -> list[Write]:
     """Let `event` happen to locked tasks, as `decide` says; the room of those that are not held any more is news."""
-    writes = [
-        Write(task.id, task.status, decide(task, event, catalog.type(task.type)), task.seq, task.exec_id, detail)
-        for task in tasks
-    ]
+    writes = [write_of(task, decide(task, event, catalog.type(task.type)), more=detail) for task in tasks]
     apply(db, writes, actor)
     pairs = zip(tasks, writes, strict=True)
     give_up(db, catalog, [task for task, write in pairs if write.before in HELD and write.change.status not in HELD])
     return writes
+
+
+def write_of(task: Task, change: Change, usage: Usage | None = None, more: dict[str, Any] | None = None) -> Write:
+    """A change that was decided upon a locked task."""
+    return Write(task.id, task.status, change, task.seq, task.exec_id, task.attempt, usage, more)
 
 
 def apply(db: Db, writes: Sequence[Write], actor: str) -> set[int]:
@@ -189,17 +202,34 @@ def apply(db: Db, writes: Sequence[Write], actor: str) -> set[int]:
     changed = db.each(APPLY, _APPLY, [_columns(db, write) for write in by_id.values()], actor=actor).rows()
     callbacks: dict[CallbackKind, list[int]] = {}
     settled: list[int] = []
-    for task_id, _, _, stream_id, priority, worker_id in changed:
-        change = by_id[task_id].change
+    failed: list[FailedAttempt] = []
+    for task_id, tenant_id, _, stream_id, priority, worker_id in changed:
+        write = by_id[task_id]
+        change = write.change
+        if write.before is State.RUNNING and change.reason is not None and change.error_info is not None:
+            again = write.detail if change.runs_again and change.kind != "retrying" else None
+            failed.append(
+                FailedAttempt(
+                    task_id,
+                    tenant_id,
+                    write.attempt,
+                    change.reason,
+                    change.error_info,
+                    write.usage,
+                    again,
+                )
+            )
         if change.callback is not None:
             callbacks.setdefault(change.callback, []).append(task_id)
-        if by_id[task_id].before is State.NOTIFYING and change.status is not State.NOTIFYING:
+        if write.before is State.NOTIFYING and change.status is not State.NOTIFYING:
             settled.append(task_id)
         if change.status is State.QUEUED:
             db.news.wake(stream_id, priority, task_id)
         elif worker_id is not None and (change.cancel_requested or change.pause_requested):
             db.news.requested.add(worker_id)
     db.note(lambda: [_event(by_id[row[0]], row[1], row[2]) for row in changed], actor)
+    if failed:
+        keep_failed(db, failed, actor)
     for kind, ids in callbacks.items():
         owe(db, kind, ids)
     if settled:

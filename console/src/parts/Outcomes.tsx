@@ -3,7 +3,7 @@ import { written } from "@/parts/Json";
 import { groupsOf } from "@/services/acts";
 import type { Outcome } from "@/services/desk";
 import { useTexts } from "@/texts";
-import classes from "./page.module.css";
+import classes from "./EditReplay.module.css";
 
 export function possible(outcomes: Outcome[]): number[] {
   return outcomes.filter((each) => !each.problem).map((each) => each.id);

@@ -1,15 +1,19 @@
-import { Button, Modal, Text, Textarea, TextInput } from "@mantine/core";
+import { Button, Text, Textarea, TextInput } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
+import { BulkBar } from "@/parts/BulkBar";
+import { Dialog } from "@/parts/Dialog";
 import { Plain } from "@/parts/Json";
 import { ProblemNote } from "@/parts/ProblemNote";
 import { confirmDone } from "@/parts/problems";
+import { useBulk } from "@/parts/useBulk";
+import { inCalls } from "@/services/bulk";
 import { deal } from "@/services/desk";
 import type { Task } from "@/services/tasks";
 import { useTexts } from "@/texts";
+import classes from "./EditReplay.module.css";
 import { type Draft, draftOf, editOf, NUMERIC, type Wrong, wrongWith } from "./edit";
 import { Changes, possible, Refused } from "./Outcomes";
-import classes from "./page.module.css";
 
 interface Props {
   ids: number[];
@@ -19,7 +23,7 @@ interface Props {
   onDone: () => void;
 }
 
-/** Mend a dead task's arguments, or those of many, see what that changes, and run them again. */
+/** Mend a dead or failed task's arguments, or those of many, see what that changes, and run them again. */
 export function EditReplay({ ids, task, onClose, onDone }: Props) {
   const t = useTexts();
   const words = t.desk;
@@ -27,30 +31,30 @@ export function EditReplay({ ids, task, onClose, onDone }: Props) {
   const [tried, setTried] = useState(false);
   const wrong = wrongWith(draft, task);
   const edit = editOf(draft, task);
-  const foresee = useMutation({ mutationFn: () => deal(ids, "replay", { edit }, true) });
+  const foresee = useMutation({ mutationFn: () => inCalls(ids, (some) => deal(some, "replay", { edit }, true)) });
   const would = possible(foresee.data ?? []);
-  const replay = useMutation({
-    mutationFn: () => deal(would, "replay", { edit }, false),
-    onSuccess: (outcomes) => {
-      const done = possible(outcomes).length;
-      if (done > 0) confirmDone(words.done.replay(done));
-      if (done === outcomes.length) onDone();
+  const replay = useBulk(
+    (some: number[]) => deal(some, "replay", { edit }, false),
+    (outcomes) => {
+      if (possible(outcomes).length < outcomes.length) return;
+      confirmDone(words.done.replay(outcomes.length));
+      onDone();
     },
-  });
+  );
+  const begun = replay.running || replay.over;
   const send = () => {
     setTried(true);
-    if (foresee.data) replay.mutate();
+    if (foresee.data) replay.start(would);
     else if (Object.keys(wrong).length === 0) foresee.mutate();
   };
   const seen = foresee.data;
 
   return (
-    <Modal
-      opened
-      onClose={replay.data ? onDone : onClose}
+    <Dialog
+      onClose={replay.over ? onDone : onClose}
       title={<strong>{task ? words.edit.titleOne(task.id) : words.edit.titleMany(ids.length)}</strong>}
       size="xl"
-      closeButtonProps={{ "aria-label": t.common.close }}
+      locked={replay.running}
     >
       <form
         noValidate
@@ -61,9 +65,10 @@ export function EditReplay({ ids, task, onClose, onDone }: Props) {
       >
         {seen ? (
           <>
-            <Text fw={600}>{words.would(would.length, ids.length)}</Text>
-            <Refused outcomes={replay.data ?? seen} />
-            {replay.data ? null : <Changes outcomes={seen} />}
+            {begun ? null : <Text fw={600}>{words.would(would.length, ids.length)}</Text>}
+            <BulkBar bulk={replay} result={words.done.replay} />
+            <Refused outcomes={begun ? replay.done : seen} />
+            {begun ? null : <Changes outcomes={seen} />}
           </>
         ) : (
           <Fields
@@ -74,23 +79,20 @@ export function EditReplay({ ids, task, onClose, onDone }: Props) {
           />
         )}
         {foresee.error ? <ProblemNote error={foresee.error} /> : null}
-        {replay.error ? <ProblemNote error={replay.error} /> : null}
-        <div className={classes.foot}>
-          <Button variant="default" onClick={replay.data ? onDone : seen ? () => foresee.reset() : onClose}>
-            {replay.data ? t.common.close : seen ? words.edit.back : t.common.cancel}
-          </Button>
-          {replay.data ? null : (
-            <Button
-              type="submit"
-              loading={foresee.isPending || replay.isPending}
-              disabled={seen !== undefined && would.length === 0}
-            >
-              {seen ? words.doIt.replay(would.length) : words.edit.preview}
+        {replay.running ? null : (
+          <div className={classes.foot}>
+            <Button variant="default" onClick={replay.over ? onDone : seen ? () => foresee.reset() : onClose}>
+              {replay.over ? t.common.close : t.common.back}
             </Button>
-          )}
-        </div>
+            {replay.over ? null : (
+              <Button type="submit" loading={foresee.isPending} disabled={seen !== undefined && would.length === 0}>
+                {seen ? words.doIt.replay(would.length) : words.edit.preview}
+              </Button>
+            )}
+          </div>
+        )}
       </form>
-    </Modal>
+    </Dialog>
   );
 }
 

@@ -1,0 +1,73 @@
+"""`headgate audit`: who did what."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+
+from headgate.cli.command import Command
+from headgate.cli.command_group import CommandGroup
+from headgate.cli.formatting import format_time, one_line
+from headgate.cli.options import Limit
+from headgate.cli.pages import collect_pages
+from headgate.core.events import Act
+from headgate.store.events.acts import ActFilter
+
+commands = CommandGroup()
+TIMES = ["%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S%z", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d"]
+
+
+@commands.add("audit")
+def show_audit(
+    command: Command,
+    actor: Annotated[str | None, typer.Option(metavar="NAME", help="Filter by actor: key:3, os:alice, system.")] = None,
+    kind: Annotated[str | None, typer.Option(metavar="KIND", help="Filter by kind of act.")] = None,
+    subject: Annotated[
+        str | None, typer.Option("--object", metavar="OBJECT", help="Filter by object: task:5, lane:mail, or lane.")
+    ] = None,
+    since: Annotated[
+        datetime | None, typer.Option(metavar="TIME", formats=TIMES, help="Not before this time (UTC, or with +hh:mm).")
+    ] = None,
+    until: Annotated[
+        datetime | None, typer.Option(metavar="TIME", formats=TIMES, help="Not after this time (UTC, or with +hh:mm).")
+    ] = None,
+    cursor: Annotated[int | None, typer.Option(metavar="ID", help="Continue after this act.")] = None,
+    limit: Limit = 50,
+) -> None:
+    """Show who did what, newest first; also what the system did by itself.
+
+    \b
+    headgate audit
+    headgate audit --actor os:alice --since 2026-03-01
+    headgate audit --object lane:mail --kind capacity_changed
+    """  # fmt: skip
+    wanted = ActFilter(actor, kind, subject, _in_utc(since), _in_utc(until))
+    acts, more = collect_pages(
+        lambda after, size: command.store.acts.find(wanted, cursor=after, limit=size), cursor, limit
+    )
+    command.answer_all(
+        acts, asdict, ("TIME", "ACTOR", "ACT", "OBJECT", "DETAIL"), _row, none="no acts found", more=more
+    )
+
+
+def _in_utc(time: datetime | None) -> datetime | None:
+    return time if time is None or time.tzinfo else time.replace(tzinfo=UTC)
+
+
+def _row(act: Act) -> tuple[Any, ...]:
+    states = {"status": {"old": act.before, "new": act.after}} if act.before != act.after else {}
+    parts = [f"{name}: {_change(sides)}" for name, sides in (states | dict(act.changes)).items()]
+    parts += [f"reason: {act.reason}"] if act.reason else []
+    parts += [f"from {act.address}"] if act.address else []
+    return (format_time(act.at), act.actor, act.kind, act.object, one_line(", ".join(parts)))
+
+
+def _change(sides: Mapping[str, Any]) -> str:
+    return " → ".join(_value(sides[side]) for side in ("old", "new") if side in sides)
+
+
+def _value(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,131 @@
+"""Why a gate is open or shut, and what decides a forecast: a stable code with its values, and its English text.
+
+A code never changes its meaning and keeps its values; whoever shows reasons in another language renders them by code.
+"""
+
+from collections.abc import Callable, Mapping
+
+Param = str | int | float | None
+Params = Mapping[str, Param]
+
+
+def text_of(code: str, params: Params) -> str:
+    """A reason in English. Any reason of a shut gate may have the values of `STUCK` besides its own."""
+    text = TEXTS[code]
+    reason = text.format_map(params) if isinstance(text, str) else text(params)
+    return f"{reason}; {STUCK.format_map(params)}" if "stuck" in params else reason
+
+
+def duration_text(seconds: float) -> str:
+    """A length of time to two digits: `0.25 s`, `40 s`, `12 min`, `3.5 h`."""
+    for unit, size in (("h", 3600.0), ("min", 60.0)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.2g} {unit}" if seconds < 100 * size else f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.2g} s" if seconds < 100 else f"{seconds:.0f} s"
+
+
+_SCOPES = {
+    "all": "everything", "lane": "lane {name}", "type": "type {name}", "tenant": "tenant {name}",
+    "key": "rate key {name}",
+}  # fmt: skip
+
+
+def _capacity(params: Params) -> str:
+    others = f", {params['others']} not yours" if params["others"] else ""
+    return "{name}: {running} of {capacity} running".format_map(params) + others
+
+
+def paused_subject(params: Params) -> str:
+    """What a pause holds."""
+    return _SCOPES[str(params["scope"])].format_map(params)
+
+
+def _paused(params: Params) -> str:
+    actor = " by {actor}".format_map(params) if params["actor"] else ""
+    reason = ": {reason}".format_map(params) if params["reason"] else ""
+    return f"{paused_subject(params)} is paused{actor}{reason}"
+
+
+def _callback(params: Params) -> str:
+    attempts = "1 attempt" if params["attempts"] == 1 else "{attempts} attempts".format_map(params)
+    return "{host}: {0}, the last came to {last}".format(attempts, **params)
+
+
+def _served(params: Params) -> str:
+    return "{servers} serve{0} {type}".format("s" if params["servers"] == 1 else "", **params)
+
+
+def _busy(params: Params) -> str:
+    where = "worker {worker}" if params["worker"] else "{workers} workers"
+    return ("{busy} of {slots} slots busy on " + where).format_map(params)
+
+
+def _limit(params: Params) -> str:
+    if params["limit"] == "mutexes":
+        return "mutexes of lane {name}".format_map(params)
+    return "{limit} {name}".format_map(params).rstrip()
+
+
+def _ahead(params: Params) -> str:
+    return f"{_limit(params)}: " + ("{ahead} ahead".format_map(params) if params["ahead"] else "next in line")
+
+
+def _slots(params: Params) -> str:
+    each = params["each_seconds"]
+    took = f", about {duration_text(float(each))} each" if each else ""
+    return f"{_ahead(params)}, {params['slots']} at a time{took}"
+
+
+_UNMEASURED = "nothing like it has finished lately: how long one takes is not known"
+_TOKENS = "{name}: {tokens} of {burst} tokens, {rate:g} a second"
+
+STUCK = "the handler of {stuck} does not stop on worker {stuck_worker}"
+TEXTS: Mapping[str, str | Callable[[Params], str]] = {
+    # state
+    "not-started": "it is {status}",
+    "started": "it has started and is {status}",
+    "ended": "it is {status}",
+    # time
+    "time-come": "its time has come",
+    "start-ahead": "its start_time is ahead",
+    "retry-ahead": "it failed and runs again then",
+    # pause
+    "not-paused": "nothing is paused",
+    "task-paused": "the task is paused",
+    "paused": _paused,
+    # lane, resource
+    "no-limit": "{name}: no limit, {running} running",
+    "has-room": _capacity,
+    "full": _capacity,
+    # mutex
+    "mutex-free": "{mutex}: free",
+    "mutex-own": "{mutex}: held by this task",
+    "mutex-held": "{mutex}: held by {task_id}",
+    "mutex-ahead": "{mutex}: {task_id} goes first",
+    # rate
+    "has-tokens": _TOKENS,
+    "no-tokens": _TOKENS,
+    # start: the start queue of an agent
+    "start-free": "agent {agent_id}: the next start may come",
+    "start-held": "agent {agent_id}: one start in {seconds:g} s",
+    # worker
+    "served": _served,
+    "workers-busy": _busy,
+    "no-worker": "no worker or agent for {type} is alive",
+    "agent-away": "agent {agent_id} is not alive",
+    # children
+    "children-ended": "{ended} of {total} have ended",
+    "children-open": "{ended} of {total} have ended, {task_id} has not",
+    # callback
+    "callback-due": "it is about to be sent",
+    "callback-failed": _callback,
+    "callback-given-up": lambda params: f"{_callback(params)}; given up until somebody sends it again",
+    # forecasts, besides the gates' own
+    "nothing-ahead": "nothing is in the way",
+    "slots-ahead": _slots,
+    "tokens-ahead": lambda params: f"{_ahead(params)}, {params['rate']:g} a second",
+    "no-capacity": lambda params: f"{_limit(params)}: its capacity is 0",
+    "unmeasured": _UNMEASURED,
+    "limit-unmeasured": lambda params: f"{_limit(params)}: {_UNMEASURED}",
+    "mutex-family": "mutex {mutex}: held by {task_id} until its children have ended",
+}

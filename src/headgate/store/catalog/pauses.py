@@ -1,0 +1,105 @@
+"""Pauses of everything, a lane, a type, a tenant or a rate key. One that has ended holds nothing, written or not."""
+
+from datetime import datetime
+
+from headgate.core.errors import Invalid
+from headgate.core.pause import Pause, PauseKey, PauseScope, check_pause
+from headgate.core.task import EVERYTHING, clip
+from headgate.store.catalog.version import announce_limit
+from headgate.store.db.database import Noun, reads, writes
+from headgate.store.db.statement import Db, Row, Statement, clock, moment
+from headgate.store.events.audit import PERSON
+
+MAX_REASON_BYTES = 2000
+# Of the rows that hold something; a claim reads them in its own transaction.
+ACTIVE = "headgate_pause WHERE (until IS NULL OR until > {now})"
+COLUMNS = "scope, name, reason, actor, at, until"
+PAUSES = Statement(f"SELECT {COLUMNS} FROM {ACTIVE} ORDER BY scope, name")
+ALL_PAUSES = Statement(f"SELECT {COLUMNS} FROM headgate_pause")
+PAUSE = Statement(f"SELECT {COLUMNS} FROM {ACTIVE} AND scope = :scope AND name = :name")
+PUT_PAUSE = Statement(
+    """
+    INSERT INTO headgate_pause (scope, name, reason, actor, at, until)
+    VALUES (:scope, :name, :reason, :actor, {now}, :until)
+    ON CONFLICT (scope, name) DO UPDATE
+       SET reason = excluded.reason, actor = excluded.actor, at = excluded.at, until = excluded.until
+    """
+)
+END_PAUSE = Statement("DELETE FROM headgate_pause WHERE scope = :scope AND name = :name RETURNING until")
+REMOVE_ENDED = Statement("DELETE FROM headgate_pause WHERE until <= {now}")
+
+
+class Pauses(Noun):
+    """Every pause. It holds from the moment `set` returns: nothing that it forbids starts afterwards."""
+
+    @reads
+    def active(self, db: Db) -> list[Pause]:
+        """Every pause that holds now, by scope and name."""
+        return read_pauses(db)
+
+    def by_key(self) -> dict[PauseKey, Pause]:
+        """Every pause that holds now."""
+        return {pause.key: pause for pause in self.active()}
+
+    @writes
+    def set(
+        self, db: Db, scope: PauseScope, name: str, *, reason: str = "", until: datetime | None = None,
+        actor: str = PERSON,
+    ) -> bool:  # fmt: skip
+        """Pause; False if that was paused already, and neither another reason nor another end is given."""
+        return set_pause(db, (scope, name), reason, until, actor)
+
+    @writes
+    def end(self, db: Db, scope: PauseScope, name: str, *, actor: str = PERSON) -> bool:
+        """End a pause; False if there is none."""
+        return end_pause(db, (scope, name), actor)
+
+
+def read_pauses(db: Db) -> list[Pause]:
+    return [pause_of(row) for row in db.rows(PAUSES)]
+
+
+def pause_of(row: Row) -> Pause:
+    scope, name, reason, actor, at, until = row
+    return Pause(PauseScope(scope), name, reason, actor, moment(at), None if until is None else moment(until))
+
+
+def set_pause(db: Db, key: PauseKey, reason: str, until: datetime | None, actor: str) -> bool:
+    """`Pauses.set`, as part of a transaction."""
+    scope, name = _checked(key)
+    if until is not None and until.tzinfo is None:
+        raise Invalid("the end of a pause needs a time zone")
+    if until is not None and until <= clock(db):
+        raise Invalid("the end of a pause must lie ahead")
+    reason = clip(reason, MAX_REASON_BYTES)
+    for before in map(pause_of, db.rows(PAUSE, scope=scope, name=name)):
+        if (reason or before.reason, until or before.until) == (before.reason, before.until):
+            return False
+    db.send(REMOVE_ENDED)
+    db.send(PUT_PAUSE, scope=scope, name=name, reason=reason, actor=actor, until=until)
+    detail = _what(scope, name) | ({"reason": reason} if reason else {})
+    detail |= {} if until is None else {"until": until.isoformat()}
+    announce_limit(db, "paused", actor, detail, loosened=False)
+    return True
+
+
+def end_pause(db: Db, key: PauseKey, actor: str) -> bool:
+    """`Pauses.end`, as part of a transaction."""
+    scope, name = _checked(key)
+    held = [
+        until for (until,) in db.rows(END_PAUSE, scope=scope, name=name) if until is None or moment(until) > clock(db)
+    ]
+    if held:
+        announce_limit(db, "resumed", actor, _what(scope, name))
+    return bool(held)
+
+
+def _checked(key: PauseKey) -> PauseKey:
+    scope, name = key
+    check_pause(PauseScope(scope), name)
+    return key
+
+
+def _what(scope: str, name: str) -> dict[str, str]:
+    """What is paused, as the audit says it."""
+    return {"lane": EVERYTHING} if scope == PauseScope.ALL else {str(scope): name}

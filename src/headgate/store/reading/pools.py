@@ -1,0 +1,46 @@
+"""The slots of live workers and agents: who could run a task."""
+
+import json
+from datetime import datetime
+from typing import NamedTuple
+
+from headgate.store.db.statement import Db
+from headgate.store.execution.workers import WorkerRecord, workers
+
+
+class WorkerPool(NamedTuple):
+    """The slots of a live worker for some types; None: whatever comes, and as many as it holds."""
+
+    worker_id: int
+    name: str
+    agent_id: str | None
+    tenant_id: int | None
+    types: frozenset[str] | None
+    slots: int | None
+    stuck: tuple[int, ...]  # tasks whose handlers do not stop: it claims nothing more
+
+    def serves(self, tenant_id: int, type_code: str, agent_id: str | None) -> bool:
+        return (
+            (self.types is None or type_code in self.types)
+            and self.tenant_id in (None, tenant_id)
+            and (not agent_id or agent_id == self.agent_id)
+        )
+
+    def holds(self, worker_id: int | None, type_code: str) -> bool:
+        """Whether an execution of this worker and type is in one of the slots."""
+        return worker_id == self.worker_id and (self.types is None or type_code in self.types)
+
+
+def live_pools(db: Db, now: datetime) -> list[WorkerPool]:
+    """The pools of everybody whose lease has not run out."""
+    return [pool for worker in workers(db) if worker.lease_until >= now for pool in _pools_of(worker)]
+
+
+def _pools_of(worker: WorkerRecord) -> list[WorkerPool]:
+    owner = (worker.id, worker.name, worker.agent_id, worker.tenant_id)
+    detail = json.loads(worker.detail or "{}")
+    types = None if worker.types is None else frozenset(worker.types)
+    pools = [
+        WorkerPool(*owner, frozenset(pool["types"]), pool["slots"], worker.stuck) for pool in detail.get("pools", [])
+    ]
+    return pools or [WorkerPool(*owner, types, None, worker.stuck)]
