@@ -99,16 +99,16 @@ def test_a_job_interrupted_while_it_ends_is_told_of_all_the_same():
             with outside:  # in C when the interrupt comes
                 raise ValueError("and then it raises")
 
-        def on_done(result: Any, error: BaseException | None, done: threading.Event = done) -> None:
+        def on_done(error: BaseException | None, done: threading.Event = done) -> None:
             done.set()
 
-        job = threads.start(partial(call_handler, body, {}), on_done)
+        job = threads.start(partial(call_handler, [], body, {}), on_done)
         assert inside.wait(30)
         job.interrupt()
         outside.release()
         assert done.wait(30)
     after = threading.Event()
-    threads.start(lambda: None, lambda result, error: after.set())
+    threads.start(lambda: None, lambda error: after.set())
     assert after.wait(30)
 
 

@@ -36,7 +36,7 @@ from headgate.task_function import App, TaskFunction
 from headgate.worker.context import Context, DoneReply, Interrupted, Paused, ReportReply, current
 from headgate.worker.reports import SteadyProgress
 from headgate.worker.run import Run, Stop, event_of_error, event_of_result
-from headgate.worker.threads import keep_result
+from headgate.worker.threads import call_handler
 from headgate.worker.usage import peak_usage
 
 EVENTS: dict[str, type[Event]] = {
@@ -234,7 +234,7 @@ def _call(run: Run, results: list[Any]) -> None:
     if inspect.iscoroutinefunction(function):
         asyncio.run(keep())
     else:
-        keep_result(results, function, arguments)
+        call_handler(results, function, arguments)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ class ReportReply(Protocol[T_co]):
 
 
 class DoneReply(Generic[R]):
-    """An answer that is there already."""
+    """An answer that is there already. Awaiting it lets others run all the same, as awaiting a report always does."""
 
     __slots__ = ("_value",)
 
@@ -31,8 +31,8 @@ class DoneReply(Generic[R]):
         self._value = value
 
     def __await__(self) -> Generator[Any, None, R]:
+        yield
         return self._value
-        yield  # what makes this a generator
 
     def result(self) -> R:
         return self._value

@@ -5,7 +5,7 @@ import importlib
 import logging
 import sys
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack
 from typing import Any
 
 from headgate.client import SlotLender, slot_lender
@@ -159,27 +159,31 @@ class Executor:
 
     def _on_thread(self, run: Run, finish: Finish) -> None:
         begun: float | None = None
+        reporter: ThreadReporter | None = None
+        on_stage, results = ExitStack(), list[Any]()
 
-        def body() -> Any:
-            nonlocal begun
+        def body() -> None:
+            nonlocal begun, reporter
             begun = thread_cpu_seconds()
             saved = self._store.executions.checkpoints(run.execution.id) if run.execution.attempt > 1 else {}
             reporter = ThreadReporter(ExecutionReports(self._store, self._in_thread, run))
             self._enter_context(run, reporter, saved)
-            try:
-                with self._stage.entered(run.execution.id):
-                    result = call_handler(run.handler.function, run.handler.arguments.decode(run.execution.ext))
-            except BaseException:
-                with suppress(HeadgateError, Interrupted):
-                    reporter.flush()
-                raise
-            reporter.flush()
-            return result
+            arguments = run.handler.arguments.decode(run.execution.ext)
+            on_stage.enter_context(self._stage.entered(run.execution.id))
+            call_handler(results, run.handler.function, arguments)
 
-        def on_done(result: Any, error: BaseException | None) -> None:
-            run.ended = monotonic()
+        def on_done(error: BaseException | None) -> None:
+            run.ended, run.finishing = monotonic(), True
+            on_stage.close()
+            if results and isinstance(error, Interrupted):  # it came too late: what has returned is done
+                error = None
+            try:
+                if reporter is not None:
+                    reporter.flush()
+            except (HeadgateError, Interrupted) as failure:
+                error = failure if error is None else error
             rules = self._store.types.recent(run.execution.type)
-            event = event_of_result(run, result, rules) if error is None else event_of_error(run, error, rules)
+            event = event_of_result(run, results[0], rules) if error is None else event_of_error(run, error, rules)
             run.usage = None if begun is None else thread_usage(begun)  # this is that very thread
             self._call_soon(finish, event)
 

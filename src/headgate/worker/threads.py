@@ -15,35 +15,25 @@ from headgate.worker.context import Interrupted
 from headgate.worker.stacks import thread_stack
 
 T = TypeVar("T")
-Body = Callable[[], Any]
-OnDone = Callable[[Any, BaseException | None], None]
+Body = Callable[[], None]
+OnDone = Callable[[BaseException | None], None]
 RETRY_SECONDS = 0.01
 log = logging.getLogger("headgate.worker")
 _CRITICAL_PACKAGE = "headgate.store"  # a transaction, or the turn of everybody in this process
 _OWN_PACKAGE = "headgate.worker"
 
 
-def keep_result(results: list[T], handler: Callable[..., T], arguments: dict[str, Any]) -> None:
-    """Call a handler and append what it returns.
+def call_handler(results: list[T], handler: Callable[..., T], arguments: dict[str, Any]) -> None:
+    """Call a handler and append what it returns: a job is interrupted only meanwhile.
 
-    All in C: between the return and the append nothing can be raised in this thread.
+    All in C: between the return and the append nothing can be raised in this thread. `Interrupted` may still be raised
+    after that, since a thread moves on while another looks where it is. Then the result is there, and counts.
     """
     results.extend(starmap(partial(handler, **arguments), ((),)))
 
 
-def call_handler(handler: Callable[..., T], arguments: dict[str, Any]) -> T:
-    """Call a handler in a job. Only meanwhile it is interrupted: what has returned is done, and is not done again."""
-    results: list[T] = []
-    try:
-        keep_result(results, handler, arguments)
-    except Interrupted:  # it may have been on its way when the handler returned
-        if not results:
-            raise
-    return results[0]
-
-
 class Job:
-    """A body in a thread. Its result or error goes to `on_done`, in that thread, whatever happens."""
+    """A body in a thread. Its error, or None, goes to `on_done`, in that thread, whatever happens."""
 
     def __init__(self, body: Body, on_done: OnDone) -> None:
         self._body = body
@@ -53,25 +43,25 @@ class Job:
         self._stopped = False
 
     def run(self) -> None:
-        result, error = None, None
+        error = None
         try:
             with self._lock:
                 self._thread_id = threading.get_ident()
             if self._stopped:
                 raise Interrupted
-            result = self._body()
+            self._body()
         except BaseException as raised:
             error = raised
-        self.finish(result, error)
+        self.finish(error)
 
-    def finish(self, result: Any, error: BaseException | None) -> None:
+    def finish(self, error: BaseException | None) -> None:
         """Call `on_done`, once; nothing is raised in this thread any more."""
         with self._lock:
             self._thread_id = None
             _raise_in(threading.get_ident(), None)  # what was still on its way
         on_done, self._on_done = self._on_done, None
         if on_done is not None:
-            on_done(result, error)
+            on_done(error)
 
     @property
     def in_store(self) -> bool:
@@ -108,10 +98,7 @@ def _raise_in(thread_id: int, error: type[BaseException] | None) -> None:
 
 
 def _in_handler(thread_id: int) -> bool:
-    """Whether a thread is in a handler, and not with the store or in code of ours that the handler called.
-
-    It cannot move meanwhile: whoever asks holds the interpreter.
-    """
+    """Whether a thread is in a handler, and not with the store or in code of ours that the handler called."""
     above: list[str] = []
     for frame in _frames(thread_id):
         if frame.f_code is call_handler.__code__:
@@ -163,7 +150,7 @@ class Threads:
                 try:
                     job.run()
                 except Interrupted as late:  # raised between two lines of ours, when the body had just ended
-                    job.finish(None, late)
+                    job.finish(late)
             except Interrupted:
                 continue
             except Exception:
