@@ -2,8 +2,10 @@
 
 import pytest
 
-from headgate.core.machine import Raised, Returned
+from headgate.core.machine import CancelReached, Raised, Returned
 from headgate.core.states import State
+from headgate.core.task import NewTask
+from headgate.store.reading.samples import measured
 from headgate.store.reading.statistics import Count
 from tests.factories import START, put, running, settle, start, submit
 
@@ -50,7 +52,6 @@ def test_statistics_tell_run_times_and_the_share_that_succeeded_per_type(store, 
         settle(store, execution, end)
     store.history.archive()
     put(store, S.SUCCEEDED), submit(store)
-    settle(store, running(store, "manual"), Raised("dead is not finished"))
     [plain] = store.statistics.by_type()
     assert (plain.type, plain.finished, plain.success_rate) == ("plain", 5, 0.8)
     assert plain.mean == pytest.approx(3.2)
@@ -74,3 +75,69 @@ def test_a_type_of_which_one_task_never_ran_has_no_run_times(store):
     put(store, S.CANCELLED)
     [plain] = store.statistics.by_type()
     assert (plain.finished, plain.mean, plain.p50, plain.p99) == (1, None, None, None)
+
+
+def rates(store):
+    return {each.type: (each.succeeded, each.failed, each.success_rate) for each in store.statistics.by_type()}
+
+
+def test_a_dead_task_counts_as_failed_from_when_it_died(store, clock):
+    """Spec: A8"""
+    execution = running(store, "manual")
+    clock.advance(7)
+    assert settle(store, execution, Raised("no")) is S.DEAD
+    [manual] = store.statistics.by_type()
+    assert (manual.finished, manual.failed, manual.success_rate, manual.mean) == (1, 1, 0.0, 7.0)
+    clock.advance(100)
+    assert store.statistics.by_type(seconds=50) == []
+
+
+def test_a_resolved_task_is_no_success_and_is_counted_once(store):
+    """Spec: A8"""
+    execution = running(store, "manual")
+    settle(store, execution, Raised("no"))
+    store.dead_letters.resolve(execution.id, "by hand")
+    assert rates(store) == {"manual": (0, 1, 0.0)}
+    store.history.archive()
+    assert rates(store) == {"manual": (0, 1, 0.0)}
+
+
+def test_a_dead_task_that_is_run_again_counts_as_it_ends_then(store):
+    """Spec: A8"""
+    execution = running(store, "manual")
+    settle(store, execution, Raised("no"))
+    store.tasks.retry(execution.id)
+    assert rates(store) == {}
+    [again] = start(store)
+    settle(store, again, Returned())
+    assert rates(store) == {"manual": (1, 0, 1.0)}
+
+
+def test_a_cancelled_task_is_neither_a_success_nor_a_failure_nor_a_run_time(store, clock):
+    """Spec: A8"""
+    put(store, S.CANCELLED)
+    [only] = store.statistics.by_type()
+    assert (only.cancelled, only.success_rate) == (1, None)
+    put(store, S.SUCCEEDED)
+    execution = running(store)
+    store.tasks.cancel(execution.id)
+    clock.advance(60)
+    settle(store, execution, CancelReached())
+    [plain] = store.statistics.by_type()
+    assert (plain.finished, plain.cancelled, plain.success_rate, plain.p99) == (3, 2, 1.0, 0.0)
+
+
+@pytest.mark.parametrize("end", [Returned(), Raised("no")])
+def test_a_parent_is_timed_by_its_end_and_forecast_by_the_time_it_held_its_place(store, clock, end):
+    """Spec: A8, D7"""
+    parent = running(store)
+    store.tasks.submit(NewTask("plain", parent_id=parent.id))
+    clock.advance(2)
+    settle(store, parent, Returned())
+    [child] = start(store)
+    clock.advance(5)
+    settle(store, child, end)
+    task = store.tasks.get(parent.id)
+    assert (task.finished_at, task.exec_time) == (clock.now, 7.0)
+    store.statistics.take_sample()
+    assert sorted(store.database.read(measured)["default", "plain"].seconds) == [2.0, 5.0]

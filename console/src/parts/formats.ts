@@ -82,7 +82,8 @@ export function bytes(count: number | null | undefined): string {
 }
 
 /** "99.9 %": never 100 % unless it is all. */
-export function share(part: number): string {
+export function share(part: number | null): string {
+  if (part === null) return "–";
   if (part === 1) return "100 %";
   const percent = Math.floor(part * 1000) / 10;
   return `${percent < 10 ? percent.toFixed(1) : percent >= 99 ? percent.toFixed(1) : Math.floor(percent)} %`;

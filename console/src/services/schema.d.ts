@@ -2987,15 +2987,20 @@ export interface components {
         };
         /**
          * StatsOut
-         * @description How the tasks of a type did: run times in seconds, and the share that succeeded of those that ended.
+         * @description How the tasks of a type did, each counted once as it stands now. `failed` includes dead and resolved tasks.
+         *         `success_rate` is succeeded / (succeeded + failed), null if all were cancelled. Run times
+         *         are in seconds, of all but cancelled tasks.
          */
         StatsOut: {
+            cancelled: number;
+            failed: number;
             finished: number;
             mean: number | null;
             p50: number | null;
             p95: number | null;
             p99: number | null;
-            success_rate: number;
+            succeeded: number;
+            success_rate: number | null;
             type: string;
         };
         /**

@@ -129,9 +129,9 @@ export async function actOn(ids: number[], verb: Verb, words: Words, dryRun: boo
   return (await answered(api.POST("/api/tasks/actions", { body }))).items;
 }
 
-/** How long a task ran, or has been running. */
+/** How long a task ran, or has been running; a parent with its children. */
 export function elapsed(task: Task, now: number): number | null {
-  if (task.status === "running" && task.started_at) return Math.max(0, (now - Date.parse(task.started_at)) / 1000);
+  if ((task.status === "running" || task.status === "waiting") && task.started_at) return Math.max(0, (now - Date.parse(task.started_at)) / 1000);
   return task.exec_time;
 }
 

@@ -59,11 +59,17 @@ class WorkersOut(msgspec.Struct):
 
 
 class StatsOut(msgspec.Struct):
-    """How the tasks of a type did: run times in seconds, and the share that succeeded of those that ended."""
+    """How the tasks of a type did, each counted once as it stands now. `failed` includes dead and resolved tasks.
+    `success_rate` is succeeded / (succeeded + failed), null if all were cancelled. Run times
+    are in seconds, of all but cancelled tasks.
+    """
 
     type: str
     finished: int
-    success_rate: float
+    succeeded: int
+    failed: int
+    cancelled: int
+    success_rate: float | None
     mean: float | None
     p50: float | None
     p95: float | None

@@ -8,6 +8,7 @@ from headgate.core.events import ACT_KINDS
 HELD_STATES = "('scheduling', 'running')"  # headgate_task_held, headgate_task_using
 LINE_STATES = "('queued', 'blocked', 'waiting')"  # headgate_task_line
 TIMED_STATES = "('pending', 'retrying')"  # headgate_task_timed
+STOPPED_STATES = "('dead', 'notifying')"  # headgate_task_stopped
 
 _ACT_KINDS = ", ".join(f"'{kind}'" for kind in ACT_KINDS)
 # headgate_task_event_act

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from headgate.core.forecast import Pace
-from headgate.store.db.statement import Db, Row, Statement, insert_rows, moment_or_none
+from headgate.store.db.statement import Db, Row, Statement, insert_rows, moment, moment_or_none
 
 RECENT = 100  # executions that a pace is made of
 MOST_MEASURED = 2_000  # a turn; of more than that the newest
@@ -31,20 +31,25 @@ COUNT = Statement(
 )
 LAST_MEASURED = Statement("SELECT max(at) FROM headgate_run_time")
 _ENDED = "exec_time IS NOT NULL AND status <> 'cancelled'"
+_MEASURED = "lane, type, exec_time, attempt, finished_at, id, has_children, started_at"
 FINISHED = Statement(
     f"""
-    SELECT lane, type, exec_time, attempt, finished_at FROM (
-        SELECT lane, type, exec_time, attempt, finished_at FROM (
-            SELECT lane, type, exec_time, attempt, finished_at FROM headgate_task
+    SELECT {_MEASURED} FROM (
+        SELECT {_MEASURED} FROM (
+            SELECT {_MEASURED} FROM headgate_task
              WHERE finished_at IS NOT NULL AND finished_at > coalesce(:since, {{now - :seconds}}) AND {_ENDED}
              ORDER BY finished_at DESC LIMIT :limit) live
         UNION ALL
-        SELECT lane, type, exec_time, attempt, finished_at FROM (
-            SELECT lane, type, exec_time, attempt, finished_at FROM headgate_task_his
+        SELECT {_MEASURED} FROM (
+            SELECT {_MEASURED} FROM headgate_task_his
              WHERE finished_at > coalesce(:since, {{now - :seconds}}) AND {_ENDED}
              ORDER BY finished_at DESC LIMIT :limit) past) ended
      ORDER BY finished_at DESC LIMIT :limit
     """
+)
+# The run time of a parent includes its children's; its place in the lane was free when it began to wait for them.
+BEGAN_TO_WAIT = Statement(
+    "SELECT task_id, max(at) FROM headgate_task_event WHERE task_id {in ids} AND kind = 'waiting' GROUP BY task_id"
 )
 RUN_TIMES = Statement("SELECT lane, type, recent FROM headgate_run_time")
 PUT_RUN_TIME = Statement(
@@ -75,7 +80,7 @@ class Sample:
 def read_sample(db: Db) -> Sample:
     """Count everything that is not finished, and look at what finished lately."""
     [[since]] = db.rows(LAST_MEASURED)
-    finished = db.rows(FINISHED, since=since, seconds=FIRST_LOOK_SECONDS, limit=MOST_MEASURED)
+    finished = _finished(db, since)
     counts: dict[tuple[str, str], Row] = {}
     lines: list[Row] = []
     for lane, stream_id, status, priority, count, oldest, first_id, last_id in db.rows(COUNT, last=LAST_PRIORITY):
@@ -85,6 +90,19 @@ def read_sample(db: Db) -> Sample:
             lines.append((stream_id, priority, count, first_id, last_id))
     longest = sorted(lines, key=lambda line: -line[2])[:MOST_LINES]
     return Sample(list(counts.values()), longest, finished, moment_or_none(since))
+
+
+def _finished(db: Db, since: Any) -> list[Row]:
+    """What finished lately: lane, type, how long its handler ran, attempts, when."""
+    rows = db.rows(FINISHED, since=since, seconds=FIRST_LOOK_SECONDS, limit=MOST_MEASURED)
+    parents = [row[5] for row in rows if row[6]]
+    waited = dict(db.rows(BEGAN_TO_WAIT, ids=parents)) if parents else {}
+    found: list[Row] = []
+    for lane, kind, seconds, attempts, at, task_id, _, started in rows:
+        if task_id in waited:
+            seconds = max((moment(waited[task_id]) - moment(started)).total_seconds(), 0.0)
+        found.append((lane, kind, seconds, attempts, at))
+    return found
 
 
 def keep_sample(db: Db, sample: Sample) -> None:

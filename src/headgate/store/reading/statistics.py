@@ -8,6 +8,7 @@ from statistics import fmean, quantiles
 from headgate.core.states import State
 from headgate.store.catalog.catalog import Catalog
 from headgate.store.db.database import Database, Noun, reads
+from headgate.store.db.indexes import STOPPED_STATES
 from headgate.store.db.pages import EXACT_UP_TO
 from headgate.store.db.statement import Db, Row, Statement, moment
 from headgate.store.reading.samples import keep_sample, read_sample
@@ -50,31 +51,43 @@ DEPTH = Statement(
 )
 
 
-def _finished(whose: str = "") -> Statement:
+def _ended(whose: str = "") -> Statement:
+    # A dead task has not finished: it died when it was last written.
     return Statement(
         f"""
         SELECT type, status, exec_time FROM (
-            SELECT type, status, exec_time, finished_at FROM headgate_task
+            SELECT type, status, exec_time, finished_at AS at FROM headgate_task
              WHERE finished_at IS NOT NULL AND finished_at >= {{now - :seconds}} {whose}
             UNION ALL
-            SELECT type, status, exec_time, finished_at FROM headgate_task_his
-             WHERE finished_at >= {{now - :seconds}} {whose}) ended
-         ORDER BY finished_at DESC LIMIT :limit
+            SELECT type, status, exec_time, finished_at AS at FROM headgate_task_his
+             WHERE finished_at >= {{now - :seconds}} {whose}
+            UNION ALL
+            SELECT type, status, exec_time, update_date AS at FROM headgate_task
+             WHERE status IN {STOPPED_STATES} AND status = 'dead' AND update_date >= {{now - :seconds}} {whose}) ended
+         ORDER BY at DESC LIMIT :limit
         """
     )
 
 
-FINISHED = _finished()
-FINISHED_OF_TENANT = _finished("AND tenant_id = :tenant_id")
+ENDED = _ended()
+ENDED_OF_TENANT = _ended("AND tenant_id = :tenant_id")
+SUCCEEDED = frozenset({"succeeded", "partial"})
+CANCELLED = "cancelled"
 
 
 @dataclass(frozen=True, slots=True)
 class TypeStatistics:
-    """How the tasks of a type did: run times in seconds, and the share that succeeded of those that ended."""
+    """How the tasks of a type did, each counted once as it stands: run times in seconds, and the share that succeeded.
+
+    Dead tasks, and those that a person resolved, have failed. Cancelled ones count neither way and have no run time.
+    """
 
     type: str
     finished: int
-    success_rate: float
+    succeeded: int
+    failed: int
+    cancelled: int
+    success_rate: float | None  # None: all were cancelled
     mean: float | None
     p50: float | None
     p95: float | None
@@ -101,8 +114,8 @@ class Statistics(Noun):
 
     @reads
     def by_type(self, db: Db, seconds: float = 24 * 3600, tenant_id: int | None = None) -> list[TypeStatistics]:
-        """Run times and success rate per type, over what finished in the last `seconds` (the newest 100,000 of it)."""
-        whose = FINISHED if tenant_id is None else FINISHED_OF_TENANT
+        """Run times and success rate per type, over what ended in the last `seconds` (the newest 100,000 of it)."""
+        whose = ENDED if tenant_id is None else ENDED_OF_TENANT
         ends: dict[str, list[Row]] = defaultdict(list)
         for type_code, *end in db.rows(whose, seconds=seconds, limit=MOST_MEASURED, tenant_id=tenant_id):
             ends[type_code].append(tuple(end))
@@ -115,9 +128,13 @@ class Statistics(Noun):
 
 
 def _statistics_of(type_code: str, rows: list[Row]) -> TypeStatistics:
-    good = sum(status in ("succeeded", "partial", "resolved") for status, _ in rows)
-    times = sorted(time for _, time in rows if time is not None)
+    counted = [(status, seconds) for status, seconds in rows if status != CANCELLED]
+    succeeded = sum(status in SUCCEEDED for status, _ in counted)
+    rate = succeeded / len(counted) if counted else None
+    times = sorted(seconds for _, seconds in counted if seconds is not None)
     cuts = quantiles(times, n=100, method="inclusive") if len(times) > 1 else times * 99
     mean = fmean(times) if times else None
     p50, p95, p99 = (cuts[49], cuts[94], cuts[98]) if cuts else (None, None, None)
-    return TypeStatistics(type_code, len(rows), good / len(rows), mean, p50, p95, p99)
+    return TypeStatistics(
+        type_code, len(rows), succeeded, len(counted) - succeeded, len(rows) - len(counted), rate, mean, p50, p95, p99
+    )

@@ -90,6 +90,7 @@ STILL_OWNED = Statement(
 
 _APPLY = ("id", "before", "seq", "exec_id", "after", "kind", "delay", "start_time", *CHANGED, "detail")
 _BEFORE_A_START = "('pending', 'blocked', 'queued', 'paused', 'retrying')"
+_TIMED = "('running', 'waiting')"  # a parent is timed by its end, as everything is
 _FINAL = "('succeeded', 'partial', 'failed', 'resolved', 'cancelled')"
 
 
@@ -104,7 +105,7 @@ def _set(new: str, old: str, now: str, ran: str) -> str:
                executing_deadline = CASE WHEN {new}after IN {HELD_STATES} THEN {old}executing_deadline END,
                worker_id = CASE WHEN {new}after IN {HELD_STATES} THEN {old}worker_id END,
                scheduling_time = CASE WHEN {new}after IN {_BEFORE_A_START} THEN NULL ELSE {old}scheduling_time END,
-               exec_time = CASE WHEN {old}status = 'running' AND {new}after <> 'running'
+               exec_time = CASE WHEN {old}status IN {_TIMED} AND {new}after NOT IN {_TIMED}
                                 THEN {ran} ELSE {old}exec_time END,
                finished_at = CASE WHEN {new}after IN {_FINAL} THEN {now} END,
                update_date = {now}, seq = {old}seq + 1"""
