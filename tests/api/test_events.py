@@ -20,6 +20,7 @@ from headgate.core.task import NewTask
 from headgate.settings import Settings
 from headgate.store.store import open_store
 from tests.api.serving import serving
+from tests.api.test_metrics import samples
 from tests.events.inside import serving_here
 from tests.events.listening import Listener
 from tests.factories import TYPES, running, settle, submit
@@ -66,6 +67,19 @@ def test_a_task_is_followed_from_its_submit_to_its_end_by_what_another_process_d
     assert heard[1]["correlation_id"] == "c-1"
     assert [event["id"] for event in heard] == [event.id for event in store.events.of(execution.id)]
     assert heard[0].keys() == set(LiveEvent.__struct_encode_fields__)
+
+
+def test_events_that_a_client_gets_are_counted_by_their_kind(server, store):
+    """Spec: D11"""
+    with Listener(server.address) as listener:
+        settle(store, running(store), Returned())
+        listener.next(3)
+        found = samples(httpx.get(f"{server.address}/metrics", trust_env=False))
+    counted = {key[1:]: value for key, value in found.items() if key[0] == "tasks_events_processed_total"}
+    assert counted == {
+        (("eventType", kind), ("listenerName", "sse"), ("outcome", "handled")): 1
+        for kind in ("submitted", "started", "completed")
+    }
 
 
 def test_what_this_server_commits_is_heard_at_once(server, store):

@@ -1,5 +1,8 @@
 """Metrics: true whoever did the work, and silent about tenants."""
 
+import json
+from collections import Counter
+
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
@@ -7,18 +10,24 @@ from starlette.testclient import TestClient
 from headgate.api.app import create_app
 from headgate.core.callbacks import Attempt, CallbackKind, Delivery
 from headgate.core.machine import Raised, Returned
+from headgate.core.states import State
 from headgate.core.task import NewTask
+from headgate.core.usage import Usage
 from headgate.settings import Settings
 from headgate.store.callbacks.deliveries import DeliveryOutcome as Delivered
 from headgate.store.claim.contract import ClaimRequest, Outcome
 from headgate.store.store import open_store
-from tests.factories import running, settle, sql, submit
+from tests.factories import running, settle, sql, start, submit, together
 
 
 def scraped(client):
     answer = client.get("/metrics")
     assert answer.status_code == 200
     assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    return samples(answer)
+
+
+def samples(answer):
     return {
         (sample.name, *sorted(sample.labels.items())): sample.value
         for family in text_string_to_metric_families(answer.text)
@@ -54,6 +63,122 @@ def test_what_other_processes_do_is_counted_by_type_and_outcome(client, store, e
     assert found["tasks_events_published_total", ("eventType", "submitted")] == 4
     assert found["tasks_state_db_updates_total", ("operation", "create")] == 4
     assert found["tasks_state_db_updates_total", ("operation", "updateStatus")] == 6
+
+
+@pytest.fixture
+def other_client(elsewhere, url):
+    """Another server over the same store."""
+    with TestClient(create_app(elsewhere, Settings(url=url)), base_url="http://127.0.0.1") as client:
+        yield client
+
+
+def totals(*clients):
+    """What the counters and histograms of several servers add up to; what each server counts of itself is left out."""
+    found = Counter()
+    for client in clients:
+        found.update({key: value for key, value in scraped(client).items() if key[0].startswith("tasks_")})
+    return {key: value for key, value in found.items() if not key[0].endswith(("_created", "_sum"))}
+
+
+def test_counters_of_several_servers_add_up(client, other_client, store, elsewhere):
+    """Spec: D11"""
+    both = [client, other_client]
+    for number in range(6):
+        settle(store, running(store), Returned())
+        scraped(both[number % 2])
+    settle(store, running(store), Raised("no", None))
+    found = totals(*both)
+    assert found["tasks_submitted_total", ("taskType", "plain")] == 7
+    assert found["tasks_execution_seconds_count", ("status", "COMPLETED"), ("taskType", "plain")] == 6
+    assert found["tasks_execution_seconds_count", ("status", "FAILED"), ("taskType", "plain")] == 1
+    assert found["tasks_events_published_total", ("eventType", "started")] == 7
+    assert totals(*both) == found
+
+
+def test_servers_that_are_asked_at_once_count_each_event_once(client, other_client, store):
+    """Spec: D11"""
+    for _ in range(20):
+        submit(store)
+        assert all(isinstance(each, dict) for each in together(lambda: scraped(client), lambda: scraped(other_client)))
+    assert totals(client, other_client)["tasks_submitted_total", ("taskType", "plain")] == 20
+
+
+def test_a_server_that_is_never_asked_takes_nothing_from_the_others(client, other_client, store):
+    """Spec: D11"""
+    submit(store)
+    assert scraped(client)["tasks_submitted_total", ("taskType", "plain")] == 1
+
+
+def test_what_happens_while_no_server_runs_is_counted_by_the_next(store, url):
+    """Spec: D11"""
+    for number in range(2):
+        with TestClient(create_app(store, Settings(url=url)), base_url="http://127.0.0.1") as client:
+            assert scraped(client).get(("tasks_submitted_total", ("taskType", "plain")), 0) == number
+        submit(store)
+
+
+def test_an_execution_that_one_server_saw_start_and_another_end_is_timed(client, other_client, store):
+    """Spec: D11"""
+    execution = running(store)
+    scraped(client)
+    settle(store, execution, Returned())
+    found = scraped(other_client)
+    assert found["tasks_execution_seconds_count", ("status", "COMPLETED"), ("taskType", "plain")] == 1
+
+
+def test_a_parent_is_timed_by_its_end(client, store):
+    """Spec: D11, D7"""
+    parent = running(store)
+    store.tasks.submit(NewTask("manual", parent_id=parent.id))
+    assert settle(store, parent, Returned()) is State.WAITING
+    counted = {key for key in scraped(client) if key[0] == "tasks_execution_seconds_count"}
+    assert counted == set()
+    [child] = start(store)
+    settle(store, child, Returned())
+    found = scraped(client)
+    task = store.tasks.get(parent.id)
+    took = ("status", "COMPLETED"), ("taskType", "plain")
+    assert found["tasks_execution_seconds_count", *took] == 1
+    assert found["tasks_execution_seconds_sum", *took] == pytest.approx(task.exec_time, abs=1e-5)
+    assert task.exec_time == pytest.approx((task.finished_at - task.started_at).total_seconds(), abs=1e-5)
+
+
+def test_what_tasks_used_is_counted_by_type_each_execution_once(client, store):
+    """Spec: A8, D11"""
+    first = running(store)
+    store.executions.settle([Outcome(first, Raised("again", 0.0), Usage(1.5, 60 * 2**20, 4096, 8192))])
+    store.due.bring()
+    [second] = start(store)
+    store.executions.settle([Outcome(second, Returned(), Usage(0.5, 20 * 2**20, 0, 100))])
+    settle(store, running(store), Returned())  # which nobody measured
+    threaded = running(store, "manual")
+    store.executions.settle([Outcome(threaded, Returned(), Usage(0.25))])
+    for _ in range(2):
+        found = scraped(client)
+        plain = ("taskType", "plain")
+        assert found["headgate_task_cpu_seconds_total", plain] == 2.0
+        assert found["headgate_task_cpu_seconds_total", ("taskType", "manual")] == 0.25
+        assert found["headgate_task_read_bytes_total", plain] == 4096
+        assert found["headgate_task_written_bytes_total", plain] == 8292
+        assert found["headgate_task_memory_bytes_sum", plain] == 80 * 2**20
+        assert found["headgate_task_memory_bytes_bucket", ("le", str(float(2**25))), plain] == 1
+        assert ("headgate_task_memory_bytes_sum", ("taskType", "manual")) not in found
+
+
+def test_what_each_worker_uses_is_told_as_of_its_last_beat(client, store):
+    """Spec: A8, D11"""
+    worker_id = store.workers.register("laptop-1")
+    used = {"cpu_seconds": 1.5, "memory_bytes": 60_000_000, "read_bytes": None, "written_bytes": 8192}
+    store.workers.beat(worker_id, detail=json.dumps(used))
+    store.workers.register("silent")
+    found = scraped(client)
+    told = {key[0]: value for key, value in found.items() if ("worker", "laptop-1") in key}
+    assert told == {
+        "headgate_worker_cpu_seconds_total": 1.5,
+        "headgate_worker_memory_bytes": 60_000_000,
+        "headgate_worker_written_bytes_total": 8192,
+    }
+    assert not [key for key in found if ("worker", "silent") in key]
 
 
 def test_callbacks_are_counted_by_what_became_of_them(client, store, elsewhere, url):

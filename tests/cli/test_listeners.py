@@ -135,7 +135,14 @@ def test_listeners_are_listed_with_what_they_handled(run, here):
     """Spec: X9"""
     assert run("listeners").out == "no listeners\n"
     lease = here.subscriptions.lease("mail", "laptop-1", 30.0)
-    here.subscriptions.save("mail", "laptop-1", Lease(lease.place, 0), handled=3, failed=2, skipped=1)
+    here.subscriptions.save(
+        "mail",
+        "laptop-1",
+        Lease(lease.place, 0),
+        handled=["submitted"] * 3,
+        failed=["submitted"] * 2,
+        skipped=["cancelled"],
+    )
     name, handled, failed, skipped, *state = run("listeners").out.splitlines()[1].split()
     assert (name, handled, failed, skipped, state) == ("mail", "3", "2", "1", ["called", "by", "laptop-1"])
     [found] = run("listeners", "--json").lines

@@ -1522,7 +1522,7 @@ export interface paths {
         };
         /**
          * Metrics for Prometheus
-         * @description `tasks_*` are counted from the audit, whichever process did it, since this server began; `headgate_listener_*` by the store: of several servers take the highest, not the sum. `tasks_events_processed_total` and `headgate_http_*` are this server's own.
+         * @description Counters and histograms add up over servers: each event is counted once, by the server that is asked next. Gauges, and what workers use, are read from the store and the same at every server.
          */
         get: operations["MetricsMetrics"];
         put?: never;

@@ -60,7 +60,7 @@ class ApiApp:
         """Prepare what is needed, say so, and put everything away at the end."""
         await receive()
         with suppress(Exception):  # a store that is away keeps nobody out: counting begins later
-            await self.server.in_thread(self.server.tally.begin)
+            await self.server.in_thread(self.server.store.counting.begin)
         await send({"type": "lifespan.startup.complete"})
         with suppress(asyncio.CancelledError):  # so ends a server that is to stop at once
             await receive()

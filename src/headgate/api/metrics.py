@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+import msgspec
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
@@ -24,9 +25,8 @@ routes = Routes("system", shared=True)
 
 @routes.get("/metrics", Role.READ, "Metrics for Prometheus", media=CONTENT_TYPE_PLAIN_0_0_4)
 async def metrics(server: Server, who: Principal) -> Response:
-    """`tasks_*` are counted from the audit, whichever process did it, since this server began; `headgate_listener_*`
-    by the store: of several servers take the highest, not the sum. `tasks_events_processed_total` and `headgate_http_*`
-    are this server's own.
+    """Counters and histograms add up over servers: each event is counted once, by the server that is asked next.
+    Gauges, and what workers use, are read from the store and the same at every server.
     """
     who.require_all_tenants()
     figures = server.settings.compensation
@@ -40,6 +40,7 @@ def exposition(store: Store, tally: Tally, figures: CompensationSettings, listen
     registry = CollectorRegistry()
     found = [
         *_task_metrics(tally),
+        *_usage_metrics(store, tally),
         *_queue_metrics(store),
         *_callback_metrics(store, tally),
         *_compensation_metrics(store, figures),
@@ -69,6 +70,31 @@ def _task_metrics(tally: Tally) -> Iterator[Metric]:
     yield _counter("tasks_compensated", "Starts that were lost and made again.", ["taskType"], tally.compensated)
     yield _counter("tasks_events_published", "Events written to the feed.", ["eventType"], tally.published)
     yield _counter("tasks_state_db_updates", "Writes to tasks in the store.", ["operation"], tally.updates)
+    yield _counter(
+        "tasks_events_processed", "Events given to listeners and clients.", ["listenerName", "eventType", "outcome"],
+        tally.processed,
+    )  # fmt: skip
+
+
+def _usage_metrics(store: Store, tally: Tally) -> Iterator[Metric]:
+    """What tasks used that could be measured, and what each worker uses."""
+    by_type = ["taskType"]
+    yield _counter("headgate_task_cpu_seconds", "CPU time of executions.", by_type, tally.cpu_seconds)
+    yield _histogram("headgate_task_memory_bytes", "Most memory of executions in a process.", by_type, tally.memory)
+    yield _counter("headgate_task_read_bytes", "Bytes that executions read from disk.", by_type, tally.read_bytes)
+    yield _counter("headgate_task_written_bytes", "Bytes that executions wrote to disk.", by_type, tally.written_bytes)
+    now = utc_now()
+    alive = [worker for worker in store.workers.all() if worker.lease_until > now]
+    details = {(worker.name, worker.id): msgspec.json.decode(worker.detail or "{}") for worker in alive}
+
+    def used(name: str) -> dict[tuple[str, int], float]:
+        return {worker: detail[name] for worker, detail in details.items() if detail.get(name) is not None}
+
+    by_worker = ["worker", "id"]
+    yield _counter("headgate_worker_cpu_seconds", "CPU time of a worker process.", by_worker, used("cpu_seconds"))
+    yield _gauge("headgate_worker_memory_bytes", "Memory of a worker process.", by_worker, used("memory_bytes"))
+    yield _counter("headgate_worker_read_bytes", "Bytes it has read from disk.", by_worker, used("read_bytes"))
+    yield _counter("headgate_worker_written_bytes", "Bytes it has written to disk.", by_worker, used("written_bytes"))
 
 
 def _callback_metrics(store: Store, tally: Tally) -> Iterator[Metric]:
@@ -86,10 +112,6 @@ def _callback_metrics(store: Store, tally: Tally) -> Iterator[Metric]:
 
 
 def _process_metrics(tally: Tally, listeners: int) -> Iterator[Metric]:
-    yield _counter(
-        "tasks_events_processed", "Events given to listeners of this server.", ["listenerName", "eventType"],
-        tally.processed,
-    )  # fmt: skip
     yield _gauge("headgate_event_listeners", "Clients that listen to this server's events.", [], {(): listeners})
     labels = ["method", "route", "status"]
     yield _counter("headgate_http_requests", "Requests answered by this server.", labels, tally.requests)
@@ -136,12 +158,6 @@ def _queue_metrics(store: Store) -> Iterator[Metric]:
 
 def _listener_metrics(store: Store) -> Iterator[Metric]:
     now, found = utc_now(), store.subscriptions.all()
-    outcomes = ("handled", "failed", "skipped")
-    counts = {(each.name, outcome): getattr(each, outcome) for each in found for outcome in outcomes}
-    yield _counter(
-        "headgate_listener_events", "What came of the calls of listeners, in all processes.", ["listener", "outcome"],
-        counts,
-    )  # fmt: skip
     lag = {(each.name,): each.lag_seconds(now) for each in found}
     yield _gauge("headgate_listener_lag_seconds", "Age of the first event it has not handled.", ["listener"], lag)
 
@@ -166,7 +182,7 @@ def _labels(key: Any) -> list[str]:
     return [str(part) for part in key] if isinstance(key, tuple) else [str(key)]
 
 
-def _counter(name: str, help_text: str, labels: list[str], values: Mapping[Any, int]) -> Metric:
+def _counter(name: str, help_text: str, labels: list[str], values: Mapping[Any, float]) -> Metric:
     family = CounterMetricFamily(name, help_text, labels=labels)
     for key, value in dict(values).items():
         family.add_metric(_labels(key), value)

@@ -1,18 +1,17 @@
-"""What is counted for `/metrics`: by this process what it does itself, and from the feed what all processes do."""
+"""What is counted for `/metrics`: what this server does itself, and of what all processes do this server's share."""
 
 import threading
 from bisect import bisect_left
-from collections import Counter, OrderedDict
-from collections.abc import Callable, Hashable
+from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Callable, Hashable, Sequence
 from datetime import datetime
 from itertools import accumulate
 
-from headgate.core.errors import NotFound
 from headgate.core.events import AuditEvent
 from headgate.core.states import State, View, status_word
+from headgate.core.usage import Usage
 from headgate.environment import monotonic
-from headgate.events.task_infos import TaskInfo, TaskInfoCache
-from headgate.store.events.feed import Cursor
+from headgate.events.task_infos import TaskInfoCache
 from headgate.store.store import Store
 
 PAGE = 2000
@@ -20,6 +19,8 @@ LONGEST_COUNT = 5.0
 MOST_STARTED = 100_000
 EXECUTION_BUCKETS = (0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0, 7200.0)
 ANSWER_BUCKETS = (0.005, 0.02, 0.1, 0.5, 2.0, 10.0, 60.0)
+MEMORY_BUCKETS = tuple(float(2**power) for power in range(24, 35))  # 16 MiB to 16 GiB
+TIMED = (State.RUNNING, State.WAITING)  # a parent is timed by its end, as everything is
 GONE = "unknown"  # the type of a task that was removed before it was counted
 RETRY_EVENTS = frozenset({"retrying", "overdue"})  # an error was counted, and it will run again
 
@@ -55,13 +56,12 @@ class Histograms(dict[Hashable, Histogram]):
 
 
 class Tally:
-    """Counters since this process began; each event of the feed is counted once, however late it commits."""
+    """Counters since this process began. Each event is counted by one server, however late it commits."""
 
     def __init__(self, store: Store, task_infos: TaskInfoCache) -> None:
         self._store = store
         self._task_infos = task_infos
-        self._cursor: Cursor | None = None
-        self._lock = threading.Lock()  # counting from the feed is done by one thread at a time
+        self._lock = threading.Lock()  # counting from the store is done by one thread at a time
         self._started: OrderedDict[str, datetime] = OrderedDict()
         self.submitted: Counter[str] = Counter()
         self.retries: Counter[str] = Counter()
@@ -70,63 +70,77 @@ class Tally:
         self.published: Counter[str] = Counter()
         self.updates: Counter[str] = Counter()
         self.executions = Histograms(EXECUTION_BUCKETS)
-        self.processed: Counter[tuple[str, str]] = Counter()
+        self.cpu_seconds: defaultdict[str, float] = defaultdict(float)
+        self.memory = Histograms(MEMORY_BUCKETS)
+        self.read_bytes: Counter[str] = Counter()
+        self.written_bytes: Counter[str] = Counter()
+        self.processed: Counter[tuple[str, str, str]] = Counter()
         self.requests: Counter[tuple[str, str, int]] = Counter()
         self.answers = Histograms(ANSWER_BUCKETS)
         self.callbacks = Histograms(ANSWER_BUCKETS)
-        self._attempt: int | None = None  # the last attempt to deliver a callback that was counted
 
     # What this process does itself: on the event loop's thread
 
     def count_event(self, listener: str, kind: str) -> None:
-        """A listener of this process got an event."""
-        self.processed[listener, kind] += 1
+        """A client of this server got an event."""
+        self.processed[listener, kind, "handled"] += 1
 
     def count_request(self, method: str, route: str, status: int, seconds: float) -> None:
         """A request was answered; the time is that to the first byte of the answer."""
         self.requests[method, route, status] += 1
         self.answers[method, route].add(seconds)
 
-    # What all processes do: from the feed, in a thread
-
-    def begin(self) -> None:
-        """Count from here on."""
-        with self._lock:
-            if self._cursor is None:
-                self._cursor = self._store.events.last()
-            if self._attempt is None:
-                self._attempt = self._store.deliveries.last_attempt()
+    # What all processes do: from the store, in a thread
 
     def catch_up(self, clock: Callable[[], float] = monotonic) -> None:
-        """Count what has happened since the last time; what does not fit in a few seconds is left for the next."""
-        self.begin()
+        """Count what no server has counted yet; what does not fit in a few seconds is left for the next time."""
         with self._lock:
             end = clock() + LONGEST_COUNT
+            self.processed.update(self._store.counting.take_calls())
             self._count_attempts(end, clock)
-            while clock() < end:
-                assert self._cursor is not None
-                events, self._cursor = self._store.events.after(self._cursor, PAGE)
-                task_infos = self._task_infos.of(events)
-                for event in events:
-                    self._count(event, task_infos.get(event.task_id) if event.task_id is not None else None)
-                if len(events) < PAGE:
-                    return
+            while clock() < end and self._count_page():
+                pass
 
     def _count_attempts(self, end: float, clock: Callable[[], float]) -> None:
-        """Attempts to deliver callbacks, seconds after they ended."""
-        assert self._attempt is not None
-        while clock() < end and (found := self._store.deliveries.attempts_after(self._attempt, PAGE)):
-            for attempt in found:
+        while clock() < end and (found := self._store.counting.take_attempts(PAGE)) != []:
+            for attempt in found or ():
                 self.callbacks[outcome_of(attempt.status)].add(attempt.seconds)
-            self._attempt = found[-1].id
 
-    def _count(self, event: AuditEvent, task: TaskInfo | None) -> None:
+    def _count_page(self) -> bool:
+        """Count a page of events, unless another server does; whether there may be more."""
+        counting = self._store.counting
+        page = counting.next_events(PAGE)
+        task_infos = self._task_infos.of(page.events)
+        ends = [event for event in page.events if _is_end(event)]
+        seconds, used = self._seconds(page.events, ends), counting.used(ends)
+        if not counting.take(page):
+            return True
+        for event in page.events:
+            task = task_infos.get(event.task_id) if event.task_id is not None else None
+            self._count(event, GONE if task is None else task.type)
+            if event.id in seconds:
+                self._time(event, GONE if task is None else task.type, seconds[event.id])
+            if event.id in used:
+                self._add_usage(GONE if task is None else task.type, used[event.id])
+        return len(page.events) >= PAGE
+
+    def _seconds(self, events: Sequence[AuditEvent], ends: Sequence[AuditEvent]) -> dict[int, float]:
+        """How long the runs took that ended, by the event's id. Most began here; the others are looked up."""
+        for event in events:
+            if event.kind == "started" and event.exec_id is not None:
+                self._started[event.exec_id] = event.at
+        began = {end.id: self._started.pop(end.exec_id, None) for end in ends if end.exec_id is not None}
+        began |= self._store.counting.started([end for end in ends if began.get(end.id) is None])
+        while len(self._started) > MOST_STARTED:
+            self._started.popitem(last=False)
+        return {end.id: max((end.at - at).total_seconds(), 0.0) for end in ends if (at := began.get(end.id))}
+
+    def _count(self, event: AuditEvent, task_type: str) -> None:
         self.published[event.kind] += 1
         if event.task_id is None or event.kind == "refused":  # an act upon the system, or a report that came too late
             return
         if event.kind in RETRY_EVENTS and event.seq == 0:  # told besides `overdue` or `lease_lost`
             return
-        task_type = GONE if task is None else task.type
         self.updates[_operation(event)] += 1
         if event.kind == "submitted":
             self.submitted[task_type] += 1
@@ -136,26 +150,22 @@ class Tally:
             self.compensated[task_type] += 1
         elif event.after == State.DEAD and event.before != State.DEAD:
             self.dead[task_type] += 1
-        self._time(event, task_type)
 
-    def _time(self, event: AuditEvent, task_type: str) -> None:
-        if event.kind == "started" and event.exec_id is not None:
-            self._started[event.exec_id] = event.at
-            if len(self._started) > MOST_STARTED:
-                self._started.popitem(last=False)
-        elif event.before == State.RUNNING and event.after not in (State.RUNNING, None):
-            began = self._started.pop(event.exec_id or "", None)
-            seconds = self._exec_time(event) if began is None else (event.at - began).total_seconds()
-            if seconds is not None:
-                status = status_word(View.BROKER, State(str(event.after)), int(event.kind in RETRY_EVENTS))
-                self.executions[task_type, status].add(max(seconds, 0.0))
+    def _time(self, event: AuditEvent, task_type: str, seconds: float) -> None:
+        status = status_word(View.BROKER, State(str(event.after)), int(event.kind in RETRY_EVENTS))
+        self.executions[task_type, status].add(seconds)
 
-    def _exec_time(self, event: AuditEvent) -> float | None:
-        """Of an execution that began before the counting did."""
-        try:
-            return self._store.tasks.get(event.task_id or 0).exec_time
-        except NotFound:
-            return None
+    def _add_usage(self, task_type: str, used: Usage) -> None:
+        self.cpu_seconds[task_type] += used.cpu_seconds
+        if used.memory_bytes is not None:
+            self.memory[task_type].add(used.memory_bytes)
+        self.read_bytes[task_type] += used.read_bytes or 0
+        self.written_bytes[task_type] += used.written_bytes or 0
+
+
+def _is_end(event: AuditEvent) -> bool:
+    """Whether a run ended with this event; one with children goes on while it waits for them."""
+    return event.task_id is not None and event.before in TIMED and event.after not in (*TIMED, None)
 
 
 def outcome_of(status: int | None) -> str:

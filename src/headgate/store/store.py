@@ -31,6 +31,7 @@ from headgate.store.db.database import Database
 from headgate.store.db.migrate import Migration, migrate, plan
 from headgate.store.db.version import DatabaseVersion, version_of
 from headgate.store.events.acts import Acts
+from headgate.store.events.counting import Counting
 from headgate.store.events.feed import Events
 from headgate.store.events.subscriptions import Subscriptions
 from headgate.store.execution.agents import Agents
@@ -98,6 +99,7 @@ class Store:
         self.statistics = Statistics(database, catalog)
         self.lane_reports = LaneReports(self.lanes, self.pauses, self.statistics, self.forecasts)
         self.series = Series(database)
+        self.counting = Counting(database, self.events, self.deliveries)
         self.keys = Keys(database)
         self.sessions = Sessions(database)
 

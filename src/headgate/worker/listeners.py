@@ -122,9 +122,9 @@ class ListenerService(Service):
             self._subscriptions.lease, self._listener.name, self._holder, self._settings.lease_seconds
         )
 
-    async def _save(self, lease: Lease, **counts: int) -> bool:
+    async def _save(self, lease: Lease, **kinds: Sequence[str]) -> bool:
         """Save how far it is; False if another process has the subscription by now."""
-        saved = await self._in_thread(self._subscriptions.save, self._listener.name, self._holder, lease, **counts)
+        saved = await self._in_thread(self._subscriptions.save, self._listener.name, self._holder, lease, **kinds)
         self._lease, self._save_at = lease, monotonic() + BATCH_SECONDS
         if not saved:
             self._lose()
@@ -147,23 +147,24 @@ class ListenerService(Service):
         ends = [before for before, _ in wanted[1:]] + [after]
         if lease.tries >= self._listener.tries:
             log.error("%s: skips %s after %d tries", self.name, _text(wanted[0][1]), lease.tries)
-            return int(await self._save(Lease(ends[0], 0), skipped=1))
+            return int(await self._save(Lease(ends[0], 0), skipped=[wanted[0][1].event.kind]))
         batch = wanted[:1] if self._alone or lease.tries else wanted
         if not await self._save(Lease(lease.place, lease.tries + 1)):
             return 0
         began, done = monotonic(), 0
+        kinds = [entry.event.kind for _, entry in batch]
         for before, entry in batch:
             error = await self._call(entry)
             if error is not None:
                 tries = 1 if done else lease.tries + 1
                 self._tell_failed(entry, tries, error)
-                await self._save(Lease(before, tries), handled=done, failed=1)
+                await self._save(Lease(before, tries), handled=kinds[:done], failed=[entry.event.kind])
                 return 0
             done += 1
             if self._stopping or self._lease is None or monotonic() - began > BATCH_SECONDS:
                 break
         self._alone = max(self._alone - done, 0)
-        await self._save(Lease(ends[done - 1], 0), handled=done)
+        await self._save(Lease(ends[done - 1], 0), handled=kinds[:done])
         return done
 
     async def _call(self, entry: FeedEvent) -> BaseException | None:

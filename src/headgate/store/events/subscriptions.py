@@ -1,6 +1,8 @@
 """Subscriptions: who follows the feed across restarts, how far each has come, and which process has it for now."""
 
 import json
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -8,6 +10,7 @@ from headgate.core.errors import NotFound
 from headgate.store.db.database import Noun, reads, writes
 from headgate.store.db.statement import Db, Row, Statement, moment, moment_or_none
 from headgate.store.events.audit import PERSON, record_system
+from headgate.store.events.counting import add_calls
 from headgate.store.events.feed import Cursor, newest
 
 UNUSED_SECONDS = 7 * 86400.0  # then a subscription keeps nothing from being removed
@@ -100,15 +103,26 @@ class Subscriptions(Noun):
 
     @writes
     def save(
-        self, db: Db, name: str, holder: str, lease: Lease, *, handled: int = 0, failed: int = 0, skipped: int = 0
+        self,
+        db: Db,
+        name: str,
+        holder: str,
+        lease: Lease,
+        *,
+        handled: Sequence[str] = (),
+        failed: Sequence[str] = (),
+        skipped: Sequence[str] = (),
     ) -> bool:
-        """Write how far it has come, and count; False, and nothing is written, if it is not this holder's any more."""
-        return bool(
-            db.rows(
-                SAVE, name=name, holder=holder, place=str(lease.place), floor=lease.place.floor, tries=lease.tries,
-                handled=handled, failed=failed, skipped=skipped,
-            )
+        """Write how far it has come, and count the events by their kinds; False, and nothing is written, if it is not
+        this holder's any more."""
+        saved = db.rows(
+            SAVE, name=name, holder=holder, place=str(lease.place), floor=lease.place.floor, tries=lease.tries,
+            handled=len(handled), failed=len(failed), skipped=len(skipped),
         )  # fmt: skip
+        outcomes = {"handled": handled, "failed": failed, "skipped": skipped}
+        if saved:
+            add_calls(db, name, Counter((kind, outcome) for outcome, kinds in outcomes.items() for kind in kinds))
+        return bool(saved)
 
     @writes
     def release(self, db: Db, name: str, holder: str) -> None:

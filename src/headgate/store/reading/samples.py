@@ -96,7 +96,7 @@ def _finished(db: Db, since: Any) -> list[Row]:
     """What finished lately: lane, type, how long its handler ran, attempts, when."""
     rows = db.rows(FINISHED, since=since, seconds=FIRST_LOOK_SECONDS, limit=MOST_MEASURED)
     parents = [row[5] for row in rows if row[6]]
-    waited = dict(db.rows(BEGAN_TO_WAIT, ids=parents)) if parents else {}
+    waited = {row[0]: row[1] for row in db.rows(BEGAN_TO_WAIT, ids=parents)} if parents else {}
     found: list[Row] = []
     for lane, kind, seconds, attempts, at, task_id, _, started in rows:
         if task_id in waited:
