@@ -14,6 +14,7 @@ from headgate.events.log_lines import JsonFormatter, TextFormatter
 from headgate.store.store import open_store
 from tests.cli.test_running import wait_until
 from tests.cli.test_serve import address_of
+from tests.worker.disk import disk_is_told
 
 WORDY = """
 import logging
@@ -161,17 +162,35 @@ def test_a_level_that_is_none_is_said_and_not_taken():
     assert "HEADGATE_LOG_LEVEL must be one of debug, info, warning, error, not 'loud'" in done.stderr
 
 
-def test_a_worker_says_what_it_uses(spawn, anywhere, monkeypatch):
+WRITING = """
+import os
+import headgate
+
+app = headgate.Headgate()
+
+@app.task
+def write() -> None:
+    with open("written", "wb") as file:
+        file.write(os.urandom(8_000_000))
+        file.flush()
+        os.fsync(file.fileno())
+"""
+
+
+def test_a_worker_says_what_it_uses(spawn, run, anywhere, folder, monkeypatch):
     """Spec: A8"""
     monkeypatch.setenv("HEADGATE_BEAT_SECONDS", "0.5")  # which is when it says so
-    address = address_of(spawn("up", "shop", "--port", "0"))
+    (folder / "writing.py").write_text(WRITING)
+    address = address_of(spawn("up", "writing", "--port", "0"))
 
-    def used():
-        return httpx.get(f"{address}/api/workers", trust_env=False, verify=False).json()["items"]
+    def used(name):
+        workers = httpx.get(f"{address}/api/workers", trust_env=False, verify=False).json()["items"]
+        return workers[0][name] if workers else None
 
-    wait_until(lambda: used() and used()[0]["cpu_seconds"] is not None)
-    [worker] = used()
-    assert 0 < worker["cpu_seconds"] < 60
-    assert 10e6 < worker["memory_bytes"] < 1e9
-    assert worker["read_bytes"] >= 0
-    assert worker["written_bytes"] >= 0
+    wait_until(lambda: used("cpu_seconds") is not None)
+    assert 0 < used("cpu_seconds") < 60
+    assert 10e6 < used("memory_bytes") < 1e9
+    if disk_is_told(folder):
+        before = used("written_bytes")
+        assert run("submit", "-m", "writing", "write", "--wait", "60").code == 0
+        wait_until(lambda: used("written_bytes") - before >= 8_000_000)

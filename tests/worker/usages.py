@@ -13,11 +13,9 @@ MEGABYTE = 1_000_000
 CPU_SECONDS = 0.2
 WRITTEN = 8 * MEGABYTE
 WORK = f"""
-import os, sys, time
-with open(sys.argv[1], "wb") as file:
-    file.write(os.urandom({WRITTEN}))
-    file.flush()
-    os.fsync(file.fileno())
+import sys, time
+from tests.worker.disk import use_disk
+use_disk(sys.argv[1], {WRITTEN})
 end = time.process_time() + {CPU_SECONDS}
 while time.process_time() < end: pass
 time.sleep(0.5)
@@ -26,7 +24,7 @@ time.sleep(0.5)
 
 @app.task(isolation="process")
 def use(folder: str) -> None:
-    """60 MB of memory, some CPU in it and below it, 8 MB written below it; both can be seen for a while."""
+    """60 MB of memory, some CPU in it and below it, 8 MB written and read below it; both can be seen for a while."""
     block = bytearray(os.urandom(60 * MEGABYTE))
     end = time.process_time() + CPU_SECONDS
     while time.process_time() < end:
