@@ -57,8 +57,9 @@ def test_a_change_is_one_line_at_info_and_looking_is_at_debug(client, log):
     del change["time"], change["process"], change["message"]
     assert change == {
         "level": "info", "logger": "headgate.api", "request_id": "r-1", "correlation_id": "r-1", "method": "POST",
-        "path": "/api/tasks", "status": 201, "principal": "person", "tenant_id": None,
+        "path": "/api/tasks", "status": 201, "user": "person", "tenant_id": None, "task_id": made.json()["id"],
     }  # fmt: skip
+    assert (look["task_id"], look["user"]) == (made.json()["id"], "person")
     assert (look["level"], look["method"], look["status"]) == ("debug", "GET", 200)
     assert (refused["level"], refused["status"]) == ("debug", 422)
     assert "plover" not in log.text
@@ -79,6 +80,7 @@ def test_a_bug_is_at_info_and_its_lines_have_the_id_of_the_request(client, store
     assert "Traceback" in error["error"]
     assert (line["level"], line["status"]) == ("info", 500)
     assert error["request_id"] == line["request_id"] == "r-9"
+    assert (error["task_id"], error["user"]) == (1, "person")
 
 
 def test_a_line_has_the_name_and_the_tenant_of_a_key_and_never_the_key(store, url, log):
@@ -88,11 +90,55 @@ def test_a_line_has_the_name_and_the_tenant_of_a_key_and_never_the_key(store, ur
         client.post("/api/tasks?wait=0.0007", json={"type": "plain"}, headers={"Authorization": f"Bearer {key}"})
         client.post("/api/tasks", json={"type": "plain"}, headers={"Authorization": f"Bearer {key[:-1]}x"})
     taken, refused = log.requests
-    assert taken["principal"].endswith(" robot")
+    assert taken["user"].endswith(" robot")
     assert taken["tenant_id"] == 7
-    assert (refused["status"], refused["principal"]) == (401, None)
+    assert (refused["status"], "user" in refused) == (401, False)
     assert key[-20:-1] not in log.text
     assert "0.0007" not in log.text
+
+
+@pytest.mark.parametrize(("headers", "trace"), [
+    ({"traceparent": f"00-{TRACE}-00f067aa0ba902b7-01"}, TRACE),
+    ({"traceparent": f"00-{TRACE}-00f067aa0ba902b7-01", "X-Correlation-ID": "order-7"}, TRACE),
+    ({"X-Correlation-ID": TRACE}, TRACE),
+    ({"X-Correlation-ID": "order-7"}, None),
+])  # fmt: skip
+def test_a_line_has_the_trace_that_its_request_is_part_of(client, log, headers, trace):
+    """Spec: D10"""
+    client.post("/api/tasks", json={"type": "plain"}, headers=headers)
+    assert [line.get("trace_id") for line in log.requests] == [trace]
+
+
+def agent_holding(client):
+    """What agent a-1 was handed."""
+    [task] = client.post("/api/agents/a-1/claim", json={"types": ["plain"]}).json()["tasks"]
+    return f"/api/agents/a-1/tasks/{task['id']}", {"exec_id": task["exec_id"]}, task["id"]
+
+
+def test_what_an_agent_reports_leaves_the_line_that_a_worker_would_write(client, store, log):
+    """Spec: D10, B2"""
+    store.tasks.submit(NewTask("plain", correlation_id="c-1", creator=42))
+    path, own, task_id = agent_holding(client)
+    client.post(f"{path}/fail", json={**own, "error_info": "OSError: no disk\n\nTraceback: …", "retryable": False})
+    store.tasks.submit(NewTask("plain"))
+    path, own, other_id = agent_holding(client)
+    client.post(f"{path}/complete", json=own)
+    failed, succeeded = [line for line in log.lines if line["logger"] == "headgate.tasks"]
+    assert failed["message"].startswith(f"task failed: task={task_id} type=plain attempt=1 seconds=")
+    assert failed["message"].endswith(" error=OSError: no disk (not retried: errors of this class are never retried)")
+    about = ("level", "task_id", "type", "attempt", "correlation_id", "user", "outcome")
+    assert [failed[name] for name in about] == ["warning", task_id, "plain", 1, "c-1", "42", "failed"]
+    assert (succeeded["level"], succeeded["task_id"], succeeded["outcome"]) == ("info", other_id, "succeeded")
+    assert 0 <= succeeded["seconds"] < 60
+
+
+def test_a_late_report_of_an_agent_leaves_no_line_of_an_end(client, store, log):
+    """Spec: D10, B3"""
+    store.tasks.submit(NewTask("plain"))
+    path, own, _ = agent_holding(client)
+    assert client.post(f"{path}/complete", json=own).status_code == 200
+    assert client.post(f"{path}/fail", json={**own, "error_info": "no"}).status_code == 409
+    assert [line["outcome"] for line in log.lines if line["logger"] == "headgate.tasks"] == ["succeeded"]
 
 
 def test_a_path_cannot_forge_a_line(client, log):

@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -74,7 +75,7 @@ def other_client(elsewhere, url):
 
 def totals(*clients):
     """What the counters and histograms of several servers add up to; what each server counts of itself is left out."""
-    found: Counter[tuple[object, ...]] = Counter()
+    found: Counter[tuple[Any, ...]] = Counter()
     for client in clients:
         found.update({key: value for key, value in scraped(client).items() if key[0].startswith("tasks_")})
     return {key: value for key, value in found.items() if not key[0].endswith(("_created", "_sum"))}

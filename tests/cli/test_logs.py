@@ -120,8 +120,12 @@ def test_a_request_is_followed_by_its_correlation_id_to_the_line_and_the_event_o
     assert (told["message"], told["logger"], told["level"]) == ("packing\nnow", "shop.orders", "info")
     assert {event.correlation_id for event in events} == {"order-7"}
     assert told["exec_id"] in {event.exec_id for event in events}
-    about = {"task_id": made["id"], "type": kind, "attempt": 1, "correlation_id": "order-7", "creator": 42}
-    assert {name: told[name] for name in (*about, "tenant_id")} == {**about, "tenant_id": 0}
+    about = {"task_id": made["id"], "type": kind, "attempt": 1, "correlation_id": "order-7", "user": "42"}
+    ended = json.loads(work.hear("task succeeded"))
+    for line in (told, ended):
+        assert {name: line[name] for name in (*about, "tenant_id")} == {**about, "tenant_id": 0}
+    assert (ended["outcome"], ended["level"]) == ("succeeded", "info")
+    assert (asked["task_id"], asked["user"]) == (made["id"], "person")
     for process in (serve, work):
         process.signal(signal.SIGTERM)
         assert process.ended() == 0
@@ -139,7 +143,27 @@ def test_a_failure_is_one_line_with_what_it_is_about(spawn, folder, run):
     assert (told["task_id"], told["type"], told["level"]) == (task_id, "fail", "warning")
     up.signal(signal.SIGTERM)
     up.ended()
+    assert len(up._with('"outcome"')) == 1
     assert not up._with("only on request")
+
+
+def test_lines_for_people_name_the_task_the_user_and_what_it_belongs_to(spawn, folder, run, here):
+    """Spec: D10"""
+    (folder / "wordy.py").write_text(WORDY)
+    up = spawn("up", "wordy", "--port", "0")
+    address = address_of(up)
+    made = httpx.post(
+        f"{address}/api/tasks?wait=30",
+        json={"type": "on_loop", "ext": {"pin": "plover"}, "creator": 42},
+        headers={"X-Correlation-ID": "order-7"},
+        timeout=60,
+        trust_env=False,
+    ).json()
+    ids = f"[task={made['id']} correlation=order-7 user="
+    assert up.hear("packing").endswith(f"info    packing\\nnow {ids}42]")
+    ended = rf"info    task succeeded: task={made['id']} type=on_loop attempt=1 seconds=\d+\.\d\d\d"
+    assert re.search(rf"{ended} \[correlation=order-7 user=42\]$", up.hear("task succeeded"))
+    assert up.hear("POST /api/tasks").endswith(f"{ids}person]")
 
 
 def test_the_level_is_set_from_outside(spawn, folder, run, monkeypatch):

@@ -163,7 +163,7 @@ def test_what_is_not_retried_says_why_in_the_log(app: Headgate, caplog: pytest.L
     with working(app):
         for task in (ends.submit_sync("fatal"), ends.submit_sync("value"), once.submit_sync()):
             task.wait_sync(30)
-    assert [line.partition(" failed: ")[2] for line in caplog.messages if " failed: " in line] == [
+    assert [line.partition(" error=")[2] for line in caplog.messages if line.startswith("task failed: ")] == [
         "Refused: no (not retried: errors of this class are never retried)",
         "ValueError: no (not retried: errors of this class are never retried)",
         "ConnectionError: gone (not retried: it has no retries)",

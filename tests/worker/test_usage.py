@@ -68,8 +68,8 @@ def test_a_worker_says_what_it_uses(tmp_path):
         before = current_usage()
         use_disk(str(tmp_path / "written"), usages.WRITTEN)
         after = current_usage()
-        assert after.written_bytes - before.written_bytes >= usages.WRITTEN
-        assert after.read_bytes - before.read_bytes >= usages.WRITTEN
+        assert (after.written_bytes or 0) - (before.written_bytes or 0) >= usages.WRITTEN
+        assert (after.read_bytes or 0) - (before.read_bytes or 0) >= usages.WRITTEN
 
 
 def test_of_two_looks_the_greater_figure_counts():

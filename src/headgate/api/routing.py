@@ -24,6 +24,7 @@ from starlette.types import Receive, Scope, Send
 from headgate.api.door.principal import Role
 from headgate.api.problems import TITLES, InvalidParameters, Rejected, problem_response
 from headgate.core.errors import Invalid, NotFound
+from headgate.events.telemetry import about_task
 
 T = TypeVar("T")
 Handler = Callable[..., Awaitable[Any]]
@@ -150,6 +151,8 @@ class Route:
         for header in state["repeated"] & self._once.keys():
             raise Rejected(400, f"the header {self._once[header]} is there twice")
         arguments = self._arguments(scope, state["headers"], names)
+        if arguments.get("task_id") is not None:
+            about_task(arguments["task_id"])
         if self.body is not None:
             body = await read_body(receive)
             if body:

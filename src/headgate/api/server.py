@@ -13,6 +13,7 @@ from headgate.api.routing import Route
 from headgate.api.submits import Submits
 from headgate.api.tally import Tally
 from headgate.core.errors import Unavailable
+from headgate.events.end_lines import EndLines
 from headgate.events.live import LiveEvents
 from headgate.outward.address import Allowed
 from headgate.outward.sealing import Seals
@@ -52,9 +53,12 @@ class Server:
         self.live_events = LiveEvents(store, self.in_thread, self.stopping, partial(pack_fields, packs))
         self.latest_point: Recent[None, Point | None] = Recent(lambda _: store.series.newest(), self.in_thread, 1.0)
         self.ready: Recent[None, None] = Recent(lambda _: check_ready(store), self.in_thread, 1.0)
+        self.end_lines = EndLines()
+        store.families.on_end = self.end_lines.parent_ended
         self.tally = Tally(store, self.live_events.feed.task_infos)
 
     async def close(self) -> None:
+        self.end_lines.close()
         self.live_events.close()
         await self.polls.close()
         await self.keyring.close()

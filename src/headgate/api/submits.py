@@ -14,7 +14,7 @@ from headgate.api.routing import Header
 from headgate.api.shapes import TaskOut, new_task_out, task_out
 from headgate.core.errors import Busy, Invalid, NotFound, Refused
 from headgate.core.task import NewTask, Task
-from headgate.events.telemetry import submitting
+from headgate.events.telemetry import about_task, submitting
 from headgate.store.store import Store
 from headgate.store.tasks.idempotency import Idempotency
 from headgate.store.tasks.submit import Submitted
@@ -110,7 +110,10 @@ class Submits:
             submission = _Submission(new_tasks, actor, once, keys, asyncio.get_running_loop().create_future())
             lane.waiting.append(submission)
             self._send_off(lane)
-            return await submission.answer
+            made = await submission.answer
+        if len(made) == 1:
+            about_task(made[0].done.id)
+        return made
 
     async def task(self, made: SubmitResult) -> Task:
         """The task that was made."""

@@ -10,6 +10,7 @@ from typing import Any
 from headgate.events.telemetry import log_fields
 
 FIELDS = "headgate_fields"  # of a record: what its line has besides
+IDS = {"task_id": "task", "correlation_id": "correlation", "trace_id": "trace", "user": "user"}
 _LINE_BREAKS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _SECRETS = (
     (re.compile(r"(hg_\d+_)[0-9a-f]{8,}", re.IGNORECASE), r"\1…"),
@@ -38,13 +39,23 @@ class _OneLine(logging.Formatter):
 
 
 class TextFormatter(_OneLine):
-    """A time, a level and the message; a stack follows on the same line, its breaks escaped."""
+    """A time, a level, the message, and the ids that it does not name itself. A stack follows on the same line."""
 
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, UTC)
         message, stack = self.message_and_stack(record)
-        line = f"{at:%H:%M:%S} {record.levelname.lower():8}{message}"
+        line = f"{at:%H:%M:%S} {record.levelname.lower():8}{message}{_ids(record, message)}"
         return _escaped(f"{line} | {stack}" if stack else line)
+
+
+def _ids(record: logging.LogRecord, message: str) -> str:
+    """The ids of the task or the request that a line is about, in short; a trace that is the correlation id is that."""
+    fields = log_fields() | getattr(record, FIELDS, {})
+    if fields.get("trace_id") == fields.get("correlation_id"):
+        fields.pop("trace_id", None)
+    known = [f"{short}={fields[name]}" for name, short in IDS.items() if fields.get(name) is not None]
+    missing = [each for each in known if each not in message]
+    return redacted(f" [{' '.join(missing)}]") if missing else ""
 
 
 class JsonFormatter(_OneLine):

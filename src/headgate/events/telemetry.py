@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from headgate.core.machine import Event, LeaseLost, Raised
-from headgate.core.task import Execution, NewTask
+from headgate.core.task import Execution, NewTask, Task
 
 SCOPE = "headgate"
 SAFE_ID = re.compile(r"[A-Za-z0-9._:/-]{1,128}")
@@ -28,6 +28,8 @@ class RequestOrigin:
     correlation_id: str
     named: bool  # by the caller: else a trace of ours may give it a better one
     parent: tuple[int, int, int] | None = None  # trace, span and flags of the caller
+    user: str | None = None  # once it is known who asks
+    task_id: int | None = None  # the one task that it is about
 
 
 subject: ContextVar[RequestOrigin | Execution | None] = ContextVar("headgate_subject", default=None)
@@ -47,16 +49,44 @@ def request_origin(request_id: str, correlation_id: str, traceparent: str) -> Re
 
 
 def log_fields() -> dict[str, Any]:
-    """The fields that say what a log line written here and now is about."""
+    """The fields that say what a log line written here and now is about; those that are not known are left out."""
     match subject.get():
         case Execution() as run:
-            return {
-                "task_id": run.id, "exec_id": run.exec_id, "type": run.type, "attempt": run.attempt,
-                "correlation_id": run.correlation_id, "creator": run.creator, "tenant_id": run.tenant_id,
-            }  # fmt: skip
+            return task_fields(run)
         case RequestOrigin() as request:
-            return {"request_id": request.request_id, "correlation_id": request.correlation_id}
+            fields = {
+                "request_id": request.request_id, "task_id": request.task_id, "correlation_id": request.correlation_id,
+                "trace_id": _trace_id(request.correlation_id, request.parent), "user": request.user,
+            }  # fmt: skip
+            return {name: value for name, value in fields.items() if value is not None}
     return {}
+
+
+def task_fields(task: Execution | Task, span: Any = None) -> dict[str, Any]:
+    """The fields of a line about a task, or about an execution with this span."""
+    fields = {
+        "task_id": task.id, "exec_id": task.exec_id, "type": task.type, "attempt": task.attempt,
+        "correlation_id": task.correlation_id, "trace_id": _trace_id(task.correlation_id, span=span),
+        "user": str(task.creator) if task.creator else None, "tenant_id": task.tenant_id,
+    }  # fmt: skip
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _trace_id(correlation_id: str | None, parent: tuple[int, int, int] | None = None, span: Any = None) -> str | None:
+    """The trace that a line belongs to: of the span, if there is one, else of the caller, else the correlation id."""
+    if (trace := _tracing()) is not None:
+        where = (trace.get_current_span() if span is None else span).get_span_context()
+        if where.is_valid:
+            return f"{where.trace_id:032x}"
+    if parent is not None:
+        return f"{parent[0]:032x}"
+    return correlation_id if correlation_id is not None and _TRACE_ID.fullmatch(correlation_id) else None
+
+
+def about_task(task_id: int) -> None:
+    """From here on, lines written for the request that is being answered are about this task."""
+    if isinstance(request := subject.get(), RequestOrigin):
+        request.task_id = task_id
 
 
 @contextmanager

@@ -2,18 +2,17 @@
 
 import asyncio
 import importlib
-import logging
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
 from headgate.client import SlotLender, slot_lender
-from headgate.core.end_reasons import EndReason, why_not_retried
 from headgate.core.errors import HeadgateError
-from headgate.core.machine import Event, GivenBack, LeaseLost, PauseReached, Raised, Returned, Snoozed
+from headgate.core.machine import Event, GivenBack, PauseReached, Returned, Snoozed
 from headgate.environment import monotonic, random_number
 from headgate.events import telemetry
+from headgate.events.end_lines import log_failure
 from headgate.registry import Handler, Isolation
 from headgate.settings import Settings
 from headgate.store.store import Store
@@ -27,7 +26,6 @@ from headgate.worker.stage import Stage
 from headgate.worker.threads import Threads, call_handler
 from headgate.worker.usage import thread_cpu_seconds, thread_usage
 
-log = logging.getLogger("headgate.worker")
 Finish = Callable[[Event | None], None]
 Body = Callable[[Run, Finish], None]
 OnEnd = Callable[[Run, Event | None], None]
@@ -84,7 +82,7 @@ class Executor:
             event = self._unless_late(run, event)
             run.ended = run.ended or monotonic()
             run.drop_references()
-            _log_failure(run, event)
+            log_failure(run.execution, event, run.ended - run.begun, run.span)
             telemetry.end_run_span(run.span, event)
             on_end(run, event)
 
@@ -238,19 +236,6 @@ class Executor:
         except BaseException as error:
             event = event_of_error(run, error, rules)
         finish(event)
-
-
-def _log_failure(run: Run, event: Event | None) -> None:
-    """One line for each execution that did not go well; the rest is with the task."""
-    task = f"task {run.execution.id} ({run.execution.type})"
-    match event:
-        case Raised(error, None, reason):
-            why = why_not_retried(reason or EndReason.EXHAUSTED, run.execution.error_count)
-            log.warning("%s failed: %s (not retried: %s)", task, error.partition("\n")[0], why)
-        case Raised(error, delay):
-            log.warning("%s failed and runs again in %g s: %s", task, delay, error.partition("\n")[0])
-        case LeaseLost(reason):
-            log.warning("%s: %s", task, reason)
 
 
 def _is_importable(handler: Handler) -> bool:

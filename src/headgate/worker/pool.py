@@ -4,15 +4,19 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Collection
+from typing import Any
 
 from headgate.core.end_reasons import EndReason
 from headgate.core.errors import Unavailable, WorkerLost
 from headgate.core.machine import Event, GivenBack, Raised
+from headgate.core.states import State
 from headgate.core.task import Execution
 from headgate.environment import monotonic, random_number
+from headgate.events.end_lines import EndLines, log_failure
 from headgate.events.telemetry import settling
 from headgate.pauses import Backoff, wait
 from headgate.store.claim.contract import Claimed, ClaimRequest, Outcome
+from headgate.store.execution.executions import Settled
 from headgate.store.store import Store
 from headgate.threads import InThread
 from headgate.worker.run import Run, Stop
@@ -40,6 +44,7 @@ class Pool:
         launch: Callable[[Execution], Run],
         poll_seconds: float,
         on_lost: Callable[[], None],
+        end_lines: EndLines,
     ) -> None:
         self.types = frozenset(types)
         self.slots = slots
@@ -49,6 +54,7 @@ class Pool:
         self._launch = launch
         self._poll = poll_seconds
         self._on_lost = on_lost
+        self._end_lines = end_lines
         self.lent: Counter[str] = Counter()  # slots beyond `slots`, by the only type that may use them
         self._worker_id = 0
         self._claiming = False
@@ -169,7 +175,7 @@ class Pool:
             if self._strays:
                 await self._in_thread(self._store.executions.give_back_strays, worker_id, self.types, set(self.held))
                 self._strays = False
-            claimed = await self._settle_and_claim(outcomes, request)
+            states, claimed = await self._settle_and_claim(outcomes, request)
         except WorkerLost:
             self._ended[:0] = outcomes
             if worker_id == self._worker_id:  # else it has signed on anew meanwhile
@@ -181,15 +187,16 @@ class Pool:
             self._back_off(error)
         else:
             self._failures = 0
+            self._end_lines.settled(outcomes, states, self._run_of)
             self._refill(outcomes, want, wakes, claimed)
         finally:
             self._settling -= len(outcomes)
             self._reserved -= want
 
-    async def _settle_and_claim(self, outcomes: list[Outcome], request: ClaimRequest | None) -> Claimed:
+    async def _settle_and_claim(self, outcomes: list[Outcome], request: ClaimRequest | None) -> Settled:
         try:
             with settling(len(outcomes), (self.held.get(outcome.execution.exec_id) for outcome in outcomes)):
-                _, claimed = await self._in_thread(
+                return await self._in_thread(
                     self._store.executions.settle_and_claim, outcomes, request, actor=f"worker:{self._worker_id}"
                 )
         except (Unavailable, WorkerLost):
@@ -197,22 +204,23 @@ class Pool:
         except Exception as error:  # one of the reports cannot be written: it fails, the others are not held up
             if not outcomes:
                 raise
-            log.error("a batch of %d reports was refused: %s", len(outcomes), error)
-            for outcome in outcomes:
-                await self._settle_alone(outcome)
-            return Claimed([], busy=True)
-        return claimed
+            log.error("batch of reports refused, settling each alone: count=%d error=%s", len(outcomes), error)
+            return [await self._settle_alone(outcome) for outcome in outcomes], Claimed([], busy=True)
 
-    async def _settle_alone(self, outcome: Outcome) -> None:
+    async def _settle_alone(self, outcome: Outcome) -> State | None:
         try:
-            await self._in_thread(self._store.executions.settle, [outcome])
+            return (await self._in_thread(self._store.executions.settle, [outcome]))[0]
         except (Unavailable, WorkerLost):
             raise
         except Exception as error:
-            await self._in_thread(
-                self._store.executions.settle,
-                [Outcome(outcome.execution, Raised(f"its end was refused: {error}", None, EndReason.FATAL))],
-            )
+            refused = Raised(f"its end was refused: {error}", None, EndReason.FATAL)
+            log_failure(outcome.execution, refused, *self._run_of(outcome))
+            return (await self._in_thread(self._store.executions.settle, [Outcome(outcome.execution, refused)]))[0]
+
+    def _run_of(self, outcome: Outcome) -> tuple[float, Any]:
+        """How many seconds a run took, and its span."""
+        run = self.held.get(outcome.execution.exec_id)
+        return (0.0, None) if run is None or run.ended is None else (run.ended - run.begun, run.span)
 
     def _refill(self, outcomes: list[Outcome], want: int, wakes: int, claimed: Claimed) -> None:
         for outcome in outcomes:
@@ -221,7 +229,7 @@ class Pool:
             try:
                 self.held[execution.exec_id] = self._launch(execution)
             except Exception:
-                log.exception("task %d could not be started and is given back", execution.id)
+                log.exception("task could not be started and is given back: task=%d", execution.id)
                 self._ended.append(Outcome(execution, GivenBack()))
         if claimed.busy:
             self._claim_at = monotonic() + BUSY_SECONDS * (0.4 + 1.6 * random_number())

@@ -15,6 +15,7 @@ from headgate.core.errors import HeadgateError, Invalid
 from headgate.core.machine import Event
 from headgate.core.task import Execution
 from headgate.environment import monotonic
+from headgate.events.end_lines import EndLines
 from headgate.pauses import wait
 from headgate.registry import Isolation, Registry
 from headgate.settings import Settings
@@ -78,6 +79,8 @@ class Worker:
         self._registry = registry
         self._parent = parent
         self._calls = Threads("headgate store", 16)
+        self._end_lines = EndLines()
+        store.families.on_end = self._end_lines.parent_ended
         self._beat = beat(
             store,
             settings.beat_seconds,
@@ -119,7 +122,8 @@ class Worker:
                 run.stop(Stop.DRAIN)
             return run
 
-        pool = Pool(self.store, self.in_thread, types, slots, launch, self.settings.poll_seconds, self._beat.now)
+        poll, on_lost = self.settings.poll_seconds, self._beat.now
+        pool = Pool(self.store, self.in_thread, types, slots, launch, poll, on_lost, self._end_lines)
         return pool
 
     @contextmanager
@@ -257,6 +261,7 @@ class Worker:
                 await self.in_thread(self.store.workers.leave, self.id)
             except HeadgateError as error:
                 log.warning("could not sign off: %s", error)
+        self._end_lines.close()
         self._executor.close()
         self._calls.close(wait=False)
 

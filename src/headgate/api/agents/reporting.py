@@ -11,7 +11,8 @@ from headgate.core.machine import CancelReached, Event, GivenBack, PauseReached,
 from headgate.core.retry import ErrorClass, Verdict, judge, listed_class
 from headgate.core.states import State
 from headgate.core.task import Execution, TaskType, check_json, check_name
-from headgate.environment import random_number
+from headgate.environment import random_number, utc_now
+from headgate.events.end_lines import log_failure
 from headgate.store.claim.contract import Outcome
 from headgate.store.execution.agents import Holding, stale
 from headgate.store.store import Store
@@ -34,7 +35,9 @@ def settle(server: Server, who: Principal, agent_id: str, reports: Sequence[Repo
             ends.append(None)
         except HeadgateError as error:
             ends.append(error)
-    for index, state in zip(outcomes, _settle(server.store, list(outcomes.values()), f"agent:{agent_id}"), strict=True):
+    settled = _settle(server.store, list(outcomes.values()), f"agent:{agent_id}")
+    _log(server, list(outcomes.values()), settled)
+    for index, state in zip(outcomes, settled, strict=True):
         ends[index] = _not_owner(server.store, reports[index], who) if state is None else state
     server.agent_cache.forget_executions([report.exec_id for report in reports])
     for holding in {h.worker_id: h for h in held.values() if h.agent_id == agent_id}.values():
@@ -67,6 +70,21 @@ def _settle(store: Store, outcomes: list[Outcome], actor: str) -> list[End | Non
         if len(outcomes) <= 1:
             return [error]
         return [end for outcome in outcomes for end in _settle(store, [outcome], actor)]
+
+
+def _log(server: Server, outcomes: list[Outcome], ends: Sequence[End | None]) -> None:
+    """The lines that a worker would write."""
+    states = [end if isinstance(end, State) else None for end in ends]
+    for outcome, state in zip(outcomes, states, strict=True):
+        if state is not None:
+            log_failure(outcome.execution, outcome.event, _seconds(outcome))
+    server.end_lines.settled(outcomes, states, lambda outcome: (_seconds(outcome), None))
+
+
+def _seconds(outcome: Outcome) -> float:
+    """How long an execution took, until now: what is left of its time tells."""
+    left = (outcome.execution.executing_deadline - utc_now()).total_seconds()
+    return max(outcome.execution.timeout_seconds - left, 0.0)
 
 
 def _not_owner(store: Store, report: ReportIn, who: Principal) -> HeadgateError:

@@ -80,6 +80,7 @@ class Gatekeeper:
         except HeadgateError as error:
             await problem_response(error, request_id)(scope, receive, answer)
         else:
+            request_log.authenticated(state["principal"].name)
             await self.inside(scope, receive, answer)
         finally:
             request_log.write(scope)

@@ -28,6 +28,10 @@ class RequestLog:
         self.status = 0  # nothing was answered: whoever asked is gone, or there is a bug
         subject.set(self._request)
 
+    def authenticated(self, user: str) -> None:
+        """It is known who asks."""
+        self._request.user = user
+
     def write(self, scope: Any) -> None:
         """What was asked and answered; at `info` if it changed something or went wrong here, else at `debug`."""
         method, path, status = scope["method"], scope["path"][:LONGEST_PATH], self.status
@@ -42,7 +46,6 @@ class RequestLog:
             "path": path,
             "status": status,
             "milliseconds": milliseconds,
-            "principal": None if who is None else who.name,
             "tenant_id": None if who is None else who.tenant_id,
         }
         log.log(level, "%s %s %d %g ms", method, path, status, milliseconds, extra={FIELDS: fields})

@@ -1,7 +1,7 @@
 """Parents and children. No counter says how many are left: whoever ends a child looks, after its commit."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from headgate.core.end_reasons import head_of
@@ -27,6 +27,7 @@ class Families:
     def __init__(self, database: Database, catalog: Catalog) -> None:
         self._database = database
         self._catalog = catalog
+        self.on_end: Callable[[Task, State], None] = lambda parent, state: None  # called when a parent has ended
 
     def look_after(self, parent_ids: Iterable[int | None]) -> None:
         """Do what these families need now: cancel the children that are to go, end the parents that wait for nobody.
@@ -49,7 +50,7 @@ class Families:
     def close(self, parent_id: int) -> bool:
         """End a waiting parent none of whose children is open, and look after its own; False if it goes on."""
 
-        def close(db: Db) -> Task | None:
+        def close(db: Db) -> tuple[Task, State] | None:
             # The parent's row is locked first, its children are looked at afterwards: nobody gives it one meanwhile.
             with locked(db, [parent_id]) as found:
                 for parent in found:
@@ -61,14 +62,16 @@ class Families:
                         if parent.gave_up and parent.error_info:
                             detail["error"] = head_of(parent.error_info)
                         end = ChildrenEnded(counted.children, reason)
-                        happen(db, self._catalog.fresh(db), [parent], end, FAMILIES, detail)
-                        return parent
+                        [write] = happen(db, self._catalog.fresh(db), [parent], end, FAMILIES, detail)
+                        return parent, write.change.status
             return None
 
         ended = self._database.write(close)
         if ended is None:
             return False
-        self.look_after([ended.parent_id])
+        parent, state = ended
+        self.on_end(parent, state)
+        self.look_after([parent.parent_id])
         return True
 
     def cancel(self, parent_id: int, reason: str, *, actor: str = SYSTEM, limit: int = PAGE) -> None:
