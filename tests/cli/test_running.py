@@ -222,7 +222,7 @@ def test_up_replaces_a_worker_that_cannot_end_a_handler_and_goes_on_answering(sp
     up = spawn("up", "stubborn")
     up.hear("serves")
     task_id = run("submit", "stick", "--json").json["id"]
-    assert f"task {task_id} (stick) does not end though it was told to" in up.hear("is unfit")
+    assert f"task={task_id} type=stick" in up.hear("handler does not end though it was told to")
     up.hear("serves", times=2)
     wait_until(lambda: run("show", task_id, "--json").json["status"] == "failed")
     assert run("submit", "greet", "--wait", PATIENCE).code == 0

@@ -255,6 +255,21 @@ def test_the_tasks_of_a_worker_that_died_are_not_charged_for_deadlines_that_pass
     assert {tuple(kinds(store, task.id)[-2:]) for task in tasks} == {("lease_lost", "retrying")}
 
 
+def test_what_the_reaper_takes_away_is_in_the_log(store, clock, reaper, own, caplog):
+    """Spec: D10"""
+    worker_id, [execution] = held(store, timeout_seconds=TIMEOUT)
+    pass_by(store, clock, reaper, own, TIMEOUT + PERIOD, [worker_id])
+    [line] = caplog.messages
+    assert line.startswith(f"task overdue, taken from its executor: task={execution.id} type=plain attempt=1 seconds=")
+    caplog.clear()
+    lost, _ = held(store, 2)
+    pass_by(store, clock, reaper, own, LEASE + PERIOD, [worker_id])
+    assert caplog.messages == [
+        f"worker lost, its lease was not renewed: worker={lost} name=tester",
+        f"tasks taken from a lost worker: worker={lost} count=2",
+    ]
+
+
 def test_a_deadline_that_a_living_worker_missed_is_charged_before_its_lease_matters(store, clock, reaper, own):
     """Spec: A6, B3"""
     worker_id, [execution] = held(store, timeout_seconds=TIMEOUT)

@@ -1,6 +1,7 @@
 """Correlation ids and spans, from the submit to the settling, with OpenTelemetry's own SDK; and nothing without it."""
 
 import asyncio
+import logging
 import subprocess
 import sys
 
@@ -15,6 +16,7 @@ from headgate.api.app import create_app
 from headgate.app import Headgate
 from headgate.client import call_of
 from headgate.core.states import FINAL
+from headgate.events.log_lines import FIELDS
 from headgate.events.telemetry import request_origin
 from headgate.settings import Settings
 from tests.worker.conftest import until, working
@@ -92,6 +94,22 @@ def test_submit_run_and_what_a_handler_does_are_one_trace(app, spans, task_type,
     assert run.attributes["headgate.task.id"] == task.id
     assert run.attributes["headgate.outcome"] == "Returned"
     assert [link.context.span_id for link in settle.links] == [run.context.span_id]
+
+
+@pytest.mark.parametrize("task_type", ["greet", "count", "fail"])
+def test_the_lines_of_a_task_have_the_trace_of_its_run(app, spans, caplog, task_type):
+    """Spec: D10"""
+    caplog.set_level(logging.INFO, "headgate.tasks")
+    handler = app.registry[task_type]
+    task = app.submit_sync(call_of(handler, handler.new_task._replace(correlation_id="order-7"), (), {}))
+    with working(app):
+        finished(app, [task.id])
+        settled(spans, 1)
+    [run] = named(spans, f"run {task_type}")
+    until(lambda: len([each for each in caplog.records if each.name == "headgate.tasks"]) == 1)
+    [record] = [each for each in caplog.records if each.name == "headgate.tasks"]
+    fields = getattr(record, FIELDS)
+    assert (fields["trace_id"], fields["correlation_id"]) == (f"{run.context.trace_id:032x}", "order-7")
 
 
 def test_a_settle_says_how_many_it_wrote_down(app, spans):

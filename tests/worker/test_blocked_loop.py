@@ -44,8 +44,8 @@ def test_those_whose_deadline_passed_while_another_blocked_the_loop_run_again_un
     assert {end.status for end in ends} == {State.SUCCEEDED}
     assert {(task.record_sync().error_count, task.record_sync().lost_count) for task in tasks} == {(0, 0)}
     assert 2 in {end.result for end in ends}
-    [named] = [text for text in caplog.messages if "is blocked by" in text]
-    assert f"blocked by task {blocker.id} (block)" in named
+    [named] = [text for text in caplog.messages if "event loop blocked" in text]
+    assert f": task={blocker.id} type=block\n" in named
     assert "time.sleep(3)" in named
 
 

@@ -59,7 +59,7 @@ def problem_response(error: Exception, request_id: str) -> Response:
     if isinstance(error, HeadgateError):
         status, code, detail = error.status, error.code, str(error)
     else:
-        log.error("request %s failed", request_id, exc_info=error)
+        log.error("request failed: request=%s", request_id, exc_info=error)
         status, code, detail = 500, "error", "something went wrong; the server's log has the request's id"
     errors: list[str] = getattr(error, "errors", [])
     headers: dict[str, Any] = {"Retry-After": "1"} if status in (429, 503) else {}

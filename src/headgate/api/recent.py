@@ -85,7 +85,7 @@ class Uses(Generic[K]):
         try:
             await self._in_thread(self._note, key)
         except HeadgateError as error:
-            log.warning("the use of a key or session was not noted: %s", error)
+            log.warning("use of a key or session was not noted: error=%s", error)
 
     async def close(self) -> None:
         """Once the last use is noted."""

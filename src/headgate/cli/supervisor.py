@@ -246,7 +246,7 @@ class Supervisor:
             try:
                 ended = await asyncio.to_thread(self._bury_once, life, settings, seen)
             except HeadgateError as error:
-                log.warning("cannot end what worker process %d left behind, trying again: %s", life.number, error)
+                log.warning("cannot end what worker process %d left behind, retrying: %s", life.number, error)
                 await asyncio.sleep(BURY_AGAIN_SECONDS)
             else:
                 if ended:

@@ -13,6 +13,7 @@ from headgate.core.task import TaskType, clip
 from headgate.duties.duty import Duty
 from headgate.duties.receivers import Receivers
 from headgate.environment import random_bytes, random_number
+from headgate.events.log_lines import FIELDS
 from headgate.outward.callback import Destination, destination, resealed_callback
 from headgate.outward.client import HttpClient, NoReply, OutwardClient
 from headgate.outward.connections import ConnectionPool
@@ -164,7 +165,7 @@ class Callbacks(Duty):
         if status is Delivery.UNDELIVERABLE:
             log.warning(
                 "callback given up: task=%d kind=%s receiver=%s attempts=%d",
-                leased.task_id, leased.kind, place.host, leased.attempts,
+                leased.task_id, leased.kind, place.host, leased.attempts, extra={FIELDS: {"task_id": leased.task_id}},
             )  # fmt: skip
 
     async def _attempt(self, leased: Leased, place: Destination, began: float) -> Attempt:

@@ -4,6 +4,7 @@ import logging
 
 from headgate.core.errors import HeadgateError, Unavailable
 from headgate.duties.duty import Duty
+from headgate.events.log_lines import FIELDS
 
 log = logging.getLogger("headgate.families")
 
@@ -25,6 +26,7 @@ class CloseFamilies(Duty):
             except Unavailable:
                 raise
             except HeadgateError as error:  # the others' families are not to wait for this one
-                log.error("family could not be closed: parent=%d error=%s", parent_id, error)
+                fields = {FIELDS: {"task_id": parent_id}}
+                log.error("family could not be closed: parent=%d error=%s", parent_id, error, extra=fields)
         self._after = after or 0
         return 0 if after is None else self.page

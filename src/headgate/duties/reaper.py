@@ -6,6 +6,7 @@ from datetime import datetime
 from headgate.core.errors import HeadgateError
 from headgate.duties.duty import Duty
 from headgate.duties.standstill import Standstill
+from headgate.events.end_lines import log_overdue
 from headgate.settings import Settings
 from headgate.store.store import Store
 from headgate.threads import InThread
@@ -48,16 +49,22 @@ class Reaper(Duty):
             late = still[worker.id, worker.lease_until] >= worker.lease_seconds
             if late and await self._in_thread(self._store.workers.mark_lost, worker.id, worker.lease_until):
                 lost += 1
-                log.warning("worker lost, its lease was not renewed: id=%d name=%s", worker.id, worker.name)
+                log.warning("worker lost, its lease was not renewed: worker=%d name=%s", worker.id, worker.name)
         return lost
 
     async def _rescue(self) -> int:
         """Give back what lost workers hold, those of earlier turns and of other reapers too."""
         rescued = 0
         for worker_id in await self._in_thread(self._store.workers.lost_holders):
-            rescued += len(await self._in_thread(self._store.executions.rescue, worker_id, limit=PAGE))
+            page = len(await self._in_thread(self._store.executions.rescue, worker_id, limit=PAGE))
+            if page:
+                log.warning("tasks taken from a lost worker: worker=%d count=%d", worker_id, page)
+            rescued += page
         return rescued
 
     async def _end_overdue(self) -> int:
         mutex_seconds = self._settings.mutex_seconds
-        return len(await self._in_thread(self._store.executions.end_overdue, limit=PAGE, mutex_seconds=mutex_seconds))
+        overdue = await self._in_thread(self._store.executions.end_overdue, limit=PAGE, mutex_seconds=mutex_seconds)
+        for task in overdue:
+            log_overdue(task)
+        return len(overdue)

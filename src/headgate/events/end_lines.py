@@ -52,8 +52,7 @@ class EndLines:
 
     def parent_ended(self, parent: Task, state: State) -> None:
         """A parent ended with the last of its children."""
-        began = parent.started_at or parent.update_date
-        seconds = max((utc_now() - began).total_seconds(), 0.0)
+        seconds = _seconds_since_start(parent)
         if state not in WORDS:
             _write(logging.WARNING, "task failed", parent, seconds, state.value, " error=its children failed")
         elif log.isEnabledFor(logging.INFO) and self._places([state]):
@@ -121,6 +120,15 @@ def log_failure(execution: Execution, event: Event | None, seconds: float, span:
         case _:
             return
     _write(logging.WARNING, what, execution, seconds, outcome, f" error={head_of(error)} ({then})", span)
+
+
+def log_overdue(task: Task) -> None:
+    """The line of a task that was taken from its executor, which had missed its deadline or held its mutex too long."""
+    _write(logging.WARNING, "task overdue, taken from its executor", task, _seconds_since_start(task), "overdue")
+
+
+def _seconds_since_start(task: Task) -> float:
+    return max((utc_now() - (task.started_at or task.update_date)).total_seconds(), 0.0)
 
 
 def _write(

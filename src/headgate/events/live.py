@@ -167,7 +167,7 @@ class Bus:
             except Exception as error:
                 failures += 1
                 if failures == 1:
-                    log.warning("feed could not be read, retrying: %s", error)
+                    log.warning("feed could not be read, retrying: error=%s", error)
             else:
                 failures = 0
             await asyncio.sleep(BREATH)

@@ -87,7 +87,7 @@ class Beat:
                 self._on_lost()
         except Exception as error:  # a beat that is skipped costs little, a thread that dies costs the lease
             if not self._failed:
-                log.warning("cannot renew the lease, trying again: %s", error)
+                log.warning("cannot renew the lease, retrying: error=%s", error)
             self._failed = True
         else:
             self.renewed_at, self._failed = begun, False

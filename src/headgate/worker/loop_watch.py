@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from headgate.environment import monotonic
+from headgate.events.log_lines import FIELDS
+from headgate.events.telemetry import task_fields
 from headgate.worker.context import current
 from headgate.worker.run import Run
 from headgate.worker.stacks import thread_stack
@@ -94,16 +96,19 @@ class LoopWatch:
             seconds, by = monotonic() - blockage.since, blockage.by
             if seconds >= LOG_SECONDS and not logged:
                 logged = True
-                whom = "somebody" if by is None else f"task {by.execution.id} ({by.execution.type})"
-                log.warning(
-                    "the event loop is blocked by %s: nothing else on it goes on, not even a timeout\n%s",
-                    whom, thread_stack(self._loop_thread),
-                )  # fmt: skip
+                self._log(by)
             if by is not None and not given_up and monotonic() > by.deadline + self._grace:
                 given_up = True
                 self._on_stuck(by, thread_stack(self._loop_thread))
         if logged:
-            log.warning("the event loop was blocked for %.1f s", monotonic() - blockage.since)
+            log.warning("event loop free again: seconds=%.1f", monotonic() - blockage.since)
+
+    def _log(self, by: Run | None) -> None:
+        whom = "" if by is None else f": task={by.execution.id} type={by.execution.type}"
+        log.warning(
+            "event loop blocked, nothing else on it runs, not even a timeout%s\n%s",
+            whom, thread_stack(self._loop_thread), extra={FIELDS: {} if by is None else task_fields(by.execution)},
+        )  # fmt: skip
 
     def _culprit(self) -> Run | None:
         """Whose handler is being run on the loop right now, or a task that it made."""

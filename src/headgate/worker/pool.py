@@ -13,7 +13,8 @@ from headgate.core.states import State
 from headgate.core.task import Execution
 from headgate.environment import monotonic, random_number
 from headgate.events.end_lines import EndLines, log_failure
-from headgate.events.telemetry import settling
+from headgate.events.log_lines import FIELDS
+from headgate.events.telemetry import settling, task_fields
 from headgate.pauses import Backoff, wait
 from headgate.store.claim.contract import Claimed, ClaimRequest, Outcome
 from headgate.store.execution.executions import Settled
@@ -229,7 +230,8 @@ class Pool:
             try:
                 self.held[execution.exec_id] = self._launch(execution)
             except Exception:
-                log.exception("task could not be started and is given back: task=%d", execution.id)
+                fields = {FIELDS: task_fields(execution)}
+                log.exception("task could not be started and is given back: task=%d", execution.id, extra=fields)
                 self._ended.append(Outcome(execution, GivenBack()))
         if claimed.busy:
             self._claim_at = monotonic() + BUSY_SECONDS * (0.4 + 1.6 * random_number())
@@ -241,6 +243,8 @@ class Pool:
 
     def _back_off(self, error: Exception) -> None:
         if self._failures == 0:
-            log.warning("cannot claim or settle, trying again: %s", error, exc_info=not isinstance(error, Unavailable))
+            log.warning(
+                "cannot claim or settle, retrying: error=%s", error, exc_info=not isinstance(error, Unavailable)
+            )
         self._claim_at = monotonic() + BACKOFF.pause(self._failures)
         self._failures += 1

@@ -50,7 +50,7 @@ class ExecutionReports:
         try:
             return report(*self._ids, value)
         except Unavailable as error:
-            log.warning("task %d: a report was not kept: %s", self.run.execution.id, error)
+            log.warning("report not kept: task=%d error=%s", self.run.execution.id, error)
             return Control()
 
     def checkpoint(self, name: str, state: str) -> Control:

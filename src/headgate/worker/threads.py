@@ -154,5 +154,5 @@ class Threads:
             except Interrupted:
                 continue
             except Exception:
-                log.exception("what came of a handler could not be told")
+                log.exception("the end of a handler could not be passed on")
             self._idle.release()

@@ -16,6 +16,8 @@ from headgate.core.machine import Event
 from headgate.core.task import Execution
 from headgate.environment import monotonic
 from headgate.events.end_lines import EndLines
+from headgate.events.log_lines import FIELDS
+from headgate.events.telemetry import task_fields
 from headgate.pauses import wait
 from headgate.registry import Isolation, Registry
 from headgate.settings import Settings
@@ -195,7 +197,7 @@ class Worker:
             try:
                 self.id = await self.in_thread(self._register, types)
             except Exception as error:  # a worker that gave up here would look alive and do nothing
-                log.warning("cannot sign on, trying again: %s", error)
+                log.warning("cannot sign on, retrying: error=%s", error)
                 await wait(self._stopping, RETRY_SECONDS)
                 continue
             if self._stopping.is_set():  # meanwhile: nothing more is claimed
@@ -260,7 +262,7 @@ class Worker:
             try:
                 await self.in_thread(self.store.workers.leave, self.id)
             except HeadgateError as error:
-                log.warning("could not sign off: %s", error)
+                log.warning("cannot sign off: error=%s", error)
         self._end_lines.close()
         self._executor.close()
         self._calls.close(wait=False)
@@ -280,7 +282,7 @@ class Worker:
             pool.wake()
 
     def _sign_on_again(self) -> None:
-        log.error("worker %d was declared lost: it stops everything and signs on anew", self.id)
+        log.error("worker was declared lost, stopping everything and signing on anew: worker=%d", self.id)
         self._stop_all(Stop.LOST)
         self._signing_on = asyncio.create_task(self._sign_on())
 
@@ -318,7 +320,7 @@ class Worker:
         if run.stuck and not self.stopping:
             run.stuck = False
             if not self.stuck:
-                log.warning("every handler that was told to stop has ended: worker %d claims again", self.id)
+                log.warning("worker claims again, every handler that was told to stop has ended: worker=%d", self.id)
                 for each in self.pools:
                     each.begin_claiming(self.id)
 
@@ -334,8 +336,8 @@ class Worker:
     def _log_stuck(self, run: Run, stack: str) -> None:
         then = "drains and is replaced" if self._parent is not None else "claims nothing until it ends"
         log.error(
-            "task %d (%s) does not end though it was told to: worker %d is unfit, it %s\n%s",
-            run.execution.id, run.execution.type, self.id, then, stack,
+            "handler does not end though it was told to, worker is unfit and %s: task=%d type=%s worker=%d\n%s",
+            then, run.execution.id, run.execution.type, self.id, stack, extra={FIELDS: task_fields(run.execution)},
         )  # fmt: skip
 
     def _on_loop(self) -> list[Run]:

@@ -60,7 +60,7 @@ class Notifier:
         try:
             thread.start()
         except RuntimeError as error:  # too many threads, or the interpreter is going down
-            log.debug("news were not told: %s", error)
+            log.debug("wake-up not sent: error=%s", error)
             return False
         self._thread = thread
         return True
@@ -106,7 +106,7 @@ class Notifier:
                 self._pooled = True
                 return
             except Exception as error:
-                log.debug("news were not told: %s", error)
+                log.debug("wake-up not sent: error=%s", error)
                 if self._connection is not None:
                     self._connection.close()
                     self._connection = None
@@ -132,7 +132,7 @@ class Notifications(Listener):
             except Pooled:
                 return
             except Exception as error:
-                log.debug("news are not heard: %s", error)
+                log.debug("wake-ups not received: error=%s", error)
             if not self._closing:
                 self._failures += 1
                 pause = min(FIRST_RETRY_SECONDS * 2 ** min(self._failures, 10), LAST_RETRY_SECONDS)

@@ -42,7 +42,7 @@ class Mailboxes:
         try:
             self._box = self._open_box(hear)
         except OSError as error:
-            log.debug("news are not heard: %s", error)
+            log.debug("wake-ups not received: error=%s", error)
         else:
             self._box.start()
 
@@ -74,7 +74,7 @@ class Mailboxes:
                 with self._lock:
                     crowded = [name for name in crowded if not self._sent(name, text)]
         except OSError as error:
-            log.debug("news were not told: %s", error)
+            log.debug("wake-up not sent: error=%s", error)
 
     def _who_listens(self) -> list[str]:
         try:
@@ -106,7 +106,7 @@ class Mailboxes:
             with suppress(OSError):  # a folder that is not ours to change: the rest is told all the same
                 os.unlink(f"{self._folder}/{name}")
         except OSError as error:
-            log.debug("news were not told: %s", error)
+            log.debug("wake-up not sent: error=%s", error)
         return True
 
     def _address(self, name: str) -> str:
@@ -150,13 +150,13 @@ class Mailbox(Listener):
                 if news := self._read():
                     self._hear(news)
         except OSError as error:
-            log.debug("news are not heard: %s", error)
+            log.debug("wake-ups not received: error=%s", error)
         finally:
             self._socket.close()
             try:
                 os.unlink(self._path)
             except OSError as error:
-                log.debug("%s stays: %s", self._path, error)
+                log.debug("socket not removed: path=%s error=%s", self._path, error)
 
     def _read(self) -> News:
         news = News()

@@ -28,7 +28,7 @@ class Listener(ABC):
         try:
             self._thread.start()
         except RuntimeError as error:  # too many threads, or the interpreter is going down
-            log.debug("news are not heard: %s", error)
+            log.debug("wake-ups not received: error=%s", error)
 
     def close(self) -> None:
         """End the thread; one that waits for a server that does not answer ends as soon as it can."""
@@ -62,7 +62,7 @@ class Listener(ABC):
         try:
             token, message = decode(text)
         except (ValueError, RecursionError) as error:
-            log.debug("not understood: %s", error)
+            log.debug("wake-up not understood: error=%s", error)
         else:
             if token != self._token:
                 news.add(message)

@@ -63,4 +63,4 @@ def _call(listener: Callable[[T], None], argument: T) -> None:
     try:
         listener(argument)
     except Exception:
-        log.exception("a listener failed")
+        log.exception("wake-up could not be passed on")
