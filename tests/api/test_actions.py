@@ -144,3 +144,31 @@ def test_an_action_on_many_that_breaks_a_rule_touches_none(client, store, body):
     task = submit(store)
     assert client.post("/api/tasks/actions", json=body).status_code == 422
     assert store.tasks.get(task.id) == task
+
+
+def test_a_refused_action_says_why_as_a_code_with_its_values(client, store):
+    task = submit(store)
+    answer = client.post(f"/api/tasks/{task.id}/retry")
+    problem = answer.json()
+    assert (answer.status_code, problem["type"]) == (409, "urn:headgate:problem:refused")
+    assert problem["code"] == "wrong-state"
+    assert problem["params"] == {"task_id": task.id, "status": "queued", "action": "retry", "allowed": "dead,retrying"}
+    assert problem["detail"] == f"task {task.id} is queued; only dead or retrying tasks can be retried"
+    for dry_run in (True, False):
+        body = {"action": "retry", "ids": [task.id], "dry_run": dry_run}
+        [done] = client.post("/api/tasks/actions", json=body).json()["items"]
+        assert (done["code"], done["params"], done["problem"]) == (
+            problem["code"], problem["params"], problem["detail"],
+        )  # fmt: skip
+
+
+def test_what_is_not_there_and_what_breaks_a_rule_have_codes_too(client):
+    missing = client.get("/api/tasks/4711").json()
+    assert (missing["code"], missing["params"]) == ("no-task", {"task_id": 4711})
+    unknown = client.post("/api/tasks", json={"type": "plian"}).json()
+    assert (unknown["type"], unknown["code"]) == ("urn:headgate:problem:unknown-type", "unknown-type")
+    assert unknown["params"]["type"] == "plian"
+    past = client.post("/api/queue/pause", json={"until": "2001-01-01T00:00:00Z"}).json()
+    assert (past["type"], past["code"]) == ("urn:headgate:problem:invalid", "pause-end-past")
+    nowhere = client.get("/api/nowhere").json()
+    assert (nowhere["code"], "params" in nowhere) == ("no-such-address", False)

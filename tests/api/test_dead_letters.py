@@ -108,7 +108,7 @@ def test_one_letter_is_edited_and_replayed_and_the_audit_tells_by_whom(client, s
     assert {name: task[name] for name in edit} == edit
     [*_, event] = client.get(f"/api/tasks/{letter.id}/events").json()["items"]
     assert (event["kind"], event["from"], event["to"], event["actor"]) == ("retried", "dead", "queued", "person")
-    told = json.loads(event["detail"])["edit"]
+    told = event["params"]["edit"]
     assert told["ext.url"] == {"old": "htp://x", "new": "http://x"}
     assert told["ext.page"] == {"old": 3}
     assert told["priority"] == {"old": 5, "new": 1}
@@ -141,7 +141,7 @@ def test_many_letters_are_replayed_with_some_arguments_set(client, store):
     assert store.tasks.get(other).status is S.DEAD
 
 
-ONLY = "only dead and failed tasks can be replayed"
+ONLY = "only dead or failed tasks can be replayed"
 
 
 def test_a_dry_run_tells_what_an_edit_would_change_and_changes_nothing(client, store):
@@ -151,8 +151,14 @@ def test_a_dry_run_tells_what_an_edit_would_change_and_changes_nothing(client, s
     done = ask(client, "replay", ids=[letter.id, queued.id, 4711], dry_run=True, edit={"merge": {"a": 2}})
     assert done["items"] == [
         {"id": letter.id, "status": "dead", "problem": None, "changes": {"ext.a": {"old": 1, "new": 2}}},
-        {"id": queued.id, "status": "queued", "problem": f"task {queued.id} is queued; {ONLY}"},
-        {"id": 4711, "status": None, "problem": "no task 4711"},
+        {
+            "id": queued.id,
+            "status": "queued",
+            "problem": f"task {queued.id} is queued; {ONLY}",
+            "code": "wrong-state",
+            "params": {"task_id": queued.id, "status": "queued", "action": "replay", "allowed": "dead,failed"},
+        },
+        {"id": 4711, "status": None, "problem": "no task 4711", "code": "no-task", "params": {"task_id": 4711}},
     ]
     assert (record(store, letter.id), record(store, queued.id)) == before
 

@@ -128,7 +128,7 @@ def test_a_dry_run_says_what_would_be_changed_and_changes_nothing(anywhere, run)
     answer = run("dead-letters", "replay", letter.id, queued.id, "a=2", "b=x", "--set-lane", "fast", "--dry-run")
     changes = 'ext.a: 1 → 2  ext.b: (none) → "x"  lane: "default" → "fast"'
     assert answer.out == f"task {letter.id} would be replayed  {changes}\n"
-    only = "only dead and failed tasks can be replayed"
+    only = "only dead or failed tasks can be replayed"
     assert (answer.code, answer.err) == (1, f"error: task {queued.id} is queued; {only}\n")
     [told] = run("dead-letters", "replay", letter.id, "a=2", "--dry-run", "--json").lines
     assert told == {"id": letter.id, "changes": {"ext.a": {"old": 1, "new": 2}}}

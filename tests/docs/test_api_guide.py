@@ -4,7 +4,11 @@ import os
 import re
 import subprocess
 
+from headgate.core.end_reasons import EndReason
+from headgate.core.events import SYSTEM_KINDS, TASK_KINDS
 from headgate.core.reasons import TEXTS, Params, text_of
+from headgate.core.refusals import TEXTS as REFUSALS
+from headgate.core.refusals import refusal_text
 from headgate.store.store import open_store
 from tests.api.serving import PATIENCE, serving
 from tests.docs.guides import Guide
@@ -35,14 +39,35 @@ EXAMPLES: Params = {
     "task_id": 7, "tokens": 3, "burst": 10, "rate": 5.0, "agent_id": "rig-1", "seconds": 5.0, "type": "resize",
     "servers": 2, "busy": 2, "worker": "rig-7", "workers": 1,
     "ended": 2, "total": 3, "host": "shop.example", "attempts": 2, "last": "503", "limit": "lane",
-    "ahead": 3, "slots": 2, "each_seconds": 10.0, "reason": "moving house", "actor": "key:3 ops",
+    "ahead": 3, "slots": 2, "each_seconds": 10.0, "reason": "a provider is down", "actor": "key:ops",
 }  # fmt: skip
 
 
 def test_the_guide_lists_every_reason_with_the_values_it_needs():
     """Spec: X3"""
-    rows = re.findall(r"\| `([a-z-]+)` \| ([^|]*?) ?\| [^|]+ \|\n", Guide("api.md").text)
+    reasons = Guide("api.md").text.partition("## Refusals")[0]
+    rows = re.findall(r"\| `([a-z-]+)` \| ([^|]*?) ?\| [^|]+ \|\n", reasons)
     assert sorted(code for code, _ in rows) == sorted(TEXTS)
     for code, params in rows:
         names = re.sub(r" \(.*?\)", "", params).split(", ") if params else []
         assert text_of(code, {name: EXAMPLES[name] for name in names})
+
+
+def test_the_guide_lists_every_refusal_with_the_values_it_needs():
+    _, _, refusals = Guide("api.md").text.partition("## Refusals")
+    rows = re.findall(r"\| `([a-z-]+)` \| ([^|]*?) ?\| [^|]+ \|\n", refusals)
+    assert [code for code, _ in rows] == list(REFUSALS)
+    for code, params in rows:
+        values = dict.fromkeys(params.split(", ") if params else [], "1")
+        assert refusal_text(code, values | ({"action": "retry"} if "action" in values else {}) | NUMBERS)
+
+
+NUMBERS = {"most": 1}
+
+
+def test_the_guide_lists_every_event_and_every_reason_of_an_end():
+    _, _, events = Guide("api.md").text.partition("### What an event says")
+    kinds, of_system = re.search(r"happens to tasks:\n(.*?)\n\n.*?is null\):\n(.*?)\n\n", events, re.DOTALL).groups()
+    assert set(re.findall(r"`([a-z_]+)`", kinds)) == TASK_KINDS
+    assert set(re.findall(r"`([a-z_]+)`", of_system)) == SYSTEM_KINDS
+    assert re.findall(r"\| `([a-z]+)` \| [^|]+ \|\n", events) == list(EndReason)

@@ -197,7 +197,7 @@ def test_what_is_neither_dead_nor_failed_is_neither_edited_nor_replayed(store, s
     task = put(store, state)
     before = record(store, task.id)
     for act in (store.dead_letters.replay, store.dead_letters.preview):
-        with pytest.raises(Refused, match=f"is {state}; only dead and failed tasks can be replayed"):
+        with pytest.raises(Refused, match=f"is {state}; only dead or failed tasks can be replayed"):
             act(task.id, Edit(priority=1))
     assert record(store, task.id) == before
 

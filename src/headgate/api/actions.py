@@ -10,7 +10,7 @@ from msgspec import UNSET, Meta, UnsetType, structs
 from headgate.api.door.principal import Principal, Role
 from headgate.api.routing import Routes
 from headgate.api.server import Server
-from headgate.api.shapes import Id, Integer, Name, Seconds, ShortText
+from headgate.api.shapes import Id, Integer, Name, Params, Seconds, ShortText
 from headgate.core.errors import HeadgateError, Invalid, Refused
 from headgate.core.machine import (
     CancelRequested,
@@ -78,13 +78,15 @@ class Action(msgspec.Struct, forbid_unknown_fields=True):
 class Done(msgspec.Struct):
     """What became of one of them: its state, or why not. In a dry run: its state now, and why it would be refused.
 
-    `changes`: what an edit changes of it, each field with what it was (`old`) and what it is (`new`). `copy_id`: a
-    final task stays as it is, and this linked copy runs.
+    `code` and `params` say what `problem` says in English. `changes`: what an edit changes of it, each field with what
+    it was (`old`) and what it is (`new`). `copy_id`: a final task stays as it is, and this linked copy runs.
     """
 
     id: int
     status: str | None = None
     problem: str | None = None
+    code: str | UnsetType = UNSET
+    params: Params | UnsetType = UNSET
     changes: dict[str, Any] | UnsetType = UNSET
     copy_id: int | UnsetType = UNSET
 
@@ -92,6 +94,12 @@ class Done(msgspec.Struct):
 def done_to(task_id: int, task: Task) -> Done:
     """What became of a task: its state, or that of the copy that runs in its place."""
     return Done(task_id, task.status.value, copy_id=UNSET if task.id == task_id else task.id)
+
+
+def refused(task_id: int, error: HeadgateError, task: Task | None = None) -> Done:
+    """Why nothing became of it, or would become of the task as it is."""
+    status = None if task is None else task.status.value
+    return Done(task_id, status, str(error), error.code, dict(error.params))
 
 
 class Actions(msgspec.Struct):
@@ -111,7 +119,7 @@ async def act_on_many(data: Action, server: Server, who: Principal) -> Actions:
     if data.filter is None and data.cursor is not None:
         raise Invalid("a cursor goes on with a filter")
     if data.action == "resolve" and data.remark is None and not data.dry_run:
-        raise Invalid("resolve needs a remark")
+        raise Invalid.of("remark-needed")
     if data.action == "reschedule":
         check_start(data.start_time, data.delay_seconds)
     parameters_of: dict[str, dict[str, Any]] = {
@@ -156,7 +164,7 @@ def _apply(act: Callable[[int], Done], task_id: int) -> Done:
     try:
         return act(task_id)
     except HeadgateError as error:
-        return Done(task_id, problem=str(error))
+        return refused(task_id, error)
 
 
 EVENT_OF_ACTION: dict[str, Event] = {
@@ -172,7 +180,7 @@ def preview_action(store: Store, who: Principal, action: str, task_id: int) -> D
         try:
             decide(task, EVENT_OF_ACTION[action], store.types.recent(task.type))
         except Refused as error:
-            return Done(task_id, task.status.value, str(error))
+            return refused(task_id, error, task)
     return Done(task_id, task.status.value)
 
 

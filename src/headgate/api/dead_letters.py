@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, UnsetType, structs
 
-from headgate.api.actions import MOST_IN_ACTION, Done, Ids, RemarkText, apply_to_each, done_to
+from headgate.api.actions import MOST_IN_ACTION, Done, Ids, RemarkText, apply_to_each, done_to, refused
 from headgate.api.door.principal import Principal, Role
 from headgate.api.routing import Routes
 from headgate.api.server import Server
@@ -28,10 +28,9 @@ from headgate.api.shapes import (
 )
 from headgate.core.edit import Edit, changes_as_json
 from headgate.core.errors import Invalid, Refused
-from headgate.core.states import State
 from headgate.core.task import MAX_SECONDS, Task
 from headgate.store.store import Store
-from headgate.store.tasks.dead_letters import DeadLetterFilter
+from headgate.store.tasks.dead_letters import DeadLetterFilter, check_dead
 
 Age = Annotated[float | None, Meta(description="Seconds.", ge=0, le=MAX_SECONDS)]
 
@@ -170,41 +169,42 @@ async def replay(data: Replay, server: Server, who: Principal) -> Answered:
     if data.edit.ext is not UNSET and len(data.ids or ()) != 1:
         raise Invalid("ext is for one task, named by its id; merge is for many")
     edit = data.edit.edit()
-    return await _act(server, who, data, partial(server.store.dead_letters.replay, edit=edit), edit)
+    return await _act(server, who, data, "replay", partial(server.store.dead_letters.replay, edit=edit), edit)
 
 
 @routes.post("/api/dead-letters/resolve", Role.OPERATOR, "A person dealt with dead letters")
 async def resolve(data: Resolve, server: Server, who: Principal) -> Answered:
-    return await _act(server, who, data, partial(server.store.dead_letters.resolve, remark=data.remark))
+    return await _act(server, who, data, "resolve", partial(server.store.dead_letters.resolve, remark=data.remark))
 
 
 @routes.post("/api/dead-letters/discard", Role.OPERATOR, "Give dead letters up")
 async def discard(data: Discard, server: Server, who: Principal) -> Answered:
-    return await _act(server, who, data, partial(server.store.dead_letters.discard, remark=data.remark or ""))
+    return await _act(
+        server, who, data, "discard", partial(server.store.dead_letters.discard, remark=data.remark or "")
+    )
 
 
 async def _act(
-    server: Server, who: Principal, data: Chosen, act: Callable[..., Task], edit: Edit | None = None
+    server: Server, who: Principal, data: Chosen, action: str, act: Callable[..., Task], edit: Edit | None = None
 ) -> Answered:
     def act_on_one(task_id: int) -> Done:
         if data.dry_run:
-            return _preview(server.store, who, task_id, edit)
+            return _preview(server.store, who, task_id, action, edit)
         return done_to(task_id, act(task_id, actor=who.actor, tenant_id=who.tenant_id))
 
     return await server.in_thread(_act_on_each, server.store, who, data, act_on_one)
 
 
-def _preview(store: Store, who: Principal, task_id: int, edit: Edit | None) -> Done:
+def _preview(store: Store, who: Principal, task_id: int, action: str, edit: Edit | None) -> Done:
     """The task as it is, and why it would be refused; where it would be replayed, what is changed of it."""
     task = store.tasks.get(task_id, who.tenant_id)
     try:
         if edit is not None:
             changes = changes_as_json(store.dead_letters.preview(task_id, edit, who.tenant_id))
             return Done(task_id, task.status.value, changes=changes)
-        if task.status is not State.DEAD:
-            raise Refused(f"task {task.id} is {task.status}, not dead")
+        check_dead(task, action)
     except (Refused, Invalid) as error:
-        return Done(task_id, task.status.value, str(error))
+        return refused(task_id, error, task)
     return Done(task_id, task.status.value)
 
 

@@ -171,7 +171,7 @@ async def get_resource(name: PathName, server: Server, who: Principal) -> Resour
     for resource in await server.in_thread(server.store.resources.all):
         if resource.name == name:
             return _resource_out(resource)
-    raise NotFound(f"no resource {name}")
+    raise NotFound.of("no-resource", resource=name)
 
 
 @routes.put("/api/resources/{name}", Role.OPERATOR, "How many may use a resource at once, from now on", errors=(507,))
@@ -194,7 +194,7 @@ async def get_rate_limit(name: LimitName, server: Server, who: Principal) -> Rat
     for limit in await server.in_thread(_rate_limits, server):
         if limit.name == name:
             return limit
-    raise NotFound(f"no rate limit {name}")
+    raise NotFound.of("no-rate-limit", rate_limit=name)
 
 
 @routes.put(

@@ -2,12 +2,14 @@
 
 import logging
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 from starlette.responses import Response
 
 from headgate.core.errors import HeadgateError, Invalid
+from headgate.core.reasons import Param
+from headgate.core.refusals import refusal_text
 
 log = logging.getLogger("headgate.api")
 MEDIA = "application/problem+json"
@@ -26,13 +28,15 @@ CODES = {
 
 
 class Problem(msgspec.Struct, omit_defaults=True):
-    """What went wrong."""
+    """What went wrong; `code` and `params` say what `detail` says in English."""
 
     type: str
     title: str
     status: int
     detail: str
+    code: str
     request_id: str
+    params: dict[str, Param] = {}
     errors: list[str] = []
 
 
@@ -42,8 +46,19 @@ class Rejected(HeadgateError):
     def __init__(self, status: int, detail: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(detail)
         self.status = status
-        self.code = CODES.get(status, "error")
+        self.code = self.kind
         self.headers = headers or {}
+
+    @classmethod
+    def because(cls, status: int, code: str, **params: Param) -> Self:
+        """`HeadgateError.of`, with its status."""
+        error = cls(status, refusal_text(code, params))
+        error.code, error.params = code, params
+        return error
+
+    @property
+    def kind(self) -> str:
+        return CODES.get(self.status, "error")
 
 
 class InvalidParameters(Invalid):
@@ -57,12 +72,14 @@ class InvalidParameters(Invalid):
 def problem_response(error: Exception, request_id: str) -> Response:
     """The answer to a request that failed. What is not ours is a bug: the log has it, the caller does not."""
     if isinstance(error, HeadgateError):
-        status, code, detail = error.status, error.code, str(error)
+        status, detail = error.status, str(error)
+        kind, code, params = error.kind, error.code, dict(error.params)
     else:
         log.error("request failed: request=%s", request_id, exc_info=error)
-        status, code, detail = 500, "error", "something went wrong; the server's log has the request's id"
+        status, detail = 500, "something went wrong; the server's log has the request's id"
+        kind, code, params = HeadgateError.code, HeadgateError.code, {}
     errors: list[str] = getattr(error, "errors", [])
     headers: dict[str, Any] = {"Retry-After": "1"} if status in (429, 503) else {}
     headers |= getattr(error, "headers", {})
-    problem = Problem(TYPE + code, TITLES.get(status, "Error"), status, detail, request_id, errors)
+    problem = Problem(TYPE + kind, TITLES.get(status, "Error"), status, detail, code, request_id, params, errors)
     return Response(msgspec.json.encode(problem), status, headers, MEDIA)

@@ -170,4 +170,4 @@ def _check_lanes(store: Store, names: Any) -> None:
     known = {lane.name for lane in store.lanes.all()}
     for name in names:
         if name not in known:
-            raise NotFound(f"no lane {name}; there is {', '.join(sorted(known))}")
+            raise NotFound.of("no-lane", lane=name, known=", ".join(sorted(known)))

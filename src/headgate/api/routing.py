@@ -139,9 +139,9 @@ class Route:
     def check_caller(self, who: Any) -> None:
         """Refuse whoever's role or tenant does not allow this."""
         if who.role < self.role or (who.role is Role.AGENT and self.role is not Role.AGENT):  # it sees what it holds
-            raise Rejected(403, f"this needs the role {self.role.word}")
+            raise Rejected.because(403, "role-needed", role=self.role.word)
         if who.tenant_id is not None and self.shared and self.method != "GET":
-            raise Rejected(403, "all tenants share this: it needs a key of no tenant")
+            raise Rejected.because(403, "shared-by-tenants")
 
     async def __call__(self, server: Any, scope: Scope, receive: Receive, names: Sequence[str]) -> Response:
         """The answer to a request that names these things in its path."""
@@ -294,7 +294,7 @@ class Router:
             allowed |= routes.keys()
         if allowed:
             raise Rejected(405, f"no {scope['method']} here", {"Allow": ", ".join(sorted(allowed))})
-        raise NotFound("there is nothing at this address")
+        raise NotFound.of("no-such-address")
 
 
 def _matches(node: Node, parts: Sequence[str], names: list[str]) -> Iterator[tuple[dict[str, Route], list[str]]]:

@@ -49,9 +49,9 @@ async def sign_in(server: Server, who: Principal, before: PreviousSession = None
     """
     key = None if who.key_id is None else await server.keyring.get(who.key_id)
     if key is None:
-        raise Refused("this server has no keys: there is nothing to sign in with")
+        raise Refused.of("server-without-keys")
     if who.session is not None:
-        raise Refused("a session does not make another: sign in with a key")
+        raise Refused.of("session-not-a-key")
     session, cookie = await server.sessions.begin(key, who.actor, digest_of_token(before or ""))
     return Json(_session_out(server, who, session.expires_at), status_code=201, headers={"Set-Cookie": cookie})
 

@@ -10,6 +10,8 @@ from msgspec import UNSET, Meta, UnsetType
 from headgate.core.attempts import Attempt
 from headgate.core.end_reasons import EndReason
 from headgate.core.errors import Invalid
+from headgate.core.event_texts import event_code, event_params, event_text
+from headgate.core.events import AuditEvent
 from headgate.core.family import Census, progress_of
 from headgate.core.forecast import Forecast
 from headgate.core.pause import Pause, PauseScope
@@ -218,7 +220,10 @@ class Start(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class EventOut(msgspec.Struct, rename={"before": "from", "after": "to"}):
-    """One line of the audit."""
+    """One line of the audit. `params` has what it says besides its kind and states; `detail` says that in English.
+
+    `code` is the reason of a failure, as attempts have it, else the kind.
+    """
 
     id: int
     task_id: int | None
@@ -232,6 +237,14 @@ class EventOut(msgspec.Struct, rename={"before": "from", "after": "to"}):
     exec_id: str | None
     correlation_id: str | None
     detail: str | None
+    code: str
+    params: dict[str, Any]
+
+
+def event_out(shape: type[S], event: AuditEvent, **fields: Any) -> S:
+    """An event for the outside, with what it says in English and what that is made of."""
+    told = {"detail": event_text(event), "code": event_code(event), "params": event_params(event)}
+    return copied(shape, event, **told, **fields)
 
 
 Params = dict[str, Param]

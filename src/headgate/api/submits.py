@@ -161,7 +161,7 @@ class Submits:
         unknown = [done.id for done in submitted if done.initial is None]
         found = self._store.tasks.get_many(unknown) if unknown else {}
         if first.once is not None and (gone := [task_id for task_id in unknown if task_id not in found]):
-            raise NotFound(f"task {gone[0]}, which this key made, has been purged since")
+            raise NotFound.of("task-purged", task_id=gone[0])
         made = (SubmitResult(new, done, found.get(done.id)) for new, done in zip(new_tasks, submitted, strict=True))
         return [[next(made) for _ in submission.new_tasks] for submission in batch]
 

@@ -34,6 +34,7 @@ from headgate.api.shapes import (
     UsageOut,
     attempt_out,
     copied,
+    event_out,
     forecast_out,
     task_out,
 )
@@ -221,7 +222,7 @@ async def events(
 ) -> EventsOut:
     await _check_visible(server, who, task_id)
     found = await server.in_thread(server.store.events.of, task_id, after=after, limit=limit, progress=progress)
-    return EventsOut([copied(EventOut, event) for event in found])
+    return EventsOut([event_out(EventOut, event) for event in found])
 
 
 @routes.get("/api/tasks/{task_id}/attempts", Role.READ, "Each time a task was executed", errors=(404,))

@@ -25,6 +25,7 @@ from headgate.cli.output import (
 from headgate.cli.pages import all_after, collect_pages
 from headgate.core.attempts import Attempt
 from headgate.core.end_reasons import head_of
+from headgate.core.event_texts import event_code, event_params, event_text
 from headgate.core.events import AuditEvent
 from headgate.core.family import Census
 from headgate.core.forecast import Forecast
@@ -198,14 +199,14 @@ def _event_row(event: AuditEvent) -> tuple[Any, ...]:
         what = event.kind
     else:
         what = f"{event.kind}: {event.before} → {event.after}" if event.before else f"{event.kind}: {event.after}"
-    return (format_time(event.at), what, event.actor, one_line(event.detail))
+    return (format_time(event.at), what, event.actor, one_line(event_text(event) or ""))
 
 
 def _event_json(event: AuditEvent) -> dict[str, Any]:
     return {
         "id": event.id, "task_id": event.task_id, "at": event.at, "kind": event.kind, "from": event.before,
         "to": event.after, "actor": event.actor, "exec_id": event.exec_id, "correlation_id": event.correlation_id,
-        "detail": event.detail,
+        "detail": event_text(event), "code": event_code(event), "params": event_params(event),
     }  # fmt: skip
 
 

@@ -74,11 +74,12 @@ class Cron:
             CronSim(self._text, _ANY_TIME)
         except CronSimError as error:
             reason = str(error).lower()
-            raise Invalid(f"{expression!r} is no cron expression: {reason}{HINTS.get(reason, '')}") from None
+            text = f"{reason}{HINTS.get(reason, '')}"
+            raise Invalid.of("bad-cron", expression=expression, error=text) from None
         _check_steps(expression)
         self._times_of_day = len(fields) == 5 and not fields[0].startswith("*") and not fields[1].startswith("*")
         if self._next_wall(_ANY_TIME) is None:
-            raise Invalid(f"{expression!r} never fires: there is no such day")
+            raise Invalid.of("cron-never-fires", expression=expression)
 
     def following(self, after: datetime) -> datetime | None:
         """The first tick behind `after`, in UTC; None if there is none for fifty years, or the calendar ends before."""
@@ -166,7 +167,7 @@ def zone_of(name: str) -> tzinfo:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         near = get_close_matches(name, available_timezones(), 1)
-        raise Invalid(f"no time zone {name!r}" + (f"; did you mean {near[0]!r}?" if near else "")) from None
+        raise Invalid.of("unknown-time-zone", zone=name, near=near[0] if near else None) from None
 
 
 def _offset(zone: tzinfo, moment: datetime) -> timedelta:

@@ -14,12 +14,35 @@ HeadgateError
     └── Busy            503  it would have had to wait for somebody; nothing was changed
 """
 
+from types import MappingProxyType
+from typing import Self
+
+from headgate.core.reasons import Param, Params
+from headgate.core.refusals import refusal_text
+
 
 class HeadgateError(Exception):
-    """Everything Headgate raises by itself; `status` is the HTTP answer it becomes, `code` its stable name."""
+    """Everything Headgate raises by itself.
+
+    `status` is the HTTP answer it becomes. `code` is the stable name of what is wrong, and `params` has its values: one
+    of `core/refusals.py` if it was made by `of`, else that of its class.
+    """
 
     status = 500
     code = "error"
+    params: Params = MappingProxyType({})
+
+    @classmethod
+    def of(cls, code: str, **params: Param) -> Self:
+        """The error with this code; its text is made of the values."""
+        error = cls(refusal_text(code, params))
+        error.code, error.params = code, params
+        return error
+
+    @property
+    def kind(self) -> str:
+        """The code of its class, which is the same for all that are answered alike."""
+        return type(self).code
 
 
 class Refused(HeadgateError):

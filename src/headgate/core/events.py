@@ -37,6 +37,14 @@ TASK_KINDS = frozenset({
     "undeliverable", "redelivery_asked", "refused",
 })  # fmt: skip
 
+# What happens to the system itself; packs may have more.
+SYSTEM_KINDS = frozenset({
+    "paused", "resumed", "capacity_changed", "rate_changed", "type_changed", "type_removed", "periodic_added",
+    "periodic_changed", "periodic_removed", "periodic_online", "periodic_offline", "periodic_triggered",
+    "ticks_missed", "copied", "signed_in", "signed_out", "key_created", "key_revoked", "listener_removed",
+    "worker_lost", "compensation_triggered", "purged", "retention",
+})  # fmt: skip
+
 # What people do to tasks, and what the system does to them by itself; `headgate_task_event_act` holds no others.
 ACT_KINDS = (
     "cancel_requested", "cancelled", "pause_requested", "paused", "resumed", "prioritized", "rescheduled", "retried",

@@ -27,7 +27,7 @@ class Rate:
 
     def __post_init__(self) -> None:
         if not 0 < self.rate <= MAX_RATE or self.burst < 1:
-            raise Invalid(f"a rate limit needs a rate above 0, {MAX_RATE:g} at most, and a burst of at least 1")
+            raise Invalid.of("bad-rate", most=MAX_RATE)
 
 
 class DeclaredLimits:
@@ -98,7 +98,7 @@ def _declare(declared: DeclaredLimits, setting: str, name: str, value: str) -> N
 def check_capacity(capacity: int) -> None:
     """Raise `Invalid` unless so many may run at once."""
     if type(capacity) is not int or not 0 <= capacity <= MAX_CAPACITY:
-        raise Invalid(f"a capacity is a whole number from 0 to {MAX_CAPACITY}")
+        raise Invalid.of("bad-capacity", most=MAX_CAPACITY)
 
 
 def check_resource(name: str) -> None:
@@ -112,7 +112,7 @@ def check_rate_name(name: str) -> None:
     """Raise `Invalid` unless this may be the name of a rate limit."""
     check_name("rate limit", name)
     if not name.startswith(PREFIXES) or not name.partition(":")[2]:
-        raise Invalid("a rate limit is named lane:NAME, type:CODE or key:NAME")
+        raise Invalid.of("rate-limit-name")
 
 
 def bucket_of(tenant_id: int, rate_key: str) -> str:

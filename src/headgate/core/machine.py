@@ -17,6 +17,7 @@ state against `decide`, on both databases. These are the statements, under `stor
 - `execution/reports.py` `START`: `Started`, of a `scheduling` task without a request to cancel or pause.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Protocol
@@ -346,13 +347,13 @@ def decide(task: Subject, event: Event, rules: TaskType) -> Change:
         case State.NOTIFYING, Delivered():
             return Change(State.SUCCEEDED, "notified")
         case State.WAITING, Adopted() if task.cancel_requested or task.gave_up:
-            raise Refused(f"task {task.id} takes no more children: those it has are being cancelled")
+            raise Refused.of("no-more-children", task_id=task.id)
         case status, Adopted() if status not in FINAL and status not in (State.DEAD, State.NOTIFYING):
             return Change(status, "adopted", has_children=True)
         case State.WAITING, ChildrenEnded(children, reason):
             return _children_ended(task, children, reason, rules)
         case _:
-            raise Refused(f"{_event_text(event)} cannot happen to task {task.id}, which is {task.status}")
+            raise _wrong_state(task, event)
 
 
 _END_KINDS = {
@@ -492,6 +493,27 @@ def _overdue(task: Subject, reason: str, rules: TaskType) -> Change:
         return _given_up(task, rules, reason, EndReason.OVERDUE, error_count=errors)
     change = Change(queue_state(task), "overdue", error_count=errors, error_info=clip_error(reason))
     return _unless_requested(task, replace(change, reason=EndReason.OVERDUE))
+
+
+# What people ask for: the action, and the states in which it is possible; `open` are all that are not final.
+ACTIONS: Mapping[type[Event], tuple[str, str]] = {
+    CancelRequested: ("cancel", "open"),
+    PauseRequested: ("pause", "pending,blocked,queued,scheduling,retrying,running"),
+    Resumed: ("resume", "paused"),
+    Prioritized: ("prioritize", "open"),
+    Rescheduled: ("reschedule", "pending,blocked,queued,retrying,paused"),
+    RetryAsked: ("retry", "dead,retrying"),
+    Resolved: ("resolve", "dead,notifying"),
+    Discarded: ("discard", "dead"),
+}
+
+
+def _wrong_state(task: Subject, event: Event) -> Refused:
+    status = str(task.status)
+    if (asked := ACTIONS.get(type(event))) is None:
+        return Refused.of("event-not-possible", event=_event_text(event), task_id=task.id, status=status)
+    action, allowed = asked
+    return Refused.of("wrong-state", task_id=task.id, status=status, action=action, allowed=allowed)
 
 
 def _event_text(event: Event) -> str:

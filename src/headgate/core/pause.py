@@ -88,6 +88,6 @@ def parse_pause(text: str) -> PauseKey:
     """`all`, `lane:NAME`, `type:CODE`, `tenant:ID` or `key:NAME` as scope and name."""
     word, _, name = text.partition(":")
     if word not in list(PauseScope):
-        raise Invalid("what to pause is all, lane:NAME, type:CODE, tenant:ID or key:NAME")
+        raise Invalid.of("pause-scope")
     check_pause(PauseScope(word), name)
     return (word, name)

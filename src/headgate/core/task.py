@@ -319,9 +319,9 @@ def check_start(start_time: datetime | None, delay_seconds: float | None) -> Non
     if delay_seconds is not None:
         _check_seconds("delay_seconds", delay_seconds)
     elif not isinstance(start_time, datetime) or start_time.tzinfo is None:
-        raise Invalid("start_time is a time with a time zone")
+        raise Invalid.of("time-zone-needed", field="start_time")
     elif not 1970 < start_time.year < 9999:
-        raise Invalid("start_time is out of range")
+        raise Invalid.of("field-out-of-range", field="start_time")
 
 
 def _check_unique(new: NewTask) -> None:
@@ -351,9 +351,9 @@ def longest_debounce_seconds(new: NewTask) -> float:
 
 def _check_seconds(label: str, value: float, *, above_zero: bool = False) -> None:
     if type(value) not in (int, float):
-        raise Invalid(f"{label} is a number of seconds")
+        raise Invalid.of("field-not-seconds", field=label)
     if not 0 <= value < MAX_SECONDS or (above_zero and value == 0):
-        raise Invalid(f"{label} is out of range")
+        raise Invalid.of("field-out-of-range", field=label)
 
 
 def check_lane(lane: str | None) -> None:
@@ -363,11 +363,11 @@ def check_lane(lane: str | None) -> None:
 
 def check_name(label: str, value: str, *, empty: bool = False) -> None:
     if not isinstance(value, str):
-        raise Invalid(f"{label} is text")
+        raise Invalid.of("field-not-text", field=label)
     if not value and not empty:
-        raise Invalid(f"{label} is empty")
+        raise Invalid.of("field-empty", field=label)
     if len(value) > MAX_NAME:
-        raise Invalid(f"{label} is longer than {MAX_NAME} characters")
+        raise Invalid.of("field-too-long", field=label, most=MAX_NAME)
     if "\0" in value:
         raise Invalid(f"{label} holds a NUL character")
     try:
@@ -378,9 +378,9 @@ def check_name(label: str, value: str, *, empty: bool = False) -> None:
 
 def _check_int(label: str, value: int, limit: int, least: int | None = None) -> None:
     if type(value) is not int:
-        raise Invalid(f"{label} is a whole number")
+        raise Invalid.of("field-not-integer", field=label)
     if not (-limit if least is None else least) <= value < limit:
-        raise Invalid(f"{label} is out of range")
+        raise Invalid.of("field-out-of-range", field=label)
 
 
 def check_json(label: str, text: str, limit: int = MAX_JSON_BYTES) -> None:
@@ -392,13 +392,13 @@ def check_json(label: str, text: str, limit: int = MAX_JSON_BYTES) -> None:
     except UnicodeEncodeError:
         raise Invalid(f"{label} holds a lone surrogate") from None
     if size > limit:
-        raise Invalid(f"{label} is {size} bytes long, {limit} at most")
+        raise Invalid.of("field-too-large", field=label, size=size, most=limit)
     try:
         value = _decoded(text)
     except (ValueError, RecursionError) as error:
-        raise Invalid(f"{label} is not JSON: {error}") from None
+        raise Invalid.of("field-not-json", field=label, error=str(error)) from None
     if size > MAX_JSON_DEPTH and text.count("{") + text.count("[") > MAX_JSON_DEPTH and _depth(value) > MAX_JSON_DEPTH:
-        raise Invalid(f"{label} is nested deeper than {MAX_JSON_DEPTH}")
+        raise Invalid.of("field-too-deep", field=label, most=MAX_JSON_DEPTH)
 
 
 def _no_such_number(name: str) -> NoReturn:

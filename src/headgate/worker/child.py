@@ -160,7 +160,9 @@ class ParentSocket:
             os._exit(1)
         reply: dict[str, Any] = msgspec.json.decode(line)
         if "error" in reply:
-            raise ERRORS.get(reply["code"], Invalid)(reply["error"])
+            error = ERRORS.get(reply["kind"], Invalid)(reply["error"])
+            error.code, error.params = reply["code"], reply["params"]
+            raise error
         return reply
 
     def _write(self, kind: str, payload: Any) -> None:

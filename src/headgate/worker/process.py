@@ -194,10 +194,14 @@ class Child:
             self.run.obey(await self._in_thread(self._reports.report, kind, payload))
         except StaleExecution as error:
             self.run.stop(Stop.LOST)
-            return {"error": str(error), "code": error.code}
+            return _refusal(error)
         except HeadgateError as error:
-            return {"error": str(error), "code": error.code}
+            return _refusal(error)
         return {"pausing": self.run.pausing}
+
+
+def _refusal(error: HeadgateError) -> dict[str, Any]:
+    return {"error": str(error), "kind": error.kind, "code": error.code, "params": dict(error.params)}
 
 
 def _out_of_memory_kills() -> int:

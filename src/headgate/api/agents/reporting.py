@@ -89,7 +89,7 @@ def _seconds(outcome: Outcome) -> float:
 
 def _not_owner(store: Store, report: ReportIn, who: Principal) -> HeadgateError:
     try:
-        return StaleExecution(why_not_owner(store, report.id, report.exec_id, who))
+        return not_owner(store, report.id, report.exec_id, who)
     except HeadgateError as error:
         return error
 
@@ -100,10 +100,10 @@ def _outcome(store: Store, who: Principal, agent_id: str, report: ReportIn, hold
         task = store.tasks.get(report.id, who.tenant_id)
         return Outcome(stale(task, report.exec_id), Raised("stale"))
     if holding.agent_id != agent_id:
-        raise StaleExecution(f"task {report.id} is not agent {agent_id}'s")
+        raise StaleExecution.of("other-agents-task", task_id=report.id, agent_id=agent_id)
     execution = holding.execution
     if execution.status is State.SCHEDULING and report.status != "Released":
-        raise Refused(f"task {report.id} is scheduling: its start has not been confirmed")
+        raise Refused.of("start-not-confirmed", task_id=report.id)
     return Outcome(execution, _event(report, holding, store.types.recent(execution.type)))
 
 
@@ -117,11 +117,11 @@ def _event(report: ReportIn, holding: Holding, rules: TaskType) -> Event:
         case "Error":
             return Raised(report.error_info, *_verdict(report, holding.execution, rules))
         case "Cancelled" if not holding.cancel:
-            raise Refused(f"nobody asked for task {report.id} to be cancelled")
+            raise Refused.of("cancel-not-asked", task_id=report.id)
         case "Cancelled":
             return CancelReached()
         case "Paused" if not holding.pause:
-            raise Refused(f"nobody asked for task {report.id} to be paused")
+            raise Refused.of("pause-not-asked", task_id=report.id)
         case "Paused":
             return PauseReached()
         case "Released":
@@ -147,9 +147,10 @@ _REASONS = {
 }
 
 
-def why_not_owner(store: Store, task_id: int, exec_id: str, who: Principal) -> str:
-    """Why an exec_id does not own a task; `NotFound` if there is no such task, for this one at least."""
+def not_owner(store: Store, task_id: int, exec_id: str, who: Principal) -> StaleExecution:
+    """Why an exec_id does not own a task; raises `NotFound` if there is no such task, for this one at least."""
     task = store.tasks.get(task_id, who.tenant_id)
     last = store.agents.last_of(task_id, exec_id)
     reason = "it never did" if last is None else _REASONS.get(last, f"its end is on record: {last}")
-    return f"exec_id {exec_id} does not own task {task_id}, which is {task.status}: {reason}"
+    status = str(task.status)
+    return StaleExecution.of("stale-execution", exec_id=exec_id, task_id=task_id, status=status, reason=reason)

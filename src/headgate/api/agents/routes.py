@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 from starlette.requests import Request
 
-from headgate.api.agents.reporting import settle, why_not_owner
+from headgate.api.agents.reporting import not_owner, settle
 from headgate.api.agents.shapes import (
     Answer,
     CheckpointIn,
@@ -147,9 +147,9 @@ async def start(agent_id: AgentId, task_id: TaskId, data: Named, server: Server,
         if holding.execution.status is State.SCHEDULING:
             execution = server.store.executions.start(task_id, data.exec_id, actor=f"agent:{agent_id}")
         if isinstance(execution, HeldBack):
-            raise Paused(f"task {task_id} may not start now, {execution.reason}: it is back in its queue")
+            raise Paused.of("start-held-back", task_id=task_id, reason=execution.reason)
         if execution is None:
-            raise StaleExecution(why_not_owner(server.store, task_id, data.exec_id, who))
+            raise not_owner(server.store, task_id, data.exec_id, who)
         return _answer(execution, Control(holding.cancel, holding.pause))
 
     return await _as_owner(server, who, agent_id, task_id, data.exec_id, begin)
@@ -209,7 +209,7 @@ async def _as_owner(
         check_name("agent_id", agent_id)
         holding = server.store.agents.holdings([task_id], who.tenant_id).get(task_id)
         if not _owns(holding, agent_id, exec_id) or holding is None or holding.worker_id is None:
-            raise StaleExecution(why_not_owner(server.store, task_id, exec_id, who))
+            raise not_owner(server.store, task_id, exec_id, who)
         server.agent_cache.renew(holding.worker_id, holding.lease_seconds)
         return act(holding)
 
@@ -273,7 +273,7 @@ async def report(agent_id: AgentId, data: ReportsIn, server: Server, who: Princi
     items = []
     for report, end in zip(data.reports, ends, strict=True):
         if isinstance(end, HeadgateError):
-            trouble = Trouble(TYPE + end.code, end.status, str(end))
+            trouble = Trouble(TYPE + end.kind, end.status, str(end), end.code, dict(end.params))
             items.append(Reported(report.id, report.exec_id, problem=trouble))
         else:
             items.append(Reported(report.id, report.exec_id, status=end.value))

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from headgate.api.shapes import Id, Integer, Name, Seconds, ShortText
+from headgate.api.shapes import Id, Integer, Name, Params, Seconds, ShortText
 from headgate.core.task import MAX_ERROR_NAMES, Execution
 
 MOST_TASKS = 100
@@ -171,9 +171,13 @@ class Answer(msgspec.Struct):
 
 
 class Trouble(msgspec.Struct):
+    """Why a report was not taken; `code` and `params` say what `detail` says in English."""
+
     type: str
     status: int
     detail: str
+    code: str
+    params: Params
 
 
 class Reported(msgspec.Struct):

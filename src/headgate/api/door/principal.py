@@ -29,7 +29,7 @@ class Principal:
         if self.tenant_id is None:
             return requested or 0
         if requested not in (None, self.tenant_id):
-            raise Rejected(403, "the key is another tenant's")
+            raise Rejected.because(403, "other-tenant")
         return self.tenant_id
 
     def can_see(self, tenant_id: int) -> bool:

@@ -14,7 +14,7 @@ from headgate.api.door.principal import LOCAL_PERSON, Principal, Role
 from headgate.api.figures import point_out
 from headgate.api.routing import Header, Routes
 from headgate.api.server import Server
-from headgate.api.shapes import INT64, EventOut, copied
+from headgate.api.shapes import INT64, EventOut, event_out
 from headgate.core.errors import HeadgateError
 from headgate.core.events import AuditEvent
 from headgate.environment import monotonic, utc_now
@@ -128,7 +128,7 @@ class Digest:
 def live_event(entry: FeedEvent) -> LiveEvent:
     task: TaskInfo | None = entry.task_info
     type_code, lane = (None, None) if task is None else (task.type, task.lane)
-    return copied(LiveEvent, entry.event, type=type_code, lane=lane)
+    return event_out(LiveEvent, entry.event, type=type_code, lane=lane)
 
 
 routes = Routes("events")

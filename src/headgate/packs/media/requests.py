@@ -49,6 +49,7 @@ from headgate.packs.web import (
     TaskInfo,
     Wait,
     event_stream,
+    live_event,
     queue_stats,
     text_of,
     wait_for_end,
@@ -139,6 +140,8 @@ class RequestEvent(msgspec.Struct, rename={"before": "from", "after": "to"}):
     at: datetime
     actor: str
     detail: str | None
+    code: str
+    params: dict[str, Any]
 
 
 def request_out(task: Task, store: Store) -> RequestJob:
@@ -266,7 +269,7 @@ async def get_request(request_id: RequestId, server: Server, who: Principal) -> 
 def _request(store: Store, who: Principal, request_id: int) -> Task:
     task = store.tasks.get(request_id, who.tenant_id)
     if task.lane not in NAMES:
-        raise NotFound(f"no task {request_id}")  # as if it were not there: it is none of this queue's
+        raise NotFound.of("no-task", task_id=request_id)  # as if it were not there: it is none of this queue's
     return task
 
 
@@ -299,9 +302,11 @@ async def events(
 def request_event(entry: FeedEvent) -> RequestEvent:
     event, task = entry.event, entry.task_info
     assert task is not None  # of no other event is one made
+    live = live_event(entry)
     return RequestEvent(
         event.id, event.task_id or 0, task.type, task.lane, task.fields["subscription_id"], event.kind,
-        _request_status(event.before), _request_status(event.after), event.at, event.actor, event.detail,
+        _request_status(event.before), _request_status(event.after), event.at, event.actor, live.detail,
+        live.code, live.params,
     )  # fmt: skip
 
 

@@ -71,9 +71,9 @@ class Keys(Noun):
         """A new key, of one tenant or of all (None), and its text, which nobody can ask for again."""
         check_name("a key's name", name)
         if expires_at is not None and expires_at.tzinfo is None:
-            raise Invalid("expires_at is a time with a time zone")
+            raise Invalid.of("time-zone-needed", field="expires_at")
         if expires_at is not None and not 1970 < expires_at.year < 9999:
-            raise Invalid("expires_at is out of range")
+            raise Invalid.of("field-out-of-range", field="expires_at")
         secret = random_bytes(SECRET_BYTES)
         [row] = db.rows(
             ADD, name=name, role=role.word, tenant_id=tenant_id, digest=digest_of(secret), actor=actor,
@@ -105,7 +105,7 @@ class Keys(Noun):
         """End a key, for good; one that has ended stays as it is. `NotFound`, also for another tenant's."""
         key = _get(db, key_id)
         if key is None or tenant_id not in (None, key.tenant_id):
-            raise NotFound(f"no key {key_id}")
+            raise NotFound.of("no-key", key_id=key_id)
         for row in db.rows(REVOKE, id=key_id):
             record_system(db, "key_revoked", actor, json.dumps({"key": key_id, "name": key.name}))
             key = _key(row)

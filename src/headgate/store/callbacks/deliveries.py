@@ -132,14 +132,14 @@ class Deliveries(Noun):
         task = read(db, task_id, tenant_id)
         known = [sent for sent in reports.of_task(db, task_id) if delivery_id in (None, sent.id)]
         if not known and delivery_id is not None:
-            raise NotFound(f"no callback {delivery_id} of task {task_id}")
+            raise NotFound.of("no-callback", callback_id=delivery_id, task_id=task_id)
         if not known:
-            raise Refused(f"task {task_id} owes nobody a callback")
+            raise Refused.of("no-callback-owed", task_id=task_id)
         sent = known[0]
         if sent.kind not in catalog.type(task.type).callback:
-            raise Refused(f"type {task.type} has no {sent.kind} callback any more")
+            raise Refused.of("callback-removed", type=task.type, kind=str(sent.kind))
         if task.status is State.CANCELLED:
-            raise Refused(f"task {task_id} is cancelled: nobody is told that it succeeded")
+            raise Refused.of("callback-of-cancelled", task_id=task_id)
         db.send(AGAIN, id=sent.id)
         detail = json.dumps({"callback": sent.id, "callback_kind": sent.kind} | address_of(actor))
         db.send(NOTE, id=sent.id, kind="redelivery_asked", actor=actor, detail=detail)

@@ -154,7 +154,7 @@ class Catalog:
         types = self.types
         if code not in types:
             near = difflib.get_close_matches(code, types, n=3)
-            raise UnknownType(f"no task type {code!r}" + (f"; did you mean {', '.join(near)}?" if near else ""))
+            raise UnknownType.of("unknown-type", type=code, near=", ".join(near) or None)
         return types[code]
 
     def with_type_defaults(self, tasks: Iterable[NewTask]) -> list[NewTask]:

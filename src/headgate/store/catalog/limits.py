@@ -146,7 +146,7 @@ class RateLimits(Noun):
         """Limit the starts of `lane:NAME`, `type:CODE` or `key:NAME`; None lifts the limit."""
         check_rate_name(name)
         if limit is None and not name.startswith("key:") and not db.rows(IS_RATE, name=name):
-            raise NotFound(f"no rate limit {name}")
+            raise NotFound.of("no-rate-limit", rate_limit=name)
         _put_rate(db, name, limit, BY_PERSON, actor)
 
 

@@ -68,9 +68,9 @@ def set_pause(db: Db, key: PauseKey, reason: str, until: datetime | None, actor:
     """`Pauses.set`, as part of a transaction."""
     scope, name = _checked(key)
     if until is not None and until.tzinfo is None:
-        raise Invalid("the end of a pause needs a time zone")
+        raise Invalid.of("time-zone-needed", field="until")
     if until is not None and until <= clock(db):
-        raise Invalid("the end of a pause must lie ahead")
+        raise Invalid.of("pause-end-past")
     reason = clip(reason, MAX_REASON_BYTES)
     for before in map(pause_of, db.rows(PAUSE, scope=scope, name=name)):
         if (reason or before.reason, until or before.until) == (before.reason, before.until):

@@ -85,7 +85,7 @@ def swap_callback(db: Db, kind: TaskType, callback: dict[str, Any]) -> bool:
 def remove_type(db: Db, code: str, actor: str) -> None:
     before = hold_type(db, code)
     if before is None or not db.rows(REMOVE_TYPE, code=code):
-        raise NotFound(f"no task type {code}")
+        raise NotFound.of("no-type", type=code)
     _record(db, "type_removed", actor, code, changes_of(before, None), by=before.declared_by)
     bump(db)
 

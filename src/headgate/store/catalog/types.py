@@ -112,7 +112,7 @@ def _stored(
 def _found(db: Db, code: str) -> StoredType:
     rows = db.rows(ONE, code=code)
     if not rows:
-        raise NotFound(f"no task type {code}")
+        raise NotFound.of("no-type", type=code)
     return _stored(*rows[0])
 
 

@@ -212,7 +212,7 @@ def keep_answer(db: Db, request: ClaimRequest, taken: Sequence[tuple[int, str]])
 
 def require_live(found: list[Row], worker_id: int) -> None:
     if not found:
-        raise WorkerLost(f"worker {worker_id} is unknown or was declared lost")
+        raise WorkerLost.of("worker-lost", worker_id=worker_id)
 
 
 _STATES = {state.value: state for state in State}  # half the time of asking the enumeration

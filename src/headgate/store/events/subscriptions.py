@@ -138,7 +138,7 @@ class Subscriptions(Noun):
     def remove(self, db: Db, name: str, *, actor: str = PERSON) -> None:
         """Forget it: it keeps nothing from being removed. A process that still uses it begins anew."""
         if not db.rows(REMOVE, name=name):
-            raise NotFound(f"no listener {name}")
+            raise NotFound.of("no-listener", listener=name)
         record_system(db, "listener_removed", actor, json.dumps({"listener": name}))
 
 

@@ -1,5 +1,6 @@
 """Executions: settled and reported on by whoever runs them, taken away from outside. Each write names its exec_id."""
 
+import json
 import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -45,6 +46,7 @@ Report = tuple[int, str]  # a task and the exec_id that reports on it
 _ENDS = Raised | Snoozed | PauseReached | CancelReached | GivenBack | LeaseLost
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
+STALE = json.dumps({"refusal": "stale-execution"})
 REFUSE = Statement(
     """
     INSERT INTO headgate_task_event (task_id, tenant_id, seq, at, kind, actor, exec_id, detail)
@@ -377,8 +379,8 @@ def _refuse(db: Db, stale: Sequence[Execution], actor: str) -> None:
     """Put on record that a report came under an exec_id that owns its task no more (seq 0: no transition)."""
     for execution in stale:
         exec_id = execution.exec_id if _UUID.fullmatch(execution.exec_id) else None
-        db.send(REFUSE, id=execution.id, exec_id=exec_id, actor=actor, detail="stale exec_id")
+        db.send(REFUSE, id=execution.id, exec_id=exec_id, actor=actor, detail=STALE)
 
 
 def _stale(task_id: int, exec_id: str) -> StaleExecution:
-    return StaleExecution(f"exec_id {exec_id} does not own task {task_id}")
+    return StaleExecution.of("stale-execution", exec_id=exec_id, task_id=task_id, status=None)

@@ -129,7 +129,7 @@ class Workers:
 
         def beat(db: Db) -> list[Request]:
             if not db.rows(BEAT, worker_id=worker_id, detail=detail):
-                raise WorkerLost(f"worker {worker_id} was declared lost")
+                raise WorkerLost.of("worker-lost", worker_id=worker_id)
             return _requests(db, worker_id, held)
 
         return self._database.write(beat, self._beat_seconds.get(worker_id))

@@ -65,7 +65,7 @@ def read(db: Db, schedule_id: int, tenant_id: int | None = None, *, hold: bool =
     """The schedule, locked until the commit if that is said; another tenant's is as absent as one that never was."""
     found = [schedule_of(row) for row in db.rows(HOLD if hold else GET, id=schedule_id)]
     if not found or tenant_id not in (None, found[0].tenant_id):
-        raise NotFound(f"no schedule {schedule_id}")
+        raise NotFound.of("no-schedule", schedule_id=schedule_id)
     return found[0]
 
 

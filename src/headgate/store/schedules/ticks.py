@@ -215,9 +215,9 @@ def by_hand(db: Db, catalog: Catalog, schedule: Schedule, actor: str) -> Begun:
     """
     overlaps = schedule.definition.overlap is not Overlap.SKIP
     if not overlaps and (busy := _busy(db, [schedule.id])):
-        raise Refused(f"schedule {schedule.id} is not to overlap: {busy[schedule.id]}")
+        raise Refused.of("schedule-overlaps", schedule_id=schedule.id, busy=busy[schedule.id])
     if not _has_stream(schedule, catalog):
-        raise Refused(f"the task type {schedule.definition.task.type} was edited just now: try again")
+        raise Refused.of("type-just-edited", type=schedule.definition.task.type)
     [begun] = begin(db, catalog, [Tick(schedule, None)], actor)
     return begun
 

@@ -31,7 +31,7 @@ def act(
     with locked(db, [task_id]) as found:
         if not found or tenant_id not in (None, found[0].tenant_id):
             task = read(db, task_id, tenant_id)  # raises, or it has gone to history: final
-            raise Refused(f"task {task.id} is {task.status}, which is final")
+            raise Refused.of("task-ended", task_id=task.id, status=str(task.status))
         task, happening = found[0], event(db, found[0])
         change = decide(task, happening, catalog.type(task.type))
         if task.status is State.DEAD and change.status not in (*FINAL, State.DEAD):
@@ -77,7 +77,7 @@ def refuse_second(db: Db, task: Task, unique_key: str | None) -> None:
     if unique_key is None:
         return
     if found := db.rows(SAME_KEY, tenant_id=task.tenant_id, type=task.type, unique_key=unique_key):
-        raise Refused(f"task {found[0][0]} has its unique key by now")
+        raise Refused.of("unique-key-held", task_id=found[0][0])
 
 
 FIRST_IN_LANE = Statement(

@@ -1,7 +1,7 @@
 """Dead letters: tasks that gave up and wait for a person, and what the person does about them."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any
@@ -9,7 +9,7 @@ from typing import Any
 from headgate.core.edit import Changes, Edit, changes_as_json, changes_of
 from headgate.core.error_groups import ErrorGroup, grouped
 from headgate.core.errors import Invalid, Refused
-from headgate.core.machine import Discarded, Event, Resolved, RetryAsked
+from headgate.core.machine import ACTIONS, Discarded, Event, Resolved, RetryAsked
 from headgate.core.states import FINAL, State
 from headgate.core.task import NewTask, Task, check_name
 from headgate.store.catalog.catalog import Catalog
@@ -98,7 +98,7 @@ class DeadLetters:
         def replay(db: Db) -> Task:
             [made] = settled(insert(db, self._catalog, [(copy, stream)], actor))
             if not made.created:
-                raise Refused(f"task {made.id} has its unique key by now")
+                raise Refused.of("unique-key-held", task_id=made.id)
             if changes:
                 detail = json.dumps({"edit": changes_as_json(changes)}, ensure_ascii=False)
                 record_task(db, made.id, copy.tenant_id, "edited", actor, detail)
@@ -115,9 +115,11 @@ class DeadLetters:
         return self._end(task_id, Discarded(remark), actor, tenant_id)
 
     def _end(self, task_id: int, event: Resolved | Discarded, actor: str, tenant_id: int | None) -> Task:
-        task = self._database.write(
-            lambda db: act(db, self._catalog.fresh(db), task_id, lambda _, task: _dead(task, event), actor, tenant_id)
-        )
+        def happening(_: Db, task: Task) -> Event:
+            check_dead(task, ACTIONS[type(event)][0])
+            return event
+
+        task = self._database.write(lambda db: act(db, self._catalog.fresh(db), task_id, happening, actor, tenant_id))
         self._families.look_after([task.parent_id])
         return task
 
@@ -236,17 +238,16 @@ EDIT = Statement(
 )
 
 
-def _dead(task: Task, event: Event) -> Event:
-    """The event, for a dead task."""
-    if task.status is not State.DEAD:
-        raise Refused(f"task {task.id} is {task.status}, not dead")
-    return event
+def check_dead(task: Task, action: str, allowed: Sequence[State] = (State.DEAD,)) -> None:
+    """Raise `Refused` unless the action is possible on the task, as a dead letter."""
+    if task.status not in allowed:
+        status, states = str(task.status), ",".join(allowed)
+        raise Refused.of("wrong-state", task_id=task.id, status=status, action=action, allowed=states)
 
 
 def _ready(db: Db, catalog: Catalog, task: Task, edit: Edit) -> Changes:
     """What the edit changes of a task that can be replayed; raises if it cannot."""
-    if task.status not in (State.DEAD, State.FAILED):
-        raise Refused(f"task {task.id} is {task.status}; only dead and failed tasks can be replayed")
+    check_dead(task, "replay", (State.DEAD, State.FAILED))
     changes = changes_of(task, edit, catalog.type(task.type))
     key = changes["unique_key"][1] if "unique_key" in changes else task.unique_key
     refuse_second(db, task, key)
@@ -266,7 +267,7 @@ def replay(db: Db, catalog: Catalog, seen: Task, edit: Edit, actor: str) -> Task
     lock(db, keys)  # the old line and the new, before the row, as everywhere
     held = hold(db, [seen.id])
     if not held or held[0].seq != seen.seq:
-        raise Refused(f"task {seen.id} was changed by somebody else just now: look again")
+        raise Refused.of("changed-meanwhile", task_id=seen.id)
     detail = None
     if changes:
         columns = {name: changes[name][1] if name in changes else getattr(seen, name) for name in _EDITED}

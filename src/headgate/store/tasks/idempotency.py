@@ -43,7 +43,7 @@ def recall(db: Db, tenant_id: int, once: Idempotency) -> list[int] | None:
         return None
     [[body_hash, ids]] = db.rows(REMEMBERED, tenant_id=tenant_id, key=once.key)
     if body_hash != once.body_hash:
-        raise KeyReused(f"the idempotency key {once.key!r} was used for another request")
+        raise KeyReused.of("key-reused", key=once.key)
     return list(json.loads(ids))
 
 

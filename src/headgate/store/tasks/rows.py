@@ -58,7 +58,7 @@ def read(db: Db, task_id: int, tenant_id: int | None = None) -> Task:
     """The task, from the live table or from history; another tenant's is as absent as one that never was."""
     found = [task_of(row) for row in db.rows(READ, id=task_id)]
     if not found or tenant_id not in (None, found[0].tenant_id):
-        raise NotFound(f"no task {task_id}")
+        raise NotFound.of("no-task", task_id=task_id)
     return found[0]
 
 

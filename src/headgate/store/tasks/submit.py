@@ -133,7 +133,7 @@ def insert_under(db: Db, catalog: Catalog, wishes: Sequence[Wish], actor: str, e
     _lock_mutexes(db, wishes)  # before the row, as everywhere
     held = hold(db, [execution.id])
     if not held or held[0].exec_id != execution.exec_id:
-        raise StaleExecution(f"exec_id {execution.exec_id} does not own task {execution.id}")
+        raise StaleExecution.of("stale-execution", exec_id=execution.exec_id, task_id=execution.id, status=None)
     return settled(insert(db, catalog, wishes, actor))
 
 
@@ -233,8 +233,8 @@ def _why_unfit(db: Db, unfit: Sequence[tuple[int, int]]) -> NotFound | Refused:
     found = read_many(db, [parent_id for parent_id, _ in unfit])
     for parent_id, tenant_id in unfit:  # before anything is said about any of them
         if parent_id not in found or found[parent_id].tenant_id != tenant_id:
-            return NotFound(f"no task {parent_id} to be a parent")
-    return Refused(f"task {unfit[0][0]} has ended and takes no children")
+            return NotFound.of("no-parent", task_id=parent_id)
+    return Refused.of("parent-ended", task_id=unfit[0][0])
 
 
 def insert_once(db: Db, catalog: Catalog, wishes: Sequence[Wish], actor: str, once: Idempotency) -> list[Submitted]:

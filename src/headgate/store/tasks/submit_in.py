@@ -102,7 +102,7 @@ class Joining:
             there = yield SAME_KEY, {name: columns[name] for name in ("tenant_id", "type", "unique_key")}
             if there:
                 return Submitted(there[0][0], False)
-        raise Refused(f"the unique key {new.unique_key!r} changes hands too fast")
+        raise Refused.of("unique-key-busy", unique_key=new.unique_key)
 
     def _look_where_we_are(self) -> Generator[Step, list[Row], None]:
         [[place]] = yield PLACE, {}

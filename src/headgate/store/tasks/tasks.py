@@ -184,7 +184,7 @@ class Tasks:
         if priority is None:
             return self._act(task_id, lambda db, task: Prioritized(head_of_lane(db, task)), actor, tenant_id)
         if not -(1 << 63) <= priority < 1 << 63:
-            raise Invalid("priority is out of range")
+            raise Invalid.of("field-out-of-range", field="priority")
         return self._act(task_id, Prioritized(priority), actor, tenant_id)
 
     def reschedule(

@@ -1,0 +1,114 @@
+"""Why something is refused: a stable code with its values, and its English text, as in `core/reasons.py`.
+
+An error that has no code of its own here has that of its class (`core/errors.py`), and its text is all there is.
+"""
+
+from collections.abc import Callable, Mapping
+
+from headgate.core.reasons import Params
+
+
+def refusal_text(code: str, params: Params) -> str:
+    """A refusal in English."""
+    text = TEXTS[code]
+    return text.format_map(params) if isinstance(text, str) else text(params)
+
+
+_PARTICIPLES = {
+    "cancel": "cancelled", "pause": "paused", "resume": "resumed", "retry": "retried", "resolve": "resolved",
+    "discard": "discarded", "prioritize": "prioritized", "reschedule": "rescheduled", "replay": "replayed",
+}  # fmt: skip
+
+
+def _wrong_state(params: Params) -> str:
+    states = str(params["allowed"]).split(",")
+    allowed = " or ".join([", ".join(states[:-1]), states[-1]] if len(states) > 1 else states)
+    return "task {task_id} is {status}; only {0} tasks can be {1}".format(
+        allowed, _PARTICIPLES[str(params["action"])], **params
+    )
+
+
+def _unknown_type(params: Params) -> str:
+    near = "; did you mean {near}?".format_map(params) if params["near"] else ""
+    return "no task type {type!r}".format_map(params) + near
+
+
+def _unknown_zone(params: Params) -> str:
+    near = "; did you mean {near!r}?".format_map(params) if params["near"] else ""
+    return "no time zone {zone!r}".format_map(params) + near
+
+
+def _stale(params: Params) -> str:
+    text = "exec_id {exec_id} does not own task {task_id}".format_map(params)
+    return text + ", which is {status}: {reason}".format_map(params) if params["status"] else text
+
+
+TEXTS: Mapping[str, str | Callable[[Params], str]] = {
+    # tasks: 409
+    "wrong-state": _wrong_state,  # `allowed`: states, with commas between them
+    "event-not-possible": "{event} cannot happen to task {task_id}, which is {status}",
+    "task-ended": "task {task_id} is {status}, which is final",
+    "unique-key-held": "unique key is held by task {task_id}",
+    "unique-key-busy": "the unique key {unique_key!r} changes hands too fast: try again",
+    "changed-meanwhile": "task {task_id} was changed by somebody else just now: look again",
+    "no-more-children": "task {task_id} takes no more children: those it has are being cancelled",
+    "parent-ended": "task {task_id} has ended and takes no children",
+    # executions: 409
+    "stale-execution": _stale,  # `status` and `reason` are null where nobody looked
+    "other-agents-task": "task {task_id} is not agent {agent_id}'s",
+    "start-not-confirmed": "task {task_id} is scheduling: its start has not been confirmed",
+    "start-held-back": "task {task_id} may not start now, {reason}: it is back in its queue",
+    "cancel-not-asked": "nobody asked for task {task_id} to be cancelled",
+    "pause-not-asked": "nobody asked for task {task_id} to be paused",
+    "worker-lost": "worker {worker_id} is unknown or was declared lost",
+    # callbacks: 409
+    "no-callback-owed": "task {task_id} owes nobody a callback",
+    "callback-removed": "type {type} has no {kind} callback any more",
+    "callback-of-cancelled": "task {task_id} is cancelled: nobody is told that it succeeded",
+    # schedules and types: 409
+    "schedule-overlaps": "schedule {schedule_id} is not to overlap: {busy}",
+    "type-just-edited": "task type {type} was edited just now: try again",
+    # sessions: 409
+    "server-without-keys": "this server has no keys: there is nothing to sign in with",
+    "session-not-a-key": "a session does not make another: sign in with a key",
+    # 404
+    "no-task": "no task {task_id}",
+    "no-parent": "no task {task_id} to be a parent",
+    "task-purged": "task {task_id}, which this key made, has been purged since",
+    "no-callback": "no callback {callback_id} of task {task_id}",
+    "no-type": "no task type {type}",
+    "no-lane": "no lane {lane}; there is {known}",
+    "no-resource": "no resource {resource}",
+    "no-rate-limit": "no rate limit {rate_limit}",
+    "no-schedule": "no schedule {schedule_id}",
+    "no-key": "no key {key_id}",
+    "no-listener": "no listener {listener}",
+    "no-such-address": "there is nothing at this address",
+    # 403
+    "role-needed": "this needs the role {role}",
+    "other-tenant": "the key is another tenant's",
+    "shared-by-tenants": "all tenants share this: it needs a key of no tenant",
+    # 422: what a task asks for
+    "unknown-type": _unknown_type,
+    "key-reused": "the idempotency key {key!r} was used for another request",
+    "field-empty": "{field} is empty",
+    "field-too-long": "{field} is longer than {most} characters",
+    "field-not-text": "{field} is text",
+    "field-not-integer": "{field} is a whole number",
+    "field-not-seconds": "{field} is a number of seconds",
+    "field-out-of-range": "{field} is out of range",
+    "field-not-json": "{field} is not JSON: {error}",
+    "field-too-large": "{field} is {size} bytes long, {most} at most",
+    "field-too-deep": "{field} is nested deeper than {most}",
+    "time-zone-needed": "{field} is a time with a time zone",
+    "remark-needed": "resolve needs a remark",
+    # 422: limits, pauses and schedules
+    "bad-capacity": "a capacity is a whole number from 0 to {most}",
+    "bad-rate": "a rate limit needs a rate above 0, {most:g} at most, and a burst of at least 1",
+    "rate-limit-name": "a rate limit is named lane:NAME, type:CODE or key:NAME",
+    "pause-scope": "what to pause is all, lane:NAME, type:CODE, tenant:ID or key:NAME",
+    "pause-end-past": "the end of a pause must lie ahead",
+    "bad-cron": "{expression!r} is no cron expression: {error}",
+    "cron-never-fires": "{expression!r} never fires: there is no such day",
+    "unknown-time-zone": _unknown_zone,
+}
