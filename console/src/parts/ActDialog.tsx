@@ -9,6 +9,7 @@ import { BulkBar } from "./BulkBar";
 import { Dialog } from "./Dialog";
 import { ProblemNote } from "./ProblemNote";
 import { confirmDone } from "./problems";
+import { refusalText } from "./told";
 import { useBulk } from "./useBulk";
 
 interface Props {
@@ -80,8 +81,9 @@ export function ActDialog({ act: { verb, ids }, onClose }: Props) {
 
 /** What would be done, or was; and of what was refused, how many for which reason. */
 function Outcome({ would, done, foreseen }: { would: number; done: Done[]; foreseen?: boolean }) {
-  const words = useTexts().acts;
-  const refused = groupsOf(done);
+  const t = useTexts();
+  const words = t.acts;
+  const refused = groupsOf(done, (each) => refusalText(each, t) ?? each.problem ?? "");
   return (
     <>
       {foreseen ? <Text fw={600}>{words.would(would, done.length)}</Text> : null}

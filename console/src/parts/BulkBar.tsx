@@ -1,5 +1,6 @@
 import { Button, Text } from "@mantine/core";
-import { useState } from "react";
+import { MOST_AT_ONCE } from "@/services/bulk";
+import { isRefused } from "@/services/problem";
 import { useSpoken } from "@/texts";
 import classes from "./BulkBar.module.css";
 import { amount } from "./formats";
@@ -15,10 +16,10 @@ interface Props<T> {
 /** How far an act on many tasks is, how to stop it, and what came of it. */
 export function BulkBar<T extends { problem?: string | null }>({ bulk, result }: Props<T>) {
   const { t, language } = useSpoken();
-  const [stopping, setStopping] = useState(false);
-  const { done, of, running, over, error } = bulk;
+  const { done, of, running, over, stopping, error } = bulk;
   const good = done.filter((each) => !each.problem).length;
   const left = of - done.length;
+  const unknown = error && !isRefused(error) ? Math.min(left, MOST_AT_ONCE) : 0;
   if (!running && !over) return null;
   return (
     <>
@@ -39,21 +40,15 @@ export function BulkBar<T extends { problem?: string | null }>({ bulk, result }:
             {amount(done.length, language)} / {amount(of, language)}
           </span>
           {running ? (
-            <Button
-              variant="default"
-              loading={stopping}
-              onClick={() => {
-                setStopping(true);
-                bulk.stop();
-              }}
-            >
+            <Button variant="default" loading={stopping} onClick={bulk.stop}>
               {t.acts.stop}
             </Button>
           ) : null}
         </div>
       ) : null}
       {over ? <Text fw={600}>{result(good)}</Text> : null}
-      {over && left > 0 ? <Text>{t.acts.stopped(left)}</Text> : null}
+      {over && unknown > 0 ? <Text>{t.acts.unknown(unknown)}</Text> : null}
+      {over && left > unknown ? <Text>{(error ? t.acts.notReached : t.acts.stopped)(left - unknown)}</Text> : null}
       {error ? <ProblemNote error={error} /> : null}
     </>
   );

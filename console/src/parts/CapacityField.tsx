@@ -9,7 +9,8 @@ interface Props {
   about: string;
   /** null: no limit. */
   value: number | null;
-  onSave: (value: number | null) => void;
+  /** What is typed stays until this has been done. */
+  onSave: (value: number | null) => Promise<unknown>;
 }
 
 const MOST = 1_000_000_000;
@@ -21,14 +22,18 @@ const MOST = 1_000_000_000;
 export function CapacityField({ label, about, value, onSave }: Props) {
   const t = useTexts().common;
   const [edit, setEdit] = useState<{ text: string; from: number | null } | null>(null);
+  const [saving, setSaving] = useState(false);
   const text = edit?.text ?? written(value);
   const changed = edit !== null && edit.text !== written(value);
   const wrong = !/^\d*$/.test(text) || Number(text) > MOST;
   const type = (next: string) => setEdit({ text: next, from: edit ? edit.from : value });
   const save = () => {
-    if (!changed || wrong) return;
-    onSave(text === "" ? null : Number(text));
-    setEdit(null);
+    if (!changed || wrong || saving) return;
+    setSaving(true);
+    onSave(text === "" ? null : Number(text))
+      .then(() => setEdit(null))
+      .catch(() => {}) // whoever saves says what went wrong
+      .finally(() => setSaving(false));
   };
   return (
     <form
@@ -56,7 +61,14 @@ export function CapacityField({ label, about, value, onSave }: Props) {
       />
       {changed ? (
         <>
-          <ActionIcon type="submit" variant="filled" color="brand" aria-label={t.saveOf(label)} disabled={wrong}>
+          <ActionIcon
+            type="submit"
+            variant="filled"
+            color="brand"
+            aria-label={t.saveOf(label)}
+            disabled={wrong}
+            loading={saving}
+          >
             <IconCheck size={14} />
           </ActionIcon>
           <ActionIcon aria-label={t.discardOf(label)} onClick={() => setEdit(null)}>

@@ -43,8 +43,9 @@ export function Chart({ title, at, lines, from, to, format, axis = format, heigh
   const plot = useRef<uPlot | null>(null);
   const [under, setUnder] = useState<number | null>(null);
   const shape = JSON.stringify([lines.map(({ values: _, ...look }) => look), scheme, language, height, width > 0]);
-  const latest = useRef({ axis, from, to });
-  latest.current = { axis, from, to };
+  const drawn = { axis: (value: number) => (empty ? "" : value === 0 ? "0" : axis(value)), from, to };
+  const latest = useRef(drawn);
+  latest.current = drawn;
 
   // biome-ignore lint/correctness/useExhaustiveDependencies: `shape` stands for what the plot is made of
   useEffect(() => {
@@ -134,7 +135,7 @@ function options(lines: Line[], { width, height, latest, setUnder, hour }: Look)
         font,
         size: 40,
         space: 30,
-        values: (_plot, splits) => splits.map((value) => (value === 0 ? "0" : latest.current.axis(value))),
+        values: (_plot, splits) => splits.map((value) => latest.current.axis(value)),
       },
     ],
     series: [{}, ...lines.map(series)],

@@ -1,5 +1,6 @@
 import { Alert, List, Text } from "@mantine/core";
 import { written } from "@/parts/Json";
+import { refusalText } from "@/parts/told";
 import { groupsOf } from "@/services/acts";
 import type { Outcome } from "@/services/desk";
 import { useTexts } from "@/texts";
@@ -11,13 +12,14 @@ export function possible(outcomes: Outcome[]): number[] {
 
 /** What was refused, or would be: how many for which reason. */
 export function Refused({ outcomes }: { outcomes: Outcome[] }) {
-  const t = useTexts().desk;
+  const texts = useTexts();
+  const t = texts.desk;
   const refused = outcomes.filter((each) => each.problem);
   if (refused.length === 0) return null;
   return (
     <Alert color="yellow" mt="xs" title={t.refused(refused.length)}>
       <List size="sm">
-        {groupsOf(refused as never).map(([reason, count]) => (
+        {groupsOf(refused, (each) => refusalText(each, texts) ?? each.problem ?? "").map(([reason, count]) => (
           <List.Item key={reason}>
             {count} × {reason}
           </List.Item>

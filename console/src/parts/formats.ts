@@ -88,3 +88,10 @@ export function share(part: number | null): string {
   const percent = Math.floor(part * 1000) / 10;
   return `${percent < 10 ? percent.toFixed(1) : percent >= 99 ? percent.toFixed(1) : Math.floor(percent)} %`;
 }
+
+/** "0.0042", "3.5", "120", "12k": two or three digits are enough, wherever they begin. */
+export function figure(value: number): string {
+  if (value < 10 && !Number.isInteger(value))
+    return value < 1 ? String(Number(value.toPrecision(2))) : value.toFixed(1);
+  return value < 10_000 ? String(Math.round(value)) : `${Math.round(value / 1000)}k`;
+}

@@ -1,6 +1,7 @@
 import { Problem } from "@/services/problem";
 import type { Texts } from "@/texts";
 import { toast } from "./toasting";
+import { refusalText } from "./told";
 
 interface Told {
   title: string;
@@ -12,8 +13,8 @@ interface Told {
 export function told(error: unknown, t: Texts): Told {
   if (!(error instanceof Problem)) return { title: t.common.problem, detail: String(error) };
   if (error.status === 0) return { title: t.common.noAnswer, detail: t.common.noAnswerAbout };
-  if (error.status === 403) return { title: t.common.forbidden, detail: error.detail, requestId: error.requestId };
-  return { title: error.title || t.common.problem, detail: error.detail, requestId: error.requestId };
+  const title = t.problems[error.kind] ?? (error.title || t.common.problem);
+  return { title, detail: refusalText(error, t) ?? error.detail, requestId: error.requestId };
 }
 
 /** Say in a corner of the screen that something did not work. */

@@ -8,12 +8,14 @@ export interface Bulk<T> {
   running: boolean;
   /** It has ended, was stopped, or broke off. */
   over: boolean;
+  /** It ends when the call that is under way has been answered. */
+  stopping: boolean;
   error: unknown;
   start: (ids: number[]) => void;
   stop: () => void;
 }
 
-const NOTHING = { done: [], of: 0, running: false, over: false, error: undefined };
+const NOTHING = { done: [], of: 0, running: false, over: false, stopping: false, error: undefined };
 
 /** Do something to many tasks while somebody looks on; when they leave the page, no further call is made. */
 export function useBulk<T>(call: (ids: number[]) => Promise<T[]>, onEnd: (done: T[]) => void = () => {}): Bulk<T> {
@@ -30,5 +32,9 @@ export function useBulk<T>(call: (ids: number[]) => Promise<T[]>, onEnd: (done: 
       .catch((error) => setState((before) => ({ ...before, error })))
       .finally(() => setState((before) => ({ ...before, running: false, over: true })));
   };
-  return { ...state, start, stop: () => stopping.current.abort() };
+  const stop = () => {
+    stopping.current.abort();
+    setState((before) => ({ ...before, stopping: true }));
+  };
+  return { ...state, start, stop };
 }

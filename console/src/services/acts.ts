@@ -1,4 +1,5 @@
-import type { Done, Verb } from "./tasks";
+import type { Params } from "./codes";
+import type { Verb } from "./tasks";
 
 export type { Done } from "./tasks";
 
@@ -8,15 +9,21 @@ export interface Act {
   ids: number[];
 }
 
-/** Why tasks were refused, and how many for each reason; ids in a reason are not told apart. */
-export function groupsOf(done: Done[]): [string, number][] {
-  const counts = new Map<string, number>();
-  for (const { problem } of done) {
-    if (problem) counts.set(reasonOf(problem), (counts.get(reasonOf(problem)) ?? 0) + 1);
-  }
-  return [...counts].sort((a, b) => b[1] - a[1]);
+/** A refusal of one task among many: which task it was is not told. */
+export interface Refusal {
+  problem?: string | null | undefined;
+  code?: string | undefined;
+  params?: Params | undefined;
 }
 
-function reasonOf(problem: string): string {
-  return problem.replace(/\b(task) \d+/g, "$1 …");
+/** Why tasks were refused, as `say` puts it, and how many for each reason. */
+export function groupsOf(done: Refusal[], say: (refusal: Refusal) => string): [string, number][] {
+  const counts = new Map<string, number>();
+  for (const { problem, code, params } of done) {
+    if (!problem) continue;
+    const { task_id: _, ...others } = params ?? {};
+    const reason = say({ problem, code, params: others });
+    counts.set(reason, (counts.get(reason) ?? 0) + 1);
+  }
+  return [...counts].sort((a, b) => b[1] - a[1]);
 }

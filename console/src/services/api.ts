@@ -20,8 +20,8 @@ export const api = createClient<paths>({
   querySerializer: { array: { style: "form", explode: true } },
 });
 
-/** What a proxy answers in the place of a server that is gone. */
-const GATEWAY: ReadonlySet<number> = new Set([502, 504]);
+/** What is answered in the place of a server that is gone, or by one whose store is. */
+const AWAY: ReadonlySet<number> = new Set([502, 503, 504]);
 
 interface Answer<T> {
   data?: T;
@@ -39,9 +39,9 @@ export async function answered<T>(call: Promise<Answer<T>>): Promise<T> {
     heard(false);
     throw new Problem(0, "", "");
   }
-  heard(!GATEWAY.has(answer.response.status));
-  if (answer.response.ok) return answer.data as T;
   const problem = Problem.of(answer.response.status, answer.error);
+  heard(!AWAY.has(problem.status) || problem.kind === "busy");
+  if (answer.response.ok) return answer.data as T;
   if (problem.status === 401 && changing === 0) for (const tell of listeners) tell();
   throw problem;
 }

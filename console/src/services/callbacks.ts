@@ -75,6 +75,13 @@ export const undeliverableQuery = queryOptions({
   meta: { hears: anyTask, everyMs: 1_500 },
 });
 
+/** How many nobody will send again unless a person says so. */
+export const callbackCountsQuery = queryOptions({
+  queryKey: ["callbacks", "counts"],
+  queryFn: ({ signal }) => answered(api.GET("/api/callbacks/counts", { signal })),
+  meta: { hears: anyTask, everyMs: 1_500 },
+});
+
 /** A task's callbacks with their attempts. */
 export const callbacksOfTaskQuery = (taskId: number) =>
   queryOptions({

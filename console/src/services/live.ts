@@ -37,6 +37,7 @@ export class Live {
   private again: ReturnType<typeof setTimeout> | undefined;
   private wait = FIRST_WAIT_MS;
   private missed = false;
+  private failures = 0;
   private readonly ears = new Set<(batch: Batch) => void>();
   private readonly onFigures = new Set<(figure: Figure) => void>();
   private readonly watchers = new Set<() => void>();
@@ -50,6 +51,8 @@ export class Live {
     source.onopen = () => this.opened();
     source.onerror = () => {
       this.become("lost");
+      this.failures += 1;
+      if (this.failures > 1) heard(false); // once: a stream has ended, and begins again
       if (source.readyState === EventSource.CLOSED) this.beginAnew(this.wait * (0.5 + Math.random() / 2));
     };
     source.addEventListener("digest", ({ data }) => this.hear(JSON.parse(data) as Digest));
@@ -102,6 +105,7 @@ export class Live {
 
   private opened(): void {
     this.wait = FIRST_WAIT_MS;
+    this.failures = 0;
     this.become("live");
     this.missed ||= silence() !== null; // what was asked meanwhile has failed
     heard(true);

@@ -48,7 +48,17 @@ export function keepFresh(client: QueryClient, live: Live): () => void {
 
 /** Something happened to a task, and nobody said what. */
 function unknownEvent(taskId: number): LiveEvent {
-  const nothing = { from: null, to: null, exec_id: null, correlation_id: null, detail: null, type: null, lane: null };
+  const nothing = {
+    code: "",
+    params: {},
+    from: null,
+    to: null,
+    exec_id: null,
+    correlation_id: null,
+    detail: null,
+    type: null,
+    lane: null,
+  };
   return { ...nothing, id: 0, task_id: taskId, tenant_id: 0, seq: 0, at: "", kind: "", actor: "" };
 }
 

@@ -74,13 +74,6 @@ export function enqueue(request: SchemaRequestIn): Promise<RequestJob> {
   return answered(api.POST("/api/requests/enqueue", { body: request }));
 }
 
-export function hold(scope: Lane | "all", paused: boolean): Promise<QueueStats> {
-  const params = { query: { scope } };
-  return paused
-    ? answered(api.POST("/api/queue/pause", { params }))
-    : answered(api.POST("/api/queue/resume", { params }));
-}
-
 export type RequestVerb = "pause" | "resume" | "cancel" | "prioritize";
 
 /** Do something to one request; `prioritize` without a number puts it first. */

@@ -248,6 +248,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/callbacks/counts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** How many callbacks wait for a person */
+        get: operations["ApiCallbacksCountsCountCallbacks"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/callbacks/redeliver": {
         parameters: {
             query?: never;
@@ -1667,6 +1684,14 @@ export interface components {
             tasks: components["schemas"]["TaskOut"][];
         };
         /**
+         * CallbackCounts
+         * @description How many callbacks nobody sends again unless a person says so; `exact` false: there may be more.
+         */
+        CallbackCounts: {
+            exact: boolean;
+            undeliverable: number;
+        };
+        /**
          * CallbackIn
          * @description Who is told how a task ended.
          */
@@ -1953,13 +1978,17 @@ export interface components {
          * Done
          * @description What became of one of them: its state, or why not. In a dry run: its state now, and why it would be refused.
          *
-         *         `changes`: what an edit changes of it, each field with what it was (`old`) and what it is (`new`). `copy_id`: a
-         *         final task stays as it is, and this linked copy runs.
+         *         `code` and `params` say what `problem` says in English. `changes`: what an edit changes of it, each field with what
+         *         it was (`old`) and what it is (`new`). `copy_id`: a final task stays as it is, and this linked copy runs.
          */
         Done: {
             changes?: Record<string, never>;
+            code?: string;
             copy_id?: number;
             id: number;
+            params?: {
+                [key: string]: string | number | null;
+            };
             /** @default null */
             problem?: string | null;
             /** @default null */
@@ -2009,17 +2038,21 @@ export interface components {
         };
         /**
          * EventOut
-         * @description One line of the audit.
+         * @description One line of the audit. `params` has what it says besides its kind and states; `detail` says that in English.
+         *
+         *         `code` is the reason of a failure, as attempts have it, else the kind.
          */
         EventOut: {
             actor: string;
             at: string;
+            code: string;
             correlation_id: string | null;
             detail: string | null;
             exec_id: string | null;
             from: string | null;
             id: number;
             kind: string;
+            params: Record<string, never>;
             seq: number;
             task_id: number | null;
             tenant_id: number;
@@ -2311,6 +2344,7 @@ export interface components {
         LiveEvent: {
             actor: string;
             at: string;
+            code: string;
             correlation_id: string | null;
             detail: string | null;
             exec_id: string | null;
@@ -2318,6 +2352,7 @@ export interface components {
             id: number;
             kind: string;
             lane: string | null;
+            params: Record<string, never>;
             seq: number;
             task_id: number | null;
             tenant_id: number;
@@ -2611,12 +2646,17 @@ export interface components {
         };
         /**
          * Problem
-         * @description What went wrong.
+         * @description What went wrong; `code` and `params` say what `detail` says in English.
          */
         Problem: {
+            code: string;
             detail: string;
             /** @default [] */
             errors?: string[];
+            /** @default {} */
+            params?: {
+                [key: string]: string | number | null;
+            };
             request_id: string;
             status: number;
             title: string;
@@ -2724,10 +2764,14 @@ export interface components {
         };
         /**
          * Redelivered
-         * @description What became of one of them.
+         * @description What became of one of them; `code` and `params` say what `problem` says in English.
          */
         Redelivered: {
+            code?: string;
             id: number;
+            params?: {
+                [key: string]: string | number | null;
+            };
             /** @default null */
             problem?: string | null;
             task_id: number;
@@ -3168,9 +3212,16 @@ export interface components {
             at: string;
             local: string;
         };
-        /** Trouble */
+        /**
+         * Trouble
+         * @description Why a report was not taken; `code` and `params` say what `detail` says in English.
+         */
         Trouble: {
+            code: string;
             detail: string;
+            params: {
+                [key: string]: string | number | null;
+            };
             status: number;
             type: string;
         };
@@ -3304,6 +3355,7 @@ export type SchemaAnswered = components['schemas']['Answered'];
 export type SchemaAttemptOut = components['schemas']['AttemptOut'];
 export type SchemaBulk = components['schemas']['Bulk'];
 export type SchemaBulkOut = components['schemas']['BulkOut'];
+export type SchemaCallbackCounts = components['schemas']['CallbackCounts'];
 export type SchemaCallbackIn = components['schemas']['CallbackIn'];
 export type SchemaCallbackKind = components['schemas']['CallbackKind'];
 export type SchemaCallbackOut = components['schemas']['CallbackOut'];
@@ -3953,6 +4005,35 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["DeliveriesPage"];
+                };
+            };
+            /** @description A problem */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    ApiCallbacksCountsCountCallbacks: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CallbackCounts"];
                 };
             };
             /** @description A problem */

@@ -1,6 +1,7 @@
 import { queryOptions } from "@tanstack/react-query";
 import { answered, api } from "./api";
 import { exactly } from "./exact";
+import { nextEnd } from "./pauses";
 import { anyAct } from "./refresh";
 import type { SchemaForeseenOut, SchemaStrategy, SchemaTypeIn, SchemaTypeOut } from "./schema";
 
@@ -9,6 +10,11 @@ export type TaskType = SchemaTypeOut;
 export const typesQuery = queryOptions({
   queryKey: ["types"],
   queryFn: async ({ signal }) => (await answered(api.GET("/api/task-types", { signal }))).items,
+  refetchInterval: ({ state }) =>
+    nextEnd(
+      (state.data ?? []).map((type) => type.pause ?? null),
+      Date.now(),
+    ),
   meta: { hears: anyAct },
 });
 

@@ -9,6 +9,8 @@ import { queue } from "@/views/queue/texts.en";
 import { task } from "@/views/task/texts.en";
 import { tasks } from "@/views/tasks/texts.en";
 import { types } from "@/views/types/texts.en";
+import { ends, eventDetails, problems, reasons, refusals, stuck } from "./codes.en";
+import { pauses } from "./pauses.en";
 import { acts, app, common, login, states } from "./shared.en";
 
 /** Every text in English. Each page keeps its own beside it and adds one line here. */
@@ -18,6 +20,13 @@ export const en = {
   common,
   login,
   states,
+  ends,
+  eventDetails,
+  problems,
+  reasons,
+  refusals,
+  stuck,
+  pauses,
   events,
   keys,
   overview,

@@ -154,8 +154,6 @@ export const acts = {
   everything: {
     pause: "Pause the whole server",
     resume: "Resume the whole server",
-    paused: "The whole server is paused",
-    resumed: "The whole server is resumed",
     ask: "Nothing more will start, in any lane, until somebody resumes it. What runs goes on running.",
   },
   more: "More",
@@ -165,6 +163,8 @@ export const acts = {
   refused: (count: number) => `${count} refused`,
   progress: "Progress",
   stop: "Stop",
+  unknown: (count: number) => `Nobody answered: what became of ${many(count, "task")} is not known.`,
+  notReached: (left: number) => (left === 1 ? "1 task was left as it is." : `${left} tasks were left as they are.`),
   stopped: (left: number) =>
     left === 1 ? "Stopped: 1 task was left as it is." : `Stopped: ${left} tasks were left as they are.`,
   reason: "Reason",

@@ -150,8 +150,6 @@ export const acts: Texts["acts"] = {
   everything: {
     pause: "暂停整个服务器",
     resume: "恢复整个服务器",
-    paused: "整个服务器已暂停",
-    resumed: "整个服务器已恢复",
     ask: "任何通道都不会再开始新任务，直到有人恢复。正在运行的任务会继续运行。",
   },
   more: "更多",
@@ -161,6 +159,8 @@ export const acts: Texts["acts"] = {
   refused: (count: number) => `${count} 个被拒绝`,
   progress: "进度",
   stop: "停止",
+  unknown: (count: number) => `没有收到响应：${count} 个任务的结果未知。`,
+  notReached: (left: number) => `${left} 个任务保持原样。`,
   stopped: (left: number) => `已停止：${left} 个任务保持原样。`,
   reason: "原因",
   reasonAbout: "会记入任务的历史。",

@@ -9,7 +9,9 @@ import { queue } from "@/views/queue/texts.zh";
 import { task } from "@/views/task/texts.zh";
 import { tasks } from "@/views/tasks/texts.zh";
 import { types } from "@/views/types/texts.zh";
+import { ends, eventDetails, problems, reasons, refusals, stuck } from "./codes.zh";
 import type { Texts } from "./en";
+import { pauses } from "./pauses.zh";
 import { acts, app, common, login, states } from "./shared.zh";
 
 /** 全部中文文本。 */
@@ -19,6 +21,13 @@ export const zh: Texts = {
   common,
   login,
   states,
+  ends,
+  eventDetails,
+  problems,
+  reasons,
+  refusals,
+  stuck,
+  pauses,
   events,
   keys,
   overview,

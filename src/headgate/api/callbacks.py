@@ -10,7 +10,7 @@ from msgspec import UNSET, Meta, UnsetType
 from headgate.api.door.principal import Principal, Role
 from headgate.api.routing import Routes
 from headgate.api.server import Server
-from headgate.api.shapes import Cursor, Id, Limit, Name, TaskId, Text, copied
+from headgate.api.shapes import Cursor, Id, Limit, Name, Params, TaskId, Text, copied
 from headgate.core.callbacks import CallbackKind, Delivery
 from headgate.core.errors import HeadgateError
 from headgate.outward.callback import callbacks_to
@@ -67,6 +67,13 @@ class DeliveriesPage(msgspec.Struct):
     next_cursor: int | None
 
 
+class CallbackCounts(msgspec.Struct):
+    """How many callbacks nobody sends again unless a person says so; `exact` false: there may be more."""
+
+    undeliverable: int
+    exact: bool
+
+
 class Redeliver(msgspec.Struct, forbid_unknown_fields=True):
     """Which of a task's callbacks; the last, unless it is named."""
 
@@ -83,11 +90,13 @@ class RedeliverMany(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Redelivered(msgspec.Struct):
-    """What became of one of them."""
+    """What became of one of them; `code` and `params` say what `problem` says in English."""
 
     id: int
     task_id: int
     problem: str | None = None
+    code: str | UnsetType = UNSET
+    params: Params | UnsetType = UNSET
 
 
 class RedeliveredMany(msgspec.Struct):
@@ -133,6 +142,11 @@ async def list_callbacks(
     return await server.in_thread(work)
 
 
+@routes.get("/api/callbacks/counts", Role.READ, "How many callbacks wait for a person")
+async def count_callbacks(server: Server, who: Principal) -> CallbackCounts:
+    return CallbackCounts(*await server.in_thread(server.store.deliveries.undeliverable, who.tenant_id))
+
+
 @routes.post("/api/callbacks/redeliver", Role.OPERATOR, "Send undeliverable callbacks again, now")
 async def redeliver_many(server: Server, who: Principal, data: RedeliverMany | None = None) -> RedeliveredMany:
     selection = data or RedeliverMany()
@@ -151,7 +165,7 @@ def _redeliver_one(store: Store, who: Principal, callback: CallbackRecord) -> Re
     try:
         store.deliveries.redeliver(callback.task_id, delivery_id=callback.id, actor=who.actor, tenant_id=who.tenant_id)
     except HeadgateError as error:
-        return Redelivered(callback.id, callback.task_id, str(error))
+        return Redelivered(callback.id, callback.task_id, str(error), error.code, dict(error.params))
     return Redelivered(callback.id, callback.task_id)
 
 

@@ -11,9 +11,11 @@ import { Page } from "@/parts/Page";
 import { Panel } from "@/parts/Panel";
 import { ProblemNote } from "@/parts/ProblemNote";
 import { complain, confirmDone } from "@/parts/problems";
+import { refusalText } from "@/parts/told";
 import { useRedeliver } from "@/parts/useRedeliver";
 import {
   type CallbackKind,
+  callbackCountsQuery,
   callbacksQuery,
   DELIVERY_STATUSES,
   type DeliveryStatus,
@@ -96,6 +98,7 @@ function Undeliverable({ search, operator, onShow }: AlarmProps) {
   const words = t.callbacks;
   const ask = useAsk();
   const found = useQuery(undeliverableQuery).data;
+  const counts = useQuery(callbackCountsQuery).data;
   const { status, ...filter } = search;
   const again = useMutation({
     mutationFn: () => redeliverMany(filter),
@@ -103,11 +106,11 @@ function Undeliverable({ search, operator, onShow }: AlarmProps) {
       const refused = items.filter((each) => each.problem);
       if (items.length > refused.length) confirmDone(words.sentMany(items.length - refused.length));
       const [first] = refused;
-      if (first?.problem) complain(words.refusedMany(refused.length, first.problem), t);
+      if (first?.problem) complain(words.refusedMany(refused.length, refusalText(first, t) ?? first.problem), t);
     },
     onError: (error) => complain(error, t),
   });
-  if (!found || found.items.length === 0) return null;
+  if (!found || !counts || counts.undeliverable === 0) return null;
   const fits = found.items.filter(
     (each) =>
       (!filter.kind || each.kind === filter.kind) &&
@@ -128,7 +131,7 @@ function Undeliverable({ search, operator, onShow }: AlarmProps) {
     <section className={classes.alarm} data-tone="alarm" aria-label={words.status.undeliverable}>
       <IconAlertOctagon size={20} stroke={1.7} />
       <div className={classes.words}>
-        <strong>{words.alarm(counted(found.items.length))}</strong>
+        <strong>{words.alarm(`${counts.undeliverable}${counts.exact ? "" : "+"}`)}</strong>
         <span>{words.alarmAbout}</span>
       </div>
       {status === "undeliverable" ? null : (

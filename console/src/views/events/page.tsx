@@ -12,10 +12,10 @@ import { Preview } from "@/parts/Preview";
 import { ProblemNote } from "@/parts/ProblemNote";
 import { Rows } from "@/parts/Rows";
 import { StateBadge } from "@/parts/StateBadge";
+import { eventText } from "@/parts/told";
 import { latestEventsQuery } from "@/services/events";
-import { readJson } from "@/services/exact";
 import type { Batch, LiveEvent } from "@/services/live";
-import { useTexts } from "@/texts";
+import { useSpoken, useTexts } from "@/texts";
 import { matches, withMore } from "./feed";
 import classes from "./page.module.css";
 import { eventsRoute } from "./route";
@@ -99,11 +99,12 @@ export function EventsPage() {
   );
 }
 
-/** A progress is told as JSON, everything else in words. */
-function Detail({ text }: { text: string | null }) {
-  if (!text?.startsWith("{")) return text;
-  const read = readJson(text);
-  return "value" in read ? <Preview value={read.value} /> : text;
+/** A progress that is none of ours is shown as JSON, everything else in words. */
+function Detail({ event }: { event: LiveEvent }) {
+  const { t, language } = useSpoken();
+  const progress = event.params.progress;
+  if (typeof progress === "object" && progress !== null && !("total" in progress)) return <Preview value={progress} />;
+  return eventText(event, t, language);
 }
 
 function EventRow({ event }: { event: LiveEvent }) {
@@ -125,7 +126,7 @@ function EventRow({ event }: { event: LiveEvent }) {
       <td>{event.to && event.to !== event.from ? <StateBadge status={event.to} /> : null}</td>
       <td data-muted>{event.actor}</td>
       <td className={classes.detail}>
-        <Detail text={event.detail} />
+        <Detail event={event} />
       </td>
     </tr>
   );

@@ -1,3 +1,5 @@
+import type { SystemKind } from "@/services/codes";
+
 export const events = {
   title: "Events",
   about: "What happens, as it happens",
@@ -23,5 +25,17 @@ export const events = {
     signed_in: "Signed in",
     signed_out: "Signed out",
     purged: "Old tasks removed",
-  } as Record<string, string>,
+    periodic_added: "Schedule added",
+    periodic_changed: "Schedule changed",
+    periodic_removed: "Schedule removed",
+    periodic_online: "Schedule online",
+    periodic_offline: "Schedule offline",
+    periodic_triggered: "Schedule fired by hand",
+    ticks_missed: "Ticks missed",
+    copied: "Copied to run again",
+    listener_removed: "Listener removed",
+    worker_lost: "Worker lost",
+    compensation_triggered: "Search for unconfirmed starts asked for",
+    retention: "Old tasks removed",
+  } satisfies Record<SystemKind, string> as Record<string, string>,
 };

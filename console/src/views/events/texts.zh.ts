@@ -1,3 +1,4 @@
+import type { SystemKind } from "@/services/codes";
 import type { Texts } from "@/texts";
 
 export const events: Texts["events"] = {
@@ -24,5 +25,17 @@ export const events: Texts["events"] = {
     signed_in: "登录",
     signed_out: "退出登录",
     purged: "已清理旧任务",
-  },
+    periodic_added: "周期任务已添加",
+    periodic_changed: "周期任务已改",
+    periodic_removed: "周期任务已删除",
+    periodic_online: "周期任务已上线",
+    periodic_offline: "周期任务已下线",
+    periodic_triggered: "周期任务被手动触发",
+    ticks_missed: "错过触发时刻",
+    copied: "已复制并重新运行",
+    listener_removed: "监听器已删除",
+    worker_lost: "工作进程失联",
+    compensation_triggered: "已要求查找未确认的开始",
+    retention: "已清理旧任务",
+  } satisfies Record<SystemKind, string> as Record<string, string>,
 };

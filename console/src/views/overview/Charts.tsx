@@ -2,7 +2,7 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useCallback, useMemo } from "react";
 import { useFigures } from "@/app/live";
 import { Chart, type Line } from "@/parts/Chart";
-import { amount, duration } from "@/parts/formats";
+import { amount, duration, figure } from "@/parts/formats";
 import { ProblemNote } from "@/parts/ProblemNote";
 import { grown, type Point, type Series, seriesQuery } from "@/services/figures";
 import type { Figure } from "@/services/live";
@@ -144,10 +144,4 @@ function columns({ items }: Series): Columns {
     dead: of("dead"),
     oldest: of("oldest"),
   };
-}
-
-/** Three digits are enough. */
-function figure(value: number): string {
-  if (value < 10 && !Number.isInteger(value)) return value.toFixed(value < 1 ? 2 : 1);
-  return value < 10_000 ? String(Math.round(value)) : `${Math.round(value / 1000)}k`;
 }

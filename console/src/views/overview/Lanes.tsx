@@ -1,5 +1,4 @@
-import { ActionIcon, Tooltip } from "@mantine/core";
-import { IconPlayerPause, IconPlayerPlay } from "@tabler/icons-react";
+import { Tooltip } from "@mantine/core";
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useSession } from "@/app/session";
@@ -8,10 +7,13 @@ import { CapacityField } from "@/parts/CapacityField";
 import { amount } from "@/parts/formats";
 import { Gauge } from "@/parts/Gauge";
 import { Panel } from "@/parts/Panel";
+import { PauseButton } from "@/parts/PauseButton";
+import { PauseNote } from "@/parts/PauseNote";
 import { ProblemNote } from "@/parts/ProblemNote";
 import { complain, confirmDone } from "@/parts/problems";
 import { Rows } from "@/parts/Rows";
-import { type Lane, lanesQuery, setCapacity, setPaused } from "@/services/lanes";
+import { reasonText } from "@/parts/told";
+import { type Lane, lanesQuery, setCapacity } from "@/services/lanes";
 import { maySteer } from "@/services/session";
 import { useSpoken, useTexts } from "@/texts";
 
@@ -54,6 +56,11 @@ function LaneRow({ lane, steer }: { lane: Lane; steer: boolean }) {
         <Link to="/tasks" search={{ lane: lane.name }}>
           {lane.name}
         </Link>
+        {lane.pause ? (
+          <small>
+            <PauseNote pause={lane.pause} />
+          </small>
+        ) : null}
       </th>
       <td>
         <Gauge
@@ -71,14 +78,24 @@ function LaneRow({ lane, steer }: { lane: Lane; steer: boolean }) {
       <td data-number>{amount(lane.blocked, language)}</td>
       <td data-number>{amount(lane.later, language)}</td>
       <td data-number>{steer ? <Capacity lane={lane} /> : (lane.capacity ?? t.common.unlimited)}</td>
-      <td data-number>{steer ? <Pause lane={lane} /> : null}</td>
+      <td data-number>
+        {steer ? (
+          <PauseButton
+            small
+            subject={{ scope: "lane", name: lane.name }}
+            pause={lane.pause}
+            labels={{ pause: words.pause(lane.name), resume: words.resume(lane.name) }}
+          />
+        ) : null}
+      </td>
     </tr>
   );
 }
 
 /** When a lane will be empty, if nothing more comes. */
 function Drains({ lane }: { lane: Lane }) {
-  const words = useTexts().overview.lanes;
+  const t = useTexts();
+  const words = t.overview.lanes;
   if (!lane.drained) return null;
   return (
     <>
@@ -89,7 +106,7 @@ function Drains({ lane }: { lane: Lane }) {
       ) : (
         words.neverDrained
       )}
-      : {lane.drained.reason}
+      : {reasonText(lane.drained, t)}
     </>
   );
 }
@@ -99,12 +116,11 @@ function Capacity({ lane }: { lane: Lane }) {
   const words = t.overview.lanes;
   const change = useMutation({
     mutationFn: (capacity: number | null) => setCapacity(lane.name, capacity),
-    onSuccess: (_, capacity) => {
-      const before = lane.capacity;
+    onMutate: () => lane.capacity,
+    onSuccess: (_, capacity, before) =>
       confirmDone(words.changed(lane.name, capacity === null ? t.common.unlimited : String(capacity)), () =>
         change.mutate(before),
-      );
-    },
+      ),
     onError: (error) => complain(error, t),
   });
   return (
@@ -112,29 +128,7 @@ function Capacity({ lane }: { lane: Lane }) {
       label={words.setCapacity(lane.name)}
       about={words.capacityAbout}
       value={lane.capacity}
-      onSave={(capacity) => change.mutate(capacity)}
+      onSave={change.mutateAsync}
     />
-  );
-}
-
-function Pause({ lane }: { lane: Lane }) {
-  const t = useTexts();
-  const words = t.overview.lanes;
-  const change = useMutation({
-    mutationFn: (paused: boolean) => setPaused(lane.name, paused),
-    onSuccess: (_, paused) =>
-      confirmDone(
-        paused ? words.isPaused(lane.name) : words.isResumed(lane.name),
-        paused ? () => change.mutate(false) : undefined,
-      ),
-    onError: (error) => complain(error, t),
-  });
-  const label = lane.paused ? words.resume(lane.name) : words.pause(lane.name);
-  return (
-    <Tooltip label={label}>
-      <ActionIcon aria-label={label} onClick={() => change.mutate(!lane.paused)} loading={change.isPending}>
-        {lane.paused ? <IconPlayerPlay size={15} /> : <IconPlayerPause size={15} />}
-      </ActionIcon>
-    </Tooltip>
   );
 }

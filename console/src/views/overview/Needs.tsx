@@ -1,13 +1,14 @@
-import { Button } from "@mantine/core";
 import { IconAlertOctagon, IconCircleCheck, IconPlayerPause, IconUserOff, IconWebhook } from "@tabler/icons-react";
-import { useMutation, useQuery } from "@tanstack/react-query";
+import { useQuery } from "@tanstack/react-query";
 import type { ComponentType, ReactNode } from "react";
 import { useSession } from "@/app/session";
 import { LinkButton } from "@/parts/links";
-import { complain } from "@/parts/problems";
-import { undeliverableQuery } from "@/services/callbacks";
+import { PauseButton } from "@/parts/PauseButton";
+import { PauseNote } from "@/parts/PauseNote";
+import { callbackCountsQuery } from "@/services/callbacks";
 import { errorGroupsQuery } from "@/services/desk";
-import { type Lane, lanesQuery, pauseEverything, setPaused } from "@/services/lanes";
+import { type Lane, lanesQuery } from "@/services/lanes";
+import { pausesQuery } from "@/services/pauses";
 import { maySteer } from "@/services/session";
 import type { Tone } from "@/services/states";
 import { workersQuery } from "@/services/workers";
@@ -22,20 +23,11 @@ export function Needs() {
   const dead = useQuery(errorGroupsQuery({})).data;
   const lanes = useQuery(lanesQuery).data;
   const workers = useQuery(workersQuery).data;
-  const lost = useQuery(undeliverableQuery).data;
-  const resume = useMutation({
-    mutationFn: (lane: string | null) => (lane === null ? pauseEverything(false) : setPaused(lane, false)),
-    onError: (error) => complain(error, t),
-  });
-  if (!dead || !lanes || !workers || !lost) return <div className={classes.needs} />;
+  const callbacks = useQuery(callbackCountsQuery).data;
+  const pauses = useQuery(pausesQuery).data;
+  if (!dead || !lanes || !workers || !callbacks || !pauses) return <div className={classes.needs} />;
 
   const waiting = (lane: Lane) => lane.queued + lane.blocked;
-  const resumed = (lane: string | null) =>
-    steer ? (
-      <Button variant="default" onClick={() => resume.mutate(lane)} loading={resume.isPending}>
-        {words.resume}
-      </Button>
-    ) : null;
   const found: ReactNode[] = [];
   if (dead.total > 0) {
     found.push(
@@ -53,13 +45,13 @@ export function Needs() {
       />,
     );
   }
-  if (lost.items.length > 0) {
+  if (callbacks.undeliverable > 0) {
     found.push(
       <Need
         key="callbacks"
         tone="alarm"
         icon={IconWebhook}
-        title={words.untold(lost.items.length, lost.next_cursor !== null)}
+        title={words.untold(callbacks.undeliverable, !callbacks.exact)}
         about={words.untoldAbout}
         action={
           <LinkButton to="/callbacks" search={{ status: "undeliverable" }} variant="default">
@@ -69,31 +61,30 @@ export function Needs() {
       />,
     );
   }
-  if (lanes.everything_paused) {
+  for (const pause of pauses) {
+    const lane = pause.scope === "lane" ? lanes.items.find((each) => each.name === pause.name) : undefined;
     found.push(
       <Need
-        key="paused"
+        key={`${pause.scope}:${pause.name}`}
         tone="held"
         icon={IconPlayerPause}
-        title={words.allPaused}
-        about={words.allPausedAbout}
-        action={resumed(null)}
+        title={t.pauses.isPaused(t.pauses.subject(pause.scope, pause.name))}
+        about={
+          <>
+            {pause.scope === "all"
+              ? `${words.allPausedAbout} `
+              : lane
+                ? `${words.lanePausedAbout(waiting(lane))} `
+                : null}
+            <PauseNote pause={pause} />
+          </>
+        }
+        action={steer ? <PauseButton subject={pause} pause={pause} face={words} /> : null}
       />,
     );
   }
   for (const lane of lanes.items) {
-    if (lane.paused) {
-      found.push(
-        <Need
-          key={lane.name}
-          tone="held"
-          icon={IconPlayerPause}
-          title={words.lanePaused(lane.name)}
-          about={words.lanePausedAbout(waiting(lane))}
-          action={resumed(lane.name)}
-        />,
-      );
-    } else if (lane.capacity === 0 && waiting(lane) > 0) {
+    if (!lane.paused && lane.capacity === 0 && waiting(lane) > 0) {
       found.push(
         <Need
           key={lane.name}

@@ -8,6 +8,7 @@ import { useTexts } from "@/texts";
 import { Charts } from "./Charts";
 import { Lanes } from "./Lanes";
 import { Needs } from "./Needs";
+import { Pauses } from "./Pauses";
 import classes from "./page.module.css";
 import { overviewRoute, RANGES, type Range, USUAL_RANGE } from "./route";
 import { Types } from "./Types";
@@ -38,7 +39,10 @@ export function OverviewPage() {
       <Needs />
       {session.tenant_id === null ? <Charts seconds={Number(range)} /> : null}
       <div className={classes.columns}>
-        <Lanes />
+        <div className={classes.stack}>
+          <Lanes />
+          <Pauses />
+        </div>
         <div className={classes.stack}>
           <Workers />
           <Types />

@@ -1,13 +1,14 @@
-import { Button } from "@mantine/core";
-import { IconPlayerPause, IconPlayerPlay } from "@tabler/icons-react";
-import { useMutation } from "@tanstack/react-query";
+import { useMutation, useQuery } from "@tanstack/react-query";
 import { CapacityField } from "@/parts/CapacityField";
 import { amount } from "@/parts/formats";
 import { Gauge } from "@/parts/Gauge";
 import { Panel } from "@/parts/Panel";
+import { PauseButton } from "@/parts/PauseButton";
+import { PauseNote } from "@/parts/PauseNote";
 import { complain, confirmDone } from "@/parts/problems";
 import { setCapacity } from "@/services/lanes";
-import { hold, type Lane, type QueueStats } from "@/services/requests";
+import { pausesQuery, type Subject, sameSubject } from "@/services/pauses";
+import type { Lane, QueueStats } from "@/services/requests";
 import { useSpoken } from "@/texts";
 import classes from "./LaneCard.module.css";
 
@@ -21,26 +22,17 @@ interface Props {
 export function LaneCard({ lane, stats, steer }: Props) {
   const { t, language } = useSpoken();
   const words = t.queue;
-  const paused = stats?.paused[lane] ?? false;
+  const subject: Subject = { scope: "lane", name: lane };
+  const pause = useQuery(pausesQuery).data?.find((each) => sameSubject(each, subject));
   const capacity = stats?.capacity[lane] ?? null;
   const name = words.lanes[lane];
-  const holding = useMutation({
-    mutationFn: (now: boolean) => hold(lane, now),
-    onSuccess: (_, now) =>
-      confirmDone(
-        now ? words.lanePaused(name) : words.laneResumed(name),
-        now ? () => holding.mutate(false) : undefined,
-      ),
-    onError: (error) => complain(error, t),
-  });
   const sizing = useMutation({
     mutationFn: (count: number | null) => setCapacity(lane, count),
-    onSuccess: (_, count) => {
-      const before = capacity;
+    onMutate: () => capacity,
+    onSuccess: (_, count, before) =>
       confirmDone(words.capacityChanged(name, count === null ? t.common.unlimited : String(count)), () =>
         sizing.mutate(before),
-      );
-    },
+      ),
     onError: (error) => complain(error, t),
   });
   return (
@@ -48,26 +40,23 @@ export function LaneCard({ lane, stats, steer }: Props) {
       title={name}
       actions={
         steer ? (
-          <Button
-            variant="subtle"
-            color="gray"
-            leftSection={paused ? <IconPlayerPlay size={14} /> : <IconPlayerPause size={14} />}
-            loading={holding.isPending}
-            onClick={() => holding.mutate(!paused)}
-            aria-label={paused ? words.resumeOf(name) : words.pauseOf(name)}
-          >
-            {paused ? words.resume : words.pause}
-          </Button>
+          <PauseButton
+            subject={subject}
+            pause={pause}
+            labels={{ pause: words.pauseOf(name), resume: words.resumeOf(name) }}
+            face={words}
+            look={{ variant: "subtle", color: "gray" }}
+          />
         ) : null
       }
     >
       <div className={classes.card} data-testid={`lane-${lane}`}>
-        <Gauge
-          label={name}
-          value={stats?.running[lane] ?? 0}
-          most={capacity}
-          note={paused ? words.paused : undefined}
-        />
+        <Gauge label={name} value={stats?.running[lane] ?? 0} most={capacity} note={pause ? words.paused : undefined} />
+        {pause ? (
+          <small>
+            <PauseNote pause={pause} />
+          </small>
+        ) : null}
         <div className={classes.line}>
           <span>{words.queued(amount(stats?.queued[lane] ?? 0, language))}</span>
           <span className={classes.capacity}>
@@ -77,7 +66,7 @@ export function LaneCard({ lane, stats, steer }: Props) {
                 label={words.capacityOf(name)}
                 about={words.capacityAbout}
                 value={capacity}
-                onSave={(count) => sizing.mutate(count)}
+                onSave={sizing.mutateAsync}
               />
             ) : (
               <b>{capacity ?? t.common.unlimited}</b>

@@ -14,8 +14,6 @@ export const queue = {
   resume: "Resume",
   pauseOf: (lane: string) => `Pause lane: ${lane}`,
   resumeOf: (lane: string) => `Resume lane: ${lane}`,
-  lanePaused: (lane: string) => `Lane ${lane} is paused`,
-  laneResumed: (lane: string) => `Lane ${lane} is resumed`,
   types: {
     expected_total: "Expected total",
     parse: "Parse",

@@ -14,8 +14,6 @@ export const queue: Texts["queue"] = {
   resume: "恢复",
   pauseOf: (lane: string) => `暂停通道：${lane}`,
   resumeOf: (lane: string) => `恢复通道：${lane}`,
-  lanePaused: (lane: string) => `通道 ${lane} 已暂停`,
-  laneResumed: (lane: string) => `通道 ${lane} 已恢复`,
   types: { expected_total: "预期总数", parse: "解析", list_fetch: "列表抓取", download: "下载" },
   statuses: {
     queued: "排队中",

@@ -10,7 +10,8 @@ import { useTexts } from "@/texts";
 
 /** Each time it was executed, the latest first: by whom, how long, what came of it, and why. */
 export function Attempts({ id }: { id: string }) {
-  const { attempts: t, timeline } = useTexts().task;
+  const texts = useTexts();
+  const { attempts: t, timeline } = texts.task;
   const now = useNow();
   const attempts = (useQuery(attemptsQuery(id)).data ?? []).toReversed();
   if (attempts.length === 0) return null;
@@ -31,7 +32,7 @@ export function Attempts({ id }: { id: string }) {
             <th scope="row">{attempt.number}</th>
             <td>
               {t.outcomes[attempt.outcome] ?? timeline.kinds[attempt.outcome] ?? attempt.outcome}
-              {attempt.reason ? ` · ${t.reasons[attempt.reason]}` : ""}
+              {attempt.reason ? ` · ${texts.ends[attempt.reason]}` : ""}
               {attempt.delay ? ` · ${t.again(duration(attempt.delay))}` : ""}
               {attempt.error ? (
                 <details>

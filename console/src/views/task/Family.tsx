@@ -82,7 +82,7 @@ function Line({ task, here }: { task: Task; here?: boolean | undefined }) {
       <span>{task.type}</span>
       <StateBadge status={task.status} />
       <span className={classes.progress}>
-        <Progress progress={task.progress} />
+        <Progress progress={task.progress} status={task.status} />
       </span>
       <span className={classes.dim}>{task.exec_time === null ? "" : duration(task.exec_time)}</span>
     </span>

@@ -3,9 +3,10 @@ import { Ago } from "@/parts/Ago";
 import { Panel } from "@/parts/Panel";
 import { ProblemNote } from "@/parts/ProblemNote";
 import { StateBadge } from "@/parts/StateBadge";
+import { eventText } from "@/parts/told";
 import { isState, TONES } from "@/services/states";
 import { type TaskEvent, taskEventsQuery } from "@/services/tasks";
-import { useTexts } from "@/texts";
+import { useSpoken, useTexts } from "@/texts";
 import classes from "./Timeline.module.css";
 
 const MOST = 200;
@@ -29,7 +30,9 @@ export function Timeline({ id }: { id: string }) {
 }
 
 function Moment({ event }: { event: TaskEvent }) {
-  const t = useTexts().task.timeline;
+  const { t: texts, language } = useSpoken();
+  const t = texts.task.timeline;
+  const detail = eventText(event, texts, language);
   const state = event.to && isState(event.to) ? event.to : null;
   return (
     <li data-tone={state ? TONES[state] : "past"}>
@@ -41,7 +44,7 @@ function Moment({ event }: { event: TaskEvent }) {
         </span>
       </div>
       <div className={classes.who}>{t.by(event.actor)}</div>
-      {event.detail ? <div className={classes.detail}>{event.detail}</div> : null}
+      {detail ? <div className={classes.detail}>{detail}</div> : null}
     </li>
   );
 }

@@ -4,6 +4,7 @@ import { Link } from "@tanstack/react-router";
 import { Ago } from "@/parts/Ago";
 import { Panel } from "@/parts/Panel";
 import { ProblemNote } from "@/parts/ProblemNote";
+import { reasonText } from "@/parts/told";
 import { type State, stateOf } from "@/services/states";
 import { type Task, type Why, whyQuery } from "@/services/tasks";
 import { useTexts } from "@/texts";
@@ -26,7 +27,8 @@ export function WhyPanel({ task }: { task: Task }) {
 }
 
 function Gates({ id }: { id: string }) {
-  const t = useTexts().task.why;
+  const texts = useTexts();
+  const t = texts.task.why;
   const why = useQuery(whyQuery(id));
   const gates = why.data?.gates ?? [];
   return (
@@ -43,7 +45,7 @@ function Gates({ id }: { id: string }) {
             <strong>{t.gates[gate.name] ?? gate.name}</strong>
             <span className={classes.word}>{gate.open ? t.open : t.shut}</span>
             <span className={classes.reason}>
-              {gate.reason}
+              {reasonText(gate, texts)}
               {gate.until ? (
                 <>
                   {" · "}
@@ -80,7 +82,8 @@ function Holders({ ids }: { ids: number[] }) {
 }
 
 function Forecast({ forecast }: { forecast: NonNullable<Why["forecast"]> }) {
-  const t = useTexts().task.why;
+  const texts = useTexts();
+  const t = texts.task.why;
   return (
     <p className={classes.forecast}>
       <span>
@@ -93,7 +96,7 @@ function Forecast({ forecast }: { forecast: NonNullable<Why["forecast"]> }) {
         )}
       </span>
       <span className={classes.dim}>
-        {forecast.reason}
+        {reasonText(forecast, texts)}
         {forecast.ahead > 0 ? ` · ${t.ahead(forecast.ahead)}` : ""}
       </span>
     </p>

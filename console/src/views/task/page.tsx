@@ -81,7 +81,7 @@ function TaskView({ task }: { task: Task }) {
       <div className={classes.columns}>
         <div className={classes.stack}>
           <WhyPanel task={task} />
-          {task.progress !== null ? <HowFar progress={task.progress} /> : null}
+          {task.progress !== null ? <HowFar progress={task.progress} status={task.status} /> : null}
           {task.error_info ? (
             <Panel title={t.task.error}>
               <Plain text={task.error_info} />
@@ -163,14 +163,15 @@ function Actions({ task }: { task: Task }) {
 }
 
 /** What a task says of its progress: a bar where it says it as we do, else its own words. */
-function HowFar({ progress }: { progress: unknown }) {
+function HowFar({ progress, status }: { progress: unknown; status: string }) {
   const t = useTexts().task;
   const said = read(progress);
+  if (said && status === "succeeded") return null; // the last it said before its end
   return (
     <Panel title={t.progress}>
       {said ? (
         <div className={classes.progress}>
-          <Progress progress={progress} />
+          <Progress progress={progress} status={status} />
           {said.note}
         </div>
       ) : (

@@ -1,3 +1,5 @@
+import type { TaskKind } from "@/services/codes";
+
 export const task = {
   title: (id: string) => `Task ${id}`,
   noSuch: (id: string) => `There is no task ${id}`,
@@ -74,20 +76,6 @@ export const task = {
     error: "Error",
     again: (delay: string) => `again after ${delay}`,
     outcomes: { running: "Running", scheduling: "Handed over" } as Record<string, string>,
-    reasons: {
-      error: "an error",
-      exhausted: "no retries left",
-      fatal: "never retried",
-      unknown: "an unknown error, not retried",
-      arguments: "its arguments do not fit",
-      overdue: "ran too long",
-      memory: "too much memory",
-      lost: "its worker was lost",
-      poison: "lost too often",
-      children: "no child succeeded",
-      cancelled: "cancelled",
-      discarded: "given up by hand",
-    },
   },
   timeline: {
     title: "Timeline",
@@ -128,7 +116,9 @@ export const task = {
       lease_lost: "Its worker was lost",
       overdue: "Ran past its deadline",
       refused: "A late report was refused",
-    } as Record<string, string>,
+      compensated: "Start not confirmed, handed out again",
+      debounced: "Asked for again before its start",
+    } satisfies Record<TaskKind, string> as Record<string, string>,
   },
   log: {
     title: "Log",

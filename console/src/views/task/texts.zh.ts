@@ -1,3 +1,4 @@
+import type { TaskKind } from "@/services/codes";
 import type { Texts } from "@/texts";
 
 export const task: Texts["task"] = {
@@ -76,20 +77,6 @@ export const task: Texts["task"] = {
     error: "错误",
     again: (delay: string) => `${delay}后重试`,
     outcomes: { running: "运行中", scheduling: "已移交" } as Record<string, string>,
-    reasons: {
-      error: "出错",
-      exhausted: "重试次数已用完",
-      fatal: "此类错误不重试",
-      unknown: "未知错误，不重试",
-      arguments: "参数与处理函数不符",
-      overdue: "运行超时",
-      memory: "内存超限",
-      lost: "执行者失联",
-      poison: "多次失联",
-      children: "子任务均未成功",
-      cancelled: "已取消",
-      discarded: "人工放弃",
-    },
   },
   timeline: {
     title: "时间线",
@@ -130,7 +117,9 @@ export const task: Texts["task"] = {
       lease_lost: "执行者失联",
       overdue: "超过截止时间",
       refused: "迟到的报告被拒绝",
-    },
+      compensated: "未确认开始，重新交付",
+      debounced: "开始前又被请求",
+    } satisfies Record<TaskKind, string> as Record<string, string>,
   },
   log: {
     title: "日志",

@@ -66,7 +66,7 @@ export const COLUMNS: Column[] = [
   {
     id: "progress",
     width: 130,
-    cell: (task) => <Progress progress={task.progress} />,
+    cell: (task) => <Progress progress={task.progress} status={task.status} />,
     text: (task) => json(task.progress),
   },
   { id: "lane", width: 134, grow: 140, cell: (task) => task.lane, text: (task) => task.lane },

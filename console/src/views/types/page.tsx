@@ -7,9 +7,11 @@ import { useShortcuts } from "@/app/shortcuts";
 import { Empty } from "@/parts/Empty";
 import { Page } from "@/parts/Page";
 import { Panel } from "@/parts/Panel";
+import { PauseButton } from "@/parts/PauseButton";
+import { PauseNote } from "@/parts/PauseNote";
 import { ProblemNote } from "@/parts/ProblemNote";
 import { Rows } from "@/parts/Rows";
-import { may } from "@/services/session";
+import { may, maySteer } from "@/services/session";
 import { type TaskType, typesQuery } from "@/services/types";
 import { useTexts } from "@/texts";
 import { Form } from "./Form";
@@ -86,6 +88,7 @@ interface TypesProps {
 
 function Types({ types, admin, onOpen }: TypesProps) {
   const t = useTexts().types;
+  const steer = maySteer(useSession());
   const heads = t.columns;
   return (
     <div className={classes.list}>
@@ -99,6 +102,7 @@ function Types({ types, admin, onOpen }: TypesProps) {
           { text: heads.timeout, number: true },
           { text: heads.manual },
           { text: heads.callback },
+          { text: "" },
         ]}
       >
         {types.map((type) => (
@@ -116,6 +120,11 @@ function Types({ types, admin, onOpen }: TypesProps) {
                   </button>
                 </span>
                 {type.name ? <span className={classes.about}>{type.name}</span> : null}
+                {type.pause ? (
+                  <span className={classes.paused} data-tone="held">
+                    <PauseNote pause={type.pause} />
+                  </span>
+                ) : null}
               </div>
             </td>
             <td>{type.category}</td>
@@ -131,6 +140,11 @@ function Types({ types, admin, onOpen }: TypesProps) {
             <td data-muted>{type.config.need_manual ? t.toDesk : "–"}</td>
             <td data-muted>
               <Callbacks type={type} />
+            </td>
+            <td data-number>
+              {steer ? (
+                <PauseButton small subject={{ scope: "type", name: type.code }} pause={type.pause ?? null} />
+              ) : null}
             </td>
           </tr>
         ))}

@@ -170,6 +170,12 @@ class Deliveries(Noun):
         return Deliverables(pending, stuck, moment(oldest[0][0]) if oldest else None)
 
     @reads
+    def undeliverable(self, db: Db, tenant_id: int | None = None) -> tuple[int, bool]:
+        """How many callbacks cannot be delivered, and whether that is all of them: no more than 10,000 are looked at."""
+        [[looked_at, found]] = db.rows(reports.UNDELIVERABLE, tenant_id=tenant_id, most=EXACT_UP_TO + 1)
+        return int(min(found, EXACT_UP_TO)), bool(looked_at <= EXACT_UP_TO)
+
+    @reads
     def attempts_after(self, db: Db, attempt_id: int, limit: int) -> list[AttemptTiming]:
         """What came of attempts behind this one, oldest first; the last few seconds are left for the next time."""
         rows = db.rows(reports.ATTEMPTS, after=attempt_id, seconds=reports.SETTLED_SECONDS, limit=limit)

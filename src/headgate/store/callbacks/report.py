@@ -187,6 +187,15 @@ def _floor(db: Db, cursor: int, status: Delivery | None) -> int:
 COUNT = Statement(
     "SELECT count(*) FROM (SELECT 1 FROM headgate_callback_delivery WHERE status = :status LIMIT :most) found"
 )
+# Of the newest undeliverable ones, so that no tenant's answer costs more than that of all.
+UNDELIVERABLE = Statement(
+    """
+    SELECT count(*), coalesce(sum(CASE WHEN CAST(:tenant_id AS bigint) IS NULL OR tenant_id = :tenant_id
+                                   THEN 1 ELSE 0 END), 0)
+      FROM (SELECT tenant_id FROM headgate_callback_delivery
+             WHERE status = 'undeliverable' ORDER BY id DESC LIMIT :most) found
+    """
+)
 OLDEST = Statement("SELECT created_at FROM headgate_callback_delivery WHERE status = 'pending' ORDER BY id LIMIT 1")
 # What commits late has a lower id than what is seen already: the newest are looked at when they have settled.
 ATTEMPTS = Statement(

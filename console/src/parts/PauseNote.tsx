@@ -1,0 +1,23 @@
+import type { Pause } from "@/services/pauses";
+import { useTexts } from "@/texts";
+import { Ago } from "./Ago";
+
+/** An actor of whom no more is known. */
+const NOBODY = "person";
+
+/** Who paused something, why, and until when. */
+export function PauseNote({ pause }: { pause: Pause }) {
+  const t = useTexts().pauses;
+  return (
+    <span>
+      {pause.actor === NOBODY ? t.paused : t.pausedBy(pause.actor)} <Ago at={pause.at} />
+      {pause.reason ? ` · ${pause.reason}` : null}
+      {pause.until ? (
+        <>
+          {" · "}
+          {t.ends} <Ago at={pause.until} />
+        </>
+      ) : null}
+    </span>
+  );
+}

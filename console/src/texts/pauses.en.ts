@@ -1,0 +1,41 @@
+import type { Scope } from "@/services/pauses";
+
+const SCOPES = { all: "everything", lane: "lane", type: "type", tenant: "tenant", key: "rate key" };
+
+export const pauses = {
+  title: "Pauses",
+  subject: (scope: Scope, name: string) => (name ? `${SCOPES[scope]} ${name}` : SCOPES[scope]),
+  pause: (subject: string) => `Pause ${subject}`,
+  resume: (subject: string) => `Resume ${subject}`,
+  isPaused: (subject: string) => `${capital(subject)} is paused`,
+  isResumed: (subject: string) => `${capital(subject)} is resumed`,
+  about: (subject: string) => `Nothing more of ${subject} starts. What runs goes on running.`,
+  paused: "paused",
+  pausedBy: (actor: string) => `paused by ${actor}`,
+  ends: "ends",
+  reason: "Reason",
+  reasonAbout: "Shown wherever the pause holds something up.",
+  until: "Until",
+  untilResumed: "somebody resumes it",
+  forHours: (hours: number) =>
+    hours < 1 ? `${hours * 60} minutes from now` : hours === 1 ? "1 hour from now" : `${hours} hours from now`,
+  untilTime: "a time that I say",
+  endsAt: "Ends at",
+  endPast: "The end must lie ahead.",
+  new: "Pause …",
+  newAbout: "Nothing more of it starts. What runs goes on running.",
+  what: "What",
+  whats: { all: "Everything", lane: "A lane", type: "A task type", tenant: "A tenant", key: "A rate key" } as Record<
+    Scope,
+    string
+  >,
+  name: "Name",
+  tenantNumber: "Its number",
+  none: "Nothing is paused.",
+  columns: { what: "What", why: "Reason", by: "By", since: "Since", until: "Ends" },
+  noEnd: "when resumed",
+};
+
+function capital(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
