@@ -13,12 +13,14 @@ def test_a_lane_is_paused_resumed_and_resized_in_its_place(visit, served):
     page = visit("/")
     expect(lane_of(page, "narrow").get_by_role("meter")).to_have_attribute("aria-valuetext", "0 / 2")
 
+    needs = page.get_by_label("Needs a person")
     page.get_by_role("button", name="Pause narrow").click()
-    expect(page.get_by_text("Lane narrow is paused")).to_be_visible()
+    page.get_by_role("dialog").get_by_role("button", name="Pause narrow").click()
+    expect(needs.get_by_text("Lane narrow is paused")).to_be_visible()
     assert lane(served, "narrow")["paused"]
 
-    page.get_by_label("Needs a person").get_by_role("button", name="Resume").click()
-    expect(page.get_by_text("Lane narrow is paused")).to_have_count(0)
+    needs.get_by_role("button", name="Resume").click()
+    expect(needs.get_by_text("Lane narrow is paused")).to_have_count(0)
     assert not lane(served, "narrow")["paused"]
 
     field = page.get_by_label("Capacity of narrow", exact=True)
@@ -96,6 +98,93 @@ def test_everything_is_paused_only_after_asking(visit, served):
     assert served.ask("GET", "/api/lanes")["everything_paused"]
     page.get_by_role("button", name="Resume the whole server").click()
     until(lambda: served.ask("GET", "/api/lanes"), lambda lanes: not lanes["everything_paused"])
+
+
+def test_a_pause_says_wherever_it_holds_who_made_it_why_and_until_when(visit, served):
+    """Spec: X7, A9"""
+    page = visit("/")
+    page.get_by_role("button", name="Pause narrow").click()
+    asked = page.get_by_role("dialog")
+    asked.get_by_label("Reason").fill("the provider is down")
+    asked.get_by_role("combobox", name="Until").click()
+    page.get_by_role("option", name="1 hour from now").click()
+    asked.get_by_role("button", name="Pause narrow").click()
+    expect(asked).to_have_count(0)
+    [pause] = served.ask("GET", "/api/pauses")["items"]
+    assert (pause["scope"], pause["name"], pause["reason"]) == ("lane", "narrow", "the provider is down")
+    assert pause["until"] is not None
+    for place in (page.get_by_label("Needs a person"), lane_of(page, "narrow")):
+        expect(place).to_contain_text("the provider is down")
+        expect(place).to_contain_text("ends in")
+    task_id = served.submit("held", {"name": "paused"})
+    page = visit(f"/tasks/{task_id}")
+    expect(page.get_by_text("lane narrow is paused: the provider is down").first).to_be_visible()
+    served.ask("POST", f"/api/tasks/{task_id}/cancel")
+    page = visit("/")
+    page.get_by_role("table", name="Pauses").get_by_role("button", name="Resume lane narrow").click()
+    expect(page.get_by_text("Nothing is paused.")).to_be_visible()
+    assert served.ask("GET", "/api/pauses")["items"] == []
+    page.get_by_role("button", name="Undo").click()
+    expect(page.get_by_label("Needs a person")).to_contain_text("the provider is down")
+    [again] = served.ask("GET", "/api/pauses")["items"]
+    assert (again["reason"], again["until"]) == (pause["reason"], pause["until"])
+    served.ask("POST", "/api/queue/resume?scope=lane:narrow")
+
+
+def test_a_type_and_a_tenant_are_paused_from_the_list_of_pauses(visit, served):
+    """Spec: X7, A9"""
+    page = visit("/")
+    pauses = page.get_by_role("table", name="Pauses")
+    for what, name, shown in (("A task type", "greet", "type greet"), ("A tenant", "7", "tenant 7")):
+        page.get_by_role("button", name="Pause …").click()
+        asked = page.get_by_role("dialog")
+        asked.get_by_role("combobox", name="What").click()
+        page.get_by_role("option", name=what).click()
+        expect(asked.get_by_role("button", name="Pause …")).to_be_disabled()
+        asked.get_by_label("Its number" if what == "A tenant" else "Name").fill(name)
+        asked.get_by_role("button", name="Pause …").click()
+        expect(pauses.get_by_role("row").filter(has_text=shown)).to_be_visible()
+    page = visit("/types")
+    page.get_by_role("button", name="Resume type greet").click()
+    expect(page.get_by_role("button", name="Pause type greet")).to_be_visible()
+    assert [each["name"] for each in served.ask("GET", "/api/pauses")["items"]] == ["7"]
+    served.ask("POST", "/api/queue/resume?scope=tenant:7")
+
+
+def test_a_capacity_that_could_not_be_saved_stays_as_it_was_typed(visit, served):
+    """Spec: X7, A9"""
+    served.ask("PUT", "/api/lanes/narrow", {"capacity": 3})
+    page = visit("/")
+    page.route("**/api/lanes/narrow", lambda route: route.abort())
+    field = page.get_by_label("Capacity of narrow", exact=True)
+    field.fill("9")
+    field.press("Enter")
+    expect(page.get_by_text("The server does not answer").first).to_be_visible()
+    expect(field).to_have_value("9")
+    page.unroute("**/api/lanes/narrow")
+    field.press("Enter")
+    expect(lane_of(page, "narrow").get_by_role("meter")).to_have_attribute("aria-valuetext", "0 / 9")
+
+
+def test_undo_of_a_capacity_brings_back_what_was_there_before_the_change(visit, served):
+    """Spec: X7, A9"""
+    served.ask("PUT", "/api/lanes/narrow", {"capacity": 3})
+    page = visit("/")
+    meter = lane_of(page, "narrow").get_by_role("meter")
+
+    def answer_late(route):
+        response = route.fetch()
+        expect(meter).to_have_attribute("aria-valuetext", "0 / 6")  # the event was quicker than the answer
+        route.fulfill(response=response)
+
+    page.route("**/api/lanes/narrow", answer_late)
+    field = page.get_by_label("Capacity of narrow", exact=True)
+    field.fill("6")
+    field.press("Enter")
+    expect(page.get_by_text("narrow: 6 at once")).to_be_visible()
+    page.unroute("**/api/lanes/narrow")
+    page.get_by_role("button", name="Undo").click()
+    expect(meter).to_have_attribute("aria-valuetext", "0 / 3")
 
 
 def test_charts_grow_by_themselves(visit, served):

@@ -55,6 +55,7 @@ def test_lanes_are_paused_and_resized_and_their_counts_are_live(visit, served, r
     request_of(1)
     expect(lane).to_contain_text(f"{before + 1} queued")
     page.get_by_role("button", name="Pause lane: Without cookie").click()
+    page.get_by_role("dialog").get_by_role("button", name="Pause lane: Without cookie").click()
     expect(lane).to_contain_text("paused")
     assert served.ask("GET", "/api/queue/stats")["paused"] == {
         "all": False, "default": False, "narrow": False, "no_cookie": True, "requires_cookie": False,

@@ -1,11 +1,13 @@
 import { ActionIcon, Button, type ButtonProps, Tooltip } from "@mantine/core";
 import { IconPlayerPause, IconPlayerPlay } from "@tabler/icons-react";
 import { useMutation } from "@tanstack/react-query";
-import { useState } from "react";
+import { lazy, Suspense, useState } from "react";
 import { pause as again, type Pause, resume, type Subject } from "@/services/pauses";
 import { useTexts } from "@/texts";
-import { PauseDialog } from "./PauseDialog";
 import { complain, confirmDone } from "./problems";
+
+// Loaded when somebody asks for it.
+const PauseDialog = lazy(() => import("./PauseDialog").then((module) => ({ default: module.PauseDialog })));
 
 interface Props {
   subject: Subject;
@@ -54,12 +56,14 @@ export function PauseButton({ subject, pause, labels, face, about, small, look =
         </Button>
       )}
       {asking ? (
-        <PauseDialog
-          title={title.pause}
-          about={about ?? words.about(name)}
-          subject={subject}
-          onClose={() => setAsking(false)}
-        />
+        <Suspense>
+          <PauseDialog
+            title={title.pause}
+            about={about ?? words.about(name)}
+            subject={subject}
+            onClose={() => setAsking(false)}
+          />
+        </Suspense>
       ) : null}
     </>
   );

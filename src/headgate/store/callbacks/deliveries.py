@@ -171,7 +171,7 @@ class Deliveries(Noun):
 
     @reads
     def undeliverable(self, db: Db, tenant_id: int | None = None) -> tuple[int, bool]:
-        """How many callbacks cannot be delivered, and whether that is all of them: no more than 10,000 are looked at."""
+        """How many callbacks cannot be delivered, and whether those are all: no more than 10,000 are looked at."""
         [[looked_at, found]] = db.rows(reports.UNDELIVERABLE, tenant_id=tenant_id, most=EXACT_UP_TO + 1)
         return int(min(found, EXACT_UP_TO)), bool(looked_at <= EXACT_UP_TO)
 
