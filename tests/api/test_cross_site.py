@@ -167,7 +167,7 @@ def test_a_page_of_another_site_changes_and_reads_nothing(here, site_name):
     assert told["read"] == "failed"
     assert told["json"] == "failed"
     assert [(task.id, task.status) for task in store.tasks.find().items] == [(1, State.QUEUED)]
-    assert not store.lanes.everything_paused()
+    assert not store.pauses.active()
     assert store.keys.find() == []
 
 
@@ -177,7 +177,7 @@ def test_without_the_gatekeeper_that_page_would_have_its_way(here, monkeypatch):
     attacked(here[0], here[1], "evil.example")
     store, _ = here
     assert store.tasks.get(1).status is State.CANCELLED
-    assert store.lanes.everything_paused()
+    assert store.pauses.active()
 
 
 def test_a_name_that_was_bent_to_this_machine_is_not_answered(here):

@@ -82,7 +82,7 @@ def test_a_page_of_another_site_changes_nothing_in_the_name_of_who_is_signed_in(
         assert (answer.status_code, answer.json()["type"]) == (403, "urn:headgate:problem:forbidden")
     assert client.delete("/api/session", headers={"Cookie": cookie} | headers).status_code == 403
     assert store.tasks.get(task.id).status == "queued"
-    assert not store.lanes.everything_paused()
+    assert not store.pauses.active()
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])

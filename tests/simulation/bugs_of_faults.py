@@ -5,19 +5,24 @@ execution begins in `store/test_races_leases.py`, a claim that is open while a p
 `stories/test_pauses.py`.
 """
 
+from collections.abc import Sequence
+
 import headgate.core.limits as limits
 import headgate.store.claim.sqlite as claim_sqlite
 import headgate.store.execution.revoke as revoke
 from headgate.core.limits import Rate
 from headgate.core.machine import GivenBack, LeaseLost
+from headgate.core.pause import PauseScope
 from headgate.core.task import Task
 from headgate.simulation.plan import CHAOS_SECONDS, CLIENTS, WORKERS, Move
 from headgate.store.catalog.catalog import Catalog
+from headgate.store.catalog.streams import Stream
+from headgate.store.claim.contract import LANES_AND_PAUSES, ActivePauses, held_by
 from headgate.store.db.statement import Statement
 from headgate.store.execution.executions import Executions
 from headgate.worker.pool import Pool
 from headgate.worker.run import Run
-from tests.simulation.bugs import Patch, bug, errands, faults, submits
+from tests.simulation.bugs import Patch, bug, errands, faults, reworded, submits
 
 NOTHING_OF_HOLDERS = "SELECT t.id, t.exec_id FROM headgate_task t WHERE t.executing_deadline < {now} LIMIT :limit"
 SILENT_ONES = f"AND NOT EXISTS (SELECT 1 FROM headgate_worker w WHERE w.id = t.worker_id AND {revoke._SILENT_SINCE})"
@@ -74,6 +79,29 @@ def a_bucket_is_shut_until_the_clock_is_back(patch: Patch) -> None:
 def a_start_is_confirmed_while_everything_is_paused(patch: Patch) -> None:
     """What was handed over before the pause may begin."""
     patch.setattr(Catalog, "pause_of", lambda self, db, stream: None)
+
+
+PAUSED_TYPE = [
+    Move(2.5, "set_pause", {"client": CLIENTS[0], "scope": PauseScope.TYPE, "name": "plain", "seconds": 3.0}),
+    *submits(3.0, 6, "plain"),
+]
+
+
+@bug("I4", more=PAUSED_TYPE)
+def a_claim_asks_for_pauses_of_lanes_alone(patch: Patch) -> None:
+    """Only lanes can be paused."""
+
+    def of_lanes(pauses: ActivePauses, streams: Sequence[Stream]) -> dict[int, float]:
+        return held_by({key: left for key, left in pauses.items() if key[0] in ("all", "lane")}, streams)
+
+    patch.setattr(claim_sqlite, "held_by", of_lanes)
+
+
+@bug("I4", more=PAUSED_TYPE)
+def the_end_of_a_pause_is_compared_with_a_clock_that_is_ahead(patch: Patch) -> None:
+    """Whoever asks compares it with a clock of its own."""
+    ahead = reworded(LANES_AND_PAUSES, "OR until > :now", "OR until > :now + 1500000")
+    patch.setattr(claim_sqlite, "LANES_AND_PAUSES", ahead)
 
 
 @bug("I10", more=[*submits(1.0, 9, "plain", seconds=4.0), *faults("kill", WORKERS, 2.0)])

@@ -1,6 +1,7 @@
 """What the checker lets pass and what it catches: I4, limits by the audit, and I5, by what handlers really did."""
 
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -81,27 +82,45 @@ def test_a_resource_is_shared_by_all_who_use_it_and_holds_one_unless_it_is_told(
     assert check(run.evidence(at_rest=False, uses=uses, capacities={"resource disk": 2})) == []
 
 
-@pytest.mark.parametrize("lane", ["default", "*"])
-def test_a_start_in_what_is_paused_is_caught(lane: str):
-    """Spec: X5"""
-    run = submitted(1)
-    edit(run, "paused", lane=lane)
-    edit(run, "paused", lane="other")
-    edit(run, "resumed", lane=lane)
+paused = pytest.mark.parametrize(
+    "what", [{"everything": True}, {"lane": "default"}, {"type": "plain"}, {"tenant": "0"}, {"key": "api"}], ids=str
+)
+
+
+@paused
+def test_a_start_in_what_is_paused_is_caught(what: dict[str, Any]):
+    """Spec: X5, A9"""
+    run = submitted(1, rate_key="api")
+    edit(run, "paused", **what)
+    for scope in ("lane", "type", "tenant", "key"):
+        edit(run, "paused", **{scope: "other"})
+    edit(run, "resumed", **what)
     begin(run, 1)
     assert check(run.evidence(at_rest=False)) == []
-    run.submit(2)
-    edit(run, "paused", lane=lane)
+    run.submit(2, rate_key="api")
+    edit(run, "paused", **what)
     begin(run, 2)
     assert broken(run.evidence(at_rest=False)) == {"I4"}
 
 
-@pytest.mark.parametrize("lane", ["*", "default"])
-def test_a_confirmed_start_in_what_is_paused_is_caught(lane: str):
+@paused
+@pytest.mark.parametrize("early", [0.5, 0.0])
+def test_a_start_before_the_end_of_a_pause_is_caught_and_one_behind_it_is_not(what: dict[str, Any], early: float):
+    """Spec: X5, A9"""
+    run = submitted(1, rate_key="api")
+    # Each row takes a second: the start is written six seconds from now.
+    edit(run, "paused", **what, until=datetime.fromtimestamp(run.wall + 6.0 + early, UTC).isoformat())
+    run.wait(4.0)
+    begin(run, 1)
+    assert broken(run.evidence(at_rest=False)) == ({"I4"} if early else set())
+
+
+@paused
+def test_a_confirmed_start_in_what_is_paused_is_caught(what: dict[str, Any]):
     """Spec: X5"""
-    run = submitted(1)
+    run = submitted(1, rate_key="api")
     run.step(1, "scheduled", "scheduling", "x1")
-    edit(run, "paused", lane=lane)
+    edit(run, "paused", **what)
     assert check(run.evidence(at_rest=False)) == []
     run.step(1, "started", "running", "x1")
     assert broken(run.evidence(at_rest=False)) == {"I4"}

@@ -198,7 +198,7 @@ def test_a_type_that_is_edited_tells_what_changed(store, found):
 @pytest.mark.parametrize(
     ("scope", "name", "subject"),
     [
-        (PauseScope.ALL, "", "lane:*"),
+        (PauseScope.ALL, "", "everything"),
         (PauseScope.LANE, "mail", "lane:mail"),
         (PauseScope.TYPE, "plain", "type:plain"),
         (PauseScope.TENANT, "7", "tenant:7"),

@@ -56,7 +56,7 @@ def test_each_event_carries_the_correlation_id_of_its_task_also_from_history(sto
         (lambda s: s.resources.set("net", 3, actor="user:1"), "capacity_changed", "net"),
         (lambda s: s.rate_limits.set("key:a", Rate(5, 10), actor="user:1"), "rate_changed", "key:a"),
         (lambda s: s.lanes.pause("fast", actor="user:1"), "paused", "fast"),
-        (lambda s: s.lanes.pause(actor="user:1"), "paused", "*"),
+        (lambda s: s.lanes.pause(actor="user:1"), "paused", "everything"),
         (lambda s: s.types.put(TaskType("fresh"), actor="user:1"), "type_changed", '{"type": "fresh", "changes": {}}'),
         (lambda s: s.types.remove("plain", actor="user:1"), "type_removed", "plain"),
     ],

@@ -81,7 +81,7 @@ def test_a_pause_of_a_lane_or_of_everything_starts_nothing_and_ends_nothing(stor
     with open_store(url, clock) as other:
         assert store.lanes.pause(lane, actor="user:1")
         assert not store.lanes.pause(lane)
-        assert store.lanes.everything_paused() is (lane is None)
+        assert [pause.scope for pause in store.pauses.active()] == ["lane" if lane else "all"]
         assert ids_of(start(other, 9)) == ([elsewhere.id] if lane else [])
         assert settle(store, execution, Returned()) is State.SUCCEEDED
         assert store.lanes.resume(lane)

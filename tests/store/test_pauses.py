@@ -12,6 +12,7 @@ from headgate.core.pause import PauseScope
 from headgate.core.states import State
 from headgate.core.task import Execution
 from headgate.store.claim.contract import ClaimRequest, HeldBack
+from headgate.store.events.acts import ActFilter
 from headgate.store.store import open_store
 from tests.factories import START, running, settle, start, submit
 
@@ -110,16 +111,40 @@ def test_a_pause_that_ended_before_the_start_holds_nothing_back(store, clock):
     assert isinstance(store.executions.start(task.id, handed.exec_id), Execution)
 
 
-def test_a_pause_keeps_its_reason_and_end_until_it_is_given_others(store):
+LATER = START + timedelta(hours=1)
+GIVEN: list[dict[str, Any]] = [{}, {"reason": "moving"}, {"until": LATER}, {"reason": "still moving", "until": LATER}]
+
+
+@pytest.mark.parametrize("second", GIVEN)
+@pytest.mark.parametrize("first", GIVEN)
+def test_pausing_again_replaces_the_reason_and_the_end_of_the_pause(store, first, second):
     """Spec: A9"""
-    until = START + timedelta(hours=1)
-    assert store.pauses.set(PauseScope.LANE, "x", reason="moving", until=until, actor="ann")
-    assert not store.lanes.pause("x", actor="bob")
+    assert store.pauses.set(PauseScope.LANE, "x", actor="ann", **first)
+    assert store.pauses.set(PauseScope.LANE, "x", actor="bob", **second) is (first != second)
     [pause] = store.pauses.active()
-    assert (pause.reason, pause.until, pause.actor, pause.at) == ("moving", until, "ann", START)
-    assert store.pauses.set(PauseScope.LANE, "x", reason="still moving", actor="bob")
-    [pause] = store.pauses.active()
-    assert (pause.reason, pause.until, pause.actor) == ("still moving", None, "bob")
+    assert (pause.reason, pause.until) == (second.get("reason", ""), second.get("until"))
+    assert pause.actor == ("ann" if first == second else "bob")
+
+
+def test_pausing_again_is_on_record_with_the_old_values_and_the_new(store):
+    """Spec: A12"""
+    store.lanes.pause("x", reason="moving", until=LATER)
+    store.lanes.pause("x", reason="moving")
+    store.lanes.pause("x", reason="done moving", until=LATER)
+    again, endless, first = store.acts.find(ActFilter(kind="paused", object="lane:x")).items
+    assert first.changes == {}
+    assert endless.changes == {"until": {"old": LATER.isoformat(), "new": None}}
+    assert again.changes == {
+        "reason": {"old": "moving", "new": "done moving"}, "until": {"old": None, "new": LATER.isoformat()},
+    }  # fmt: skip
+
+
+def test_pausing_everything_is_an_act_upon_everything_and_not_upon_a_lane(store):
+    """Spec: A12"""
+    store.lanes.pause()
+    store.lanes.resume()
+    assert [act.kind for act in store.acts.find(ActFilter(object="everything")).items] == ["resumed", "paused"]
+    assert store.acts.find(ActFilter(object="lane")).items == []
 
 
 @scopes
@@ -129,7 +154,7 @@ def test_a_pause_and_its_end_are_on_record(store, scope, name):
     store.pauses.set(scope, name, reason="moving", until=until, actor="ann")
     store.pauses.end(scope, name, actor="bob")
     paused, resumed = store.events.after(before)[0]
-    what = {"lane": "*"} if scope is PauseScope.ALL else {scope.value: name}
+    what = {"everything": True} if scope is PauseScope.ALL else {scope.value: name}
     assert (paused.kind, paused.actor) == ("paused", "ann")
     assert json.loads(paused.detail) == what | {"reason": "moving", "until": until.isoformat()}
     assert (resumed.kind, resumed.actor, json.loads(resumed.detail)) == ("resumed", "bob", what)

@@ -1,11 +1,16 @@
 """Room in lanes, resources and buckets: claimers that meet there never start more than there is room for."""
 
+from datetime import timedelta
+
 import pytest
 
 from headgate.core.limits import Rate
+from headgate.core.pause import PauseScope
+from headgate.core.reasons import paused_subject
 from headgate.core.task import Execution, TaskType
 from headgate.store.claim.contract import HeldBack
 from headgate.store.events.feed import Cursor
+from tests.factories import START
 from tests.store.races import AFTER_THE_TAKE, BEFORE_THE_TAKE, Claimer, Rival, Stage, only, submit_many
 
 # What DESIGN 5 tried: the snapshot, and with it the count, is older than the lock.
@@ -124,15 +129,21 @@ def test_a_limit_set_while_a_claim_is_in_flight_counts_what_that_claim_starts(st
     assert stage.count("lane = 'wide' AND status = 'running'") == 2
 
 
-@pytest.mark.parametrize("scope", ["narrow", "wide", None])
-def test_nothing_starts_once_a_pause_has_returned(stage, claimer, scope):
+PAUSES = [("lane", "narrow"), ("lane", "wide"), ("type", "plain"), ("tenant", "0"), ("key", "api"), ("all", "")]
+pauses = pytest.mark.parametrize("what", PAUSES, ids=":".join)
+ends = pytest.mark.parametrize("until", [None, START + timedelta(hours=1)], ids=["no end", "an end"])
+
+
+@ends
+@pauses
+def test_nothing_starts_once_a_pause_has_returned(stage, claimer, what, until):
     """Spec: A9. A claim that was under way is waited for, or starts nothing."""
     rival, slow = stage.rival(), Claimer(stage)
-    submit_many(slow.store, 3, lane="wide")
+    submit_many(slow.store, 3, lane="wide", rate_key="api")
     rival.run(AFTER_THE_TAKE)
     in_flight = stage.beside(slow.claim, 23, claim_id="slow")
     stage.await_waiters(in_flight)
-    pause = stage.beside(stage.store().lanes.pause, scope)
+    pause = stage.beside(lambda: stage.store().pauses.set(PauseScope(what[0]), what[1], until=until))
     stage.stand_still(in_flight, pause)
     started_by_then = stage.count("status = 'running'") if pause.done() else None
     rival.commit()
@@ -141,15 +152,17 @@ def test_nothing_starts_once_a_pause_has_returned(stage, claimer, scope):
     assert started_by_then in (None, stage.count("status = 'running'"))
 
 
+@ends
+@pytest.mark.parametrize("what", PAUSES[1:], ids=":".join)
 @pytest.mark.parametrize("first", ["start", "pause"])
-def test_a_confirmed_start_that_meets_a_pause_comes_before_it_or_is_held_back(stage, first):
+def test_a_confirmed_start_that_meets_a_pause_comes_before_it_or_is_held_back(stage, first, what, until):
     """Spec: A9, E1"""
     rival, claimer, editor = stage.rival(), Claimer(stage), stage.store()
-    submit_many(claimer.store, 1, lane="wide")
+    submit_many(claimer.store, 1, lane="wide", rate_key="api")
     [handed] = claimer.claim(confirm=True).executions
     calls = {
         "start": lambda: stage.beside(claimer.store.executions.start, handed.id, handed.exec_id),
-        "pause": lambda: stage.beside(editor.lanes.pause, "wide"),
+        "pause": lambda: stage.beside(lambda: editor.pauses.set(PauseScope(what[0]), what[1], until=until)),
     }
     rival.run(BEFORE_THE_TAKE)
     made = {}
@@ -164,7 +177,8 @@ def test_a_confirmed_start_that_meets_a_pause_comes_before_it_or_is_held_back(st
         assert isinstance(started, Execution)
         assert kinds[-2:] == ["started", "paused"]
     else:
-        assert started == HeldBack("lane wide is paused")
+        subject = paused_subject({"scope": what[0], "name": what[1]})
+        assert started == HeldBack(f"{subject} is paused")
         assert kinds[-2:] == ["paused", "given_back"]
 
 

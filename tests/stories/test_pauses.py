@@ -1,19 +1,26 @@
 """Pauses, while everybody claims: by the audit, in the order of its ids, nothing started while it was paused."""
 
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from threading import Event
 
 from headgate.core.machine import Returned
+from headgate.core.pause import PauseScope
 from headgate.core.task import NewTask, TaskType
+from headgate.environment import utc_now
 from headgate.simulation.checker import check
 from headgate.store.claim.contract import ClaimRequest, Outcome
 from headgate.store.store import open_store
 from tests.stories.evidence import collected, made
 
 CLAIMERS = 4
-ROUNDS = 15
-SCOPES = (None, "narrow", "wide")  # None: everything
+ROUNDS = 8
+SCOPES = (
+    (PauseScope.ALL, ""), (PauseScope.LANE, "narrow"), (PauseScope.LANE, "wide"), (PauseScope.TYPE, "plain"),
+    (PauseScope.TENANT, "1"), (PauseScope.KEY, "api"),
+)  # fmt: skip
 PATIENCE = 20.0
+AN_HOUR = timedelta(hours=1)
 
 
 def claim_until(told_to_go: Event, started: Event, url: str) -> None:
@@ -34,15 +41,19 @@ def test_nothing_starts_behind_the_row_of_its_pause(url):
     ids: list[int] = []
     with open_store(url) as store, ThreadPoolExecutor(CLAIMERS) as threads:
         store.types.put(TaskType("plain"))
+        store.rate_limits.set("key:api", None)
         runs = [threads.submit(claim_until, told_to_go, started, url) for _ in range(CLAIMERS)]
         try:
-            for scope in SCOPES * ROUNDS:
+            for number, (scope, name) in enumerate(SCOPES * ROUNDS):
                 started.clear()
-                tasks = [NewTask("plain", lane=lane) for lane in ("narrow", "wide")] * 20
+                tasks = [
+                    NewTask("plain", lane=lane, tenant_id=tenant_id, rate_key=rate_key)
+                    for lane, tenant_id, rate_key in (("narrow", 0, None), ("wide", 1, "api"))
+                ] * 20
                 ids += [task.id for task in store.tasks.submit_many(tasks)]
                 assert started.wait(PATIENCE)
-                assert store.lanes.pause(scope)
-                assert store.lanes.resume(scope)
+                assert store.pauses.set(scope, name, until=utc_now() + AN_HOUR if number % 2 else None)
+                assert store.pauses.end(scope, name)
         finally:
             told_to_go.set()
         for run in runs:

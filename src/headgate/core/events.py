@@ -99,6 +99,8 @@ def act_of(event: AuditEvent) -> Act:
         subject = next((f"{noun}:{detail[name]}" for name, noun in _OBJECTS.items() if name in detail), "system")
         if event.kind in ("paused", "resumed") and "key" in detail:  # not one of the API's
             subject = f"rate_key:{detail['key']}"
+        elif "everything" in detail or detail.get("lane") == "*":  # as it was written once
+            subject = "everything"
     tenant_id = None if event.task_id is None else event.tenant_id
     return Act(
         event.id, event.at, event.kind, event.actor, address, subject, tenant_id, event.before, event.after, changes,

@@ -3,12 +3,14 @@
 import json
 from collections import defaultdict
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
 
 from headgate.core.errors import Invalid
 from headgate.core.limits import DEFAULT_KEY, Rate, bucket_of
+from headgate.core.pause import EVERYTHING_PAUSED, PauseKey, PauseScope, keys_of
+from headgate.core.reasons import paused_subject
 from headgate.core.states import HELD, State
-from headgate.core.task import EVERYTHING
 from headgate.simulation.checker_case import Case, Violation, starts_execution
 from headgate.simulation.evidence import Row, TaskRecord
 
@@ -52,7 +54,7 @@ class _Walk:
         self._capacity: dict[str, int | None] = dict(case.evidence.capacities)
         self._rates: dict[str, Rate | None] = {DEFAULT_KEY: Rate(), **case.evidence.rates}
         self._full_at: dict[str, float] = {}  # when each bucket will be full again, by the steady clock
-        self._paused: set[str] = set()
+        self._paused: dict[PauseKey, float] = {}  # until when, by the store's clock
         self._held: dict[str, dict[int, int]] = defaultdict(dict)  # by place: tasks, and the rows that started them
         self._holders: dict[Key, dict[int, int]] = defaultdict(dict)
         self._families: dict[Key, dict[int, int]] = defaultdict(dict)  # by mutex: parents that wait, and their roots
@@ -92,15 +94,14 @@ class _Walk:
                 for bucket in [bucket for bucket in self._full_at if name in (bucket, DEFAULT_KEY)]:
                     del self._full_at[bucket]
             case "paused":
-                self._paused.add(str(detail.get("lane")))
+                self._paused[_pause_key(detail)] = _timestamp(detail.get("until"))
             case "resumed":
-                self._paused.discard(str(detail.get("lane")))
+                self._paused.pop(_pause_key(detail), None)
 
     def _check_pauses(self, task: TaskRecord) -> Iterator[str]:
-        if EVERYTHING in self._paused:
-            yield "while everything is paused"
-        if task.lane in self._paused:
-            yield f"in lane {task.lane}, which is paused"
+        for key in keys_of(task.tenant_id, task.lane, task.type, task.rate_key):
+            if self._clock.highest < self._paused.get(key, float("-inf")) - SLACK_SECONDS:
+                yield f"while {paused_subject({'scope': key[0], 'name': key[1]})} is paused"
 
     def _check_start(self, row: Row, task: TaskRecord) -> Iterator[str]:
         yield from self._check_pauses(task)
@@ -211,6 +212,15 @@ def _parse_detail(text: str | None) -> dict[str, Any]:
     except ValueError:
         return {}
     return detail if isinstance(detail, dict) else {}
+
+
+def _pause_key(detail: dict[str, Any]) -> PauseKey:
+    named = ((str(scope), str(detail[scope])) for scope in PauseScope if scope in detail)
+    return next(named, EVERYTHING_PAUSED)
+
+
+def _timestamp(until: str | None) -> float:
+    return float("inf") if until is None else datetime.fromisoformat(until).timestamp()
 
 
 def _rate(limit: Any) -> Rate | None:

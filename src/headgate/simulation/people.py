@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -13,6 +14,7 @@ from headgate.core.cron import Missed, Overlap
 from headgate.core.edit import Edit
 from headgate.core.errors import HeadgateError, Unavailable
 from headgate.core.limits import Rate
+from headgate.core.pause import PauseScope
 from headgate.core.schedule import Endpoint, LogMode, NewSchedule, ScheduleStatus
 from headgate.core.states import State
 from headgate.core.task import Task
@@ -21,6 +23,7 @@ from headgate.simulation.late import LateSubmit
 from headgate.simulation.plan import CALL, Move
 from headgate.simulation.process import Process
 from headgate.simulation.tasks import Function
+from headgate.store.db.statement import clock
 from headgate.store.store import Store
 from headgate.store.tasks.idempotency import Idempotency
 from headgate.store.tasks.submit import Submitted
@@ -126,6 +129,10 @@ class People:
                 return partial(store.lanes.pause, parameters["lane"])
             case "resume_lane":
                 return partial(store.lanes.resume, parameters["lane"])
+            case "set_pause":
+                return partial(_pause, store, **parameters)
+            case "end_pause":
+                return partial(store.pauses.end, parameters["scope"], parameters["name"])
             case "trigger":
                 return partial(store.compensation.trigger, self._figures)
         if what.startswith("schedule_"):
@@ -172,6 +179,12 @@ class People:
                     store.tasks.resolve(task.id, "told by telephone")
                 case State.NOTIFYING:
                     store.deliveries.redeliver(task.id)
+
+
+def _pause(store: Store, scope: PauseScope, name: str, seconds: float | None = None) -> None:
+    """Pause, for so many seconds by the store's clock."""
+    until = None if seconds is None else store.database.read(clock) + timedelta(seconds=seconds)
+    store.pauses.set(scope, name, until=until)
 
 
 def _is_stuck(store: Store, task: Task) -> bool:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from headgate.core.pause import PauseScope
 from headgate.simulation.network import CONDITIONS
 from headgate.simulation.tasks import ERRAND, KEYED, LANES, PARENTS, RATES, RESOURCES
 
@@ -58,6 +59,11 @@ CALL = "call"  # a schedule that calls an endpoint
 OFTEN, RARE = ["*/2 * * * * *", "*/5 * * * * *"], ["*/20 * * * * *", "* * * * *"]
 NEXT_TRANSACTION_WEIGHT = 10  # faults that wait for any transaction, to one for each of the rare ones
 
+PAUSES = (
+    (PauseScope.TYPE, "plain"), (PauseScope.TYPE, KEYED), (PauseScope.TYPE, ERRAND), (PauseScope.TENANT, "1"),
+    (PauseScope.KEY, "api"), (PauseScope.LANE, "narrow"), (PauseScope.ALL, ""),
+)  # fmt: skip
+
 Draw = random.Random
 
 
@@ -94,6 +100,7 @@ def plan(seed: int) -> Plan:
         *(_illness(draw) for _ in range(draw.randint(0, 3))),
         *(_schedule(draw, number) for number in range(draw.randint(0, 2))),
         *(_steer_schedule(draw) for _ in range(draw.randint(0, 5))),
+        *(_pause(draw) for _ in range(draw.randint(0, 4))),
     ]
     return Plan(seed, sorted(moves, key=lambda move: move.at))
 
@@ -220,6 +227,15 @@ def _edit(draw: Draw) -> Move:
             return Move(at, "set_resource", {"client": client, "name": name, "capacity": draw.randint(1, 2)})
     name = draw.choice(list(RATES))
     return Move(at, "set_rate", {"client": client, "name": name, "rate": draw.choice([0.5, 2.0, 5.0]), "burst": 2})
+
+
+def _pause(draw: Draw) -> Move:
+    scope, name = draw.choice(PAUSES)
+    parameters: dict[str, Any] = {"client": draw.choice(CLIENTS), "scope": scope, "name": name}
+    at = draw.uniform(0.1, CHAOS_SECONDS)
+    if draw.random() < 0.25:
+        return Move(at, "end_pause", parameters)
+    return Move(at, "set_pause", parameters | {"seconds": draw.choice([None, 0.5, 2.0, 6.0])})
 
 
 def _fault(draw: Draw) -> Move:

@@ -236,8 +236,8 @@ class _World:
         self._wall.step_to_latest()
         self._receiver.heal()
         store = self._quiet_store()
-        for lane in (None, "default", *LANES):
-            store.lanes.resume(lane)
+        for pause in store.pauses.active():
+            store.pauses.end(pause.scope, pause.name)
         for lane in LANES:
             store.lanes.set_capacity(lane, 2)
 

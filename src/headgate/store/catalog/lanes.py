@@ -6,7 +6,7 @@ from headgate.core.gates import CapacityLimit
 from headgate.core.limits import check_capacity
 from headgate.core.pause import EVERYTHING_PAUSED, PauseKey, PauseScope, check_pause
 from headgate.core.task import check_lane, check_name
-from headgate.store.catalog.pauses import end_pause, read_pauses, set_pause
+from headgate.store.catalog.pauses import end_pause, set_pause
 from headgate.store.catalog.version import announce_limit
 from headgate.store.db.database import Noun, reads, writes
 from headgate.store.db.statement import Db, Statement
@@ -55,11 +55,6 @@ class Lanes(Noun):
     def resume(self, db: Db, lane: str | None = None, *, actor: str = PERSON) -> bool:
         """Undo `pause`; False if it was not paused."""
         return end_pause(db, _pause_key(lane), actor)
-
-    @reads
-    def everything_paused(self, db: Db) -> bool:
-        """Whether `pause` without a lane holds everything."""
-        return any(pause.key == EVERYTHING_PAUSED for pause in read_pauses(db))
 
 
 def read_lanes(db: Db) -> list[CapacityLimit]:

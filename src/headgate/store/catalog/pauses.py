@@ -1,14 +1,15 @@
 """Pauses of everything, a lane, a type, a tenant or a rate key. One that has ended holds nothing, written or not."""
 
 from datetime import datetime
+from typing import Any
 
 from headgate.core.errors import Invalid
 from headgate.core.pause import Pause, PauseKey, PauseScope, check_pause
-from headgate.core.task import EVERYTHING, clip
+from headgate.core.task import clip
 from headgate.store.catalog.version import announce_limit
 from headgate.store.db.database import Noun, reads, writes
 from headgate.store.db.statement import Db, Row, Statement, clock, moment
-from headgate.store.events.audit import PERSON
+from headgate.store.events.audit import PERSON, changed
 
 MAX_REASON_BYTES = 2000
 # Of the rows that hold something; a claim reads them in its own transaction.
@@ -46,7 +47,7 @@ class Pauses(Noun):
         self, db: Db, scope: PauseScope, name: str, *, reason: str = "", until: datetime | None = None,
         actor: str = PERSON,
     ) -> bool:  # fmt: skip
-        """Pause; False if that was paused already, and neither another reason nor another end is given."""
+        """Pause; a pause that is there is replaced. False if it has this reason and this end already."""
         return set_pause(db, (scope, name), reason, until, actor)
 
     @writes
@@ -72,14 +73,16 @@ def set_pause(db: Db, key: PauseKey, reason: str, until: datetime | None, actor:
     if until is not None and until <= clock(db):
         raise Invalid.of("pause-end-past")
     reason = clip(reason, MAX_REASON_BYTES)
-    for before in map(pause_of, db.rows(PAUSE, scope=scope, name=name)):
-        if (reason or before.reason, until or before.until) == (before.reason, before.until):
+    detail = _what(scope, name) | _values(reason, until)
+    replaced = [pause_of(row) for row in db.rows(PAUSE, scope=scope, name=name)]
+    for before in replaced:
+        if (before.reason, before.until) == (reason, until):
             return False
+        old, new = _values(before.reason, before.until), _values(reason, until)
+        detail |= changed(**{field: (old.get(field), new.get(field)) for field in ("reason", "until")})
     db.send(REMOVE_ENDED)
     db.send(PUT_PAUSE, scope=scope, name=name, reason=reason, actor=actor, until=until)
-    detail = _what(scope, name) | ({"reason": reason} if reason else {})
-    detail |= {} if until is None else {"until": until.isoformat()}
-    announce_limit(db, "paused", actor, detail, loosened=False)
+    announce_limit(db, "paused", actor, detail, loosened=bool(replaced))
     return True
 
 
@@ -100,6 +103,10 @@ def _checked(key: PauseKey) -> PauseKey:
     return key
 
 
-def _what(scope: str, name: str) -> dict[str, str]:
+def _what(scope: str, name: str) -> dict[str, Any]:
     """What is paused, as the audit says it."""
-    return {"lane": EVERYTHING} if scope == PauseScope.ALL else {str(scope): name}
+    return {"everything": True} if scope == PauseScope.ALL else {str(scope): name}
+
+
+def _values(reason: str, until: datetime | None) -> dict[str, Any]:
+    return ({"reason": reason} if reason else {}) | ({} if until is None else {"until": until.isoformat()})
