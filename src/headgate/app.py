@@ -97,7 +97,7 @@ class Headgate:
         self.settings = replace(self.settings, packs=",".join(sorted(pack.name for pack in self.packs)))
 
     def _take_over(self, tasks: "Tasks") -> None:
-        """Make the handlers and schedules of a pack this program's."""
+        """Make the handlers, schedules, listeners and limits of a pack this program's."""
         self._pack_tasks.append(tasks)
         if not tasks.works_elsewhere(self):
             tasks.program = self
@@ -107,6 +107,7 @@ class Headgate:
             self._timetable.add(entry)
         for listener in tasks.listeners:
             self.listeners.add(listener)
+        self.limits.add(tasks.limits)
 
     # declaring
 
@@ -280,8 +281,8 @@ class Headgate:
     def lane(self, name: str, *, capacity: int | None) -> None:
         """Run at most `capacity` tasks of a lane at once, over all processes; None is no limit.
 
-        Of a lane, a resource or a rate limit, what settings say goes before the program, and what a person edits before
-        both.
+        Of a lane, a resource or a rate limit, what settings say replaces what a program declares, and what a person
+        sets replaces both.
         """
         self.limits.lane(name, capacity)
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 
 from headgate.core.errors import Unavailable
-from headgate.core.limits import DeclaredLimits
+from headgate.core.limits import DeclaredLimits, LimitSource
 from headgate.pack import Lane, Pack, Resource, first_capacity, read_settings
 from headgate.settings import Settings, variables
 from headgate.store.db.migrate import Migration
@@ -66,13 +66,13 @@ def set_up(
 
 
 def declare_limits(store: Store, settings: Settings, program: DeclaredLimits | None = None) -> None:
-    """Set the limits of settings, and those of a program that settings leave; log those that a person set otherwise."""
-    declared = {"settings": settings.limits}
+    """Set the limits of settings and of a program; log those that a stronger source set otherwise."""
+    declared = {LimitSource.SETTINGS: settings.limits}
     if program is not None:
-        declared["program"] = program.without(settings.limits)
+        declared[LimitSource.PROGRAM] = program
     for source, limits in declared.items():
-        for what in store.limits.declare(limits, source):
-            log.info("%s was edited by hand: its %s value does not hold", what, source)
+        for what, held_by in store.limits.declare(limits, source).items():
+            log.info("limit not applied: limit=%r declared_by=%s set_by=%s", what, source, held_by)
 
 
 def _put_types(store: Store, pack: Pack) -> None:
@@ -99,7 +99,7 @@ def _set_limits(store: Store, pack: Pack, environment: Mapping[str, str]) -> Non
     for limit, capacity in wanted.items():
         noun, there = ("lane", lanes) if isinstance(limit, Lane) else ("resource", resources)
         item, now = f"{noun} {limit.name}", there.get(limit.name)
-        if now is None and item not in made:
+        if limit.name not in there or (now is None and item not in made):
             _set_capacity(store, limit, capacity)
         elif limit.variable in environment and now != capacity:
             text = "no limit" if now is None else now
@@ -114,4 +114,4 @@ def _set_capacity(store: Store, limit: Lane | Resource, capacity: int | None) ->
         declared.lane(limit.name, capacity)
     elif capacity is not None:
         declared.resource(limit.name, capacity)
-    store.limits.declare(declared, "pack")
+    store.limits.declare(declared, LimitSource.PACK)

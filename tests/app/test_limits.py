@@ -5,6 +5,7 @@ import logging
 import pytest
 
 import headgate
+from headgate.app import Tasks
 from headgate.core.errors import Invalid
 from headgate.core.limits import Rate
 from headgate.settings import Settings, load
@@ -37,10 +38,10 @@ def test_limits_ship_with_the_program_and_a_persons_edit_stands(url, caplog):
     declare(again)
     with caplog.at_level(logging.INFO, "headgate"):
         assert limits(again).items() >= (wanted | {"mail": 9, "key:openai": None}).items()
-    told = [record.getMessage() for record in caplog.records if "edited by hand" in record.getMessage()]
+    told = [record.getMessage() for record in caplog.records if "not applied" in record.getMessage()]
     assert sorted(told) == [
-        "lane mail was edited by hand: its program value does not hold",
-        "rate limit key:openai was edited by hand: its program value does not hold",
+        "limit not applied: limit='lane mail' declared_by=program set_by=person",
+        "limit not applied: limit='rate limit key:openai' declared_by=program set_by=person",
     ]
     again.close()
 
@@ -64,6 +65,27 @@ def test_settings_go_before_the_program(url):
     assert {each.name: each.source for each in app.store.rate_limits.all()} == {
         "key:*": "settings", "key:openai": "program", "type:scan": "settings",
     }  # fmt: skip
+    app.close()
+
+
+def test_what_settings_say_stands_when_the_program_starts_elsewhere_without_them(url):
+    """Spec: D8, X10"""
+    for settings in (Settings(url=url, lanes="mail=2"), Settings(url=url)):
+        app = headgate.Headgate(settings=settings)
+        declare(app)
+        assert limits(app)["mail"] == 2
+        app.close()
+
+
+def test_limits_declared_on_the_tasks_of_a_pack_are_the_programs_and_its_own_go_before_them(url):
+    """Spec: X10, X14"""
+    tasks = Tasks()
+    declare(tasks)
+    app = headgate.Headgate(url)
+    app.lane("mail", capacity=8)
+    app._take_over(tasks)
+    wanted = {"mail": 8, "gpu": 2, "key:openai": Rate(5, 10), "type:scan": None}
+    assert limits(app).items() >= wanted.items()
     app.close()
 
 

@@ -7,12 +7,14 @@ import psycopg
 import pytest
 
 from headgate.core.errors import Invalid, NotFound
-from headgate.core.limits import DeclaredLimits, Rate
+from headgate.core.limits import DeclaredLimits, LimitSource, Rate
 from headgate.core.machine import Raised, Returned
 from headgate.core.states import State
 from headgate.core.task import NewTask, TaskType
-from headgate.store.catalog.limits import RateLimit, Resource
+from headgate.store.catalog.rate_limits import RateLimit
+from headgate.store.catalog.resources import Resource
 from headgate.store.claim.contract import Claimed, ClaimRequest
+from headgate.store.events.acts import ActFilter
 from headgate.store.store import open_store
 from tests.factories import running, settle, start, submit, together, worker
 
@@ -265,13 +267,13 @@ def test_a_declared_limit_holds_until_a_person_sets_another(store):
     declared.lane("mail", 5)
     declared.resource("gpu", 2)
     declared.rate_limit("key:openai", Rate(5, 10))
-    assert store.limits.declare(declared, "program") == []
+    assert store.limits.declare(declared, LimitSource.PROGRAM) == {}
     assert {lane.name: lane.capacity for lane in store.lanes.all()}["mail"] == 5
     assert Resource("gpu", 2, "program") in store.resources.all()
     assert RateLimit("key:openai", Rate(5, 10), "program") in store.rate_limits.all()
     store.catalog.reload()
     version = store.catalog.version
-    assert store.limits.declare(declared, "program") == []
+    assert store.limits.declare(declared, LimitSource.PROGRAM) == {}
     store.catalog.reload()
     assert store.catalog.version == version, "nothing was written"
 
@@ -280,20 +282,67 @@ def test_a_declared_limit_holds_until_a_person_sets_another(store):
     store.rate_limits.set("key:openai", None)
     declared.lane("mail", 6)
     declared.resource("gpu", 2)
-    stays = store.limits.declare(declared, "settings")
-    assert sorted(stays) == ["lane mail", "rate limit key:openai"]
+    stays = store.limits.declare(declared, LimitSource.SETTINGS)
+    assert stays == {"lane mail": "person", "rate limit key:openai": "person"}
     assert {lane.name: lane.capacity for lane in store.lanes.all()}["mail"] is None
     assert Resource("gpu", 2, "person") in store.resources.all()
     assert RateLimit("key:openai", None, "person") in store.rate_limits.all()
 
 
-def test_what_settings_declare_replaces_what_a_program_declared(store):
-    """Spec: D8"""
-    for source, capacity in (("program", 5), ("settings", 7), ("program", 6)):
-        declared = DeclaredLimits()
-        declared.lane("mail", capacity)
-        store.limits.declare(declared, source)
-        assert {lane.name: lane.capacity for lane in store.lanes.all()}["mail"] == capacity
+def declare(store, source, number):
+    declared = DeclaredLimits()
+    declared.lane("mail", number)
+    declared.resource("gpu", number)
+    declared.rate_limit("key:openai", Rate(1, number))
+    return store.limits.declare(declared, source)
+
+
+def numbers(store):
+    lanes = [(lane.capacity, lane.source) for lane in store.lanes.all() if lane.name == "mail"]
+    resources = [(each.capacity, each.source) for each in store.resources.all() if each.name == "gpu"]
+    rates = [(each.limit.burst, each.source) for each in store.rate_limits.all() if each.name == "key:openai"]
+    assert lanes == resources == rates
+    return lanes[0]
+
+
+LIMITS_DECLARED = ("lane mail", "resource gpu", "rate limit key:openai")
+
+
+def test_no_source_replaces_what_a_stronger_one_set_whoever_comes_later(store):
+    """Spec: D8, X10. A process that lacks a setting does not undo it."""
+    for source, number, then in (
+        ("program", 5, (5, "program")),
+        ("pack", 4, (5, "program")),
+        ("settings", 2, (2, "settings")),
+        ("program", 6, (2, "settings")),
+        ("settings", 3, (3, "settings")),
+    ):
+        stays = declare(store, LimitSource(source), number)
+        assert numbers(store) == then
+        assert stays == ({} if then == (number, source) else dict.fromkeys(LIMITS_DECLARED, then[1]))
+
+
+@pytest.mark.parametrize("source", ["settings", "person"])
+def test_a_limit_that_is_reset_stays_until_the_next_declaration(store, source):
+    """Spec: D8, X10"""
+    if source == "settings":
+        declare(store, LimitSource.SETTINGS, 2)
+    else:
+        store.lanes.set_capacity("mail", 2)
+        store.resources.set("gpu", 2)
+        store.rate_limits.set("key:openai", Rate(1, 2))
+    declare(store, LimitSource.PROGRAM, 5)
+    assert numbers(store) == (2, source)
+    for noun, name in ((store.lanes, "mail"), (store.resources, "gpu"), (store.rate_limits, "key:openai")):
+        noun.reset(name, actor="ann")
+        with pytest.raises(NotFound):
+            noun.reset(f"{name}-other")
+    assert numbers(store) == (2, "default")
+    assert [(act.object, act.actor) for act in store.acts.find(ActFilter(kind="limit_reset")).items] == [
+        ("rate_limit:key:openai", "ann"), ("resource:gpu", "ann"), ("lane:mail", "ann"),
+    ]  # fmt: skip
+    assert declare(store, LimitSource.PROGRAM, 5) == {}
+    assert numbers(store) == (5, "program")
 
 
 def test_every_rate_limit_of_a_task_must_have_a_token_and_a_shut_one_costs_the_others_none(store):

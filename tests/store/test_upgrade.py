@@ -3,7 +3,7 @@
 import pytest
 
 from headgate.core.errors import Refused, Unavailable
-from headgate.core.limits import DeclaredLimits, Rate
+from headgate.core.limits import DeclaredLimits, LimitSource, Rate
 from headgate.core.machine import Raised, Returned
 from headgate.core.schedule import NewSchedule, ScheduleStatus
 from headgate.core.states import State
@@ -183,4 +183,4 @@ def test_limits_from_before_they_had_a_source_are_taken_for_a_persons(places, cl
         assert [name for (name,) in buckets] == ["tenant:7 key:other", "tenant:8 key:openai"]
         declared = DeclaredLimits()
         declared.lane("default", 9)
-        assert store.limits.declare(declared, "program") == ["lane default"]
+        assert store.limits.declare(declared, LimitSource.PROGRAM) == {"lane default": "person"}

@@ -12,11 +12,11 @@ from headgate.api.routing import Routes
 from headgate.api.server import Server
 from headgate.api.shapes import ForecastOut, PauseOut, ShortText, copied, forecast_out, pause_out
 from headgate.core.errors import Invalid, NotFound
-from headgate.core.limits import MAX_CAPACITY, MAX_RATE, Rate
+from headgate.core.limits import MAX_CAPACITY, MAX_RATE, LimitSource, Rate
 from headgate.core.pause import EVERYTHING_PAUSED, Pause, PauseKey, PauseScope
 from headgate.core.task import check_lane
-from headgate.store.catalog.lanes import BY_PERSON
-from headgate.store.catalog.limits import RateLimit, Resource
+from headgate.store.catalog.rate_limits import RateLimit
+from headgate.store.catalog.resources import Resource
 
 PathName = Annotated[str, Meta(min_length=1, max_length=255)]
 LimitName = Annotated[
@@ -27,13 +27,15 @@ Capacity = Annotated[int, Meta(ge=0, le=MAX_CAPACITY)]
 
 
 class LaneOut(msgspec.Struct):
-    """A lane. `capacity` null: no limit. What is blocked or comes later was counted at `as_of`, the rest now.
+    """A lane. `capacity` null: no limit; `source`: as in `RateLimitOut`. What is blocked or comes later was counted at
+    `as_of`, the rest now.
 
     `drained`: when what runs and waits will likely have ended, without what comes later; null if there is nothing.
     """
 
     name: str
     capacity: int | None
+    source: str
     running: int
     queued: int
     queued_exact: bool
@@ -88,7 +90,8 @@ class RateLimitOut(msgspec.Struct):
     """`rate` starts a second, `burst` at most at once; null: no limit.
 
     `key:*` is the limit of every key that has none of its own, with a bucket for each tenant; all others are shared by
-    all tenants. `source` says who set it: `person`, whose edit stands, `settings`, `program` or `pack`, or `default`.
+    all tenants. `source` says who set it: `person`, `settings`, `program`, `pack`, or `default` (nobody). None of them
+    replaces what one before it set.
     """
 
     name: str
@@ -103,8 +106,10 @@ class RateLimitsOut(msgspec.Struct):
 
 
 class RateLimitIn(msgspec.Struct, forbid_unknown_fields=True):
-    rate: Annotated[float, Meta(gt=0, le=MAX_RATE)]
-    burst: Annotated[int, Meta(ge=1, le=MAX_CAPACITY)]
+    """Both null: no limit, whatever programs and settings declare."""
+
+    rate: Annotated[float, Meta(gt=0, le=MAX_RATE)] | None
+    burst: Annotated[int, Meta(ge=1, le=MAX_CAPACITY)] | None = None
 
 
 routes = Routes("limits", shared=True)
@@ -148,6 +153,23 @@ async def put_lane(name: PathName, data: LaneIn, server: Server, who: Principal)
     return await server.in_thread(work)
 
 
+@routes.delete("/api/lanes/{name}", Role.OPERATOR, "Remove a lane that has no open tasks", errors=(404, 409, 507))
+async def remove_lane(name: PathName, server: Server, who: Principal) -> None:
+    """Its capacity and its pause go with it. A submit to the lane makes it again."""
+    await server.in_thread(server.store.lanes.remove, name, actor=who.actor)
+
+
+@routes.post("/api/lanes/{name}/reset", Role.OPERATOR, "Let the next declaration set the capacity", errors=(404, 507))
+async def reset_lane(name: PathName, server: Server, who: Principal) -> LaneOut:
+    """The capacity stays until a program or settings that declare one start."""
+
+    def work() -> LaneOut:
+        server.store.lanes.reset(name, actor=who.actor)
+        return next(lane for lane in _all_lanes(server) if lane.name == name)
+
+    return await server.in_thread(work)
+
+
 def _all_lanes(server: Server) -> list[LaneOut]:
     return [
         copied(
@@ -168,16 +190,35 @@ async def list_resources(server: Server, who: Principal) -> ResourcesOut:
 
 @routes.get("/api/resources/{name}", Role.READ, "Look a resource up", errors=(404,))
 async def get_resource(name: PathName, server: Server, who: Principal) -> ResourceOut:
-    for resource in await server.in_thread(server.store.resources.all):
-        if resource.name == name:
-            return _resource_out(resource)
-    raise NotFound.of("no-resource", resource=name)
+    return await server.in_thread(_resource, server, name)
 
 
 @routes.put("/api/resources/{name}", Role.OPERATOR, "How many may use a resource at once, from now on", errors=(507,))
 async def put_resource(name: PathName, data: ResourceIn, server: Server, who: Principal) -> ResourceOut:
     await server.in_thread(server.store.resources.set, name, data.capacity, actor=who.actor)
-    return ResourceOut(name, data.capacity, BY_PERSON)
+    return ResourceOut(name, data.capacity, LimitSource.PERSON)
+
+
+@routes.delete("/api/resources/{name}", Role.OPERATOR, "Remove a resource that no type uses", errors=(404, 409, 507))
+async def remove_resource(name: PathName, server: Server, who: Principal) -> None:
+    """A program or settings that declare it make it again when they start."""
+    await server.in_thread(server.store.resources.remove, name, actor=who.actor)
+
+
+@routes.post(
+    "/api/resources/{name}/reset", Role.OPERATOR, "Let the next declaration set the capacity", errors=(404, 507)
+)
+async def reset_resource(name: PathName, server: Server, who: Principal) -> ResourceOut:
+    """The capacity stays until a program or settings that declare one start."""
+    await server.in_thread(server.store.resources.reset, name, actor=who.actor)
+    return await server.in_thread(_resource, server, name)
+
+
+def _resource(server: Server, name: str) -> ResourceOut:
+    for resource in server.store.resources.all():
+        if resource.name == name:
+            return _resource_out(resource)
+    raise NotFound(f"no resource {name}")
 
 
 def _resource_out(resource: Resource) -> ResourceOut:
@@ -191,26 +232,45 @@ async def list_rate_limits(server: Server, who: Principal) -> RateLimitsOut:
 
 @routes.get("/api/rate-limits/{name}", Role.READ, "Look a rate limit up", errors=(404,))
 async def get_rate_limit(name: LimitName, server: Server, who: Principal) -> RateLimitOut:
-    for limit in await server.in_thread(_rate_limits, server):
-        if limit.name == name:
-            return limit
-    raise NotFound.of("no-rate-limit", rate_limit=name)
+    return await server.in_thread(_rate_limit, server, name)
 
 
 @routes.put(
     "/api/rate-limits/{name}",
     Role.OPERATOR,
     "Limit the starts of lane:NAME, type:CODE or key:NAME, from now on",
-    errors=(507,),
+    errors=(404, 507),
 )
 async def put_rate_limit(name: LimitName, data: RateLimitIn, server: Server, who: Principal) -> RateLimitOut:
-    await server.in_thread(server.store.rate_limits.set, name, Rate(data.rate, data.burst), actor=who.actor)
-    return RateLimitOut(name, data.rate, data.burst, BY_PERSON)
+    """`rate` null lifts the limit; `DELETE` removes it."""
+    if (data.rate is None) != (data.burst is None):
+        raise Invalid("give rate and burst, or neither for no limit")
+    limit = None if data.rate is None or data.burst is None else Rate(data.rate, data.burst)
+    await server.in_thread(server.store.rate_limits.set, name, limit, actor=who.actor)
+    return await server.in_thread(_rate_limit, server, name)
 
 
-@routes.delete("/api/rate-limits/{name}", Role.OPERATOR, "Have no rate limit from now on", errors=(404, 507))
-async def lift_rate_limit(name: LimitName, server: Server, who: Principal) -> None:
-    await server.in_thread(server.store.rate_limits.set, name, None, actor=who.actor)
+@routes.delete("/api/rate-limits/{name}", Role.OPERATOR, "Remove a rate limit", errors=(404, 507))
+async def remove_rate_limit(name: LimitName, server: Server, who: Principal) -> None:
+    """A key has the limit of `key:*` again; `key:*` itself goes back to 10 a second, 20 at once. A program or settings
+    that declare the limit set it again when they start."""
+    await server.in_thread(server.store.rate_limits.remove, name, actor=who.actor)
+
+
+@routes.post(
+    "/api/rate-limits/{name}/reset", Role.OPERATOR, "Let the next declaration set the rate limit", errors=(404, 507)
+)
+async def reset_rate_limit(name: LimitName, server: Server, who: Principal) -> RateLimitOut:
+    """The limit stays until a program or settings that declare one start."""
+    await server.in_thread(server.store.rate_limits.reset, name, actor=who.actor)
+    return await server.in_thread(_rate_limit, server, name)
+
+
+def _rate_limit(server: Server, name: str) -> RateLimitOut:
+    for limit in _rate_limits(server):
+        if limit.name == name:
+            return limit
+    raise NotFound(f"no rate limit {name}")
 
 
 def _rate_limits(server: Server) -> list[RateLimitOut]:

@@ -1,6 +1,6 @@
 """`/metrics` for Prometheus. Nothing in it names a tenant; it tells of all of them together."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -15,7 +15,7 @@ from headgate.api.routing import Routes
 from headgate.api.server import Server
 from headgate.api.tally import Histogram, Tally
 from headgate.core.compensation import CompensationSettings
-from headgate.core.pause import EVERYTHING_PAUSED, PauseScope
+from headgate.core.pause import EVERYTHING_PAUSED, Pause, PauseScope
 from headgate.core.states import HELD
 from headgate.environment import utc_now
 from headgate.store.store import Store
@@ -120,6 +120,18 @@ def _process_metrics(tally: Tally, listeners: int) -> Iterator[Metric]:
     )  # fmt: skip
 
 
+def _pause_metrics(active: list[Pause], lanes: list[str]) -> Iterator[Metric]:
+    """Tenants and rate keys are counted, not named."""
+    pauses = {pause.key for pause in active}
+    paused = {(lane,): int((PauseScope.LANE, lane) in pauses) for lane in lanes}
+    yield _gauge("headgate_lane_paused", "1 while nothing of a lane may start.", ["lane"], paused)
+    yield _gauge("headgate_paused", "1 while nothing may start at all.", [], {(): int(EVERYTHING_PAUSED in pauses)})
+    counts = Counter(
+        (str(pause.scope), "" if pause.scope in (PauseScope.TENANT, PauseScope.KEY) else pause.name) for pause in active
+    )
+    yield _gauge("headgate_pauses", "Pauses that hold now; tenants and keys have no name.", ["scope", "name"], counts)
+
+
 def _queue_metrics(store: Store) -> Iterator[Metric]:
     now = utc_now()
     depth: dict[tuple[str, str], int] = {}
@@ -143,10 +155,7 @@ def _queue_metrics(store: Store) -> Iterator[Metric]:
     yield _gauge("headgate_lane_capacity", "How many may; a lane without a limit has none.", ["lane"], limited)
     free = {lane: max(capacity - running[lane], 0) for lane, capacity in limited.items()}
     yield _gauge("headgate_lane_room", "How many more may.", ["lane"], free)
-    pauses = {pause.key for pause in store.pauses.active()}
-    paused = {(lane.name,): int((PauseScope.LANE, lane.name) in pauses) for lane in lanes}
-    yield _gauge("headgate_lane_paused", "1 while nothing of a lane may start.", ["lane"], paused)
-    yield _gauge("headgate_paused", "1 while nothing may start at all.", [], {(): int(EVERYTHING_PAUSED in pauses)})
+    yield from _pause_metrics(store.pauses.active(), [lane.name for lane in lanes])
     alive = [worker for worker in store.workers.all() if worker.lease_until > now]
     executors = {("worker",): 0, ("agent",): 0}
     for worker in alive:

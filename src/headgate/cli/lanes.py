@@ -18,23 +18,31 @@ from headgate.store.reading.lane_report import LaneReport
 from headgate.store.store import Store
 
 commands = CommandGroup()
+LaneName = Annotated[str, typer.Argument(metavar="NAME", help="Lane.")]
 COUNTS = ("CAPACITY", "RUNNING", "QUEUED", "BLOCKED", "LATER")
 
 
 @commands.default
 def show_lanes(command: Command) -> None:
-    """Show all lanes, or change the capacity of one.
+    """Show all lanes, change the capacity of one, or remove one.
 
     RUNNING and QUEUED are counted now (QUEUED up to 10,000), the rest every few
-    seconds. DRAINED is when the tasks there are now will probably have ended.
+    seconds. DRAINED is when the tasks there are now will probably have ended,
+    SOURCE is what set the capacity: person, settings, program, pack or default.
 
     \b
     headgate lanes
     headgate lanes set mail --capacity 2
     headgate lanes set mail --capacity none
+    headgate lanes reset mail
+    headgate lanes remove mail
     """  # fmt: skip
     command.answer_all(
-        command.store.lane_reports.all(), _lane_json, ("LANE", *COUNTS, "DRAINED", "STATE"), _row, right=COUNTS
+        command.store.lane_reports.all(),
+        _lane_json,
+        ("LANE", *COUNTS, "DRAINED", "SOURCE", "STATE"),
+        _row,
+        right=COUNTS,
     )
     pause = command.store.pauses.by_key().get(EVERYTHING_PAUSED)
     if not command.as_json and pause is not None:
@@ -57,8 +65,17 @@ def _lane_json(lane: LaneReport) -> dict[str, Any]:
 def _row(lane: LaneReport) -> tuple[Any, ...]:
     capacity = "no limit" if lane.capacity is None else lane.capacity
     queued = lane.queued if lane.queued_exact else f"about {lane.queued}"
-    state = "active" if lane.pause is None else pause_details(lane.pause)
-    return (lane.name, capacity, lane.running, queued, lane.blocked, lane.later, _drained(lane.drained), state)
+    return (
+        lane.name,
+        capacity,
+        lane.running,
+        queued,
+        lane.blocked,
+        lane.later,
+        _drained(lane.drained),
+        lane.source,
+        pause_state(lane.pause),
+    )
 
 
 def pause_details(pause: Pause) -> str:
@@ -66,6 +83,11 @@ def pause_details(pause: Pause) -> str:
     until = f" until {format_time(pause.until)}" if pause.until else ""
     actor = "" if pause.actor == NOBODY else f" by {one_line(pause.actor)}"
     return f"paused{until}{actor}" + (f": {one_line(pause.reason)}" if pause.reason else "")
+
+
+def pause_state(pause: Pause | None) -> str:
+    """What a table says of something that may be paused."""
+    return "active" if pause is None else pause_details(pause)
 
 
 def pause_text(pause: Pause) -> str:
@@ -100,3 +122,30 @@ def set_lane(
     command.answer(
         {"name": name, "capacity": limit}, f"lane {name}: {'no limit' if limit is None else f'{limit} at a time'}"
     )
+
+
+@commands.add("reset")
+def reset_lane(command: Command, name: LaneName) -> None:
+    """Let programs and settings set the capacity of a lane again.
+
+    The capacity stays until one that declares it starts.
+
+    \b
+    headgate lanes reset mail
+    """  # fmt: skip
+    command.store.lanes.reset(name, actor=command.actor)
+    command.answer({"name": name, "source": "default"}, f"lane {name}: the next declaration sets its capacity")
+
+
+@commands.add("remove")
+def remove_lane(command: Command, name: LaneName) -> None:
+    """Remove a lane, its capacity and its pause.
+
+    It is refused while the lane has open tasks. A later submit to the lane, or a
+    program or settings that declare it, creates it again.
+
+    \b
+    headgate lanes remove mail
+    """  # fmt: skip
+    command.store.lanes.remove(name, actor=command.actor)
+    command.answer({"name": name, "removed": True}, f"lane {name} removed")

@@ -1,47 +1,68 @@
 """`headgate limits`: how often tasks may start, and how many may use a resource at once."""
 
+from dataclasses import asdict, replace
 from typing import Annotated, Any
 
 import typer
 
 from headgate.cli.command import Command
 from headgate.cli.command_group import CommandGroup
+from headgate.cli.lanes import pause_state
 from headgate.core.errors import Invalid
-from headgate.core.limits import Rate
-from headgate.store.catalog.lanes import BY_PERSON
+from headgate.core.limits import DEFAULT_KEY, PREFIXES, LimitSource, Rate
+from headgate.core.pause import PauseScope
+from headgate.store.catalog.rate_limits import RateLimits
+from headgate.store.catalog.resources import Resources
 
 commands = CommandGroup()
 Name = Annotated[
     str, typer.Argument(metavar="NAME", help="lane:NAME, type:CODE or key:NAME; with --capacity a resource.")
 ]
+LimitName = Annotated[
+    str, typer.Argument(metavar="NAME", help="lane:NAME, type:CODE or key:NAME of a rate limit, or a resource.")
+]
 
 
 @commands.default
 def show_limits(command: Command) -> None:
-    """Show rate limits and resources, or change them.
+    """Show rate limits and resources, change them, or remove them.
 
     A rate limit is named lane:NAME, type:CODE or key:NAME and applies across all
     processes and tenants; key:* applies to each key without a limit of its own, for
-    each tenant separately. For the capacity of lanes see `headgate lanes`.
+    each tenant separately. For the capacity of lanes see `headgate lanes`. SOURCE is
+    what set a limit: person, settings, program, pack or default.
 
     \b
     headgate limits
     headgate limits set key:openai --rate 5 --burst 10
     headgate limits set printer --capacity 1
     headgate limits lift key:openai
+    headgate limits reset key:openai
+    headgate limits remove key:openai
     """  # fmt: skip
-    limits = [_rate(each.name, each.limit, each.source) for each in command.store.rate_limits.all()]
+    pauses = {f"key:{p.name}": p for p in command.store.pauses.active() if p.scope is PauseScope.KEY}
+    rates = {each.name: each for each in command.store.rate_limits.all()}
+    for name in pauses.keys() - rates.keys():  # it has the limit of every key
+        rates[name] = replace(rates[DEFAULT_KEY], name=name)
+    limits = [_rate(each.name, each.limit, each.source) for _, each in sorted(rates.items())]
     limits += [_resource(each.name, each.capacity, each.source) for each in command.store.resources.all()]
-    headers = ("NAME", "LIMIT", "SOURCE")
-    command.answer_all(limits, lambda limit: limit, headers, lambda each: (each["name"], _text(each), each["source"]))
+
+    def encode(limit: dict[str, Any]) -> dict[str, Any]:
+        pause = pauses.get(limit["name"])
+        return limit | {"pause": None if pause is None else asdict(pause)}
+
+    def row(limit: dict[str, Any]) -> tuple[str, ...]:
+        return (limit["name"], _text(limit), limit["source"], pause_state(pauses.get(limit["name"])))
+
+    command.answer_all(limits, encode, ("NAME", "LIMIT", "SOURCE", "STATE"), row)
 
 
-def _rate(name: str, limit: Rate | None, source: str = BY_PERSON) -> dict[str, Any]:
+def _rate(name: str, limit: Rate | None, source: str = LimitSource.PERSON) -> dict[str, Any]:
     rate, burst = (None, None) if limit is None else (limit.rate, limit.burst)
     return {"name": name, "rate": rate, "burst": burst, "source": source}
 
 
-def _resource(name: str, capacity: int, source: str = BY_PERSON) -> dict[str, Any]:
+def _resource(name: str, capacity: int, source: str = LimitSource.PERSON) -> dict[str, Any]:
     return {"name": name, "capacity": capacity, "source": source}
 
 
@@ -87,3 +108,36 @@ def lift_limit(command: Command, name: Name) -> None:
     """  # fmt: skip
     command.store.rate_limits.set(name, None, actor=command.actor)
     command.answer(_rate(name, None), f"{name}: no limit")
+
+
+@commands.add("reset")
+def reset_limit(command: Command, name: LimitName) -> None:
+    """Let programs and settings set a limit again.
+
+    The limit stays until one that declares it starts.
+
+    \b
+    headgate limits reset key:openai
+    """  # fmt: skip
+    _of(command, name).reset(name, actor=command.actor)
+    command.answer({"name": name, "source": "default"}, f"{name}: the next declaration sets it")
+
+
+@commands.add("remove")
+def remove_limit(command: Command, name: LimitName) -> None:
+    """Remove a rate limit, or a resource that no task type uses.
+
+    A key without a limit of its own has that of key:*, and key:* itself goes back to
+    10 per second. A program or settings that declare the limit set it again when
+    they start; `headgate limits lift` has no limit for good.
+
+    \b
+    headgate limits remove key:openai
+    headgate limits remove printer
+    """  # fmt: skip
+    _of(command, name).remove(name, actor=command.actor)
+    command.answer({"name": name, "removed": True}, f"{name} removed")
+
+
+def _of(command: Command, name: str) -> RateLimits | Resources:
+    return command.store.rate_limits if name.startswith(PREFIXES) else command.store.resources

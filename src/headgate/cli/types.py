@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
@@ -10,8 +11,10 @@ from headgate.cli.arguments import arguments_of, read_object
 from headgate.cli.command import Command
 from headgate.cli.command_group import CommandGroup
 from headgate.cli.formatting import format_duration, format_time
+from headgate.cli.lanes import pause_state
 from headgate.cli.output import print_json, print_line
 from headgate.core.errors import Invalid
+from headgate.core.pause import Pause, PauseKey, PauseScope
 from headgate.core.retry import Strategy
 from headgate.core.task import TaskType
 from headgate.core.task_types import TYPE_FIELDS, changes_of, edited, fields_of
@@ -37,14 +40,30 @@ def show_types(command: Command) -> None:
 @commands.add("list")
 def list_types(command: Command) -> None:
     """List all task types."""
-    headers = ("CODE", "LANE", "RETRIES", "TIMEOUT", "ON FAILURE", "SOURCE")
-    command.answer_all(command.store.types.all(), _type_json, headers, _row)
+    headers = ("CODE", "LANE", "RETRIES", "TIMEOUT", "ON FAILURE", "SOURCE", "STATE")
+    pauses = command.store.pauses.by_key()
+
+    def encode(stored: StoredType) -> dict[str, Any]:
+        return _type_json(stored) | _pause_json(_pause(pauses, stored))
+
+    def row(stored: StoredType) -> tuple[Any, ...]:
+        return (*_row(stored), pause_state(_pause(pauses, stored)))
+
+    command.answer_all(command.store.types.all(), encode, headers, row)
 
 
 def _row(stored: StoredType) -> tuple[Any, ...]:
     kind = stored.kind
     on_failure = "dead" if kind.need_manual else "failed"
     return (kind.code, kind.lane, _retries(kind), format_duration(kind.timeout_seconds), on_failure, _source(stored))
+
+
+def _pause(pauses: dict[PauseKey, Pause], stored: StoredType) -> Pause | None:
+    return pauses.get((PauseScope.TYPE, stored.kind.code))
+
+
+def _pause_json(pause: Pause | None) -> dict[str, Any]:
+    return {"pause": None if pause is None else asdict(pause)}
 
 
 def _retries(task_type: TaskType) -> str:
@@ -67,11 +86,13 @@ def _source(stored: StoredType) -> str:
 def show_type(command: Command, code: Code) -> None:
     """Show all settings of a type, named as `set` takes them."""
     stored = command.store.types.get(code)
-    document = _type_json(stored)
+    pause = _pause(command.store.pauses.by_key(), stored)
+    document = _type_json(stored) | _pause_json(pause)
     fields = {"code": stored.kind.code} | fields_of(stored.kind)
     for part, configuration in document["callback"].items():
         fields |= {f"callback.{part}.{name}": value for name, value in configuration.items()}
     fields |= {"declared_by": stored.kind.declared_by or None, "source": _source(stored)}
+    fields["state"] = None if pause is None else pause_state(pause)
     fields["since"] = format_time(stored.update_date)
     texts = {name: _cell(value) for name, value in fields.items() if value not in (None, "", [], {})}
     command.answer_fields(document, texts)

@@ -6,6 +6,7 @@ down, so there is nothing to refill and nothing to drift: the generic cell rate 
 
 import math
 from dataclasses import dataclass
+from enum import StrEnum
 
 from headgate.core.errors import Invalid
 from headgate.core.task import check_lane, check_name
@@ -28,6 +29,22 @@ class Rate:
     def __post_init__(self) -> None:
         if not 0 < self.rate <= MAX_RATE or self.burst < 1:
             raise Invalid.of("bad-rate", most=MAX_RATE)
+
+
+class LimitSource(StrEnum):
+    """Who set a limit, the weakest first: none replaces what a stronger one set."""
+
+    DEFAULT = "default"  # nobody
+    PACK = "pack"
+    PROGRAM = "program"
+    SETTINGS = "settings"
+    PERSON = "person"
+
+    @property
+    def replaces(self) -> list[str]:
+        """The sources whose limits this one replaces, its own among them."""
+        sources = list(LimitSource)
+        return [str(source) for source in sources[: sources.index(self) + 1]]
 
 
 class DeclaredLimits:
@@ -58,13 +75,12 @@ class DeclaredLimits:
         self.rates[name] = limit
         self.edition += 1
 
-    def without(self, other: "DeclaredLimits") -> "DeclaredLimits":
-        """What is declared here and not there."""
-        left = DeclaredLimits()
-        left.lanes = {name: self.lanes[name] for name in self.lanes.keys() - other.lanes.keys()}
-        left.resources = {name: self.resources[name] for name in self.resources.keys() - other.resources.keys()}
-        left.rates = {name: self.rates[name] for name in self.rates.keys() - other.rates.keys()}
-        return left
+    def add(self, other: "DeclaredLimits") -> None:
+        """Declare what is declared there, too; what is declared here stays."""
+        self.lanes = other.lanes | self.lanes
+        self.resources = other.resources | self.resources
+        self.rates = other.rates | self.rates
+        self.edition += other.edition
 
 
 def declared_in_settings(lanes: str, resources: str, rate_limits: str) -> DeclaredLimits:

@@ -18,8 +18,10 @@ from headgate.store.access.sessions import Sessions
 from headgate.store.callbacks.deliveries import Deliveries
 from headgate.store.catalog.catalog import Catalog
 from headgate.store.catalog.lanes import Lanes
-from headgate.store.catalog.limits import Limits, RateLimits, Resources
+from headgate.store.catalog.limits import Limits
 from headgate.store.catalog.pauses import Pauses
+from headgate.store.catalog.rate_limits import RateLimits
+from headgate.store.catalog.resources import Resources
 from headgate.store.catalog.types import TaskTypes
 from headgate.store.catalog.version import touch
 from headgate.store.claim.contract import Claims

@@ -2,7 +2,7 @@
 
 import difflib
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from headgate.core.errors import Unavailable, UnknownType
@@ -23,7 +23,7 @@ STREAMS = Statement(
     "SELECT id, tenant_id, lane, type, category, rate_key, agent_id FROM headgate_stream WHERE id > :after"
 )
 RATES = Statement("SELECT name, lifted, tenant_id IS NULL FROM headgate_rate_limit WHERE name <> :default_key")
-LIMITED = Statement("SELECT name FROM headgate_lane WHERE capacity IS NOT NULL")
+LANES = Statement("SELECT name, capacity IS NOT NULL FROM headgate_lane")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +33,10 @@ class _Known:
     version: int = 0
     types: Mapping[str, TaskType] = field(default_factory=dict)
     streams: Mapping[int, Stream] = field(default_factory=dict)
-    ids: Mapping[StreamKey, int] = field(default_factory=dict)
+    ids: Mapping[StreamKey, int] = field(default_factory=dict)  # of the streams whose lane is there
     rates: frozenset[str] = frozenset()  # buckets that a start takes a token of
     keys: frozenset[str] = frozenset()  # rate limits that were set, for all tenants, if only to be lifted
+    lanes: frozenset[str] = frozenset()
     limited: frozenset[str] = frozenset()  # lanes that have a capacity
     pauses: Mapping[PauseKey, Pause] = field(default_factory=dict)  # some of them may have ended
     held: frozenset[int] = frozenset()  # streams that a pause without an end holds
@@ -178,20 +179,31 @@ class Catalog:
 
 def _read(db: Db, version: int, before: _Known) -> _Known:
     """The catalog as it stands; of its streams, which only ever grow, those behind the ones known before."""
-    types, rates, limited = db.send(TYPES), db.send(RATES, default_key=DEFAULT_KEY), db.send(LIMITED)
-    paused = db.send(ALL_PAUSES)
+    types, rates, paused = db.send(TYPES), db.send(RATES, default_key=DEFAULT_KEY), db.send(ALL_PAUSES)
     streams = db.send(STREAMS, after=max(before.streams, default=0))
-    known = {**before.streams, **{row[0]: Stream(*row) for row in streams.rows()}}
+    limited: dict[str, bool] = dict(db.rows(LANES))
+    new = {row[0]: Stream(*row) for row in streams.rows()}
+    known = {**before.streams, **new}
     pauses = {pause.key: pause for pause in map(pause_of, paused.rows())}
     endless = {key for key, pause in pauses.items() if pause.until is None}
     return _Known(
         version,
         {code: type_of(code, name, category, config) for code, name, category, config in types.rows()},
         known,
-        {**before.ids, **{row[1:]: row[0] for row in streams.rows()}},
+        _ids(before, known, new, limited.keys()),
         frozenset(name for name, lifted, _ in rates.rows() if not lifted),
         frozenset(name for name, _, shared in rates.rows() if shared),
-        frozenset(name for (name,) in limited.rows()),
+        frozenset(limited),
+        frozenset(name for name, has_capacity in limited.items() if has_capacity),
         pauses,
         frozenset(s.id for s in known.values() if not endless.isdisjoint(s.pause_keys)) if endless else frozenset(),
     )
+
+
+def _ids(
+    before: _Known, known: Mapping[int, Stream], new: Mapping[int, Stream], lanes: Collection[str]
+) -> dict[StreamKey, int]:
+    """The ids by which tasks are submitted. One whose lane was removed is not among them: a submit makes the lane."""
+    whole = len(before.ids) == len(before.streams) and before.lanes.issubset(lanes)
+    added = {stream.key: stream.id for stream in (new if whole else known).values() if stream.lane in lanes}
+    return {**before.ids, **added} if whole else added

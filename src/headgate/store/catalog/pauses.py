@@ -26,6 +26,7 @@ PUT_PAUSE = Statement(
        SET reason = excluded.reason, actor = excluded.actor, at = excluded.at, until = excluded.until
     """
 )
+DROP_PAUSE = Statement("DELETE FROM headgate_pause WHERE scope = :scope AND name = :name")
 END_PAUSE = Statement("DELETE FROM headgate_pause WHERE scope = :scope AND name = :name RETURNING until")
 REMOVE_ENDED = Statement("DELETE FROM headgate_pause WHERE until <= {now}")
 
@@ -95,6 +96,11 @@ def end_pause(db: Db, key: PauseKey, actor: str) -> bool:
     if held:
         announce_limit(db, "resumed", actor, _what(scope, name))
     return bool(held)
+
+
+def drop_pause(db: Db, key: PauseKey) -> None:
+    """Remove a pause together with what it holds."""
+    db.send(DROP_PAUSE, scope=key[0], name=key[1])
 
 
 def _checked(key: PauseKey) -> PauseKey:

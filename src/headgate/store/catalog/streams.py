@@ -43,6 +43,10 @@ class Stream:
     agent_id: str
 
     @property
+    def key(self) -> StreamKey:
+        return (self.tenant_id, self.lane, self.type, self.category, self.rate_key, self.agent_id)
+
+    @property
     def pause_keys(self) -> tuple[PauseKey, ...]:
         """The pauses that would hold it."""
         return keys_of(self.tenant_id, self.lane, self.type, self.rate_key)

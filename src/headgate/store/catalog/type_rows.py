@@ -9,9 +9,9 @@ from headgate.core.retry import RetryPolicy, Strategy
 from headgate.core.task import TaskType, check_key_templates
 from headgate.core.task_types import changes_of, minutes_to_seconds
 from headgate.store.catalog.lanes import ADD_LANE
-from headgate.store.catalog.limits import ADD_RESOURCE
+from headgate.store.catalog.resources import ADD_RESOURCE, ONE_TYPE_EDIT_AT_A_TIME
 from headgate.store.catalog.version import bump
-from headgate.store.db.statement import SPACE, Db, Statement
+from headgate.store.db.statement import Db, Statement
 from headgate.store.events.audit import record_system
 
 SEALED = "sealed:"  # how a secret begins that may be stored
@@ -31,8 +31,6 @@ PUT_TYPE = Statement(
     """
 )
 REMOVE_TYPE = Statement("DELETE FROM headgate_task_metadata WHERE code = :code RETURNING code")
-# There may be no row to lock yet: whoever else would add it waits here.
-ONE_EDIT_AT_A_TIME = Statement(sqlite="SELECT 1", postgres=f"SELECT pg_advisory_xact_lock({SPACE}, -3)")
 HOLD_TYPE = Statement(
     "SELECT code, name, category, config FROM headgate_task_metadata WHERE code = :code {lock FOR NO KEY UPDATE}"
 )
@@ -40,7 +38,7 @@ HOLD_TYPE = Statement(
 
 def hold_type(db: Db, code: str) -> TaskType | None:
     """The type as it stands, nobody else's to edit until the commit; None if there is none."""
-    db.send(ONE_EDIT_AT_A_TIME)
+    db.send(ONE_TYPE_EDIT_AT_A_TIME)  # there may be no row to lock yet
     rows = db.rows(HOLD_TYPE, code=code)
     return type_of(*rows[0]) if rows else None
 

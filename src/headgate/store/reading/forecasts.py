@@ -31,8 +31,8 @@ from headgate.core.starts import START_SECONDS, LastStart, start_gate
 from headgate.core.task import Task
 from headgate.store.catalog.catalog import Catalog
 from headgate.store.catalog.lanes import read_lanes
-from headgate.store.catalog.limits import read_resources
 from headgate.store.catalog.pauses import read_pauses
+from headgate.store.catalog.resources import read_resources
 from headgate.store.catalog.streams import Stream
 from headgate.store.claim.agent_starts import all_last_starts
 from headgate.store.db.database import Database, Noun, reads
@@ -264,7 +264,7 @@ class _View:
     def scene_of(self, task: Task, holder: int | None) -> Contention:
         """What a task meets that has not started, and whose mutex somebody holds who is running."""
         key = (task.tenant_id, task.lane, task.type, task.category, task.rate_key or "", task.agent_id or "")
-        stream = self.catalog.streams[self.catalog.ids[key]]
+        stream = self.catalog.streams.get(self.catalog.ids.get(key, 0)) or Stream(0, *key)
         scene = self.scene(stream, task.priority, task.id, turns=True)
         if task.mutex is None:
             return scene

@@ -4,10 +4,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from headgate.core.forecast import Forecast
-from headgate.core.gates import CapacityLimit
 from headgate.core.pause import Pause, PauseScope
 from headgate.core.states import HELD, State
-from headgate.store.catalog.lanes import Lanes
+from headgate.store.catalog.lanes import Lane, Lanes
 from headgate.store.catalog.pauses import Pauses
 from headgate.store.db.pages import EXACT_UP_TO
 from headgate.store.reading.forecasts import Forecasts
@@ -20,6 +19,7 @@ class LaneReport:
 
     name: str
     capacity: int | None
+    source: str  # who set the capacity
     running: int
     queued: int
     queued_exact: bool
@@ -43,26 +43,26 @@ class LaneReports:
         """Every lane. What runs is exact, as is what is queued up to 10,000; the rest is as last sampled."""
         counts, drains = self._statistics.counts(), self._forecasts.drains()
         pauses = {pause.name: pause for pause in self._pauses.active() if pause.scope is PauseScope.LANE}
+        lanes = {lane.name: lane for lane in self._lanes.all()}
+        for name in {count.lane for count in counts} - lanes.keys():  # removed, perhaps while a task came in
+            if self._statistics.depth(name) or any(c.lane == name and c.as_of is None for c in counts):
+                lanes[name] = Lane(name)
         return [
             self._report(
-                room,
-                pauses.get(room.name),
-                [count for count in counts if count.lane == room.name],
-                drains.get(room.name),
+                lanes[name], pauses.get(name), [count for count in counts if count.lane == name], drains.get(name)
             )
-            for room in sorted(self._lanes.all(), key=lambda room: room.name)
+            for name in sorted(lanes)
         ]
 
-    def _report(
-        self, room: CapacityLimit, pause: Pause | None, counts: list[Count], drained: Forecast | None
-    ) -> LaneReport:
+    def _report(self, lane: Lane, pause: Pause | None, counts: list[Count], drained: Forecast | None) -> LaneReport:
         sampled = [count for count in counts if count.as_of is not None]
-        queued = self._statistics.depth(room.name)
+        queued = self._statistics.depth(lane.name)
         if queued > EXACT_UP_TO:
             queued = max(queued, _sum(sampled, State.QUEUED))
         return LaneReport(
-            room.name,
-            room.capacity,
+            lane.name,
+            lane.capacity,
+            lane.source,
             running=_sum(counts, *HELD),
             queued=queued,
             queued_exact=queued <= EXACT_UP_TO,
