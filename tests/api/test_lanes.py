@@ -3,6 +3,7 @@
 import pytest
 
 from headgate.core.limits import Rate
+from headgate.core.task import TaskType
 from tests.factories import running, start, submit
 
 
@@ -23,7 +24,7 @@ def test_a_lane_shows_what_runs_what_is_queued_and_what_waits(client, store):
     assert found.pop("drained")["in_seconds"] is None  # nothing of the kind has finished yet
     assert found == {
         "name": "x", "capacity": None, "running": 1, "queued": 1, "queued_exact": True, "blocked": 1, "later": 1,
-        "paused": False, "pause": None,
+        "paused": False, "pause": None, "source": "default",
     }  # fmt: skip
 
 
@@ -144,7 +145,7 @@ def test_resources_are_listed_looked_up_and_changed(client, store):
     assert client.put("/api/resources/yt-dlp", json={"capacity": None}).status_code == 422
 
 
-def test_rate_limits_are_put_listed_looked_up_and_lifted(client, store):
+def test_rate_limits_are_put_listed_looked_up_lifted_and_removed(client, store):
     """Spec: D8"""
     put = client.put("/api/rate-limits/key:openai", json={"rate": 5, "burst": 10})
     told = {"name": "key:openai", "rate": 5.0, "burst": 10, "source": "person", "pause": None}
@@ -153,10 +154,54 @@ def test_rate_limits_are_put_listed_looked_up_and_lifted(client, store):
     assert {each.name: each.limit for each in store.rate_limits.all()}["key:openai"] == Rate(5.0, 10)
     assert client.get("/api/rate-limits/key:openai").json() == put.json()
     assert client.get("/api/rate-limits").json() == {"items": [others, told]}
+    lifted = client.put("/api/rate-limits/key:openai", json={"rate": None})
+    assert (lifted.status_code, lifted.json()) == (200, told | {"rate": None, "burst": None})
+    assert client.get("/api/rate-limits/key:openai").json() == lifted.json()
+    assert client.put("/api/rate-limits/type:none", json={"rate": None, "burst": None}).status_code == 404
     assert client.delete("/api/rate-limits/key:openai").status_code == 204
-    assert client.get("/api/rate-limits/key:openai").json() == told | {"rate": None, "burst": None}
+    assert client.get("/api/rate-limits").json() == {"items": [others]}
     for method in ("GET", "DELETE"):
-        assert client.request(method, "/api/rate-limits/type:none").status_code == 404
+        assert client.request(method, "/api/rate-limits/key:openai").status_code == 404
+
+
+def test_a_lane_is_removed_once_its_tasks_have_ended(client, store):
+    """Spec: A9"""
+    task = submit(store, lane="x")
+    refused = client.delete("/api/lanes/x")
+    assert (refused.status_code, refused.json()["code"]) == (409, "refused")
+    assert refused.json()["detail"] == "lane x has 1 open task; wait for it to end, or cancel it"
+    store.tasks.cancel(task.id)
+    assert client.delete("/api/lanes/x").status_code == 204
+    assert client.delete("/api/lanes/x").status_code == 404
+    assert client.delete("/api/lanes/*").status_code == 422
+    assert client.get(f"/api/tasks/{task.id}").json()["lane"] == "x"
+
+
+def test_a_resource_is_removed_unless_a_type_uses_it(client, store):
+    """Spec: A11"""
+    store.types.put(TaskType("copy", uses=("net",)))
+    refused = client.delete("/api/resources/net")
+    assert (refused.status_code, "used by task type copy" in refused.json()["detail"]) == (409, True)
+    store.types.remove("copy")
+    assert client.delete("/api/resources/net").status_code == 204
+    assert client.delete("/api/resources/net").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/api/lanes/x", {"capacity": 2}),
+        ("/api/resources/x", {"capacity": 2}),
+        ("/api/rate-limits/key:x", {"rate": 1, "burst": 2}),
+    ],
+)
+def test_a_limit_is_handed_back_to_the_next_declaration(client, path, body):
+    """Spec: X10"""
+    assert client.post(f"{path}/reset").status_code == 404
+    assert client.put(path, json=body).json()["source"] == "person"
+    reset = client.post(f"{path}/reset").json()
+    assert reset["source"] == "default"
+    assert reset.items() >= body.items()
 
 
 @pytest.mark.parametrize(

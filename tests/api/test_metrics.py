@@ -11,6 +11,7 @@ from starlette.testclient import TestClient
 from headgate.api.app import create_app
 from headgate.core.callbacks import Attempt, CallbackKind, Delivery
 from headgate.core.machine import Raised, Returned
+from headgate.core.pause import PauseScope
 from headgate.core.states import State
 from headgate.core.task import NewTask
 from headgate.core.usage import Usage
@@ -258,9 +259,28 @@ def test_requests_are_counted_by_route_and_not_by_what_was_asked_for(client):
     assert not [key for key in found if "/no/such/page" in str(key)]
 
 
-def test_no_tenant_is_named(client, store):
-    """Spec: B11"""
-    store.tasks.submit(NewTask("plain", tenant_id=4711))
+def test_no_tenant_and_no_rate_key_is_named(client, store):
+    """Spec: B11, X12"""
+    store.tasks.submit(NewTask("plain", tenant_id=4711, rate_key="acme"))
     text = client.get("/metrics").text
-    assert "4711" not in text
     assert "tenant" not in text
+    store.pauses.set(PauseScope.TENANT, "4711")
+    store.pauses.set(PauseScope.KEY, "acme")
+    for told in (text, client.get("/metrics").text):
+        assert "4711" not in told
+        assert "acme" not in told
+
+
+def test_pauses_are_told_by_what_they_hold(client, store):
+    """Spec: A9, A8"""
+    pauses = [("all", ""), ("lane", "default"), ("type", "plain"), ("key", "a"), ("key", "b"), ("tenant", "7")]
+    for scope, name in pauses:
+        store.pauses.set(PauseScope(scope), name)
+    told = [line for line in client.get("/metrics").text.splitlines() if line.startswith("headgate_pauses{")]
+    assert sorted(told) == [
+        'headgate_pauses{name="",scope="all"} 1.0',
+        'headgate_pauses{name="",scope="key"} 2.0',
+        'headgate_pauses{name="",scope="tenant"} 1.0',
+        'headgate_pauses{name="default",scope="lane"} 1.0',
+        'headgate_pauses{name="plain",scope="type"} 1.0',
+    ]

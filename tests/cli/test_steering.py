@@ -2,6 +2,7 @@
 
 import pytest
 
+from headgate.core.limits import Rate
 from headgate.core.states import State
 from tests.factories import put, running, submit
 
@@ -152,14 +153,59 @@ def test_lanes_show_capacity_and_what_runs_and_waits(anywhere, run):
     assert told["slow"].pop("as_of")
     assert told["slow"] == {
         "name": "slow", "capacity": 1, "running": 1, "queued": 2, "queued_exact": True, "blocked": 1, "later": 1,
-        "paused": True, "drained": told["slow"]["drained"], "pause": told["slow"]["pause"],
+        "paused": True, "drained": told["slow"]["drained"], "pause": told["slow"]["pause"], "source": "person",
     }  # fmt: skip
     assert told["slow"]["drained"]["reason"] == "lane slow is paused"
     assert told["slow"]["pause"]["scope"] == "lane"
     anywhere.lanes.pause()
     out = run("lanes").out.splitlines()
-    assert out[2].split() == ["slow", "1", "1", "2", "1", "1", "unknown", "paused"]
+    assert out[2].split() == ["slow", "1", "1", "2", "1", "1", "unknown", "person", "paused"]
     assert out[-1] == "everything is paused: `headgate resume --all` resumes it"
+
+
+def test_a_lane_is_removed_once_its_tasks_have_ended(anywhere, run):
+    """Spec: A9"""
+    task = submit(anywhere, lane="slow")
+    refused = run("lanes", "remove", "slow")
+    assert refused.code != 0
+    assert refused.err == "error: lane slow has 1 open task; wait for it to end, or cancel it\n"
+    anywhere.tasks.cancel(task.id)
+    assert run("lanes", "remove", "slow").out == "lane slow removed\n"
+    assert run("lanes", "remove", "slow").err == "error: no lane slow\n"
+    assert [lane["name"] for lane in run("lanes", "--json").lines] == ["default"]
+
+
+def test_limits_are_removed_and_handed_back_to_the_next_declaration(anywhere, run):
+    """Spec: D8, X10, A11"""
+    run("limits", "set", "key:openai", "--rate", 5, "--burst", 10)
+    run("limits", "set", "printer", "--capacity", 2)
+    run("lanes", "set", "mail", "--capacity", 2)
+    assert run("limits", "reset", "key:openai").out == "key:openai: the next declaration sets it\n"
+    assert run("limits", "reset", "printer").code == 0
+    assert run("lanes", "reset", "mail").out == "lane mail: the next declaration sets its capacity\n"
+    found = {each["name"]: each["source"] for each in run("limits", "--json").lines + run("lanes", "--json").lines}
+    assert found["key:openai"] == found["printer"] == found["mail"] == "default"
+    assert run("limits", "remove", "key:openai").out == "key:openai removed\n"
+    assert run("limits", "remove", "printer").out == "printer removed\n"
+    assert [each["name"] for each in run("limits", "--json").lines] == ["key:*", "disk-writer"]
+    assert run("limits", "remove", "printer").err == "error: no resource printer\n"
+
+
+def test_pauses_of_keys_and_types_are_shown_with_limits_and_types(anywhere, run):
+    """Spec: A9"""
+    anywhere.rate_limits.set("key:openai", Rate(5, 10))
+    for what in (["--key", "openai"], ["--key", "fresh"], ["--type", "plain"]):
+        run("pause", *what, "--reason", "moving")
+    told = {each["name"]: each for each in run("limits", "--json").lines}
+    assert [name for name in told if told[name]["pause"]] == ["key:fresh", "key:openai"]
+    assert (told["key:fresh"]["rate"], told["key:fresh"]["source"]) == (10.0, "default")
+    lines = run("limits").out.splitlines()
+    assert [line.split()[0] for line in lines if line.endswith(": moving")] == ["key:fresh", "key:openai"]
+    types = {each["code"]: each["pause"] for each in run("types", "--json").lines}
+    assert [code for code in types if types[code]] == ["plain"]
+    assert [line.split()[0] for line in run("types").out.splitlines() if line.endswith(": moving")] == ["plain"]
+    assert ": moving" in run("types", "show", "plain").out
+    assert run("types", "show", "plain", "--json").json["pause"]["reason"] == "moving"
 
 
 def test_purge_removes_what_ended_so_and_keeps_the_rest(anywhere, run):

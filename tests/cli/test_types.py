@@ -34,7 +34,7 @@ def test_types_are_json_for_programs_without_their_secrets(anywhere, run):
     anywhere.types.put(TaskType("told", callback=callback))
     [told] = [kind for kind in run("types", "--json").lines if kind["code"] == "told"]
     assert told == run("types", "show", "told", "--json").json
-    assert {"code", *TYPE_FIELDS, "callback", "declared_by", "edited", "update_date"} == set(told)
+    assert {"code", *TYPE_FIELDS, "callback", "declared_by", "edited", "update_date", "pause"} == set(told)
     assert told["callback"]["security"] == {"type": "aksk", "ak": "us"}
     shown = run("types", "show", "told").out
     assert "callback.success.url     https://example.org/x" in shown

@@ -129,7 +129,12 @@ def _pause_metrics(active: list[Pause], lanes: list[str]) -> Iterator[Metric]:
     counts = Counter(
         (str(pause.scope), "" if pause.scope in (PauseScope.TENANT, PauseScope.KEY) else pause.name) for pause in active
     )
-    yield _gauge("headgate_pauses", "Pauses that hold now; tenants and keys have no name.", ["scope", "name"], counts)
+    yield _gauge(
+        "headgate_pauses",
+        "Pauses that hold now: those of lanes and types by name, others counted.",
+        ["scope", "name"],
+        counts,
+    )
 
 
 def _queue_metrics(store: Store) -> Iterator[Metric]:

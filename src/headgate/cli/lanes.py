@@ -74,7 +74,7 @@ def _row(lane: LaneReport) -> tuple[Any, ...]:
         lane.later,
         _drained(lane.drained),
         lane.source,
-        pause_state(lane.pause),
+        "active" if lane.pause is None else pause_details(lane.pause),
     )
 
 
@@ -83,11 +83,6 @@ def pause_details(pause: Pause) -> str:
     until = f" until {format_time(pause.until)}" if pause.until else ""
     actor = "" if pause.actor == NOBODY else f" by {one_line(pause.actor)}"
     return f"paused{until}{actor}" + (f": {one_line(pause.reason)}" if pause.reason else "")
-
-
-def pause_state(pause: Pause | None) -> str:
-    """What a table says of something that may be paused."""
-    return "active" if pause is None else pause_details(pause)
 
 
 def pause_text(pause: Pause) -> str:

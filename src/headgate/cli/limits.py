@@ -7,7 +7,7 @@ import typer
 
 from headgate.cli.command import Command
 from headgate.cli.command_group import CommandGroup
-from headgate.cli.lanes import pause_state
+from headgate.cli.lanes import pause_details
 from headgate.core.errors import Invalid
 from headgate.core.limits import DEFAULT_KEY, PREFIXES, LimitSource, Rate
 from headgate.core.pause import PauseScope
@@ -52,7 +52,8 @@ def show_limits(command: Command) -> None:
         return limit | {"pause": None if pause is None else asdict(pause)}
 
     def row(limit: dict[str, Any]) -> tuple[str, ...]:
-        return (limit["name"], _text(limit), limit["source"], pause_state(pauses.get(limit["name"])))
+        pause = pauses.get(limit["name"])
+        return (limit["name"], _text(limit), limit["source"], "" if pause is None else pause_details(pause))
 
     command.answer_all(limits, encode, ("NAME", "LIMIT", "SOURCE", "STATE"), row)
 

@@ -11,7 +11,7 @@ from headgate.cli.arguments import arguments_of, read_object
 from headgate.cli.command import Command
 from headgate.cli.command_group import CommandGroup
 from headgate.cli.formatting import format_duration, format_time
-from headgate.cli.lanes import pause_state
+from headgate.cli.lanes import pause_details
 from headgate.cli.output import print_json, print_line
 from headgate.core.errors import Invalid
 from headgate.core.pause import Pause, PauseKey, PauseScope
@@ -47,7 +47,7 @@ def list_types(command: Command) -> None:
         return _type_json(stored) | _pause_json(_pause(pauses, stored))
 
     def row(stored: StoredType) -> tuple[Any, ...]:
-        return (*_row(stored), pause_state(_pause(pauses, stored)))
+        return (*_row(stored), _state(_pause(pauses, stored)))
 
     command.answer_all(command.store.types.all(), encode, headers, row)
 
@@ -60,6 +60,10 @@ def _row(stored: StoredType) -> tuple[Any, ...]:
 
 def _pause(pauses: dict[PauseKey, Pause], stored: StoredType) -> Pause | None:
     return pauses.get((PauseScope.TYPE, stored.kind.code))
+
+
+def _state(pause: Pause | None) -> str:
+    return "" if pause is None else pause_details(pause)
 
 
 def _pause_json(pause: Pause | None) -> dict[str, Any]:
@@ -92,7 +96,7 @@ def show_type(command: Command, code: Code) -> None:
     for part, configuration in document["callback"].items():
         fields |= {f"callback.{part}.{name}": value for name, value in configuration.items()}
     fields |= {"declared_by": stored.kind.declared_by or None, "source": _source(stored)}
-    fields["state"] = None if pause is None else pause_state(pause)
+    fields["state"] = _state(pause)
     fields["since"] = format_time(stored.update_date)
     texts = {name: _cell(value) for name, value in fields.items() if value not in (None, "", [], {})}
     command.answer_fields(document, texts)
