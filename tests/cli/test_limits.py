@@ -11,7 +11,13 @@ def test_a_rate_limit_is_set_shown_and_lifted(anywhere, run):
         "key:openai: 5 per second, bursts of 10\n"
     )
     assert {each.name: each.limit for each in anywhere.rate_limits.all()}["key:openai"] == Rate(5, 10)
-    assert run("limits", "--json").lines[1] == {"name": "key:openai", "rate": 5.0, "burst": 10, "source": "person", "pause": None}
+    assert run("limits", "--json").lines[1] == {
+        "name": "key:openai",
+        "rate": 5.0,
+        "burst": 10,
+        "source": "person",
+        "pause": None,
+    }
     assert [line.split() for line in run("limits").out.splitlines()[1:3]] == [
         ["key:*", "10", "per", "second,", "bursts", "of", "20", "default"],
         ["key:openai", "5", "per", "second,", "bursts", "of", "10", "person"],

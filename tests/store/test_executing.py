@@ -10,6 +10,7 @@ from headgate.core.states import HELD, State
 from headgate.core.task import Execution
 from headgate.store.claim.contract import ClaimRequest, Control, HeldBack, Outcome
 from headgate.store.execution.workers import Request
+from headgate.store.store import open_store
 from tests.factories import START, kinds, lose, put, record, running, settle, start, submit, worker
 
 NEVER = "00000000-0000-4000-8000-000000000000"
@@ -199,6 +200,28 @@ def test_a_task_given_back_goes_to_the_line_with_nothing_counted(store, confirm)
     assert (back.exec_id, back.worker_id, back.executing_deadline) == (None, None, None)
     assert store.events.of(task.id)[-1].actor == "worker:stopping"
     assert [again.id for again in start(store)] == [task.id]
+
+
+def _give_back(store, execution):
+    store.executions.give_back(execution.id, execution.exec_id)
+
+
+def _lose(store, execution):
+    worker_id = store.tasks.get(execution.id).worker_id
+    lose(store, worker_id)
+    store.executions.rescue(worker_id)
+
+
+@pytest.mark.parametrize("let_go", [_give_back, _lose])
+@pytest.mark.parametrize("by", ["the same process", "another"])
+def test_a_task_given_back_or_lost_keeps_its_place_before_those_that_came_later(store, url, clock, let_go, by):
+    """Spec: A4"""
+    first, second, third = (submit(store).id for _ in range(3))
+    [execution] = start(store)
+    assert execution.id == first
+    with open_store(url, clock) as other:
+        let_go(store, execution)
+        assert [again.id for again in start(store if by == "the same process" else other, 9)] == [first, second, third]
 
 
 @pytest.mark.parametrize(("act", "status"), [("cancel", State.CANCELLED), ("pause", State.PAUSED)])
