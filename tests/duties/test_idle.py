@@ -46,4 +46,4 @@ def test_every_duty_has_a_name_of_its_own_and_the_light_ones_are_among_all(idle)
     light = [duty.name for duty in light_duties(idle, Settings(), inline)]
     every = [duty.name for duty in all_duties(idle, Settings(), inline)]
     assert light == ["due", "reaper", "families", "mutexes"]
-    assert every == [*light, "schedules", "calls", "callbacks", "compensation", "sampler", "archive"]
+    assert every == [*light, "schedules", "calls", "callbacks", "compensation", "sampler", "archive", "streams"]

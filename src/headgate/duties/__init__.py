@@ -11,6 +11,7 @@ from headgate.duties.reaper import Reaper
 from headgate.duties.repair_mutexes import RepairMutexes
 from headgate.duties.sampler import Sampler
 from headgate.duties.schedules import FireSchedules
+from headgate.duties.unused_streams import RemoveUnusedStreams
 from headgate.settings import Settings
 from headgate.store.store import Store
 from headgate.threads import InThread
@@ -24,6 +25,7 @@ __all__ = [
     "Compensate",
     "FireSchedules",
     "Reaper",
+    "RemoveUnusedStreams",
     "RepairMutexes",
     "Sampler",
     "all_duties",
@@ -46,5 +48,5 @@ def all_duties(store: Store, settings: Settings, in_thread: InThread) -> list[Du
         *light_duties(store, settings, in_thread),
         FireSchedules(store, settings, in_thread, calls.wake),
         calls,
-        *(duty(store, settings, in_thread) for duty in (Callbacks, Compensate, Sampler, Archive)),
+        *(duty(store, settings, in_thread) for duty in (Callbacks, Compensate, Sampler, Archive, RemoveUnusedStreams)),
     ]

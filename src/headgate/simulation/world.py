@@ -14,7 +14,16 @@ from headgate.core.errors import HeadgateError
 from headgate.core.schedule import LogMode, Result, ScheduleStatus, TickLog, tick_text
 from headgate.core.states import FINAL, State
 from headgate.core.task import Task
-from headgate.duties import Archive, Callbacks, Calls, Compensate, FireSchedules, Sampler, light_duties
+from headgate.duties import (
+    Archive,
+    Callbacks,
+    Calls,
+    Compensate,
+    FireSchedules,
+    RemoveUnusedStreams,
+    Sampler,
+    light_duties,
+)
 from headgate.environment import Environment, replaced
 from headgate.registry import Registry
 from headgate.service import Service
@@ -42,6 +51,7 @@ SETTINGS = Settings(
     compensation_base=1.0, compensation_step=1.0, compensation_max=5.0, compensation_threshold=2.0,
     compensation_start_interval=1.0,
 )  # fmt: skip
+UNUSED_LOOK_SECONDS = 0.3
 KEEP_SECONDS = 5.0
 RESTART_SECONDS = (0.2, 4.0)
 CATCH_UP_SECONDS = 20.0  # longer than anybody is frozen: by then every tick that came before has been dealt with
@@ -162,7 +172,10 @@ class _World:
         if process.name == DUTIES:
             archive = Archive(*its)
             archive.keep_seconds = KEEP_SECONDS
-            duties += [archive, Sampler(*its)]
+            streams = RemoveUnusedStreams(*its)
+            streams.unused_seconds = 0.0  # one may go before its first task comes
+            streams.pause = UNUSED_LOOK_SECONDS
+            duties += [archive, Sampler(*its), streams]
         for duty in duties:
             duty.start()
 

@@ -23,6 +23,7 @@ from headgate.store.catalog.pauses import Pauses
 from headgate.store.catalog.rate_limits import RateLimits
 from headgate.store.catalog.resources import Resources
 from headgate.store.catalog.types import TaskTypes
+from headgate.store.catalog.unused_streams import Streams
 from headgate.store.catalog.version import touch
 from headgate.store.claim.contract import Claims
 from headgate.store.claim.cursors import Cursors
@@ -77,6 +78,7 @@ class Store:
         self.resources = Resources(database)
         self.rate_limits = RateLimits(database)
         self.limits = Limits(database)
+        self.streams = Streams(database)
         self.schedules = Schedules(database, catalog)
         # tasks
         self.families = Families(database, catalog)

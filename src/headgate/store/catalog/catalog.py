@@ -4,6 +4,7 @@ import difflib
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from headgate.core.errors import Unavailable, UnknownType
 from headgate.core.limits import DEFAULT_KEY, bucket_of
@@ -13,11 +14,12 @@ from headgate.core.task import NewTask, Task, TaskType, with_type_defaults
 from headgate.store.catalog.pauses import ALL_PAUSES, pause_of
 from headgate.store.catalog.streams import Stream, StreamKey, add_streams, stream_key
 from headgate.store.catalog.type_rows import type_of
-from headgate.store.catalog.version import VERSION
+from headgate.store.catalog.version import REMOVALS, VERSION
 from headgate.store.db.database import Database
 from headgate.store.db.statement import Db, Statement, clock
 
 RECENT_SECONDS = 1.0
+TRIES = 4
 TYPES = Statement("SELECT code, name, category, config FROM headgate_task_metadata")
 STREAMS = Statement(
     "SELECT id, tenant_id, lane, type, category, rate_key, agent_id FROM headgate_stream WHERE id > :after"
@@ -33,6 +35,7 @@ class _Known:
     version: int = 0
     types: Mapping[str, TaskType] = field(default_factory=dict)
     streams: Mapping[int, Stream] = field(default_factory=dict)
+    gone: frozenset[int] = frozenset()  # streams among them that were removed last: what is under way may know them
     ids: Mapping[StreamKey, int] = field(default_factory=dict)  # of the streams whose lane is there
     rates: frozenset[str] = frozenset()  # buckets that a start takes a token of
     keys: frozenset[str] = frozenset()  # rate limits that were set, for all tenants, if only to be lifted
@@ -167,30 +170,33 @@ class Catalog:
         """The ids of these tasks' streams. Makes those that are missing, in a transaction of its own: a stream must not
         go with a submit that fails."""
         keys = [stream_key(new) for new in tasks]
-        missing = set(keys) - self.ids.keys()
-        if missing:
-            self._database.write(lambda db: add_streams(db, sorted(missing)))
+        for _ in range(TRIES):  # one that was just made may be removed, or its lane
+            ids = self.ids
+            missing = set(keys) - ids.keys()
+            if not missing:
+                return [ids[key] for key in keys]
+            self._database.write(partial(add_streams, keys=sorted(missing)))
             self.reload()
-        ids = self.ids
-        if not ids.keys() >= missing:
-            raise Unavailable("the store has other streams than this process knows: was it restored? Start again")
-        return [ids[key] for key in keys]
+        raise Unavailable("the store has other streams than this process knows: was it restored? Start again")
 
 
 def _read(db: Db, version: int, before: _Known) -> _Known:
-    """The catalog as it stands; of its streams, which only ever grow, those behind the ones known before."""
+    """The catalog as it stands; of its streams those behind the ones known before, unless some were removed."""
     types, rates, paused = db.send(TYPES), db.send(RATES, default_key=DEFAULT_KEY), db.send(ALL_PAUSES)
-    streams = db.send(STREAMS, after=max(before.streams, default=0))
+    afresh = version // REMOVALS != before.version // REMOVALS
+    streams = db.send(STREAMS, after=0 if afresh else max(before.streams, default=0))
     limited: dict[str, bool] = dict(db.rows(LANES))
     new = {row[0]: Stream(*row) for row in streams.rows()}
-    known = {**before.streams, **new}
+    gone = frozenset(before.streams.keys() - new.keys() - before.gone) if afresh else before.gone
+    known = {**({id: before.streams[id] for id in gone} if afresh else before.streams), **new}
     pauses = {pause.key: pause for pause in map(pause_of, paused.rows())}
     endless = {key for key, pause in pauses.items() if pause.until is None}
     return _Known(
         version,
         {code: type_of(code, name, category, config) for code, name, category, config in types.rows()},
         known,
-        _ids(before, known, new, limited.keys()),
+        gone,
+        _ids(_Known() if afresh else before, known, new, gone, limited.keys()),
         frozenset(name for name, lifted, _ in rates.rows() if not lifted),
         frozenset(name for name, _, shared in rates.rows() if shared),
         frozenset(limited),
@@ -201,9 +207,11 @@ def _read(db: Db, version: int, before: _Known) -> _Known:
 
 
 def _ids(
-    before: _Known, known: Mapping[int, Stream], new: Mapping[int, Stream], lanes: Collection[str]
-) -> dict[StreamKey, int]:
+    before: _Known, known: Mapping[int, Stream], new: Mapping[int, Stream], gone: Collection[int],
+    lanes: Collection[str],
+) -> dict[StreamKey, int]:  # fmt: skip
     """The ids by which tasks are submitted. One whose lane was removed is not among them: a submit makes the lane."""
-    whole = len(before.ids) == len(before.streams) and before.lanes.issubset(lanes)
-    added = {stream.key: stream.id for stream in (new if whole else known).values() if stream.lane in lanes}
+    whole = len(before.ids) + len(before.gone) == len(before.streams) and before.lanes.issubset(lanes)
+    streams = new if whole else {id: stream for id, stream in known.items() if id not in gone}
+    added = {stream.key: stream.id for stream in streams.values() if stream.lane in lanes}
     return {**before.ids, **added} if whole else added

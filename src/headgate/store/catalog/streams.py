@@ -29,6 +29,8 @@ ADD_STREAM = Statement(
     """
 )
 
+STREAM = Statement("SELECT id FROM headgate_stream WHERE digest = :digest")
+
 
 @dataclass(frozen=True, slots=True)
 class Stream:

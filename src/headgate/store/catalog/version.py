@@ -11,6 +11,8 @@ from headgate.store.events.audit import record_system
 
 VERSION = Statement("SELECT version FROM headgate_catalog WHERE one = 1")
 BUMP = Statement("UPDATE headgate_catalog SET version = version + 1 WHERE one = 1")
+REMOVALS = 1 << 32  # what a removal of streams adds to the version, so that its upper half counts them
+BUMP_REMOVAL = Statement(f"UPDATE headgate_catalog SET version = version + {REMOVALS} WHERE one = 1")
 TOUCH = Statement("UPDATE headgate_catalog SET version = version WHERE one = 1")
 FILE = Statement(sqlite="SELECT file FROM pragma_database_list WHERE name = 'main'", postgres="SELECT NULL")
 LEAST_FREE_BYTES = 16 * 1024 * 1024  # small writes may still find room in the log when larger ones do not
@@ -23,6 +25,12 @@ def bump(db: Db) -> None:
     """Raise the version. Nothing reads the catalog again in this transaction: what may be undone is not to be known."""
     db.edits_catalog = True
     db.send(BUMP)
+
+
+def bump_removal(db: Db) -> None:
+    """Raise the version so that every process reads all streams again, not only the new ones."""
+    db.edits_catalog = True
+    db.send(BUMP_REMOVAL)
 
 
 def announce_limit(db: Db, kind: str, actor: str, detail: dict[str, Any], *, loosened: bool = True) -> None:

@@ -8,7 +8,7 @@ from functools import wraps
 
 import headgate.store.execution.reports as reports
 import headgate.store.execution.revoke as revoke
-from headgate.core.errors import Invalid, StaleExecution
+from headgate.core.errors import Invalid, StaleExecution, Unavailable
 from headgate.core.machine import (
     CancelReached,
     Event,
@@ -159,7 +159,10 @@ class Executions:
         if not found:
             return None
         [[type_code, stream_id]], catalog = found, self._catalog.fresh(db)
-        if (pause := catalog.pause_of(db, catalog.streams[stream_id])) is not None:
+        stream = catalog.streams.get(stream_id)
+        if stream is None:  # it was removed as the task came in, and the task gets another at once
+            raise Unavailable(f"task {task_id} is being moved to another stream: try again")
+        if (pause := catalog.pause_of(db, stream)) is not None:
             taken = take_away(db, catalog, [(task_id, exec_id)], GivenBack(), SYSTEM, State.SCHEDULING)
             return HeldBack(pause.text) if taken else None
         timeout = catalog.type(type_code).timeout_seconds

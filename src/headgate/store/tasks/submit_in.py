@@ -11,7 +11,7 @@ from typing import Any
 from headgate.core.errors import Invalid, Refused
 from headgate.core.task import NewTask, TaskType, check_new_task, with_type_defaults
 from headgate.store.catalog.catalog import Catalog
-from headgate.store.catalog.streams import add_streams, digest_of, stream_key
+from headgate.store.catalog.streams import STREAM, add_streams, digest_of, stream_key
 from headgate.store.catalog.type_rows import put_type
 from headgate.store.db.columns import SUBMITTED
 from headgate.store.db.database import Database
@@ -32,7 +32,6 @@ PLACE = Statement(
     ),
 )
 IS_TYPE = Statement("SELECT 1 FROM headgate_task_metadata WHERE code = :code")
-STREAM = Statement("SELECT id FROM headgate_stream WHERE digest = :digest")
 _START = "coalesce(CAST(:start_time AS timestamptz), {now + coalesce(CAST(:delay_seconds AS double precision), 0)})"
 _GIVEN = (*SUBMITTED, "root_id", "stream_id")
 JOIN = Statement(
