@@ -51,7 +51,7 @@ SETTINGS = Settings(
     compensation_base=1.0, compensation_step=1.0, compensation_max=5.0, compensation_threshold=2.0,
     compensation_start_interval=1.0,
 )  # fmt: skip
-UNUSED_LOOK_SECONDS = 0.3
+UNUSED_LOOK_SECONDS = 1.0
 KEEP_SECONDS = 5.0
 RESTART_SECONDS = (0.2, 4.0)
 CATCH_UP_SECONDS = 20.0  # longer than anybody is frozen: by then every tick that came before has been dealt with

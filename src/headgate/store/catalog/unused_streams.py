@@ -50,18 +50,20 @@ def _hop(only: str) -> Statement:
     )
 
 
-def _tasks(only: str) -> Statement:
+def _tasks(only: str, order: str) -> Statement:
+    """In the order of their index: by id, a planner walks over the primary key."""
     return Statement(
         f"""
         SELECT id, priority, tenant_id, lane, type, category, rate_key, agent_id FROM headgate_task
-         WHERE {only} AND stream_id = :stream_id ORDER BY id LIMIT :limit {{lock FOR NO KEY UPDATE}}
+         WHERE {only} AND stream_id = :stream_id ORDER BY {order} LIMIT :limit {{lock FOR NO KEY UPDATE}}
         """
     )
 
 
 _STOPPED = f"{BY_STATUS[LIVE].only} AND status = :status"
 HOP_QUEUED, HOP_STOPPED = _hop(READY.only), _hop(_STOPPED)
-QUEUED, STOPPED, RUNNING_TASKS = _tasks(READY.only), _tasks(_STOPPED), _tasks(RUNNING.only)
+QUEUED, STOPPED = _tasks(READY.only, "stream_id, priority, id"), _tasks(_STOPPED, "status, stream_id, id")
+RUNNING_TASKS = _tasks(RUNNING.only, "lane, claim_no")
 HELD_STREAMS = Statement(
     f"""
     SELECT DISTINCT t.stream_id, s.id IS NULL FROM headgate_task t LEFT JOIN headgate_stream s ON s.id = t.stream_id
