@@ -4,7 +4,7 @@ import asyncio
 import inspect
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -12,7 +12,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from headgate.app import Headgate
 from headgate.client import Task
-from headgate.core.errors import HeadgateError, Invalid
+from headgate.core.errors import Invalid
 from headgate.core.machine import Raised
 from headgate.core.states import State
 from headgate.core.task import Execution
@@ -200,7 +200,7 @@ class Box:
         else:
             event = event_of_result(run, answer, rules)
         if event is not None:
-            self.store.executions.settle([Outcome(execution, event)])
+            self.store.executions.settle([Outcome(execution, event, progress=run.progress)])
         task = self.store.tasks.get(execution.id)
         error_line = event.error.partition("\n")[0] if isinstance(event, Raised) else None
         return Ran(execution.id, execution.type, task.status, error_line)
@@ -220,7 +220,7 @@ class Box:
             try:
                 answer = await run.handler.function(**self._begin(run, reporter))
             except BaseException:
-                await reporter.flush()
+                await reporter.close()
                 raise
             await reporter.finish()
         finally:
@@ -228,16 +228,13 @@ class Box:
         return answer
 
     def _function(self, run: Run) -> Any:
-        progress = SteadyProgress(lambda: self.now.timestamp(), timers=False)
-        reporter = ThreadReporter(ExecutionReports(self.store, inline, run), progress)
+        reports = ExecutionReports(self.store, inline, run)
+        progress = SteadyProgress(reports.progress, lambda: self.now.timestamp(), timers=False)
+        reporter = ThreadReporter(reports, progress)
         try:
-            answer = run.handler.function(**self._begin(run, reporter))
-        except BaseException:
-            with suppress(HeadgateError, Interrupted):
-                reporter.flush()
-            raise
-        reporter.flush()
-        return answer
+            return run.handler.function(**self._begin(run, reporter))
+        finally:
+            reporter.close()
 
     def _begin(self, run: Run, reporter: Reporter) -> dict[str, Any]:
         """Make the context that the handler sees; its arguments."""

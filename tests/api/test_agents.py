@@ -21,6 +21,7 @@ from headgate.threads import inline
 from tests.api.conftest import HERE
 from tests.duties.turns import turn
 from tests.factories import kinds, lose, record, submit
+from tests.worker.conftest import until
 
 NEVER = "00000000-0000-4000-8000-000000000000"
 SETTINGS = Settings()
@@ -215,6 +216,31 @@ def test_reports_are_kept_with_the_task(store, client):
     store.due.bring()
     [again] = client.claim("two")
     assert (again["attempt"], again["error_count"], again["checkpoints"]) == (2, 1, {"page": {"n": 2}})
+
+
+def told(store, task_id: int) -> list[str]:
+    return [event.detail for event in store.events.of(task_id) if event.kind == "progress"]
+
+
+def test_the_last_progress_of_an_agent_is_told_before_the_end(store, client):
+    """Spec: D3, D6"""
+    submit(store)
+    [task] = client.claim()
+    for done in (1, 2, 3):
+        client.tell("progress", task, done=done)
+    client.tell("complete", task)
+    assert told(store, task["id"]) == ['{"done":3.0}']
+    assert [event.kind for event in store.events.of(task["id"])][-2:] == ["progress", "completed"]
+
+
+def test_the_last_progress_of_an_agent_is_told_a_moment_later_while_it_goes_on_in_silence(store, client):
+    """Spec: D3, D6"""
+    submit(store)
+    [task] = client.claim()
+    for done in (1, 2, 3):
+        client.tell("progress", task, done=done)
+    until(lambda: told(store, task["id"]) == ['{"done":3.0}'])
+    assert store.tasks.get(task["id"]).status == "running"
 
 
 @pytest.mark.parametrize(("status", "state"), [("Completed", "notifying"), ("Success", "succeeded")])

@@ -53,6 +53,53 @@ def test_the_timeline_has_the_newest_progress_of_each_execution_and_a_new_one_ev
     assert told() == ['{"done": 10}', '{"done": 1}']
 
 
+def told(store, task_id: int) -> list[str]:
+    return [event.detail for event in store.events.of(task_id) if event.kind == "progress"]
+
+
+def test_the_last_progress_goes_with_the_end_and_is_told_whatever_was_told_before(store, clock):
+    """Spec: D3, D6"""
+    execution = running(store)
+    store.executions.progress(execution.id, execution.exec_id, '{"done": 1}')
+    store.executions.settle([Outcome(execution, Returned(), progress='{"done": 2}')], actor="worker:1")
+    assert store.tasks.get(execution.id).progress == '{"done": 2}'
+    assert told(store, execution.id) == ['{"done": 2}']
+    progress, end = store.events.of(execution.id)[-2:]
+    assert (progress.kind, progress.exec_id, end.kind) == ("progress", execution.exec_id, "completed")
+
+
+def test_the_last_progress_of_a_stale_execution_changes_nothing(store, clock):
+    """Spec: B3"""
+    old = running(store)
+    store.executions.progress(old.id, old.exec_id, '{"done": 1}')
+    store.executions.give_back(old.id, old.exec_id)
+    [new] = start(store)
+    store.executions.progress(new.id, new.exec_id, '{"done": 9}')
+    assert store.executions.settle([Outcome(old, Returned(), progress='{"done": 2}')]) == [None]
+    assert store.tasks.get(old.id).progress == '{"done": 9}'
+    assert told(store, old.id) == ['{"done": 1}', '{"done": 9}']
+
+
+def test_a_report_that_wants_its_event_replaces_the_one_before_at_once(store, clock):
+    """Spec: D3, D6"""
+    execution = running(store)
+    for done in range(3):
+        store.executions.progress(execution.id, execution.exec_id, f'{{"done": {done}}}', event=True)
+    assert told(store, execution.id) == ['{"done": 2}']
+
+
+def test_a_late_progress_event_is_written_after_the_end_and_only_once(store, clock):
+    """Spec: D3, D6"""
+    execution = running(store)
+    for done in (1, 2):
+        store.executions.progress(execution.id, execution.exec_id, f'{{"done": {done}}}')
+    settle(store, execution, Returned())
+    for _ in range(2):
+        store.executions.note_late_progress(execution.id, execution.exec_id, '{"done": 2}', actor="agent:1")
+    store.executions.note_late_progress(execution.id, execution.exec_id, '{"done": 1}', actor="agent:1")
+    assert told(store, execution.id) == ['{"done": 1}', '{"done": 2}']
+
+
 def test_log_lines_are_kept_in_order_with_their_attempt(store, clock):
     """Spec: A12, D3"""
     execution = running(store)

@@ -1,13 +1,21 @@
 """The last progress a handler reports is the one that is kept, whatever becomes of the handler."""
 
 import json
+import socket
+import threading
 from collections.abc import Iterator
+from typing import Any
 
+import msgspec
 import pytest
 
 import headgate
 from headgate import Headgate, Invalid, State
+from headgate.core.errors import Unavailable
 from headgate.core.task import MAX_PROGRESS_BYTES
+from headgate.worker.child import ParentSocket
+from headgate.worker.context import Interrupted
+from headgate.worker.reports import SteadyProgress
 from tests.worker import progressing
 from tests.worker.conftest import until, working
 
@@ -45,6 +53,79 @@ def test_the_last_progress_is_there_while_the_handler_goes_on_in_silence(prepare
         assert task.wait_sync(60).status is State.SUCCEEDED
     kinds = [event.kind for event in prepared.store.events.of(task.id)]
     assert kinds.count("progress") == 1, "the timeline is not full of it"
+
+
+@pytest.mark.parametrize("declared", TASKS, ids=lambda task: task.__name__)
+def test_the_last_progress_is_told_as_an_event_before_the_end(prepared, declared, tmp_path):
+    """Spec: D3, D6"""
+    gate = tmp_path / "gate"
+    gate.touch()
+    with working(prepared):
+        task = declared.submit_sync(str(gate))
+        assert task.wait_sync(60).status is State.SUCCEEDED
+    *_, progress, end = prepared.store.events.of(task.id)
+    assert (progress.kind, json.loads(progress.detail), end.kind) == ("progress", LAST, "completed")
+
+
+@pytest.mark.parametrize("declared", TASKS[::2], ids=lambda task: task.__name__)
+def test_the_last_progress_survives_a_store_that_was_away(prepared, declared, tmp_path, monkeypatch):
+    """Spec: D3"""
+    write, away = prepared.store.executions.progress, threading.Event()
+
+    def progress(*args: Any, **options: Any) -> Any:
+        if "2" in args[2] or "3" in args[2]:
+            away.set()
+            raise Unavailable("the store is away")
+        return write(*args, **options)
+
+    monkeypatch.setattr(prepared.store.executions, "progress", progress)
+    gate = tmp_path / "gate"
+    with working(prepared):
+        task = declared.submit_sync(str(gate))
+        assert away.wait(30), "the timer has tried the last one"
+        gate.touch()
+        assert task.wait_sync(60).status is State.SUCCEEDED
+    assert json.loads(task.record_sync().progress) == LAST
+
+
+def test_progress_that_the_store_did_not_take_is_tried_again_by_the_timer():
+    """Spec: D3"""
+    tries: list[str] = []
+    written = threading.Event()
+
+    def write(progress: str) -> None:
+        tries.append(progress)
+        if len(tries) == 1:
+            raise Unavailable("the store is away")
+        written.set()
+
+    steady = SteadyProgress(write)
+    steady.put("1")
+    assert written.wait(30)
+    assert (tries, steady.close()) == (["1", "1"], None)
+
+
+def test_a_child_told_to_stop_while_it_asks_reads_the_answer_before_it_stops():
+    ours, theirs = socket.socketpair()
+    parent = ParentSocket(theirs)
+    lines = ours.makefile("rwb")
+
+    def answer() -> None:
+        for number in range(2):
+            lines.readline()
+            if number == 0:
+                parent.interrupted = parent.asking  # as the signal's handler does
+            lines.write(msgspec.json.encode({"pausing": number == 1}) + b"\n")
+            lines.flush()
+
+    answering = threading.Thread(target=answer)
+    answering.start()
+    with pytest.raises(Interrupted):
+        parent.log("info", "first")
+    assert parent._ask("log", ["info", "second"]) == {"pausing": True}
+    answering.join()
+    for each in (lines, ours, parent._file, theirs):
+        each.close()
 
 
 def test_progress_that_cannot_be_kept_is_refused_with_the_reason(app: Headgate):

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from headgate.api.agents.cache import AgentCache
+from headgate.api.agents.late_progress import LateProgress
 from headgate.api.door.keyring import Keyring
 from headgate.api.door.sessions import Sessions
 from headgate.api.live.polls import Polls
@@ -49,6 +50,7 @@ class Server:
         self.sessions = Sessions(store, settings, self.in_thread)
         self.submits = Submits(store, self.in_thread)
         self.agent_cache = AgentCache(store, settings)
+        self.late_progress = LateProgress(store, self.in_thread)
         self.polls = Polls(store, self.agent_cache, self.in_thread, self.stopping)
         self.live_events = LiveEvents(store, self.in_thread, self.stopping, partial(pack_fields, packs))
         self.latest_point: Recent[None, Point | None] = Recent(lambda _: store.series.newest(), self.in_thread, 1.0)
@@ -61,6 +63,7 @@ class Server:
         self.end_lines.close()
         self.live_events.close()
         await self.polls.close()
+        await self.late_progress.close()
         await self.keyring.close()
         await self.sessions.close()
         self.in_thread.close(wait=False)

@@ -91,7 +91,9 @@ class ParentSocket:
     def __init__(self, connection: socket.socket) -> None:
         self._file = connection.makefile("rwb")
         self._lock = threading.Lock()  # a question and its answer
-        self._progress = SteadyProgress()
+        self._progress = SteadyProgress(self._write_progress)
+        self.asking = False  # in the main thread, where signals are handled
+        self.interrupted = False  # meanwhile
         self._waited_for: list[str] = []  # the types of tasks that the handler waits for
         self.run: Run | None = None
         self.app: App | None = None
@@ -101,16 +103,13 @@ class ParentSocket:
 
     def end(self, event: Event | None) -> None:
         if event is not None:
+            self._write("last_progress", self._progress.close())
             self._write("usage", peak_usage())
             self._write(type(event).__name__, event)
 
     def progress(self, progress: str) -> ReportReply[None]:
-        self._progress.put(progress, self._write_progress)
+        self._progress.put(progress)
         return DoneReply(None)
-
-    def flush(self) -> None:
-        """Write the progress that was skipped."""
-        self._progress.flush(self._write_progress)
 
     def _write_progress(self, progress: str) -> None:
         self._report("progress", progress)
@@ -153,7 +152,7 @@ class ParentSocket:
         return DoneReply(None)
 
     def _ask(self, kind: str, payload: Any) -> dict[str, Any]:
-        with self._lock:
+        with self._lock, self._not_interrupted():
             self._write(kind, payload)
             line = self._file.readline()
         if not line:  # the parent is gone, and with it whoever would settle this
@@ -164,6 +163,21 @@ class ParentSocket:
             error.code, error.params = reply["code"], reply["params"]
             raise error
         return reply
+
+    @contextlib.contextmanager
+    def _not_interrupted(self) -> Iterator[None]:
+        """Put off an interruption: an answer that is not read would be taken for the answer to the next question."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        self.asking = True
+        try:
+            yield
+        finally:
+            self.asking = False
+        if self.interrupted:
+            self.interrupted = False
+            raise Interrupted
 
     def _write(self, kind: str, payload: Any) -> None:
         self._file.write(msgspec.json.encode((kind, payload)) + b"\n")
@@ -185,15 +199,12 @@ def main(descriptor: int, worker: int) -> None:
         parent.app.settings = replace(parent.app.settings, url=order.url, schema=order.schema, pooler=order.pooler)
         run = parent.run = Run(order.execution, function.handler)
         results: list[Any] = []
-        _handle_signals(run, results)
+        _handle_signals(run, results, parent)
         run.context = Context(order.execution, parent, order.saved)
         current.set(run.context)
         slot_lender.set(parent.lend_slot)
         _call(run, results)
-        parent.flush()
     except BaseException as error:
-        with contextlib.suppress(HeadgateError, Interrupted):
-            parent.flush()
         unloaded = Raised(f"its handler cannot be loaded: {error}", None, EndReason.FATAL)
         parent.end(event_of_error(run, error, order.rules) if run else unloaded)
     else:
@@ -215,12 +226,15 @@ def _die_with_worker(worker: int) -> None:
         os._exit(1)
 
 
-def _handle_signals(run: Run, results: list[Any]) -> None:
+def _handle_signals(run: Run, results: list[Any], parent: ParentSocket) -> None:
     """SIGTERM ends the handler as an exception would, unless it has returned; why is the parent's business."""
 
     def terminated(*_: object) -> None:
         if not results:
             run.stopped = run.stopped or Stop.DRAIN
+            if parent.asking:
+                parent.interrupted = True
+                return
             raise Interrupted
 
     signal.signal(signal.SIGTERM, terminated)

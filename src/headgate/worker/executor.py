@@ -8,7 +8,6 @@ from contextlib import ExitStack
 from typing import Any
 
 from headgate.client import SlotLender, slot_lender
-from headgate.core.errors import HeadgateError
 from headgate.core.machine import Event, GivenBack, PauseReached, Returned, Snoozed
 from headgate.environment import monotonic, random_number
 from headgate.events import telemetry
@@ -150,7 +149,7 @@ class Executor:
             event = event_of_error(run, error, rules)
             if reporter is not None and run.stopped is not Stop.LOST:
                 run.ended, run.finishing, run.interrupt = monotonic(), True, do_nothing
-                await reporter.flush()
+                await reporter.close()
         else:
             event = event_of_result(run, result, rules)
         finish(event)
@@ -175,11 +174,8 @@ class Executor:
             on_stage.close()
             if results and isinstance(error, Interrupted):  # it came too late: what has returned is done
                 error = None
-            try:
-                if reporter is not None:
-                    reporter.flush()
-            except (HeadgateError, Interrupted) as failure:
-                error = failure if error is None else error
+            if reporter is not None:
+                reporter.close()
             rules = self._store.types.recent(run.execution.type)
             event = event_of_result(run, results[0], rules) if error is None else event_of_error(run, error, rules)
             run.usage = None if begun is None else thread_usage(begun)  # this is that very thread

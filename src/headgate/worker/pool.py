@@ -103,7 +103,7 @@ class Pool:
         if event is None:
             self.held.pop(run.execution.exec_id, None)
         else:
-            self._ended.append(Outcome(run.execution, event, run.usage))
+            self._ended.append(Outcome(run.execution, event, run.usage, run.progress))
         self._woken.set()
         self._changed.set()
 

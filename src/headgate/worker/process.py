@@ -176,6 +176,9 @@ class Child:
                 if kind == "usage":
                     self.usage = greater(self.usage, msgspec.convert(payload, Usage))
                     continue
+                if kind == "last_progress":
+                    self.run.progress = payload
+                    continue
                 if kind in EVENTS:
                     return msgspec.convert(payload, EVENTS[kind])
                 writer.write(msgspec.json.encode(await self._serve(kind, payload)) + b"\n")

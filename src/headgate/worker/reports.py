@@ -5,7 +5,7 @@ import logging
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from headgate.client import Call, Task
 from headgate.core.errors import HeadgateError, Refused, StaleExecution, Unavailable
@@ -19,8 +19,9 @@ from headgate.threads import InThread
 from headgate.worker.context import DoneReply, Interrupted, Paused, ReportReply
 from headgate.worker.run import Run, Stop
 
+A = TypeVar("A")
 T = TypeVar("T")
-PROGRESS_SECONDS = 0.1  # a loop may report each step: this is how often it is written down
+PROGRESS_SECONDS = 1.0  # a loop may report each step: this is how often it is written down, and told as an event
 log = logging.getLogger("headgate.worker")
 
 
@@ -40,17 +41,14 @@ class ExecutionReports:
         self._ids = (run.execution.id, run.execution.exec_id)
 
     def progress(self, progress: str) -> Control:
-        return self._best_effort(self._store.executions.progress, progress)
+        return self._store.executions.progress(*self._ids, progress, event=True)
 
     def log(self, level: str, message: str) -> Control:
-        return self._best_effort(self._store.executions.add_log, [(level, message)])
-
-    def _best_effort(self, report: Callable[..., Control], value: Any) -> Control:
-        """A report that only people read: while the store is away it is dropped, and the work goes on."""
+        """Keep a line. Only people read it: while the store is away it is dropped, and the work goes on."""
         try:
-            return report(*self._ids, value)
+            return self._store.executions.add_log(*self._ids, [(level, message)])
         except Unavailable as error:
-            log.warning("report not kept: task=%d error=%s", self.run.execution.id, error)
+            log.warning("log line not kept: task=%d error=%s", self.run.execution.id, error)
             return Control()
 
     def checkpoint(self, name: str, state: str) -> Control:
@@ -72,13 +70,17 @@ class ExecutionReports:
         ]
 
 
-class SteadyProgress:
-    """The newest progress of a handler in a thread: the first is written at once, later ones every PROGRESS_SECONDS,
-    the last of them by a timer if the handler reports no more."""
+class SteadyProgress(Generic[A]):
+    """The newest progress of a handler in a thread. The first is written at once, later ones every PROGRESS_SECONDS; a
+    timer writes the last if the handler reports no more. While the store is away the newest is kept and tried again.
+    """
 
-    __slots__ = ("_clock", "_lock", "_newest", "_timer", "_timers", "_written_at")
+    __slots__ = ("_clock", "_lock", "_newest", "_timer", "_timers", "_write", "_written_at")
 
-    def __init__(self, clock: Callable[[], float] = monotonic, *, timers: bool = True) -> None:
+    def __init__(
+        self, write: Callable[[str], A], clock: Callable[[], float] = monotonic, *, timers: bool = True
+    ) -> None:
+        self._write = write
         self._clock = clock
         self._timers = timers
         self._lock = threading.Lock()  # of two writes the newer one is the later one
@@ -86,35 +88,43 @@ class SteadyProgress:
         self._written_at = -PROGRESS_SECONDS
         self._timer: threading.Timer | None = None
 
-    def put(self, progress: str, write: Callable[[str], object]) -> None:
-        """Write it now if that is allowed; else it is `flush`ed later, unless there is a newer one by then."""
+    def put(self, progress: str) -> A | None:
+        """Write it now if it is time, and return the answer; else it is written later, unless there is a newer one."""
         with self._lock:
             self._newest = progress
-            pause = self._written_at + PROGRESS_SECONDS - self._clock()
-            if pause <= 0:
-                self._write(write)
-            elif self._timer is None and self._timers:
-                self._timer = threading.Timer(pause, self._flush_late, [write])
-                self._timer.daemon = True
-                self._timer.start()
+            return self._write_or_wait()
 
-    def flush(self, write: Callable[[str], object]) -> None:
-        """Write what has not been written."""
+    def close(self) -> str | None:
+        """Write no more; returns what has not been written."""
+        self._timers = False
         with self._lock:
-            self._write(write)
+            if self._timer is not None:
+                self._timer.cancel()
+            return self._newest
 
-    def _flush_late(self, write: Callable[[str], object]) -> None:
-        with suppress(HeadgateError, Interrupted):  # the handler hears of it at its next report
-            self.flush(write)
-
-    def _write(self, write: Callable[[str], object]) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+    def _write_late(self) -> None:
+        with self._lock, suppress(HeadgateError):  # the handler hears of it at its next report
             self._timer = None
-        progress, self._newest = self._newest, None
-        if progress is not None:
-            self._written_at = self._clock()
-            write(progress)
+            if self._timers and self._newest is not None:
+                self._write_or_wait()
+
+    def _write_or_wait(self) -> A | None:
+        pause = self._written_at + PROGRESS_SECONDS - self._clock()
+        if pause <= 0:
+            self._written_at, pause = self._clock(), PROGRESS_SECONDS
+            assert self._newest is not None
+            try:
+                answer = self._write(self._newest)
+            except Unavailable as error:
+                log.warning("progress is not written yet: %s", error)
+            else:
+                self._newest = None
+                return answer
+        if self._timer is None and self._timers:
+            self._timer = threading.Timer(pause, self._write_late)
+            self._timer.daemon = True
+            self._timer.start()
+        return None
 
 
 class ThreadReporter:
@@ -122,24 +132,20 @@ class ThreadReporter:
 
     __slots__ = ("_progress", "_reports", "_run")
 
-    def __init__(self, reports: ExecutionReports, progress: SteadyProgress | None = None) -> None:
+    def __init__(self, reports: ExecutionReports, progress: SteadyProgress[Control] | None = None) -> None:
         self._reports = reports
         self._run = reports.run
         self._progress = progress
 
     def progress(self, progress: str) -> ReportReply[None]:
         if self._progress is None:
-            self._progress = SteadyProgress()
-        self._progress.put(progress, self._write_progress)
-        return DoneReply(None)
+            self._progress = SteadyProgress(self._reports.progress)
+        return self._obey(self._progress.put, progress)
 
-    def flush(self) -> None:
-        """Write the progress that was skipped."""
+    def close(self) -> None:
+        """Leave the progress that is not written to the settle."""
         if self._progress is not None:
-            self._progress.flush(self._write_progress)
-
-    def _write_progress(self, progress: str) -> None:
-        self._obey(self._reports.progress, progress)
+            self._run.progress = self._progress.close()
 
     def log(self, level: str, message: str) -> ReportReply[None]:
         return self._obey(self._reports.log, level, message)
@@ -153,9 +159,9 @@ class ThreadReporter:
     def submit(self, calls: Sequence[Call[Any]]) -> ReportReply[list[Task[Any]]]:
         return DoneReply(self._reports.submit(calls))
 
-    def _obey(self, report: Any, *values: str) -> ReportReply[None]:
+    def _obey(self, report: Callable[..., Control | None], *values: str) -> ReportReply[None]:
         try:
-            control: Control = report(*values)
+            control = report(*values) or Control(pause=self._run.pausing)
         except StaleExecution:
             self._run.stopped = Stop.LOST
             raise
@@ -173,7 +179,7 @@ class LoopReporter:
     """
 
     __slots__ = (
-        "_begun", "_finished", "_hurry", "_in_thread", "_progress", "_reports", "_run", "_writer", "_written_at",
+        "_begun", "_closing", "_finished", "_in_thread", "_progress", "_reports", "_run", "_writer", "_written_at",
     )  # fmt: skip
 
     def __init__(self, reports: ExecutionReports, in_thread: InThread) -> None:
@@ -185,12 +191,11 @@ class LoopReporter:
         self._progress: str | None = None  # the newest that has not been written
         self._written_at = -PROGRESS_SECONDS
         self._writer: asyncio.Task[None] | None = None
-        self._hurry: asyncio.Event | None = None
+        self._closing = asyncio.Event()
 
     async def finish(self) -> None:
         """Finish what the handler began; raises what one failed of, unless the handler has seen it."""
-        if self._hurry is not None:
-            self._hurry.set()
+        await self.close()
         while under_way := [report for report in self._begun if not report.done()]:
             await asyncio.wait(under_way)
         self._finished = True
@@ -217,29 +222,33 @@ class LoopReporter:
         self._progress = progress
         if self._writer is not None and not self._writer.done():  # it takes the newest
             return DoneReply(None)
-        if self._hurry is None:
-            self._hurry = asyncio.Event()
         pause = self._written_at + PROGRESS_SECONDS - monotonic()
-        self._writer = self._begin(self._write_progress(self._hurry, pause))
+        self._writer = self._begin(self._write_progress() if pause <= 0 else self._write_later(pause))
         return self._writer if pause <= 0 else DoneReply(None)
 
-    async def flush(self) -> None:
-        """Write the progress that was skipped, if it can be, for a handler that has failed."""
-        if self._hurry is not None and self._writer is not None:
-            self._hurry.set()
+    async def close(self) -> None:
+        """Leave the progress that is not written to the settle."""
+        self._closing.set()
+        if self._writer is not None:
             await asyncio.wait([self._writer])
+        self._run.progress = self._progress
 
-    async def _write_progress(self, hurry: asyncio.Event, pause: float) -> None:
-        while True:
-            if pause > 0:
-                await wait(hurry, pause)
-            progress, self._progress = self._progress, None
-            if progress is None:
-                return
-            self._written_at, pause = monotonic(), PROGRESS_SECONDS
+    async def _write_progress(self) -> None:
+        progress, self._written_at = self._progress, monotonic()
+        assert progress is not None
+        try:
             await self._obey(self._reports.progress, progress)
-            if self._progress is None:
-                return
+        except Unavailable as error:  # it is kept, and tried again
+            log.warning("task %d: progress is not written yet: %s", self._run.execution.id, error)
+        else:
+            if self._progress is progress:
+                self._progress = None
+        if self._progress is not None and not self._closing.is_set():
+            self._writer = self._begin(self._write_later(PROGRESS_SECONDS))
+
+    async def _write_later(self, pause: float) -> None:
+        if not await wait(self._closing, pause):
+            await self._write_progress()
 
     def log(self, level: str, message: str) -> ReportReply[None]:
         return self._begin(self._obey(self._reports.log, level, message))

@@ -50,7 +50,7 @@ class Run:
 
     __slots__ = (
         "begun", "context", "deadline", "ended", "execution", "finishing", "handler", "interrupt", "on_stop", "pausing",
-        "seconds", "span", "stopped", "stuck", "task", "thread", "too_late", "usage",
+        "progress", "seconds", "span", "stopped", "stuck", "task", "thread", "too_late", "usage",
     )  # fmt: skip
 
     def __init__(self, execution: Execution, handler: Handler, mutex_seconds: float = math.inf) -> None:
@@ -73,6 +73,7 @@ class Run:
         self.task: asyncio.Task[None] | None = None  # kept, or nobody else might keep it alive
         self.interrupt: Callable[[], object] = do_nothing
         self.span: Any = None  # where executions are traced
+        self.progress: str | None = None  # its last, if that is not written when it ends
         self.usage: Usage | None = None  # of its machine, where that can be told of it alone
 
     def stop(self, reason: Stop) -> None:

@@ -31,7 +31,8 @@ def settle(server: Server, who: Principal, agent_id: str, reports: Sequence[Repo
     outcomes: dict[int, Outcome] = {}
     for index, report in enumerate(reports):
         try:
-            outcomes[index] = _outcome(server.store, who, agent_id, report, held.get(report.exec_id))
+            outcome = _outcome(server.store, who, agent_id, report, held.get(report.exec_id))
+            outcomes[index] = outcome._replace(progress=server.late_progress.of(report.exec_id))
             ends.append(None)
         except HeadgateError as error:
             ends.append(error)

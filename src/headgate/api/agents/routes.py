@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 from starlette.requests import Request
 
+from headgate.api.agents.late_progress import Report
 from headgate.api.agents.reporting import not_owner, settle
 from headgate.api.agents.shapes import (
     Answer,
@@ -171,10 +172,12 @@ async def progress(agent_id: AgentId, task_id: TaskId, data: ProgressIn, server:
     text = text_of({name: value for name, value in fields.items() if value is not None})
 
     def save(holding: Holding) -> Answer:
-        control = server.store.executions.progress(task_id, data.exec_id, text, actor=f"agent:{agent_id}")
+        control = server.late_progress.keep(Report(task_id, data.exec_id, text, f"agent:{agent_id}"))
         return _answer(holding.execution, control)
 
-    return await _as_owner(server, who, agent_id, task_id, data.exec_id, save)
+    answer = await _as_owner(server, who, agent_id, task_id, data.exec_id, save)
+    server.late_progress.write_later(data.exec_id)
+    return answer
 
 
 @routes.post("/api/agents/{agent_id}/tasks/{task_id}/log", Role.AGENT, "Keep log lines with a task", errors=(404, 409))

@@ -68,11 +68,13 @@ class Claimed:
 
 
 class Outcome(NamedTuple):
-    """How an execution ended, and what it used of its machine, where that was measured."""
+    """How an execution ended; what it used of its machine, where that was measured; its last progress (JSON), if that
+    is not written yet."""
 
     execution: Execution
     event: Event
     usage: Usage | None = None
+    progress: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,7 @@ from headgate.store.tasks.rows import hold
 from headgate.store.tasks.transitions import Write, apply, finish, write_of
 
 MUTEX_SECONDS = 2 * 3600.0
+PROGRESS_EVENT_SECONDS = 1.0  # between two events of one execution's progress
 Settled = tuple[list[State | None], Claimed]
 Report = tuple[int, str]  # a task and the exec_id that reports on it
 _ENDS = Raised | Snoozed | PauseReached | CancelReached | GivenBack | LeaseLost
@@ -82,7 +83,7 @@ class Executions:
         done, claimed = self._database.write(lambda db: self._settle_and_claim(db, outcomes, request, actor))
         self._families.look_after(
             execution.id if after is State.WAITING else execution.parent_id
-            for (execution, _, _), after in zip(outcomes, done, strict=True)
+            for (execution, *_), after in zip(outcomes, done, strict=True)
             if after is State.WAITING or after in FINAL or after is State.DEAD
         )
         return done, claimed
@@ -112,8 +113,11 @@ class Executions:
         for report in reported:
             if _UUID.fullmatch(report[1]):
                 firsts.setdefault(report[0], report)
+        for outcome in sorted(outcomes, key=lambda outcome: outcome.execution.id):
+            if outcome.progress is not None:
+                _note_progress(db, outcome.execution.id, outcome.execution.exec_id, outcome.progress, actor, 0.0)
         measured = [outcome for outcome in outcomes if outcome.usage is not None]
-        used = {(execution.id, execution.exec_id): usage for execution, _, usage in reversed(measured)}
+        used = {(each.execution.id, each.execution.exec_id): each.usage for each in reversed(measured)}
         plain: dict[tuple[str, bool], list[tuple[int, str, str]]] = defaultdict(list)
         others: list[Write] = []
         for execution, event in (reported[report] for report in firsts.values()):
@@ -174,16 +178,25 @@ class Executions:
         db.note(lambda: [(task_id, execution.tenant_id, seq, "started", "scheduling", "running", exec_id, None)], actor)
         return execution
 
-    def progress(self, task_id: int, exec_id: str, progress: str, *, actor: str = SYSTEM) -> Control:
-        """Note how far an execution is (JSON); what is asked of it. `StaleExecution` if it owns the task no more."""
+    def progress(
+        self, task_id: int, exec_id: str, progress: str, *, actor: str = SYSTEM, event: bool = False
+    ) -> Control:
+        """Note how far an execution is (JSON); what is asked of it. `StaleExecution` if it owns the task no more.
+
+        Without `event`, a report within a second of the last progress event gets none of its own.
+        """
         check_json("progress", progress, MAX_PROGRESS_BYTES)
 
         def note(db: Db, attempt: int) -> None:
-            db.send(reports.SET_PROGRESS, id=task_id, progress=progress)
-            db.send(reports.DROP_PROGRESS, id=task_id, exec_id=exec_id)
-            db.send(reports.NOTE_PROGRESS, id=task_id, progress=progress, actor=actor)
+            _note_progress(db, task_id, exec_id, progress, actor, 0.0 if event else PROGRESS_EVENT_SECONDS)
 
         return self._report(task_id, exec_id, note)
+
+    def note_late_progress(self, task_id: int, exec_id: str, progress: str, *, actor: str = SYSTEM) -> None:
+        """Write the event of a task's last progress, whose execution has ended by now."""
+        self._database.write(
+            lambda db: db.rows(reports.NOTE_LATE_PROGRESS, id=task_id, exec_id=exec_id, progress=progress, actor=actor)
+        )
 
     def add_log(self, task_id: int, exec_id: str, lines: Sequence[tuple[str, str]]) -> Control:
         """Keep log lines (level, message) with the task; like `progress` otherwise."""
@@ -352,8 +365,18 @@ def _first_reports(outcomes: Sequence[Outcome]) -> dict[Report, tuple[Execution,
                 check_json("result", event.result)
         elif not isinstance(event, _ENDS):
             raise Invalid(f"{type(event).__name__} does not end an execution")
+        if outcome.progress is not None:
+            check_json("progress", outcome.progress, MAX_PROGRESS_BYTES)
         reported.setdefault((execution.id, execution.exec_id), (execution, event))
     return reported
+
+
+def _note_progress(db: Db, task_id: int, exec_id: str, progress: str, actor: str, seconds: float) -> None:
+    """Keep an execution's progress, and tell it unless that was done less than `seconds` ago."""
+    ids = {"id": task_id, "exec_id": exec_id}
+    db.send(reports.SET_PROGRESS, **ids, progress=progress)
+    db.send(reports.DROP_PROGRESS, **ids, seconds=seconds)
+    db.send(reports.NOTE_PROGRESS, **ids, progress=progress, actor=actor)
 
 
 def _settle_again(

@@ -36,20 +36,35 @@ OWNED = Statement(
     "SELECT cancel_requested, pause_requested, attempt FROM headgate_task"
     " WHERE id = :id AND CAST(exec_id AS text) = :exec_id {lock FOR NO KEY UPDATE}"
 )
-SET_PROGRESS = Statement("UPDATE headgate_task SET progress = :progress, update_date = {now} WHERE id = :id")
-# Of an execution's progress the audit keeps the newest event only, and takes a new one at most every second: whoever
-# listens sees it move, and nobody's timeline is full of it.
+SET_PROGRESS = Statement(
+    "UPDATE headgate_task SET progress = :progress, update_date = {now}"
+    " WHERE id = :id AND CAST(exec_id AS text) = :exec_id"
+)
+# The audit keeps only the newest progress event of an execution, so that the timeline stays short.
 DROP_PROGRESS = Statement(
-    "DELETE FROM headgate_task_event WHERE task_id = :id AND seq = 0 AND kind = 'progress'"
-    " AND CAST(exec_id AS text) = :exec_id AND at <= {now - 1}"
+    """
+    DELETE FROM headgate_task_event WHERE task_id = :id AND seq = 0 AND kind = 'progress'
+       AND CAST(exec_id AS text) = :exec_id AND at <= {now - :seconds}
+       AND EXISTS (SELECT 1 FROM headgate_task t WHERE t.id = :id AND CAST(t.exec_id AS text) = :exec_id)
+    """
 )
 NOTE_PROGRESS = Statement(
     """
     INSERT INTO headgate_task_event (task_id, tenant_id, seq, at, kind, actor, exec_id, detail)
     SELECT t.id, t.tenant_id, 0, {now}, 'progress', :actor, t.exec_id, :progress FROM headgate_task t
-     WHERE t.id = :id AND NOT EXISTS (SELECT 1 FROM headgate_task_event e
-                                       WHERE e.task_id = t.id AND e.seq = 0 AND e.kind = 'progress'
-                                         AND e.exec_id = t.exec_id)
+     WHERE t.id = :id AND CAST(t.exec_id AS text) = :exec_id
+       AND NOT EXISTS (SELECT 1 FROM headgate_task_event e
+                        WHERE e.task_id = t.id AND e.seq = 0 AND e.kind = 'progress' AND e.exec_id = t.exec_id)
+    """
+)
+# For a report whose execution has ended elsewhere before its event was written.
+NOTE_LATE_PROGRESS = Statement(
+    """
+    INSERT INTO headgate_task_event (task_id, tenant_id, seq, at, kind, actor, exec_id, detail)
+    SELECT t.id, t.tenant_id, 0, {now}, 'progress', :actor, :exec_id, :progress FROM headgate_task t
+     WHERE t.id = :id AND t.progress = :progress
+       AND NOT EXISTS (SELECT 1 FROM headgate_task_event e
+                        WHERE e.task_id = t.id AND e.seq = 0 AND e.kind = 'progress' AND e.detail = :progress)
     """
 )
 ADD_LOG = Statement(

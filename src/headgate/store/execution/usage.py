@@ -40,7 +40,11 @@ class Measured(NamedTuple):
 
 def keep_usage(db: Db, outcomes: Sequence[Outcome]) -> None:
     """Keep what executions used that were measured; of two reports on one task, the first counts."""
-    used = {execution.id: (execution.attempt, usage) for execution, _, usage in reversed(outcomes) if usage is not None}
+    used = {
+        execution.id: (execution.attempt, usage)
+        for execution, _, usage, _ in reversed(outcomes)
+        if usage is not None
+    }  # fmt: skip
     rows: list[Row] = [
         (task_id, attempt, usage.cpu_seconds, usage.memory_bytes, usage.read_bytes, usage.written_bytes)
         for task_id, (attempt, usage) in sorted(used.items())
