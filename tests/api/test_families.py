@@ -45,6 +45,19 @@ def test_while_its_own_code_runs_a_parent_s_progress_is_what_the_code_says(clien
     assert looked_up(client, parent.id)["progress"] == {"done": 0, "total": 1, "note": "dealing out"}
 
 
+def test_a_list_shows_the_progress_of_parents(client, store):
+    """Spec: D7, D3"""
+    parent = running(store)
+    for _ in range(2):
+        submit(store, parent_id=parent.id)
+    settle(store, parent, GOOD)
+    settle(store, start(store)[0], GOOD)
+    listed = {task["id"]: task for task in client.get("/api/tasks").json()["items"]}
+    assert listed[parent.id]["progress"] == {"done": 1, "total": 2}
+    assert listed[parent.id]["children"]["ended"] == 1
+    assert [task["progress"] for task in listed.values() if task["id"] != parent.id] == [None, None]
+
+
 def test_a_task_without_children_shows_none(client, store):
     """Spec: D7"""
     found = looked_up(client, submit(store).id)

@@ -130,6 +130,7 @@ def test_every_state_counts_as_well_badly_or_open():
         ({"done": 1, "total": 2}, State.RUNNING, {"done": 1, "total": 2}),
         ({"done": 1, "total": 2}, State.WAITING, {"done": 3, "total": 5, "failed": 1}),
         ({"done": 1, "note": "half"}, State.WAITING, {"done": 3, "total": 5, "failed": 1, "note": "half"}),
+        ({"data": [1]}, State.SUCCEEDED, {"done": 3, "total": 5, "failed": 1, "data": [1]}),
         ("half", State.PARTIAL, {"done": 3, "total": 5, "failed": 1}),
     ],
 )

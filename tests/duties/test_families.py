@@ -6,7 +6,7 @@ from headgate.core.errors import Refused
 from headgate.core.machine import Raised, Returned
 from headgate.core.states import State
 from headgate.core.task import TaskType
-from headgate.duties import CloseFamilies
+from headgate.duties import CloseFamilies, TellFamilyProgress
 from headgate.settings import Settings
 from headgate.threads import inline
 from tests.duties.turns import changed, settle_down, turn
@@ -131,3 +131,34 @@ def test_a_family_that_cannot_be_closed_does_not_keep_the_others_waiting(store, 
     turn(CloseFamilies(store, Settings(), inline))
     assert store.tasks.get(good.id).status is S.SUCCEEDED
     assert f"parent={bad.id}" in caplog.text
+
+
+def test_the_duty_tells_of_a_family_again_within_a_second_while_one_waits(store, clock):
+    """Spec: D3, D7"""
+    duty = TellFamilyProgress(store, Settings(), inline)
+    assert (turn(duty), duty.next_in) == (0, None)
+    parent = running(store)
+    for _ in range(2):
+        submit(store, parent_id=parent.id)
+    settle(store, parent, Returned())
+    settle(store, start(store)[0], Returned())
+    assert (turn(duty), duty.next_in) == (0, 1.0)
+    assert [event.detail for event in store.events.of(parent.id) if event.kind == "progress"] == [
+        '{"done": 1, "total": 2}'
+    ]
+
+
+def test_every_page_of_waiting_parents_is_told_of(store, monkeypatch):
+    """Spec: D3, D7"""
+    monkeypatch.setattr(TellFamilyProgress, "page", 2)
+    parents = []
+    for _ in range(5):
+        parent = running(store)
+        for _ in range(2):
+            submit(store, parent_id=parent.id)
+        settle(store, parent, Returned())
+        parents.append(parent.id)
+        settle(store, start(store)[0], Returned())
+        store.tasks.pause(store.tasks.find(limit=1).items[0].id)  # the next parent starts, not this one's other child
+    settle_down(TellFamilyProgress(store, Settings(), inline))
+    assert all("progress" in kinds(store, parent_id) for parent_id in parents)

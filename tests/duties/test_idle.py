@@ -45,5 +45,5 @@ def test_every_duty_has_a_name_of_its_own_and_the_light_ones_are_among_all(idle)
     """Spec: B4"""
     light = [duty.name for duty in light_duties(idle, Settings(), inline)]
     every = [duty.name for duty in all_duties(idle, Settings(), inline)]
-    assert light == ["due", "reaper", "families", "mutexes"]
+    assert light == ["due", "reaper", "families", "family progress", "mutexes"]
     assert every == [*light, "schedules", "calls", "callbacks", "compensation", "sampler", "archive", "streams"]

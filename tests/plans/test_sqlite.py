@@ -32,7 +32,7 @@ MEANT = {
     "tasks.due.DUE": "headgate_task_timed",
     "tasks.families.OPEN_CHILD": "headgate_task_child",
     "tasks.families.UNASKED": "headgate_task_child",
-    "tasks.families.CENSUS": "headgate_task_child",
+    "tasks.family_progress.CENSUS": "headgate_task_child",
     "reading.forecasts.AHEAD": "headgate_task_ready",
     "reading.forecasts.IN_LINE": "headgate_task_line",
     "reading.forecasts.LAST_QUEUED": "headgate_task_ready",

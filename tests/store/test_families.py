@@ -1,9 +1,11 @@
 """Parents and children: how a family ends, whoever ends last, and how it is cancelled."""
 
 import json
+from typing import Any
 
 import pytest
 
+import headgate.store.tasks.family_progress as family_progress
 from headgate.core.errors import Invalid, NotFound, Refused
 from headgate.core.family import Census, Children
 from headgate.core.machine import CancelReached, Raised, Returned
@@ -53,7 +55,7 @@ def test_a_parent_ends_as_its_children_did(store, clock, ends, status, kind, at_
             store.executions.settle([outcome])
     ended = store.tasks.get(parent.id)
     assert (ended.status, ended.result, ended.finished_at) == (status, '"own"', clock())
-    assert kinds(store, parent.id) == ["submitted", "started", "adopted", "waiting", kind]
+    assert kinds(store, parent.id) == ["submitted", "started", "adopted", "waiting", "progress", kind]
 
 
 def test_a_dead_child_counts_as_failed_and_its_later_replay_does_not_reopen_the_parent(store):
@@ -127,7 +129,7 @@ def test_a_parent_that_gives_up_takes_its_children_along_and_then_ends(store, ty
     settle(store, execution, GONE)
     ended = store.tasks.get(parent.id)
     assert (ended.status, ended.error_info, ended.error_count) == (status, "no", 1)
-    assert kinds(store, parent.id) == ["submitted", "started", "adopted", "giving_up", kind]
+    assert kinds(store, parent.id) == ["submitted", "started", "adopted", "giving_up", "progress", kind]
 
 
 @pytest.mark.parametrize("end", [GOOD, BAD, GONE], ids=["succeeded", "failed", "cancelled"])
@@ -507,3 +509,76 @@ def test_a_child_needs_a_parent_of_its_own_tenant(store):
             store.tasks.submit_many(wishes)
     assert store.tasks.get(parent.id) == before
     assert len(store.tasks.find().items) == 1
+
+
+def told(store, parent_id: int) -> list[dict[str, Any]]:
+    return [json.loads(event.detail) for event in store.events.of(parent_id) if event.kind == "progress"]
+
+
+def tell(store) -> None:
+    for each in store.family_progress.waiting().untold:
+        store.family_progress.tell(each)
+
+
+def test_a_waiting_parent_tells_its_progress_once_a_second_and_always_at_the_last(store, clock):
+    """Spec: D3, D6, D7"""
+    parent = running(store)
+    for _ in range(4):
+        submit(store, parent_id=parent.id)
+    settle(store, parent, GOOD)
+    tell(store)
+    assert told(store, parent.id) == [], "nobody has ended"
+    settle(store, start(store)[0], GOOD)
+    tell(store)
+    settle(store, start(store)[0], BAD)
+    tell(store)
+    assert told(store, parent.id) == [{"done": 1, "total": 4}], "a second has not passed"
+    clock.advance(1)
+    tell(store)
+    assert told(store, parent.id) == [{"done": 2, "total": 4, "failed": 1}], "in place of the one before"
+    clock.advance(5)
+    assert store.family_progress.waiting().untold == [], "nothing has changed"
+    for _ in range(2):
+        settle(store, start(store)[0], GOOD)
+    assert told(store, parent.id) == [{"done": 4, "total": 4, "failed": 1}]
+    assert [event.kind for event in store.events.of(parent.id)][-2:] == ["progress", "completed_with_errors"]
+
+
+def test_a_parent_s_progress_is_not_told_after_its_end(store, clock):
+    """Spec: D7"""
+    parent = running(store)
+    for _ in range(2):
+        submit(store, parent_id=parent.id)
+    settle(store, parent, GOOD)
+    settle(store, start(store)[0], GOOD)
+    [late] = store.family_progress.waiting().untold
+    settle(store, start(store)[0], GOOD)
+    clock.advance(2)
+    store.family_progress.tell(late)
+    assert told(store, parent.id) == [{"done": 2, "total": 2}]
+
+
+def test_ending_a_child_tells_nothing_by_itself(store):
+    """Spec: D7"""
+    parent = running(store)
+    for _ in range(3):
+        submit(store, parent_id=parent.id)
+    settle(store, parent, GOOD)
+    before = store.events.of(parent.id)
+    settle(store, start(store)[0], GOOD)
+    assert store.events.of(parent.id) == before
+
+
+def test_the_parents_of_a_list_are_counted_together(store, monkeypatch):
+    """Spec: D7"""
+    parents = [running(store) for _ in range(3)]
+    for number, parent in enumerate(parents):
+        for _ in range(number):
+            submit(store, parent_id=parent.id)
+    page = store.tasks.find(limit=50).items
+    assert {task_id: found.children.total for task_id, found in store.families.census_of(page).items()} == {
+        parents[1].id: 1, parents[2].id: 2,
+    }  # fmt: skip
+    monkeypatch.setattr(family_progress, "LEAST_IN_A_LIST", 1)
+    monkeypatch.setattr(family_progress, "MOST_IN_A_LIST", 1)
+    assert set(store.families.census_of(page)) == {parents[1].id}, "too large a family is left out"

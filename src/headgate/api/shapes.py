@@ -153,7 +153,7 @@ class TaskOut(msgspec.Struct):
     on_child_failure: str | None
     gave_up: bool  # a parent whose own code failed for good: it ends so when its children have been cancelled
     created: bool | UnsetType = UNSET  # in the answer to a submit: False if an open task had its unique key
-    children: ChildrenOut | UnsetType = UNSET  # of a parent that is looked up
+    children: ChildrenOut | UnsetType = UNSET  # of a parent, unless a list has too many of them to count
     usage: UsageOut | UnsetType = UNSET  # of a task that is looked up, by its last execution that was measured
 
 

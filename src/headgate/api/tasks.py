@@ -159,8 +159,18 @@ async def list_tasks(
     )  # fmt: skip
     words = None if view is None else View(view)
     wanted = with_statuses(wanted, words, status)
-    page = await server.in_thread(server.store.tasks.find, wanted, cursor=cursor, limit=limit)
-    return TaskPage([task_out(task, words) for task in page.items], page.next_cursor)
+    return await _page(server, wanted, words, cursor, limit)
+
+
+async def _page(server: Server, wanted: Filter, view: View | None, cursor: int | None, limit: int) -> TaskPage:
+    """A page of tasks, the parents among them with their children counted."""
+
+    def work() -> TaskPage:
+        page = server.store.tasks.find(wanted, cursor=cursor, limit=limit)
+        counted = server.store.families.census_of(page.items)
+        return TaskPage([task_out(task, view, counted.get(task.id)) for task in page.items], page.next_cursor)
+
+    return await server.in_thread(work)
 
 
 def with_statuses(wanted: Filter, view: View | None, status: list[str] | None) -> Filter:
@@ -253,9 +263,7 @@ async def children(
     task_id: TaskId, server: Server, who: Principal, cursor: Cursor = None, limit: Limit = 50
 ) -> TaskPage:
     await _check_visible(server, who, task_id)
-    wanted = Filter(tenant_id=who.tenant_id, parent_id=task_id)
-    page = await server.in_thread(server.store.tasks.find, wanted, cursor=cursor, limit=limit)
-    return TaskPage([task_out(task) for task in page.items], page.next_cursor)
+    return await _page(server, Filter(tenant_id=who.tenant_id, parent_id=task_id), None, cursor, limit)
 
 
 async def _check_visible(server: Server, who: Principal, task_id: int) -> None:

@@ -73,24 +73,25 @@ def list_tasks(
     )  # fmt: skip
     find = command.store.tasks.find
     tasks, more = collect_pages(lambda cursor, limit: find(wanted, cursor=cursor, limit=limit), cursor, limit)
+    counted = command.store.families.census_of(tasks)
     command.answer_all(
         tasks,
-        task_json,
+        lambda task: task_json(task) | _children_json(task, counted.get(task.id)),
         ("ID", "STATUS", "TYPE", "LANE", "PRIORITY", "ATTEMPT", "CREATED", "DETAIL"),
         lambda task: (
             task.id, task.status, task.type, task.lane, task.priority, task.attempt, format_time(task.create_date),
-            _detail(task),
+            _detail(task, counted.get(task.id)),
         ),
         right=("ID", "PRIORITY", "ATTEMPT"),
         more=more,
     )  # fmt: skip
 
 
-def _detail(task: Task) -> str:
+def _detail(task: Task, census: Census | None) -> str:
     """Its name, progress and error, for the last column of the list."""
     going_well = task.status in HELD or task.status is State.SUCCEEDED  # whatever befell an earlier attempt
     error = task.error_info.splitlines()[0] if task.error_info and not going_well else ""
-    progress = "" if task.status is State.SUCCEEDED else progress_text(task)
+    progress = "" if task.status is State.SUCCEEDED else progress_text(task, census)
     return one_line("  ".join(part for part in (task.name, progress, error) if part))
 
 

@@ -52,14 +52,15 @@ class Census:
 
 
 def progress_of(own: Any, status: State, children: Children) -> Any:
-    """How far a parent is: what its code says while it runs, from then on how many of its children have ended."""
+    """How far a parent is: what its code says while it runs, from then on how many of its children have ended, with
+    the note and the data of its code."""
     if own is not None and status is State.RUNNING:
         return own
     progress: dict[str, Any] = {"done": children.ended, "total": children.total}
     if children.failed:
         progress["failed"] = children.failed
-    note = own.get("note") if isinstance(own, dict) else None
-    return progress if note is None else progress | {"note": note}
+    kept = {name: own[name] for name in ("note", "data") if name in own} if isinstance(own, dict) else {}
+    return progress | kept
 
 
 def why_cancelled(*, cancelled: bool, gave_up: bool, broken: bool) -> str | None:

@@ -7,6 +7,7 @@ from headgate.duties.compensate import Compensate
 from headgate.duties.due import BringDue
 from headgate.duties.duty import Duty
 from headgate.duties.families import CloseFamilies
+from headgate.duties.family_progress import TellFamilyProgress
 from headgate.duties.reaper import Reaper
 from headgate.duties.repair_mutexes import RepairMutexes
 from headgate.duties.sampler import Sampler
@@ -28,12 +29,13 @@ __all__ = [
     "RemoveUnusedStreams",
     "RepairMutexes",
     "Sampler",
+    "TellFamilyProgress",
     "all_duties",
     "light_duties",
 ]
 
 
-LIGHT = (BringDue, Reaper, CloseFamilies, RepairMutexes)
+LIGHT = (BringDue, Reaper, CloseFamilies, TellFamilyProgress, RepairMutexes)
 
 
 def light_duties(store: Store, settings: Settings, in_thread: InThread) -> list[Duty]:

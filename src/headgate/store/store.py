@@ -52,6 +52,7 @@ from headgate.store.schedules.schedules import Schedules
 from headgate.store.tasks.dead_letters import DeadLetters
 from headgate.store.tasks.due import DueTasks
 from headgate.store.tasks.families import Families
+from headgate.store.tasks.family_progress import FamilyProgress
 from headgate.store.tasks.mutex_queue import Mutexes
 from headgate.store.tasks.tasks import Tasks
 from headgate.store.wakeup.wakeups import Wakeups
@@ -82,6 +83,7 @@ class Store:
         self.schedules = Schedules(database, catalog)
         # tasks
         self.families = Families(database, catalog)
+        self.family_progress = FamilyProgress(database)
         self.tasks = Tasks(database, catalog, self.families)
         self.due = DueTasks(database, catalog)
         self.mutexes = Mutexes(database)

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
@@ -172,6 +172,15 @@ class ThreadReporter:
         return DoneReply(None)
 
 
+class _LaterReply(DoneReply[None]):
+    """An answer to what is done later. Awaiting it lets others go on, so a loop of reports does not block the loop."""
+
+    __slots__ = ()
+
+    def __await__(self) -> Generator[Any, None, None]:
+        yield
+
+
 class LoopReporter:
     """For a handler on the event loop: a report is under way when the call returns, and made when it is awaited.
 
@@ -221,10 +230,10 @@ class LoopReporter:
     def progress(self, progress: str) -> ReportReply[None]:
         self._progress = progress
         if self._writer is not None and not self._writer.done():  # it takes the newest
-            return DoneReply(None)
+            return _LaterReply(None)
         pause = self._written_at + PROGRESS_SECONDS - monotonic()
         self._writer = self._begin(self._write_progress() if pause <= 0 else self._write_later(pause))
-        return self._writer if pause <= 0 else DoneReply(None)
+        return self._writer if pause <= 0 else _LaterReply(None)
 
     async def close(self) -> None:
         """Leave the progress that is not written to the settle."""

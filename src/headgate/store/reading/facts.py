@@ -17,7 +17,8 @@ from headgate.store.db.pages import EXACT_UP_TO
 from headgate.store.db.statement import Db, Statement, clock
 from headgate.store.execution.workers import held_by_tenant
 from headgate.store.reading.pools import WorkerPool, live_pools
-from headgate.store.tasks.families import census, open_child
+from headgate.store.tasks.families import open_child
+from headgate.store.tasks.family_progress import census
 
 MOST_HOLDERS = 50
 

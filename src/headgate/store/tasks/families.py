@@ -1,7 +1,7 @@
 """Parents and children. No counter says how many are left: whoever ends a child looks, after its commit."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from headgate.core.end_reasons import head_of
@@ -11,13 +11,13 @@ from headgate.core.states import FINAL, OPEN, State
 from headgate.core.task import Task
 from headgate.store.catalog.catalog import Catalog
 from headgate.store.db.database import Database
-from headgate.store.db.pages import EXACT_UP_TO
+from headgate.store.db.pages import EXACT_UP_TO, MOST_PER_PAGE
 from headgate.store.db.statement import Db, Statement
 from headgate.store.events.audit import SYSTEM
 from headgate.store.execution.attempts import reason_of
+from headgate.store.tasks.family_progress import FAMILIES, census, census_of, tell_last
 from headgate.store.tasks.transitions import happen, locked
 
-FAMILIES = "system:families"
 PAGE = 500
 
 
@@ -56,6 +56,7 @@ class Families:
                 for parent in found:
                     if parent.status is State.WAITING and open_child(db, parent_id) is None:
                         counted = census(db, parent)
+                        tell_last(db, parent, counted)
                         states = {state.value: count for state, count in sorted(counted.states.items())}
                         detail: dict[str, Any] = {"children": states}
                         reason = reason_of(db, parent.id, parent.attempt) if parent.gave_up else None
@@ -104,6 +105,14 @@ class Families:
     def census(self, parent: Task) -> Census:
         """How many children a task has in each state, those in history too: exact up to 10,000."""
         return self._database.read(lambda db: census(db, parent, EXACT_UP_TO))
+
+    def census_of(self, tasks: Sequence[Task]) -> dict[int, Census]:
+        """`census` of the parents in a list, by id, one query for each page of it; too large families are left out."""
+        pages = [tasks[start : start + MOST_PER_PAGE] for start in range(0, len(tasks), MOST_PER_PAGE)]
+        found: dict[int, Census] = {}
+        for page in pages if any(task.has_children for task in tasks) else ():
+            found |= self._database.read(lambda db, page=page: census_of(db, page))  # type: ignore[misc]
+        return found
 
 
 # What a family needs
@@ -176,30 +185,6 @@ STALLED = Statement(
       FROM headgate_task p WHERE p.has_children AND p.status = 'waiting' AND p.id > :after ORDER BY p.id LIMIT :limit
     """
 )
-
-
-CENSUS = Statement(
-    """
-    SELECT status, count(*) FROM (
-        SELECT status FROM (SELECT status FROM headgate_task WHERE parent_id = :id AND parent_id IS NOT NULL
-                             AND id > :since
-                             LIMIT :most) live
-        UNION ALL
-        SELECT status FROM (SELECT status FROM headgate_task_his WHERE parent_id = :id AND parent_id IS NOT NULL
-                             AND id > :since
-                             LIMIT :most) past) children
-     GROUP BY status
-    """
-)
-EVERYBODY = (1 << 63) - 1
-
-
-def census(db: Db, parent: Task, most: int = EVERYBODY) -> Census:
-    """How many children are in each state; no more than `most` are counted."""
-    limit = min(most + 1, EVERYBODY)
-    rows = db.rows(CENSUS, id=parent.id, since=parent.children_since, most=limit)
-    states = Counter({State(status): count for status, count in rows})
-    return Census(states, states.total() <= most)
 
 
 # How it is cancelled
