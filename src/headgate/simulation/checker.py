@@ -50,7 +50,7 @@ def _judge_feed(case: Case) -> Iterator[Violation]:
         row = rows.get(row_id)
         if times > 1:
             yield Violation("I6", f"row {row_id} was heard {times} times", row and row.task_id)
-        if row is None and case.evidence.keep is None:
+        if row is None and case.evidence.keep is None and row_id not in case.evidence.replaceable_ids:
             yield Violation("I6", f"row {row_id} was heard and is nowhere")
     if case.evidence.at_rest:
         feed_ids = set(case.evidence.feed_ids)

@@ -141,6 +141,7 @@ class Evidence:
     submissions: Sequence[Submission] = ()
     keys: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # the store's idempotency keys
     feed_ids: Sequence[int] | None = None  # ids of audit rows as a reader of the feed got them; None: nobody read
+    replaceable_ids: Collection[int] = frozenset()  # those of progress: a newer one takes the place of the last
     uses: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # resources by type
     capacities: Mapping[str, int] = field(default_factory=dict)  # "lane NAME", "resource NAME": as the run began
     rates: Mapping[str, Rate] = field(default_factory=dict)  # "lane:NAME", "type:CODE", "key:NAME": as it began

@@ -27,6 +27,7 @@ RARE_TRANSACTIONS: tuple[tuple[str, str], ...] = tuple(
         "History.move": (DUTIES,),  # to history
         "Families.close": (*WORKERS, DUTIES),  # a family
         "Families.cancel": (*CLIENTS, *WORKERS, DUTIES),
+        "FamilyProgress.tell": (WORKERS[0], DUTIES),
         "Tasks.act": CLIENTS,
         "Lanes.set_capacity": CLIENTS,
         "Catalog.make_streams": CLIENTS,

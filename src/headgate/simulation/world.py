@@ -111,6 +111,7 @@ class _World:
         self._tasks = declare_tasks(SETTINGS)
         self._processes: dict[str, Process] = {}
         self._feed_ids: list[int] = []
+        self._replaceable_ids: set[int] = set()
         self._cursor = Cursor()
         self._endpoints = Endpoints(rng)
         self._ticks_until: float | None = None
@@ -186,6 +187,7 @@ class _World:
                 happenings, cursor = await process.in_thread(process.store.events.after, self._cursor, PAGE)
                 self._cursor = cursor
                 self._feed_ids += [happening.id for happening in happenings]
+                self._replaceable_ids |= {happening.id for happening in happenings if happening.kind == "progress"}
             await asyncio.sleep(READ_SECONDS)
 
     def _restart_later(self, process: Process) -> None:
@@ -303,6 +305,7 @@ class _World:
             submissions=self._people.submissions,
             keys=_ids_by_name(tasks),
             feed_ids=self._feed_ids,
+            replaceable_ids=self._replaceable_ids,
             deliveries=list(_all_deliveries(store)),
             received=self._receiver.receipts,
             callbacks={code: tuple(task.handler.type.callback) for code, task in self._tasks.items()},
