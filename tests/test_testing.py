@@ -11,7 +11,7 @@ import pytest
 
 import headgate
 import headgate.testing
-from headgate import Headgate, State
+from headgate import Event, Fatal, Headgate, State
 from headgate.core.errors import Invalid, NotFound
 from headgate.core.limits import Rate
 from headgate.core.task import NewTask
@@ -531,3 +531,49 @@ def test_coroutines_share_one_event_loop_for_as_long_as_the_box_lives(app, box):
         plain.submit_sync()
         box.drain()
     assert loops[0] is loops[1]
+
+
+def test_a_sandbox_calls_listeners_and_runs_what_they_submit():
+    """Spec: X9"""
+    app = Headgate("sqlite://")
+    heard: list[tuple[str, str]] = []
+
+    @app.task
+    def clean_up() -> None: ...
+
+    @app.task
+    def download() -> None:
+        raise Fatal("no such host")
+
+    @app.on("task.failed", types=["download"])
+    def note(event: Event) -> None:
+        heard.append((event.kind, event.detail["error"]))
+        clean_up.submit_sync()
+
+    @app.on("task.completed")
+    async def note_later(event: Event) -> None:
+        heard.append((event.kind, event.type))
+
+    with sandbox(app) as box:
+        download.submit_sync()
+        assert [ran.type for ran in box.drain()] == ["download", "clean_up"]
+        assert heard == [("failed", "Fatal: no such host"), ("completed", "clean_up")]
+        box.drain()
+        assert len(heard) == 2, "each event once"
+
+
+def test_a_sandbox_raises_what_a_listener_raises():
+    """Spec: X9"""
+    app = Headgate("sqlite://")
+
+    @app.task
+    def download() -> None: ...
+
+    @app.on("task.completed")
+    def note(event: Event) -> None:
+        raise KeyError(event.type)
+
+    with sandbox(app) as box:
+        download.submit_sync()
+        with pytest.raises(KeyError, match="download"):
+            box.drain()

@@ -18,6 +18,8 @@ from headgate.core.states import State
 from headgate.core.task import Execution
 from headgate.duties.schedules import fire_due
 from headgate.environment import utc_now
+from headgate.events.listeners import event_for_listeners
+from headgate.events.live import PAGE, Feed
 from headgate.store.claim.contract import ClaimRequest, Outcome
 from headgate.store.db.scratch import scratch_schema
 from headgate.store.reading.lists import Filter
@@ -94,6 +96,8 @@ class Box:
         self.store: Store = app.store  # the same, and it knows the app's types
         self._app = app
         self._worker_id = self.store.workers.register("sandbox", lease_seconds=LEASE_SECONDS)
+        self._feed = Feed(self.store)
+        self._heard = self._feed.end()
         self._runner = asyncio.Runner()
 
     def _close(self) -> None:
@@ -143,7 +147,7 @@ class Box:
 
         `through` lets that many seconds go by meanwhile, from one start time to the next, so that delayed tasks and
         retries run at their time too, and schedules fire. Handlers run here, one at a time: one that waits for another
-        task waits in vain.
+        task waits in vain. Listeners are called after each task; what they raise is raised here.
         """
         if through < 0:
             raise Invalid("time goes forward")
@@ -168,11 +172,30 @@ class Box:
                         f"{MOST_EXECUTIONS:,} executions and no end: does a task repeat itself for ever?"
                     )
                 ran.append(self._execute(execution))
+                self._call_listeners()
+            if self._call_listeners():  # which may have submitted something
+                continue
             moment = self._next_moment()
             if moment is None or moment > end:
                 self.now = max(self.now, end)
                 return ran
             self.now = moment
+
+    def _call_listeners(self) -> int:
+        """Call the app's listeners with what has happened since; how many calls that were. Their errors are raised."""
+        calls = 0
+        page, after = self._feed.read(self._heard, PAGE)
+        for entry in page:
+            self._heard = entry.place
+            code = None if entry.task_info is None else entry.task_info.type
+            for listener in self._app.listeners:
+                if listener.wants(entry.event, code):
+                    answer = listener.function(event_for_listeners(entry.event, code or ""))
+                    if inspect.iscoroutine(answer):
+                        self._runner.run(answer, context=copy_context())
+                    calls += 1
+        self._heard = after
+        return calls + (self._call_listeners() if len(page) == PAGE else 0)
 
     def _next(self) -> Execution | None:
         fire_due(self.store)

@@ -15,7 +15,7 @@ from headgate.pauses import Backoff
 from headgate.settings import Settings
 from headgate.worker.listeners import listening
 from tests.factories import running, settle, start
-from tests.worker.conftest import until
+from tests.worker.conftest import until, working
 
 
 @pytest.fixture(autouse=True)
@@ -290,3 +290,33 @@ def test_a_slow_listener_holds_up_no_other(app, store):
         task_id = fail(store)
         until(lambda: heard == [task_id])
         go_on.set()
+
+
+def test_the_place_is_saved_also_when_nothing_follows(app, store):
+    """Spec: X9. Else an idle listener would seem to lag behind, and hold back retention."""
+
+    @app.on("task.failed")
+    def note(event: Event) -> None: ...
+
+    with listeners_of(app):
+        until(lambda: subscription(store).holder is not None)
+        for _ in range(3):  # nobody wants these, and the last come within a second of a save
+            settle(store, running(store, "download"), Returned())
+        until(lambda: subscription(store).place.high == store.events.last().high)
+
+
+def test_a_worker_inside_a_program_calls_the_listeners_it_is_given(app, store):
+    """Spec: X9"""
+    heard: list[int] = []
+
+    @app.task
+    def succeed() -> None: ...
+
+    @app.on("task.completed")
+    def note(event: Event) -> None:
+        heard.append(event.task_id)
+
+    with working(app, listeners=app.listeners):
+        until(lambda: any(each.holder for each in store.subscriptions.all()))
+        task = succeed.submit_sync()
+        until(lambda: heard == [task.id])

@@ -93,8 +93,10 @@ def _execute(plan: ProcessPlan, parent: Parent) -> int:
             return runner.run(_listen(plan, store, settings, listeners))
         slots = _without_none({"concurrency": plan.concurrency, "threads": plan.threads, "children": plan.children})
         stage = Stage(plan.stage)
-        worker = Worker(store, registry, settings, name=plan.name, parent=parent, stage=stage, **slots)
-        runner.run(_work(plan, worker, parent, listeners))
+        worker = Worker(
+            store, registry, settings, name=plan.name, listeners=listeners, parent=parent, stage=stage, **slots
+        )
+        runner.run(_work(plan, worker, parent))
     return DONE
 
 
@@ -124,9 +126,8 @@ async def _listen(plan: ProcessPlan, store: Store, settings: Settings, listeners
         return await _live(plan, store, settings, None, None)
 
 
-async def _work(plan: ProcessPlan, worker: Worker, parent: Parent, listeners: list[Listener]) -> None:
-    async with listening(listeners, worker.store, worker.settings):
-        await _live(plan, worker.store, worker.settings, worker, None)
+async def _work(plan: ProcessPlan, worker: Worker, parent: Parent) -> None:
+    await _live(plan, worker.store, worker.settings, worker, None)
     if worker.unfit:
         parent.end_process()
 

@@ -57,6 +57,7 @@ class ListenerService(Service):
         self._call_in_thread = call_in_thread
         self._holder = holder
         self._lease: Lease | None = None  # while this process has the subscription
+        self._saved: Cursor | None = None  # the place that is in the store
         self._alone = 0  # how many events are handled one by one, since a batch of them was never ended
         self._lease_at = self._retry_at = self._save_at = 0.0  # not before
         self._renewing: asyncio.Task[None] | None = None
@@ -91,7 +92,7 @@ class ListenerService(Service):
         if wanted := self._wanted(lease.place, page):
             return await self._handle(lease, wanted, after)
         self._lease = Lease(after, 0)
-        if page and monotonic() >= self._save_at:
+        if after != self._saved and monotonic() >= self._save_at:
             await self._save(self._lease)
         return int(len(page) == limit)
 
@@ -103,6 +104,7 @@ class ListenerService(Service):
         self._lease_at = monotonic() + self._settings.beat_seconds
         self._lease = await self._renewed()
         if self._lease is not None:
+            self._saved = self._lease.place
             self._alone = PAGE if self._lease.tries else 0
             log.info("%s: called by this process from now on", self.name)
         return self._lease
@@ -125,7 +127,7 @@ class ListenerService(Service):
     async def _save(self, lease: Lease, **kinds: Sequence[str]) -> bool:
         """Save how far it is; False if another process has the subscription by now."""
         saved = await self._in_thread(self._subscriptions.save, self._listener.name, self._holder, lease, **kinds)
-        self._lease, self._save_at = lease, monotonic() + BATCH_SECONDS
+        self._lease, self._saved, self._save_at = lease, lease.place, monotonic() + BATCH_SECONDS
         if not saved:
             self._lose()
         return saved

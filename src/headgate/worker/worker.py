@@ -16,6 +16,7 @@ from headgate.core.machine import Event
 from headgate.core.task import Execution
 from headgate.environment import monotonic
 from headgate.events.end_lines import EndLines
+from headgate.events.listeners import Listener
 from headgate.events.log_lines import FIELDS
 from headgate.events.telemetry import task_fields
 from headgate.pauses import wait
@@ -28,6 +29,7 @@ from headgate.store.store import Store
 from headgate.threads import Threads
 from headgate.worker.beat import Beat
 from headgate.worker.executor import Executor
+from headgate.worker.listeners import listening
 from headgate.worker.loop_watch import LoopWatch
 from headgate.worker.parent import Parent
 from headgate.worker.pool import Pool
@@ -54,6 +56,8 @@ class Worker:
     else ends one for being late, and a handler that does not stop when told to makes the worker unfit. An unfit worker
     claims nothing more. With a `parent` it drains and ends, and its process is replaced; without one it waits until the
     handler ends.
+
+    While it runs it calls the `listeners` too: pass `app.listeners`.
     """
 
     def __init__(
@@ -66,6 +70,7 @@ class Worker:
         concurrency: int = CONCURRENCY,
         threads: int = THREADS,
         children: int | None = None,
+        listeners: Iterable[Listener] = (),
         parent: Parent | None = None,
         stage: Stage | None = None,
         beat: type[Beat] = Beat,
@@ -79,6 +84,7 @@ class Worker:
         self.settings = settings
         self.store = store
         self._registry = registry
+        self._listeners = list(listeners)
         self._parent = parent
         self._calls = Threads("headgate store", 16)
         self._end_lines = EndLines()
@@ -148,6 +154,10 @@ class Worker:
 
     async def run(self) -> None:
         """Work until `stop`; then finish what runs, or hand it back when the time for that is up."""
+        async with listening(self._listeners, self.store, self.settings):
+            await self._run()
+
+    async def _run(self) -> None:
         self._loop = asyncio.get_running_loop()
         self.store.wakeups.on_work(lambda wakes: self._call_soon(self._wake))
         self.store.wakeups.on_requests(lambda workers: self._beat.now() if self.id in workers else None)
