@@ -1,7 +1,7 @@
 """Headgate runs background tasks: each starts when every gate is open."""
 
 from headgate.app import Headgate
-from headgate.client import Call, Ended, Task, TaskFailed
+from headgate.client import Call, Deadlock, Ended, Task, TaskFailed
 from headgate.core.errors import HeadgateError, Invalid, NotFound, Refused, Unavailable
 from headgate.core.retry import Fatal, Retry, exponential, fixed, never, sequence
 from headgate.core.states import State
@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Call",
     "Context",
+    "Deadlock",
     "Ended",
     "Event",
     "Fatal",

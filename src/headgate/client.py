@@ -2,19 +2,22 @@
 
 import asyncio
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
 from headgate.core.errors import HeadgateError, Invalid
+from headgate.core.gates import held_by_all_of
+from headgate.core.retry import Fatal
 from headgate.core.states import FINAL, State
 from headgate.core.task import NewTask
 from headgate.core.task import Task as Record
 from headgate.core.unique import unique_key_of
+from headgate.environment import monotonic
 from headgate.pauses import Backoff
 from headgate.registry import Handler
 from headgate.store.store import Store
@@ -22,9 +25,36 @@ from headgate.store.tasks.submit import Submitted
 from headgate.threads import InThread
 
 R_co = TypeVar("R_co", covariant=True)
-SlotLender = Callable[[str], AbstractContextManager[None]]
-slot_lender: ContextVar[SlotLender | None] = ContextVar("headgate_slot_lender", default=None)  # set in handlers
 LOOKS = Backoff(0.005, 0.25, factor=1.5)  # short at first, then less and less impatient
+FIRST_CHECK_SECONDS, CHECK_SECONDS = 0.05, 5.0  # whether what a handler waits for can start
+
+
+class RunLender(Protocol):
+    """What a running handler has of its worker's slots."""
+
+    def lend(self, task_id: int) -> AbstractContextManager[None]:
+        """Have the worker run a task beside the others meanwhile."""
+
+    def waiters_of(self, task_id: int) -> set[int]:
+        """The running tasks that cannot go on before a task has ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlotLender:
+    """A worker's slots, as the handler of `run_id` may lend them."""
+
+    _lend: Callable[[int, int], AbstractContextManager[None]]
+    waiters_of: Callable[[int], set[int]]
+    run_id: int = 0
+
+    def of(self, run_id: int) -> "SlotLender":
+        return replace(self, run_id=run_id)
+
+    def lend(self, task_id: int) -> AbstractContextManager[None]:
+        return self._lend(self.run_id, task_id)
+
+
+slot_lender: ContextVar[RunLender | None] = ContextVar("headgate_slot_lender", default=None)  # set in handlers
 
 
 class TaskFailed(HeadgateError):
@@ -37,6 +67,13 @@ class TaskFailed(HeadgateError):
         why = (ended.error or "").partition("\n")[0]
         super().__init__(f"task {ended.id} is {ended.status}" + (f": {why}" if why else ""))
         self.ended = ended
+
+
+class Deadlock(HeadgateError, Fatal):
+    """A handler waits for a task that cannot start, because of what the handler itself holds meanwhile."""
+
+    status = 409
+    code = "deadlock"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,18 +160,18 @@ class Task(Generic[R_co]):
 
     async def wait(self, timeout: float | None = None) -> Ended[R_co]:  # noqa: ASYNC109 the look-ups pace themselves
         """Until it has ended; `TimeoutError` after `timeout` seconds, which changes nothing for the task."""
-        with await self._in_thread(self._lend_slot):
+        with self._lend_slot() as look:
             for pause in LOOKS.pauses(timeout):
-                if (ended := await self._in_thread(self._ended)) is not None:
+                if (ended := await self._in_thread(look)) is not None:
                     return ended
                 await asyncio.sleep(pause)
         raise await self._in_thread(self._timeout_error, timeout)
 
     def wait_sync(self, timeout: float | None = None) -> Ended[R_co]:
         """`wait`, for callers that are not async."""
-        with self._lend_slot():
+        with self._lend_slot() as look:
             for pause in LOOKS.pauses(timeout):
-                if (ended := self._ended()) is not None:
+                if (ended := look()) is not None:
                     return ended
                 time.sleep(pause)
         raise self._timeout_error(timeout)
@@ -155,10 +192,34 @@ class Task(Generic[R_co]):
         """`cancel`, for callers that are not async."""
         self._open_store().tasks.cancel(self.id, reason)
 
-    def _lend_slot(self) -> AbstractContextManager[None]:
-        """While a handler waits for a task, its worker may run one more of that type: else it might wait in vain."""
-        lend = slot_lender.get()
-        return nullcontext() if lend is None else lend(self.record_sync().type)
+    @contextmanager
+    def _lend_slot(self) -> Iterator[Callable[[], Ended[R_co] | None]]:
+        """While a handler waits for a task, its worker may run it beside the others; yields how to look for its end."""
+        lender = slot_lender.get()
+        if lender is None:
+            yield self._ended
+            return
+        check_at = monotonic() + FIRST_CHECK_SECONDS
+
+        def look() -> Ended[R_co] | None:
+            nonlocal check_at
+            if (ended := self._ended()) is None and monotonic() >= check_at:
+                check_at = monotonic() + CHECK_SECONDS
+                self._check_can_start(lender.waiters_of(self.id))
+            return ended
+
+        with lender.lend(self.id):
+            yield look
+
+    def _check_can_start(self, waiters: set[int]) -> None:
+        """`Deadlock` if the task cannot start before one of those has ended that wait for it."""
+        gate = held_by_all_of(self._open_store().tasks.why(self.id), waiters)
+        if gate is not None:
+            holders = ", ".join(str(holder) for holder in gate.holders)
+            raise Deadlock(
+                f"task {self.id} cannot start while task {holders} waits for it, which holds its {gate.name}"
+                f" ({gate.reason}): give one of them another {gate.name}, or return without waiting"
+            )
 
     def _ended(self) -> Ended[R_co] | None:
         task = self.record_sync()

@@ -248,3 +248,24 @@ def test_of_many_that_claim_at_once_each_task_goes_to_one(store, url, clock):
     got += start(store, 90)
     assert sorted(execution.id for execution in got) == ids
     assert {store.tasks.get(execution.id).attempt for execution in got} == {1}
+
+
+def test_a_claim_of_certain_tasks_gets_no_others_and_passes_every_gate(store):
+    """Spec: A4, D7"""
+    store.lanes.set_capacity("narrow", 1)
+    ids = [submit(store).id for _ in range(5)]
+    narrow = [submit(store, lane="narrow").id for _ in range(2)]
+    paused = submit(store).id
+    store.tasks.pause(paused)
+    me = worker(store)
+
+    def claim(*wanted: int, limit: int = 10) -> list[int]:
+        request = ClaimRequest(me, limit, ids=frozenset(wanted))
+        return [execution.id for execution in store.claims.take(request).executions]
+
+    assert claim(ids[3], ids[2], paused) == [ids[2], ids[3]]
+    assert claim(ids[2], ids[3]) == [], "they have started"
+    assert claim(*narrow) == narrow[:1]
+    assert claim(*narrow) == []
+    assert claim(ids[4], ids[1], limit=1) == [ids[1]]
+    assert [execution.id for execution in store.claims.take(ClaimRequest(me, 10)).executions] == [ids[0], ids[4]]

@@ -5,7 +5,7 @@ claimed is exactly what is explained as open.
 """
 
 from collections import defaultdict, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import groupby
@@ -228,6 +228,18 @@ def _busy_gate(facts: Facts) -> Gate:
     worker = facts.servers[0].name if len(facts.servers) == 1 else None
     params = {"busy": busy, "slots": slots, "worker": worker, "workers": len(facts.servers)}
     return Gate("worker", False, "workers-busy", params, holders=facts.in_slots)
+
+
+def held_by_all_of(gates: Iterable[Gate], waiters: Collection[int]) -> Gate | None:
+    """A gate before a task that has not started, shut by nothing but tasks that wait for that one to end."""
+    gates = list(gates)
+    if not all(gate.open for gate in gates if gate.name == "state"):
+        return None
+    for gate in gates:
+        limited = gate.name in ("lane", "resource", "mutex") and not gate.params.get("others")
+        if limited and not gate.open and gate.holders and set(gate.holders) <= set(waiters):
+            return gate
+    return None
 
 
 # The choice among many

@@ -94,7 +94,7 @@ class ParentSocket:
         self._progress = SteadyProgress(self._write_progress)
         self.asking = False  # in the main thread, where signals are handled
         self.interrupted = False  # meanwhile
-        self._waited_for: list[str] = []  # the types of tasks that the handler waits for
+        self._waited_for: list[int] = []  # the tasks that the handler waits for
         self.run: Run | None = None
         self.app: App | None = None
 
@@ -135,15 +135,19 @@ class ParentSocket:
         )
 
     @contextlib.contextmanager
-    def lend_slot(self, type_code: str) -> Iterator[None]:
-        """Have the worker run one more task of a type while this handler waits for one."""
-        self._waited_for.append(type_code)
+    def lend(self, task_id: int) -> Iterator[None]:
+        """Have the worker run a task beside the others while this handler waits for it."""
+        self._waited_for.append(task_id)
         self._ask("wait", self._waited_for)
         try:
             yield
         finally:
-            self._waited_for.remove(type_code)
+            self._waited_for.remove(task_id)
             self._ask("wait", self._waited_for)
+
+    def waiters_of(self, task_id: int) -> set[int]:
+        """The tasks that cannot go on before a task has ended."""
+        return set(self._ask("waiters", task_id)["waiters"])
 
     def _report(self, kind: str, *values: str) -> ReportReply[None]:
         reply = self._ask(kind, list(values))
@@ -202,7 +206,7 @@ def main(descriptor: int, worker: int) -> None:
         _handle_signals(run, results, parent)
         run.context = Context(order.execution, parent, order.saved)
         current.set(run.context)
-        slot_lender.set(parent.lend_slot)
+        slot_lender.set(parent)
         _call(run, results)
     except BaseException as error:
         unloaded = Raised(f"its handler cannot be loaded: {error}", None, EndReason.FATAL)

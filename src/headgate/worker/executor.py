@@ -47,7 +47,7 @@ class Executor:
         call_soon: Callable[..., None],
         watch: LoopWatch,
         stage: Stage,
-        lend_slot: SlotLender,
+        slot_lender: SlotLender,
         on_stuck: Callable[[Run], None],
     ) -> None:
         self._store = store
@@ -57,7 +57,7 @@ class Executor:
         self._threads = Threads()
         self._watch = watch
         self._stage = stage
-        self._lend_slot = lend_slot
+        self._slot_lender = slot_lender
         self._on_stuck = on_stuck
         self._quarantined = 0
         self._bodies = {
@@ -219,7 +219,7 @@ class Executor:
         """Make the context that the handler sees."""
         run.context = Context(run.execution, reporter, saved)
         current.set(run.context)
-        slot_lender.set(self._lend_slot)
+        slot_lender.set(self._slot_lender.of(run.execution.id))
         telemetry.enter_run(run.execution, run.span)
 
     async def _child(self, run: Run, finish: Finish) -> None:
@@ -227,7 +227,8 @@ class Executor:
         telemetry.enter_run(run.execution, run.span)
         process = importlib.import_module("headgate.worker.process")  # only who needs it pays for it: 3 MB
         try:
-            event = await process.execute(run, rules, self._store, self._settings, self._in_thread, self._lend_slot)
+            lender = self._slot_lender.of(run.execution.id)
+            event = await process.execute(run, rules, self._store, self._settings, self._in_thread, lender)
             run.ended = monotonic()
         except BaseException as error:
             event = event_of_error(run, error, rules)

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from collections import Counter
 from collections.abc import Callable, Collection
 from typing import Any
 
@@ -21,6 +20,7 @@ from headgate.store.execution.executions import Settled
 from headgate.store.store import Store
 from headgate.threads import InThread
 from headgate.worker.run import Run, Stop
+from headgate.worker.waits import Waits
 
 log = logging.getLogger("headgate.worker")
 FEEDERS = 2  # one is with the database while the other's tasks run
@@ -46,6 +46,7 @@ class Pool:
         poll_seconds: float,
         on_lost: Callable[[], None],
         end_lines: EndLines,
+        waits: Waits,
     ) -> None:
         self.types = frozenset(types)
         self.slots = slots
@@ -56,7 +57,7 @@ class Pool:
         self._poll = poll_seconds
         self._on_lost = on_lost
         self._end_lines = end_lines
-        self.lent: Counter[str] = Counter()  # slots beyond `slots`, by the only type that may use them
+        self._waits = waits
         self._worker_id = 0
         self._claiming = False
         self._ended: list[Outcome] = []
@@ -85,14 +86,6 @@ class Pool:
         if not self._failures:
             self._claim_at = 0.0
             self._woken.set()
-
-    def lend(self, type_code: str) -> None:
-        """Have one more slot for a type: an execution waits for a task of it, and does nothing meanwhile."""
-        self.lent[type_code] += 1
-        self.wake()
-
-    def take_back(self, type_code: str) -> None:
-        self.lent -= Counter([type_code])  # which drops what is zero
 
     def stop_all(self, reason: Stop) -> None:
         for run in list(self.held.values()):
@@ -156,26 +149,38 @@ class Pool:
             return 0.0
         return left if self._room()[0] else self._poll
 
-    def _room(self) -> tuple[int, frozenset[str]]:
-        """How many a feeder may claim, of which types: its share of the slots, so that there is something left for the
-        other; when all are taken, what was lent."""
+    def _room(self) -> tuple[int, frozenset[int] | None]:
+        """How many a feeder may claim: its share of the slots, so that there is something left for the other. When all
+        are taken, one more for each handler that waits, but only of the tasks that are waited for (their ids)."""
         used = len(self.held) - self._settling + self._reserved
         if not self._claiming:
-            return 0, self.types
+            return 0, None
         if used < self.slots:
-            return min(self.slots - used, -(-self.slots // FEEDERS)), self.types
-        return max(self.slots + self.lent.total() - used, 0), frozenset(self.lent)
+            return min(self.slots - used, -(-self.slots // FEEDERS)), None
+        awaited = self._waits.awaited - {run.execution.id for run in self.held.values()}
+        lent = self.slots + len(self._waits.waiters) - used if awaited else 0
+        return max(lent, 0), frozenset(awaited)
+
+    async def _request(self, want: int, awaited: frozenset[int] | None) -> ClaimRequest | None:
+        """The claim for so many: of any task, or of what has to start before the awaited ones can end."""
+        if want and awaited is not None:
+            awaited = frozenset(await self._in_thread(self._store.families.awaited, awaited))
+        if not want or awaited == frozenset():
+            return None
+        return ClaimRequest(self._worker_id, want, types=self.types, ids=awaited)
 
     async def _cycle(self) -> None:
         outcomes, self._ended = self._ended, []
         self._settling += len(outcomes)
-        (want, types), worker_id, wakes = self._room(), self._worker_id, self._wakes
-        request = ClaimRequest(worker_id, want, types=types) if want else None
+        (want, awaited), worker_id, wakes = self._room(), self._worker_id, self._wakes
+        if outcomes and awaited is not None:  # what is needed is clear once they are settled
+            want = 0
         self._reserved += want
         try:
             if self._strays:
                 await self._in_thread(self._store.executions.give_back_strays, worker_id, self.types, set(self.held))
                 self._strays = False
+            request = await self._request(want, awaited)
             states, claimed = await self._settle_and_claim(outcomes, request)
         except WorkerLost:
             self._ended[:0] = outcomes

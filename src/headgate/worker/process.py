@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import psutil
 
-from headgate.client import SlotLender
+from headgate.client import RunLender
 from headgate.core.errors import HeadgateError, StaleExecution
 from headgate.core.machine import Event, GivenBack, LeaseLost
 from headgate.core.task import NewTask, TaskType
@@ -33,7 +33,7 @@ _VMSTAT = Path("/proc/vmstat")
 
 
 async def execute(
-    run: Run, rules: TaskType, store: Store, settings: Settings, in_thread: InThread, lend_slot: SlotLender
+    run: Run, rules: TaskType, store: Store, settings: Settings, in_thread: InThread, lender: RunLender
 ) -> Event | None:
     """Run the handler in a new process, on the store of these settings; what happened."""
     saved = await in_thread(store.executions.checkpoints, run.execution.id) if run.execution.attempt > 1 else {}
@@ -45,7 +45,7 @@ async def execute(
             env=os.environ | {MARK: run.execution.exec_id},
         )  # fmt: skip
     with ORPHANS.awaited(process.pid), contextlib.ExitStack() as lent:
-        child = Child(run, process, ExecutionReports(store, in_thread, run), in_thread, lend_slot, lent)
+        child = Child(run, process, ExecutionReports(store, in_thread, run), in_thread, lender, lent)
         event = await _supervise(child, ours, Order.of(run, rules, saved, settings))
         await process.wait()
     run.usage = child.usage
@@ -83,14 +83,14 @@ class Child:
         process: asyncio.subprocess.Process,
         reports: ExecutionReports,
         in_thread: InThread,
-        lend_slot: SlotLender,
+        lender: RunLender,
         lent: contextlib.ExitStack,
     ) -> None:
         self.run = run
         self._process = process
         self._reports = reports
         self._in_thread = in_thread
-        self._lend_slot = lend_slot
+        self._lender = lender
         self._lent = lent
         self._seen: dict[int, psutil.Process] = {}
         self._megabytes_when_killed = 0.0
@@ -191,9 +191,11 @@ class Child:
                 return {"made": [(done.id, done.created) for done in made]}
             if kind == "wait":
                 self._lent.close()
-                for type_code in payload:
-                    self._lent.enter_context(self._lend_slot(type_code))
+                for task_id in payload:
+                    self._lent.enter_context(self._lender.lend(task_id))
                 return {}
+            if kind == "waiters":
+                return {"waiters": sorted(self._lender.waiters_of(payload))}
             self.run.obey(await self._in_thread(self._reports.report, kind, payload))
         except StaleExecution as error:
             self.run.stop(Stop.LOST)

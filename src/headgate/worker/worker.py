@@ -11,6 +11,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import msgspec
 
+from headgate.client import SlotLender
 from headgate.core.errors import HeadgateError, Invalid
 from headgate.core.machine import Event
 from headgate.core.task import Execution
@@ -37,6 +38,7 @@ from headgate.worker.run import Run, Stop
 from headgate.worker.stacks import coroutine_stack
 from headgate.worker.stage import Stage
 from headgate.worker.usage import current_usage
+from headgate.worker.waits import Waits
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -85,6 +87,7 @@ class Worker:
         self.store = store
         self._registry = registry
         self._listeners = list(listeners)
+        self.waits = Waits()
         self._parent = parent
         self._calls = Threads("headgate store", 16)
         self._end_lines = EndLines()
@@ -106,7 +109,7 @@ class Worker:
             self._call_soon,
             self._watch,
             stage or Stage(),
-            self._lend_slot,
+            SlotLender(self._lend_slot, self.waits.waiters_of),
             self._give_up,
         )
         slots = {Isolation.LOOP: concurrency, Isolation.THREAD: threads, Isolation.PROCESS: children or os.cpu_count()}
@@ -131,20 +134,15 @@ class Worker:
             return run
 
         poll, on_lost = self.settings.poll_seconds, self._beat.now
-        pool = Pool(self.store, self.in_thread, types, slots, launch, poll, on_lost, self._end_lines)
+        pool = Pool(self.store, self.in_thread, types, slots, launch, poll, on_lost, self._end_lines, self.waits)
         return pool
 
     @contextmanager
-    def _lend_slot(self, type_code: str) -> Iterator[None]:
-        """Let one more task of a type run while something here waits for one; from any thread."""
-        pools = [pool for pool in self.pools if type_code in pool.types]
-        for pool in pools:
-            self._call_soon(pool.lend, type_code)
-        try:
+    def _lend_slot(self, waiter: int, task_id: int) -> Iterator[None]:
+        """Let a task run beside the others while the handler of another waits for it; from any thread."""
+        with self.waits.waiting(waiter, task_id):
+            self._call_soon(self._wake)
             yield
-        finally:
-            for pool in pools:
-                self._call_soon(pool.take_back, type_code)
 
     async def in_thread(self, work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Run blocking work in a thread."""

@@ -39,10 +39,16 @@ class ClaimRequest:
     confirm: bool = False  # hand over as `scheduling`: the start is confirmed by `Executions.start`
     assigned: bool = False  # only what is assigned to the agent
     start_seconds: float = START_SECONDS  # between two starts of what is assigned to it
+    ids: frozenset[int] | None = None  # only these tasks
 
     def __post_init__(self) -> None:
         if self.limit < 1:
             raise Invalid("a claim asks for at least one task")
+
+    @property
+    def skips_some(self) -> bool:
+        """Whether it passes over tasks of the streams that it serves."""
+        return self.creator is not None or self.ids is not None
 
     def serves(self, stream: Stream) -> bool:
         return (

@@ -14,7 +14,7 @@ from headgate.store.db.statement import Db, PendingRows, Statement
 MOST_STREAMS = 300
 
 
-def _heads(creator: str, lock: str) -> Statement:
+def _heads(condition: str, lock: str) -> Statement:
     return Statement(
         postgres=f"""
         SELECT h.priority, h.id, h.stream_id, h.mutex
@@ -22,7 +22,7 @@ def _heads(creator: str, lock: str) -> Statement:
                AS s(stream_id, priority, id, share)
           CROSS JOIN LATERAL (
                SELECT t.priority, t.id, t.stream_id, t.mutex FROM headgate_task t
-                WHERE t.stream_id = s.stream_id AND t.status = 'queued' {creator}
+                WHERE {condition} AND t.status = 'queued'
                   AND (t.priority, t.id) > (s.priority, s.id)
                 ORDER BY t.priority, t.id LIMIT s.share {lock}) h
         """
@@ -34,9 +34,10 @@ _LOCKED = "FOR NO KEY UPDATE SKIP LOCKED"
 _HEADS = {
     (kind, locked): _heads(condition, _LOCKED if locked else "")
     for kind, condition in {
-        "any": "",
-        "creator": "AND t.creator <> 0 AND t.creator = :creator",
-        "nobody": "AND t.creator = 0",
+        "any": "t.stream_id = s.stream_id",
+        "creator": "t.stream_id = s.stream_id AND t.creator <> 0 AND t.creator = :creator",
+        "nobody": "t.stream_id = s.stream_id AND t.creator = 0",
+        "ids": "t.stream_id + 0 = s.stream_id AND t.id = ANY(:wanted::bigint[])",  # + 0: lest a stream is read
     }.items()
     for locked in (True, False)
 }
@@ -95,8 +96,8 @@ class Heads:
         """Ask for the heads of streams that no limit guards; they are locked as they are read."""
         for stream in streams:
             cursor = self.cursors.by_stream.get(stream.id) or StreamCursor()
-            # A cursor tells what was left behind of everybody's; a single creator's tasks are read from the start.
-            self._floors[stream.id] = cursor.floor if self.request.creator is None else FIRST
+            # A cursor tells what was left behind of everybody's; some of the tasks are read from the start.
+            self._floors[stream.id] = FIRST if self.request.skips_some else cursor.floor
             self._marks[stream.id] = cursor.woken
         free = [stream.id for stream in streams if not self.limits.guards(stream, self.catalog)]
         share = first_share(self.request.limit, len(streams))
@@ -137,6 +138,8 @@ class Heads:
 
     def _send(self, shares: dict[int, int], *, locked: bool) -> PendingRows:
         kind = {None: "any", 0: "nobody"}.get(self.request.creator, "creator")
+        if self.request.ids is not None:
+            kind = "ids"
         floors = [self._floors[stream_id] for stream_id in shares]
         return self.db.send(
             _HEADS[kind, locked],
@@ -145,6 +148,7 @@ class Heads:
             ids=[floor[1] for floor in floors],
             shares=list(shares.values()),
             creator=self.request.creator,
+            wanted=sorted(self.request.ids or ()),
         )
 
     def _take_in(self) -> tuple[dict[int, tuple[int, int]], list[int]]:
@@ -172,6 +176,8 @@ class Heads:
         """Where nothing was found there may be nothing, or all of it is just being claimed by somebody else."""
         hidden = {row[2] for row in self._send(dict.fromkeys(bare, 1), locked=False).rows()}
         self.limits.busy = self.limits.busy or bool(hidden)
+        if self.request.skips_some:
+            return
         with self.cursors.lock:
             for stream_id in set(bare) - hidden:
                 cursor = self.cursors.by_stream.get(stream_id)
@@ -180,7 +186,7 @@ class Heads:
 
     def remember(self, choice: Choice, streams: Sequence[Stream]) -> None:
         """Keep how far each stream is read, up to the first head that was left, and which are shut for a while."""
-        if self.request.creator is not None:
+        if self.request.skips_some:
             return
         chosen = set(choice.chosen)
         floors: dict[int, tuple[int, int]] = {}

@@ -1,7 +1,6 @@
 """Parents and children. No counter says how many are left: whoever ends a child looks, after its commit."""
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from headgate.core.end_reasons import head_of
@@ -102,6 +101,20 @@ class Families:
         page = self._database.read(lambda db: db.rows(STALLED, **parameters))
         return [row[0] for row in page if row[1]], page[-1][0] if len(page) == limit else None
 
+    def awaited(self, ids: Collection[int]) -> list[int]:
+        """The queued tasks that have to start before `ids` can end: of a parent that waits, its children."""
+
+        def look(db: Db) -> list[int]:
+            found: list[int] = []
+            rows = db.rows(STATES_OF, ids=list(ids))
+            while rows:
+                found += [task_id for task_id, status in rows if status == State.QUEUED]
+                parents = [task_id for task_id, status in rows if status == State.WAITING]
+                rows = db.rows(UNDONE, ids=parents, limit=PAGE) if parents and len(found) < PAGE else []
+            return found
+
+        return self._database.read(look)
+
     def census(self, parent: Task) -> Census:
         """How many children a task has in each state, those in history too: exact up to 10,000."""
         return self._database.read(lambda db: census(db, parent, EXACT_UP_TO))
@@ -171,6 +184,13 @@ def _is_broken(db: Db, parent_id: int) -> bool:
     return db.rows(BROKEN_CHILD, id=parent_id, **_BROKEN_STATES)[0][0] is not None
 
 
+STATES_OF = Statement("SELECT id, status FROM headgate_task WHERE id {in ids}")
+UNDONE = Statement(
+    """
+    SELECT id, status FROM headgate_task
+     WHERE parent_id {in ids} AND parent_id IS NOT NULL AND status IN ('queued', 'waiting') LIMIT :limit
+    """
+)
 WAITING = Statement(
     """
     SELECT id FROM headgate_task WHERE has_children AND status = 'waiting' AND id > :after ORDER BY id LIMIT :limit
