@@ -231,31 +231,56 @@ def test_up_replaces_a_worker_that_cannot_end_a_handler_and_goes_on_answering(sp
     assert up.ended() == 0
 
 
-def test_work_waits_for_a_server_that_is_away_at_its_start(spawn, run, postgres, monkeypatch):
+STARTS = {
+    "work": (("work", "shop"), "serves"),
+    "up": (("up", "shop"), "serves"),
+    "serve": (("serve",), "the API and the console are at"),
+    "duties": (("duties",), "doing the duties"),
+}
+
+
+@pytest.mark.parametrize("command", STARTS)
+def test_a_process_waits_for_a_server_that_is_away_at_its_start(spawn, run, postgres, monkeypatch, command):
     """Spec: D9"""
-    target = urlsplit(postgres)
+    target, (words, ready) = urlsplit(postgres), STARTS[command]
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         port = closed.getsockname()[1]
     away = target._replace(netloc=f"{target.username}@127.0.0.1:{port}").geturl()
     monkeypatch.setenv("HEADGATE_URL", away)
-    work = spawn("work", "shop")
-    work.hear("waiting for the store")
+    process = spawn(*words)
+    assert "Connection refused" in process.hear("waiting for the store")
     with socket.create_server(("127.0.0.1", port)) as server, relay(server, (target.hostname, target.port)):
-        work.hear("serves")
-        monkeypatch.setenv("HEADGATE_URL", postgres)
-        assert run("submit", "greet", "--wait", PATIENCE).code == 0
-        work.signal(signal.SIGTERM)
-        assert work.ended() == 0
+        process.hear("the store answers")
+        process.hear(ready)
+        if "shop" in words:
+            monkeypatch.setenv("HEADGATE_URL", postgres)
+            assert run("submit", "greet", "--wait", PATIENCE).code == 0
+        process.signal(signal.SIGTERM)
+        assert process.ended() == 0
+    assert len([line for line in process.definition if "waiting for the store" in line]) == 1
 
 
-def test_work_that_waits_for_its_store_can_be_stopped(spawn, monkeypatch):
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("command", STARTS)
+def test_a_process_that_waits_for_its_store_can_be_stopped(spawn, monkeypatch, command, number):
     """Spec: D9"""
     monkeypatch.setenv("HEADGATE_URL", "postgresql://nobody@127.0.0.1:1/nothing")
-    work = spawn("work", "shop")
-    work.hear("waiting for the store")
-    work.signal(signal.SIGTERM)
-    assert work.ended() == 0
+    process = spawn(*STARTS[command][0])
+    process.hear("waiting for the store")
+    process.signal(number)
+    assert process.ended() == 0
+
+
+@pytest.mark.parametrize("command", STARTS)
+def test_a_process_does_not_wait_for_a_database_that_its_server_does_not_have(spawn, postgres, monkeypatch, command):
+    """Spec: D9"""
+    monkeypatch.setenv("HEADGATE_URL", urlsplit(postgres)._replace(path="/nothing").geturl())
+    process = spawn(*STARTS[command][0])
+    error = process.hear("error: the store refuses the connection")
+    assert 'database "nothing" does not exist' in error
+    assert process.ended() == 4
+    assert not [line for line in process.definition if "waiting for the store" in line]
 
 
 def test_a_worker_whose_file_was_replaced_says_so_and_another_takes_up_the_new_one(spawn, run, folder):

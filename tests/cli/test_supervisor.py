@@ -4,6 +4,8 @@ import asyncio
 import signal
 import sys
 
+import pytest
+
 import headgate.cli.supervisor as supervisor
 from headgate.cli.plan import ProcessPlan
 from headgate.cli.supervisor import Supervisor
@@ -21,6 +23,12 @@ while not heard:
 time.sleep(0.3)
 sys.exit(10 + len(heard))
 """
+
+
+@pytest.fixture(autouse=True)
+def lonely(monkeypatch):
+    """A supervisor has no children but its workers; the process of these tests has, a database server among them."""
+    monkeypatch.setattr(supervisor, "kill_orphans", lambda *_: None)
 
 
 def test_a_process_that_starts_while_stopping_costs_the_others_no_second_signal(tmp_path, monkeypatch):

@@ -8,8 +8,6 @@ import gc
 import importlib
 import logging
 import os
-import select
-import signal
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import closing
@@ -21,12 +19,12 @@ from typing import Any
 import headgate.cli.logs as logs
 from headgate.app import Headgate
 from headgate.cli.apps import apps_in, bind_apps, listeners_of, settings_of
-from headgate.cli.exits import DONE, FAILED, code_of, message_of, print_error
-from headgate.cli.formatting import one_line
+from headgate.cli.exits import DONE, FAILED, code_of, print_error
 from headgate.cli.plan import Duties, ProcessPlan, plan_from_argv
+from headgate.cli.store_wait import SIGNALS, wait_for_store
 from headgate.cli.stores import sqlite_file
 from headgate.cli.supervisor import Supervisor
-from headgate.core.errors import HeadgateError, Unavailable
+from headgate.core.errors import HeadgateError
 from headgate.duties import all_duties, light_duties
 from headgate.events.listeners import Listener
 from headgate.pack import find_packs
@@ -47,9 +45,7 @@ except ImportError:
     new_event_loop = asyncio.new_event_loop
 
 log = logging.getLogger("headgate")
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
 DUTY_THREADS = 2
-WAIT_SECONDS = 1.0
 FILE_SECONDS = 1.0
 COLLECT_AFTER = 10_000  # objects: a few dozen requests under way have as many, and leave no circles behind
 SERVING_MODULE = "headgate.cli.serving"
@@ -79,12 +75,16 @@ def _execute(plan: ProcessPlan, parent: Parent) -> int:
     parent.tell_settings(settings)
     if not os.read(sys.stdin.fileno(), 1):  # it is over before it began
         return DONE
-    if not _wait_for_store(settings):
-        return DONE
-    with (
-        configured_store(settings) as store,
-        asyncio.Runner(loop_factory=new_event_loop) as runner,
-    ):
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        if not runner.run(wait_for_store(settings, has_parent=True)):
+            return DONE
+        return _execute_on_store(plan, parent, apps, settings, runner)
+
+
+def _execute_on_store(
+    plan: ProcessPlan, parent: Parent, apps: list[Headgate], settings: Settings, runner: asyncio.Runner
+) -> int:
+    with configured_store(settings) as store:
         store.bring_up_to_date()
         set_up(store, find_packs(settings.pack_names), migrate=False)
         registry, listeners = bind_apps(apps, store), listeners_of(apps)
@@ -102,23 +102,6 @@ def _execute(plan: ProcessPlan, parent: Parent) -> int:
 
 def _with_packs(settings: Settings, packs: Iterable[str]) -> Settings:
     return replace(settings, packs=",".join(sorted({*packs, *settings.pack_names})))
-
-
-def _wait_for_store(settings: Settings) -> bool:
-    """Wait until the database answers, if it is a server; False if it is over before that."""
-    waited_for = ""
-    while not settings.url.startswith("sqlite:"):
-        try:
-            with configured_store(settings) as store:
-                store.migration_plan()
-            break
-        except Unavailable as error:
-            if (reason := one_line(message_of(error))) != waited_for:
-                log.warning("waiting for the store: %s", reason)
-                waited_for = reason
-        if select.select([sys.stdin], [], [], WAIT_SECONDS)[0]:  # the parent is gone
-            return False
-    return True
 
 
 async def _listen(plan: ProcessPlan, store: Store, settings: Settings, listeners: list[Listener]) -> int:
@@ -152,6 +135,8 @@ async def _serve(plan: ProcessPlan, settings: Settings, supervisor: Supervisor |
     serving = importlib.import_module(SERVING_MODULE) if plan.api else None
     packs = find_packs(settings.pack_names)  # an unknown name comes before a port that is taken
     listening = None if serving is None else serving.listen_on(settings.host, settings.port)
+    if not await wait_for_store(settings, has_parent=False):
+        return await _end(supervisor)
     with configured_store(settings) as store:
         if plan.migrate:
             store.migrate()
@@ -163,6 +148,15 @@ async def _serve(plan: ProcessPlan, settings: Settings, supervisor: Supervisor |
         if supervisor is not None:
             supervisor.store = store
         return await _live(plan, store, settings, supervisor, api)
+
+
+async def _end(supervisor: Supervisor | None) -> int:
+    """End before anything has begun; the exit code."""
+    if supervisor is not None:
+        supervisor.stop()
+        await supervisor.run()
+    log.info("stopped")
+    return DONE
 
 
 def tune_garbage_collector() -> None:

@@ -10,6 +10,7 @@ HeadgateError
 │   ├── BadArguments    422  a task's arguments do not fit its handler
 │   └── KeyReused       422  an idempotency key came back with another body
 └── Unavailable         503  store or broker did not answer
+    ├── Unreachable     503  its server is away, and may come back
     ├── StoreFull       507  no room on the store's disk
     └── Busy            503  it would have had to wait for somebody; nothing was changed
 """
@@ -87,6 +88,10 @@ class KeyReused(Invalid):
 class Unavailable(HeadgateError):
     status = 503
     code = "unavailable"
+
+
+class Unreachable(Unavailable):
+    pass
 
 
 class StoreFull(Unavailable):

@@ -23,7 +23,7 @@ from psycopg.errors import (
     SerializationFailure,
 )
 
-from headgate.core.errors import Busy, Invalid, StoreFull, Unavailable
+from headgate.core.errors import Busy, Invalid, StoreFull, Unavailable, Unreachable
 from headgate.environment import new_ids, random_number
 from headgate.settings import Pooler
 from headgate.store.db.deferred import Deferred
@@ -56,6 +56,22 @@ _SETTINGS = {
 }
 _SET = "SELECT " + ", ".join(f"set_config('{name}', '{value}', {{local}})" for name, value in _SETTINGS.items())
 _SET_ONCE, _SET_LOCAL = _SET.format(local="false"), _SET.format(local="true")
+# A refused connection with one of these in its message is refused the next time too.
+_FINAL = (
+    "does not exist",
+    "authentication failed",
+    "no password supplied",
+    "pg_hba.conf",
+    "permission denied",
+    "is not permitted to log in",
+    "unrecognized configuration parameter",
+    "does not support SSL",
+    "certificate",
+    "for connection option",
+    'value: "',
+    "no such database",
+    "no such user",
+)
 # The channel is this installation's: the database may have another in it.
 _SET_FOR_NEWS = f"""
 SELECT set_config('synchronous_commit', 'off', false), set_config('statement_timeout', '10s', false),
@@ -249,7 +265,9 @@ class Postgres:
         try:
             connection = connect(self.url, min(CONNECT_SECONDS, _left(deadline)))
         except psycopg.OperationalError as error:
-            raise Unavailable("the store did not answer") from error
+            if _is_final(error):
+                raise Unavailable("the store refuses the connection") from error
+            raise Unreachable("the store did not answer") from error
         try:
             with _translated():
                 return self._begin_session(connection, deadline)
@@ -280,6 +298,15 @@ class Postgres:
     def _close_idle(self) -> None:
         while (wire := self._take_idle()) is not None:
             wire.close()
+
+
+def _is_final(error: psycopg.OperationalError) -> bool:
+    """Whether a connection failed for a reason that only a person can remove.
+
+    libpq keeps the SQLSTATE of a failed connection to itself, so this goes by its words; those of a server that speaks
+    another language than English are not known, and taken to pass.
+    """
+    return any(words in str(error) for words in _FINAL)
 
 
 def _left(deadline: float | None) -> float:
@@ -317,4 +344,4 @@ def _translated() -> Iterator[None]:
     except InsufficientPrivilege as error:
         raise Unavailable(f"the store's user may not do this: {error.diag.message_primary}") from error
     except psycopg.OperationalError as error:
-        raise Unavailable(f"the store did not answer: {error}") from error
+        raise Unreachable(f"the store did not answer: {error}") from error
