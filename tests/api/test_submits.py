@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from headgate.api.submits import Submits
-from headgate.core.errors import Unavailable, UnknownType
+from headgate.core.errors import Busy, Unavailable, UnknownType
 from headgate.core.task import NewTask, TaskType
 from headgate.store.store import open_store
 
@@ -96,6 +96,63 @@ def test_a_submit_that_waits_for_a_lock_keeps_no_other_waiting(held, before, wai
     assert len({answer[0].done.id for answer in made}) == len(made)
     assert [answer[0].done.created for answer in answers] == [True] + [False] * (waiting - 1)
     assert len({answer[0].done.id for answer in answers}) == 1
+
+
+@pytest.fixture
+def held_keys(postgres):
+    """A store whose unique keys `0` to `9` are in one open transaction and `last` in another; and both transactions."""
+    with open_store(postgres) as store, psycopg.connect(postgres) as many, psycopg.connect(postgres) as last:
+        store.types.put(TaskType("plain"))
+        for key, rival in [*((str(number), many) for number in range(10)), ("last", last)]:
+            ended = store.tasks.submit(NewTask("plain", unique_key=key))
+            store.tasks.cancel(ended.id)
+            rival.execute("UPDATE headgate_task SET status = 'queued', finished_at = NULL WHERE id = %s", [ended.id])
+        yield store, many, last
+
+
+@pytest.mark.parametrize("repeatable", [True, False], ids=["with idempotency keys", "without"])
+def test_however_many_submits_wait_for_locks_one_whose_lock_is_free_goes_past_them(held_keys, repeatable):
+    """Spec: A12, D1"""
+    store, many, last = held_keys
+
+    async def ask():
+        submits = Submits(store, asyncio.to_thread)
+
+        def submit(key: str | None, once: str | None):
+            return asyncio.ensure_future(submits.submit([NewTask("plain", unique_key=key)], "me", once))
+
+        stuck = [submit(str(number), f"once {number}" if repeatable else None) for number in range(10)]
+        behind = submit("last", "once last" if repeatable else None)
+        async with asyncio.timeout(PATIENCE):
+            free = [submit(None, "once"), submit("free", "once more"), submit("as free", None), submit(None, None)]
+            made = await asyncio.gather(*free)
+            assert not behind.done()
+            last.rollback()
+            made.append(await behind)
+            assert not any(each.done() for each in stuck)
+            many.rollback()
+            return made + await asyncio.gather(*stuck)
+
+    answers = asyncio.run(ask())
+    assert all(answer[0].done.created for answer in answers)
+    assert len({answer[0].done.id for answer in answers}) == len(answers)
+
+
+def test_a_submit_that_waited_too_long_for_a_lock_is_told_so_and_makes_nothing(held, monkeypatch):
+    """Spec: A12"""
+    monkeypatch.setattr("headgate.api.submits.MOST_WAIT_SECONDS", 0.2)
+    store, rival = held
+
+    async def ask():
+        submits = Submits(store, asyncio.to_thread)
+        wish = NewTask("plain", unique_key="held")
+        with pytest.raises(Busy):
+            await submits.submit([wish], "me", "once")
+        rival.rollback()
+        [again] = await submits.submit([wish], "me", "once")
+        return again
+
+    assert asyncio.run(ask()).done.created
 
 
 @pytest.mark.parametrize(

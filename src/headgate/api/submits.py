@@ -14,6 +14,7 @@ from headgate.api.routing import Header
 from headgate.api.shapes import TaskOut, new_task_out, task_out
 from headgate.core.errors import Busy, Invalid, NotFound, Refused
 from headgate.core.task import NewTask, Task
+from headgate.environment import monotonic
 from headgate.events.telemetry import about_task, submitting
 from headgate.store.store import Store
 from headgate.store.tasks.idempotency import Idempotency
@@ -26,7 +27,9 @@ Key = Annotated[
     Meta(description="The same key makes nothing twice.", min_length=1, max_length=255),
 ]
 MOST_TOGETHER = 500  # tasks
-LOCK_SECONDS = 0.1  # a batch waits so long for somebody who holds a key of it
+LOCK_SECONDS = 0.1  # the first wait for a lock; whatever does not get it by then waits apart
+HELD_LOCK_SECONDS = 1.0  # each further wait; then it is the turn of others that wait for a lock
+MOST_WAIT_SECONDS = 60.0  # in all
 
 
 @dataclass(slots=True)
@@ -55,6 +58,7 @@ class _Submission:
     once: Idempotency | None
     keys: frozenset[tuple[object, ...]]
     answer: "asyncio.Future[list[SubmitResult]]" = field(repr=False)
+    give_up_at: float = field(default_factory=lambda: monotonic() + MOST_WAIT_SECONDS)
 
 
 @dataclass(slots=True)
@@ -63,7 +67,7 @@ class _Lane:
 
     at_once: int
     most: int
-    lock_seconds: float | None = None
+    lock_seconds: float | None
     waiting: deque[_Submission] = field(default_factory=deque)
     running: list[list[_Submission]] = field(default_factory=list)
 
@@ -83,6 +87,12 @@ class _Lane:
         self.waiting.extendleft(reversed(passed_over))
         return batch
 
+    def put_last(self, submission: _Submission) -> None:
+        """Behind all others but those of its keys, which keep their order."""
+        behind = [other for other in self.waiting if not submission.keys.isdisjoint(other.keys)]
+        others = [other for other in self.waiting if submission.keys.isdisjoint(other.keys)]
+        self.waiting = deque([*others, submission, *behind])
+
 
 class Submits:
     """Whoever comes while others are at the store goes with the next ones: a thread for each would cost more.
@@ -93,10 +103,10 @@ class Submits:
     def __init__(self, store: Store, in_thread: InThread) -> None:
         self._store = store
         self._in_thread = in_thread
-        self._plain = _Lane(1, MOST_TOGETHER)
+        self._plain = _Lane(1, MOST_TOGETHER, None)
         self._keyed = _Lane(1, MOST_TOGETHER, LOCK_SECONDS)  # unique, mutex, parent: others may hold them
-        # With an idempotency key, or one that somebody was found to hold: each by itself.
-        self._single = _Lane(4, 0)
+        self._once = _Lane(4, 0, LOCK_SECONDS)  # with an idempotency key: each by itself
+        self._held = _Lane(4, 0, HELD_LOCK_SECONDS)  # whose key somebody was found to hold: in turns
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def submit(self, new_tasks: Sequence[NewTask], actor: str, key: str | None) -> list[SubmitResult]:
@@ -106,7 +116,7 @@ class Submits:
             once = Idempotency(key, hashlib.sha256(msgspec.json.encode(new_tasks)).hexdigest())
         with submitting(new_tasks) as new_tasks:
             keys = self._store.tasks.keys_of(new_tasks, once)
-            lane = self._single if once else self._keyed if keys else self._plain
+            lane = self._once if once else self._keyed if keys else self._plain
             submission = _Submission(new_tasks, actor, once, keys, asyncio.get_running_loop().create_future())
             lane.waiting.append(submission)
             self._send_off(lane)
@@ -134,7 +144,9 @@ class Submits:
         """The keys that nobody of this lane may go with now."""
         if lane is self._plain:
             return set()
-        others = [*self._keyed.running, *self._single.running, self._single.waiting if lane is self._keyed else ()]
+        others = [*self._keyed.running, *self._once.running, *self._held.running]
+        if lane is not self._held:
+            others.append([*self._held.waiting])
         return {key for batch in others for submission in batch for key in submission.keys}
 
     async def _run(self, lane: _Lane, batch: list[_Submission]) -> None:
@@ -142,8 +154,9 @@ class Submits:
         try:
             answers = await self._in_thread(self._submit_together, batch, lane.lock_seconds)
         except BaseException as error:
-            if isinstance(error, Busy) or (len(batch) > 1 and isinstance(error, Invalid | NotFound | Refused)):
-                self._single.waiting.extend(batch)  # nothing was made: each gets its own answer
+            if _may_go_again(batch, error):
+                for submission in batch:
+                    self._held.put_last(submission)
             else:  # they may have been made: what is not known is not tried again
                 answers = [error] * len(batch)
             if not isinstance(error, Exception):
@@ -151,7 +164,7 @@ class Submits:
         finally:
             lane.running.remove(batch)
             _resolve(batch, answers)
-        self._send_off(self._plain, self._keyed, self._single)
+        self._send_off(self._plain, self._keyed, self._once, self._held)
 
     def _submit_together(self, batch: list[_Submission], lock_seconds: float | None) -> list[list[SubmitResult]]:
         new_tasks, first = [new for submission in batch for new in submission.new_tasks], batch[0]
@@ -164,6 +177,13 @@ class Submits:
             raise NotFound.of("task-purged", task_id=gone[0])
         made = (SubmitResult(new, done, found.get(done.id)) for new, done in zip(new_tasks, submitted, strict=True))
         return [[next(made) for _ in submission.new_tasks] for submission in batch]
+
+
+def _may_go_again(batch: Sequence[_Submission], error: BaseException) -> bool:
+    """Nothing was made, and each of them by itself may have better luck."""
+    if isinstance(error, Busy):
+        return len(batch) > 1 or monotonic() < batch[0].give_up_at
+    return len(batch) > 1 and isinstance(error, Invalid | NotFound | Refused)
 
 
 def _resolve(batch: Sequence[_Submission], answers: Sequence["list[SubmitResult] | BaseException"]) -> None:

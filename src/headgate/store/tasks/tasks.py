@@ -83,7 +83,9 @@ class Tasks:
         if once is not None:
             if len({new.tenant_id for new in new_tasks}) > 1:
                 raise Invalid("an idempotent call is for one tenant")
-            return self._database.write(lambda db: insert_once(db, self._catalog, wishes, actor, once))
+            return self._database.write(
+                lambda db: insert_once(db, self._catalog, wishes, actor, once), lock_seconds=lock_seconds
+            )
         if under is not None:
             return self._database.write(lambda db: insert_under(db, self._catalog, wishes, actor, under))
         if len(new_tasks) <= MOST_SHARED and not any(new.mutex or new.parent_id or new.unique_key for new in new_tasks):
