@@ -107,3 +107,33 @@ def stay(lock: str) -> None:
     """Without a deadline that comes soon."""
     hold(lock)
     time.sleep(FOREVER)
+
+
+@app.task(mutex=MUTEX, lane=LANE)
+async def stay_once(lock: str) -> int:
+    """The first attempt does not end; nor do the two below."""
+    file = hold(lock)
+    if context().attempt == 1:
+        await asyncio.sleep(FOREVER)
+    os.close(file)
+    note("end")
+    return context().attempt
+
+
+@app.task(mutex=MUTEX, lane=LANE)
+def stay_once_in_a_thread(lock: str) -> int:
+    return _stay_once(lock)
+
+
+@app.task(mutex=MUTEX, lane=LANE, isolation="process")
+def stay_once_in_a_process(lock: str) -> int:
+    return _stay_once(lock)
+
+
+def _stay_once(lock: str) -> int:
+    file = hold(lock)
+    if context().attempt == 1:
+        time.sleep(FOREVER)
+    os.close(file)
+    note("end")
+    return context().attempt

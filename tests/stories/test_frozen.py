@@ -1,4 +1,4 @@
-"""A worker that was frozen for longer than its lease, and wakes: its tasks are others' by then."""
+"""A worker that is frozen for longer than its lease: its parent kills it; without one it finds its tasks taken."""
 
 import fcntl
 import os
@@ -7,12 +7,16 @@ import subprocess
 import time
 from pathlib import Path
 
+import psutil
+import pytest
+
 from headgate.core.states import State
 from headgate.simulation.checker import check
-from tests.stories import bodies
+from tests.stories import bodies, stuck_bodies
 from tests.stories.bodies import bound_to
-from tests.stories.crew import Crew, crew, until
+from tests.stories.crew import PATIENCE, Crew, crew, until
 from tests.stories.evidence import collected, made, rows
+from tests.stories.test_stuck import a_stage
 
 EACH = 2
 FUNCTIONS = (bodies.linger, bodies.linger_in_a_thread, bodies.linger_in_a_process)
@@ -81,6 +85,26 @@ def test_a_worker_that_wakes_after_its_lease_changes_nothing_and_works_on(url: s
         )
         assert str(accepted) != old[task.id]
     assert check(collected(url, members.ledger, [made([again.id, *(task.id for task in tasks)])])) == []
+
+
+@pytest.mark.parametrize("body", ["stay_once", "stay_once_in_a_thread", "stay_once_in_a_process"])
+def test_a_stopped_worker_process_is_killed_before_anybody_else_starts_its_task(url: str, tmp_path: Path, body: str):
+    """Spec: A6. Its handler lives as long as its process, stopped or not: a lock on a file tells."""
+    with a_stage(url, tmp_path, LEASE=6, BEAT=1) as stage:
+        frozen = stage.start()
+        task = getattr(stuck_bodies, body).submit_sync(stage.lock)
+        until(lambda: stage.ledger.entries("start"), "it begins")
+        stage.start()
+        until(lambda: len(stage.app.store.workers.all()) == 2, "another is there to take over")
+        [worker] = psutil.Process(frozen.pid).children()
+        worker.suspend()
+        assert task.wait_sync(PATIENCE).status is State.SUCCEEDED
+        until(lambda: len(stage.app.store.workers.all()) == 2, "another process takes its place")
+        assert stage.said(f"(pid {worker.pid}) stands still: it is killed")
+        assert not worker.is_running()
+        record = task.record_sync()
+        assert (record.status, record.attempt, record.error_count) == (State.SUCCEEDED, 2, 0)
+    assert [entry.what for entry in stage.ledger.entries()] == ["start", "start", "end"]
 
 
 def refused(members: Crew) -> set[str]:

@@ -24,13 +24,14 @@ STUCK = ["sleep_in_c", "wait_for_a_program", "swallow_the_cancel", "block_the_lo
 class Stage:
     """Workers as people start them, on one store; what their handlers did; the app, to submit to them."""
 
-    def __init__(self, url: str, folder: Path) -> None:
+    def __init__(self, url: str, folder: Path, **seconds: float) -> None:
         self.ledger, self.lock, self.log = Ledger(folder / "ledger"), str(folder / "lock"), folder / "log"
         self.app = stuck_bodies.app
         self.app.close()
         self.app.settings = Settings(url=url)
         self.app.store.lanes.set_capacity("narrow", 1)
-        variables = {f"HEADGATE_{name}_SECONDS": value for name, value in SETTINGS.items()}
+        settings = SETTINGS | {name: f"{value:g}" for name, value in seconds.items()}
+        variables = {f"HEADGATE_{name}_SECONDS": value for name, value in settings.items()}
         self._environment = os.environ | variables | {"HEADGATE_URL": url, VARIABLE: str(self.ledger.path)}
         self.workers: list[subprocess.Popen[bytes]] = []
 
@@ -49,8 +50,8 @@ class Stage:
 
 
 @contextmanager
-def a_stage(url: str, folder: Path) -> Iterator[Stage]:
-    stage = Stage(url, folder)
+def a_stage(url: str, folder: Path, **seconds: float) -> Iterator[Stage]:
+    stage = Stage(url, folder, **seconds)
     try:
         yield stage
         for worker in stage.workers:

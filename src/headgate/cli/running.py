@@ -34,6 +34,7 @@ from headgate.store.store import Store, configured_store
 from headgate.threads import Threads
 from headgate.worker.listeners import listening
 from headgate.worker.parent import Parent
+from headgate.worker.pulse import Pulse
 from headgate.worker.stage import Stage
 from headgate.worker.worker import Worker
 
@@ -96,7 +97,8 @@ def _execute_on_store(
         worker = Worker(
             store, registry, settings, name=plan.name, listeners=listeners, parent=parent, stage=stage, **slots
         )
-        runner.run(_work(plan, worker, parent))
+        with Pulse(plan.stage, lambda: worker.renewed_at, settings.lease_seconds):
+            runner.run(_work(plan, worker, parent))
     return DONE
 
 

@@ -27,6 +27,7 @@ from headgate.core.errors import HeadgateError
 from headgate.pauses import Backoff, wait
 from headgate.settings import Settings
 from headgate.worker.parent import SETTINGS, STUCK, UNFIT, WORKER
+from headgate.worker.pulse import PulseWatch
 from headgate.worker.stage import make_stage, on_stage
 
 if TYPE_CHECKING:
@@ -51,15 +52,18 @@ class Life:
     process: Process
     stage: int  # a file that tells of which tasks it runs code
     settings: Settings | None = None
+    loaded: asyncio.Event = field(default_factory=asyncio.Event)  # its modules; the settings are known
     working: bool = False
     worker_ids: list[int] = field(default_factory=list)  # its last is the one it works under
     stuck: list[str] = field(default_factory=list)  # exec_ids that it could not end
     killed: bool = False  # by us
+    stood_still: bool = False  # and was killed for it
 
     def hear(self, line: bytes) -> None:
         what, value = msgspec.json.decode(line)
         if what == SETTINGS:
             self.settings = msgspec.convert(value, Settings)
+            self.loaded.set()
         elif what == WORKER:
             self.working = True
             self.worker_ids += [] if value is None else [value]
@@ -72,6 +76,8 @@ class Life:
         code = self.process.returncode or 0
         if self.stuck or self.killed or code == UNFIT:
             return None
+        if self.stood_still:
+            return "its worker process stood still and was killed"
         if code < 0:
             return f"its worker process was killed by {signal.Signals(-code).name}"
         return f"its worker process ended with exit code {code}"
@@ -187,10 +193,12 @@ class Supervisor:
         for received in self._signals:  # while it was being started; the others know, and a second time means "at once"
             _send_signal(process, received)
         listening = asyncio.create_task(self._listen(life, ours))
+        watching = asyncio.create_task(self._watch(life))
         try:
             await process.wait()
             return life
         finally:
+            watching.cancel()
             self._lives.discard(life)
             if process.returncode:
                 async with self._starting:
@@ -214,6 +222,17 @@ class Supervisor:
                     await self._let_begin(life)
         finally:
             transport.close()
+
+    async def _watch(self, life: Life) -> None:
+        """Kill a process that stands still before its lease is over: when it continued, others would have its tasks."""
+        await life.loaded.wait()
+        assert life.settings is not None
+        watch = PulseWatch(life.stage, life.settings.lease_seconds)
+        while not watch.stands_still(time.monotonic()):  # noqa: ASYNC110 one that stands still says nothing
+            await asyncio.sleep(watch.pause)
+        log.error("worker process %d (pid %d) stands still: it is killed", life.number, life.process.pid)
+        life.stood_still = True
+        _send_signal(life.process, signal.SIGKILL)
 
     async def _let_begin(self, life: Life) -> None:
         """Its modules are loaded: it may begin when whatever is beside it has begun."""

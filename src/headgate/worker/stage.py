@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 _PLACES = 512
 _BYTES = 8 * _PLACES
+PULSE_OFFSET, _PULSE_BYTES = _BYTES, 16  # behind the places, for `pulse.py`
 _LOOP = 0  # the place of the event loop; the rest are for threads
 
 
@@ -25,7 +26,7 @@ def make_stage() -> int:
 
         with tempfile.TemporaryFile() as file:
             descriptor = os.dup(file.fileno())
-    os.truncate(descriptor, _BYTES)
+    os.truncate(descriptor, _BYTES + _PULSE_BYTES)
     return descriptor
 
 

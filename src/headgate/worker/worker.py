@@ -34,6 +34,7 @@ from headgate.worker.listeners import listening
 from headgate.worker.loop_watch import LoopWatch
 from headgate.worker.parent import Parent
 from headgate.worker.pool import Pool
+from headgate.worker.pulse import LOST_SHARE
 from headgate.worker.run import Run, Stop
 from headgate.worker.stacks import coroutine_stack
 from headgate.worker.stage import Stage
@@ -48,7 +49,7 @@ THREADS = 16
 GIVE_BACK_SECONDS = 5.0
 SETTLE_SECONDS = 8.0  # what has ended would run again if the store did not hear of it
 RETRY_SECONDS = 1.0
-SAFE_SHARE, WATCH_SHARE = 0.8, 0.05  # of a lease: who could not renew it for so long stops by itself
+WATCH_SHARE = 0.05  # of a lease
 
 
 class Worker:
@@ -190,6 +191,11 @@ class Worker:
             pool.stop_claiming()
 
     @property
+    def renewed_at(self) -> float:
+        """When its lease was last renewed, by the monotonic clock; 0 before it has one."""
+        return self._beat.renewed_at
+
+    @property
     def stopping(self) -> bool:
         return self._stopping.is_set()
 
@@ -299,7 +305,7 @@ class Worker:
         lease = self.settings.lease_seconds
         while True:
             await asyncio.sleep(WATCH_SHARE * lease)
-            if monotonic() - self._beat.renewed_at > SAFE_SHARE * lease:
+            if monotonic() - self._beat.renewed_at > LOST_SHARE * lease:
                 self._stop_all(Stop.DRAIN)
 
     # handlers that do not end
