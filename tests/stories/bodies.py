@@ -37,7 +37,7 @@ def note(what: str) -> None:
 
 @contextmanager
 def on_record(fails: bool = False) -> Iterator[None]:
-    """Start, effect, end; or `stopped`, however late."""
+    """Start, effect, end; or `error`; or `stopped`, however late."""
     note("start")
     try:
         yield
@@ -46,6 +46,7 @@ def on_record(fails: bool = False) -> Iterator[None]:
         note("effect")
         note("end")
     except NoLuck:
+        note("error")
         raise
     except BaseException:
         note("stopped")
@@ -93,6 +94,12 @@ async def poison() -> None:
     """Takes its worker with it."""
     note("start")
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+@app.task(isolation="process", memory_megabytes=100_000)
+def devour() -> int:
+    """Takes more memory than there is."""
+    return len(bytearray(b"x") * 1_000_000_000)
 
 
 @app.task

@@ -6,7 +6,6 @@ import os
 import signal
 import socket
 import sys
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -22,6 +21,7 @@ from headgate.settings import Settings
 from headgate.store.store import Store
 from headgate.threads import InThread
 from headgate.worker.child import EVENTS, Order
+from headgate.worker.memory_kills import MemoryKills
 from headgate.worker.orphans import MARK, ORPHANS
 from headgate.worker.reports import ExecutionReports
 from headgate.worker.run import Run, Stop, event_of_error, raised
@@ -29,7 +29,6 @@ from headgate.worker.run import Run, Stop, event_of_error, raised
 WATCH_SECONDS = 0.2
 GRACE_SECONDS = 2.0
 LONGEST_LINE = 4 * 1024 * 1024
-_VMSTAT = Path("/proc/vmstat")
 
 
 async def execute(
@@ -70,7 +69,7 @@ async def _supervise(child: "Child", connection: socket.socket, order: Order) ->
         return await child.listen(reader, writer)
     finally:
         watch.cancel()
-        child.kill()
+        child.end()
         writer.close()
 
 
@@ -95,7 +94,7 @@ class Child:
         self._seen: dict[int, psutil.Process] = {}
         self._megabytes_when_killed = 0.0
         self._killed = False  # by us
-        self._kills_before = _out_of_memory_kills()
+        self._memory_kills = MemoryKills(process.pid)
         self.usage: Usage | None = None  # its tree's: as it said at its end or as was seen, whichever is more
         limited = run.handler.isolation is Isolation.PROCESS  # else it is here on suspicion only
         self._most = run.handler.memory_megabytes if limited else float("inf")
@@ -115,9 +114,13 @@ class Child:
         asyncio.get_running_loop().call_later(GRACE_SECONDS, self.kill)
 
     def kill(self) -> None:
-        """Kill it with everything it started."""
+        """Kill it before its time, with everything it started."""
+        self._killed = self._killed or self._process.returncode is None
+        self.end()
+
+    def end(self) -> None:
+        """See to it that it ends, with everything it started; it may have died a moment ago."""
         if self._process.returncode is None:
-            self._killed = True
             self._measure()
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -131,11 +134,7 @@ class Child:
         peak = max(self._megabytes_when_killed, (self.usage.memory_bytes or 0) / 1e6 if self.usage else 0.0)
         if peak > self._most:
             return f"killed: memory: its process used {peak:.0f} MB, {self._most:g} at most"
-        if (
-            self._process.returncode == -signal.SIGKILL
-            and not self._killed
-            and _out_of_memory_kills() > self._kills_before
-        ):
+        if self._process.returncode == -signal.SIGKILL and not self._killed and self._memory_kills.happened():
             return "killed: memory: the system had none left"
         return None
 
@@ -207,15 +206,6 @@ class Child:
 
 def _refusal(error: HeadgateError) -> dict[str, Any]:
     return {"error": str(error), "kind": error.kind, "code": error.code, "params": dict(error.params)}
-
-
-def _out_of_memory_kills() -> int:
-    """How many processes this system has killed for want of memory; 0 where it does not say."""
-    try:
-        lines = dict(line.split() for line in _VMSTAT.read_text().splitlines())
-        return int(lines.get("oom_kill", 0))
-    except (OSError, ValueError):
-        return 0
 
 
 def _usage_of(process: psutil.Process) -> Usage | None:
