@@ -13,7 +13,7 @@ from typing import Any, Literal, ParamSpec, Protocol, TypeVar, overload
 
 import headgate.store.db.drivers as drivers
 from headgate.client import Call, Task
-from headgate.core.callbacks import Callback
+from headgate.core.callbacks import SETTING, Callback
 from headgate.core.errors import Invalid
 from headgate.core.limits import DeclaredLimits, Rate
 from headgate.core.retry import RetryPolicy, never
@@ -22,7 +22,8 @@ from headgate.core.task import Task as Record
 from headgate.core.template import names_in
 from headgate.events.listeners import TRIES, Event, Listeners, declared_listener
 from headgate.events.telemetry import submitting
-from headgate.outward.callback import sealed_callback
+from headgate.outward.address import Allowed
+from headgate.outward.callback import refused_targets, sealed_callback
 from headgate.outward.sealing import Seals
 from headgate.pack import Pack, find_packs, load_object
 from headgate.pack_setup import declare_limits, set_up
@@ -200,7 +201,7 @@ class Headgate:
         if unique is not None and type_options.get("unique_key") is not None:
             raise Invalid(f"{name}: give unique or unique_key, not both")
         code = name if code is None else code
-        stored_callback = sealed_callback(callback or {}, code, Seals(self.settings.secrets))
+        stored_callback = self._checked_callback(callback or {}, code)
         arguments = Arguments(function)
         named = [each for label in KEYS for each in names_in(type_options.get(label) or "")]
         handler = Handler(
@@ -226,6 +227,16 @@ class Headgate:
         )
         self.registry.add(handler)
         return TaskFunction(self, handler, handler.new_task)
+
+    def _checked_callback(self, callback: Callback, code: str) -> dict[str, Any]:
+        """A callback, checked and sealed. What only this process's settings refuse is logged: another one sends it."""
+        stored = sealed_callback(callback, code, Seals(self.settings.secrets))
+        for refusal in refused_targets(stored, Allowed.parse(self.settings.callback_allow)):
+            log.warning(
+                "type %s: its callback is blocked until %s allows the address in the process that sends callbacks: %s",
+                code, SETTING, refusal,
+            )  # fmt: skip
+        return stored
 
     def periodic(
         self,

@@ -1,8 +1,11 @@
 """A program says who is told how its tasks ended; its secrets are sealed from the first moment."""
 
+import logging
+
 import pytest
 
 from headgate import Headgate
+from headgate.core.callbacks import Callback
 from headgate.core.errors import Invalid
 from headgate.outward.sealing import Seals
 from headgate.settings import Settings
@@ -72,3 +75,21 @@ def test_a_callback_that_could_never_be_sent_is_refused_where_it_is_declared(app
     with pytest.raises(Invalid, match=message):
         app.task(callback=callback)(scan)
     assert list(app.registry) == []
+
+
+def test_an_address_that_this_process_does_not_allow_is_warned_about_where_it_is_declared(caplog):
+    """Spec: B6"""
+    callback: Callback = {
+        "success": {"url": "http://10.0.0.5:9000/told"},
+        "error": {"url": "https://example.org/failed"},
+        "security": {"type": "none"},
+    }
+    with caplog.at_level(logging.WARNING, "headgate"):
+        Headgate("sqlite://").task(callback=callback)(scan)
+        [line] = [record.getMessage() for record in caplog.records]
+        assert "type scan" in line
+        assert "http://10.0.0.5:9000/told" in line
+        assert "HEADGATE_CALLBACK_ALLOW" in line
+        caplog.clear()
+        Headgate(settings=Settings(url="sqlite://", callback_allow="10.0.0.0/8")).task(callback=callback)(scan)
+        assert caplog.records == []

@@ -9,6 +9,7 @@ from headgate.core.task import TaskType
 from headgate.outward.callback import sealed_callback
 from headgate.outward.sealing import Seals
 from headgate.store.callbacks.deliveries import DeliveryOutcome
+from headgate.store.callbacks.holds import NewHold
 from tests.factories import put, running, settle
 
 BOTH = {"success": {"url": "https://good.example/x"}, "error": {"url": "https://bad.example/y"}}
@@ -105,6 +106,36 @@ def test_which_is_meant_is_said_clearly(here, run, words):
     assert run(*words).code == 2
 
 
+def test_what_the_policy_blocks_is_shown_by_callbacks_why_and_the_doctor(anywhere, run):
+    """Spec: B6"""
+    anywhere.deliveries.say_alive()
+    task_id, failed = owed(anywhere), owed(anywhere, Raised("no"))
+    queues = (("told", CallbackKind.SUCCESS), ("told", CallbackKind.ERROR))
+    anywhere.deliveries.hold(
+        [NewHold(queue, "10.0.0.5:9000", 60.0, True, "10.0.0.5 is a private network") for queue in queues]
+    )
+    for known in (task_id, failed):
+        assert "HEADGATE_CALLBACK_ALLOW does not allow 10.0.0.5:9000" in run("why", known).out
+    listed = run("callbacks", "--status", "blocked", "--json").lines
+    assert [(one["task_id"], one["host"], one["last_error"]) for one in listed] == [
+        (failed, "10.0.0.5:9000", "10.0.0.5 is a private network"),
+        (task_id, "10.0.0.5:9000", "10.0.0.5 is a private network"),
+    ]
+    assert "blocked" in run("callbacks", task_id).out
+    [check] = [check for check in run("doctor", "--json").json["checks"] if check["name"] == "callbacks"]
+    assert check["found"] == "2 blocked: HEADGATE_CALLBACK_ALLOW does not allow 10.0.0.5:9000"
+
+
+def test_a_receiver_that_rests_is_shown_with_the_end_of_its_rest(anywhere, run):
+    """Spec: B6"""
+    anywhere.deliveries.say_alive()
+    task_id = owed(anywhere)
+    anywhere.deliveries.hold([NewHold(("told", CallbackKind.SUCCESS), "good.example", 60.0, False, "status 503")])
+    assert "receiver rests until" in run("callbacks", task_id).out
+    assert "good.example keeps failing and rests until then" in run("why", task_id).out
+    assert run("callbacks", task_id, "--json").json["receiver_rests_until"] is not None
+
+
 def test_the_doctor_sees_what_cannot_be_delivered_and_what_cannot_be_opened(here, run, monkeypatch):
     """Spec: B6"""
 
@@ -112,7 +143,10 @@ def test_the_doctor_sees_what_cannot_be_delivered_and_what_cannot_be_opened(here
         return next(check for check in run("doctor", "--json").json["checks"] if check["name"] == name)
 
     assert (found("callbacks")["state"], found("secrets")["state"]) == ("ok", "ok")
-    owed(here)
+    task_id = owed(here)
+    assert found("callbacks")["found"] == "1 pending, and no process sends them"
+    assert "no process sends callbacks" in run("why", task_id).out
+    here.deliveries.say_alive()
     assert found("callbacks")["found"] == "1 pending, none undeliverable"
     sent(here, Attempt(410, 0.1), Delivery.UNDELIVERABLE)
     assert (found("callbacks")["state"], found("callbacks")["found"]) == ("warn", "1 undeliverable")
@@ -123,3 +157,9 @@ def test_the_doctor_sees_what_cannot_be_delivered_and_what_cannot_be_opened(here
     assert found("secrets")["found"] == "sealed with another HEADGATE_SECRET: signed"
     monkeypatch.setenv("HEADGATE_SECRET", f"a newer secret of it,{SECRET}")
     assert found("secrets")["state"] == "ok"
+
+
+def test_a_worker_alone_says_that_nobody_sends_what_is_owed(here, spawn):
+    """Spec: B6"""
+    owed(here)
+    spawn("work", "shop").hear("callbacks are owed and no process sends them: run `headgate up`")

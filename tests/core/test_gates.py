@@ -233,6 +233,15 @@ def test_a_parent_waits_for_its_children_and_nothing_else():
             PendingCallback(8, "good.example", "no answer", None),
             "8 attempts, the last came to no answer; given up until",
         ),
+        (
+            PendingCallback(3, "good.example", "503", NOW, rests_until=IN_A_MINUTE),
+            "good.example keeps failing and rests",
+        ),
+        (
+            PendingCallback(0, "10.0.0.5:9000", "", NOW, blocked=True),
+            "HEADGATE_CALLBACK_ALLOW does not allow 10.0.0.5:9000",
+        ),
+        (PendingCallback(0, None, "", NOW, has_sender=False), "no process sends callbacks"),
     ],
 )
 def test_a_task_that_is_notifying_waits_for_its_callback_and_nothing_else(pending, reason):
@@ -240,4 +249,4 @@ def test_a_task_that_is_notifying_waits_for_its_callback_and_nothing_else(pendin
     [state, callback] = evaluate(a_task(status=State.NOTIFYING), Facts(WIDE, callback=pending), NOW)
     assert (state.open, callback.open) == (False, False)
     assert reason in callback.reason
-    assert callback.until == (pending.due_at if pending.attempts else None)
+    assert callback.until == (pending.rests_until or pending.due_at if pending.attempts else None)

@@ -456,22 +456,6 @@ def test_whoever_stops_gives_back_what_hangs(store, monkeypatch):
     asyncio.run(story())
 
 
-def test_a_callback_to_this_machine_is_not_sent_unless_the_operator_says_so(store):
-    """Spec: B6"""
-
-    async def story():
-        receiver = Receiver()
-        async with receiving(receiver):
-            tell(store, "told", receiver)
-            [task_id] = succeed(store, "told")
-            await over(sender(store, Settings()))
-            assert receiver.got == []
-            [attempt] = store.deliveries.of_task(task_id)[0].tries
-            assert "127.0.0.1 is this machine, which HEADGATE_CALLBACK_ALLOW does not list" in attempt.error
-
-    asyncio.run(story())
-
-
 def test_what_waits_is_looked_at_at_its_time(store, monkeypatch):
     """Spec: B6"""
     monkeypatch.setattr("headgate.duties.callbacks.random_number", lambda: 0.5)  # a draw near 0 sends it again at once

@@ -2,13 +2,17 @@
 
 import pytest
 
+from headgate.core.callbacks import BLOCKED_SECONDS, Attempt
 from headgate.duties.receivers import REST, TROUBLES_BEFORE_REST, Receiver, Receivers
+
+OK, BAD = Attempt(200, 0.1), Attempt(500, 0.1)
+NOT_ALLOWED = Attempt(None, 0.0, "not allowed", refused=True)
 
 
 def troubled(receiver: Receiver, times: int, now: float) -> None:
     for _ in range(times):
         receiver.under_way += 1
-        receiver.ended(True, now)
+        receiver.ended(BAD, now)
 
 
 def test_a_receiver_has_so_many_at_once_and_no_more():
@@ -18,7 +22,7 @@ def test_a_receiver_has_so_many_at_once_and_no_more():
         assert receivers.room("a", 0.0, receivers.free) > 0
         receivers.begin("a")
     assert (receivers.room("a", 0.0, receivers.free), receivers.room("b", 0.0, receivers.free)) == (0, 3)
-    receivers.end("a", False, 0.0)
+    receivers.end("a", OK, 0.0)
     assert receivers.room("a", 0.0, receivers.free) == 1
 
 
@@ -26,7 +30,7 @@ def test_no_number_of_hanging_receivers_takes_every_place():
     """Spec: B6"""
     receivers = Receivers(per_receiver=10, places=64)
     receivers.begin("well")
-    receivers.end("well", False, 0.0)
+    receivers.end("well", OK, 0.0)
     for number in range(100):
         for _ in range(receivers.room(f"hanging {number}", 0.0, receivers.free)):
             receivers.begin(f"hanging {number}")
@@ -46,7 +50,7 @@ def test_after_troubles_in_a_row_it_rests_and_then_one_finds_out():
     assert receiver.room(10, receiver.rests_until) == 1
     receiver.under_way += 1
     assert receiver.room(10, receiver.rests_until) == 0
-    receiver.ended(False, receiver.rests_until)
+    receiver.ended(OK, receiver.rests_until)
     assert (receiver.is_shut, receiver.room(10, 100.0)) == (False, 10)
 
 
@@ -67,7 +71,7 @@ def test_those_that_were_under_way_when_it_fell_ill_do_not_make_it_worse():
     receiver = Receiver()
     receiver.under_way = 10
     for _ in range(10):
-        receiver.ended(True, 15.0)
+        receiver.ended(BAD, 15.0)
     assert receiver.rests_until <= 20.0
 
 
@@ -76,5 +80,19 @@ def test_whoever_is_well_and_idle_is_forgotten(ends_well):
     """Spec: B6"""
     receivers = Receivers(per_receiver=2, places=10)
     receivers.begin("a")
-    receivers.end("a", not ends_well, 0.0)
+    receivers.end("a", OK if ends_well else BAD, 0.0)
     assert (len(receivers._receivers) == 0) is ends_well
+
+
+def test_one_that_is_not_allowed_rests_at_once_for_as_long_each_time_and_says_why():
+    """Spec: B6"""
+    receivers = Receivers(per_receiver=2, places=10)
+    for now in (0.0, BLOCKED_SECONDS, 2 * BLOCKED_SECONDS):
+        assert receivers.room("a", now, receivers.free) > 0
+        receivers.begin("a")
+        receivers.end("a", NOT_ALLOWED, now)
+        assert receivers.rest("a", now) == (now + BLOCKED_SECONDS, True, "not allowed")
+        assert receivers.room("a", now + BLOCKED_SECONDS - 1, receivers.free) == 0
+    receivers.begin("a")
+    receivers.end("a", OK, 3 * BLOCKED_SECONDS)
+    assert receivers.rest("a", 3 * BLOCKED_SECONDS) is None

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from headgate.outward.client import MOST_READ, NoReply, OutwardClient, Reply, Resolver
+from headgate.outward.client import MOST_READ, NoReply, NotAllowed, OutwardClient, Reply, Resolver
 from tests.outward.receiver import answering, connections, listening, request_of
 from tests.outward.test_address import FORBIDDEN, UNREADABLE
 
@@ -63,11 +63,12 @@ def test_a_name_is_refused_when_one_of_its_addresses_is(host):
     assert refused(f"http://{host}/", allow="127.0.0.9/32")
 
 
-def test_where_a_name_leads_is_for_the_operators_log_alone(caplog):
+def test_where_a_name_leads_is_for_the_operators_log_alone():
     """Spec: B6, RELIABILITY T23"""
-    refusal = refused("http://private.example/")
-    assert refusal == "private.example leads to an address that is not allowed (HEADGATE_CALLBACK_ALLOW)"
-    assert "host=private.example reason=10.0.3.7 is a private network" in caplog.text
+    with pytest.raises(NotAllowed) as caught:
+        asyncio.run(OutwardClient(resolve=resolve).send("POST", "http://private.example/", b"{}", {}))
+    assert str(caught.value) == "private.example leads to an address that is not allowed (HEADGATE_CALLBACK_ALLOW)"
+    assert caught.value.reason.startswith("10.0.3.7 is a private network")
 
 
 def test_a_port_that_nobody_allowed_is_told_for_a_name_too():

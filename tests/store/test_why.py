@@ -231,6 +231,7 @@ def test_a_task_that_is_notifying_says_how_its_callback_fares(store):
     store.types.put(TaskType("told", callback={"success": {"url": "https://good.example/x"}}))
     task = running(store, "told")
     settle(store, task, Returned())
+    store.deliveries.say_alive()
     assert shut(store, task) == ["state", "callback"]
     assert gates(store, task)["callback"].reason == "it is about to be sent"
     for status in (Delivery.PENDING, Delivery.UNDELIVERABLE):

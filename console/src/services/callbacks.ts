@@ -27,6 +27,7 @@ export type CallbackFilter = Omit<
 /** How loud a delivery's status is. One that is missing here does not compile. */
 export const DELIVERY_TONES: Record<DeliveryStatus, Tone> = {
   pending: "live",
+  blocked: "held",
   delivered: "good",
   undeliverable: "alarm",
   dropped: "past",

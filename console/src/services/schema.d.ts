@@ -1914,10 +1914,13 @@ export interface components {
          * @description What has become of a callback.
          * @enum {unknown}
          */
-        Delivery: "delivered" | "dropped" | "pending" | "undeliverable";
+        Delivery: "blocked" | "delivered" | "dropped" | "pending" | "undeliverable";
         /**
          * DeliveryOut
          * @description A callback as it stands. Every request of it carries `webhook_id`; `attempts` counts since it was asked for.
+         *
+         *         A `blocked` one is sent by itself once the server's HEADGATE_CALLBACK_ALLOW allows its receiver. Until
+         *         `receiver_rests_until` nothing is sent to its receiver, because it kept failing.
          */
         DeliveryOut: {
             attempts: number;
@@ -1929,6 +1932,7 @@ export interface components {
             last_error: string | null;
             last_status: number | null;
             next_attempt_at: string | null;
+            receiver_rests_until: string | null;
             status: components["schemas"]["Delivery"];
             task_id: number;
             tenant_id: number;
@@ -1951,6 +1955,7 @@ export interface components {
             last_error: string | null;
             last_status: number | null;
             next_attempt_at: string | null;
+            receiver_rests_until: string | null;
             status: components["schemas"]["Delivery"];
             task_id: number;
             tenant_id: number;

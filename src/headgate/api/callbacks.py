@@ -33,7 +33,11 @@ class AttemptOut(msgspec.Struct):
 
 
 class DeliveryOut(msgspec.Struct, kw_only=True):
-    """A callback as it stands. Every request of it carries `webhook_id`; `attempts` counts since it was asked for."""
+    """A callback as it stands. Every request of it carries `webhook_id`; `attempts` counts since it was asked for.
+
+    A `blocked` one is sent by itself once the server's HEADGATE_CALLBACK_ALLOW allows its receiver. Until
+    `receiver_rests_until` nothing is sent to its receiver, because it kept failing.
+    """
 
     id: int
     webhook_id: str
@@ -44,6 +48,7 @@ class DeliveryOut(msgspec.Struct, kw_only=True):
     status: Delivery
     attempts: int
     next_attempt_at: datetime | None
+    receiver_rests_until: datetime | None
     host: str | None
     last_status: int | None
     last_error: str | None

@@ -101,7 +101,7 @@ def _callback_metrics(store: Store, tally: Tally) -> Iterator[Metric]:
     callbacks = store.deliveries.deliverables()
     yield _gauge(
         "headgate_callbacks", "Callbacks that are not done with: 10,001 stands for more.", ["status"],
-        {("pending",): callbacks.pending, ("undeliverable",): callbacks.undeliverable},
+        {("pending",): callbacks.pending, ("blocked",): callbacks.blocked, ("undeliverable",): callbacks.undeliverable},
     )  # fmt: skip
     age = 0.0 if callbacks.oldest is None else max((utc_now() - callbacks.oldest).total_seconds(), 0.0)
     yield _gauge("headgate_callbacks_oldest_seconds", "Age of the oldest that is pending.", [], {(): age})

@@ -111,7 +111,9 @@ def callback_json(sent: CallbackRecord, *, with_history: bool) -> dict[str, Any]
 
 
 def _row(sent: CallbackRecord) -> tuple[Any, ...]:
-    last = sent.last_error or sent.last_status or ""
+    last = str(sent.last_error or sent.last_status or "")
+    if sent.receiver_rests_until is not None:
+        last = f"receiver rests until {format_time(sent.receiver_rests_until)}; {last}"
     return (
         sent.id, sent.task_id, sent.type, sent.kind, sent.status, sent.attempts, format_time(sent.created_at),
         sent.host or "", one_line(last),

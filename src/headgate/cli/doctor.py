@@ -15,6 +15,7 @@ from headgate.cli.formatting import format_duration
 from headgate.cli.lanes import pause_text
 from headgate.cli.output import print_json, print_table
 from headgate.cli.stores import sqlite_file
+from headgate.core.callbacks import SENDER_SILENT_SECONDS, SETTING
 from headgate.core.errors import HeadgateError
 from headgate.core.states import State
 from headgate.environment import utc_now
@@ -34,7 +35,9 @@ LATE_TICK_SECONDS = 10.0
 CLOCK_OFF = timedelta(seconds=2)
 LITTLE_DISK_BYTES = 1 << 30
 NO_DISK_BYTES = 100 << 20
+SENDER_SILENT = timedelta(seconds=SENDER_SILENT_SECONDS)
 RUN_DUTIES = "run `headgate up` or `headgate duties`"
+RUN_SENDERS = "run `headgate up`, `headgate serve` or `headgate duties`"
 commands = CommandGroup()
 
 
@@ -214,13 +217,24 @@ def _dead(counts: list[Count]) -> Check:
 
 def _callbacks(store: Store, now: datetime) -> Check:
     callbacks = store.deliveries.deliverables()
+    seen = callbacks.sender_seen
+    problems: list[tuple[str, str]] = []
+    if callbacks.pending and (seen is None or now - seen > SENDER_SILENT):
+        problems.append((f"{callbacks.pending} pending, and no process sends them", RUN_SENDERS))
+    elif callbacks.oldest is not None and now - callbacks.oldest > OLD_CALLBACK:
+        age = format_duration(now - callbacks.oldest)
+        problems.append((f"the oldest pending one is {age} old", "`headgate callbacks --status pending`"))
+    if callbacks.blocked:
+        hosts = ", ".join(callbacks.blocked_hosts)
+        advice = "allow it there and restart `headgate up`, `serve` or `duties`; or change the callback of its types"
+        problems.append((f"{callbacks.blocked} blocked: {SETTING} does not allow {hosts}", advice))
     if callbacks.undeliverable:
         advice = "`headgate callbacks --status undeliverable`, then redeliver, or resolve the task"
-        return Check("callbacks", "warn", f"{callbacks.undeliverable} undeliverable", advice)
-    if callbacks.oldest is not None and now - callbacks.oldest > OLD_CALLBACK:
-        found = f"the oldest pending one is {format_duration(now - callbacks.oldest)} old"
-        return Check("callbacks", "warn", found, "`headgate callbacks --status pending`; does `headgate duties` run?")
-    return Check("callbacks", "ok", f"{callbacks.pending} pending, none undeliverable")
+        problems.append((f"{callbacks.undeliverable} undeliverable", advice))
+    if not problems:
+        return Check("callbacks", "ok", f"{callbacks.pending} pending, none undeliverable")
+    found, advice = ("; ".join(texts) for texts in zip(*problems, strict=True))
+    return Check("callbacks", "warn", found, advice)
 
 
 def _secrets(store: Store, secrets: Sequence[str]) -> Check:

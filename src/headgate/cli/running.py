@@ -25,7 +25,7 @@ from headgate.cli.store_wait import SIGNALS, wait_for_store
 from headgate.cli.stores import sqlite_file
 from headgate.cli.supervisor import Supervisor
 from headgate.core.errors import HeadgateError
-from headgate.duties import all_duties, light_duties
+from headgate.duties import all_duties, worker_duties
 from headgate.events.listeners import Listener
 from headgate.pack import find_packs
 from headgate.pack_setup import declare_limits, set_up
@@ -51,7 +51,7 @@ FILE_SECONDS = 1.0
 COLLECT_AFTER = 10_000  # objects: a few dozen requests under way have as many, and leave no circles behind
 SERVING_MODULE = "headgate.cli.serving"
 _URL = os.environ.get("HEADGATE_URL")
-_DUTIES = {Duties.ALL: all_duties, Duties.LIGHT: light_duties, Duties.NONE: lambda *_: []}
+_DUTIES = {Duties.ALL: all_duties, Duties.LIGHT: worker_duties, Duties.NONE: lambda *_: []}
 
 
 def run(plan: ProcessPlan) -> int:

@@ -228,6 +228,8 @@ def why(command: Command, task_id: Id) -> None:
         return
     if task.status in FINAL:
         print_line(f"task {task.id} has ended: {task.status}")
+        gates = [gate for gate in gates if gate.name == "callback"]
+    if not gates:
         return
     now = utc_now()
     print_table(("", "", ""), [(gate.name, "open" if gate.open else "shut", _reason(gate, now)) for gate in gates])

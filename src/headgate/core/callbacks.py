@@ -15,6 +15,9 @@ LONGEST_DELAY_SECONDS = 3 * 3600.0
 LONGEST_RETRY_AFTER_SECONDS = 24 * 3600.0  # the longest Retry-After that is granted
 MAX_BODY_BYTES = 1024  # of an answer
 GONE = 410
+BLOCKED_SECONDS = 60.0  # between two looks at a receiver that the policy does not allow
+SETTING = "HEADGATE_CALLBACK_ALLOW"  # is the policy
+SENDER_SILENT_SECONDS = 60.0  # after which nobody is taken to send callbacks; whoever does says so more often
 
 
 class CallbackKind(StrEnum):
@@ -51,9 +54,20 @@ class Delivery(StrEnum):
     """What has become of a callback."""
 
     PENDING = "pending"  # is being sent, or will be (again)
+    BLOCKED = "blocked"  # pending, and the policy does not allow its receiver; sent by itself once it does
     DELIVERED = "delivered"
     UNDELIVERABLE = "undeliverable"  # tried often enough, or told to stop: a person sends it again, or lets it be
     DROPPED = "dropped"  # nobody wants it any more: the task was cancelled or resolved, the type has no callback
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Why nothing of a queue is sent `until` then: the policy blocks it, or its receiver rests."""
+
+    host: str
+    until: datetime
+    blocked: bool
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +79,7 @@ class Attempt:
     error: str = ""
     body: str = ""  # what can be shown of the answer
     retry_after: float | None = None  # seconds that the receiver asks for
+    refused: bool = False  # nothing was sent: the policy does not allow the receiver
 
     @property
     def arrived(self) -> bool:
@@ -87,6 +102,8 @@ def delivery_after(attempt: Attempt, attempts: int, draw: float) -> tuple[Delive
     """What a callback is after attempt number `attempts`, and the seconds until the next one if it is pending."""
     if attempt.arrived:
         return Delivery.DELIVERED, 0.0
+    if attempt.refused:
+        return Delivery.PENDING, BLOCKED_SECONDS
     if attempt.status == GONE or attempts >= MAX_ATTEMPTS:
         return Delivery.UNDELIVERABLE, 0.0
     requested_seconds = min(attempt.retry_after or 0.0, LONGEST_RETRY_AFTER_SECONDS)

@@ -12,6 +12,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import NamedTuple
 
+from headgate.core.callbacks import SETTING
 from headgate.core.family import Children
 from headgate.core.limits import Rate, next_token_at, tokens
 from headgate.core.pause import Pause, last_to_end
@@ -73,6 +74,9 @@ class PendingCallback:
     host: str | None
     last: str
     due_at: datetime | None
+    blocked: bool = False  # by the policy
+    rests_until: datetime | None = None  # its receiver, after failures
+    has_sender: bool = True  # whether a process is alive that sends callbacks
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +108,7 @@ class Facts:
     last_start: LastStart | None = None  # of the agent it is assigned to
     children: Children | None = None  # that it waits for
     open_child: int | None = None  # one of them
-    callback: PendingCallback | None = None  # that it is notifying of its end
+    callback: PendingCallback | None = None  # that tells of its end
     stuck: Mapping[int, str] = field(default_factory=dict)  # tasks whose handlers do not stop, and on which worker
 
 
@@ -154,11 +158,18 @@ def _children_gate(children: Children, open_child: int | None) -> Gate:
 
 
 def _callback_gate(callback: PendingCallback) -> Gate:
+    params = {"host": callback.host, "attempts": callback.attempts, "last": callback.last}
+    if callback.due_at is None:
+        return Gate("callback", False, "callback-given-up", params)
+    if not callback.has_sender:
+        return Gate("callback", False, "callback-unsent")
+    if callback.blocked:
+        return Gate("callback", False, "callback-blocked", {"host": callback.host, "setting": SETTING})
+    if callback.rests_until is not None:
+        return Gate("callback", False, "callback-rests", params, until=max(callback.rests_until, callback.due_at))
     if callback.attempts == 0:
         return Gate("callback", False, "callback-due")
-    code = "callback-given-up" if callback.due_at is None else "callback-failed"
-    params = {"host": callback.host, "attempts": callback.attempts, "last": callback.last}
-    return Gate("callback", False, code, params, until=callback.due_at)
+    return Gate("callback", False, "callback-failed", params, until=callback.due_at)
 
 
 def _time_gate(task: Task, now: datetime) -> Gate:

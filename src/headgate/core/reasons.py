@@ -119,6 +119,9 @@ TEXTS: Mapping[str, str | Callable[[Params], str]] = {
     # callback
     "callback-due": "it is about to be sent",
     "callback-failed": _callback,
+    "callback-rests": "{host} keeps failing and rests until then; the last attempt came to {last}",
+    "callback-blocked": "{setting} does not allow {host}; the callback is sent once it does",
+    "callback-unsent": "no process sends callbacks: run `headgate up`, `headgate serve` or `headgate duties`",
     "callback-given-up": lambda params: f"{_callback(params)}; given up until somebody sends it again",
     # forecasts, besides the gates' own
     "nothing-ahead": "nothing is in the way",

@@ -12,6 +12,7 @@ from headgate.duties.reaper import Reaper
 from headgate.duties.repair_mutexes import RepairMutexes
 from headgate.duties.sampler import Sampler
 from headgate.duties.schedules import FireSchedules
+from headgate.duties.unsent_callbacks import UnsentCallbacks
 from headgate.duties.unused_streams import RemoveUnusedStreams
 from headgate.settings import Settings
 from headgate.store.store import Store
@@ -30,8 +31,10 @@ __all__ = [
     "RepairMutexes",
     "Sampler",
     "TellFamilyProgress",
+    "UnsentCallbacks",
     "all_duties",
     "light_duties",
+    "worker_duties",
 ]
 
 
@@ -41,6 +44,11 @@ LIGHT = (BringDue, Reaper, CloseFamilies, TellFamilyProgress, RepairMutexes)
 def light_duties(store: Store, settings: Settings, in_thread: InThread) -> list[Duty]:
     """What every worker does besides its tasks: with workers alone nothing stands still."""
     return [duty(store, settings, in_thread) for duty in LIGHT]
+
+
+def worker_duties(store: Store, settings: Settings, in_thread: InThread) -> list[Duty]:
+    """The light duties, and a watch for what they leave undone where no other process runs."""
+    return [*light_duties(store, settings, in_thread), UnsentCallbacks(store, settings, in_thread)]
 
 
 def all_duties(store: Store, settings: Settings, in_thread: InThread) -> list[Duty]:

@@ -3,23 +3,31 @@
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from headgate.core.callbacks import Attempt, CallbackKind, Delivery, attempt_of, delivery_after
+from headgate.core.callbacks import (
+    SENDER_SILENT_SECONDS,
+    SETTING,
+    Attempt,
+    Delivery,
+    attempt_of,
+    delivery_after,
+)
 from headgate.core.errors import HeadgateError, Invalid
 from headgate.core.task import TaskType, clip
 from headgate.duties.duty import Duty
-from headgate.duties.receivers import Receivers
+from headgate.duties.receivers import Receivers, Rest
 from headgate.environment import random_bytes, random_number
 from headgate.events.log_lines import FIELDS
 from headgate.outward.callback import Destination, destination, resealed_callback
-from headgate.outward.client import HttpClient, NoReply, OutwardClient
+from headgate.outward.client import HttpClient, NoReply, NotAllowed, OutwardClient
 from headgate.outward.connections import ConnectionPool
 from headgate.outward.sealing import Seals, Unopened
 from headgate.settings import Settings
 from headgate.store.callbacks.deliveries import DeliveryOutcome, DeliveryQueue, Leased, Share
+from headgate.store.callbacks.holds import NewHold, Queue
 from headgate.store.store import Store
 from headgate.threads import InThread
 
@@ -28,6 +36,7 @@ MOST_WITHOUT_DESTINATION = 100
 GRACE_SECONDS = 3.0  # for what is under way when this process ends
 MOST_ERROR_BYTES = 1024
 NONCE_BYTES = 16
+ALIVE_SECONDS = SENDER_SILENT_SECONDS / 4
 log = logging.getLogger("headgate.callbacks")
 
 
@@ -42,7 +51,10 @@ class _Choice(NamedTuple):
     """How many to take of which queues, and where they go."""
 
     wanted: list[Share]
-    places: dict[tuple[str, CallbackKind], Destination | _NoDestination]
+    places: "Places"
+
+
+Places = Mapping[Queue, Destination | _NoDestination]
 
 
 class Callbacks(Duty):
@@ -64,6 +76,9 @@ class Callbacks(Duty):
         self._sending: dict[asyncio.Task[None], Leased] = {}
         self._ended: list[DeliveryOutcome] = []
         self._has_resealed = False
+        self._said_alive_at: float | None = None
+        self._told: dict[Queue, Rest] = {}  # what this process last told of queues that are held
+        self._logged: set[tuple[str, str]] = set()  # types and receivers that are blocked, and logged
 
     def start(self) -> None:
         self._store.wakeups.on_callbacks(lambda _: self.wake())
@@ -90,10 +105,13 @@ class Callbacks(Duty):
         if not self._has_resealed:
             await self._in_thread(self._reseal)
             self._has_resealed = True
+        await self._say_alive()
         ended, self._ended = self._ended, []
         try:
             queues = await self._in_thread(self._store.deliveries.lines) if self._receivers.free > 0 else []
-            choice = self._choose(queues)
+            places = {(queue.type, queue.kind): self._place(queue) for queue in queues}
+            await self._tell_holds(queues, places)
+            choice = self._choose(queues, places)
             if not ended and not choice.wanted:
                 return 0
             leased = await self._in_thread(
@@ -104,6 +122,38 @@ class Callbacks(Duty):
             raise
         self._begin(leased, choice)
         return len(ended) + len(leased)
+
+    async def _say_alive(self) -> None:
+        """Let people know that somebody sends callbacks."""
+        now = self.monotonic()
+        if self._said_alive_at is None or now - self._said_alive_at >= ALIVE_SECONDS:
+            await self._in_thread(self._store.deliveries.say_alive)
+            self._said_alive_at = now
+
+    async def _tell_holds(self, queues: Sequence[DeliveryQueue], places: Places) -> None:
+        """Let people know which queues are held, and that they are so no longer once their receiver has answered.
+
+        A hold is told once for each rest, so that processes that disagree do not write against each other.
+        """
+        now = self.monotonic()
+        held: list[NewHold] = []
+        released: list[DeliveryQueue] = []
+        rests: dict[Queue, Rest] = {}
+        for queue in queues:
+            key, place = (queue.type, queue.kind), places[queue.type, queue.kind]
+            host = None if isinstance(place, _NoDestination) else place.host
+            rest = None if host is None else self._receivers.rest(host, now)
+            if host is not None and rest is not None:
+                rests[key] = rest
+                if self._told.get(key) != rest:
+                    held.append(NewHold(key, host, rest.until - now, rest.blocked, rest.reason))
+            elif queue.hold is not None and (host != queue.hold.host or self._receivers.is_healthy(host)):
+                released.append(queue)
+        if held:
+            await self._in_thread(self._store.deliveries.hold, held)
+        if released:
+            await self._in_thread(self._store.deliveries.release, released)
+        self._told = rests
 
     # sending
 
@@ -118,15 +168,14 @@ class Callbacks(Duty):
                 self._sending[sending] = each
                 sending.add_done_callback(self._sending_ended)
 
-    def _choose(self, queues: Sequence[DeliveryQueue]) -> _Choice:
+    def _choose(self, queues: Sequence[DeliveryQueue], places: Places) -> _Choice:
         """What to take: as much of each queue as its receiver has room for, which the queues of a receiver share."""
         now = self.monotonic()
-        choice = _Choice([], {})
+        choice = _Choice([], places)
         moments = [now + queue.due_in for queue in queues if queue.due_in > 0]
         by_host: dict[str, list[DeliveryQueue]] = defaultdict(list)
         for queue in sorted((queue for queue in queues if queue.due_in <= 0), key=lambda queue: queue.due_in):
-            place = self._place(queue)
-            choice.places[queue.type, queue.kind] = place
+            place = places[queue.type, queue.kind]
             if isinstance(place, _NoDestination):
                 choice.wanted.append((queue.type, queue.kind, MOST_WITHOUT_DESTINATION))
             else:
@@ -137,8 +186,8 @@ class Callbacks(Duty):
             share = max(room // len(its_queues), 1)
             choice.wanted.extend((queue.type, queue.kind, share) for queue in its_queues[:room])
             free -= room
-            if (until := self._receivers.rests_until(host, now)) is not None:
-                moments.append(until)
+            if (rest := self._receivers.rest(host, now)) is not None:
+                moments.append(rest.until)
         self.next_in = min(moments) - now if moments else None
         return choice
 
@@ -152,14 +201,15 @@ class Callbacks(Duty):
         return place or _NoDestination(gone, Delivery.DROPPED)
 
     async def _send(self, leased: Leased, place: Destination) -> None:
-        began, troubled = self.monotonic(), False
+        began, heard = self.monotonic(), None
         try:
-            attempt = await self._attempt(leased, place, began)
-            troubled = attempt.receiver_failing
+            attempt = heard = await self._attempt(leased, place, began)
         except Unopened as error:  # which says nothing about the receiver
             attempt = Attempt(None, 0.0, clip(str(error), MOST_ERROR_BYTES))
         finally:
-            self._receivers.end(place.host, troubled, self.monotonic())
+            self._receivers.end(place.host, heard, self.monotonic())
+        if not attempt.refused:
+            self._logged.discard((leased.type, place.host))
         status, delay = delivery_after(attempt, leased.attempts, random_number())
         self._ended.append(DeliveryOutcome(leased, place.host, attempt, status, delay))
         if status is Delivery.UNDELIVERABLE:
@@ -174,9 +224,22 @@ class Callbacks(Duty):
         try:
             reply = await self._client.send(place.method, place.url, leased.body, headers)
         except NoReply as error:
-            return Attempt(None, self.monotonic() - began, clip(str(error), MOST_ERROR_BYTES))
+            if refused := isinstance(error, NotAllowed):
+                self._log_blocked(leased, place.host, error.reason)
+            seconds, text = self.monotonic() - began, clip(str(error), MOST_ERROR_BYTES)
+            return Attempt(None, seconds, text, refused=refused)
         retry_after = reply.headers.get("retry-after")
         return attempt_of(reply.status, self.monotonic() - began, reply.body, retry_after, leased.at)
+
+    def _log_blocked(self, leased: Leased, host: str, reason: str) -> None:
+        """Once for each type and receiver, until something can be sent there."""
+        if (leased.type, host) in self._logged:
+            return
+        self._logged.add((leased.type, host))
+        log.warning(
+            "callbacks blocked, sent once %s allows their receiver: task=%d type=%s kind=%s receiver=%s reason=%s",
+            SETTING, leased.task_id, leased.type, leased.kind, host, reason,
+        )  # fmt: skip
 
     def _sending_ended(self, sending: "asyncio.Task[None]") -> None:
         del self._sending[sending]

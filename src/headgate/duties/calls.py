@@ -8,7 +8,7 @@ from headgate.core.schedule import call_body
 from headgate.duties.duty import Duty
 from headgate.duties.standstill import Standstill
 from headgate.environment import new_ids
-from headgate.outward.client import HttpClient, NoReply, OutwardClient
+from headgate.outward.client import HttpClient, NoReply, NotAllowed, OutwardClient
 from headgate.pauses import Backoff
 from headgate.settings import Settings
 from headgate.store.schedules.tick_runs import HttpCall
@@ -92,6 +92,8 @@ class Calls(Duty):
         try:
             reply = await self._client.send(method, url, body, headers)
         except NoReply as error:
+            if isinstance(error, NotAllowed):
+                log.warning("call refused: schedule=%d reason=%s", call.schedule_id, error.reason)
             return f"{method} {url}: {error}"
         except Exception as error:
             log.error("call failed: schedule=%d", call.schedule_id, exc_info=error)

@@ -4,7 +4,9 @@ Nothing here decides whether a callback is delivered; what is remembered wrongly
 """
 
 from collections import defaultdict
+from typing import NamedTuple
 
+from headgate.core.callbacks import BLOCKED_SECONDS, Attempt
 from headgate.pauses import Backoff
 
 TROUBLES_BEFORE_REST = 5  # in a row, before a receiver is left alone
@@ -14,14 +16,27 @@ RESERVED_DIVISOR = 4  # and a quarter of all places is for those that answered t
 MOST_HEALTHY = 10_000
 
 
+class Rest(NamedTuple):
+    """A receiver is left alone until then, because of what came of the last request, or because it is not allowed."""
+
+    until: float
+    blocked: bool
+    reason: str
+
+
 class Receiver:
-    """One receiver. After some troubles in a row it rests; then one request at a time finds out whether it is well."""
+    """One receiver. After some troubles in a row it rests; then one request at a time finds out whether it is well.
+
+    One that is not allowed rests at once.
+    """
 
     def __init__(self) -> None:
         self.under_way = 0
         self._troubles = 0
         self._rests = 0
         self.rests_until = 0.0
+        self._is_blocked = False
+        self._reason = ""
 
     @property
     def is_shut(self) -> bool:
@@ -37,11 +52,22 @@ class Receiver:
             return most - self.under_way
         return 1 - self.under_way if now >= self.rests_until else 0
 
-    def ended(self, troubled: bool, now: float) -> None:
-        """A request is over."""
+    def rest(self, now: float) -> Rest | None:
+        """Why and until when it is left alone; None if it is not."""
+        if not self.is_shut or self.rests_until <= now:
+            return None
+        return Rest(self.rests_until, self._is_blocked, self._reason)
+
+    def ended(self, attempt: Attempt | None, now: float) -> None:
+        """A request is over; None: it came to nothing that says anything about the receiver."""
         self.under_way -= 1
-        if not troubled:
+        if attempt is None or not attempt.receiver_failing:
             self._troubles = self._rests = 0
+            return
+        self._is_blocked = attempt.refused
+        self._reason = attempt.error or f"status {attempt.status}"
+        if attempt.refused:
+            self._troubles, self.rests_until = TROUBLES_BEFORE_REST, now + BLOCKED_SECONDS
             return
         self._troubles += 1
         if self.is_shut and now >= self.rests_until:  # those that were under way when it fell ill say nothing new
@@ -71,25 +97,27 @@ class Receivers:
             free -= self._places // RESERVED_DIVISOR
         return max(0, min(left, max(free // FREE_DIVISOR, 1), free))
 
-    def rests_until(self, name: str, now: float) -> float | None:
-        """When a receiver that is left alone is tried again; None if it is not."""
+    def rest(self, name: str, now: float) -> Rest | None:
+        """Why and until when a receiver is left alone; None if it is not."""
         receiver = self._receivers.get(name)
-        return (
-            receiver.rests_until if receiver is not None and receiver.is_shut and receiver.rests_until > now else None
-        )
+        return None if receiver is None else receiver.rest(now)
+
+    def is_healthy(self, name: str) -> bool:
+        """Whether a receiver answered the last time."""
+        return name in self._healthy
 
     def begin(self, name: str) -> None:
         self._receivers[name].under_way += 1
         self.under_way += 1
 
-    def end(self, name: str, troubled: bool, now: float) -> None:
+    def end(self, name: str, attempt: Attempt | None, now: float) -> None:
         self.under_way -= 1
         self._healthy.pop(name, None)
-        if not troubled:
+        if attempt is None or not attempt.receiver_failing:
             self._healthy[name] = None
             if len(self._healthy) > MOST_HEALTHY:
                 del self._healthy[next(iter(self._healthy))]
         receiver = self._receivers[name]
-        receiver.ended(troubled, now)
+        receiver.ended(attempt, now)
         if receiver.is_forgettable:
             del self._receivers[name]

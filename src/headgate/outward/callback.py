@@ -42,6 +42,18 @@ def sealed_callback(
     return found
 
 
+def refused_targets(callback: Mapping[str, Any], allowed: Allowed) -> list[str]:
+    """Which of a checked callback's addresses nothing may be sent to, and why; where a name leads is not known here."""
+    found = []
+    for kind in CallbackKind:
+        if kind.value in callback:
+            try:
+                checked_target(callback[kind.value]["url"], callback[kind.value]["url"], allowed)
+            except Invalid as error:
+                found.append(str(error))
+    return found
+
+
 def _target(kind: CallbackKind, target: Mapping[str, Any], allowed: Allowed | None) -> dict[str, Any]:
     if set(target) - {"url", "method"} or not isinstance(url := target.get("url"), str):
         raise Invalid(f"callback.{kind} has a url and a method")

@@ -5,7 +5,6 @@ very addresses. No redirect is followed, nothing is decompressed, no cookie, pro
 """
 
 import asyncio
-import logging
 import os
 import re
 import socket
@@ -28,7 +27,6 @@ CONNECT_SECONDS = 5.0
 REQUEST_SECONDS = 15.0
 MOST_READ = 64 * 1024
 MOST_LOOKUPS = 32
-log = logging.getLogger("headgate.outward")
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"})
 _OWN_HEADERS = frozenset({
     "host", "content-length", "transfer-encoding", "connection", "accept-encoding", "te", "upgrade",
@@ -45,6 +43,17 @@ class NoReply(HeadgateError):
 
     status = 502
     code = "unsent"
+
+
+class NotAllowed(NoReply):
+    """Nothing was sent: the policy (HEADGATE_CALLBACK_ALLOW) does not allow the target.
+
+    `reason` names the address, which is for the operator's log; the message is for whoever named the host.
+    """
+
+    def __init__(self, message: str, reason: str) -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +132,7 @@ class OutwardClient:
         return reply
 
     async def allowed_addresses(self, target: HttpTarget) -> list[Address]:
-        """Every address of a target's host; `NoReply` if nothing may be sent to one of them."""
+        """Every address of a target's host; `NotAllowed` if nothing may be sent to one of them."""
         if (address := target.address) is not None:
             addresses: list[Address] = [address]
         else:
@@ -135,9 +144,7 @@ class OutwardClient:
             raise NoReply(f"{target.host} has no address")
         for address in addresses:
             if refusal := self._allowed.refusal(address, target.port, None if target.address else target.host):
-                reason = self._allowed.refusal(address, target.port)
-                log.warning("request refused: host=%s reason=%s", target.host, reason)
-                raise NoReply(refusal)
+                raise NotAllowed(refusal, self._allowed.refusal(address, target.port) or refusal)
         return addresses
 
     async def _connect(self, target: HttpTarget) -> Connection:

@@ -90,10 +90,12 @@ function When({ delivery }: { delivery: Delivery }) {
   const t = useTexts().callbacks;
   const now = useNow();
   if (delivery.status === "pending" && delivery.next_attempt_at) {
-    if (Date.parse(delivery.next_attempt_at) <= now) return <span data-muted>{t.sentNow}</span>;
+    const rests = delivery.receiver_rests_until;
+    const next = rests && Date.parse(rests) > Date.parse(delivery.next_attempt_at) ? rests : delivery.next_attempt_at;
+    if (Date.parse(next) <= now) return <span data-muted>{t.sentNow}</span>;
     return (
       <>
-        <span data-muted>{t.sentNext}</span> <Ago at={delivery.next_attempt_at} />
+        <span data-muted>{t.sentNext}</span> <Ago at={next} />
       </>
     );
   }

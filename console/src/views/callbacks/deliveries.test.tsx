@@ -17,6 +17,7 @@ const SENT: Delivery = {
   status: "delivered",
   attempts: 1,
   next_attempt_at: null,
+  receiver_rests_until: null,
   host: "hooks.example.org",
   last_status: 204,
   last_error: null,

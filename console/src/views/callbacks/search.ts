@@ -11,7 +11,13 @@ export interface CallbacksSearch {
   open?: string;
 }
 
-const STATUSES: Record<DeliveryStatus, true> = { pending: true, delivered: true, undeliverable: true, dropped: true };
+const STATUSES: Record<DeliveryStatus, true> = {
+  pending: true,
+  blocked: true,
+  delivered: true,
+  undeliverable: true,
+  dropped: true,
+};
 const KINDS: Record<CallbackKind, true> = { success: true, error: true };
 
 export function readSearch(said: Said): CallbacksSearch {

@@ -6,12 +6,14 @@ export const callbacks = {
   filters: { status: "Status", kind: "Kind", type: "Type", host: "Host", reset: "Reset" },
   status: {
     pending: "pending",
+    blocked: "blocked",
     delivered: "delivered",
     undeliverable: "undeliverable",
     dropped: "dropped",
   } satisfies Record<DeliveryStatus, string> as Record<DeliveryStatus, string>,
   statusAbout: {
     pending: "Is being sent, or will be sent again",
+    blocked: "HEADGATE_CALLBACK_ALLOW does not allow the receiver; sent once it does",
     delivered: "The receiver said yes",
     undeliverable: "Tried often enough, or told to stop: it needs a person",
     dropped: "Nobody wants it any more",

@@ -4,9 +4,10 @@ export const callbacks: Texts["callbacks"] = {
   title: "回调",
   about: "任务结束后通知外部的情况",
   filters: { status: "状态", kind: "种类", type: "类型", host: "主机", reset: "重置" },
-  status: { pending: "待送达", delivered: "已送达", undeliverable: "无法送达", dropped: "已放弃" },
+  status: { pending: "待送达", blocked: "已阻止", delivered: "已送达", undeliverable: "无法送达", dropped: "已放弃" },
   statusAbout: {
     pending: "正在发送，或稍后再次发送",
+    blocked: "HEADGATE_CALLBACK_ALLOW 不允许该接收方；允许后自动发送",
     delivered: "接收方已确认",
     undeliverable: "尝试次数已用尽，或对方要求停止：需要人工处理",
     dropped: "已不再需要",

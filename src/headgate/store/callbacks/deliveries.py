@@ -8,8 +8,17 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
+import headgate.store.callbacks.holds as holds
 import headgate.store.callbacks.report as reports
-from headgate.core.callbacks import Attempt, CallbackKind, Delivery, error_body, success_body
+from headgate.core.callbacks import (
+    SENDER_SILENT_SECONDS,
+    Attempt,
+    CallbackKind,
+    Delivery,
+    Hold,
+    error_body,
+    success_body,
+)
 from headgate.core.errors import NotFound, Refused
 from headgate.core.machine import Delivered, decide
 from headgate.core.states import State
@@ -19,7 +28,7 @@ from headgate.store.callbacks.report import AttemptTiming, CallbackRecord, Deliv
 from headgate.store.catalog.catalog import Catalog
 from headgate.store.catalog.type_rows import swap_callback
 from headgate.store.db.database import Database, Noun, reads, writes
-from headgate.store.db.pages import EXACT_UP_TO, Page
+from headgate.store.db.pages import Page
 from headgate.store.db.statement import Db, Row, Statement, insert_rows, moment
 from headgate.store.events.audit import PERSON, address_of
 from headgate.store.tasks.families import Families
@@ -35,6 +44,7 @@ class DeliveryQueue(NamedTuple):
     type: str
     kind: CallbackKind
     due_in: float
+    hold: Hold | None = None
 
 
 Share = tuple[str, CallbackKind, int]  # of a line: its type, its kind, and how many of it
@@ -78,7 +88,12 @@ class Deliveries(Noun):
     def lines(self, db: Db) -> list[DeliveryQueue]:
         """What waits to be sent; `type_of` says what its types are now."""
         self._catalog.fresh(db)
-        return [DeliveryQueue(type_code, CallbackKind(kind), due_in) for type_code, kind, due_in in db.rows(LINES)]
+        lines, held = db.send(LINES), db.send(holds.HOLDS)
+        found = holds.holds_of(held.rows())
+        return [
+            DeliveryQueue(type_code, CallbackKind(kind), due_in, found.get((type_code, CallbackKind(kind))))
+            for type_code, kind, due_in in lines.rows()
+        ]
 
     def record(self, outcomes: Sequence[DeliveryOutcome]) -> None:
         """Put on record what came of sending. A success that was delivered ends its task's `notifying`.
@@ -108,6 +123,29 @@ class Deliveries(Noun):
     def give_back(self, db: Db, leased: Sequence[Leased]) -> None:
         """Let go of callbacks that were not sent: due at once, nothing counted."""
         db.send(GIVE_BACK, ids=[each.id for each in leased], leases=sorted({each.lease for each in leased}))
+
+    @writes
+    def hold(self, db: Db, held: Sequence[holds.NewHold]) -> None:
+        """Say which queues are held from now on."""
+        for each in held:
+            type_code, kind = each.queue
+            db.send(
+                holds.HOLD,
+                type=type_code, kind=kind.value, host=each.host, seconds=each.seconds, blocked=each.blocked,
+                reason=each.reason,
+            )  # fmt: skip
+
+    @writes
+    def release(self, db: Db, queues: Sequence[DeliveryQueue]) -> None:
+        """Say that these queues are held no longer, unless it is by another hold than the one they were read with."""
+        for queue in queues:
+            if queue.hold is not None:
+                db.send(holds.RELEASE, type=queue.type, kind=queue.kind.value, host=queue.hold.host)
+
+    @writes
+    def say_alive(self, db: Db) -> None:
+        """Say that this process sends callbacks."""
+        db.send(holds.SAY_ALIVE, name=holds.DUTY)
 
     @writes
     def reseal(self, db: Db, kind: TaskType, callback: dict[str, Any]) -> bool:
@@ -161,13 +199,13 @@ class Deliveries(Noun):
 
     @reads
     def deliverables(self, db: Db) -> Deliverables:
-        """How many callbacks are pending and undeliverable, up to 10,001 of each, and how old the oldest is."""
-        pending, stuck = (
-            int(db.rows(reports.COUNT, status=status.value, most=EXACT_UP_TO + 1)[0][0])
-            for status in (Delivery.PENDING, Delivery.UNDELIVERABLE)
-        )
-        oldest = db.rows(reports.OLDEST)
-        return Deliverables(pending, stuck, moment(oldest[0][0]) if oldest else None)
+        """How many callbacks are pending, blocked and undeliverable, up to 10,001 of each, and who sends them."""
+        return reports.deliverables(db)
+
+    @reads
+    def unsent(self, db: Db) -> bool:
+        """Whether a callback is owed and no process has said lately that it sends them."""
+        return bool(db.rows(holds.UNSENT, name=holds.DUTY, seconds=SENDER_SILENT_SECONDS))
 
     @reads
     def undeliverable(self, db: Db, tenant_id: int | None = None) -> tuple[int, bool]:
@@ -258,12 +296,12 @@ def _leased(row: Row, task: Task) -> Leased:
     return Leased(delivery_id, lease, webhook_id, task_id, type_code, CallbackKind(kind), attempts, body, moment(at))
 
 
-_RECORD_NAMES = ("id", "lease", "status", "delay", "host", "last_status", "last_error")
+_RECORD_NAMES = ("id", "lease", "status", "delay", "host", "last_status", "last_error", "uncounted")
 RECORD = Statement(
     sqlite="""
     UPDATE headgate_callback_delivery
        SET status = :status, lease = NULL, due_at = {now + :delay}, host = coalesce(:host, host),
-           last_status = :last_status, last_error = :last_error, update_date = :now,
+           last_status = :last_status, last_error = :last_error, update_date = :now, attempts = attempts - :uncounted,
            delivered_at = CASE WHEN :status = 'delivered' THEN :now ELSE delivered_at END
      WHERE id = :id AND CASE WHEN :status = 'delivered' THEN status IN ('pending', 'undeliverable')
                              ELSE status = 'pending' AND lease = :lease END
@@ -273,10 +311,11 @@ RECORD = Statement(
     UPDATE headgate_callback_delivery d
        SET status = o.status, lease = NULL, due_at = {now + o.delay}, host = coalesce(o.host, d.host),
            last_status = o.last_status, last_error = o.last_error, update_date = {now},
+           attempts = d.attempts - o.uncounted,
            delivered_at = CASE WHEN o.status = 'delivered' THEN {now} ELSE d.delivered_at END
       FROM unnest(:id::bigint[], :lease::text[], :status::text[], :delay::float8[], :host::text[],
-                  :last_status::int[], :last_error::text[])
-           AS o(id, lease, status, delay, host, last_status, last_error)
+                  :last_status::int[], :last_error::text[], :uncounted::int[])
+           AS o(id, lease, status, delay, host, last_status, last_error, uncounted)
      WHERE d.id = ANY(:id::bigint[]) AND d.id = o.id
        AND CASE WHEN o.status = 'delivered' THEN d.status IN ('pending', 'undeliverable')
                 ELSE d.status = 'pending' AND d.lease = o.lease END
@@ -302,15 +341,16 @@ def _record(db: Db, catalog: Catalog, outcomes: Sequence[DeliveryOutcome]) -> li
     over = {o.leased.task_id for o in outcomes if o.status in _ENDS and o.leased.kind is CallbackKind.SUCCESS}
     held = {task.id: task for task in hold(db, sorted(over))} if over else {}
     changes = sorted(
-        (o.leased.id, o.leased.lease, o.status.value, o.delay, o.host, o.attempt.status, o.attempt.error)
+        (o.leased.id, o.leased.lease, o.status.value, o.delay, o.host, came.status, came.error, int(came.refused))
         for o in outcomes
+        for came in [o.attempt]
     )
     written = {row[0] for row in db.each(RECORD, _RECORD_NAMES, changes).rows()}
     attempts = [
         (o.leased.id, o.leased.lease, o.leased.task_id, o.host, came.status, came.seconds, came.error, came.body)
         for o in outcomes
         for came in [o.attempt]
-        if o.host is not None
+        if o.host is not None and not came.refused
     ]
     if attempts:
         db.many(KEEP, tuple(_ATTEMPT), attempts)

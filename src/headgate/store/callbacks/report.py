@@ -1,15 +1,17 @@
 """What people look at of callbacks: a task's own with their attempts, lists over all tasks, counts."""
 
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
 from typing import NamedTuple
 
-from headgate.core.callbacks import CallbackKind, Delivery
+from headgate.core.callbacks import CallbackKind, Delivery, Hold
 from headgate.core.task import check_name
-from headgate.store.db.pages import LAST_ID, MOST_PER_PAGE, Page, check_page_size
-from headgate.store.db.statement import Db, Row, Statement, moment, moment_or_none
+from headgate.store.callbacks.holds import Queue, read_holds, sender_seen
+from headgate.store.db.pages import EXACT_UP_TO, LAST_ID, MOST_PER_PAGE, Page, check_page_size
+from headgate.store.db.statement import Db, Row, Statement, clock, moment, moment_or_none
 
 MOST_ATTEMPTS_SHOWN = 100
 SETTLED_SECONDS = 5.0
@@ -31,7 +33,10 @@ class DeliveryAttempt:
 
 @dataclass(frozen=True, slots=True)
 class CallbackRecord:
-    """A callback as it stands; `attempts` counts since it was last asked for, `due_at` is that of the next."""
+    """A callback as it stands; `attempts` counts since it was last asked for, `due_at` is that of the next.
+
+    Until `receiver_rests_until` nothing is sent to its receiver, whatever is due.
+    """
 
     id: int
     webhook_id: str
@@ -49,6 +54,7 @@ class CallbackRecord:
     created_at: datetime
     update_date: datetime
     delivered_at: datetime | None
+    receiver_rests_until: datetime | None = None
     tries: list[DeliveryAttempt] = field(default_factory=list)
 
 
@@ -68,9 +74,12 @@ class DeliveryFilter:
 class Deliverables:
     """How many there are of what is not done with: 10,001 stands for anything above 10,000."""
 
-    pending: int
+    pending: int  # the blocked among them
     undeliverable: int
     oldest: datetime | None  # of the pending
+    blocked: int
+    blocked_hosts: tuple[str, ...]
+    sender_seen: datetime | None  # when a process that sends them last said so
 
 
 class AttemptTiming(NamedTuple):
@@ -102,18 +111,31 @@ def of_task(db: Db, task_id: int, delivery_id: int | None = None) -> list[Callba
     tries: dict[int, list[DeliveryAttempt]] = defaultdict(list)
     for owner, number, at, *rest in db.rows(TRIES, task_id=task_id):
         tries[owner].append(DeliveryAttempt(number, moment(at), *rest))
-    rows = db.rows(OF_TASK, task_id=task_id)
-    return [_sent(row, tries[row[0]]) for row in rows if delivery_id in (None, row[0])]
+    rows = [row for row in db.rows(OF_TASK, task_id=task_id) if delivery_id in (None, row[0])]
+    return _records(db, rows, tries)
 
 
-def _sent(row: Row, tries: list[DeliveryAttempt]) -> CallbackRecord:
+def _records(db: Db, rows: list[Row], tries: dict[int, list[DeliveryAttempt]]) -> list[CallbackRecord]:
+    is_owed = any(row[7] == Delivery.PENDING for row in rows)
+    holds, now = (read_holds(db), clock(db)) if is_owed else ({}, None)
+    return [_record(row, holds.get((row[4], CallbackKind(row[5]))), now, tries.get(row[0], [])) for row in rows]
+
+
+def _record(row: Row, hold: Hold | None, now: datetime | None, tries: list[DeliveryAttempt]) -> CallbackRecord:
     number, webhook_id, task_id, tenant_id, type_code, kind, seq, status, attempts, due_at, host, code, error = row[:13]
     created_at, update_date, delivered_at = row[13:]
-    state = Delivery(status)
+    state, due, rests_until = Delivery(status), None, None
+    if state is Delivery.PENDING:
+        due = moment(due_at)
+        if hold is not None:
+            host, error = host or hold.host, error or hold.reason
+            if hold.blocked:
+                state, error = Delivery.BLOCKED, hold.reason
+            elif now is not None and hold.until > now:
+                rests_until = hold.until
     return CallbackRecord(
-        number, webhook_id, task_id, tenant_id, type_code, CallbackKind(kind), seq, state, attempts,
-        moment(due_at) if state is Delivery.PENDING else None, host, code, error, moment(created_at),
-        moment(update_date), moment_or_none(delivered_at), tries,
+        number, webhook_id, task_id, tenant_id, type_code, CallbackKind(kind), seq, state, attempts, due, host, code,
+        error, moment(created_at), moment(update_date), moment_or_none(delivered_at), rests_until, tries,
     )  # fmt: skip
 
 
@@ -124,6 +146,8 @@ _CONDITIONS = {
     "kind": "kind = :kind",
     "type": "type = :type",
     "host": "(host = :host OR (host IS NULL AND kind || ' ' || type {in lines text}))",
+    "blocked": "kind || ' ' || type {in blocked text}",  # what is blocked is stored as pending
+    "unblocked": "NOT (kind || ' ' || type {in blocked text})",
 }
 
 
@@ -162,25 +186,49 @@ FLOOR_OF_STATUS = _among(("status",), "id", "LIMIT 1 OFFSET :reach")
 def find(db: Db, wanted: DeliveryFilter, cursor: int | None, limit: int) -> Page[CallbackRecord]:
     """A page of callbacks, newest first; it reads a bounded number of rows, whatever is asked for."""
     check_page_size(limit, "callbacks")
-    values: dict[str, object] = {name: value for name in _CONDITIONS if (value := getattr(wanted, name)) is not None}
-    names = tuple(values)
-    for name in ("type", "host"):
-        if name in values:
-            check_name(name, str(values[name]), empty=True)
-    if "host" in values:
-        values["lines"] = [f"{kind} {type_code}" for type_code, kind in wanted.lines]
+    blocked = [] if wanted.status not in _OWED else _names(_blocked(db))
+    if wanted.status is Delivery.BLOCKED and not blocked:
+        return Page([], None)
+    values = _conditions(wanted, blocked)
+    names, status = tuple(values), values.get("status")
+    values |= {"lines": _names(wanted.lines), "blocked": blocked}
     last = LAST_ID if cursor is None else cursor
-    floor = 0 if set(names) <= {"status"} else _floor(db, last, wanted.status)
+    floor = 0 if set(names) <= {"status"} else _floor(db, last, status)
     rows = db.rows(_list(names), cursor=last, floor=floor, limit=limit + 1, **values)
-    items = [_sent(row, []) for row in rows[:limit]]
+    items = _records(db, rows[:limit], {})
     if len(rows) > limit:
         return Page(items, items[-1].id)
     return Page(items, floor + 1 if floor else None)
 
 
-def _floor(db: Db, cursor: int, status: Delivery | None) -> int:
+_OWED = (Delivery.PENDING, Delivery.BLOCKED)
+
+
+def _conditions(wanted: DeliveryFilter, blocked: list[str]) -> dict[str, object]:
+    """What to ask of each row, by the names in `_CONDITIONS`."""
+    asked = {name: getattr(wanted, name) for name in ("tenant_id", "status", "kind", "type", "host")}
+    values: dict[str, object] = {name: value for name, value in asked.items() if value is not None}
+    for name in ("type", "host"):
+        if name in values:
+            check_name(name, str(values[name]), empty=True)
+    if wanted.status in _OWED:
+        values["status"] = Delivery.PENDING.value
+        if blocked:
+            values["blocked" if wanted.status is Delivery.BLOCKED else "unblocked"] = blocked
+    return values
+
+
+def _blocked(db: Db) -> dict[Queue, Hold]:
+    return {queue: hold for queue, hold in read_holds(db).items() if hold.blocked}
+
+
+def _names(queues: Iterable[Queue]) -> list[str]:
+    return [f"{kind} {type_code}" for type_code, kind in queues]
+
+
+def _floor(db: Db, cursor: int, status: object) -> int:
     statement = FLOOR if status is None else FLOOR_OF_STATUS
-    found = db.rows(statement, cursor=cursor, floor=0, reach=MOST_READ, status=status and status.value)
+    found = db.rows(statement, cursor=cursor, floor=0, reach=MOST_READ, status=status)
     return int(found[0][0]) if found else 0
 
 
@@ -196,7 +244,36 @@ UNDELIVERABLE = Statement(
              WHERE status = 'undeliverable' ORDER BY id DESC LIMIT :most) found
     """
 )
+COUNT_QUEUE = Statement(
+    """
+    SELECT count(*) FROM (SELECT 1 FROM headgate_callback_delivery
+                           WHERE status = 'pending' AND type = :type AND kind = :kind LIMIT :most) found
+    """
+)
 OLDEST = Statement("SELECT created_at FROM headgate_callback_delivery WHERE status = 'pending' ORDER BY id LIMIT 1")
+
+
+def deliverables(db: Db) -> Deliverables:
+    """How many callbacks are not done with, up to 10,001 of each kind, and who sends them."""
+    pending, stuck = (
+        int(db.rows(COUNT, status=status.value, most=EXACT_UP_TO + 1)[0][0])
+        for status in (Delivery.PENDING, Delivery.UNDELIVERABLE)
+    )
+    oldest = db.rows(OLDEST)
+    blocked = {
+        (queue, hold.host): int(db.rows(COUNT_QUEUE, type=queue[0], kind=queue[1].value, most=EXACT_UP_TO + 1)[0][0])
+        for queue, hold in _blocked(db).items()
+    }
+    return Deliverables(
+        pending,
+        stuck,
+        moment(oldest[0][0]) if oldest else None,
+        min(sum(blocked.values()), EXACT_UP_TO + 1),
+        tuple(sorted({host for (_, host), count in blocked.items() if count})),
+        sender_seen(db),
+    )
+
+
 # What commits late has a lower id than what is seen already: the newest are looked at when they have settled.
 ATTEMPTS = Statement(
     """

@@ -1,13 +1,15 @@
 """What decides whether a task may start, or end, as it stands in the store: behind `why` and the forecast."""
 
 from collections import defaultdict
+from datetime import timedelta
 
-from headgate.core.callbacks import CallbackKind, Delivery
+from headgate.core.callbacks import SENDER_SILENT_SECONDS, CallbackKind, Delivery
 from headgate.core.gates import Bucket, CapacityLimit, Facts, PendingCallback, Server
 from headgate.core.limits import Rate, limit_name
 from headgate.core.pause import keys_of
 from headgate.core.states import State
 from headgate.core.task import Task
+from headgate.store.callbacks.holds import sender_seen
 from headgate.store.callbacks.report import of_task
 from headgate.store.catalog.catalog import Catalog
 from headgate.store.catalog.pauses import read_pauses
@@ -139,12 +141,28 @@ def _stuck(db: Db, tenant_id: int, pools: list[WorkerPool]) -> dict[int, str]:
     return {task_id: workers[task_id] for task_id in held_by_tenant(db, workers, tenant_id)}
 
 
+_TOLD_BY = {
+    State.NOTIFYING: CallbackKind.SUCCESS,
+    State.FAILED: CallbackKind.ERROR,
+    State.DEAD: CallbackKind.ERROR,
+}
+_OWED = (Delivery.PENDING, Delivery.BLOCKED, Delivery.UNDELIVERABLE)
+
+
 def _owed_callback(db: Db, task: Task) -> PendingCallback | None:
-    if task.status is not State.NOTIFYING:
+    if (kind := _TOLD_BY.get(task.status)) is None:
         return None
     for sent in of_task(db, task.id):  # the newest first
-        if sent.kind is CallbackKind.SUCCESS and sent.status in (Delivery.PENDING, Delivery.UNDELIVERABLE):
+        if sent.kind is kind and sent.status in _OWED:
+            seen = sender_seen(db)
+            silent = timedelta(seconds=SENDER_SILENT_SECONDS)
             return PendingCallback(
-                sent.attempts, sent.host, str(sent.last_error or sent.last_status or ""), sent.due_at
+                sent.attempts,
+                sent.host,
+                str(sent.last_error or sent.last_status or ""),
+                sent.due_at,
+                sent.status is Delivery.BLOCKED,
+                sent.receiver_rests_until,
+                seen is not None and clock(db) - seen <= silent,
             )
     return None
