@@ -151,6 +151,7 @@ def pauses(command: Command) -> None:
         lambda pause: (
             pause.subject, format_time(pause.at), format_time(pause.until), pause.actor, one_line(pause.reason)
         ),
+        drop=("SINCE", "BY"),
         none="nothing is paused",
     )  # fmt: skip
 

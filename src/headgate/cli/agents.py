@@ -38,6 +38,7 @@ def show_workers(command: Command) -> None:
         ("WORKER", "NAME", "RUNNING", "LEASE UNTIL", "STUCK"),
         _worker_row,
         right=("WORKER", "RUNNING"),
+        drop=("LEASE UNTIL",),
     )
 
 
@@ -65,6 +66,7 @@ def show_agents(command: Command) -> None:
         ("AGENT", "TENANT", "PROCESSES", "LEASE UNTIL", "START QUEUE", "NEXT START"),
         _row,
         right=("TENANT", "PROCESSES", "START QUEUE"),
+        drop=("START QUEUE", "NEXT START", "TENANT"),
     )
 
 

@@ -51,12 +51,13 @@ def callbacks(
         ("ID", "TASK", "TYPE", "KIND", "STATUS", "ATTEMPTS", "CREATED", "HOST", "LAST"),
         _row,
         right=("ID", "TASK", "ATTEMPTS"),
+        drop=("CREATED", "KIND", "ATTEMPTS", "TYPE", "LAST", "HOST"),
         none="no callbacks",
     )
     attempts = [_attempt_row(sent, each) for sent in found for each in sent.tries]
     if attempts and not command.as_json:
         print_line("")
-        print_table(("AT", "CALLBACK", "HOST", "ANSWER", "TOOK", "ERROR"), attempts)
+        print_table(("AT", "CALLBACK", "HOST", "ANSWER", "TOOK", "ERROR"), attempts, wrap=True)
 
 
 @commands.add("redeliver")

@@ -73,12 +73,14 @@ class Command:
         row: Callable[[Item], Sequence[Any]],
         *,
         right: Sequence[str] = (),
+        drop: Sequence[str] = (),
         none: str = "",
         more: int | None = None,
     ) -> None:
         """Print many records: a JSON document per line, or a table.
 
-        For people, `none` replaces an empty table, and `more` is the cursor of the next page.
+        For people, `none` replaces an empty table, and `more` is the cursor of the next page; where a terminal is too
+        narrow, the columns in `drop` are left out, in that order.
         """
         if self.as_json:
             for item in items:
@@ -86,7 +88,7 @@ class Command:
         elif none and not items:
             print_line(none)
         else:
-            print_table(headers, map(row, items), right=right)
+            print_table(headers, map(row, items), right=right, drop=drop)
             if more is not None:
                 print_note(f"more: --cursor {more}")
 

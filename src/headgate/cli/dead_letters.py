@@ -19,6 +19,7 @@ from headgate.core.edit import Edit, changes_as_json
 from headgate.core.errors import Invalid, Refused
 from headgate.core.states import State
 from headgate.core.task import Task
+from headgate.core.wrong_state import not_a_dead_letter
 from headgate.environment import utc_now
 from headgate.store.tasks.dead_letters import DeadLetterFilter
 
@@ -99,6 +100,7 @@ def list_dead_letters(command: Command, filters: Filters, cursor: Cursor = None,
             one_line((task.error_info or "").partition("\n")[0]),
         ),
         right=("ID", "ATTEMPT"),
+        drop=("ATTEMPT", "LANE", "DEAD FOR", "ERROR"),
         none="no dead letters",
         more=more,
     )  # fmt: skip
@@ -110,7 +112,7 @@ def show_dead_letter(command: Command, task_id: Id) -> None:
     store = command.store
     task = store.tasks.get(task_id)
     if task.status is not State.DEAD:
-        raise Refused(f"task {task.id} is {task.status}, not dead; `headgate show {task.id}` shows it")
+        raise Refused(f"{not_a_dead_letter(task)}; `headgate show {task.id}` shows it")
     log = store.executions.log(task_id, limit=PAGE)[-LAST_LINES:]
     if command.as_json:
         lines = [{"at": each.at, "level": each.level, "message": each.message} for each in log]
@@ -129,7 +131,7 @@ def show_dead_letter(command: Command, task_id: Id) -> None:
     print_line(f"\nERROR\n{task.error_info or ''}")
     if log:
         print_line("\nLOG")
-        print_table(("", "", ""), [(format_time(each.at), each.level, each.message) for each in log])
+        print_table(("", "", ""), [(format_time(each.at), each.level, each.message) for each in log], wrap=True)
 
 
 @commands.add("replay")

@@ -65,7 +65,8 @@ def doctor(command: Command) -> None:
     if command.as_json:
         print_json({"ok": not failed, "checks": [asdict(check) for check in checks]})
     else:
-        print_table(("", "", "", ""), [(check.state, check.name, check.found, check.advice) for check in checks])
+        rows = [(check.state, check.name, check.found, check.advice) for check in checks]
+        print_table(("", "", "", ""), rows, wrap=True)
     if failed:
         raise typer.Exit(FAILED)
 

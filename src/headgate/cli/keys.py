@@ -53,6 +53,7 @@ def list_keys(command: Command) -> None:
         ("ID", "NAME", "ROLE", "TENANT", "STATE", "CREATED", "LAST USED"),
         _row,
         right=("ID", "TENANT"),
+        drop=("CREATED", "LAST USED"),
     )
 
 

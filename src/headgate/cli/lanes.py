@@ -43,6 +43,7 @@ def show_lanes(command: Command) -> None:
         ("LANE", *COUNTS, "DRAINED", "SOURCE", "STATE"),
         _row,
         right=COUNTS,
+        drop=("DRAINED", "SOURCE"),
     )
     pause = command.store.pauses.by_key().get(EVERYTHING_PAUSED)
     if not command.as_json and pause is not None:

@@ -6,12 +6,14 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 import headgate.core.family as family
 from headgate.cli.formatting import printable
+from headgate.cli.table import GAP, column_widths
 from headgate.core.family import Census
 from headgate.core.forecast import Forecast
 from headgate.core.states import State
@@ -34,7 +36,6 @@ TONE: dict[str, str] = {
     "delivered": "green", "undeliverable": "bold red", "dropped": "dim",
     "ok": "green", "warn": "yellow", "fail": "bold red", "open": "green", "shut": "yellow",
 }  # fmt: skip
-WIDE = 100_000  # a pipe has no edge to wrap at
 
 
 # For programs
@@ -70,20 +71,49 @@ def forecast_json(forecast: Forecast | None) -> dict[str, Any] | None:
 # For people
 
 
-def _console() -> Console:
-    out = sys.stdout
-    width = None if out.isatty() else WIDE
-    return Console(file=out, width=width, markup=False, highlight=False, emoji=False)
+def _terminal_width() -> int | None:
+    """The width of the terminal; None if this is no terminal: a pipe has no edge."""
+    return Console(file=sys.stdout).width if sys.stdout.isatty() else None
 
 
-def print_table(headers: Sequence[str], rows: Iterable[Sequence[Any]], *, right: Sequence[str] = ()) -> None:
-    """Print rows under their headers; the last column may wrap. A cell that is in `TONE` has its colour."""
-    grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", show_header=any(headers))
-    for header in headers:
-        grid.add_column(header, justify="right" if header in right else "left", no_wrap=header != headers[-1])
-    for row in rows:
-        grid.add_row(*(Text(printable(cell), style=TONE.get(str(cell), "")) for cell in row))
-    console = _console()
+def print_table(
+    headers: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    *,
+    right: Sequence[str] = (),
+    drop: Sequence[str] = (),
+    wrap: bool = False,
+) -> None:
+    """Print rows under their headers. A cell that is in `TONE` has its colour.
+
+    On a terminal that is too narrow, long cells are cut, or with `wrap` broken into lines; then the columns in `drop`
+    are left out, in that order. The first column is always whole.
+    """
+    cells = [[printable(cell) for cell in row] for row in rows]
+    natural = [
+        max((cell_len(line) for row in (headers, *cells) for line in row[place].split("\n")), default=0)
+        for place in range(len(headers))
+    ]
+    terminal = _terminal_width()
+    available = sum(natural) + GAP * len(natural) if terminal is None else terminal
+    widths = column_widths(natural, available, [headers.index(header) for header in drop])
+    grid = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold", show_header=any(headers))
+    for place, width in widths.items():
+        header = headers[place]
+        grid.add_column(
+            header,
+            width=width,
+            justify="right" if header in right else "left",
+            no_wrap=not wrap,
+            overflow="fold" if wrap else "ellipsis",
+        )
+    for row in cells:
+        grid.add_row(*(Text(row[place], style=TONE.get(row[place], "")) for place in widths))
+    _print_grid(grid, sum(widths.values()) + GAP * len(widths))
+
+
+def _print_grid(grid: Table, width: int) -> None:
+    console = Console(file=sys.stdout, width=width, markup=False, highlight=False, emoji=False)
     with console.capture() as captured:
         console.print(grid)
     for line in captured.get().splitlines():
@@ -92,7 +122,7 @@ def print_table(headers: Sequence[str], rows: Iterable[Sequence[Any]], *, right:
 
 def print_fields(fields: dict[str, Any]) -> None:
     """Print a record, a field per line; without the empty ones."""
-    print_table(("", ""), [(name, value) for name, value in fields.items() if value not in (None, "")])
+    print_table(("", ""), [(name, value) for name, value in fields.items() if value not in (None, "")], wrap=True)
 
 
 def print_line(text: str) -> None:

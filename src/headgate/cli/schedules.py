@@ -68,6 +68,7 @@ def list_schedules(
             format_time(each.next_tick), _target(each),
         ),
         right=("ID",),
+        drop=("TIMEZONE", "NEXT TICK", "CRON", "TARGET"),
     )  # fmt: skip
 
 

@@ -83,6 +83,7 @@ def list_tasks(
             _detail(task, counted.get(task.id)),
         ),
         right=("ID", "PRIORITY", "ATTEMPT"),
+        drop=("PRIORITY", "ATTEMPT", "LANE", "CREATED", "DETAIL"),
         more=more,
     )  # fmt: skip
 
@@ -169,7 +170,7 @@ def _show_attempts(attempts: list[Attempt]) -> None:
          each.executor, _outcome_text(each))
         for each in attempts[-LATEST:]
     ]  # fmt: skip
-    print_table(("", "started", "took", "by", "outcome"), rows)
+    print_table(("", "started", "took", "by", "outcome"), rows, wrap=True)
 
 
 def _outcome_text(attempt: Attempt) -> str:
@@ -192,7 +193,7 @@ def _show_latest(title: str, entries: list[Item], row: Callable[[Item], tuple[An
         return
     earlier = len(entries) - LATEST
     print_line(f"\n{title}" + (f" ({earlier} earlier: --json shows all)" if earlier > 0 else ""))
-    print_table(("", "", "", ""), [row(entry) for entry in entries[-LATEST:]])
+    print_table(("", "", "", ""), [row(entry) for entry in entries[-LATEST:]], wrap=True)
 
 
 def _event_row(event: AuditEvent) -> tuple[Any, ...]:
@@ -232,7 +233,8 @@ def why(command: Command, task_id: Id) -> None:
     if not gates:
         return
     now = utc_now()
-    print_table(("", "", ""), [(gate.name, "open" if gate.open else "shut", _reason(gate, now)) for gate in gates])
+    rows = [(gate.name, "open" if gate.open else "shut", _reason(gate, now)) for gate in gates]
+    print_table(("", "", ""), rows, wrap=True)
     if forecast is not None:
         width = max(len(gate.name) for gate in gates)
         print_line(f"{'starts':{width}}  {_start_text(forecast)}")
