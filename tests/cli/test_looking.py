@@ -121,6 +121,25 @@ def test_a_table_has_one_line_a_task_and_no_frame(here, run):
     assert line.endswith("an [odd] name 3 of 10 half way")
 
 
+@pytest.mark.parametrize(
+    ("progress", "text"),
+    [
+        ('{"done": 3.0, "total": 10.0}', "3 of 10"),
+        ('{"done": 1.5, "total": 3}', "1.5 of 3"),
+        ('{"done": 1500000.0, "total": 3000000}', "1,500,000 of 3,000,000"),
+        ('{"done": 0.333333, "total": 1.0}', "0.33 of 1"),
+        ('{"done": 0.004, "total": 1}', "0.004 of 1"),
+        ('{"done": "some"}', "some"),
+        ('{"done": 99999999999999999999}', "99,999,999,999,999,999,999"),
+    ],
+)
+def test_progress_is_written_as_people_write_numbers(here, run, progress, text):
+    """Spec: D3"""
+    execution = running(here)
+    here.executions.progress(execution.id, execution.exec_id, progress)
+    assert run("list").out.rstrip().endswith(f"Z  {text}")
+
+
 def test_what_a_task_holds_cannot_steer_the_terminal(here, run):
     """Spec: A12"""
     task = submit(here, name="\x1b[2Jgone\r")

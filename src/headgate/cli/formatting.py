@@ -27,3 +27,12 @@ def format_duration(length: timedelta | float) -> str:
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}" if seconds >= 10 * size else f"{seconds / size:.1f} {unit}"
     return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
+
+
+def format_number(value: Any) -> str:
+    """A number as people write it: `3`, `1.5`, `1,500,000`; anything else as it is."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    if value == round(value, 2) or abs(value) >= 0.01:
+        return f"{value:,.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else f"{value:,}"
+    return f"{value:.2g}"

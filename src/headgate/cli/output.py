@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 import headgate.core.family as family
-from headgate.cli.formatting import printable
+from headgate.cli.formatting import format_number, printable
 from headgate.cli.table import GAP, column_widths
 from headgate.core.family import Census
 from headgate.core.forecast import Forecast
@@ -142,8 +142,9 @@ def progress_text(task: Task, census: Census | None = None) -> str:
     if not isinstance(progress, dict):
         return json.dumps(progress)
     done, total, failed, text = (progress.get(name) for name in ("done", "total", "failed", "note"))
-    parts = [] if done is None else [f"{done}" if total is None else f"{done} of {total}"]
-    parts += [f"{failed} failed"] if failed else []
+    counted = format_number(done) if total is None else f"{format_number(done)} of {format_number(total)}"
+    parts = [] if done is None else [counted]
+    parts += [f"{format_number(failed)} failed"] if failed else []
     return "  ".join([*parts, *([str(text)] if text else [])]) or json.dumps(progress)
 
 
