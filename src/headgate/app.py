@@ -278,8 +278,12 @@ class Headgate:
         """Call a function with events of tasks: `@app.on("task.failed", types=["download"])`; `task.*` is all.
 
         Workers whose program declares it call it, at least once for each event over all of them, one event at a time
-        and those of a task in order. It goes on where it was after a restart; a new `name` (the function's own unless
-        given) begins with the next event. One that raises is called again later, and gives the event up after `tries`.
+        and those of a task in order.
+
+        types: only events of tasks of these types; all unless given.
+        name: under which its place among the events is kept, so that it continues there after a restart; the function's
+            own unless given. A new name begins with the next event.
+        tries: how often it is called with an event while it raises, until it is called with the next.
         """
 
         def declare(function: L) -> L:

@@ -2,10 +2,11 @@
 
 import importlib
 import inspect
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from enum import StrEnum
 from functools import reduce
 from json import JSONEncoder
@@ -25,6 +26,7 @@ from headgate.core.unique import BY_ARGUMENTS
 MEMORY_MEGABYTES = 500
 _NOT_JSON = (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError)
 _SCALARS = frozenset({str, int, float, bool, type(None)})
+_FIELD = re.compile(r"Object (missing required|contains unknown) field `(.+)`")  # as msgspec says it
 _strict_encode = JSONEncoder(allow_nan=False).encode
 
 
@@ -179,6 +181,10 @@ class Arguments:
         """The error with the argument it is about; a path of msgspec's, as `$.order.pages[0]`, names it too."""
         what, _, path = str(error).partition(" - at `$.")
         name = path.removesuffix("`") or name
+        if found := _FIELD.fullmatch(what):
+            problem, field = "is missing" if found[1] == "missing required" else "is unknown", found[2]
+            inside = f"argument {field}" if name is None else f"argument {name}: field {field}"
+            return f"{self._qualname}: {inside} {problem}"
         which = "arguments" if name is None else f"argument {name}"
         return f"{self._qualname}: {which}: {what}"
 
@@ -199,13 +205,28 @@ def _lost_in_json(value: Any, arrived: Any) -> str | None:
         return f"{type(value).__name__} would arrive as text" if isinstance(arrived, str) else None
     if isinstance(value, set | frozenset):
         return f"a {type(value).__name__} would arrive as a list" if isinstance(arrived, list) else None
+    pairs: Iterable[tuple[Any, Any]] = ()
     if isinstance(value, dict) and isinstance(arrived, dict):
         pairs = zip(value.values(), arrived.values(), strict=False)  # 1 and "1" are one key of JSON
     elif isinstance(value, list | tuple) and isinstance(arrived, list | tuple):
         pairs = zip(value, arrived, strict=False)
-    else:
-        return None
+    elif names := _fields_of(value):
+        pairs = [(getattr(value, name, None), _field(arrived, name, key)) for name, key in names.items()]
     return next((lost for pair in pairs if type(pair[0]) not in _SCALARS and (lost := _lost_in_json(*pair))), None)
+
+
+def _fields_of(value: Any) -> dict[str, str]:
+    """The fields of a dataclass or a Struct, and what they are called in JSON."""
+    if isinstance(value, msgspec.Struct):
+        return dict(zip(value.__struct_fields__, value.__struct_encode_fields__, strict=True))
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: field.name for field in fields(value)}
+    return {}
+
+
+def _field(arrived: Any, name: str, key: str) -> Any:
+    """A field of what arrived: of the same class, or, where nothing is annotated, of a dict."""
+    return arrived.get(key) if isinstance(arrived, dict) else getattr(arrived, name, None)
 
 
 def _without_requests(answer: Any) -> Any:

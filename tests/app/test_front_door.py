@@ -46,7 +46,8 @@ def test_completion_offers_what_is_meant_for_a_program_and_nothing_else(shown):
 
 
 @pytest.mark.parametrize(
-    ("takes", "overloaded"), [(Headgate.task, True), (Headgate.periodic, False), (TaskFunction.using, False)]
+    ("takes", "overloaded"),
+    [(Headgate.task, True), (Headgate.periodic, False), (Headgate.on, False), (TaskFunction.using, False)],
 )
 def test_an_editor_shows_what_each_option_means(takes, overloaded):
     """Spec: D3"""

@@ -1,11 +1,12 @@
 """What a task is called with is JSON that its handler's annotations allow, checked before it is submitted."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import Enum
 from typing import Any, Literal
 from uuid import UUID
 
+import msgspec
 import pytest
 
 from headgate import Headgate
@@ -137,10 +138,70 @@ def test_a_payload_from_elsewhere_is_checked_before_the_handler_sees_it(app):
     """Spec: D3"""
     arguments = app.task(take).handler.arguments
     for ext, message in [
-        ("{}", "missing required field `anything`"),
-        ('{"anything": 1, "more": 2}', "unknown field `more`"),
+        ("{}", "^take: argument anything is missing$"),
+        ('{"anything": 1, "more": 2}', "^take: argument more is unknown$"),
         ('{"anything": 1, "pages": "two"}', "Expected `int"),
         ("[1]", "Expected `object`, got `array`"),
     ]:
         with pytest.raises(Invalid, match=message):
             arguments.decode(ext)
+
+
+def test_a_field_that_is_missing_inside_an_argument_is_named(app):
+    """Spec: D3"""
+
+    def paint(point: Point) -> None: ...
+
+    arguments = app.task(paint).handler.arguments
+    with pytest.raises(Invalid, match=r"argument point: field x is missing$"):
+        arguments.decode('{"point": {}}')
+
+
+@dataclass
+class Loose:
+    x: Any
+    more: dict[str, Any] = field(default_factory=dict)
+
+
+class LooseStruct(msgspec.Struct, rename="camel"):
+    some_bytes: Any
+
+
+@pytest.mark.parametrize(
+    ("value", "lost"),
+    [
+        (Loose(b"x"), "bytes would arrive as text"),
+        (Loose({1, 2}), "a set would arrive as a list"),
+        (Loose(1, {"deep": [b"x"]}), "bytes would arrive as text"),
+        (LooseStruct(b"x"), "bytes would arrive as text"),
+        ([LooseStruct(Loose(b"x"))], "bytes would arrive as text"),
+    ],
+)
+@pytest.mark.parametrize("annotated", [True, False])
+def test_bytes_and_sets_inside_a_dataclass_or_a_struct_are_refused_where_nothing_says_what_they_are(
+    app, value, lost, annotated
+):
+    """Spec: D3"""
+
+    def keep(value: Any) -> None: ...
+
+    keep.__annotations__["value"] = (
+        (list[LooseStruct] if isinstance(value, list) else type(value)) if annotated else Any
+    )
+    declared = app.task(keep)
+    with pytest.raises(Invalid, match=f"keep: argument value: {lost}"):
+        declared.call(value)
+
+
+def test_a_dataclass_that_says_what_its_fields_are_is_taken(app):
+    """Spec: D3"""
+
+    @dataclass
+    class Exact:
+        x: bytes
+        y: set[int]
+
+    def keep(value: Any) -> None: ...
+
+    keep.__annotations__["value"] = Exact
+    assert app.task(keep).call(Exact(b"x", {1})).new.ext == '{"value":{"x":"eA==","y":[1]}}'

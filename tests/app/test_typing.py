@@ -159,6 +159,12 @@ def nowhere() -> None: ...
 def misnamed() -> None: ...
 
 
+@app.task
+def loud() -> None:
+    headgate.context().log("there", level="warning")
+    headgate.context().log("there", level="loud")  # error: arg-type
+
+
 asyncio.run(wrong())
 """
 

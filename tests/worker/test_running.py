@@ -201,6 +201,19 @@ def test_the_context_is_there_inside_a_task_only(app: Headgate):
         context()
 
 
+def test_a_log_line_of_an_unknown_level_is_refused_with_those_there_are(app: Headgate):
+    """Spec: D3"""
+    loud: Any = "loud"
+
+    @app.task
+    def shout() -> None:
+        context().log("hey", level=loud)
+
+    with working(app):
+        ended = shout.submit_sync().wait_sync(30)
+    assert "log: the level is one of debug, info, warning, error, critical, not 'loud'" in (ended.error or "")
+
+
 def test_progress_and_log_lines_are_kept_and_the_last_progress_is_never_skipped(app: Headgate):
     """Spec: A12, D3"""
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Generator, Sequence
 from contextvars import ContextVar
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeVar, get_args
 
 import msgspec
 
@@ -11,6 +11,8 @@ from headgate.core.errors import Invalid
 from headgate.core.task import MAX_PROGRESS_BYTES, Execution, check_json, clip
 from headgate.registry import json_of
 
+LogLevel = Literal["debug", "info", "warning", "error", "critical"]
+LEVELS = get_args(LogLevel)
 T_co = TypeVar("T_co", covariant=True)
 R = TypeVar("R")
 
@@ -107,9 +109,11 @@ class Context:
         check_json("progress", text, MAX_PROGRESS_BYTES)
         return self._reporter.progress(text)
 
-    def log(self, message: str, level: str = "info") -> ReportReply[None]:
+    def log(self, message: str, level: LogLevel = "info") -> ReportReply[None]:
         """Keep a line with the task; one that is too long is cut."""
-        return self._reporter.log(clip(level), clip(message))
+        if level not in LEVELS:
+            raise Invalid(f"log: the level is one of {', '.join(LEVELS)}, not {level!r}")
+        return self._reporter.log(level, clip(message))
 
     def checkpoint(self, name: str, state: Any) -> ReportReply[None]:
         """Save a named state that the task's next execution can `restore`. Here, and only here, a pause takes hold."""
