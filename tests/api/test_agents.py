@@ -455,6 +455,21 @@ def test_a_key_of_one_tenant_learns_nothing_of_anothers_tasks(store):
     assert {row.tenant_id for row in store.workers.all()} == {1, 2}
 
 
+def test_what_an_agent_does_names_its_key_in_the_audit_and_its_name_alone_in_its_attempts(store):
+    """Spec: A12, B11"""
+    submit(store)
+    key, secret = store.keys.add("rig", role=Role.AGENT)
+    with TestClient(create_app(store, SETTINGS), base_url=HERE) as http:
+        http.headers["Authorization"] = f"Bearer {secret}"
+        client = Client(http)
+        [task] = client.claim()
+        client.tell("progress", task, done=1)
+        client.tell("complete", task, result=1)
+    actors = {event.kind: event.actor for event in store.events.of(task["id"])}
+    assert (actors["progress"], actors["completed"]) == (f"agent:one key:{key.id}", f"agent:one key:{key.id}")
+    assert [attempt.executor for attempt in store.attempts.of(task["id"])] == ["agent:one"]
+
+
 def test_an_agent_that_dies_and_comes_back_as_another_process_does_not_keep_what_it_lost(store, client):
     """Spec: B3"""
     submit(store)

@@ -4,9 +4,12 @@ import threading
 
 import pytest
 
+import headgate.packs.media.requests as requests
+import headgate.store.reading.lists as lists
 from headgate.core.machine import CancelReached, Raised, Returned
 from headgate.core.task import NewTask
 from headgate.store.claim.contract import ClaimRequest, Outcome
+from headgate.store.reading.lists import Filter
 
 FIELDS = {
     "id", "type", "subscription_id", "url", "requires_cookie", "ua_profile", "status", "priority", "attempts",
@@ -144,9 +147,42 @@ def test_a_list_says_where_to_go_on_whichever_lane_the_next_request_is_in(client
     assert found == made[::-1]
 
 
+@pytest.mark.parametrize("looks", [1, 3])
+def test_a_filter_that_fits_few_reads_a_bounded_part_for_each_page_and_finds_all_of_them(
+    client, store, monkeypatch, looks
+):
+    """Spec: C4"""
+    rare = [enqueue(client, "parse", subscription_id=7, requires_cookie=number == 1)["id"] for number in range(2)]
+    for number in range(30):
+        enqueue(client, "parse", subscription_id=8, requires_cookie=number % 2 == 0)
+    rare.append(enqueue(client, "parse", subscription_id=7)["id"])
+    monkeypatch.setattr(lists, "MOST_READ", 4)
+    monkeypatch.setattr(lists, "MOST_ENTRIES", 4)
+    monkeypatch.setattr(requests, "MOST_LOOKS", looks)
+    finds: list[Filter] = []
+    find = store.tasks.find
+
+    def counted(wanted, **options):
+        finds.append(wanted)
+        return find(wanted, **options)
+
+    monkeypatch.setattr(store.tasks, "find", counted)
+    found, pages = [], 0
+    cursor: str | None = ""
+    while cursor is not None:
+        finds.clear()
+        page = client.get(f"/api/requests?type=parse&status=queued&subscription_id=7&size=5{cursor}").json()
+        assert len(finds) <= 2 * looks
+        found += [item["id"] for item in page["items"]]
+        cursor = None if page["next_cursor"] is None else f"&cursor={page['next_cursor']}"
+        pages += 1
+        assert pages < 100
+    assert found == rare[::-1]
+
+
 @pytest.mark.parametrize(
     "query",
-    ["?lane=default", "?status=succeeded", "?page=0", "?size=201", "?page=101&size=100", "?page=2&cursor=5", "?x=1"],
+    ["?lane=default", "?status=succeeded", "?page=0", "?size=201", "?page=21&size=100", "?page=2&cursor=5", "?x=1"],
 )
 def test_a_list_that_cannot_be_is_refused(client, query):
     """Spec: C4"""

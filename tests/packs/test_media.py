@@ -11,7 +11,7 @@ from headgate.core.task import TaskType
 from headgate.pack import EventField, Lane, Pack, Resource, find_packs, first_capacity, read_settings
 from headgate.pack_setup import set_up
 from headgate.packs import Tasks
-from headgate.packs.media.types import TYPES
+from headgate.packs.media.types import REQUESTS, TYPES, UPKEEPS
 from headgate.settings import Settings
 from headgate.store.store import open_store
 from headgate.testing import sandbox
@@ -47,6 +47,14 @@ def test_a_store_from_before_packs_keeps_its_types_and_lanes(store):
         assert capacities(store) == {"requires_cookie": 5, "no_cookie": None}
         assert store.types.by_code()["download"] == own
         assert store.types.by_code().keys() == {kind.code for kind in TYPES}
+
+
+def test_upkeep_starts_after_what_people_wait_for(store):
+    """Spec: C2"""
+    set_up(store, MEDIA, {}, migrate=True)
+    known = store.types.by_code()
+    assert {known[kind.code].priority for kind in UPKEEPS} == {8}
+    assert {known[kind.code].priority for kind in REQUESTS} == {5}
 
 
 def test_a_lane_that_a_later_version_of_a_pack_brings_gets_its_capacity(store):

@@ -12,6 +12,7 @@ from headgate.core.states import HELD
 from headgate.core.usage import Usage
 
 MOST_ATTEMPTS = 50
+AGENT = "agent:"  # begins the actor of what an agent reports
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,9 @@ def attempts_of(
         failure = failures.get(number)
         detail = {} if end is None else _detail(end)
         reason = detail.get("reason") if failure is None else failure.reason
-        reporter = end.actor if end is not None and end.actor.startswith("agent:") else claimed.actor
+        reporter = end.actor if end is not None and end.actor.startswith(AGENT) else claimed.actor
+        if reporter.startswith(AGENT):
+            reporter = reporter.rpartition(" key:")[0] or reporter  # which key it came with, the audit says
         found.append(
             Attempt(
                 number,

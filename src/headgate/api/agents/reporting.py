@@ -36,7 +36,7 @@ def settle(server: Server, who: Principal, agent_id: str, reports: Sequence[Repo
             ends.append(None)
         except HeadgateError as error:
             ends.append(error)
-    settled = _settle(server.store, list(outcomes.values()), f"agent:{agent_id}")
+    settled = _settle(server.store, list(outcomes.values()), who.acting_as(agent_id))
     _log(server, list(outcomes.values()), settled)
     for index, state in zip(outcomes, settled, strict=True):
         ends[index] = _not_owner(server.store, reports[index], who) if state is None else state

@@ -63,7 +63,7 @@ async def claim(agent_id: AgentId, data: ClaimIn, server: Server, who: Principal
     )
     poll = LongPoll((who.tenant_id, agent_id, data.instance or ""), claim_request, data.lease_seconds)
     if data.wait_seconds:
-        executions = await _claim_or_wait(server, poll, data.wait_seconds, request)
+        executions = await _claim_or_wait(server, who, poll, data.wait_seconds, request)
     else:
         executions = (await _claim_now(server, poll)).executions
     return HandedOver(await _executions_out(server, executions))
@@ -86,7 +86,9 @@ async def _claim_now(server: Server, poll: LongPoll) -> Claimed:
         await asyncio.sleep(BUSY_SECONDS * (0.5 + random_number()))
 
 
-async def _claim_or_wait(server: Server, poll: LongPoll, seconds: float, request: Request) -> list[Execution]:
+async def _claim_or_wait(
+    server: Server, who: Principal, poll: LongPoll, seconds: float, request: Request
+) -> list[Execution]:
     """Claim as soon as there is something; returns nothing when the time is up or the agent has hung up."""
     end = monotonic() + seconds
     hung_up = asyncio.ensure_future(request.receive())
@@ -99,7 +101,7 @@ async def _claim_or_wait(server: Server, poll: LongPoll, seconds: float, request
                 if len(claimed.executions) == poll.claim_request.limit:
                     server.polls.wake_next(poll.group)
                 if claimed.executions:
-                    return await _give_back_if_gone(server, poll, claimed.executions, hung_up)
+                    return await _give_back_if_gone(server, who, poll, claimed.executions, hung_up)
                 left = max(end - monotonic(), 0.0)
                 # Nothing wakes a poll when a start becomes due, so it looks again by itself.
                 look_again_in = left if claimed.start_in is None else claimed.start_in
@@ -113,7 +115,7 @@ async def _claim_or_wait(server: Server, poll: LongPoll, seconds: float, request
 
 
 async def _give_back_if_gone(
-    server: Server, poll: LongPoll, executions: list[Execution], hung_up: "asyncio.Future[Any]"
+    server: Server, who: Principal, poll: LongPoll, executions: list[Execution], hung_up: "asyncio.Future[Any]"
 ) -> list[Execution]:
     """The tasks; if the agent has hung up they are given back, so that others get them at once.
 
@@ -122,12 +124,12 @@ async def _give_back_if_gone(
     if not hung_up.done() or poll.claim_request.claim_id is not None:
         return executions
 
+    actor = who.acting_as(poll.claim_request.agent_id or "")
+
     def give_back() -> None:
         for execution in executions:
             with contextlib.suppress(StaleExecution):
-                server.store.executions.give_back(
-                    execution.id, execution.exec_id, actor=f"agent:{poll.claim_request.agent_id}"
-                )
+                server.store.executions.give_back(execution.id, execution.exec_id, actor=actor)
 
     await server.in_thread(give_back)
     return []
@@ -146,7 +148,7 @@ async def start(agent_id: AgentId, task_id: TaskId, data: Named, server: Server,
     def begin(holding: Holding) -> Answer:
         execution: Execution | HeldBack | None = holding.execution
         if holding.execution.status is State.SCHEDULING:
-            execution = server.store.executions.start(task_id, data.exec_id, actor=f"agent:{agent_id}")
+            execution = server.store.executions.start(task_id, data.exec_id, actor=who.acting_as(agent_id))
         if isinstance(execution, HeldBack):
             raise Paused.of("start-held-back", task_id=task_id, reason=execution.reason)
         if execution is None:
@@ -172,7 +174,7 @@ async def progress(agent_id: AgentId, task_id: TaskId, data: ProgressIn, server:
     text = text_of({name: value for name, value in fields.items() if value is not None})
 
     def save(holding: Holding) -> Answer:
-        control = server.late_progress.keep(Report(task_id, data.exec_id, text, f"agent:{agent_id}"))
+        control = server.late_progress.keep(Report(task_id, data.exec_id, text, who.acting_as(agent_id)))
         return _answer(holding.execution, control)
 
     answer = await _as_owner(server, who, agent_id, task_id, data.exec_id, save)

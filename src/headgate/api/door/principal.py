@@ -24,6 +24,10 @@ class Principal:
         """As the audit names them."""
         return Actor(self.name, self.address)
 
+    def acting_as(self, agent_id: str) -> str:
+        """As the audit names an agent: with the key it came with, if it needed one."""
+        return f"agent:{agent_id}" if self.key_id is None else f"agent:{agent_id} key:{self.key_id}"
+
     def allowed_tenant(self, requested: int | None) -> int:
         """The tenant that was requested, or the key's own; a key of one tenant cannot name another."""
         if self.tenant_id is None:

@@ -1,11 +1,8 @@
 """`/api/requests`: the request queue. A request is a task in one of its lanes; states are in the queue's own words."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
-from heapq import merge
-from itertools import islice
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -23,7 +20,6 @@ from headgate.packs import (
     Store,
     Task,
     View,
-    every,
     states_of_word,
     status_word,
 )
@@ -56,7 +52,8 @@ from headgate.packs.web import (
 )
 
 SYNC_SECONDS = 30.0
-FARTHEST = 10_000
+FARTHEST = 2_000  # that pages by number reach back: each reads all those before it again
+MOST_LOOKS = 20  # that one request takes: each reads a bounded number of rows
 ENDED = FINAL | {State.DEAD, State.NOTIFYING}
 
 RequestType = Literal["expected_total", "parse", "list_fetch", "download"]
@@ -118,7 +115,10 @@ class RequestJob(msgspec.Struct, kw_only=True):
 
 
 class RequestPage(msgspec.Struct):
-    """Requests, newest first; `next_cursor` is null at the end."""
+    """Requests, newest first; `next_cursor` is null at the end.
+
+    With a `next_cursor`, `items` may hold fewer than `size`, or none: a filter that fits few requests is read on there.
+    """
 
     items: list[RequestJob]
     next_cursor: int | None
@@ -227,7 +227,7 @@ async def list_requests(
     ] = None,
 ) -> RequestPage:
     if page * size > FARTHEST:
-        raise Invalid(f"pages reach back {FARTHEST} requests; go on with cursor")
+        raise Invalid(f"pages reach back {FARTHEST:,} requests; use cursor to go further")
     if cursor is not None and page != 1:
         raise Invalid("give page or cursor, not both")
     wanted = Filter(
@@ -239,21 +239,33 @@ async def list_requests(
     lanes = NAMES if lane is None else (lane,)
 
     def work() -> RequestPage:
-        found = merge(
-            *(_find_all(server.store, replace(wanted, lane=name), cursor, size) for name in lanes),
-            key=lambda task: -task.id,
-        )
-        tasks = list(islice(found, (page - 1) * size, page * size + 1))
-        items = [request_out(task, server.store) for task in tasks[:size]]
-        return RequestPage(items, items[-1].id if len(tasks) > size else None, page, size)
+        filters = [replace(wanted, lane=name) for name in lanes]
+        found, next_cursor = _find(server.store, filters, cursor, page * size)
+        items = [request_out(task, server.store) for task in found[(page - 1) * size :]]
+        return RequestPage(items, next_cursor, page, size)
 
     return await server.in_thread(work)
 
 
-def _find_all(store: Store, wanted: Filter, first: int | None, size: int) -> Iterator[Task]:
-    """What a filter finds, as far as somebody reads on."""
-    most = min(size + 1, MOST_PER_PAGE)
-    return every(lambda cursor: store.tasks.find(wanted, cursor=cursor or first, limit=most))
+def _find(store: Store, filters: list[Filter], cursor: int | None, count: int) -> tuple[list[Task], int | None]:
+    """So many tasks, newest first, and the cursor behind them; fewer if as much as one request may read has none."""
+    found: list[Task] = []
+    for _ in range(MOST_LOOKS):
+        tasks, cursor = _look(store, filters, cursor, min(count - len(found), MOST_PER_PAGE))
+        found += tasks
+        if cursor is None or len(found) == count:
+            break
+    return found, cursor
+
+
+def _look(store: Store, filters: list[Filter], cursor: int | None, limit: int) -> tuple[list[Task], int | None]:
+    """A page of what any of the filters finds: down to where the shortest of their pages ends."""
+    pages = [store.tasks.find(each, cursor=cursor, limit=limit) for each in filters]
+    end = max(page.next_cursor or 0 for page in pages)
+    tasks = sorted((task for page in pages for task in page.items if task.id >= end), key=lambda task: -task.id)
+    if len(tasks) > limit:
+        return tasks[:limit], tasks[limit - 1].id
+    return tasks, end or None
 
 
 @routes.get("/api/requests/stats", Role.READ, "How full the lanes are: the same as /api/queue/stats")

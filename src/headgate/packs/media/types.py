@@ -17,10 +17,11 @@ REQUESTS = (
         retry=exponential(60, factor=2, cap=300, jitter=0, retries=3), timeout_seconds=1800,
     ),
 )  # fmt: skip
+BEHIND = 8  # upkeep starts after what people wait for
 UPKEEPS = (
-    TaskType("scan", "Scan", UPKEEP, retry=fixed(30, retries=2), timeout_seconds=300),
-    TaskType("associate", "Associate", UPKEEP, retry=fixed(10, retries=2), timeout_seconds=120),
-    TaskType("check", "Check", UPKEEP, retry=fixed(5, retries=1), timeout_seconds=60),
+    TaskType("scan", "Scan", UPKEEP, priority=BEHIND, retry=fixed(30, retries=2), timeout_seconds=300),
+    TaskType("associate", "Associate", UPKEEP, priority=BEHIND, retry=fixed(10, retries=2), timeout_seconds=120),
+    TaskType("check", "Check", UPKEEP, priority=BEHIND, retry=fixed(5, retries=1), timeout_seconds=60),
 )
 TYPES = (*REQUESTS, *UPKEEPS)
 SUBSCRIPTION = EventField("subscription_id", int)
