@@ -10,7 +10,7 @@ from tests.factories import running, start, submit
 
 def block(answer) -> list[str]:
     """The lines below ATTEMPTS, its heading first."""
-    lines = answer.out.splitlines()
+    lines: list[str] = answer.out.splitlines()
     begin = next(number for number, line in enumerate(lines) if line.startswith("ATTEMPTS"))
     return lines[begin : lines.index("", begin)]
 

@@ -3,6 +3,7 @@
 import os
 import re
 import subprocess
+from typing import Any
 
 from headgate.core.end_reasons import EndReason
 from headgate.core.events import SYSTEM_KINDS, TASK_KINDS
@@ -59,7 +60,7 @@ def test_the_guide_lists_every_refusal_with_the_values_it_needs():
     rows = re.findall(r"\| `([a-z-]+)` \| ([^|]*?) ?\| [^|]+ \|\n", refusals)
     assert [code for code, _ in rows] == list(REFUSALS)
     for code, params in rows:
-        values = dict.fromkeys(params.split(", ") if params else [], "1")
+        values: dict[str, Any] = dict.fromkeys(params.split(", ") if params else [], "1")
         assert refusal_text(code, values | ({"action": "retry"} if "action" in values else {}) | NUMBERS)
 
 
@@ -68,7 +69,7 @@ NUMBERS = {"most": 1}
 
 def test_the_guide_lists_every_event_and_every_reason_of_an_end():
     _, _, events = Guide("api.md").text.partition("### What an event says")
-    kinds, of_system = re.search(r"happens to tasks:\n(.*?)\n\n.*?is null\):\n(.*?)\n\n", events, re.DOTALL).groups()
+    [(kinds, of_system)] = re.findall(r"happens to tasks:\n(.*?)\n\n.*?is null\):\n(.*?)\n\n", events, re.DOTALL)
     assert set(re.findall(r"`([a-z_]+)`", kinds)) == TASK_KINDS
     assert set(re.findall(r"`([a-z_]+)`", of_system)) == SYSTEM_KINDS
     assert re.findall(r"\| `([a-z]+)` \| [^|]+ \|\n", events) == list(EndReason)

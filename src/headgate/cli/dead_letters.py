@@ -19,7 +19,6 @@ from headgate.core.edit import Edit, changes_as_json
 from headgate.core.errors import Invalid, Refused
 from headgate.core.states import State
 from headgate.core.task import Task
-from headgate.core.wrong_state import not_a_dead_letter
 from headgate.environment import utc_now
 from headgate.store.tasks.dead_letters import DeadLetterFilter
 
@@ -112,7 +111,7 @@ def show_dead_letter(command: Command, task_id: Id) -> None:
     store = command.store
     task = store.tasks.get(task_id)
     if task.status is not State.DEAD:
-        raise Refused(f"{not_a_dead_letter(task)}; `headgate show {task.id}` shows it")
+        raise Refused(f"task {task.id} is {task.status}, so it is no dead letter; `headgate show {task.id}` shows it")
     log = store.executions.log(task_id, limit=PAGE)[-LAST_LINES:]
     if command.as_json:
         lines = [{"at": each.at, "level": each.level, "message": each.message} for each in log]
