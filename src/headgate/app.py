@@ -1,13 +1,12 @@
 """The front door: `Headgate` knows a program's tasks, and where they are kept."""
 
 import atexit
-import difflib
 import logging
 import os
 import threading
 import weakref
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, ParamSpec, Protocol, TypeVar, overload
 
@@ -17,26 +16,25 @@ from headgate.core.callbacks import SETTING, Callback
 from headgate.core.errors import Invalid
 from headgate.core.limits import DeclaredLimits, Rate
 from headgate.core.retry import RetryPolicy, never
-from headgate.core.task import DEFAULT_LANE, DEFAULT_PRIORITY, KEYS, NewTask, TaskType
+from headgate.core.task import DEFAULT_LANE, DEFAULT_PRIORITY, NewTask, TaskType
 from headgate.core.task import Task as Record
-from headgate.core.template import names_in
 from headgate.events.listeners import TRIES, Event, Listeners, declared_listener
 from headgate.events.telemetry import submitting
 from headgate.outward.address import Allowed
 from headgate.outward.callback import refused_targets, sealed_callback
 from headgate.outward.sealing import Seals
 from headgate.pack import Pack, find_packs, load_object
-from headgate.pack_setup import declare_limits, set_up
+from headgate.pack_setup import declare_limits, declare_types, set_up
 from headgate.registry import (
     MEMORY_MEGABYTES,
     Arguments,
     Handler,
     Registry,
     isolation_of,
-    listed_errors,
     name_of,
+    names_in_keys,
     place_of,
-    same_function,
+    type_options,
 )
 from headgate.settings import Settings, load
 from headgate.store.store import Store, configured_store
@@ -148,6 +146,8 @@ class Headgate:
     def task(self, *function: Callable[..., Any], **options: Any) -> Any:
         """Make a function a type of task: `@app.task`, or `@app.task(lane="mail", …)` with options.
 
+        Where a pack has the type too, options that are not given are as the pack says; else they have their defaults.
+
         code: the type's name, if not the function's.
         name, category: for people, and for filters.
         lane: the lane its tasks stand in.
@@ -181,52 +181,27 @@ class Headgate:
         /,
         *,
         code: str | None = None,
-        unique: str | None = None,
-        unique_seconds: float | None = None,
-        debounce_seconds: float | None = None,
-        debounce_longest_seconds: float | None = None,
-        debounce_replace: bool = True,
-        uses: Sequence[str] = (),
-        retry_on: Sequence[type[BaseException] | str] = (),
-        fatal: Sequence[type[BaseException] | str] = (),
-        callback: Callback | None = None,
         isolation: str | None = None,
         memory_megabytes: float = MEMORY_MEGABYTES,
-        **type_options: Any,
+        **said: Any,
     ) -> TaskFunction[..., Any, Any]:
         name = name_of(function)
-        _check_options(type_options)
-        if isinstance(uses, str):
-            raise Invalid(f"{name}: uses is a list of resources: uses=[{uses!r}]")
-        if unique is not None and type_options.get("unique_key") is not None:
-            raise Invalid(f"{name}: give unique or unique_key, not both")
         code = name if code is None else code
-        stored_callback = self._checked_callback(callback or {}, code)
+        values = type_options(name, said)
+        if "callback" in values:
+            values["callback"] = self._checked_callback(values["callback"] or {}, code)
         arguments = Arguments(function)
-        named = [each for label in KEYS for each in names_in(type_options.get(label) or "")]
+        declared = TaskType(code, declared_by=place_of(function), **values)
         handler = Handler(
             function=function,
-            type=TaskType(
-                code,
-                uses=tuple(uses),
-                retry_on=listed_errors(name, "retry_on", retry_on),
-                fatal=listed_errors(name, "fatal", fatal),
-                callback=stored_callback,
-                defaults=arguments.defaults(named),
-                declared_by=place_of(function),
-                **type_options,
-            ),
+            type=replace(declared, defaults=arguments.defaults(names_in_keys(declared))),
             arguments=arguments,
             isolation=isolation_of(function, isolation),
             memory_megabytes=memory_megabytes,
-            unique=unique,
-            unique_seconds=unique_seconds,
-            debounce_seconds=debounce_seconds,
-            debounce_longest_seconds=debounce_longest_seconds,
-            debounce_replace=debounce_replace,
+            said=frozenset(said),
         )
         self.registry.add(handler)
-        return TaskFunction(self, handler, handler.new_task)
+        return TaskFunction(self, handler)
 
     def _checked_callback(self, callback: Callback, code: str) -> dict[str, Any]:
         """A callback, checked and sealed. What only this process's settings refuse is logged: another one sends it."""
@@ -262,10 +237,9 @@ class Headgate:
         """
 
         def declare(function: F) -> F:
-            task = function if isinstance(function, TaskFunction) else None
-            handler, new = (None, None) if task is None else (task.handler, task._new_task)
-            entry = DeclaredSchedule(function, handler, new, cron, timezone, arguments, code, log, missed, overlap)
-            if task is not None:
+            call = function.call if isinstance(function, TaskFunction) else None
+            entry = DeclaredSchedule(function, call, cron, timezone, arguments, code, log, missed, overlap)
+            if call is not None:
                 entry.schedule(self.registry)  # so that what is wrong is said here
             self._timetable.add(entry)
             return function
@@ -356,7 +330,9 @@ class Headgate:
         store = self._opened()
         if not store.database.one_writer:  # else the caller may be writing, and declaring a type would wait for it
             store = self.store
-        return store, prepare(store.database, store.catalog, call.new, call.handler.type)
+        bases = (kind for pack in self.packs for kind in pack.types if kind.code == call.handler.code)
+        kind = call.handler.over(next(bases, None))
+        return store, prepare(store.database, store.catalog, call.new, kind, call.handler.said)
 
     def _handle(self, store: Store, made: Submitted, call: Call[R]) -> Task[R]:
         return Task(made, call.handler.result_type, lambda: store, self._in_thread)
@@ -398,24 +374,10 @@ class Headgate:
             tasks.program = self
         set_up(store, self.packs)
         declare_limits(store, self.settings, self.limits)
-        known = store.types.by_code() if edition else {}
-        for handler in self.registry:
-            if handler.type.declared_by and known.get(handler.code) != handler.type:  # else a pack's, and set up
-                self._put_type(store, handler, known.get(handler.code))
+        declare_types(store, self.registry)
         if schedules:
             store.schedules.register(schedules)
         self._registered_edition = edition
-
-    def _put_type(self, store: Store, handler: Handler, before: TaskType | None) -> None:
-        """Store the type as declared here, unless a person edited it; log whose declaration does not hold."""
-        store.types.put(handler.type)
-        if store.types.recent(handler.code) != handler.type:
-            log.info("type %s was edited by hand: what %s declares does not hold", handler.code, handler.place)
-        elif before is not None and not same_function(before.declared_by, handler.place):
-            log.warning(
-                "type %s was declared by %s, with other rules; those of %s hold now. If both are in use, they take "
-                "each other's tasks: give one another code", handler.code, before.declared_by, handler.place,
-            )  # fmt: skip
 
     def _opened(self) -> Store:
         """The store, opened without writing to a file whose schema is up to date: that never waits for a writer."""
@@ -506,7 +468,7 @@ class Tasks(Headgate):
                 memory_megabytes=memory_megabytes,
             )
             self.registry.add(handler)
-            return TaskFunction(self, handler, handler.new_task)
+            return TaskFunction(self, handler)
 
         return declare
 
@@ -527,20 +489,3 @@ def _new_task(call: Call[Any]) -> NewTask:
     if not isinstance(call, Call):
         raise Invalid(f"expected a Call, not {call!r}: use download.call(…)")
     return call.new
-
-
-_HANDLER_OPTIONS = (
-    "code", "unique", "unique_seconds", "debounce_seconds", "debounce_longest_seconds", "debounce_replace", "uses",
-    "callback", "isolation", "memory_megabytes",
-)  # fmt: skip
-_HANDLED_SEPARATELY = ("code", "uses", "callback", "defaults", "declared_by")
-_TYPE_OPTIONS = tuple(field.name for field in fields(TaskType) if field.name not in _HANDLED_SEPARATELY)
-
-
-def _check_options(type_options: dict[str, Any]) -> None:
-    for name in type_options:
-        if name not in _TYPE_OPTIONS:
-            near = difflib.get_close_matches(name, [*_TYPE_OPTIONS, *_HANDLER_OPTIONS], 1)
-            raise Invalid(f"@app.task knows no option {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
-    if not isinstance(type_options.get("retry", never), RetryPolicy):
-        raise Invalid("retry is a policy: headgate.exponential(60, retries=3), headgate.fixed(…), headgate.sequence(…)")

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -119,11 +119,16 @@ class Call(Generic[R_co]):
         return Call(new, self.handler)
 
 
-def call_of(handler: Handler, options: NewTask, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call[Any]:
-    """A call with these options and arguments; `Invalid` if they are not what the handler takes."""
+def call_of(
+    handler: Handler, options: NewTask, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, by_arguments: bool = False
+) -> Call[Any]:
+    """A call with these options and arguments; `Invalid` if they are not what the handler takes.
+
+    `by_arguments` makes its unique key of them, unless the options have one.
+    """
     ext = handler.arguments.encode(handler.arguments.bind(args, kwargs))
     new = NewTask(options.type, ext, *options[2:])
-    if handler.unique is not None and options.unique_key is None:
+    if by_arguments and options.unique_key is None:
         new = new._replace(unique_key=unique_key_of(ext))
     return Call(new, handler)
 

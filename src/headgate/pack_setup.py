@@ -1,14 +1,19 @@
-"""What a store must have before the first task of a pack comes: made at every start, whatever is there already."""
+"""What a store must have before the first task comes, of packs and of the program: made at every start, whatever is
+there already."""
 
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from headgate.core.errors import Unavailable
+from headgate.core.errors import Invalid, Unavailable
 from headgate.core.limits import DeclaredLimits, LimitSource
+from headgate.core.task import TaskType
+from headgate.core.task_types import inherited
 from headgate.pack import Lane, Pack, Resource, first_capacity, read_settings
+from headgate.registry import Handler, Registry, same_function
 from headgate.settings import Settings, variables
+from headgate.store.catalog.type_rows import StoredType
 from headgate.store.db.migrate import Migration
 from headgate.store.db.packs import made_by, migrate_pack, note_made, plan_pack
 from headgate.store.db.statement import Db
@@ -45,7 +50,7 @@ def set_up(
     """Make the tables, limits and types of packs, at every start.
 
     Tables are made in a file of ours, or with `migrate`; a server has an owner, who is asked to do it. A type that a
-    person edited, or that a program declares, stays as it is; one that the pack made follows the pack. The environment
+    person edited stays as it is; else it follows the pack, but for what a program says over it. The environment
     says what capacity a lane or a resource begins with: once it has one, or had one from here, it is people's.
     """
     if not packs:
@@ -75,13 +80,53 @@ def declare_limits(store: Store, settings: Settings, program: DeclaredLimits | N
             log.info("limit not applied: limit=%r declared_by=%s set_by=%s", what, source, held_by)
 
 
+def declare_types(store: Store, registry: Registry) -> None:
+    """Store the types that a program declares."""
+    known = {stored.kind.code: stored for stored in store.types.all()} if len(registry) else {}
+    for handler in registry:
+        if handler.type.declared_by:  # else it is a pack's, and set up
+            _declare_type(store, handler, known.get(handler.code))
+
+
+def _declare_type(store: Store, handler: Handler, before: StoredType | None) -> None:
+    """Store the type as declared here, unless a person edited it; log whose declaration does not hold."""
+    if before is not None and not before.edited and _says_the_same(handler, before):
+        return
+    now = store.types.declare(handler.code, handler.over, handler.said)
+    if now.edited:
+        _log_edited(handler, now.kind)
+    elif before is None or before.kind == now.kind or before.is_packs_own:
+        return
+    elif not same_function(before.kind.declared_by, handler.place):
+        log.warning(
+            "type %s was declared by %s, with other rules; those of %s hold now. If both are in use, they take "
+            "each other's tasks: give one another code", handler.code, before.kind.declared_by, handler.place,
+        )  # fmt: skip
+
+
+def _log_edited(handler: Handler, edited: TaskType) -> None:
+    if inherited(edited, handler.type, handler.said) != edited:
+        log.info("type %s was edited by hand: what %s declares does not hold", handler.code, handler.place)
+    try:
+        handler.check_keys(edited)
+    except Invalid as error:  # the program starts all the same: the edit can be corrected while it runs
+        log.warning("type %s was edited by hand, and does not fit %s: %s", handler.code, handler.place, error)
+
+
+def _says_the_same(handler: Handler, stored: StoredType) -> bool:
+    return (stored.said, stored.kind) == (handler.said, handler.over(stored.base))
+
+
 def _put_types(store: Store, pack: Pack) -> None:
-    known = store.types.by_code() if pack.types else {}
+    known = {stored.kind.code: stored for stored in store.types.all()} if pack.types else {}
     own = f"pack {pack.name}"
     for task_type in pack.types:
         before = known.get(task_type.code)
-        if before is None or (before != task_type and before.declared_by == own):
-            store.types.put(replace(task_type, declared_by=own))
+        base = None if before is None else before.base
+        if before is not None and before.edited:
+            continue
+        if base is None or (base.declared_by == own and base != task_type):
+            store.types.declare_base(replace(task_type, declared_by=own))
 
 
 def _first_capacities(pack: Pack, environment: Mapping[str, str]) -> dict[Lane | Resource, int | None]:

@@ -1,12 +1,13 @@
 """Handlers by type: the function, what its arguments must be, and what its type says."""
 
+import difflib
 import importlib
 import inspect
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import StrEnum
 from functools import reduce
 from json import JSONEncoder
@@ -18,10 +19,10 @@ import msgspec
 from msgspec.inspect import CustomType, type_info
 
 from headgate.core.errors import BadArguments, Invalid
-from headgate.core.retry import class_name
-from headgate.core.task import KEYS, NewTask, Task, TaskType, check_key_templates, check_new_task
+from headgate.core.retry import RetryPolicy, class_name, never
+from headgate.core.task import KEYS, Task, TaskType, check_key_templates
+from headgate.core.task_types import inherited
 from headgate.core.template import names_in
-from headgate.core.unique import BY_ARGUMENTS
 
 MEMORY_MEGABYTES = 500
 _NOT_JSON = (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError)
@@ -73,6 +74,29 @@ def listed_errors(function: str, label: str, errors: Sequence[type[BaseException
     if wrong := [each for each in errors if not isinstance(each, str) and not _is_error(each)]:
         raise Invalid(f"{function}: {label}: {wrong[0]!r} is no error class")
     return tuple(each if isinstance(each, str) else class_name(each) for each in errors)
+
+
+HANDLER_OPTIONS = ("code", "isolation", "memory_megabytes")
+TYPE_OPTIONS = tuple(field.name for field in fields(TaskType) if field.name not in ("code", "defaults", "declared_by"))
+
+
+def type_options(function: str, said: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of the type that a decorator says; `Invalid` if there is no such option."""
+    for name in said:
+        if name not in TYPE_OPTIONS:
+            near = difflib.get_close_matches(name, [*TYPE_OPTIONS, *HANDLER_OPTIONS], 1)
+            raise Invalid(f"@app.task knows no option {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+    if not isinstance(said.get("retry", never), RetryPolicy):
+        raise Invalid("retry is a policy: headgate.exponential(60, retries=3), headgate.fixed(…), headgate.sequence(…)")
+    values = dict(said)
+    if "uses" in said:
+        if isinstance(said["uses"], str):
+            raise Invalid(f"{function}: uses is a list of resources: uses=[{said['uses']!r}]")
+        values["uses"] = tuple(said["uses"])
+    for label in ("retry_on", "fatal"):
+        if label in said:
+            values[label] = listed_errors(function, label, said[label])
+    return values
 
 
 def _is_error(found: object) -> bool:
@@ -260,23 +284,36 @@ class Handler:
     arguments: Arguments
     isolation: Isolation
     memory_megabytes: float = MEMORY_MEGABYTES
-    unique: str | None = None  # "arguments": the key is made of them
-    unique_seconds: float | None = None
-    debounce_seconds: float | None = None
-    debounce_longest_seconds: float | None = None
-    debounce_replace: bool = True
+    said: frozenset[str] = frozenset()  # the fields of the type that its decorator says
 
     @property
     def code(self) -> str:
         return self.type.code
 
-    @property
-    def new_task(self) -> NewTask:
-        """A task of this type, but for its arguments."""
-        return NewTask(
-            self.code, unique_seconds=self.unique_seconds, debounce_seconds=self.debounce_seconds,
-            debounce_longest_seconds=self.debounce_longest_seconds, debounce_replace=self.debounce_replace,
-        )  # fmt: skip
+    def over(self, base: TaskType | None) -> TaskType:
+        """The type as it holds where a pack has it too: what the decorator leaves unsaid is as the pack says.
+
+        `Invalid` if a key that it inherits takes an argument that the function does not have.
+        """
+        if base is None:
+            return self.type
+        try:
+            kind = inherited(base, self.type, self.said)
+            self.check_keys(kind)
+        except Invalid as error:
+            raise Invalid(
+                f"{self.place} inherits type {self.code} of {base.declared_by}, and does not fit it: {error}; "
+                "set the option in @app.task, or give the function another code"
+            ) from None
+        return replace(kind, defaults=kind.defaults | self.arguments.defaults(names_in_keys(kind)))
+
+    def check_keys(self, kind: TaskType) -> None:
+        """Raise `Invalid` if a key of this type takes an argument that the function does not have."""
+        for label in KEYS:
+            template = getattr(kind, label)
+            for name in names_in(template or ""):
+                if name not in self.arguments.names and name not in kind.defaults:
+                    raise Invalid(f"{label} {template!r} names {name!r}, which is none of its parameters")
 
     def result_type(self, task: Task) -> Any:
         """What the result of a task is, as annotated; `Invalid` if the task is of another type."""
@@ -290,20 +327,18 @@ class Handler:
         return place_of(self.function)
 
     def __post_init__(self) -> None:
-        if self.unique not in (None, BY_ARGUMENTS):
-            raise Invalid(f"{self.code}: unique is {BY_ARGUMENTS!r}, not {self.unique!r}")
-        check_new_task(self.new_task)
-        for_a_while = self.unique_seconds is not None or self.debounce_seconds is not None
-        if for_a_while and self.unique is None and self.type.unique_key is None:
-            raise Invalid(f"{self.code}: unique_seconds and debounce_seconds need unique or unique_key")
         if not self.memory_megabytes > 0:
             raise Invalid(f"{self.code}: memory_megabytes is above 0")
         check_key_templates(self.type)
-        for label in KEYS:
-            template = getattr(self.type, label)
-            for name in names_in(template or ""):
-                if name not in self.arguments.names:
-                    raise Invalid(f"{self.code}: {template!r} names {name!r}, which is none of its parameters")
+        try:
+            self.check_keys(self.type)
+        except Invalid as error:
+            raise Invalid(f"{self.code}: {error}") from None
+
+
+def names_in_keys(kind: TaskType) -> list[str]:
+    """The arguments that a type's keys are made of."""
+    return [name for label in KEYS for name in names_in(getattr(kind, label) or "")]
 
 
 class Registry:

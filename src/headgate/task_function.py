@@ -1,13 +1,14 @@
 """What `@app.task` gives back: called, it runs the function; submitted, a worker does."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime
 from functools import update_wrapper
 from typing import Generic, Literal, ParamSpec, Protocol, TypeVar
 
 from headgate.client import Call, Task, call_of
+from headgate.core.errors import Invalid
 from headgate.core.task import NewTask
+from headgate.core.unique import BY_ARGUMENTS
 from headgate.registry import Handler, Registry
 from headgate.settings import Settings
 from headgate.store.store import Store
@@ -38,11 +39,14 @@ class TaskFunction(Generic[P, Returned, R]):
 
     __name__: str
 
-    def __init__(self, app: App, handler: Handler, new_task: NewTask) -> None:
+    def __init__(
+        self, app: App, handler: Handler, options: NewTask | None = None, *, by_arguments: bool = False
+    ) -> None:
         update_wrapper(self, handler.function)
         self.app = app
         self.handler = handler
-        self._new_task = new_task
+        self._options = NewTask(handler.code) if options is None else options
+        self._by_arguments = by_arguments  # whether a call's unique key is made of its arguments
 
     def __repr__(self) -> str:
         return f"<task {self.handler.code}: {self.handler.place}>"
@@ -82,8 +86,8 @@ class TaskFunction(Generic[P, Returned, R]):
         mutex, rate_key, unique_key: in place of the type's, as they are: nothing is taken from the arguments.
         unique: `"arguments"` makes the unique key of all arguments.
         unique_seconds, debounce_seconds, debounce_longest_seconds, debounce_replace: in place of the type's.
-        start_time: when it may start.
-        delay_seconds: in how many seconds it may start.
+        start_time: when it may start; a debounced type does not debounce it then.
+        delay_seconds: in how many seconds it may start; as with start_time.
         max_error_count: how often it may fail and be run again, in place of what the type's policy says.
         tenant_id, creator: whose it is.
         agent_id: the only agent that may run it.
@@ -91,8 +95,14 @@ class TaskFunction(Generic[P, Returned, R]):
         correlation_id: what it has in common with others; that of the request or task which submits it unless given.
         """
         options = {key: value for key, value in locals().items() if key not in ("self", "unique") and value is not None}
-        handler = self.handler if unique is None else replace(self.handler, unique=unique)
-        return TaskFunction(self.app, handler, self._new_task._replace(**options))
+        if unique not in (None, BY_ARGUMENTS):
+            raise Invalid(f"{self.handler.code}: unique is {BY_ARGUMENTS!r}, not {unique!r}")
+        return TaskFunction(
+            self.app,
+            self.handler,
+            self._options._replace(**options),
+            by_arguments=self._by_arguments or unique is not None,
+        )
 
     def get(self, task_id: int) -> Task[R]:
         """A task of this type by its id. Nothing is read yet; if it is of another type, waiting for it is `Invalid`."""
@@ -100,7 +110,7 @@ class TaskFunction(Generic[P, Returned, R]):
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         """A call to be submitted: alone, with others (`submit_many`), or in a transaction of yours (`submit_in`)."""
-        return call_of(self.handler, self._new_task, args, kwargs)
+        return call_of(self.handler, self._options, args, kwargs, by_arguments=self._by_arguments)
 
     async def submit(self, *args: P.args, **kwargs: P.kwargs) -> Task[R]:
         """Make a task of this call; it is on disk when this returns."""

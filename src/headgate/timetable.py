@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from headgate.client import call_of
+from headgate.client import Call, call_of
 from headgate.core.cron import Cron, Missed, Overlap
 from headgate.core.errors import Invalid
 from headgate.core.schedule import LogMode, NewSchedule, check_schedule
@@ -14,11 +14,10 @@ from headgate.registry import Handler, Registry
 
 @dataclass(frozen=True, slots=True)
 class DeclaredSchedule:
-    """What `@app.periodic` says. Above `@app.task` it knows the handler, below it only the function."""
+    """What `@app.periodic` says. Above `@app.task` it knows how to call the task, below it only the function."""
 
     function: Callable[..., Any]
-    handler: Handler | None
-    new: NewTask | None
+    call: Callable[..., Call[Any]] | None
     cron: str
     timezone: str = "UTC"
     arguments: Mapping[str, Any] | None = None
@@ -35,8 +34,12 @@ class DeclaredSchedule:
 
     def schedule(self, registry: Registry) -> NewSchedule:
         """What it asks for; `Invalid` if its function is no task, or does not take its arguments."""
-        handler = self.handler or self._handler_in(registry)
-        call = call_of(handler, self.new or handler.new_task, (), dict(self.arguments or {}))
+        arguments = self.arguments or {}
+        if self.call is None:
+            handler = self._handler_in(registry)
+            call = call_of(handler, NewTask(handler.code), (), arguments)
+        else:
+            call = self.call(**arguments)
         new = NewSchedule(
             task=call.new,
             cron_expressions=self.cron,
@@ -44,7 +47,7 @@ class DeclaredSchedule:
             log=LogMode(self.log),
             missed=Missed(self.missed),
             overlap=Overlap(self.overlap),
-            code=handler.code if self.code is None else self.code,
+            code=call.new.type if self.code is None else self.code,
         )
         check_schedule(new)
         return new

@@ -27,6 +27,11 @@ WHOLE: dict[str, Any] = {
     "mutex": "address:{address.street}",
     "rate_key": "{carrier}",
     "unique_key": "{number}",
+    "unique": None,
+    "unique_seconds": 60.0,
+    "debounce_seconds": None,
+    "debounce_longest_seconds": None,
+    "debounce_replace": False,
     "defaults": {"carrier": "post"},
     "config": {
         "retry_strategy": "sequence",
@@ -69,10 +74,8 @@ def put_whole(client):
 def test_a_type_is_put_shown_listed_and_removed(client, store):
     """Spec: B5, B6"""
     put = put_whole(client)
-    assert (put.status_code, put.json()) == (
-        200,
-        {"code": "letter", **WHOLE, "edited": True, "declared_by": "", "pause": None},
-    )
+    shown = {"id": store.types.get("letter").id, "code": "letter", **WHOLE, "edited": True, "declared_by": ""}
+    assert (put.status_code, put.json()) == (200, shown | {"pause": None})
     assert client.get("/api/task-types/letter").json() == put.json()
     listed = client.get("/api/task-types").json()["items"]
     assert {"called-back", "letter", "manual", "plain"} <= {kind["code"] for kind in listed}
@@ -120,7 +123,9 @@ def test_a_task_that_lacks_what_its_type_s_keys_are_made_of_is_refused(client, s
     "wrong", [{"mutex": "{"}, {"mutex": ""}, {"rate_key": "{}"}, {"unique_key": "x" * 256}, {"defaults": []},
               {"defaults": {"a": "x" * 20_000}}, {"priority": "high"},
               {"mutex": "{0}"}, {"rate_key": "{a!r}"}, {"unique_key": "{a:>30000000}"},
-              {"mutex": "{a:{b}}"}],
+              {"mutex": "{a:{b}}"}, {"unique": "all"}, {"unique": "arguments", "unique_key": "k"},
+              {"unique_seconds": 5}, {"unique_key": "k", "unique_seconds": 0}, {"debounce_longest_seconds": 5},
+              {"unique_key": "k", "unique_seconds": 5, "debounce_seconds": 5}],
 )  # fmt: skip
 def test_a_type_whose_keys_cannot_be_is_refused(client, store, wrong):
     """Spec: B5"""
@@ -135,6 +140,31 @@ def test_a_type_can_be_sent_back_as_it_was_read(client, store):
     assert client.put("/api/task-types/scan", json=read).json() == read | {"edited": True}
     other = client.put("/api/task-types/plain", json=read)
     assert (other.status_code, "scan" in other.json()["detail"]) == (422, True)
+
+
+def test_a_type_has_an_id_that_stays_and_cannot_be_another(client, store):
+    """Spec: B5"""
+    first = client.put("/api/task-types/scan", json={"lane": "slow"}).json()["id"]
+    assert first == store.types.get("scan").id
+    assert client.put("/api/task-types/scan", json={"id": first, "lane": "fast"}).json()["id"] == first
+    for query in ("", "?dry_run=true"):
+        refused = client.put(f"/api/task-types/scan{query}", json={"id": first + 1, "lane": "wrong"})
+        assert (refused.status_code, f"has the id {first}" in refused.json()["detail"]) == (422, True)
+    assert client.get("/api/task-types/scan").json()["lane"] == "fast"
+    assert client.put("/api/task-types/fresh?dry_run=true", json={}).json()["id"] is None
+    assert client.put("/api/task-types/fresh", json={"id": first}).status_code == 422
+
+
+def test_what_a_type_says_of_uniqueness_holds_for_what_is_submitted(client):
+    """Spec: B5, X2"""
+    client.put("/api/task-types/scan", json={"unique": "arguments", "unique_seconds": 60})
+    calls = [{"type": "scan", "ext": ext} for ext in ({"a": 1, "b": 2}, {"b": 2, "a": 1})]
+    first, again = (client.post("/api/tasks", json=call).json() for call in calls)
+    assert (first["created"], again["created"], again["id"]) == (True, False, first["id"])
+    client.put("/api/task-types/save", json={"unique_key": "{document}", "debounce_seconds": 60})
+    calls = [{"type": "save", "ext": {"document": 7, "text": text}} for text in ("H", "Hello")]
+    first, again = (client.post("/api/tasks", json=call).json() for call in calls)
+    assert (first["status"], again["created"], again["ext"]["text"]) == ("pending", False, "Hello")
 
 
 def test_no_program_overwrites_what_was_edited(client, store):

@@ -36,9 +36,11 @@ def test_unique_by_arguments_may_be_said_by_the_caller_and_a_key_goes_before_it(
     save = declare(app, unique_key="document:{document}")
     assert save.using(unique="arguments").call(7, "a").new.unique_key == unique_key_of('{"document":7,"text":"a"}')
     assert save.submit_sync(7).record_sync().unique_key == "document:7"
-    by_arguments = declare(Headgate("sqlite://"), unique="arguments", mutex="m:{document}")
-    assert by_arguments.using(unique_key="mine").call(7).new.unique_key == "mine"
-    assert by_arguments.call(7).new.unique_key == unique_key_of('{"document":7}')
+    other = Headgate("sqlite://")
+    by_arguments = declare(other, unique="arguments", mutex="m:{document}")
+    assert by_arguments.using(unique_key="mine").submit_sync(7).record_sync().unique_key == "mine"
+    assert by_arguments.submit_sync(7).record_sync().unique_key == unique_key_of('{"document":7}')
+    other.close()
 
 
 def test_a_period_is_declared_or_said(app):
@@ -61,6 +63,35 @@ def test_a_debounced_task_is_declared_or_said(app):
     assert (record.status, record.ext) == (State.PENDING, '{"document":7,"text":"ab"}')
     other = declare(Headgate("sqlite://")).using(unique_key="d", debounce_seconds=3, debounce_replace=False).call(1).new
     assert (other.debounce_seconds, other.debounce_replace, other.unique_key) == (3, False, "d")
+
+
+def test_a_start_that_is_said_wins_over_the_debounce_of_the_type(app):
+    """Spec: X2"""
+    save = declare(app, unique_key="d:{document}", debounce_seconds=60)
+    later, other = (save.using(delay_seconds=600).submit_sync(7, text) for text in ("a", "b"))
+    assert (later.created, other.created) == (True, True)
+    assert save.submit_sync(7, "c").created
+    with pytest.raises(Invalid, match="give no start_time and no delay_seconds"):
+        save.using(delay_seconds=600, debounce_seconds=5).submit_sync(7)
+
+
+def test_a_schedule_can_have_a_task_that_is_unique_or_debounced(app):
+    """Spec: X2, B9"""
+
+    @app.periodic("0 3 * * *", arguments={"document": 7})
+    @app.task(unique="arguments", debounce_seconds=60)
+    def save(document: int) -> None: ...
+
+    [schedule] = app.store.schedules.find()
+    assert schedule.definition.options == {}
+    by_arguments = app.periodic("0 4 * * *", code="own", arguments={"document": 8})
+    by_arguments(app.task(code="plain")(plain).using(unique="arguments"))
+    [own] = [each for each in app.store.schedules.find() if each.definition.code == "own"]
+    assert own.definition.options == {"unique_key": unique_key_of('{"document": 8}')}
+
+
+def plain(document: int) -> None:
+    """A task."""
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """`headgate types`: what holds for a type's tasks, seen, edited, and an edit foreseen."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -34,7 +35,7 @@ def test_types_are_json_for_programs_without_their_secrets(anywhere, run):
     anywhere.types.put(TaskType("told", callback=callback))
     [told] = [kind for kind in run("types", "--json").lines if kind["code"] == "told"]
     assert told == run("types", "show", "told", "--json").json
-    assert {"code", *TYPE_FIELDS, "callback", "declared_by", "edited", "update_date", "pause"} == set(told)
+    assert {"id", "code", *TYPE_FIELDS, "callback", "declared_by", "edited", "update_date", "pause"} == set(told)
     assert told["callback"]["security"] == {"type": "aksk", "ak": "us"}
     shown = run("types", "show", "told").out
     assert "callback.success.url     https://example.org/x" in shown
@@ -70,6 +71,28 @@ def test_a_type_is_edited_and_the_rest_of_it_stays(anywhere, run, url):
     assert actor.startswith("os:")
     assert json.loads(detail)["changes"]["need_manual"] == {"old": False, "new": True}
     assert run("types", "set", "scan", "timeout=45").out == "type scan: no changes\n"
+
+
+def test_a_type_is_made_unique_and_what_is_submitted_is_so(here, run):
+    """Spec: B5, X2"""
+    run("types", "set", "scan", "unique=arguments", "unique_seconds=60")
+    first, again = (run("submit", "scan", *words, "--json").json for words in (("a=1", "b=2"), ("b=2", "a=1")))
+    assert (first["created"], again["created"], again["id"]) == (True, False, first["id"])
+    refused = run("types", "set", "scan", "unique_key=k")
+    assert (refused.code, refused.err) == (2, "error: give unique or unique_key, not both\n")
+    assert run("types", "set", "scan", "unique=null", "unique_key=k", "unique_seconds=null").code == 0
+    assert here.types.get("scan").kind == TaskType("scan", unique_key="k")
+    assert "debounce_replace" not in run("types", "show", "scan").out
+
+
+def test_the_source_of_a_type_names_the_program_and_the_pack_below_it(anywhere, run):
+    """Spec: B5, X11"""
+    anywhere.types.declare_base(TaskType("scan", timeout_seconds=300, declared_by="pack films"))
+    [row] = [row for row in run("types").out.splitlines() if row.startswith("scan")]
+    assert row.endswith("pack films")
+    anywhere.types.declare("scan", lambda base: replace(base, priority=2, declared_by="shop:scan"), ["priority"])
+    [row] = [row for row in run("types").out.splitlines() if row.startswith("scan")]
+    assert row.endswith("shop:scan over pack films")
 
 
 def test_a_type_is_added_also_from_a_file(here, run, folder):

@@ -19,6 +19,7 @@ from headgate.core.task_types import (
     edited,
     effects_of_edit,
     fields_of,
+    inherited,
 )
 from tests.core.factories import NOW, a_task
 
@@ -162,3 +163,36 @@ def test_a_new_lane_is_for_new_tasks_and_those_that_wait_stay():
     assert effects_of_edit(PLAIN, replace(PLAIN, lane="fast"), tasks).stay == 2
     assert effects_of_edit(PLAIN, replace(PLAIN, category="x"), tasks).stay == 2
     assert effects_of_edit(PLAIN, replace(PLAIN, uses=("disk",)), tasks).stay == 0
+
+
+# What a program inherits
+
+BASE = TaskType(
+    "scan", timeout_seconds=300.0, retry=fixed(30, retries=2), mutex="film:{film}", unique_key="u:{film}",
+    unique_seconds=60, defaults={"film": 1}, declared_by="pack media",
+)  # fmt: skip
+
+
+def test_what_a_program_leaves_unsaid_is_as_the_base_says():
+    """Spec: B5, X11"""
+    declared = TaskType("scan", timeout_seconds=9.0, declared_by="shop:scan")
+    assert inherited(BASE, declared, ()) == BASE
+    assert inherited(BASE, declared, ["timeout_seconds"]) == replace(BASE, timeout_seconds=9.0)
+    assert inherited(BASE, declared, ["timeout_seconds"]).declared_by == "shop:scan"
+    assert inherited(BASE, TaskType("scan"), ()).declared_by == "pack media"
+
+
+def test_a_program_can_say_that_there_is_none():
+    """Spec: B5, X11"""
+    assert inherited(BASE, TaskType("scan"), ["mutex"]).mutex is None
+
+
+def test_what_excludes_something_of_the_base_takes_its_place():
+    """Spec: B5, X2"""
+    by_arguments = inherited(BASE, TaskType("scan", unique="arguments"), ["unique"])
+    assert (by_arguments.unique, by_arguments.unique_key, by_arguments.unique_seconds) == ("arguments", None, 60)
+    debounced = TaskType("scan", unique_key="k", debounce_seconds=5)
+    both = inherited(BASE, debounced, ["unique_key", "debounce_seconds"])
+    assert (both.unique_key, both.unique_seconds, both.debounce_seconds) == ("k", None, 5)
+    back = inherited(both, TaskType("scan", unique_key="k", unique_seconds=7), ["unique_seconds"])
+    assert (back.unique_seconds, back.debounce_seconds) == (7, None)

@@ -3,8 +3,9 @@
 import pytest
 
 from headgate.core.errors import Invalid
-from headgate.core.task import NewTask, TaskType, with_type_defaults
+from headgate.core.task import NewTask, TaskType
 from headgate.core.template import check_template, fill, names_in
+from headgate.core.type_defaults import with_type_defaults
 
 
 @pytest.mark.parametrize(

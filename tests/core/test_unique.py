@@ -3,7 +3,8 @@
 import pytest
 
 from headgate.core.errors import Invalid
-from headgate.core.task import MAX_NAME, NewTask, TaskType, check_new_task, longest_debounce_seconds, with_type_defaults
+from headgate.core.task import MAX_NAME, NewTask, TaskType, check_new_task, longest_debounce_seconds
+from headgate.core.type_defaults import with_type_defaults
 from headgate.core.unique import unique_key_of
 
 
@@ -39,6 +40,11 @@ def test_what_says_something_else_has_another_key(one, other):
     assert unique_key_of(one) != unique_key_of(other)
 
 
+def filled(new):
+    check_new_task(new)
+    return with_type_defaults(new, TaskType("plain"))
+
+
 def new_task(**fields):
     return NewTask("plain", **{"unique_key": "k", **fields})
 
@@ -60,7 +66,7 @@ def new_task(**fields):
 def test_a_task_that_asks_for_two_things_or_nothing_is_refused(fields, message):
     """Spec: X2"""
     with pytest.raises(Invalid, match=message):
-        check_new_task(new_task(**fields))
+        filled(new_task(**fields))
 
 
 @pytest.mark.parametrize("option", ["unique_seconds", "debounce_seconds"])

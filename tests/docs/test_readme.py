@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import headgate
-from headgate import app
+from headgate import registry
 from headgate.task_function import TaskFunction
 from tests.docs.guides import comparable
 
@@ -50,6 +50,7 @@ def test_the_program_in_the_readme_prints_what_the_readme_says(tmp_path):
 def test_every_option_and_every_word_of_the_context_is_in_the_python_guide():
     """Spec: D3"""
     guide = (ROOT / "docs" / "python.md").read_text()
-    options = {*inspect.signature(TaskFunction.using).parameters, *app._TYPE_OPTIONS, *app._HANDLER_OPTIONS} - {"self"}
+    declared = {*registry.TYPE_OPTIONS, *registry.HANDLER_OPTIONS}
+    options = {*inspect.signature(TaskFunction.using).parameters, *declared} - {"self"}
     context = {name for name in vars(headgate.Context) if not name.startswith("_")}
     assert {name for name in options | context if f"`{name}" not in guide and f"{name}`" not in guide} == set()

@@ -16,6 +16,7 @@ from headgate.api.app import create_app
 from headgate.app import Headgate
 from headgate.client import call_of
 from headgate.core.states import FINAL
+from headgate.core.task import NewTask
 from headgate.events.log_lines import FIELDS
 from headgate.events.telemetry import request_origin
 from headgate.settings import Settings
@@ -59,7 +60,7 @@ def app(url):
 
 def a(app, task_type):
     handler = app.registry[task_type]
-    return call_of(handler, handler.new_task, (), {})
+    return call_of(handler, NewTask(handler.code), (), {})
 
 
 def named(spans, name):

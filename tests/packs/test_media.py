@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from headgate import Headgate
+from headgate import Headgate, fixed
 from headgate.core.errors import Invalid
 from headgate.core.task import TaskType
 from headgate.pack import EventField, Lane, Pack, Resource, find_packs, first_capacity, read_settings
@@ -81,6 +81,21 @@ def test_a_type_follows_its_pack_until_a_person_or_a_program_says_otherwise(stor
     store.types.put(TaskType("edited", timeout_seconds=7), edited=True)
     store.types.put(TaskType("declared", timeout_seconds=8, declared_by="shop:declared"))
     assert timeouts(2) == {"free": 2, "edited": 7, "declared": 8}
+
+
+def test_a_plain_handler_of_a_built_in_type_has_its_time_and_its_retries(store, url):
+    """Spec: A3, X11"""
+    set_up(store, MEDIA, {}, migrate=True)
+    for _ in range(2):  # the second time it is a program that starts again
+        app = Headgate(settings=Settings(url=url))
+
+        @app.task
+        def scan(folder: str) -> None: ...
+
+        assert scan.submit_sync("a").record_sync().category == "upkeep"
+        held = app.store.types.by_code()["scan"]
+        assert (held.timeout_seconds, held.retry) == (300, fixed(30, retries=2))
+        app.close()
 
 
 def test_a_program_turns_a_pack_on_by_its_name():

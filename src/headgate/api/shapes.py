@@ -66,7 +66,7 @@ class NewTaskIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     unique_seconds: PositiveSeconds | None = None
     debounce_seconds: PositiveSeconds | None = None
     debounce_longest_seconds: PositiveSeconds | None = None
-    debounce_replace: bool = True
+    debounce_replace: bool | None = None
     start_time: datetime | None = None
     delay_seconds: Seconds | None = None
     max_error_count: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None

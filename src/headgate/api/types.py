@@ -12,7 +12,7 @@ from msgspec import UNSET, Meta, UnsetType, structs
 from headgate.api.door.principal import Principal, Role
 from headgate.api.routing import Routes
 from headgate.api.server import Server
-from headgate.api.shapes import Integer, Name, OnChildFailure, PauseOut, ShortText, pause_out
+from headgate.api.shapes import Integer, Name, OnChildFailure, PauseOut, PositiveSeconds, ShortText, pause_out
 from headgate.core.errors import Invalid
 from headgate.core.pause import Pause, PauseKey, PauseScope
 from headgate.core.retry import MAX_DELAY_SECONDS, Strategy
@@ -20,7 +20,8 @@ from headgate.core.task import DEFAULT_LANE, DEFAULT_PRIORITY, MAX_ERROR_NAMES, 
 from headgate.core.task_types import TYPE_FIELDS, changes_of, edited, fields_of
 from headgate.outward.address import MAX_URL
 from headgate.outward.callback import LONGEST_SK, SHORTEST_SK, sealed_callback
-from headgate.store.catalog.types import StoredType
+from headgate.store.catalog.type_rows import StoredType
+from headgate.store.catalog.types import check_type_id
 from headgate.store.store import Store
 
 Code = Annotated[str, Meta(description="The type's code.", min_length=1, max_length=255)]
@@ -119,11 +120,12 @@ class ConfigOut(msgspec.Struct, kw_only=True):
 class TypeIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """A task type; what is left out has its default.
 
-    `mutex`, `rate_key` and `unique_key` are made of a task's `ext`, or of `defaults` for what it leaves out. A type may
-    be sent back as it was read: `code` is the one in the address, and `edited`, `declared_by` and `pause` change
-    nothing.
+    `mutex`, `rate_key` and `unique_key` are made of a task's `ext`, or of `defaults` for what it leaves out; `unique`
+    makes the unique key of all of it. A type may be sent back as it was read: `id` and `code` are those of the type in
+    the address, and `edited`, `declared_by` and `pause` change nothing.
     """
 
+    id: Integer | UnsetType | None = UNSET
     code: Name | UnsetType = UNSET
     edited: bool | UnsetType = UNSET
     declared_by: ShortText | UnsetType = UNSET
@@ -136,6 +138,11 @@ class TypeIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     mutex: Template | None = None
     rate_key: Template | None = None
     unique_key: Template | None = None
+    unique: Literal["arguments"] | None = None
+    unique_seconds: PositiveSeconds | None = None
+    debounce_seconds: PositiveSeconds | None = None
+    debounce_longest_seconds: PositiveSeconds | None = None
+    debounce_replace: bool = True
     defaults: dict[Name, Any] = {}
     config: ConfigIn = msgspec.field(default_factory=ConfigIn)
 
@@ -163,6 +170,7 @@ class ForeseenOut(msgspec.Struct):
 class TypeOut(msgspec.Struct):
     """What holds for every task of a type, now."""
 
+    id: int | None  # the type's own while it exists; null only in the dry run of a new type
     code: str
     name: str
     category: str
@@ -172,6 +180,11 @@ class TypeOut(msgspec.Struct):
     mutex: str | None
     rate_key: str | None
     unique_key: str | None
+    unique: str | None
+    unique_seconds: float | None
+    debounce_seconds: float | None
+    debounce_longest_seconds: float | None
+    debounce_replace: bool
     defaults: dict[str, Any]
     config: ConfigOut
     edited: bool  # by a person: no program's registration overwrites it
@@ -222,26 +235,35 @@ async def put_type(
     dry run changes nothing and says, under `foreseen`, what would change for the tasks there are.
     """
 
+    if data.code not in (UNSET, code):
+        raise Invalid(f"this is the address of {code}, not of {data.code}: a code stays what it is")
+    expected_id = None if data.id is UNSET else data.id
+
     def change(before: TaskType | None) -> TaskType:
         return _task_type(code, data, before, server)
 
     def work() -> TypeOut:
         if dry_run:
-            return _preview(server.store, code, change, who)
-        out = type_out(server.store.types.edit(code, change, actor=who.actor), who)
-        return _with_pause(out, server.store.pauses.by_key())
+            before = server.store.types.find(code)
+            check_type_id(code, before, expected_id)
+            return _preview(server.store, code, before, change, who)
+        stored = server.store.types.edit(code, change, actor=who.actor, expected_id=expected_id)
+        return _with_pause(type_out(stored, who), server.store.pauses.by_key())
 
     return await server.in_thread(work)
 
 
-def _preview(store: Store, code: str, change: Callable[[TaskType | None], TaskType], who: Principal) -> TypeOut:
+def _preview(
+    store: Store, code: str, stored: StoredType | None, change: Callable[[TaskType | None], TaskType], who: Principal
+) -> TypeOut:
     """The type as it would be, and what that would mean."""
-    before = store.types.by_code().get(code)
+    before = None if stored is None else stored.kind
     after = change(before)
     preview = store.types.preview(before, after)
     foreseen = preview.foreseen
-    declared_by = "" if before is None else before.declared_by
-    out = type_out(StoredType(replace(after, declared_by=declared_by), True, preview.as_of), who)
+    if before is not None:
+        after = replace(after, declared_by=before.declared_by)
+    out = _out(after, None if stored is None else stored.id, edited=True, who=who)
     out.foreseen = ForeseenOut(
         changes_of(before, after), {state.value: count for state, count in sorted(foreseen.states.items())},
         len(foreseen.given_up), list(foreseen.given_up[:MOST_IDS]),
@@ -258,8 +280,6 @@ async def remove_type(code: Code, server: Server, who: Principal) -> None:
 
 
 def _task_type(code: str, data: TypeIn, before: TaskType | None, server: Server) -> TaskType:
-    if data.code not in (UNSET, code):
-        raise Invalid(f"this is the address of {code}, not of {data.code}: a code stays what it is")
     config = data.config
     fields = structs.asdict(data) | structs.asdict(config)
     task_type = edited(TaskType(code), {name: fields[name] for name in TYPE_FIELDS})
@@ -268,14 +288,18 @@ def _task_type(code: str, data: TypeIn, before: TaskType | None, server: Server)
     return replace(task_type, callback=callback)
 
 
-def type_out(record: StoredType, who: Principal) -> TypeOut:
+def type_out(stored: StoredType, who: Principal) -> TypeOut:
     """A type for the outside, without its secrets. All tenants share it: a tenant sees the hosts of callbacks only."""
-    fields = fields_of(record.kind)
-    config = msgspec.convert(fields | {"callback": record.kind.callback}, ConfigOut)
+    return _out(stored.kind, stored.id, edited=stored.edited, who=who)
+
+
+def _out(kind: TaskType, type_id: int | None, *, edited: bool, who: Principal) -> TypeOut:
+    fields = fields_of(kind)
+    config = msgspec.convert(fields | {"callback": kind.callback}, ConfigOut)
     if who.tenant_id is not None:
         for target in (config.callback.success, config.callback.error):
             if isinstance(target, Target):
                 scheme, host, *_ = urlsplit(target.url)
                 target.url = f"{scheme}://{host}/…"
-    origin = {"code": record.kind.code, "edited": record.edited, "declared_by": record.kind.declared_by}
+    origin = {"id": type_id, "code": kind.code, "edited": edited, "declared_by": kind.declared_by}
     return msgspec.convert(fields | origin | {"config": config}, TypeOut)

@@ -18,7 +18,8 @@ from headgate.core.pause import Pause, PauseKey, PauseScope
 from headgate.core.retry import Strategy
 from headgate.core.task import TaskType
 from headgate.core.task_types import TYPE_FIELDS, changes_of, edited, fields_of
-from headgate.store.catalog.types import LOOKED_AT, EditPreview, StoredType
+from headgate.store.catalog.type_rows import StoredType
+from headgate.store.catalog.types import LOOKED_AT, EditPreview
 
 commands = CommandGroup()
 Code = Annotated[str, typer.Argument(metavar="CODE", help="Code of the type.")]
@@ -83,7 +84,11 @@ def _retries(task_type: TaskType) -> str:
 
 
 def _source(stored: StoredType) -> str:
-    return "manual edit" if stored.edited else stored.kind.declared_by
+    if stored.edited:
+        return "manual edit"
+    if stored.base is not None and not stored.is_packs_own:
+        return f"{stored.kind.declared_by} over {stored.base.declared_by}"
+    return stored.kind.declared_by
 
 
 @commands.add("show")
@@ -93,6 +98,8 @@ def show_type(command: Command, code: Code) -> None:
     pause = _pause(command.store.pauses.by_key(), stored)
     document = _type_json(stored) | _pause_json(pause)
     fields = {"code": stored.kind.code} | fields_of(stored.kind)
+    if stored.kind.debounce_seconds is None:
+        del fields["debounce_replace"]
     for part, configuration in document["callback"].items():
         fields |= {f"callback.{part}.{name}": value for name, value in configuration.items()}
     fields |= {"declared_by": stored.kind.declared_by or None, "source": _source(stored)}
@@ -113,7 +120,7 @@ def _type_json(stored: StoredType) -> dict[str, Any]:
         for part, configuration in task_type.callback.items()
     }
     source = {"declared_by": task_type.declared_by, "edited": stored.edited, "update_date": stored.update_date}
-    return {"code": task_type.code} | fields_of(task_type) | {"callback": callback} | source
+    return {"id": stored.id, "code": task_type.code} | fields_of(task_type) | {"callback": callback} | source
 
 
 @commands.add("set")

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from headgate.core.errors import Invalid
-from headgate.core.task import KEYS, NewTask, Task, TaskType, arguments_of, check_new_task
-from headgate.core.template import fill
+from headgate.core.task import KEYS, NewTask, Task, TaskType, check_new_task
+from headgate.core.type_defaults import key_of
 
 PLAIN_COLUMNS = ("priority", "lane", "timeout_seconds", "max_error_count")
 
@@ -41,9 +41,9 @@ def changes_of(task: Task, edit: Edit, task_type: TaskType) -> Changes:
     check_new_task(NewTask(task.type, ext, **wanted))
     wanted["ext"] = ext
     for label in KEYS:
-        template, key = getattr(task_type, label), getattr(task, label)
-        if template is not None and key is not None and key == _filled(template, task.ext, task_type):
-            wanted[label] = fill(template, arguments_of(ext, task_type))
+        key = getattr(task, label)
+        if key is not None and key == _made_key(label, task_type, task.ext):
+            wanted[label] = key_of(label, task_type, ext)
     check_new_task(NewTask(task.type, **{label: wanted[label] for label in KEYS if label in wanted}))
     return {name: (getattr(task, name), value) for name, value in wanted.items() if value != getattr(task, name)}
 
@@ -58,9 +58,9 @@ def _ext(task: Task, edit: Edit) -> str:
     return task.ext if merged == own else json.dumps(merged, ensure_ascii=False)
 
 
-def _filled(template: str, ext: str, task_type: TaskType) -> str | None:
+def _made_key(label: str, task_type: TaskType, ext: str) -> str | None:
     try:
-        return fill(template, arguments_of(ext, task_type))
+        return key_of(label, task_type, ext)
     except Invalid:
         return None
 

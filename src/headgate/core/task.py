@@ -10,7 +10,8 @@ from headgate.core.errors import Invalid
 from headgate.core.family import CONTINUE, check_policy
 from headgate.core.retry import RetryPolicy, never
 from headgate.core.states import State
-from headgate.core.template import check_template, fill, names_in
+from headgate.core.template import check_template, names_in
+from headgate.core.unique import BY_ARGUMENTS
 
 MAX_JSON_BYTES = 256 * 1024
 MAX_PROGRESS_BYTES = 16 * 1024
@@ -55,10 +56,10 @@ class NewTask(NamedTuple):
     unique_seconds: float | None = None  # unique for so long after it was made, even when it has ended by then
     debounce_seconds: float | None = None  # starts when nobody has asked again for so long
     debounce_longest_seconds: float | None = None  # or that long after it was first asked for
-    debounce_replace: bool = True  # whoever asks again replaces ext
+    debounce_replace: bool | None = None  # whether another submit replaces ext
 
 
-_NAME, _LANE = NewTask._fields.index("name"), NewTask._fields.index("lane")
+_NAME = NewTask._fields.index("name")
 _NO_OPTIONS = NewTask("any")[_NAME:]
 
 
@@ -84,6 +85,11 @@ class TaskType:
     defaults: dict[str, Any] = field(default_factory=dict)  # of arguments that a template names
     retry_on: tuple[str, ...] = ()  # names of error classes that are retried, and of those that never are
     fatal: tuple[str, ...] = ()
+    unique: str | None = None  # "arguments": the unique key is made of all of them
+    unique_seconds: float | None = None  # this and the next three: as in `NewTask`
+    debounce_seconds: float | None = None
+    debounce_longest_seconds: float | None = None
+    debounce_replace: bool = True
     declared_by: str = field(default="", compare=False)  # module:function of the program's that declared it last
 
     def __post_init__(self) -> None:
@@ -110,6 +116,18 @@ class TaskType:
                 check_name(label, template)
                 names_in(template)
         check_json("defaults", json.dumps(self.defaults), MAX_DEFAULTS_BYTES)
+        self._check_unique()
+
+    def _check_unique(self) -> None:
+        if self.unique not in (None, BY_ARGUMENTS):
+            raise Invalid(f"unique is {BY_ARGUMENTS!r}, not {self.unique!r}")
+        if self.unique is not None and self.unique_key is not None:
+            raise Invalid("give unique or unique_key, not both")
+        if type(self.debounce_replace) is not bool:
+            raise Invalid(f"debounce_replace is true or false, not {self.debounce_replace!r}")
+        check_periods(self)
+        if has_period(self) and self.unique is None and self.unique_key is None:
+            raise Invalid("unique_seconds and debounce_seconds need unique or unique_key")
 
 
 def check_error_names(retry_on: tuple[str, ...], fatal: tuple[str, ...]) -> None:
@@ -257,41 +275,10 @@ def _check_options(new: NewTask) -> None:
         _check_seconds("delay_seconds", new.delay_seconds)
     if new.start_time is not None:
         check_start(new.start_time, new.delay_seconds)
-    if new.unique_seconds is not None or new.debounce_seconds is not None or new.debounce_longest_seconds is not None:
+    if new.debounce_replace is not None or has_period(new):
         _check_unique(new)
     if new.on_child_failure is not None:
         check_policy(new.on_child_failure)
-
-
-def with_type_defaults(new: NewTask, task_type: TaskType) -> NewTask:
-    """The new task with all that it leaves to its type: lane, category, priority, and the keys that the type makes of
-    its arguments; `Invalid` if they lack what a key takes."""
-    if not new.lane or new.category is None or new.priority is None:
-        new = NewTask._make(  # lane, category and priority, which stand together: `_replace` takes five times as long
-            (
-                *new[:_LANE],
-                new.lane or task_type.lane,
-                task_type.category if new.category is None else new.category,
-                task_type.priority if new.priority is None else new.priority,
-                *new[_LANE + 3 :],
-            )
-        )
-    if task_type.mutex is not None or task_type.rate_key is not None or task_type.unique_key is not None:
-        new = _with_keys(new, task_type)
-    if new.unique_key is None and (new.unique_seconds is not None or new.debounce_seconds is not None):
-        raise Invalid("unique_seconds and debounce_seconds need a unique_key: it says which tasks are meant")
-    return new
-
-
-def _with_keys(new: NewTask, task_type: TaskType) -> NewTask:
-    missing = [label for label in KEYS if getattr(new, label) is None and getattr(task_type, label) is not None]
-    if not missing:
-        return new
-    arguments = arguments_of(new.ext, task_type)
-    keys: dict[str, Any] = {label: fill(getattr(task_type, label), arguments) for label in missing}
-    for label, key in keys.items():
-        check_name(label, key)
-    return new._replace(**keys)
 
 
 def check_key_templates(task_type: TaskType) -> None:
@@ -302,12 +289,6 @@ def check_key_templates(task_type: TaskType) -> None:
                 check_template(template)
             except Invalid as error:
                 raise Invalid(f"{label}: {error}") from None
-
-
-def arguments_of(ext: str, task_type: TaskType) -> dict[str, Any]:
-    """What a type's templates are filled with: the task's own data, over the type's defaults."""
-    arguments = _decoded(ext)
-    return task_type.defaults | (arguments if isinstance(arguments, dict) else {})
 
 
 def check_start(start_time: datetime | None, delay_seconds: float | None) -> None:
@@ -325,28 +306,45 @@ def check_start(start_time: datetime | None, delay_seconds: float | None) -> Non
 
 
 def _check_unique(new: NewTask) -> None:
-    for label in ("unique_seconds", "debounce_seconds", "debounce_longest_seconds"):
-        if (seconds := getattr(new, label)) is not None:
-            _check_seconds(label, seconds, above_zero=True)
+    _check_period_ranges(new)
+    if new.debounce_replace is not None and type(new.debounce_replace) is not bool:
+        raise Invalid(f"debounce_replace is true or false, not {new.debounce_replace!r}")
     if new.debounce_seconds is None:
-        if new.debounce_longest_seconds is not None:
-            raise Invalid("debounce_longest_seconds needs debounce_seconds")
         return
-    if new.unique_seconds is not None:
-        raise Invalid("give unique_seconds or debounce_seconds, not both")
     if new.start_time is not None or new.delay_seconds is not None:
         raise Invalid("debounce_seconds says when it starts; give no start_time and no delay_seconds")
     if new.parent_id is not None:
         raise Invalid("a child is not debounced: it would be another parent's")
-    if longest_debounce_seconds(new) < new.debounce_seconds:
+
+
+def has_period(of: NewTask | TaskType) -> bool:
+    """Whether it says for how long tasks are unique, or debounced."""
+    return of.unique_seconds is not None or of.debounce_seconds is not None or of.debounce_longest_seconds is not None
+
+
+def check_periods(of: NewTask | TaskType) -> None:
+    """Raise `Invalid` unless the periods of a type, or of a task that has those of its type, fit together."""
+    _check_period_ranges(of)
+    if of.debounce_seconds is None:
+        if of.debounce_longest_seconds is not None:
+            raise Invalid("debounce_longest_seconds needs debounce_seconds")
+    elif longest_debounce_seconds(of) < of.debounce_seconds:
         raise Invalid("debounce_longest_seconds is no less than debounce_seconds")
 
 
-def longest_debounce_seconds(new: NewTask) -> float:
+def _check_period_ranges(of: NewTask | TaskType) -> None:
+    for label in ("unique_seconds", "debounce_seconds", "debounce_longest_seconds"):
+        if (seconds := getattr(of, label)) is not None:
+            _check_seconds(label, seconds, above_zero=True)
+    if of.unique_seconds is not None and of.debounce_seconds is not None:
+        raise Invalid("give unique_seconds or debounce_seconds, not both")
+
+
+def longest_debounce_seconds(of: NewTask | TaskType) -> float:
     """How long a debounced task may be pushed out, from when it was first asked for: ten times, unless it says."""
-    if new.debounce_longest_seconds is not None:
-        return new.debounce_longest_seconds
-    return 10 * (new.debounce_seconds or 0.0)
+    if of.debounce_longest_seconds is not None:
+        return of.debounce_longest_seconds
+    return 10 * (of.debounce_seconds or 0.0)
 
 
 def _check_seconds(label: str, value: float, *, above_zero: bool = False) -> None:

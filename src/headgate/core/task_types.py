@@ -2,7 +2,7 @@
 
 import difflib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -16,19 +16,26 @@ _RETRY_FIELDS = {
     "initial_delay": "initial", "factor": "factor", "cap": "cap", "jitter": "jitter", "max_error_count": "retries",
 }  # fmt: skip
 _PLAIN_FIELDS = (
-    "name", "category", "lane", "uses", "priority", "mutex", "rate_key", "unique_key", "defaults", "need_manual",
-    "unknown_errors", "retry_on", "fatal", "on_child_failure",
+    "name", "category", "lane", "uses", "priority", "mutex", "rate_key", "unique_key", "unique", "unique_seconds",
+    "debounce_seconds", "debounce_longest_seconds", "debounce_replace", "defaults", "need_manual", "unknown_errors",
+    "retry_on", "fatal", "on_child_failure",
 )  # fmt: skip
-TYPE_FIELDS = (*_PLAIN_FIELDS[:9], *_RETRY_FIELDS, "timeout", *_PLAIN_FIELDS[9:])
+_FIRST = _PLAIN_FIELDS.index("need_manual")
+TYPE_FIELDS = (*_PLAIN_FIELDS[:_FIRST], *_RETRY_FIELDS, "timeout", *_PLAIN_FIELDS[_FIRST:])
 REDACTED = "(a secret)"  # stands for a secret, old or new
 _NUMBER = (int, float)
+_PERIODS = ("unique_seconds", "debounce_seconds", "debounce_longest_seconds")
 _EXPECTED: dict[str, tuple[tuple[type, ...], str]] = {
     **dict.fromkeys(("priority", "max_error_count"), ((int,), "a whole number")),
     **dict.fromkeys(("retry_interval", "initial_delay", "factor", "cap", "jitter", "timeout"), (_NUMBER, "a number")),
-    **dict.fromkeys(("mutex", "rate_key", "unique_key"), ((str, type(None)), "text, or null")),
+    **dict.fromkeys(("mutex", "rate_key", "unique_key", "unique"), ((str, type(None)), "text, or null")),
+    **dict.fromkeys(
+        ("unique_seconds", "debounce_seconds", "debounce_longest_seconds"),
+        ((*_NUMBER, type(None)), "a number, or null"),
+    ),
     **dict.fromkeys(("uses", "retry_sequence", "retry_on", "fatal"), ((list, tuple), "a list")),
     "defaults": ((dict,), "an object"),
-    "need_manual": ((bool,), "true or false"),
+    **dict.fromkeys(("need_manual", "debounce_replace"), ((bool,), "true or false")),
 }
 _TEXT = ((str,), "text")
 _MAXIMUM: dict[str, float] = {  # as over HTTP
@@ -99,6 +106,23 @@ def _strategy(name: str) -> Strategy:
         return Strategy(name)
     except ValueError:
         raise Invalid(f"retry_strategy is one of {', '.join(Strategy)}") from None
+
+
+# What a program inherits
+
+# Of a pair that excludes each other, what is said leaves nothing of the other to be inherited.
+_EXCLUDES = {
+    "unique": ("unique_key",), "unique_key": ("unique",), "debounce_seconds": ("unique_seconds",),
+    "unique_seconds": ("debounce_seconds", "debounce_longest_seconds"),
+}  # fmt: skip
+
+
+def inherited(base: TaskType, declared: TaskType, said: Collection[str]) -> TaskType:
+    """What a program declares of a type that has a base: the base, with the fields that the program said."""
+    replaced = {name for each in said if getattr(declared, each) is not None for name in _EXCLUDES.get(each, ())}
+    values: dict[str, Any] = {name: getattr(declared, name) for name in {*said, *replaced}}
+    values["defaults"] = base.defaults | declared.defaults
+    return replace(base, **values, declared_by=declared.declared_by or base.declared_by)
 
 
 # What an edit changes

@@ -10,7 +10,8 @@ from headgate.core.errors import Unavailable, UnknownType
 from headgate.core.limits import DEFAULT_KEY, bucket_of
 from headgate.core.pause import Pause, PauseKey, last_to_end
 from headgate.core.starts import start_gate
-from headgate.core.task import NewTask, Task, TaskType, with_type_defaults
+from headgate.core.task import NewTask, Task, TaskType
+from headgate.core.type_defaults import with_type_defaults
 from headgate.store.catalog.pauses import ALL_PAUSES, pause_of
 from headgate.store.catalog.streams import Stream, StreamKey, add_streams, stream_key
 from headgate.store.catalog.type_rows import type_of

@@ -1,31 +1,22 @@
 """Task types as data: declared by programs, edited by people, and what an edit would mean."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from headgate.core.errors import NotFound
+from headgate.core.errors import Invalid, NotFound
 from headgate.core.states import FINAL, State
 from headgate.core.task import TaskType, check_key_templates
-from headgate.core.task_types import EditEffects, UnfinishedTask, effects_of_edit
+from headgate.core.task_types import EditEffects, UnfinishedTask, effects_of_edit, inherited
 from headgate.store.catalog.catalog import Catalog
-from headgate.store.catalog.type_rows import hold_type, put_type, remove_type, type_of
+from headgate.store.catalog.type_rows import TYPE_COLUMNS, StoredType, hold_type, put_type, remove_type, stored_type
 from headgate.store.db.database import Database, Noun, reads
 from headgate.store.db.indexes import BY_STATUS, LIVE, READY, RUNNING
-from headgate.store.db.statement import Db, Statement, clock, moment
+from headgate.store.db.statement import Db, Statement, clock
 from headgate.store.events.audit import PERSON, SYSTEM
 
 LOOKED_AT = 100_000  # tasks: what a dry run reads at most
 _NOT_ENDED = sorted(set(State) - FINAL)
-
-
-@dataclass(frozen=True, slots=True)
-class StoredType:
-    """A type as it is stored; `edited` by a person: no program's declaration changes it."""
-
-    kind: TaskType
-    edited: bool
-    update_date: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +38,17 @@ class TaskTypes(Noun):
     @reads
     def all(self, db: Db) -> list[StoredType]:
         """Every type, by its code."""
-        return [_stored(*row) for row in db.rows(ALL)]
+        return [stored_type(*row) for row in db.rows(ALL)]
 
     @reads
     def get(self, db: Db, code: str) -> StoredType:
         """A type; `NotFound` if there is none."""
         return _found(db, code)
+
+    @reads
+    def find(self, db: Db, code: str) -> StoredType | None:
+        """A type; None if there is none."""
+        return _find(db, code)
 
     @reads
     def by_code(self, db: Db) -> dict[str, TaskType]:
@@ -64,8 +60,36 @@ class TaskTypes(Noun):
         return self._catalog.type(code)
 
     def put(self, kind: TaskType, *, edited: bool = False, actor: str = SYSTEM) -> None:
-        """Add or replace a task type. A program's declaration never overwrites what a person `edited`."""
-        self._database.write(lambda db: put_type(db, kind, before=hold_type(db, kind.code), edited=edited, actor=actor))
+        """Add or replace a task type, whole. A program's declaration never overwrites what a person `edited`."""
+
+        def put(db: Db) -> None:
+            before = hold_type(db, kind.code)
+            put_type(db, kind, before=before, edited=edited, actor=actor, base=before.base if before else None)
+
+        self._database.write(put)
+        self._catalog.reload()
+
+    def declare(
+        self, code: str, over: Callable[[TaskType | None], TaskType], said: Collection[str] | None = None
+    ) -> StoredType:
+        """Store what a program declares, in one transaction: what `over` makes of the type's base (None: no pack has
+        the type), and which fields the program `said`. What a person edited stays. Returns what holds now."""
+
+        def declare(db: Db) -> StoredType:
+            before = hold_type(db, code)
+            if before is None or not before.edited:
+                base = None if before is None else before.base
+                put_type(db, over(base), before=before, edited=False, actor=SYSTEM, base=base, said=said)
+            return _found(db, code)
+
+        stored = self._database.write(declare)
+        self._catalog.reload()
+        return stored
+
+    def declare_base(self, base: TaskType) -> None:
+        """Store what a pack says of a type: it holds, but for what a program said over it. What a person edited stays,
+        and so does what another pack said first."""
+        self._database.write(lambda db: _put_base(db, base))
         self._catalog.reload()
 
     def remove(self, code: str, *, actor: str = PERSON) -> None:
@@ -73,18 +97,28 @@ class TaskTypes(Noun):
         self._database.write(lambda db: remove_type(db, code, actor))
         self._catalog.reload()
 
-    def edit(self, code: str, change: Callable[[TaskType | None], TaskType], *, actor: str = PERSON) -> StoredType:
+    def edit(
+        self,
+        code: str,
+        change: Callable[[TaskType | None], TaskType],
+        *,
+        actor: str = PERSON,
+        expected_id: int | None = None,
+    ) -> StoredType:
         """Replace a type by what `change` makes of it as it stands (None: there is none), in one transaction.
 
-        No program's registration overwrites it afterwards. Whatever `change` raises has changed nothing.
+        No program's registration overwrites it afterwards. Whatever `change` raises has changed nothing. `Invalid` if
+        the type has another id than is expected.
         """
 
         def edit(db: Db) -> StoredType:
             before = hold_type(db, code)
-            kind = change(before)
+            check_type_id(code, before, expected_id)
+            kind = change(None if before is None else before.kind)
+            base = None
             if before is not None:
-                kind = replace(kind, declared_by=before.declared_by)
-            put_type(db, kind, before=before, edited=True, actor=actor)
+                kind, base = replace(kind, declared_by=before.kind.declared_by), before.base
+            put_type(db, kind, before=before, edited=True, actor=actor, base=base)
             return _found(db, code)
 
         stored = self._database.write(edit)
@@ -97,23 +131,46 @@ class TaskTypes(Noun):
         return self._database.snapshot(lambda db: preview(db, before or TaskType(after.code), after))
 
 
-ALL = Statement("SELECT code, name, category, config, edited, update_date FROM headgate_task_metadata ORDER BY code")
-ONE = Statement(
-    "SELECT code, name, category, config, edited, update_date FROM headgate_task_metadata WHERE code = :code"
-)
+def check_type_id(code: str, stored: StoredType | None, expected_id: int | None) -> None:
+    """Raise `Invalid` if a type is expected to have another id than it has."""
+    if expected_id is not None and (stored is None or stored.id != expected_id):
+        found = f"there is no type {code} yet" if stored is None else f"type {code} has the id {stored.id}"
+        raise Invalid(f"id: {found}, not {expected_id}; leave id out, or send it as it was read")
 
 
-def _stored(
-    code: str, name: str, category: str, config: str, edited: object, update_date: int | datetime
-) -> StoredType:
-    return StoredType(type_of(code, name, category, config), bool(edited), moment(update_date))
+ALL = Statement(f"SELECT {TYPE_COLUMNS} FROM headgate_task_metadata ORDER BY code")
+ONE = Statement(f"SELECT {TYPE_COLUMNS} FROM headgate_task_metadata WHERE code = :code")
+
+
+def _find(db: Db, code: str) -> StoredType | None:
+    rows = db.rows(ONE, code=code)
+    return stored_type(*rows[0]) if rows else None
 
 
 def _found(db: Db, code: str) -> StoredType:
-    rows = db.rows(ONE, code=code)
-    if not rows:
+    if (stored := _find(db, code)) is None:
         raise NotFound.of("no-type", type=code)
-    return _stored(*rows[0])
+    return stored
+
+
+def _put_base(db: Db, base: TaskType) -> None:
+    before = hold_type(db, base.code)
+    if before is None:
+        put_type(db, base, before=None, edited=False, actor=SYSTEM, base=base, said=())
+        return
+    if before.edited or (before.base is not None and before.base.declared_by != base.declared_by):
+        return
+    put_type(db, _over(base, before), before=before, edited=False, actor=SYSTEM, base=base, said=before.said)
+
+
+def _over(base: TaskType, before: StoredType) -> TaskType:
+    """What a program said of a type, over another base."""
+    if before.said is None:
+        return base if before.kind.declared_by == base.declared_by else before.kind
+    was = {} if before.base is None else before.base.defaults
+    own = {name: value for name, value in before.kind.defaults.items() if name not in was or was[name] != value}
+    declared_by = "" if before.is_packs_own else before.kind.declared_by
+    return inherited(base, replace(before.kind, defaults=own, declared_by=declared_by), before.said)
 
 
 _COLUMNS = "id, status, error_count, max_error_count, timeout_seconds, lane, category"

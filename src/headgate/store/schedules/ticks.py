@@ -13,7 +13,8 @@ from typing import NamedTuple
 from headgate.core.cron import GRACE, DueTicks, Overlap, allowed_by_overlap
 from headgate.core.errors import Invalid, Refused
 from headgate.core.schedule import LogMode, Result, Schedule, ScheduleStatus, task_for_tick, tick_text
-from headgate.core.task import NewTask, with_type_defaults
+from headgate.core.task import NewTask
+from headgate.core.type_defaults import with_type_defaults
 from headgate.store.catalog.catalog import Catalog
 from headgate.store.catalog.streams import stream_key
 from headgate.store.db.deferred import settled

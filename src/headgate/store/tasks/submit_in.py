@@ -4,12 +4,13 @@ Nothing here commits, rolls back or locks a key: a task with a mutex is `pending
 tasks into line places it once the caller has committed.
 """
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Collection, Generator
 from dataclasses import dataclass
 from typing import Any
 
 from headgate.core.errors import Invalid, Refused
-from headgate.core.task import NewTask, TaskType, check_new_task, with_type_defaults
+from headgate.core.task import NewTask, TaskType, check_new_task
+from headgate.core.type_defaults import with_type_defaults
 from headgate.store.catalog.catalog import Catalog
 from headgate.store.catalog.streams import STREAM, add_streams, digest_of, stream_key
 from headgate.store.catalog.type_rows import put_type
@@ -61,6 +62,7 @@ class Joining:
     place: str
     now: Any
     type_known: bool
+    said: Collection[str]
     stream_id: int | None
     schema: str = ""
 
@@ -114,7 +116,9 @@ class Joining:
 
     def _add_type(self) -> Generator[Step, list[Row], None]:
         if not (yield IS_TYPE, {"code": self.kind.code}):
-            yield from self._run(lambda db: put_type(db, self.kind, before=None, edited=False, actor=SYSTEM))
+            yield from self._run(
+                lambda db: put_type(db, self.kind, before=None, edited=False, actor=SYSTEM, said=self.said)
+            )
 
     def _find_stream(self) -> Generator[Step, list[Row], int]:
         key = stream_key(self.new)
@@ -146,8 +150,18 @@ class _Notes:
         return self.send(statement, **parameters).rows()
 
 
-def prepare(database: Database, catalog: Catalog, new: NewTask, kind: TaskType, *, actor: str = PERSON) -> Joining:
+def prepare(
+    database: Database,
+    catalog: Catalog,
+    new: NewTask,
+    kind: TaskType,
+    said: Collection[str] = (),
+    *,
+    actor: str = PERSON,
+) -> Joining:
     """Ready a task for a transaction of the caller's; `Invalid` if it cannot be made there.
+
+    `kind` and what its program `said` of it are for a store that does not know the type yet.
 
     On PostgreSQL a new stream is made at once, by our own connection: whoever makes one holds up every other maker
     until the commit. On SQLite nothing is written, for the caller may have the write lock already.
@@ -161,10 +175,10 @@ def prepare(database: Database, catalog: Catalog, new: NewTask, kind: TaskType, 
     new = with_type_defaults(new, catalog.recent().types.get(new.type, kind))
     if not database.one_writer:
         catalog.make_streams([new])
-    return database.read(lambda db: _joining(db, catalog, new, kind, actor))
+    return database.read(lambda db: _joining(db, catalog, new, kind, said, actor))
 
 
-def _joining(db: Db, catalog: Catalog, new: NewTask, kind: TaskType, actor: str) -> Joining:
+def _joining(db: Db, catalog: Catalog, new: NewTask, kind: TaskType, said: Collection[str], actor: str) -> Joining:
     if db.one_writer:
         catalog.fresh(db)
     [[place]] = db.rows(PLACE)
@@ -172,4 +186,4 @@ def _joining(db: Db, catalog: Catalog, new: NewTask, kind: TaskType, actor: str)
         raise Invalid("a store in memory has no transactions but its own; a test says sandbox(app, url=…)")
     known = catalog.types.get(new.type)
     stream_id = None if known is None else catalog.ids.get(stream_key(new))
-    return Joining(new, known or kind, actor, place, db.now, known is not None, stream_id, db.schema)
+    return Joining(new, known or kind, actor, place, db.now, known is not None, said, stream_id, db.schema)

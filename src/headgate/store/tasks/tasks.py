@@ -21,7 +21,8 @@ from headgate.core.machine import (
     RetryAsked,
 )
 from headgate.core.states import FINAL, State
-from headgate.core.task import Execution, NewTask, Task, check_new_task, check_start, with_type_defaults
+from headgate.core.task import Execution, NewTask, Task, check_new_task, check_start
+from headgate.core.type_defaults import makes_keys, with_type_defaults
 from headgate.store.catalog.catalog import Catalog
 from headgate.store.db.database import Database
 from headgate.store.db.deferred import settled
@@ -99,7 +100,7 @@ class Tasks:
             task_type = self._catalog.types.get(new.type)
             if task_type is None:
                 keys.add(("type", new.type))
-            elif task_type.mutex is not None or task_type.unique_key is not None:
+            elif makes_keys(task_type):
                 with suppress(Invalid):  # which whoever submits it is told
                     new = with_type_defaults(new, task_type)
             if new.unique_key is not None:

@@ -139,14 +139,15 @@ def ask_key(new: NewTask, make: Steps[M], actor: str) -> Steps[int | M]:
 
 def _pushed(new: NewTask, task_id: int, actor: str) -> Steps[bool]:
     # Nobody else who debounces replaces them while the key is ours.
-    replaced = (yield ARGUMENTS, {"id": task_id}) if new.debounce_replace else []
+    replaces = new.debounce_replace is not False
+    replaced = (yield ARGUMENTS, {"id": task_id}) if replaces else []
     rows = yield (
         PUSH,
         {
             "id": task_id,
             "seconds": new.debounce_seconds,
             "longest": longest_debounce_seconds(new),
-            "replace": new.debounce_replace,
+            "replace": replaces,
             "ext": new.ext,
         },
     )
