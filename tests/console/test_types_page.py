@@ -70,6 +70,24 @@ def test_what_the_server_refuses_is_said_before_it_is_saved(visit, served):
     expect(form.get_by_label("Mutex")).to_have_value("{")
 
 
+def test_a_type_is_made_unique_and_debounced_in_its_form(visit, served):
+    """Spec: B5, X2, X7"""
+    page = visit("/types?code=greet")
+    form = page.get_by_role("dialog")
+    form.get_by_label("Debounce (s)").fill("600")
+    form.get_by_role("button", name="Review").click()
+    expect(form).to_contain_text("Needs a unique key")
+    form.get_by_label("Make the unique key from all arguments").check()
+    form.get_by_label("Another submit replaces the arguments").uncheck()
+    form.get_by_role("button", name="Review").click()
+    expect(form.get_by_role("term").filter(has_text="debounce_seconds")).to_be_visible()
+    form.get_by_role("button", name="Save").click()
+    expect(form).to_be_hidden()
+    kept = served.ask("GET", "/api/task-types/greet")
+    assert (kept["unique"], kept["debounce_seconds"], kept["debounce_replace"]) == ("arguments", 600, False)
+    assert served.submit("greet") == served.submit("greet")
+
+
 def change(served, code, **words):
     """What somebody else does in a terminal."""
     known = served.ask("GET", f"/api/task-types/{code}")

@@ -2460,8 +2460,8 @@ export interface components {
             creator?: number;
             /** @default null */
             debounce_longest_seconds?: number | null;
-            /** @default true */
-            debounce_replace?: boolean;
+            /** @default null */
+            debounce_replace?: boolean | null;
             /** @default null */
             debounce_seconds?: number | null;
             /** @default null */
@@ -3234,19 +3234,26 @@ export interface components {
          * TypeIn
          * @description A task type; what is left out has its default.
          *
-         *         `mutex`, `rate_key` and `unique_key` are made of a task's `ext`, or of `defaults` for what it leaves out. A type may
-         *         be sent back as it was read: `code` is the one in the address, and `edited`, `declared_by` and `pause` change
-         *         nothing.
+         *         `mutex`, `rate_key` and `unique_key` are made of a task's `ext`, or of `defaults` for what it leaves out; `unique`
+         *         makes the unique key of all of it. A type may be sent back as it was read: `id` and `code` are those of the type in
+         *         the address, and `edited`, `declared_by` and `pause` change nothing.
          */
         TypeIn: {
             /** @default  */
             category?: string;
             code?: string;
             config?: components["schemas"]["ConfigIn"];
+            /** @default null */
+            debounce_longest_seconds?: number | null;
+            /** @default true */
+            debounce_replace?: boolean;
+            /** @default null */
+            debounce_seconds?: number | null;
             declared_by?: string;
             /** @default {} */
             defaults?: Record<string, never>;
             edited?: boolean;
+            id?: number | null;
             /** @default default */
             lane?: string;
             /** @default null */
@@ -3259,7 +3266,11 @@ export interface components {
             /** @default null */
             rate_key?: string | null;
             /** @default null */
+            unique?: "arguments" | null;
+            /** @default null */
             unique_key?: string | null;
+            /** @default null */
+            unique_seconds?: number | null;
             /** @default [] */
             uses?: string[];
         };
@@ -3271,10 +3282,14 @@ export interface components {
             category: string;
             code: string;
             config: components["schemas"]["ConfigOut"];
+            debounce_longest_seconds: number | null;
+            debounce_replace: boolean;
+            debounce_seconds: number | null;
             declared_by: string;
             defaults: Record<string, never>;
             edited: boolean;
             foreseen?: components["schemas"]["ForeseenOut"];
+            id: number | null;
             lane: string;
             mutex: string | null;
             name: string;
@@ -3282,7 +3297,9 @@ export interface components {
             pause?: components["schemas"]["PauseOut"] | null;
             priority: number;
             rate_key: string | null;
+            unique: string | null;
             unique_key: string | null;
+            unique_seconds: number | null;
             uses: string[];
         };
         /** Types */

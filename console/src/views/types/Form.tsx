@@ -14,6 +14,7 @@ import classes from "./page.module.css";
 import { Receivers } from "./Receivers";
 import { Review } from "./Review";
 import { rebased } from "./rebase";
+import { Unique } from "./Unique";
 
 interface Props {
   /** null: a new one. */
@@ -87,6 +88,7 @@ export function Form({ type, onClose }: Props) {
             )}
             {known ? <SaidBy type={known} /> : null}
             <Basics {...fields} isNew={known === null} />
+            <Unique {...fields} />
             <Failing {...fields} />
             <Receivers {...fields} before={known} />
           </>

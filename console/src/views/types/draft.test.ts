@@ -4,6 +4,7 @@ import { bodyOf, delays, draftOf, wrongWith } from "./draft";
 import { rebased } from "./rebase";
 
 const TYPE = {
+  id: 12,
   code: "charge",
   name: "Charge a card",
   category: "money",
@@ -13,6 +14,11 @@ const TYPE = {
   mutex: "card:{card}",
   rate_key: null,
   unique_key: null,
+  unique: "arguments",
+  unique_seconds: 60,
+  debounce_seconds: null,
+  debounce_longest_seconds: null,
+  debounce_replace: false,
   defaults: {},
   edited: false,
   declared_by: "shop:charge",
@@ -62,6 +68,27 @@ describe("the form of a task type", () => {
     expect(delays({ ...draft, strategy: "sequence", sequence: "1, 30", retries: "3" })).toEqual([1, 30, 30]);
     expect(delays({ ...draft, strategy: "fixed_period", interval: "60", retries: "2" })).toEqual([60, 60]);
     expect(delays({ ...draft, strategy: "none" })).toEqual([]);
+  });
+
+  it("takes a period out where its field is empty", () => {
+    const body = bodyOf(
+      { ...draftOf(TYPE), byArguments: false, uniqueSeconds: "", unique_key: "{card}", debounce: "5" },
+      TYPE,
+    );
+    expect(body).toMatchObject({ unique: null, unique_key: "{card}", unique_seconds: null, debounce_seconds: 5 });
+  });
+
+  it("says which periods and keys exclude or need each other", () => {
+    const draft = draftOf(TYPE);
+    expect(wrongWith({ ...draft, unique_key: "{card}", debounce: "5" }, TYPE)).toEqual({
+      unique_key: "both",
+      debounce: "both",
+    });
+    expect(wrongWith({ ...draft, byArguments: false, debounceLongest: "5" }, TYPE)).toEqual({
+      uniqueSeconds: "key",
+      debounceLongest: "debounce",
+    });
+    expect(wrongWith({ ...draft, uniqueSeconds: "0" }, TYPE)).toEqual({ uniqueSeconds: "seconds" });
   });
 
   it("says what is wrong, field by field", () => {

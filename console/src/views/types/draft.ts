@@ -13,6 +13,14 @@ export interface Draft {
   mutex: string;
   rate_key: string;
   unique_key: string;
+  /** The unique key is made of all arguments. */
+  byArguments: boolean;
+  /** Empty: as long as the task is open. */
+  uniqueSeconds: string;
+  /** Empty: not debounced. */
+  debounce: string;
+  debounceLongest: string;
+  debounceReplace: boolean;
   strategy: Strategy;
   retries: string;
   interval: string;
@@ -36,7 +44,11 @@ export interface Draft {
 export type Numeric = "priority" | "retries" | "interval" | "initial" | "factor" | "cap" | "jitter" | "timeout";
 /** What keys a task of this type has, made of its arguments. */
 export const KEYS = ["mutex", "rate_key", "unique_key"] as const;
-export type Wrong = Partial<Record<keyof Draft, "needed" | "number" | "url" | "ak" | "sk" | "skAgain">>;
+/** For how long tasks are unique, or debounced; each may be empty. */
+export const PERIODS = ["uniqueSeconds", "debounce", "debounceLongest"] as const;
+export type Wrong = Partial<
+  Record<keyof Draft, "needed" | "number" | "url" | "ak" | "sk" | "skAgain" | "seconds" | "both" | "key" | "debounce">
+>;
 
 const MANY = 24;
 const NEW: Partial<TaskType> = {};
@@ -58,6 +70,11 @@ export function draftOf(type: TaskType | null): Draft {
     mutex: type?.mutex ?? "",
     rate_key: type?.rate_key ?? "",
     unique_key: type?.unique_key ?? "",
+    byArguments: type?.unique === "arguments",
+    uniqueSeconds: String(type?.unique_seconds ?? ""),
+    debounce: String(type?.debounce_seconds ?? ""),
+    debounceLongest: String(type?.debounce_longest_seconds ?? ""),
+    debounceReplace: type?.debounce_replace ?? true,
     strategy: config?.retry_strategy ?? "exponential",
     retries: String(config?.max_error_count ?? 4),
     interval: String(config?.retry_interval ?? 60),
@@ -85,6 +102,7 @@ export function wrongWith(draft: Draft, before: TaskType | null): Wrong {
   if (!draft.lane.trim()) wrong.lane = "needed";
   for (const name of asked(draft)) if (!isAmount(draft[name])) wrong[name] = "number";
   if (draft.strategy === "sequence" && (delaysOf(draft.sequence)?.length ?? 0) === 0) wrong.sequence = "number";
+  Object.assign(wrong, wrongWithUnique(draft));
   for (const kind of ["success", "error"] as const) {
     if (draft[kind].url.trim() && !/^https?:\/\/[^/]/.test(draft[kind].url.trim())) wrong[kind] = "url";
   }
@@ -94,6 +112,18 @@ export function wrongWith(draft: Draft, before: TaskType | null): Wrong {
     if (draft.sk && !/^[!-~]{24,255}$/.test(draft.sk)) wrong.sk = "sk";
     if (!draft.sk && known?.ak !== draft.ak.trim()) wrong.sk = known?.ak ? "skAgain" : "needed";
   }
+  return wrong;
+}
+
+function wrongWithUnique(draft: Draft): Wrong {
+  const wrong: Wrong = {};
+  const keyed = draft.byArguments || draft.unique_key.trim() !== "";
+  if (draft.byArguments && draft.unique_key.trim()) wrong.unique_key = "both";
+  if (draft.uniqueSeconds.trim() && !keyed) wrong.uniqueSeconds = "key";
+  if (draft.debounce.trim() && !keyed) wrong.debounce = "key";
+  if (draft.debounceLongest.trim() && !draft.debounce.trim()) wrong.debounceLongest = "debounce";
+  if (draft.uniqueSeconds.trim() && draft.debounce.trim()) wrong.debounce = "both";
+  for (const name of PERIODS) if (draft[name].trim() && !(Number(draft[name]) > 0)) wrong[name] = "seconds";
   return wrong;
 }
 
@@ -153,6 +183,11 @@ export function bodyOf(draft: Draft, before: TaskType | null): TypeIn {
     mutex: draft.mutex.trim() || null,
     rate_key: draft.rate_key.trim() || null,
     unique_key: draft.unique_key.trim() || null,
+    unique: draft.byArguments ? "arguments" : null,
+    unique_seconds: Number(draft.uniqueSeconds) || null,
+    debounce_seconds: Number(draft.debounce) || null,
+    debounce_longest_seconds: Number(draft.debounceLongest) || null,
+    debounce_replace: draft.debounceReplace,
     config: {
       retry_strategy: draft.strategy,
       max_error_count: draft.strategy === "none" ? 0 : Number(draft.retries),

@@ -4,7 +4,7 @@ import { duration } from "@/parts/formats";
 import { lanesQuery } from "@/services/lanes";
 import type { Strategy } from "@/services/types";
 import { useTexts } from "@/texts";
-import { type Draft, delays, KEYS, type Numeric, type Wrong } from "./draft";
+import { type Draft, delays, KEYS, type Numeric, type PERIODS, type Wrong } from "./draft";
 import classes from "./page.module.css";
 
 export interface FieldsProps {
@@ -82,6 +82,7 @@ export function Basics({ draft, wrong, set, isNew }: FieldsProps & { isNew: bool
             placeholder="card:{card_id}"
             value={draft[name]}
             maxLength={255}
+            error={says(name)}
             onChange={(event) => set({ [name]: event.currentTarget.value })}
           />
         ))}
@@ -91,11 +92,11 @@ export function Basics({ draft, wrong, set, isNew }: FieldsProps & { isNew: bool
 }
 
 interface AmountProps extends FieldsProps {
-  name: Numeric;
+  name: Numeric | (typeof PERIODS)[number];
   about?: string;
 }
 
-function Amount({ name, about, draft, wrong, set }: AmountProps) {
+export function Amount({ name, about, draft, wrong, set }: AmountProps) {
   const t = useTexts().types.form;
   const says = useSays(wrong);
   return (
