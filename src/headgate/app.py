@@ -203,7 +203,7 @@ class Headgate:
         self.registry.add(handler)
         return TaskFunction(self, handler)
 
-    def _checked_callback(self, callback: Callback, code: str) -> dict[str, Any]:
+    def _checked_callback(self, callback: Mapping[str, Any], code: str) -> dict[str, Any]:
         """A callback, checked and sealed. What only this process's settings refuse is logged: another one sends it."""
         stored = sealed_callback(callback, code, Seals(self.settings.secrets))
         for refusal in refused_targets(stored, Allowed.parse(self.settings.callback_allow)):
