@@ -10,7 +10,7 @@ import sys
 import httpx
 import pytest
 
-from headgate.events.log_lines import JsonFormatter, TextFormatter
+from headgate.events.log_lines import FIELDS, JsonFormatter, TextFormatter
 from headgate.store.store import open_store
 from tests.cli.test_running import wait_until
 from tests.cli.test_serve import address_of
@@ -79,6 +79,15 @@ def test_an_error_brings_its_stack():
 def test_a_line_whose_arguments_do_not_fit_is_still_a_line():
     """Spec: D10"""
     assert "do not fit" in TextFormatter().format(record("%d and %d", "one"))
+
+
+def test_an_id_that_a_line_names_itself_is_not_repeated_and_a_longer_one_is_not_taken_for_it():
+    """Spec: D10"""
+    told = record("task lost: task=55")
+    setattr(told, FIELDS, {"task_id": 55, "correlation_id": "a", "trace_id": "a", "user": None})
+    assert TextFormatter().format(told).endswith("info    task lost: task=55 [correlation=a]")
+    setattr(told, FIELDS, {"task_id": 5})
+    assert TextFormatter().format(told).endswith("info    task lost: task=55 [task=5]")
 
 
 @pytest.mark.parametrize(("said", "kept"), [

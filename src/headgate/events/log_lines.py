@@ -54,7 +54,7 @@ def _ids(record: logging.LogRecord, message: str) -> str:
     if fields.get("trace_id") == fields.get("correlation_id"):
         fields.pop("trace_id", None)
     known = [f"{short}={fields[name]}" for name, short in IDS.items() if fields.get(name) is not None]
-    missing = [each for each in known if each not in message]
+    missing = [each for each in known if f" {each} " not in f" {message} "]
     return redacted(f" [{' '.join(missing)}]") if missing else ""
 
 
