@@ -131,7 +131,8 @@ export async function actOn(ids: number[], verb: Verb, words: Words, dryRun: boo
 
 /** How long a task ran, or has been running; a parent with its children. */
 export function elapsed(task: Task, now: number): number | null {
-  if ((task.status === "running" || task.status === "waiting") && task.started_at) return Math.max(0, (now - Date.parse(task.started_at)) / 1000);
+  if ((task.status === "running" || task.status === "waiting") && task.started_at)
+    return Math.max(0, (now - Date.parse(task.started_at)) / 1000);
   return task.exec_time;
 }
 
