@@ -260,7 +260,7 @@ def test_requests_are_counted_by_route_and_not_by_what_was_asked_for(client):
 
 
 def test_no_tenant_and_no_rate_key_is_named(client, store):
-    """Spec: B11, X12"""
+    """Spec: B11"""
     store.tasks.submit(NewTask("plain", tenant_id=4711, rate_key="acme"))
     text = client.get("/metrics").text
     assert "tenant" not in text

@@ -78,7 +78,7 @@ def test_what_settings_say_stands_when_the_program_starts_elsewhere_without_them
 
 
 def test_limits_declared_on_the_tasks_of_a_pack_are_the_programs_and_its_own_go_before_them(url):
-    """Spec: X10, X14"""
+    """Spec: X10, X11"""
     tasks = Tasks()
     declare(tasks)
     app = headgate.Headgate(url)
