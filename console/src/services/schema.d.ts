@@ -527,6 +527,30 @@ export interface paths {
         /** Change a lane at once; made if it is not there */
         put: operations["ApiLanesNamePutLane"];
         post?: never;
+        /**
+         * Remove a lane that has no open tasks
+         * @description Its capacity and its pause go with it. A submit to the lane makes it again.
+         */
+        delete: operations["ApiLanesNameRemoveLane"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/lanes/{name}/reset": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Let the next declaration set the capacity
+         * @description The capacity stays until a program or settings that declare one start.
+         */
+        post: operations["ApiLanesNameResetResetLane"];
         delete?: never;
         options?: never;
         head?: never;
@@ -858,11 +882,37 @@ export interface paths {
         };
         /** Look a rate limit up */
         get: operations["ApiRateLimitsNameGetRateLimit"];
-        /** Limit the starts of lane:NAME, type:CODE or key:NAME, from now on */
+        /**
+         * Limit the starts of lane:NAME, type:CODE or key:NAME, from now on
+         * @description `rate` null lifts the limit; `DELETE` removes it.
+         */
         put: operations["ApiRateLimitsNamePutRateLimit"];
         post?: never;
-        /** Have no rate limit from now on */
-        delete: operations["ApiRateLimitsNameLiftRateLimit"];
+        /**
+         * Remove a rate limit
+         * @description A key has the limit of `key:*` again; `key:*` itself goes back to 10 a second, 20 at once. A program or settings that declare the limit set it again when they start.
+         */
+        delete: operations["ApiRateLimitsNameRemoveRateLimit"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/rate-limits/{name}/reset": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Let the next declaration set the rate limit
+         * @description The limit stays until a program or settings that declare one start.
+         */
+        post: operations["ApiRateLimitsNameResetResetRateLimit"];
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -1056,6 +1106,30 @@ export interface paths {
         /** How many may use a resource at once, from now on */
         put: operations["ApiResourcesNamePutResource"];
         post?: never;
+        /**
+         * Remove a resource that no type uses
+         * @description A program or settings that declare it make it again when they start.
+         */
+        delete: operations["ApiResourcesNameRemoveResource"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/resources/{name}/reset": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Let the next declaration set the capacity
+         * @description The capacity stays until a program or settings that declare one start.
+         */
+        post: operations["ApiResourcesNameResetResetResource"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2258,7 +2332,8 @@ export interface components {
         };
         /**
          * LaneOut
-         * @description A lane. `capacity` null: no limit. What is blocked or comes later was counted at `as_of`, the rest now.
+         * @description A lane. `capacity` null: no limit; `source`: as in `RateLimitOut`. What is blocked or comes later was counted at
+         *         `as_of`, the rest now.
          *
          *         `drained`: when what runs and waits will likely have ended, without what comes later; null if there is nothing.
          */
@@ -2274,6 +2349,7 @@ export interface components {
             queued: number;
             queued_exact: boolean;
             running: number;
+            source: string;
         };
         /**
          * LanesOut
@@ -2730,17 +2806,22 @@ export interface components {
                 [key: string]: number;
             };
         };
-        /** RateLimitIn */
+        /**
+         * RateLimitIn
+         * @description Both null: no limit, whatever programs and settings declare.
+         */
         RateLimitIn: {
-            burst: number;
-            rate: number;
+            /** @default null */
+            burst?: number | null;
+            rate: number | null;
         };
         /**
          * RateLimitOut
          * @description `rate` starts a second, `burst` at most at once; null: no limit.
          *
          *         `key:*` is the limit of every key that has none of its own, with a bucket for each tenant; all others are shared by
-         *         all tenants. `source` says who set it: `person`, whose edit stands, `settings`, `program` or `pack`, or `default`.
+         *         all tenants. `source` says who set it: `person`, `settings`, `program`, `pack`, or `default` (nobody). None of them
+         *         replaces what one before it set.
          */
         RateLimitOut: {
             burst: number | null;
@@ -4608,6 +4689,66 @@ export interface operations {
             };
         };
     };
+    ApiLanesNameRemoveLane: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, nothing follows */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description A problem */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    ApiLanesNameResetResetLane: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LaneOut"];
+                };
+            };
+            /** @description A problem */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     ApiListenersListListeners: {
         parameters: {
             query?: never;
@@ -5354,7 +5495,7 @@ export interface operations {
             };
         };
     };
-    ApiRateLimitsNameLiftRateLimit: {
+    ApiRateLimitsNameRemoveRateLimit: {
         parameters: {
             query?: never;
             header?: never;
@@ -5372,6 +5513,38 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            /** @description A problem */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    ApiRateLimitsNameResetResetRateLimit: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description lane:NAME, type:CODE or key:NAME */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RateLimitOut"];
+                };
             };
             /** @description A problem */
             default: {
@@ -5792,6 +5965,66 @@ export interface operations {
                 "application/json": components["schemas"]["ResourceIn"];
             };
         };
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ResourceOut"];
+                };
+            };
+            /** @description A problem */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    ApiResourcesNameRemoveResource: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, nothing follows */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description A problem */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    ApiResourcesNameResetResetResource: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
         responses: {
             /** @description Request fulfilled, document follows */
             200: {
