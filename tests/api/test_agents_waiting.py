@@ -102,6 +102,22 @@ def test_one_task_wakes_one_agent_of_many_that_wait_for_the_same(store, office):
     assert len(office.looks) <= 3 * 6  # each of the 20 would be 120
 
 
+def test_an_agent_that_waits_has_room_and_one_that_works_has_none(store, office):
+    """Spec: X3, B2"""
+    store.lanes.set_capacity("narrow", 1)
+    first, second = submit(store, lane="narrow"), submit(store, lane="narrow")
+
+    def room() -> bool:
+        [gate] = [gate for gate in store.tasks.why(second.id) if gate.name == "worker"]
+        assert gate.code in ("served", "agents-busy")
+        return gate.open
+
+    assert office.claim("rig") == [first.id]
+    assert not room()
+    office.wait("rig")
+    until(room)
+
+
 def test_a_task_wakes_nobody_who_waits_for_something_else(store, office):
     """Spec: B2"""
     others = [

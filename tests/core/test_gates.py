@@ -175,6 +175,18 @@ def test_the_worker_gate_says_who_is_missing(agent_id, why):
         ([Server("x", 4, 4), Server("y", 2, 2)], False, "6 of 6 slots busy on 2 workers"),
         ([Server("x", 4, 4), Server("y", 2, 1)], True, "2 serve scan"),
         ([Server("x", 4, 4), Server("rig", None, 1)], True, "2 serve scan"),
+        ([Server("rig", None, 3, asked_seconds=30.0)], True, "1 serves scan"),
+        ([Server("rig", None, 3, asked_seconds=40.0)], False, "agent rig holds 3 and last asked for work 40 s ago"),
+        (
+            [Server("rig", None, 1, asked_seconds=1.0, handed_since=True), Server("rag", None, 2, asked_seconds=90.0)],
+            False,
+            "2 agents hold 3; the last of them asked for work 1 s ago",
+        ),
+        (
+            [Server("x", 1, 1), Server("rig", None, 0, asked_seconds=90.0)],
+            False,
+            "1 of 1 slots busy on worker x, 1 agent is not asking for work",
+        ),
         ([Server("x", 4, 1, stuck=True)], False, "4 of 4 slots busy on worker x"),
     ],
 )

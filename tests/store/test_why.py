@@ -186,6 +186,43 @@ def test_the_worker_gate_is_shut_while_every_slot_for_the_type_is_busy(store):
     assert shut(store, third) == []
 
 
+def test_an_agent_has_room_while_it_asks_for_work(store, clock):
+    """Spec: X3, E1"""
+    agent = store.agents.sign_on("rig-1", tenant_id=None, types=None, lease_seconds=600)
+    first, second = submit(store), submit(store)
+    assert shut(store, first) == []
+    [held] = store.claims.take(ClaimRequest(agent.worker_id, 1)).executions
+    clock.advance(5)
+    gate = gates(store, second)["worker"]
+    assert (gate.open, gate.code, gate.holders) == (False, "agents-busy", (held.id,))
+    assert gate.reason == "agent rig-1 holds 1 and last asked for work 5 s ago"
+    store.agents.renew([agent.worker_id], 600)
+    assert shut(store, second) == [], "it has asked again"
+    settle(store, held, Returned())
+    clock.advance(31)
+    assert gates(store, second)["worker"].reason == "agent rig-1 holds 0 and last asked for work 31 s ago"
+    forecast = store.forecasts.why(second.id).forecast
+    assert (forecast.seconds, forecast.code) == (None, "agents-busy")
+    store.workers.beat(agent.worker_id)
+    assert shut(store, second) == ["worker"], "a report is no question for work"
+    store.workers.beat(agent.worker_id, asks=True)
+    assert shut(store, second) == []
+
+
+def test_a_slot_that_a_waiting_handler_lends_is_free_for_the_task_it_waits_for(store):
+    """Spec: X3, D7"""
+    detail: dict[str, Any] = {"pools": [{"types": ["plain"], "slots": 1}]}
+    worker_id = store.workers.register("rig-7", types=["plain"], detail=json.dumps(detail))
+    submit(store)
+    store.claims.take(ClaimRequest(worker_id, 1))
+    awaited, other = submit(store), submit(store)
+    assert gates(store, awaited)["worker"].reason == "1 of 1 slots busy on worker rig-7"
+    store.workers.beat(worker_id, detail=json.dumps(detail | {"awaited": [awaited.id], "lent": 1}))
+    assert (shut(store, awaited), shut(store, other)) == ([], ["worker"])
+    store.claims.take(ClaimRequest(worker_id, 1, ids=frozenset({awaited.id})))
+    assert gates(store, other)["worker"].reason == "2 of 2 slots busy on worker rig-7"
+
+
 def test_a_stuck_worker_has_no_free_slots(store):
     """Spec: X3"""
     detail: dict[str, Any] = {"pools": [{"types": ["plain"], "slots": 2}], "stuck": []}

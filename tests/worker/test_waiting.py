@@ -185,10 +185,8 @@ def test_waiting_for_a_task_that_needs_what_the_handler_holds_is_an_error_at_onc
     """Spec: D7"""
     app.store.lanes.set_capacity("films", 1)
     app.store.resources.set("press", 1)
-    holding: dict[str, dict[str, Any]] = {
-        "lane": {"lane": "films"}, "resource": {"uses": ["press"]}, "mutex": {"mutex": "one"},
-    }  # fmt: skip
-    options = holding[held]
+    choices: dict[str, Any] = {"lane": {"lane": "films"}, "resource": {"uses": ["press"]}, "mutex": {"mutex": "one"}}
+    options = choices[held]
 
     @app.task(**options)
     def child() -> None: ...

@@ -180,6 +180,8 @@ def _merged(groups: Iterable[TasksAhead]) -> list[TasksAhead]:
 
 def needs_a_person(gate: Gate) -> bool:
     """Whether a gate stays shut until somebody does something."""
+    if gate.code == "agents-busy" and not gate.params["busy"]:  # nothing of theirs ends, so only they can ask again
+        return True
     return not gate.open and gate.code in ("task-paused", "paused", "no-worker", "agent-away") and gate.until is None
 
 

@@ -5,7 +5,7 @@ claimed is exactly what is explained as open.
 """
 
 from collections import defaultdict, deque
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import groupby
@@ -20,6 +20,8 @@ from headgate.core.reasons import Param, Params, text_of
 from headgate.core.starts import LastStart
 from headgate.core.states import FINAL, HELD, TIMED, State
 from headgate.core.task import Task
+
+ASKING_SECONDS = 30.0  # an agent that asked for work no longer ago than that has room, as far as is known
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,16 +83,25 @@ class PendingCallback:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A live worker or agent that serves the type, and how many of its slots are busy; None: it takes what it likes."""
+    """A live worker or agent that serves the type, and how many of its slots are busy; an agent's slots are not known.
+
+    An agent has room if it has asked for work lately, and was handed nothing since. `asked_seconds` None: not known.
+    """
 
     name: str
     slots: int | None = None
     busy: int = 0
     stuck: bool = False  # it starts nothing more
+    asked_seconds: float | None = None  # since an agent asked for work
+    handed_since: bool = False
 
     @property
     def is_free(self) -> bool:
-        return not self.stuck and (self.slots is None or self.busy < self.slots)
+        if self.stuck:
+            return False
+        if self.slots is not None:
+            return self.busy < self.slots
+        return self.asked_seconds is None or (self.asked_seconds <= ASKING_SECONDS and not self.handed_since)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,11 +245,25 @@ def _server_gate(task: Task, facts: Facts) -> Gate:
 
 
 def _busy_gate(facts: Facts) -> Gate:
-    slots = sum(server.slots or server.busy for server in facts.servers)
-    busy = sum((server.slots or server.busy) if server.stuck else server.busy for server in facts.servers)
-    worker = facts.servers[0].name if len(facts.servers) == 1 else None
-    params = {"busy": busy, "slots": slots, "worker": worker, "workers": len(facts.servers)}
+    agents = [server for server in facts.servers if server.slots is None and server.asked_seconds is not None]
+    workers = [server for server in facts.servers if server not in agents]
+    if not workers:
+        return _agents_gate(agents, facts.in_slots)
+    slots = sum(server.slots or server.busy for server in workers)
+    busy = sum((server.slots or server.busy) if server.stuck else server.busy for server in workers)
+    worker = workers[0].name if len(workers) == 1 else None
+    params = {"busy": busy, "slots": slots, "worker": worker, "workers": len(workers), "agents": len(agents)}
     return Gate("worker", False, "workers-busy", params, holders=facts.in_slots)
+
+
+def _agents_gate(agents: Sequence[Server], held: tuple[int, ...]) -> Gate:
+    params: Params = {
+        "agent": agents[0].name if len(agents) == 1 else None,
+        "agents": len(agents),
+        "busy": sum(agent.busy for agent in agents),
+        "asked_seconds": min(agent.asked_seconds or 0.0 for agent in agents),
+    }
+    return Gate("worker", False, "agents-busy", params, holders=held)
 
 
 def held_by_all_of(gates: Iterable[Gate], waiters: Collection[int]) -> Gate | None:

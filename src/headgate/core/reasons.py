@@ -57,7 +57,16 @@ def _served(params: Params) -> str:
 
 def _busy(params: Params) -> str:
     where = "worker {worker}" if params["worker"] else "{workers} workers"
-    return ("{busy} of {slots} slots busy on " + where).format_map(params)
+    others = {0: "", 1: ", 1 agent is not asking for work"}
+    agents = others.get(int(params["agents"] or 0), ", {agents} agents are not asking for work")
+    return ("{busy} of {slots} slots busy on " + where + agents).format_map(params)
+
+
+def _agents_busy(params: Params) -> str:
+    ago = duration_text(float(params["asked_seconds"] or 0.0))
+    if params["agent"]:
+        return "agent {agent} holds {busy} and last asked for work {0} ago".format(ago, **params)
+    return "{agents} agents hold {busy}; the last of them asked for work {0} ago".format(ago, **params)
 
 
 def _limit(params: Params) -> str:
@@ -111,6 +120,7 @@ TEXTS: Mapping[str, str | Callable[[Params], str]] = {
     # worker
     "served": _served,
     "workers-busy": _busy,
+    "agents-busy": _agents_busy,
     "no-worker": "no worker or agent for {type} is alive",
     "agent-away": "agent {agent_id} is not alive",
     # children

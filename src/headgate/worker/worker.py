@@ -49,6 +49,7 @@ THREADS = 16
 GIVE_BACK_SECONDS = 5.0
 SETTLE_SECONDS = 8.0  # what has ended would run again if the store did not hear of it
 RETRY_SECONDS = 1.0
+MOST_TOLD = 1_000  # awaited tasks, in what a worker says of itself
 WATCH_SHARE = 0.05  # of a lease
 
 
@@ -233,10 +234,12 @@ class Worker:
         )
 
     def _detail(self) -> str:
-        """What it says of itself: what it uses of its machine, how many tasks of which types it runs at once, and which
-        of them do not end though they were told to."""
+        """What it says of itself: what it uses of its machine, how many tasks of which types it runs at once, which of
+        them do not end though they were told to, and which its handlers wait for."""
         pools = [{"types": sorted(pool.types), "slots": pool.slots} for pool in self.pools]
         more = {"pools": pools, ENDS_OVERDUE: True, "stuck": [run.execution.id for run in self.stuck]}
+        if awaited := sorted(self.waits.awaited)[:MOST_TOLD]:
+            more |= {"awaited": awaited, "lent": len(self.waits.waiters)}
         return msgspec.json.encode(asdict(current_usage()) | more).decode()
 
     async def _drain(self) -> None:

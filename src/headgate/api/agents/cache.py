@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from headgate.core.errors import WorkerLost
+from headgate.core.gates import ASKING_SECONDS
 from headgate.core.states import State
 from headgate.core.task import Execution
 from headgate.environment import monotonic
@@ -31,6 +32,8 @@ class AgentCache:
         self._lock = threading.Lock()
         self._known: OrderedDict[AgentIdentity, AgentRecord] = OrderedDict()
         self._renewed: OrderedDict[int, float] = OrderedDict()
+        self._asked: OrderedDict[int, float] = OrderedDict()  # when it was put on record that an agent asks
+        self._handed: OrderedDict[int, float] = OrderedDict()  # when one got something
         self._holdings: OrderedDict[str, Holding] = OrderedDict()  # by exec_id
 
     def claim(self, identity: AgentIdentity, request: ClaimRequest, lease: float | None) -> Claimed:
@@ -50,6 +53,8 @@ class AgentCache:
 
     def _remember(self, agent: AgentRecord, agent_id: str | None, executions: Sequence[Execution]) -> None:
         with self._lock:
+            if executions:
+                _note_time(self._handed, agent.worker_id)
             for execution in executions:
                 if execution.status is State.RUNNING:  # a start that is confirmed changes the others
                     trimmed = execution._replace(ext="{}")
@@ -77,7 +82,7 @@ class AgentCache:
             agent = self._known.get(identity)
         known = agent is not None and (agent.types is None or (types is not None and agent.types.issuperset(types)))
         if agent is not None and known and (lease is None or lease == agent.lease_seconds):
-            self.renew(agent.worker_id, agent.lease_seconds)
+            self.renew(agent.worker_id, agent.lease_seconds, asks=True)
             return agent
         tenant_id, agent_id, instance = identity
         agent = self._store.agents.sign_on(
@@ -86,16 +91,16 @@ class AgentCache:
         with self._lock:
             self._known[identity] = agent
             _trim(self._known)
-        self._note_renewal(agent.worker_id)
+        self._note_renewal(agent.worker_id, asks=True)
         return agent
 
-    def renew(self, worker_id: int, lease: float) -> None:
-        """Renew a lease, unless that was done a moment ago; `WorkerLost` if it was over."""
+    def renew(self, worker_id: int, lease: float, *, asks: bool = False) -> None:
+        """Renew a lease, unless that was done a moment ago; `WorkerLost` if it was over. The agent may ask for work."""
         with self._lock:
-            renewed = self._renewed.get(worker_id, -1e18)
+            renewed = (self._asked if asks else self._renewed).get(worker_id, -1e18)
         if monotonic() - renewed >= min(FRESH_SECONDS, lease / 10):
-            self._store.workers.beat(worker_id)
-            self._note_renewal(worker_id)
+            self._store.workers.beat(worker_id, asks=asks)
+            self._note_renewal(worker_id, asks=asks)
 
     def try_renew(self, holding: Holding) -> None:
         """Renew the lease of an agent that reports the end of a task; a lease that is over stays over."""
@@ -106,28 +111,37 @@ class AgentCache:
             pass
 
     def renew_waiting(self, waiting: Collection[tuple[AgentIdentity, float | None]]) -> None:
-        """Renew the leases of agents that wait for work, those that have used up a third of theirs."""
+        """Renew the leases of agents that wait for work, those that have used up a third of theirs; and have it on
+        record that they ask, once more after they were handed something."""
         due: dict[float, list[int]] = {}
         for identity, lease in waiting:
             wanted = self._default if lease is None else lease
             with self._lock:
                 agent = self._known.get(identity)
-                last = -1e18 if agent is None else self._renewed.get(agent.worker_id, -1e18)
-            if agent is not None and monotonic() - last >= wanted / 3:
+                asked = -1e18 if agent is None else self._asked.get(agent.worker_id, -1e18)
+                handed = -1e18 if agent is None else self._handed.get(agent.worker_id, -1e18)
+            pause = FRESH_SECONDS if handed > asked else min(wanted, ASKING_SECONDS) / 3
+            if agent is not None and monotonic() - max(asked, handed) >= pause:
                 due.setdefault(wanted, []).append(agent.worker_id)
         for wanted, ids in due.items():
             for worker_id in self._store.agents.renew(ids, wanted):
-                self._note_renewal(worker_id)
+                self._note_renewal(worker_id, asks=True)
 
-    def _note_renewal(self, worker_id: int) -> None:
+    def _note_renewal(self, worker_id: int, *, asks: bool) -> None:
         with self._lock:
-            self._renewed[worker_id] = monotonic()
-            self._renewed.move_to_end(worker_id)
-            _trim(self._renewed)
+            _note_time(self._renewed, worker_id)
+            if asks:
+                _note_time(self._asked, worker_id)
 
     def _forget_agent(self, identity: AgentIdentity) -> None:
         with self._lock:
             self._known.pop(identity, None)
+
+
+def _note_time(times: OrderedDict[int, float], worker_id: int) -> None:
+    times[worker_id] = monotonic()
+    times.move_to_end(worker_id)
+    _trim(times)
 
 
 def _trim(cache: "OrderedDict[Any, Any]") -> None:

@@ -70,10 +70,11 @@ SET_LEASE = Statement(
 )
 RENEW = Statement(
     """
-    UPDATE headgate_worker SET lease_until = {now + lease_seconds}
+    UPDATE headgate_worker SET lease_until = {now + lease_seconds}, asked_at = {now}
      WHERE id {in ids} AND NOT lost RETURNING id, lease_seconds
     """
 )
+ASKED = Statement("UPDATE headgate_worker SET asked_at = {now} WHERE id = :worker_id")
 OUTLIVE = Statement(
     """
     UPDATE headgate_worker SET lease_seconds = :lease, lease_until = {now + :lease}
@@ -140,12 +141,14 @@ class Agents:
                 for lasts in _renew(db, [worker_id], lease_seconds).values():
                     return AgentRecord(worker_id, lasts, None if all_types is None else frozenset(all_types))
             worker_id = register(db, name, types, lease_seconds, agent_id, tenant_id)
+            db.send(ASKED, worker_id=worker_id)
             return AgentRecord(worker_id, lease_seconds, None if types is None else frozenset(types))
 
         return self._database.write(sign_on)
 
     def renew(self, worker_ids: Collection[int], lease_seconds: float) -> dict[int, float]:
-        """Renew many leases to `lease_seconds`, longer ones of who holds tasks as they are; those that still live."""
+        """Renew the leases of agents that ask for work to `lease_seconds`, longer ones of those that hold tasks as they
+        are; the leases that still live."""
         return self._database.write(lambda db: _renew(db, worker_ids, lease_seconds))
 
     def hand_over(self, request: ClaimRequest, *, beyond_the_deadline: float | None = None) -> Claimed:

@@ -32,6 +32,7 @@ class WorkerRecord:
     lost: bool
     started_at: datetime
     detail: str | None = None  # JSON: what it said of itself at its last beat
+    asked_at: datetime | None = None  # when an agent last asked for work; None: not known
     running: int = 0
     stuck: tuple[int, ...] = ()  # tasks whose handlers do not stop; it claims nothing until they do
 
@@ -50,7 +51,9 @@ REGISTER = Statement(
 )
 BEAT = Statement(
     """
-    UPDATE headgate_worker SET lease_until = {now + lease_seconds}, detail = coalesce(:detail, detail)
+    UPDATE headgate_worker
+       SET lease_until = {now + lease_seconds}, detail = coalesce(:detail, detail),
+           asked_at = CASE WHEN :asks THEN {now} ELSE asked_at END
      WHERE id = :worker_id AND NOT lost RETURNING id
     """
 )
@@ -121,14 +124,16 @@ class Workers:
         self._beat_seconds[worker_id] = BEAT_SHARE * lease_seconds
         return worker_id
 
-    def beat(self, worker_id: int, held: Collection[int] = (), detail: str | None = None) -> list[Request]:
+    def beat(
+        self, worker_id: int, held: Collection[int] = (), detail: str | None = None, *, asks: bool = False
+    ) -> list[Request]:
         """Renew a worker's lease; what is asked of the tasks it holds. `WorkerLost`: stop everything, register anew.
 
-        `detail` is what the worker tells of itself, as JSON; None leaves what it told before.
+        `detail` is what the worker tells of itself, as JSON; None leaves what it told before. An agent `asks` for work.
         """
 
         def beat(db: Db) -> list[Request]:
-            if not db.rows(BEAT, worker_id=worker_id, detail=detail):
+            if not db.rows(BEAT, worker_id=worker_id, detail=detail, asks=asks):
                 raise WorkerLost.of("worker-lost", worker_id=worker_id)
             return _requests(db, worker_id, held)
 
@@ -233,5 +238,6 @@ def _record(values: dict[str, Any], running: int) -> WorkerRecord:
         "lost": bool(values["lost"]),
         "started_at": moment(values["started_at"]),
         "stuck": stuck_tasks(values["detail"]),
+        "asked_at": None if values["asked_at"] is None else moment(values["asked_at"]),
     }
     return WorkerRecord(**values | made, running=running)

@@ -1,7 +1,7 @@
 """What decides whether a task may start, or end, as it stands in the store: behind `why` and the forecast."""
 
 from collections import defaultdict
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from headgate.core.callbacks import SENDER_SILENT_SECONDS, CallbackKind, Delivery
 from headgate.core.gates import Bucket, CapacityLimit, Facts, PendingCallback, Server
@@ -16,7 +16,7 @@ from headgate.store.catalog.pauses import read_pauses
 from headgate.store.claim.agent_starts import last_start
 from headgate.store.db.indexes import HELD_STATES
 from headgate.store.db.pages import EXACT_UP_TO
-from headgate.store.db.statement import Db, Statement, clock
+from headgate.store.db.statement import Db, Row, Statement, clock, moment
 from headgate.store.execution.workers import held_by_tenant
 from headgate.store.reading.pools import WorkerPool, live_pools
 from headgate.store.tasks.families import open_child
@@ -54,7 +54,7 @@ AHEAD = Statement(
 )
 HELD_BY = Statement(
     f"""
-    SELECT id, tenant_id, type, worker_id FROM headgate_task
+    SELECT id, tenant_id, type, worker_id, scheduling_time FROM headgate_task
      WHERE worker_id {{in workers}} AND status IN {HELD_STATES}
     """
 )
@@ -77,8 +77,9 @@ def facts_of(db: Db, catalog: Catalog, task: Task) -> Facts:
     own = tuple(sorted(task_id for task_id, tenant_id in in_lane if tenant_id == task.tenant_id))
     holder, ahead = _mutex_facts(db, task)
     buckets = db.rows(RATES, names=catalog.buckets(task))
-    pools = live_pools(db, clock(db))
-    servers, in_slots = _servers(db, task, pools)
+    now = clock(db)
+    pools = live_pools(db, now)
+    servers, in_slots = _servers(db, task, pools, now)
     return Facts(
         CapacityLimit(task.lane, capacity, own, running - len(own)),
         tuple(pause for pause in read_pauses(db) if pause.key in keys),
@@ -120,19 +121,31 @@ def _mutex_facts(db: Db, task: Task) -> tuple[int | None, int | None]:
     return (holders[0][0] if holders else None), (ahead[0][0] if ahead else None)
 
 
-def _servers(db: Db, task: Task, live: list[WorkerPool]) -> tuple[tuple[Server, ...], tuple[int, ...]]:
+def _servers(db: Db, task: Task, live: list[WorkerPool], now: datetime) -> tuple[tuple[Server, ...], tuple[int, ...]]:
     """Whoever serves the type, and the tasks of its tenant that fill their slots, or whose handlers do not stop."""
     pools = [pool for pool in live if pool.serves(task.tenant_id, task.type, task.agent_id)]
-    workers = sorted({pool.worker_id for pool in pools if pool.slots is not None})
+    workers = sorted({pool.worker_id for pool in pools})
     held = db.rows(HELD_BY, workers=workers) if workers else []
     servers: list[Server] = []
     own: set[int] = set()
     for pool in pools:
-        mine = [(task_id, tenant_id) for task_id, tenant_id, kind, holder in held if pool.holds(holder, kind)]
-        servers.append(Server(pool.name, pool.slots, len(mine), bool(pool.stuck)))
-        own |= {task_id for task_id, tenant_id in mine if tenant_id == task.tenant_id}
-        own |= {task_id for task_id, tenant_id, _, _ in held if tenant_id == task.tenant_id and task_id in pool.stuck}
+        mine = [row for row in held if pool.holds(row[3], row[2])]
+        servers.append(_server(pool, task, mine, now))
+        own |= {row[0] for row in mine if row[1] == task.tenant_id}
+        own |= {row[0] for row in held if row[1] == task.tenant_id and row[0] in pool.stuck}
     return tuple(servers), tuple(sorted(own)[:MOST_HOLDERS])
+
+
+def _server(pool: WorkerPool, task: Task, held: list[Row], now: datetime) -> Server:
+    """A pool as a task sees it; `held` (…, scheduling_time) is what runs in it."""
+    slots = pool.slots
+    if slots is not None:
+        # Handlers that wait lend slots; what is known of that is as old as the worker's last beat.
+        slots = max(slots + (pool.lent if task.id in pool.awaited else 0), len(held))
+    asked = None if pool.asked_at is None else (now - pool.asked_at).total_seconds()
+    handed = max((moment(row[-1]) for row in held), default=None)
+    handed_since = handed is not None and pool.asked_at is not None and handed >= pool.asked_at
+    return Server(pool.agent_id or pool.name, slots, len(held), bool(pool.stuck), asked, handed_since)
 
 
 def _stuck(db: Db, tenant_id: int, pools: list[WorkerPool]) -> dict[int, str]:

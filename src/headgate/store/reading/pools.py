@@ -18,6 +18,9 @@ class WorkerPool(NamedTuple):
     types: frozenset[str] | None
     slots: int | None
     stuck: tuple[int, ...]  # tasks whose handlers do not stop: it claims nothing more
+    asked_at: datetime | None  # when an agent last asked for work; None: not known
+    awaited: frozenset[int] = frozenset()  # tasks that its handlers wait for
+    lent: int = 0  # slots that only those may use
 
     def serves(self, tenant_id: int, type_code: str, agent_id: str | None) -> bool:
         return (
@@ -40,7 +43,6 @@ def _pools_of(worker: WorkerRecord) -> list[WorkerPool]:
     owner = (worker.id, worker.name, worker.agent_id, worker.tenant_id)
     detail = json.loads(worker.detail or "{}")
     types = None if worker.types is None else frozenset(worker.types)
-    pools = [
-        WorkerPool(*owner, frozenset(pool["types"]), pool["slots"], worker.stuck) for pool in detail.get("pools", [])
-    ]
-    return pools or [WorkerPool(*owner, types, None, worker.stuck)]
+    last = (worker.stuck, worker.asked_at, frozenset(detail.get("awaited", ())), detail.get("lent", 0))
+    pools = [WorkerPool(*owner, frozenset(pool["types"]), pool["slots"], *last) for pool in detail.get("pools", [])]
+    return pools or [WorkerPool(*owner, types, None, *last)]
