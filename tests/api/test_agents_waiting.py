@@ -107,7 +107,7 @@ def test_an_agent_that_waits_has_room_and_one_that_works_has_none(store, office)
     store.lanes.set_capacity("narrow", 1)
     first, second = submit(store, lane="narrow"), submit(store, lane="narrow")
 
-    def room() -> bool:
+    def room():
         [gate] = [gate for gate in store.tasks.why(second.id) if gate.name == "worker"]
         assert gate.code in ("served", "agents-busy")
         return gate.open

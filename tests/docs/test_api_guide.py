@@ -36,7 +36,8 @@ def test_the_guide_to_the_api_shows_what_its_commands_answer(tmp_path):
 
 
 EXAMPLES: Params = {
-    "status": "queued", "actor": "anna", "reason": "upkeep", "scope": "lane", "name": "mail", "running": 2, "capacity": 2, "others": 0, "mutex": "film",
+    "status": "queued", "scope": "lane", "name": "mail", "running": 2, "capacity": 2, "others": 0, "mutex": "film",
+    "actor": "anna", "reason": "upkeep",
     "task_id": 7, "tokens": 3, "burst": 10, "rate": 5.0, "agent_id": "rig-1", "seconds": 5.0, "type": "resize",
     "servers": 2, "busy": 2, "worker": "rig-7", "workers": 1, "agent": "rig-1", "agents": 1, "asked_seconds": 40.0,
     "ended": 2, "total": 3, "host": "shop.example", "attempts": 2, "last": "503", "limit": "lane",
