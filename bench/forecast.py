@@ -46,7 +46,7 @@ def errors(place: Place, scale: Scale, folder: Path) -> Sequence[float]:
 
 
 def _fill(url: str, count: int) -> list[int]:
-    tasks.app.settings = load({"url": url})
+    tasks.app._settings = load({"url": url})
     pages = [tasks.page.call(random.uniform(*SECONDS)) for _ in range(count)]
     ids = [task.id for task in tasks.app.submit_many_sync(pages)]
     tasks.app.close()

@@ -76,7 +76,7 @@ def _wave(url: str, victims: int, folder: Path) -> list[float]:
 
 def _submit(url: str, count: int) -> None:
     tasks.app.close()
-    tasks.app.settings = load({"url": url})
+    tasks.app._settings = load({"url": url})
     tasks.app.submit_many_sync([tasks.hold.call() for _ in range(count)])
     tasks.app.close()
 

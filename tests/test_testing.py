@@ -361,7 +361,7 @@ def test_a_sandbox_leaves_nothing_behind_on_a_server(app, postgres_url):
 def test_a_file_with_tasks_of_somebodys_is_left_alone(app, tmp_path):
     """Spec: X5"""
     made = app.task(double).submit_sync(1)
-    with pytest.raises(Invalid, match="a sandbox needs a database without tasks"), sandbox(app, url=app.settings.url):
+    with pytest.raises(Invalid, match="a sandbox needs a database without tasks"), sandbox(app, url=app._settings.url):
         raise AssertionError
     assert app.get(made.id).record_sync().status is S.QUEUED
 

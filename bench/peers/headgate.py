@@ -28,7 +28,7 @@ class Headgate(Driver):
 
     def __init__(self, url: str) -> None:
         super().__init__(url)
-        tasks.app.settings = load({"url": url or None})
+        tasks.app._settings = load({"url": url or None})
 
     async def prepare(self) -> None:
         with open_store(self.url) as store:

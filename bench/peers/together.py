@@ -10,7 +10,7 @@ from headgate.worker.worker import Worker
 
 class Together(Headgate):
     async def open(self) -> None:
-        self._worker = Worker(tasks.app.store, tasks.app.registry, tasks.app.settings)
+        self._worker = Worker(tasks.app.store, tasks.app._registry, tasks.app._settings)
         self._working = asyncio.create_task(self._worker.run())
 
     async def close(self) -> None:

@@ -71,17 +71,17 @@ class Headgate:
             settings = load({"url": url})
         elif url is not None:
             settings = replace(settings, url=url)
-        self.settings = settings
-        self.registry = Registry()
-        self._timetable = Timetable(self.registry)
-        self.listeners = Listeners()
-        self.limits = DeclaredLimits()
+        self._settings = settings
+        self._registry = Registry()
+        self._timetable = Timetable(self._registry)
+        self._listeners = Listeners()
+        self._limits = DeclaredLimits()
         self._opening = threading.RLock()
         self._store: Store | None = None
         self._owns_store = False  # whether we opened it, and are to close it
         self._registered_edition = UNREGISTERED  # of the program whose types and schedules the store knows
         self._threads = Threads("headgate", MAX_THREADS)
-        self.packs: tuple[Pack, ...] = ()
+        self._packs: tuple[Pack, ...] = ()
         self._pack_tasks: list[Tasks] = []
         self._use_packs([*settings.pack_names, *packs])
         _apps.add(self)
@@ -89,24 +89,24 @@ class Headgate:
     def _use_packs(self, names: Iterable[str]) -> None:
         """Turn packs on, besides those that are: their tasks are this program's, and it sets them up in its store."""
         for pack in find_packs(names):
-            if pack not in self.packs:
-                self.packs += (pack,)
+            if pack not in self._packs:
+                self._packs += (pack,)
                 if pack.handlers:
                     self._take_over(load_object(f"pack {pack.name}", pack.handlers))
-        self.settings = replace(self.settings, packs=",".join(sorted(pack.name for pack in self.packs)))
+        self._settings = replace(self._settings, packs=",".join(sorted(pack.name for pack in self._packs)))
 
     def _take_over(self, tasks: "Tasks") -> None:
         """Make the handlers, schedules, listeners and limits of a pack this program's."""
         self._pack_tasks.append(tasks)
         if not tasks.works_elsewhere(self):
             tasks.program = self
-        for handler in tasks.registry:
-            self.registry.add(handler)
+        for handler in tasks._registry:
+            self._registry.add(handler)
         for entry in tasks._timetable:
             self._timetable.add(entry)
-        for listener in tasks.listeners:
-            self.listeners.add(listener)
-        self.limits.add(tasks.limits)
+        for listener in tasks._listeners:
+            self._listeners.add(listener)
+        self._limits.add(tasks._limits)
 
     # declaring
 
@@ -200,13 +200,13 @@ class Headgate:
             memory_megabytes=memory_megabytes,
             said=frozenset(said),
         )
-        self.registry.add(handler)
+        self._registry.add(handler)
         return TaskFunction(self, handler)
 
     def _checked_callback(self, callback: Mapping[str, Any], code: str) -> dict[str, Any]:
         """A callback, checked and sealed. What only this process's settings refuse is logged: another one sends it."""
-        stored = sealed_callback(callback, code, Seals(self.settings.secrets))
-        for refusal in refused_targets(stored, Allowed.parse(self.settings.callback_allow)):
+        stored = sealed_callback(callback, code, Seals(self._settings.secrets))
+        for refusal in refused_targets(stored, Allowed.parse(self._settings.callback_allow)):
             log.warning(
                 "type %s: its callback is blocked until %s allows the address in the process that sends callbacks: %s",
                 code, SETTING, refusal,
@@ -240,7 +240,7 @@ class Headgate:
             call = function.call if isinstance(function, TaskFunction) else None
             entry = DeclaredSchedule(function, call, cron, timezone, arguments, code, log, missed, overlap)
             if call is not None:
-                entry.schedule(self.registry)  # so that what is wrong is said here
+                entry.schedule(self._registry)  # so that what is wrong is said here
             self._timetable.add(entry)
             return function
 
@@ -262,7 +262,7 @@ class Headgate:
 
         def declare(function: L) -> L:
             name_of(function)
-            self.listeners.add(declared_listener(function, events, types, name, tries))
+            self._listeners.add(declared_listener(function, events, types, name, tries))
             return function
 
         return declare
@@ -273,11 +273,11 @@ class Headgate:
         Of a lane, a resource or a rate limit, what settings say replaces what a program declares, and what a person
         sets replaces both.
         """
-        self.limits.lane(name, capacity)
+        self._limits.lane(name, capacity)
 
     def resource(self, name: str, *, capacity: int) -> None:
         """Run at most `capacity` tasks at once that use a resource (`uses=[name]`), whatever their lane."""
-        self.limits.resource(name, capacity)
+        self._limits.resource(name, capacity)
 
     def rate_limit(self, name: str, *, rate: float | None, burst: int | None = None) -> None:
         """Start at most `rate` tasks a second of `lane:NAME`, `type:CODE` or `key:NAME`, and `burst` at once.
@@ -287,7 +287,7 @@ class Headgate:
         """
         if (rate is None) != (burst is None):
             raise Invalid(f"rate limit {name}: give rate and burst")
-        self.limits.rate_limit(name, None if rate is None or burst is None else Rate(rate, burst))
+        self._limits.rate_limit(name, None if rate is None or burst is None else Rate(rate, burst))
 
     # submitting
 
@@ -330,12 +330,12 @@ class Headgate:
         store = self._opened()
         if not store.database.one_writer:  # else the caller may be writing, and declaring a type would wait for it
             store = self.store
-        bases = (kind for pack in self.packs for kind in pack.types if kind.code == call.handler.code)
-        kind = call.handler.over(next(bases, None))
-        return store, prepare(store.database, store.catalog, call.new, kind, call.handler.said)
+        bases = (kind for pack in self._packs for kind in pack.types if kind.code == call._handler.code)
+        kind = call._handler.over(next(bases, None))
+        return store, prepare(store.database, store.catalog, call._new, kind, call._handler.said)
 
     def _handle(self, store: Store, made: Submitted, call: Call[R]) -> Task[R]:
-        return Task(made, call.handler.result_type, lambda: store, self._in_thread)
+        return Task(made, call._handler.result_type, lambda: store, self._in_thread)
 
     def get(self, task_id: int) -> Task[Any]:
         """A task by its id, to wait for it, look at it or cancel it. Nothing is read yet: `NotFound` comes from those.
@@ -346,7 +346,7 @@ class Headgate:
         return Task(Submitted(task_id, False), self._result_type, lambda: self.store, self._in_thread)
 
     def _result_type(self, task: Record) -> Any:
-        handler = self.registry.get(task.type)
+        handler = self._registry.get(task.type)
         return Any if handler is None else handler.arguments.result
 
     # the store
@@ -363,7 +363,7 @@ class Headgate:
 
     @property
     def _edition(self) -> int:
-        return self.registry.edition + self._timetable.edition + self.limits.edition
+        return self._registry.edition + self._timetable.edition + self._limits.edition
 
     def _register(self, store: Store) -> None:
         edition = self._edition
@@ -372,9 +372,9 @@ class Headgate:
             if tasks.works_elsewhere(self):
                 raise Invalid("a program in this process has the same pack on another store: close that one first")
             tasks.program = self
-        set_up(store, self.packs)
-        declare_limits(store, self.settings, self.limits)
-        declare_types(store, self.registry)
+        set_up(store, self._packs)
+        declare_limits(store, self._settings, self._limits)
+        declare_types(store, self._registry)
         if schedules:
             store.schedules.register(schedules)
         self._registered_edition = edition
@@ -387,7 +387,7 @@ class Headgate:
             return self._store
 
     def _open(self) -> Store:
-        store = configured_store(self.settings)
+        store = configured_store(self._settings)
         try:
             store.bring_up_to_date()
         except BaseException:
@@ -399,8 +399,8 @@ class Headgate:
     def _shares_store(self, other: "Headgate") -> bool:
         if self._store is other._store:
             return True
-        places = {(each.settings.url, each.settings.schema) for each in (self, other)}
-        return len(places) == 1 and self.settings.url != "sqlite://"  # in memory, each has its own
+        places = {(each._settings.url, each._settings.schema) for each in (self, other)}
+        return len(places) == 1 and self._settings.url != "sqlite://"  # in memory, each has its own
 
     def bind(self, store: Store) -> None:
         """Use this store from now on. Whoever opened it closes it."""
@@ -467,7 +467,7 @@ class Tasks(Headgate):
                 isolation=isolation_of(function, isolation),
                 memory_megabytes=memory_megabytes,
             )
-            self.registry.add(handler)
+            self._registry.add(handler)
             return TaskFunction(self, handler)
 
         return declare
@@ -488,4 +488,4 @@ os.register_at_fork(after_in_child=_forked)
 def _new_task(call: Call[Any]) -> NewTask:
     if not isinstance(call, Call):
         raise Invalid(f"expected a Call, not {call!r}: use download.call(…)")
-    return call.new
+    return call._new

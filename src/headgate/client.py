@@ -104,19 +104,19 @@ class Ended(Generic[R_co]):
 class Call(Generic[R_co]):
     """A call of a handler, ready to be submitted."""
 
-    __slots__ = ("handler", "new")
+    __slots__ = ("_handler", "_new")
 
     def __init__(self, new: NewTask, handler: Handler) -> None:
-        self.new = new
-        self.handler = handler
+        self._new = new
+        self._handler = handler
 
     def _under(self, parent_id: int, tenant_id: int, correlation_id: str | None) -> "Call[R_co]":
         """The same call as a child of a task, and so of its tenant."""
-        if self.new.parent_id not in (None, parent_id) or self.new.tenant_id not in (0, tenant_id):
+        if self._new.parent_id not in (None, parent_id) or self._new.tenant_id not in (0, tenant_id):
             raise Invalid("a child has the parent and the tenant of the task that submits it")
-        correlation_id = self.new.correlation_id or correlation_id
-        new = self.new._replace(parent_id=parent_id, tenant_id=tenant_id, correlation_id=correlation_id)
-        return Call(new, self.handler)
+        correlation_id = self._new.correlation_id or correlation_id
+        new = self._new._replace(parent_id=parent_id, tenant_id=tenant_id, correlation_id=correlation_id)
+        return Call(new, self._handler)
 
 
 def call_of(

@@ -24,8 +24,8 @@ T = TypeVar("T")
 class App(Protocol):
     """The app that declared a task function: `Headgate`, as those below it in the layers see it."""
 
-    registry: Registry
-    settings: Settings
+    _registry: Registry
+    _settings: Settings
 
     @property
     def store(self) -> Store: ...
@@ -43,16 +43,16 @@ class TaskFunction(Generic[P, Returned, R]):
         self, app: App, handler: Handler, options: NewTask | None = None, *, by_arguments: bool = False
     ) -> None:
         update_wrapper(self, handler.function)
-        self.app = app
-        self.handler = handler
+        self._app = app
+        self._handler = handler
         self._options = NewTask(handler.code) if options is None else options
         self._by_arguments = by_arguments  # whether a call's unique key is made of its arguments
 
     def __repr__(self) -> str:
-        return f"<task {self.handler.code}: {self.handler.place}>"
+        return f"<task {self._handler.code}: {self._handler.place}>"
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Returned:
-        return self.handler.function(*args, **kwargs)  # type: ignore[no-any-return]
+        return self._handler.function(*args, **kwargs)  # type: ignore[no-any-return]
 
     def using(
         self,
@@ -96,26 +96,26 @@ class TaskFunction(Generic[P, Returned, R]):
         """
         options = {key: value for key, value in locals().items() if key not in ("self", "unique") and value is not None}
         if unique not in (None, BY_ARGUMENTS):
-            raise Invalid(f"{self.handler.code}: unique is {BY_ARGUMENTS!r}, not {unique!r}")
+            raise Invalid(f"{self._handler.code}: unique is {BY_ARGUMENTS!r}, not {unique!r}")
         return TaskFunction(
-            self.app,
-            self.handler,
+            self._app,
+            self._handler,
             self._options._replace(**options),
             by_arguments=self._by_arguments or unique is not None,
         )
 
     def get(self, task_id: int) -> Task[R]:
         """A task of this type by its id. Nothing is read yet; if it is of another type, waiting for it is `Invalid`."""
-        return Task(Submitted(task_id, False), self.handler.result_type, lambda: self.app.store, self.app._in_thread)
+        return Task(Submitted(task_id, False), self._handler.result_type, lambda: self._app.store, self._app._in_thread)
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         """A call to be submitted: alone, with others (`submit_many`), or in a transaction of yours (`submit_in`)."""
-        return call_of(self.handler, self._options, args, kwargs, by_arguments=self._by_arguments)
+        return call_of(self._handler, self._options, args, kwargs, by_arguments=self._by_arguments)
 
     async def submit(self, *args: P.args, **kwargs: P.kwargs) -> Task[R]:
         """Make a task of this call; it is on disk when this returns."""
-        return await self.app.submit(self.call(*args, **kwargs))
+        return await self._app.submit(self.call(*args, **kwargs))
 
     def submit_sync(self, *args: P.args, **kwargs: P.kwargs) -> Task[R]:
         """`submit`, for callers that are not async."""
-        return self.app.submit_sync(self.call(*args, **kwargs))
+        return self._app.submit_sync(self.call(*args, **kwargs))

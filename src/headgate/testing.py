@@ -112,8 +112,8 @@ class Box:
 
     def submitted(self, task: TaskFunction[P, Any, R], /, **arguments: Any) -> list[Task[R]]:
         """The tasks of a type that were submitted, in order, whatever became of them: those with these arguments."""
-        if unknown := arguments.keys() - set(task.handler.arguments.names):
-            raise Invalid(f"{task.handler.code} has no argument {', '.join(sorted(unknown))}")
+        if unknown := arguments.keys() - set(task._handler.arguments.names):
+            raise Invalid(f"{task._handler.code} has no argument {', '.join(sorted(unknown))}")
         return [task.get(task_id) for task_id, given in self._calls_of(task) if arguments.items() <= given.items()]
 
     def assert_submitted(self, task: TaskFunction[P, Any, R], /, **arguments: Any) -> Task[R]:
@@ -122,7 +122,7 @@ class Box:
             return found[-1]
         calls = [_call_text(task, given) for _, given in self._calls_of(task)]
         raise AssertionError(
-            f"{_call_text(task, arguments)} was not submitted, but " + (", ".join(calls) or f"no {task.handler.code}")
+            f"{_call_text(task, arguments)} was not submitted, but " + (", ".join(calls) or f"no {task._handler.code}")
         )
 
     def assert_not_submitted(self, task: TaskFunction[P, Any, R], /, **arguments: Any) -> None:
@@ -133,10 +133,10 @@ class Box:
 
     def _calls_of(self, task: TaskFunction[..., Any, Any]) -> list[tuple[int, dict[str, Any]]]:
         """The tasks of a type, oldest first, with all their arguments: what was left out has its default."""
-        handler, page = task.handler, self.store.tasks.find(Filter(type=task.handler.code))
+        handler, page = task._handler, self.store.tasks.find(Filter(type=task._handler.code))
         records = page.items
         while page.next_cursor is not None:
-            page = self.store.tasks.find(Filter(type=task.handler.code), cursor=page.next_cursor)
+            page = self.store.tasks.find(Filter(type=task._handler.code), cursor=page.next_cursor)
             records = records + page.items
         parameters = inspect.signature(handler.function).parameters.values()
         defaults = {each.name: each.default for each in parameters if each.default is not each.empty}
@@ -200,7 +200,7 @@ class Box:
     def _next(self) -> Execution | None:
         fire_due(self.store)
         self.store.due.bring()
-        codes = frozenset(handler.code for handler in self._app.registry)
+        codes = frozenset(handler.code for handler in self._app._registry)
         claimed = self.store.claims.take(ClaimRequest(self._worker_id, 1, types=codes))
         return claimed.executions[0] if claimed.executions else None
 
@@ -214,7 +214,7 @@ class Box:
         return min((moment for moment in moments if moment > self.now), default=None)
 
     def _execute(self, execution: Execution) -> Ran:
-        run = Run(execution, self._app.registry[execution.type])
+        run = Run(execution, self._app._registry[execution.type])
         rules = self.store.types.recent(execution.type)
         try:
             answer = self._call(run)
@@ -268,4 +268,4 @@ class Box:
 
 
 def _call_text(task: TaskFunction[..., Any, Any], arguments: dict[str, Any]) -> str:
-    return f"{task.handler.code}({', '.join(f'{name}={value!r}' for name, value in arguments.items())})"
+    return f"{task._handler.code}({', '.join(f'{name}={value!r}' for name, value in arguments.items())})"

@@ -41,7 +41,7 @@ class DeclaredSchedule:
         else:
             call = self.call(**arguments)
         new = NewSchedule(
-            task=call.new,
+            task=call._new,
             cron_expressions=self.cron,
             timezone=self.timezone,
             log=LogMode(self.log),

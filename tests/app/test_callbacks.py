@@ -32,9 +32,9 @@ def declare(app, **security):
 def test_a_programs_callback_is_its_types(app, url):
     """Spec: B6"""
     told = declare(app, type="aksk", ak="us", sk=SK)
-    assert "canary" not in repr(told.handler)
-    assert app.store.types.by_code()["scan"].callback == told.handler.type.callback
-    kept = told.handler.type.callback
+    assert "canary" not in repr(told._handler)
+    assert app.store.types.by_code()["scan"].callback == told._handler.type.callback
+    kept = told._handler.type.callback
     assert kept["success"] == {"url": "https://example.org/x", "method": "PUT"}
     assert Seals([SECRET]).open(kept["security"]["sk"], "type scan") == SK
     assert "canary" not in str(sql(url, "SELECT * FROM headgate_task_metadata"))
@@ -74,7 +74,7 @@ def test_a_callback_that_could_never_be_sent_is_refused_where_it_is_declared(app
     """Spec: B6"""
     with pytest.raises(Invalid, match=message):
         app.task(callback=callback)(scan)
-    assert list(app.registry) == []
+    assert list(app._registry) == []
 
 
 def test_an_address_that_this_process_does_not_allow_is_warned_about_where_it_is_declared(caplog):

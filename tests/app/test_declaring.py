@@ -30,14 +30,14 @@ def test_a_task_is_still_the_function_it_was(app):
 
 def test_a_tasks_code_is_the_functions_name_unless_it_is_given(app):
     """Spec: D3"""
-    assert app.task(elsewhere.count).handler.code == "count"
-    assert app.task(code="number")(elsewhere.count).handler.code == "number"
-    assert [handler.code for handler in app.registry] == ["count", "number"]
+    assert app.task(elsewhere.count)._handler.code == "count"
+    assert app.task(code="number")(elsewhere.count)._handler.code == "number"
+    assert [handler.code for handler in app._registry] == ["count", "number"]
 
 
 def test_a_process_of_its_own_may_use_500_megabytes_unless_it_is_said_otherwise(app):
     """Spec: A11"""
-    assert app.task(isolation="process")(elsewhere.count).handler.memory_megabytes == 500
+    assert app.task(isolation="process")(elsewhere.count)._handler.memory_megabytes == 500
 
 
 def test_what_is_declared_is_what_the_type_says(app):
@@ -47,11 +47,11 @@ def test_what_is_declared_is_what_the_type_says(app):
         name="Fetch", category="web", lane="net", uses=["disk"], retry=policy, timeout_seconds=9, need_manual=True,
         unknown_errors="fail", priority=2, memory_megabytes=64,
     )(elsewhere.fetch)  # fmt: skip
-    rules = declared.handler.type
+    rules = declared._handler.type
     assert (rules.name, rules.category, rules.lane) == ("Fetch", "web", "net")
     assert (rules.uses, rules.retry) == (("disk",), policy)
     assert (rules.timeout_seconds, rules.need_manual, rules.unknown_errors) == (9, True, "fail")
-    assert (rules.priority, declared.handler.memory_megabytes) == (2, 64)
+    assert (rules.priority, declared._handler.memory_megabytes) == (2, 64)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_what_is_declared_is_what_the_type_says(app):
 )
 def test_a_function_runs_where_its_kind_can(app, function, isolation, runs):
     """Spec: D3"""
-    assert app.task(isolation=isolation)(function).handler.isolation is runs
+    assert app.task(isolation=isolation)(function)._handler.isolation is runs
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_a_function_is_not_run_where_it_cannot(app, function, isolation, message
     """Spec: D3"""
     with pytest.raises(Invalid, match=message):
         app.task(code="x", isolation=isolation)(function)
-    assert len(app.registry) == 0
+    assert len(app._registry) == 0
 
 
 class Robot:
@@ -95,7 +95,7 @@ def test_a_bound_method_is_a_function_with_fewer_parameters(app):
     """Spec: D3"""
     greet = app.task(Robot().greet)
     assert greet("Ada") == "Ada"
-    assert greet.call("Ada").new.ext == '{"name":"Ada"}'
+    assert greet.call("Ada")._new.ext == '{"name":"Ada"}'
     with pytest.raises(Invalid, match="another process cannot import it"):
         app.task(code="x", isolation="process")(Robot().greet)
 
@@ -141,7 +141,7 @@ def test_what_cannot_be_called_from_json_is_refused_when_it_is_declared(app, fun
     """Spec: D3"""
     with pytest.raises(Invalid, match=message):
         app.task(function)
-    assert len(app.registry) == 0
+    assert len(app._registry) == 0
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_an_option_that_cannot_be_is_refused_when_it_is_declared(app, options, m
     """Spec: D3"""
     with pytest.raises(Invalid, match=message):
         app.task(**options)(elsewhere.count)
-    assert len(app.registry) == 0
+    assert len(app._registry) == 0
 
 
 def test_error_classes_are_kept_by_name(app):
@@ -202,7 +202,7 @@ def test_a_module_that_is_loaded_again_replaces_its_own_handler(app):
     """Spec: D3"""
     app.task(elsewhere.count)
     again = app.task(lane="other")(elsewhere.count)
-    assert app.registry["count"] is again.handler
+    assert app._registry["count"] is again._handler
 
 
 def test_what_a_handler_may_say_to_headgate_is_no_part_of_its_result(app):
@@ -213,5 +213,5 @@ def test_what_a_handler_may_say_to_headgate_is_no_part_of_its_result(app):
     def anything() -> Any: ...
     def unsaid(): ...
 
-    results = [app.task(function).handler.arguments.result for function in (waits, only_waits, anything, unsaid)]
+    results = [app.task(function)._handler.arguments.result for function in (waits, only_waits, anything, unsaid)]
     assert results == [dict[str, int], None, Any, Any]

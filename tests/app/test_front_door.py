@@ -35,14 +35,22 @@ OFFERED = {
     headgate.Task: {
         "cancel", "cancel_sync", "created", "id", "record", "record_sync", "snooze", "snooze_sync", "wait", "wait_sync",
     },
-    headgate.Call: {"handler", "new"},
+    headgate.Call: set(),
+    TaskFunction: {"call", "get", "submit", "submit_sync", "using"},
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("shown", OFFERED)
 def test_completion_offers_what_is_meant_for_a_program_and_nothing_else(shown):
     """Spec: D3"""
-    assert {name for name in dir(shown) if not name.startswith("_")} == OFFERED[shown]
+    app = Headgate("sqlite://")
+    task = app.task(nothing)
+    made = {Headgate: app, TaskFunction: task, headgate.Call: task.call(), headgate.Task: app.get(1)}[shown]
+    for seen in (shown, made):
+        assert {name for name in dir(seen) if not name.startswith("_")} == OFFERED[shown]
+
+
+def nothing() -> None: ...
 
 
 @pytest.mark.parametrize(

@@ -96,13 +96,13 @@ def test_using_reaches_the_task_and_leaves_the_function_as_it_was(app):
     }  # fmt: skip
     record = download.using(**options).submit_sync(7).record_sync()
     assert {name: getattr(record, name) for name in options} == options
-    assert download.call(7).new == declare(app).call(7).new
+    assert download.call(7)._new == declare(app).call(7)._new
     app.close()
 
 
 def test_using_can_be_said_in_pieces(app):
     """Spec: D3"""
-    new = declare(app).using(lane="l", priority=1).using(priority=2, delay_seconds=0).call(7).new
+    new = declare(app).using(lane="l", priority=1).using(priority=2, delay_seconds=0).call(7)._new
     assert (new.lane, new.priority, new.delay_seconds) == ("l", 2, 0)
 
 
@@ -116,9 +116,9 @@ def test_every_option_of_a_task_can_be_said(app):
 def test_a_call_made_a_child_is_its_parents_in_every_way(app):
     """Spec: D7, D10"""
     download = declare(app)
-    child = download.call(7)._under(12, 3, "trace").new
+    child = download.call(7)._under(12, 3, "trace")._new
     assert (child.parent_id, child.tenant_id, child.correlation_id) == (12, 3, "trace")
-    assert download.using(correlation_id="own").call(7)._under(12, 3, "trace").new.correlation_id == "own"
+    assert download.using(correlation_id="own").call(7)._under(12, 3, "trace")._new.correlation_id == "own"
     for other in (download.using(parent_id=11), download.using(tenant_id=4)):
         with pytest.raises(Invalid, match="parent and the tenant"):
             other.call(7)._under(12, 3, None)

@@ -24,7 +24,7 @@ def note(event: Event) -> None:
 def test_a_listener_is_still_the_function_it_was_under_its_own_name(app):
     """Spec: X9"""
     assert app.on("task.failed", types=["download"])(note) is note
-    [listener] = app.listeners
+    [listener] = app._listeners
     assert (listener.name, listener.function, listener.kinds) == ("note", note, {"failed"})
 
 
@@ -32,7 +32,7 @@ def test_a_listener_hears_of_several_events_or_of_all(app):
     """Spec: D6"""
     app.on("task.failed", "task.dead_lettered", name="ends")(note)
     app.on("task.*", name="all")(note)
-    ends, everything = app.listeners
+    ends, everything = app._listeners
     assert ends.kinds == {"failed", "dead_lettered"}
     assert everything.kinds == TASK_KINDS
 

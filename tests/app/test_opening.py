@@ -130,7 +130,7 @@ def test_a_url_of_something_else_is_refused():
 def test_a_url_goes_before_the_settings():
     """Spec: X6"""
     app = Headgate("sqlite:///b.db", settings=Settings(url="sqlite:///a.db", poll_seconds=9))
-    assert (app.settings.url, app.settings.poll_seconds) == ("sqlite:///b.db", 9)
+    assert (app._settings.url, app._settings.poll_seconds) == ("sqlite:///b.db", 9)
 
 
 FORKING = """

@@ -53,7 +53,7 @@ def test_a_handler_gets_what_the_caller_gave(app):
         "mode": "slow", "raw": b"\0\xff", "pair": (1 << 70, "中文 \0"), "sizes": {1: {2, 3}},
     }  # fmt: skip
     call = app.task(paint).call(**given)
-    assert app.registry["paint"].arguments.decode(call.new.ext) == given
+    assert app._registry["paint"].arguments.decode(call._new.ext) == given
     app.submit_sync(call)
     app.close()
 
@@ -61,14 +61,14 @@ def test_a_handler_gets_what_the_caller_gave(app):
 def test_what_is_left_out_stays_out_so_that_the_default_is_the_handlers_own(app):
     """Spec: D3"""
     call = app.task(paint).call(Point(3))
-    assert call.new.ext == '{"point":{"x":3,"y":0.5}}'
-    assert app.registry["paint"].arguments.decode(call.new.ext) == {"point": Point(3)}
+    assert call._new.ext == '{"point":{"x":3,"y":0.5}}'
+    assert app._registry["paint"].arguments.decode(call._new.ext) == {"point": Point(3)}
 
 
 def test_annotations_that_are_text_are_as_good(app):
     """Spec: D3"""
     fetch = app.task(elsewhere.fetch)
-    assert fetch.call(3, words=["a"]).new.ext == '{"page":3,"words":["a"]}'
+    assert fetch.call(3, words=["a"])._new.ext == '{"page":3,"words":["a"]}'
     with pytest.raises(Invalid, match="fetch: argument page: Expected `int`, got `str`"):
         fetch.call("three")
 
@@ -136,7 +136,7 @@ def test_arguments_too_large_or_too_deep_are_refused_and_nothing_is_made(app, va
 
 def test_a_payload_from_elsewhere_is_checked_before_the_handler_sees_it(app):
     """Spec: D3"""
-    arguments = app.task(take).handler.arguments
+    arguments = app.task(take)._handler.arguments
     for ext, message in [
         ("{}", "^take: argument anything is missing$"),
         ('{"anything": 1, "more": 2}', "^take: argument more is unknown$"),
@@ -152,7 +152,7 @@ def test_a_field_that_is_missing_inside_an_argument_is_named(app):
 
     def paint(point: Point) -> None: ...
 
-    arguments = app.task(paint).handler.arguments
+    arguments = app.task(paint)._handler.arguments
     with pytest.raises(Invalid, match=r"argument point: field x is missing$"):
         arguments.decode('{"point": {}}')
 
@@ -204,4 +204,4 @@ def test_a_dataclass_that_says_what_its_fields_are_is_taken(app):
     def keep(value: Any) -> None: ...
 
     keep.__annotations__["value"] = Exact
-    assert app.task(keep).call(Exact(b"x", {1})).new.ext == '{"value":{"x":"eA==","y":[1]}}'
+    assert app.task(keep).call(Exact(b"x", {1}))._new.ext == '{"value":{"x":"eA==","y":[1]}}'

@@ -70,7 +70,7 @@ def test_a_program_that_starts_again_changes_nothing_but_what_it_says_otherwise(
     [first] = schedules(app)
     app.close()
     assert schedules(app) == [first]
-    again = Headgate(settings=app.settings)
+    again = Headgate(settings=app._settings)
     again.periodic("0 6 * * *")(again.task(tidy))
     [changed] = schedules(again)
     again.close()

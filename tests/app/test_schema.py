@@ -73,7 +73,7 @@ def test_an_async_connection_finds_it_too(app, hostile, driver):
 def test_a_connection_to_another_database_is_refused(app, hostile, postgres_server):
     """Spec: X1, X13"""
     send = declare(app)
-    name = f"elsewhere_{app.settings.schema}"
+    name = f"elsewhere_{app._settings.schema}"
     with psycopg.connect(postgres_server, autocommit=True) as connection:
         connection.execute(f'DROP DATABASE IF EXISTS "{name}"')
         connection.execute(f'CREATE DATABASE "{name}"')

@@ -40,8 +40,8 @@ def test_a_program_reads_the_environment_and_the_folder_it_is_in(folder, monkeyp
     monkeypatch.chdir(folder)
     monkeypatch.setenv("HEADGATE_URL", "sqlite:///from-environment.db")
     (folder / "headgate.toml").write_text("poll_seconds = 1\n")
-    assert Headgate().settings == Settings(url="sqlite:///from-environment.db", poll_seconds=1)
-    assert Headgate("sqlite:///said.db").settings.url == "sqlite:///said.db"
+    assert Headgate()._settings == Settings(url="sqlite:///from-environment.db", poll_seconds=1)
+    assert Headgate("sqlite:///said.db")._settings.url == "sqlite:///said.db"
 
 
 def test_an_empty_variable_is_none(folder):

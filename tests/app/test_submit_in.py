@@ -204,7 +204,7 @@ def test_on_sqlite_a_program_may_submit_first_of_all_inside_its_transaction(tmp_
         assert sql(url, "SELECT count(*) FROM headgate_task_metadata") == [(0,)]
         connection.commit()
     assert (dropped.created, first.created, second.created) == (True, True, True)
-    assert app.store.types.by_code()["send"] == send.handler.type
+    assert app.store.types.by_code()["send"] == send._handler.type
     assert {room.name for room in app.store.lanes.all()} >= {"post"}
     assert {room.name for room in app.store.resources.all()} >= {"smtp"}
     assert {bucket.name for bucket in app.store.rate_limits.all()} == {"key:*"}

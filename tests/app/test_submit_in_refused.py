@@ -133,7 +133,7 @@ def test_an_async_connection_is_told_where_to_go(tmp_path):
     send = declare(app)
 
     async def order() -> None:
-        async with aiosqlite.connect(file_of(app.settings.url)) as connection:
+        async with aiosqlite.connect(file_of(app._settings.url)) as connection:
             app.submit_in(connection, send.call("a.org"))
 
     with pytest.raises(Invalid, match="await submit_in_async"):

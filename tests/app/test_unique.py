@@ -34,7 +34,7 @@ def test_unique_by_arguments_is_one_task_for_each_call_that_says_the_same(app):
 def test_unique_by_arguments_may_be_said_by_the_caller_and_a_key_goes_before_it(app):
     """Spec: X2"""
     save = declare(app, unique_key="document:{document}")
-    assert save.using(unique="arguments").call(7, "a").new.unique_key == unique_key_of('{"document":7,"text":"a"}')
+    assert save.using(unique="arguments").call(7, "a")._new.unique_key == unique_key_of('{"document":7,"text":"a"}')
     assert save.submit_sync(7).record_sync().unique_key == "document:7"
     other = Headgate("sqlite://")
     by_arguments = declare(other, unique="arguments", mutex="m:{document}")
@@ -61,7 +61,9 @@ def test_a_debounced_task_is_declared_or_said(app):
     assert save.submit_sync(7, "ab").id == first.id
     record = first.record_sync()
     assert (record.status, record.ext) == (State.PENDING, '{"document":7,"text":"ab"}')
-    other = declare(Headgate("sqlite://")).using(unique_key="d", debounce_seconds=3, debounce_replace=False).call(1).new
+    other = (
+        declare(Headgate("sqlite://")).using(unique_key="d", debounce_seconds=3, debounce_replace=False).call(1)._new
+    )
     assert (other.debounce_seconds, other.debounce_replace, other.unique_key) == (3, False, "d")
 
 

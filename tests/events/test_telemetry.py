@@ -59,7 +59,7 @@ def app(url):
 
 
 def a(app, task_type):
-    handler = app.registry[task_type]
+    handler = app._registry[task_type]
     return call_of(handler, NewTask(handler.code), (), {})
 
 

@@ -101,7 +101,7 @@ def test_a_plain_handler_of_a_built_in_type_has_its_time_and_its_retries(store, 
 def test_a_program_turns_a_pack_on_by_its_name():
     """Spec: X11"""
     app = Headgate("sqlite://", packs=["media"])
-    assert app.settings.pack_names == ("media",)
+    assert app._settings.pack_names == ("media",)
     with sandbox(app) as box:
         assert box.store.types.by_code().keys() == {kind.code for kind in TYPES}
         assert capacities(box.store) == {"requires_cookie": 1, "no_cookie": 2}
@@ -112,7 +112,7 @@ def test_a_program_turns_a_pack_on_by_its_name():
 
 def test_what_is_configured_and_what_the_program_says_are_both_on():
     """Spec: X11"""
-    assert Headgate(settings=Settings(url="sqlite://", packs=" media ,media")).settings.packs == "media"
+    assert Headgate(settings=Settings(url="sqlite://", packs=" media ,media"))._settings.packs == "media"
     with pytest.raises(Invalid, match=r"^no pack 'medai'; installed are .*media.*; did you mean 'media'\?$"):
         Headgate("sqlite://", packs=["medai"])
 
@@ -157,7 +157,7 @@ def test_the_schedules_of_a_pack_are_the_programs_that_turns_it_on():
         return "done"
 
     app = Headgate("sqlite://")
-    app.packs = (Pack(name="plain", types=(nightly.handler.type,)),)
+    app._packs = (Pack(name="plain", types=(nightly._handler.type,)),)
     app._take_over(tasks)
     with sandbox(app, now=datetime(2026, 3, 1, 2, tzinfo=UTC)) as box:
         assert [(ran.type, ran.status) for ran in box.drain(through=7200)] == [("nightly", "succeeded")]

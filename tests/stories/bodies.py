@@ -27,7 +27,7 @@ class NoLuck(Exception):
 def bound_to(url: str) -> Headgate:
     """The app, on a store."""
     app.close()
-    app.settings = Settings(url=url)
+    app._settings = Settings(url=url)
     return app
 
 

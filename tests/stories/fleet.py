@@ -30,8 +30,8 @@ def parsed_arguments() -> argparse.Namespace:
 async def serve(settings: Settings, slots: int) -> None:
     from tests.stories.bodies import app  # when the environment says where its ledger is
 
-    app.settings = settings
-    worker = Worker(app.store, app.registry, settings, concurrency=slots, threads=6, children=2)
+    app._settings = settings
+    worker = Worker(app.store, app._registry, settings, concurrency=slots, threads=6, children=2)
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, worker.stop)
     with closing(Threads("duties", 2)) as in_thread:

@@ -51,7 +51,7 @@ def test_a_worker_that_wakes_after_its_lease_changes_nothing_and_works_on(url: s
     with crew(url, tmp_path) as members:
         frozen = members.start()
         tasks = [
-            function.using(mutex=f"{function.handler.code} {n}").submit_sync(str(gate))
+            function.using(mutex=f"{function._handler.code} {n}").submit_sync(str(gate))
             for function in FUNCTIONS
             for n in range(EACH)
         ]

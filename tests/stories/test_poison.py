@@ -23,7 +23,7 @@ def test_poison_ends_after_three_lost_leases_and_every_good_task_succeeds(url: s
         kinds = [*[bodies.poison.call()] * POISON, *[bodies.step.call(dice.uniform(0.0, 0.05)) for _ in range(GOOD)]]
         dice.shuffle(kinds)
         tasks = app.submit_many_sync(kinds)
-        bad = {task.id for task, call in zip(tasks, kinds, strict=True) if call.handler is bodies.poison.handler}
+        bad = {task.id for task, call in zip(tasks, kinds, strict=True) if call._handler is bodies.poison._handler}
 
         def all_over() -> bool:
             """Meanwhile, another worker for each that died."""

@@ -104,7 +104,7 @@ def endpoint() -> Iterator[tuple[str, list[Arrival]]]:
 
 def add_schedules(store: Store, address: str) -> None:
     """One of each kind; none of their ticks may be lost."""
-    new_task = NewTask(demo.hello.handler.code, '{"name": "story"}')
+    new_task = NewTask(demo.hello._handler.code, '{"name": "story"}')
     for log in LogMode:
         for overlap in Overlap:
             if overlap is Overlap.SKIP and log is not LogMode.TRANS:
@@ -120,7 +120,7 @@ def test_each_tick_fires_once_while_schedulers_are_killed_at_any_moment(url: str
     """Spec: B9, B10"""
     dice = random.Random(SEED)
     with open_store(url) as store, endpoint() as (address, arrivals), processes(url, tmp_path / "log") as running:
-        store.types.put(demo.hello.handler.type)
+        store.types.put(demo.hello._handler.type)
         add_schedules(store, address)
         schedulers = [running.start("duties") for _ in range(SCHEDULERS)]
         running.start("work", "headgate.demo")

@@ -28,7 +28,7 @@ class Stage:
         self.ledger, self.lock, self.log = Ledger(folder / "ledger"), str(folder / "lock"), folder / "log"
         self.app = stuck_bodies.app
         self.app.close()
-        self.app.settings = Settings(url=url)
+        self.app._settings = Settings(url=url)
         self.app.store.lanes.set_capacity("narrow", 1)
         settings = SETTINGS | {name: f"{value:g}" for name, value in seconds.items()}
         variables = {f"HEADGATE_{name}_SECONDS": value for name, value in settings.items()}

@@ -39,8 +39,8 @@ def working(app: Headgate, *, due: bool = False, **options: Any) -> Iterator[Wor
     failed: list[BaseException] = []
 
     async def work() -> None:
-        worker = Worker(app.store, app.registry, app.settings, **options)
-        services = light_duties(app.store, app.settings, worker.in_thread) if due else []
+        worker = Worker(app.store, app._registry, app._settings, **options)
+        services = light_duties(app.store, app._settings, worker.in_thread) if due else []
         for service in services:
             service.start()
         found.append(worker)

@@ -21,7 +21,7 @@ app = Headgate()
 def bound_to(other: Headgate) -> Headgate:
     """This app, with another's settings and store."""
     app.close()
-    app.settings = other.settings
+    app._settings = other._settings
     return app
 
 

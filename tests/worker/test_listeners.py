@@ -35,11 +35,11 @@ def store(app):
 @contextmanager
 def listeners_of(app, **settings: Any):
     """A process that calls the app's listeners meanwhile."""
-    options = {"url": app.settings.url, "beat_seconds": 0.1, "lease_seconds": 30.0} | settings
+    options = {"url": app._settings.url, "beat_seconds": 0.1, "lease_seconds": 30.0} | settings
     ready, end = threading.Event(), threading.Event()
 
     async def live() -> None:
-        async with listening(list(app.listeners), app.store, Settings(**options)):
+        async with listening(list(app._listeners), app.store, Settings(**options)):
             ready.set()
             await asyncio.to_thread(end.wait)
 
@@ -47,7 +47,7 @@ def listeners_of(app, **settings: Any):
     thread.start()
     ready.wait()
     try:
-        names = {listener.name for listener in app.listeners}
+        names = {listener.name for listener in app._listeners}
         until(lambda: {each.name for each in app.store.subscriptions.all()} >= names)
         yield
     finally:

@@ -27,7 +27,7 @@ LAST = {"done": 3, "total": 3, "data": {"files": ["a", "b"]}}
 def prepared(app: Headgate) -> Iterator[Headgate]:
     """The app whose handlers another process can import."""
     progressing.app.close()
-    progressing.app.settings = app.settings
+    progressing.app._settings = app._settings
     yield progressing.app
     progressing.app.close()
 

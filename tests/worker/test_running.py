@@ -268,7 +268,7 @@ def test_children_submitted_by_a_handler_end_before_their_parent(app: Headgate):
 
 def test_a_process_of_its_own_runs_the_handler_and_reports_like_any_other(app: Headgate, monkeypatch):
     """Spec: A11, D3"""
-    monkeypatch.setenv("HEADGATE_URL", app.settings.url)
+    monkeypatch.setenv("HEADGATE_URL", app._settings.url)
     from tests.worker import heavy
 
     app = heavy.bound_to(app)

@@ -14,7 +14,7 @@ from tests.worker.disk import disk_is_told, use_disk
 @pytest.fixture
 def app(url):
     usages.app.close()
-    usages.app.settings = Settings(url=url, beat_seconds=0.5, lease_seconds=5.0, poll_seconds=0.2)
+    usages.app._settings = Settings(url=url, beat_seconds=0.5, lease_seconds=5.0, poll_seconds=0.2)
     yield usages.app
     usages.app.close()
 

@@ -61,7 +61,7 @@ def test_generations_that_wait_for_one_another_share_one_thread(app: Headgate):
 
 def test_a_parent_in_the_only_process_waits_for_a_child_in_a_process(app: Headgate, monkeypatch):
     """Spec: D7"""
-    monkeypatch.setattr(waiters.app, "settings", app.settings)
+    monkeypatch.setattr(waiters.app, "_settings", app._settings)
     with working(waiters.app, children=1):
         assert waiters.parent.submit_sync().wait_sync(60).result == 7
         assert waiters.patient.submit_sync().wait_sync(60).result == 3

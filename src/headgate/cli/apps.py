@@ -48,7 +48,7 @@ def settings_of(apps: list[Headgate], url: str | None) -> Settings:
     """The settings the apps agree on, on the store at `url` if there is one; `Invalid` if they do not agree."""
     if not apps:
         return load({"url": url})
-    found = [app.settings if url is None else replace(app.settings, url=url) for app in apps]
+    found = [app._settings if url is None else replace(app._settings, url=url) for app in apps]
     if len({(settings.url, settings.schema) for settings in found}) > 1:
         raise Invalid(
             "these apps use different stores, and a worker has one: run them separately, or set --url or HEADGATE_URL"
@@ -63,7 +63,7 @@ def bind_apps(apps: list[Headgate], store: Store) -> Registry:
     registry = Registry()
     for app in apps:
         app.bind(store)
-        for handler in app.registry:
+        for handler in app._registry:
             registry.add(handler)
         assert app.store is store  # reading `app.store` registers the app's types
     return registry
@@ -73,6 +73,6 @@ def listeners_of(apps: list[Headgate]) -> list[Listener]:
     """The listeners of all the apps."""
     found = Listeners()
     for app in apps:
-        for listener in app.listeners:
+        for listener in app._listeners:
             found.add(listener)
     return list(found)

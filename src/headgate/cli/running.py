@@ -69,7 +69,7 @@ def _execute(plan: ProcessPlan, parent: Parent) -> int:
     apps = apps_in(plan.modules)
     if not apps:  # the tasks of packs alone
         apps = [Headgate()]
-    packs = {*plan.packs, *(name for app in apps for name in app.settings.pack_names)}
+    packs = {*plan.packs, *(name for app in apps for name in app._settings.pack_names)}
     for app in apps:
         app._use_packs(packs)
     settings = _with_packs(settings_of(apps, _URL), packs)

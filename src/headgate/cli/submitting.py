@@ -120,7 +120,7 @@ def _declared(
     handler = bind_apps(apps, store).get(type_code)
     if handler is None:
         raise UnknownType(f"module {module} declares no task {type_code}")
-    return call_of(handler, NewTask(handler.code, **options.given), (), arguments).new, store
+    return call_of(handler, NewTask(handler.code, **options.given), (), arguments)._new, store
 
 
 def _wait(store: Store, task_id: int, seconds: float, *, show_progress: bool) -> Task:

@@ -71,7 +71,7 @@ class People:
         """Ask until there is an answer, with the same key each time."""
         if parent is not None and self._known:
             options["parent_id"] = self._known[int(parent * len(self._known))]
-        new = self._tasks[type].using(name=key, **options).call(seconds, ends, children, stubborn).new
+        new = self._tasks[type].using(name=key, **options).call(seconds, ends, children, stubborn)._new
         self._submissions[key] = Submission(key, UNKNOWN)
         submit = partial(process.store.tasks.submit, new, once=Idempotency(key, key))
         try:
@@ -97,7 +97,7 @@ class People:
 
     def submit_late(self, real: Any, key: str, type: str) -> Callable[[], None]:
         """Submit in a transaction that stays open until what is given back is called."""
-        late = LateSubmit(real, self._tasks[type].using(name=key).call(0.1, ["ok"]).new)
+        late = LateSubmit(real, self._tasks[type].using(name=key).call(0.1, ["ok"])._new)
         self._submissions[key] = Submission(key, UNKNOWN)
         return lambda: self._note_made(key, late.commit())
 
@@ -106,7 +106,7 @@ class People:
         ends: list[str],
     ) -> None:  # fmt: skip
         """Ask until there is an answer, with the same key each time."""
-        task = self._tasks["plain" if type == CALL else type].call(seconds, ends).new
+        task = self._tasks["plain" if type == CALL else type].call(seconds, ends)._new
         http = Endpoint("https://example.org/") if type == CALL else None
         new = NewSchedule(task, cron, "UTC", LogMode(log), Missed(missed), Overlap(overlap), http)
         add = partial(process.store.schedules.add, new, status=ScheduleStatus.ONLINE, once=Idempotency(key, key))

@@ -147,7 +147,7 @@ class _World:
 
     def _begin(self, process: Process) -> None:
         if process.name in WORKERS:
-            registry: Registry = next(iter(self._tasks.values())).app.registry
+            registry: Registry = next(iter(self._tasks.values()))._app._registry
             worker = LoopWorker(
                 process.store, registry, SETTINGS, name=process.name, concurrency=4, threads=1, beat=LoopBeat,
                 watch=UnwatchedLoop,
@@ -232,7 +232,7 @@ class _World:
         store = self._quiet_store()
         store.migrate()
         for task in self._tasks.values():
-            store.types.put(task.handler.type)
+            store.types.put(task._handler.type)
         for lane, capacity in LANES.items():
             store.lanes.set_capacity(lane, capacity)
         for name, capacity in RESOURCES.items():
@@ -308,12 +308,12 @@ class _World:
             replaceable_ids=self._replaceable_ids,
             deliveries=list(_all_deliveries(store)),
             received=self._receiver.receipts,
-            callbacks={code: tuple(task.handler.type.callback) for code, task in self._tasks.items()},
+            callbacks={code: tuple(task._handler.type.callback) for code, task in self._tasks.items()},
             log_lines=self._log_lines(store),
             arrivals=self._endpoints.arrivals,
             ticks_until=self._ticks_until,
-            uses={code: task.handler.type.uses for code, task in self._tasks.items()},
-            timeouts={code: task.handler.type.timeout_seconds for code, task in self._tasks.items()},
+            uses={code: task._handler.type.uses for code, task in self._tasks.items()},
+            timeouts={code: task._handler.type.timeout_seconds for code, task in self._tasks.items()},
             workers=[worker.id for worker in store.workers.all(lost_too=True) if worker.agent_id is None],
             ended_at=self._wall().timestamp(),
             skew=SKEW,

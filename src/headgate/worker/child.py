@@ -124,12 +124,12 @@ class ParentSocket:
         return DoneReply(None)
 
     def submit(self, calls: Sequence[Call[Any]]) -> ReportReply[list[Task[Any]]]:
-        reply = self._ask("submit", [call.new for call in calls])
+        reply = self._ask("submit", [call._new for call in calls])
         app = self.app
         assert app is not None
         return DoneReply(
             [
-                Task(Submitted(*made), call.handler.result_type, lambda: app.store, app._in_thread)
+                Task(Submitted(*made), call._handler.result_type, lambda: app.store, app._in_thread)
                 for made, call in zip(reply["made"], calls, strict=True)
             ]
         )
@@ -199,9 +199,9 @@ def main(descriptor: int, worker: int) -> None:
     run: Run | None = None
     try:
         function = order.function()
-        parent.app = function.app
-        parent.app.settings = replace(parent.app.settings, url=order.url, schema=order.schema, pooler=order.pooler)
-        run = parent.run = Run(order.execution, function.handler)
+        parent.app = function._app
+        parent.app._settings = replace(parent.app._settings, url=order.url, schema=order.schema, pooler=order.pooler)
+        run = parent.run = Run(order.execution, function._handler)
         results: list[Any] = []
         _handle_signals(run, results, parent)
         run.context = Context(order.execution, parent, order.saved)

@@ -63,9 +63,9 @@ class ExecutionReports:
         return self._store.tasks.submit_many(new_tasks, actor=f"task:{self.run.execution.id}", under=self.run.execution)
 
     def submit(self, calls: Sequence[Call[Any]]) -> list[Task[Any]]:
-        made = self.submit_tasks([call.new for call in calls])
+        made = self.submit_tasks([call._new for call in calls])
         return [
-            Task(done, call.handler.result_type, lambda: self._store, self._in_thread)
+            Task(done, call._handler.result_type, lambda: self._store, self._in_thread)
             for done, call in zip(made, calls, strict=True)
         ]
 
