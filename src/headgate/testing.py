@@ -188,7 +188,7 @@ class Box:
         for entry in page:
             self._heard = entry.place
             code = None if entry.task_info is None else entry.task_info.type
-            for listener in self._app.listeners:
+            for listener in self._app._listeners:
                 if listener.wants(entry.event, code):
                     answer = listener.function(event_for_listeners(entry.event, code or ""))
                     if inspect.iscoroutine(answer):

@@ -47,7 +47,7 @@ class DeclaredSchedule:
             log=LogMode(self.log),
             missed=Missed(self.missed),
             overlap=Overlap(self.overlap),
-            code=call.new.type if self.code is None else self.code,
+            code=call._new.type if self.code is None else self.code,
         )
         check_schedule(new)
         return new

@@ -38,7 +38,7 @@ def start(url):
         for program in programs:
             program.close()
         programs.append(Headgate(settings=Settings(url=url)))
-        programs[-1].packs = tuple(packs)
+        programs[-1]._packs = tuple(packs)
         task = programs[-1].task(code="scan", **options)(function)
         return programs[-1].store.types.get("scan"), task
 
@@ -144,7 +144,7 @@ def test_a_first_submit_in_a_transaction_of_the_callers_inherits_from_the_packs_
     url = f"sqlite:///{tmp_path}/store.db"
     Headgate(url).store.close()
     app = Headgate(url)
-    app.packs = (a_pack(),)
+    app._packs = (a_pack(),)
     task = app.task(timeout_seconds=9.0)(scan)
     with plain(url) as connection:
         made = app.submit_in(connection, task.call(3))

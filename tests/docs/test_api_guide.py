@@ -42,7 +42,7 @@ EXAMPLES: Params = {
     "servers": 2, "busy": 2, "worker": "rig-7", "workers": 1, "agent": "rig-1", "agents": 1, "asked_seconds": 40.0,
     "ended": 2, "total": 3, "host": "shop.example", "attempts": 2, "last": "503", "limit": "lane",
     "setting": "HEADGATE_CALLBACK_ALLOW",
-    "ahead": 3, "slots": 2, "each_seconds": 10.0, "reason": "a provider is down", "actor": "key:ops",
+    "ahead": 3, "slots": 2, "each_seconds": 10.0,
 }  # fmt: skip
 
 
