@@ -151,3 +151,10 @@ def test_answers_of_receivers_are_for_admins_and_each_tenant_has_its_own(store, 
         assert client.post(f"/api/tasks/{task_id}/redeliver", headers=keys[Role.OPERATOR, 2]).status_code == 404
         assert client.post(f"/api/tasks/{task_id}/redeliver", headers=keys[Role.READ, 1]).status_code == 403
         assert store.tasks.get(task_id).status is State.NOTIFYING
+
+
+def test_how_many_callbacks_wait_for_a_person_is_counted_by_the_server(store, client):
+    for _ in range(3):
+        owed(store)
+        sent(store, Attempt(410, 0.1), Delivery.UNDELIVERABLE)
+    assert client.get("/api/callbacks/counts").json() == {"undeliverable": 3, "exact": True}

@@ -6,6 +6,7 @@ import pytest
 
 from headgate.core.callbacks import Attempt, CallbackKind, Delivery
 from headgate.core.errors import NotFound, Refused
+from headgate.core.event_texts import event_params
 from headgate.core.machine import LeaseLost, Raised, Returned
 from headgate.core.states import State
 from headgate.core.task import NewTask, TaskType
@@ -252,11 +253,14 @@ def test_an_undeliverable_success_stays_notifying_for_a_person_to_see(store):
     record(store, leased, Attempt(410, 0.1), Delivery.UNDELIVERABLE)
     assert store.tasks.get(task_id).status is State.NOTIFYING
     assert kinds(store, task_id)[-1] == "undeliverable"
-    assert store.events.of(task_id)[-1].detail == "success callback to example.org, 1 attempt: status 410"
+    assert event_params(store.events.of(task_id)[-1]) == {
+        "callback_kind": "success", "host": "example.org", "attempts": 1, "last": "status 410",
+    }  # fmt: skip
     assert [sent.task_id for sent in store.deliveries.find(DeliveryFilter(status=Delivery.UNDELIVERABLE)).items] == [
         task_id
     ]
     assert store.deliveries.deliverables().undeliverable == 1
+    assert [store.deliveries.undeliverable(tenant) for tenant in (None, 0, 7)] == [(1, True), (1, True), (0, True)]
     assert store.deliveries.lines() == []
 
 

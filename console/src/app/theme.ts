@@ -61,6 +61,7 @@ export const theme = createTheme({
   components: {
     ActionIcon: { defaultProps: { variant: "subtle", color: "gray" } },
     Badge: { defaultProps: { radius: "sm", variant: "light" } },
+    Autocomplete: { defaultProps: { size: "xs" } },
     Button: { defaultProps: { size: "xs" } },
     Checkbox: { defaultProps: { size: "xs" } },
     // Scrolling is held by global.css while a dialog is open: Mantine would write a <style> tag for it.

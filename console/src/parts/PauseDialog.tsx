@@ -11,6 +11,8 @@ const LONGEST = 255;
 
 interface Props {
   title: string;
+  /** What is on the button that does it, if not the title. */
+  yes?: string;
   about: ReactNode;
   /** null: not said yet. */
   subject: Subject | null;
@@ -20,7 +22,7 @@ interface Props {
 }
 
 /** Pause something: why, and until when, if somebody wants to say so. */
-export function PauseDialog({ title, about, subject, onClose, children }: Props) {
+export function PauseDialog({ title, yes = title, about, subject, onClose, children }: Props) {
   const t = useTexts();
   const words = t.pauses;
   const [reason, setReason] = useState("");
@@ -53,7 +55,7 @@ export function PauseDialog({ title, about, subject, onClose, children }: Props)
           value={reason}
           maxLength={LONGEST}
           onChange={(event) => setReason(event.currentTarget.value)}
-          data-autofocus
+          data-autofocus={children ? undefined : true}
         />
         <Select
           mt="sm"
@@ -82,7 +84,7 @@ export function PauseDialog({ title, about, subject, onClose, children }: Props)
             {t.common.back}
           </Button>
           <Button type="submit" disabled={unsaid} loading={change.isPending}>
-            {title}
+            {yes}
           </Button>
         </Group>
       </form>

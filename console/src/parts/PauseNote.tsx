@@ -1,6 +1,7 @@
 import type { Pause } from "@/services/pauses";
 import { useTexts } from "@/texts";
 import { Ago } from "./Ago";
+import classes from "./PauseNote.module.css";
 
 /** An actor of whom no more is known. */
 const NOBODY = "person";
@@ -9,7 +10,7 @@ const NOBODY = "person";
 export function PauseNote({ pause }: { pause: Pause }) {
   const t = useTexts().pauses;
   return (
-    <span>
+    <span className={classes.note} data-tone="held">
       {pause.actor === NOBODY ? t.paused : t.pausedBy(pause.actor)} <Ago at={pause.at} />
       {pause.reason ? ` · ${pause.reason}` : null}
       {pause.until ? (

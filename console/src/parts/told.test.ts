@@ -34,7 +34,7 @@ describe("what the server says", () => {
       "lane mail is paused by key:ops: the provider is down",
     );
     expect(reasonText({ reason: "", code: "paused", params }, zh)).toBe(
-      "通道 mail已被 key:ops 暂停：the provider is down",
+      "通道 mail 已被 key:ops 暂停：the provider is down",
     );
   });
 });
@@ -43,7 +43,7 @@ describe("a refusal", () => {
   it("says which states would do", () => {
     const problem = Problem.of(409, { code: "wrong-state", params: wrong, type: "urn:headgate:problem:refused" });
     expect(told(problem, en).detail).toBe("task 7 is queued; only dead or retrying tasks can be retried");
-    expect(told(problem, zh).detail).toBe("任务 7的状态为排队中；只有待人工处理、等待重试的任务可以重试");
+    expect(told(problem, zh).detail).toBe("任务 7 的状态为排队中；只有待人工处理、等待重试的任务可以重试");
   });
 
   it("of many tasks is told once for each reason, whichever tasks they are", () => {
@@ -64,8 +64,13 @@ describe("an event", () => {
 
   it("says why an attempt failed and when the next one comes", () => {
     const params = { reason: "error", error: "OSError: gone", delay: 60 };
-    expect(said(params)).toBe("it failed · OSError: gone · runs again in 60 s");
-    expect(said(params, zh)).toBe("执行失败 · OSError: gone · 60 s后重试");
+    expect(said(params)).toBe("OSError: gone · runs again in 60 s");
+    expect(said(params, zh)).toBe("OSError: gone · 60 s 后重试");
+  });
+
+  it("says why an attempt was the last one", () => {
+    expect(said({ reason: "fatal", error: "ValueError: no" })).toBe("never retried · ValueError: no");
+    expect(said({ reason: "fatal", error: "ValueError: no" }, zh)).toBe("此类错误从不重试 · ValueError: no");
   });
 
   it("says what somebody changed, and keeps where they did it to the audit", () => {

@@ -19,7 +19,7 @@ export function reasonText(said: Coded & { reason: string }, t: Texts): string {
 
 /** Why something was refused; null if only the server's English says it. */
 export function refusalText({ code, params }: Coded, t: Texts): string | null {
-  return t.refusals[code ?? ""]?.(params ?? {}) ?? null;
+  return t.refusals[code ?? ""]?.(params ?? {}).trim() ?? null;
 }
 
 interface Happened extends Coded {
@@ -46,6 +46,7 @@ function part(event: Happened, name: string, value: unknown, t: Texts, language:
     case "edit":
       return changes(value, t);
     case "reason":
+      if (value === "error" && event.params?.error) return ""; // which says it better
       return (event.task_id === null ? undefined : t.ends[String(value)]) ?? plain(value);
     case "remark":
     case "error":

@@ -175,18 +175,18 @@ export const problems: Record<string, string> = {
 };
 
 export const ends = {
-  error: "it failed",
-  exhausted: "no retries are left",
-  fatal: "an error that is never retried",
-  unknown: "an error that its type does not retry",
-  arguments: "its arguments do not fit the handler",
-  overdue: "it ran too long",
-  memory: "it used too much memory",
-  lost: "its executor was lost",
-  poison: "its executor was lost too often",
-  children: "none of its children succeeded",
-  cancelled: "it was cancelled",
-  discarded: "discarded by a person",
+  error: "an error",
+  exhausted: "no retries left",
+  fatal: "never retried",
+  unknown: "an unknown error, not retried",
+  arguments: "its arguments do not fit",
+  overdue: "ran too long",
+  memory: "too much memory",
+  lost: "its worker was lost",
+  poison: "lost too often",
+  children: "no child succeeded",
+  cancelled: "cancelled",
+  discarded: "given up by hand",
 } satisfies Record<SchemaEndReason, string> as Record<string, string>;
 
 /** What an event says besides its kind. */
@@ -227,6 +227,11 @@ export const eventDetails = {
     priority: "priority",
     start_time: "start time",
     removed: "removed",
+    callback_kind: "callback",
+    callback: "callback",
+    host: "receiver",
+    attempts: "attempts",
+    last: "last answer",
     purged: "removed",
   } as Record<string, string>,
 };

@@ -3,6 +3,7 @@ import type { Params, ReasonCode, RefusalCode, Sentence } from "@/services/codes
 import type { SchemaEndReason } from "@/services/schema";
 import type { State } from "@/services/states";
 import type { Texts } from "./en";
+import { spaced } from "./pauses.zh";
 import { acts, states } from "./shared.zh";
 
 const SCOPES: Record<string, string> = { all: "全部", lane: "通道", type: "类型", tenant: "租户", key: "限流键" };
@@ -41,7 +42,7 @@ export const reasons = {
   "retry-ahead": () => "已失败，届时重试",
   "not-paused": () => "没有任何暂停",
   "task-paused": () => "任务已暂停",
-  paused: (p) => `${subject(p)}已${p.actor ? `被 ${p.actor} ` : ""}暂停${p.reason ? `：${p.reason}` : ""}`,
+  paused: (p) => `${spaced(subject(p))}已${p.actor ? `被 ${p.actor} ` : ""}暂停${p.reason ? `：${p.reason}` : ""}`,
   "no-limit": (p) => `${p.name}：不限，${p.running} 个在运行`,
   "has-room": capacity,
   full: capacity,
@@ -80,7 +81,7 @@ export const stuck: Sentence = (p) => `任务 ${p.stuck} 的处理函数在工�
 
 const allowed = (said: unknown) => (said === "open" ? "未结束" : String(said).split(",").map(word).join("、"));
 const near = (p: Params) => (p.near ? `；是否指 ${p.near}？` : "");
-const task = (p: Params) => (p.task_id === undefined ? "任务" : `任务 ${p.task_id}`);
+const task = (p: Params) => (p.task_id === undefined ? "任务" : `任务 ${p.task_id} `);
 const verb = (action: unknown) =>
   action === "replay" ? "重放" : (acts.verbs[String(action) as keyof typeof acts.verbs] ?? String(action));
 
@@ -185,7 +186,7 @@ export const ends = {
 } satisfies Record<SchemaEndReason, string> as Record<string, string>;
 
 export const eventDetails: Texts["eventDetails"] = {
-  again: (seconds: number) => (seconds > 0 ? `${duration(seconds)}后重试` : "立即重试"),
+  again: (seconds: number) => (seconds > 0 ? `${duration(seconds)} 后重试` : "立即重试"),
   until: (time: string) => `直到 ${time}`,
   children: (counts: string) => `子任务：${counts}`,
   replaces: (value: string) => `替换 ${value}`,
@@ -220,6 +221,11 @@ export const eventDetails: Texts["eventDetails"] = {
     priority: "优先级",
     start_time: "开始时间",
     removed: "已清除",
+    callback_kind: "回调",
+    callback: "回调",
+    host: "接收方",
+    attempts: "尝试次数",
+    last: "最近结果",
     purged: "已清除",
   },
 };

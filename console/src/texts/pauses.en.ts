@@ -10,8 +10,8 @@ export const pauses = {
   isPaused: (subject: string) => `${capital(subject)} is paused`,
   isResumed: (subject: string) => `${capital(subject)} is resumed`,
   about: (subject: string) => `Nothing more of ${subject} starts. What runs goes on running.`,
-  paused: "paused",
-  pausedBy: (actor: string) => `paused by ${actor}`,
+  paused: "Paused",
+  pausedBy: (actor: string) => `Paused by ${actor}`,
   ends: "ends",
   reason: "Reason",
   reasonAbout: "Shown wherever the pause holds something up.",
@@ -23,6 +23,7 @@ export const pauses = {
   endsAt: "Ends at",
   endPast: "The end must lie ahead.",
   new: "Pause …",
+  unnamed: "Pause",
   newAbout: "Nothing more of it starts. What runs goes on running.",
   what: "What",
   whats: { all: "Everything", lane: "A lane", type: "A task type", tenant: "A tenant", key: "A rate key" } as Record<
@@ -33,7 +34,7 @@ export const pauses = {
   tenantNumber: "Its number",
   none: "Nothing is paused.",
   columns: { what: "What", why: "Reason", by: "By", since: "Since", until: "Ends" },
-  noEnd: "when resumed",
+  noEnd: "no end",
 };
 
 function capital(text: string): string {

@@ -51,7 +51,7 @@ def event_text(event: AuditEvent) -> str | None:
     params = event_params(event)
     texts = [text for name, text_of in _TEXTS.items() if name in params and (text := text_of(params[name]))]
     rest = [name for name in params if name not in _TEXTS and name not in _NOT_SAID]
-    texts = [f"{name} {_plain(params[name])}" for name in rest] + texts
+    texts = [f"{name.replace('_', ' ')} {_plain(params[name])}" for name in rest] + texts
     return "; ".join(texts) or None
 
 

@@ -56,11 +56,7 @@ function LaneRow({ lane, steer }: { lane: Lane; steer: boolean }) {
         <Link to="/tasks" search={{ lane: lane.name }}>
           {lane.name}
         </Link>
-        {lane.pause ? (
-          <small>
-            <PauseNote pause={lane.pause} />
-          </small>
-        ) : null}
+        {lane.pause ? <PauseNote pause={lane.pause} /> : null}
       </th>
       <td>
         <Gauge

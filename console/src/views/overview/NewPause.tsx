@@ -16,9 +16,16 @@ export function NewPause({ onClose }: { onClose: () => void }) {
   const whole = scope === "all" || (scope === "tenant" ? /^-?\d+$/.test(said) : said !== "");
   const subject: Subject | null = whole ? { scope, name: scope === "all" ? "" : said } : null;
   return (
-    <PauseDialog title={words.new} about={words.newAbout} subject={subject} onClose={onClose}>
+    <PauseDialog
+      title={words.new}
+      yes={subject ? words.pause(words.subject(subject.scope, subject.name)) : words.unnamed}
+      about={words.newAbout}
+      subject={subject}
+      onClose={onClose}
+    >
       <Select
         label={words.what}
+        data-autofocus
         data={SCOPES.map((value) => ({ value, label: words.whats[value] }))}
         value={scope}
         allowDeselect={false}

@@ -11,6 +11,7 @@ import { Rows } from "@/parts/Rows";
 import { pausesQuery } from "@/services/pauses";
 import { maySteer } from "@/services/session";
 import { useTexts } from "@/texts";
+import classes from "./page.module.css";
 
 // Loaded when somebody asks for it.
 const NewPause = lazy(() => import("./NewPause").then((module) => ({ default: module.NewPause })));
@@ -64,7 +65,7 @@ export function Pauses() {
         {(pauses.data ?? []).map((pause) => (
           <tr key={`${pause.scope}:${pause.name}`}>
             <th scope="row">{words.subject(pause.scope, pause.name)}</th>
-            <td>{pause.reason || "–"}</td>
+            <td className={classes.reason}>{pause.reason || "–"}</td>
             <td data-muted>{pause.actor}</td>
             <td data-muted>
               <Ago at={pause.at} />

@@ -52,11 +52,7 @@ export function LaneCard({ lane, stats, steer }: Props) {
     >
       <div className={classes.card} data-testid={`lane-${lane}`}>
         <Gauge label={name} value={stats?.running[lane] ?? 0} most={capacity} note={pause ? words.paused : undefined} />
-        {pause ? (
-          <small>
-            <PauseNote pause={pause} />
-          </small>
-        ) : null}
+        {pause ? <PauseNote pause={pause} /> : null}
         <div className={classes.line}>
           <span>{words.queued(amount(stats?.queued[lane] ?? 0, language))}</span>
           <span className={classes.capacity}>

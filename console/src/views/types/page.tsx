@@ -120,11 +120,7 @@ function Types({ types, admin, onOpen }: TypesProps) {
                   </button>
                 </span>
                 {type.name ? <span className={classes.about}>{type.name}</span> : null}
-                {type.pause ? (
-                  <span className={classes.paused} data-tone="held">
-                    <PauseNote pause={type.pause} />
-                  </span>
-                ) : null}
+                {type.pause ? <PauseNote pause={type.pause} /> : null}
               </div>
             </td>
             <td>{type.category}</td>

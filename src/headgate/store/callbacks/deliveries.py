@@ -210,8 +210,7 @@ class Deliveries(Noun):
     @reads
     def undeliverable(self, db: Db, tenant_id: int | None = None) -> tuple[int, bool]:
         """How many callbacks cannot be delivered, and whether those are all: no more than 10,000 are looked at."""
-        [[looked_at, found]] = db.rows(reports.UNDELIVERABLE, tenant_id=tenant_id, most=EXACT_UP_TO + 1)
-        return int(min(found, EXACT_UP_TO)), bool(looked_at <= EXACT_UP_TO)
+        return reports.undeliverable(db, tenant_id)
 
     @reads
     def attempts_after(self, db: Db, attempt_id: int, limit: int) -> list[AttemptTiming]:
@@ -372,10 +371,12 @@ _ENDS = frozenset({Delivery.DELIVERED, Delivery.DROPPED})  # of a success callba
 
 
 def _detail(outcome: DeliveryOutcome) -> str:
-    came = outcome.attempt.error or f"status {outcome.attempt.status}"
-    where = outcome.host or "nowhere"
-    attempts = f"{outcome.leased.attempts} attempt{'' if outcome.leased.attempts == 1 else 's'}"
-    return f"{outcome.leased.kind} callback to {where}, {attempts}: {came}"
+    last = outcome.attempt.error or f"status {outcome.attempt.status}"
+    leased = outcome.leased
+    return json.dumps(
+        {"callback_kind": leased.kind, "host": outcome.host, "attempts": leased.attempts, "last": last},
+        ensure_ascii=False,
+    )
 
 
 GIVE_BACK = Statement(

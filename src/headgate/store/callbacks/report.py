@@ -282,3 +282,8 @@ ATTEMPTS = Statement(
     """
 )
 LAST_ATTEMPT = Statement("SELECT coalesce(max(id), 0) FROM headgate_callback_attempt")
+
+
+def undeliverable(db: Db, tenant_id: int | None) -> tuple[int, bool]:
+    [[looked_at, found]] = db.rows(UNDELIVERABLE, tenant_id=tenant_id, most=EXACT_UP_TO + 1)
+    return min(int(found), EXACT_UP_TO), looked_at <= EXACT_UP_TO
