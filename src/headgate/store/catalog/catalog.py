@@ -4,7 +4,6 @@ import difflib
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 
 from headgate.core.errors import Unavailable, UnknownType
 from headgate.core.limits import DEFAULT_KEY, bucket_of
@@ -20,7 +19,7 @@ from headgate.store.db.database import Database
 from headgate.store.db.statement import Db, Statement, clock
 
 RECENT_SECONDS = 1.0
-TRIES = 4
+TRIES = 3
 TYPES = Statement("SELECT code, name, category, config FROM headgate_task_metadata")
 STREAMS = Statement(
     "SELECT id, tenant_id, lane, type, category, rate_key, agent_id FROM headgate_stream WHERE id > :after"
@@ -167,18 +166,19 @@ class Catalog:
         types = self.recent().types
         return [with_type_defaults(new, types.get(new.type) or self.known_type(new.type)) for new in tasks]
 
-    def make_streams(self, tasks: Iterable[NewTask]) -> list[int]:
+    def make_streams(self, tasks: Iterable[NewTask], tries: int = TRIES) -> list[int]:
         """The ids of these tasks' streams. Makes those that are missing, in a transaction of its own: a stream must not
         go with a submit that fails."""
-        keys = [stream_key(new) for new in tasks]
-        for _ in range(TRIES):  # one that was just made may be removed, or its lane
-            ids = self.ids
-            missing = set(keys) - ids.keys()
-            if not missing:
-                return [ids[key] for key in keys]
-            self._database.write(partial(add_streams, keys=sorted(missing)))
-            self.reload()
-        raise Unavailable("the store has other streams than this process knows: was it restored? Start again")
+        tasks = list(tasks)
+        ids, keys = self.ids, [stream_key(new) for new in tasks]
+        missing = set(keys) - ids.keys()
+        if not missing:
+            return [ids[key] for key in keys]
+        if not tries:
+            raise Unavailable("the store has other streams than this process knows: was it restored? Start again")
+        self._database.write(lambda db: add_streams(db, sorted(missing)))
+        self.reload()
+        return self.make_streams(tasks, tries - 1)  # what was just made may be removed, or its lane
 
 
 def _read(db: Db, version: int, before: _Known) -> _Known:
