@@ -8,7 +8,7 @@ from headgate.store.claim.contract import Outcome
 from tests.factories import running, start, submit
 
 
-def block(answer) -> list[str]:
+def block(answer):
     """The lines below ATTEMPTS, its heading first."""
     lines: list[str] = answer.out.splitlines()
     begin = next(number for number, line in enumerate(lines) if line.startswith("ATTEMPTS"))

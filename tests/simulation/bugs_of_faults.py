@@ -20,7 +20,9 @@ from headgate.store.catalog.streams import Stream
 from headgate.store.claim.contract import LANES_AND_PAUSES, ActivePauses, held_by
 from headgate.store.db.statement import Statement
 from headgate.store.execution.executions import Executions
+from headgate.worker.executor import Executor
 from headgate.worker.pool import Pool
+from headgate.worker.reports import LoopReporter
 from headgate.worker.run import Run
 from tests.simulation.bugs import Patch, bug, errands, faults, reworded, submits
 
@@ -55,6 +57,22 @@ def what_does_not_stop_is_given_back_at_once(patch: Patch) -> None:
         self.ended(run, GivenBack())
 
     patch.setattr(Pool, "give_up", give_up)
+
+
+@bug("I11", more=STUBBORN)
+def a_result_counts_however_late_it_comes(patch: Patch) -> None:
+    """The work is done, so let it count."""
+    patch.setattr(Executor, "_unless_late", lambda self, run, event: event)
+
+
+# A parent has ended when its children come: they are refused.
+@bug("I11", more=submits(0.5, 6, "parent", ends=["children, unawaited"], children=3))
+def what_nobody_awaits_is_left_behind(patch: Patch) -> None:
+    """A handler that wants its reports made awaits them."""
+
+    async def finish(self: LoopReporter) -> None: ...
+
+    patch.setattr(LoopReporter, "finish", finish)
 
 
 # Alone, since a clock that stays set back holds up more than buckets: what waits for a time, and schedules.

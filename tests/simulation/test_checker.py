@@ -524,6 +524,7 @@ def test_a_loss_is_counted_for_who_was_alone_with_its_worker():
     """Spec: X5"""
     assert charged(lost(), lost_count=1) == set()
     assert charged(lost(actor="system"), lost_count=1) == {"I10"}
+    assert charged(lost(actor="worker:1"), lost_count=1) == set(), "it was in a process of its own"
     run = Run()
     for task_id in (1, 2):
         run.submit(task_id)
@@ -532,6 +533,35 @@ def test_a_loss_is_counted_for_who_was_alone_with_its_worker():
     for task_id in (1, 2):
         run.step(task_id, "lease_lost", "queued", f"x{task_id}", actor="system:reaper", at=at)
     assert charged(run, lost_count=1) == {"I10"}
+
+
+def worked(seconds: float, *entries: str) -> Run:
+    """A handler that returned after so many seconds, and what else it wrote to the ledger."""
+    run = Run()
+    run.submit(1)
+    run.step(1, "started", "running", "a", actor="worker:1")
+    run.record("start", 1, "a")
+    for entry in entries:
+        run.record(entry, 1, "a")
+    run.wait(seconds)
+    run.record("end", 1, "a")
+    run.step(1, "completed", "succeeded", "a", actor="worker:1")
+    return run
+
+
+def test_a_result_that_came_after_its_deadline_is_not_accepted():
+    """Spec: X5, B3"""
+    assert charged(worked(19.0)) == set()
+    assert charged(worked(21.0)) == {"I11"}
+
+
+def test_a_result_is_not_accepted_before_what_its_handler_began_is_done():
+    """Spec: X5, D7"""
+    assert charged(worked(1.0, "child")) == {"I11"}
+    run = worked(1.0, "child")
+    run.submit(2)
+    run.change(2, parent_id=1, root_id=1)
+    assert "I11" not in charged(run)
 
 
 @pytest.mark.parametrize(("kind", "allowed"), [("lease_lost", True), ("overdue", False)])

@@ -87,6 +87,8 @@ _evidence = st.builds(
     _times,
     st.lists(_lines, max_size=4),
     st.lists(_arrivals, max_size=3),
+    st.none() | st.dictionaries(_names, _times),
+    st.lists(_ids, max_size=2),
     st.none() | _times,
 )  # fmt: skip
 
@@ -95,5 +97,5 @@ _evidence = st.builds(
 def test_no_evidence_is_too_strange_to_be_judged(evidence: Evidence):
     """Spec: X5"""
     assert all(
-        violation.text and violation.invariant in "I1 I2 I3 I4 I5 I6 I7 I8 I9 I10" for violation in check(evidence)
+        violation.text and violation.invariant in "I1 I2 I3 I4 I5 I6 I7 I8 I9 I10 I11" for violation in check(evidence)
     )

@@ -55,6 +55,7 @@ class Crew:
         """As `kill -9` does."""
         worker.kill()
         assert self.end_of(worker) == -signal.SIGKILL
+        self.ledger.note_death(worker.pid)
 
     def stop(self, worker: subprocess.Popen[bytes]) -> None:
         """In good order."""
@@ -84,6 +85,9 @@ class Crew:
 
     def bury(self) -> None:
         """Forget those that have died."""
+        for worker in self.alive:
+            if worker.poll() is not None:
+                self.ledger.note_death(worker.pid)
         self.alive = [worker for worker in self.alive if worker.poll() is None]
 
     def all_alive(self) -> None:

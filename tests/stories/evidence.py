@@ -62,6 +62,7 @@ def collected(url: str, ledger: Ledger | None = None, submits: Iterable[Submissi
         keys={key: tuple(json.loads(task_ids)) for key, task_ids in keys},
         feed_ids=_event_ids(url),
         uses={code: tuple(json.loads(config)["uses"]) for code, config in types},
+        timeouts={code: 60 * json.loads(config)["timeout"] for code, config in types},  # it has minutes
         counted=dict(rows(url, _COUNTS)),
         ended_at=time.time(),
         skew=SKEW_SECONDS,
@@ -84,15 +85,17 @@ def _in_seconds(url: str, text: str) -> str:
 def fenced(ledger: Ledger) -> list[LedgerEntry]:
     """The lines, as an outside system takes them that knows the attempts: no effect of one older than the newest.
 
-    A handler that was stopped has ended, however it did.
+    A handler that was stopped or failed has ended.
     """
     newest: dict[int, int] = {}
     found = []
-    for line in sorted(ledger.entries("start", "effect", "end", "stopped")):
+    for line in sorted(ledger.entries("start", "effect", "end", "stopped", "error", "died")):
         newest[line.task_id] = max(line.attempt, newest.get(line.task_id, 0))
         accepted = line.what != "effect" or line.attempt == newest[line.task_id]
         what = "end" if line.what == "stopped" else line.what
         found.append(LedgerEntry(line.at / 1e9, what, line.task_id, line.exec_id, line.attempt, accepted))
+        if what == "error":
+            found.append(found[-1]._replace(what="end"))
     return found
 
 

@@ -50,6 +50,13 @@ class Ledger:
                 self._read_to = file.tell()
         return [entry for entry in self._entries if not whats or entry.what in whats]
 
+    def note_death(self, pid: int) -> None:
+        """A process is dead: what its handlers had not ended died with it."""
+        over = {entry.exec_id for entry in self.entries("end", "stopped", "error", "died")}
+        for entry in self.entries("start"):
+            if entry.pid == pid and entry.exec_id not in over:
+                self.write("died", entry.task_id, entry.exec_id, entry.attempt)
+
     def finished(self) -> list[Entry]:
         """The ends of handlers that were not interrupted after all."""
         stopped = {entry.exec_id for entry in self.entries("stopped")}

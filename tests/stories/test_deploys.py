@@ -16,6 +16,7 @@ TASKS = 400
 STOPS = 12
 WORKERS = 3
 SHUTDOWN_SECONDS = 0.3
+LEASE_SECONDS = 20.0  # nobody dies here: one that runs out would only tell how busy the machine is
 FUNCTIONS: tuple[TaskFunction[..., Any, None], ...] = (
     *[bodies.step] * 6,
     *[bodies.step_in_a_thread] * 3,
@@ -26,7 +27,7 @@ FUNCTIONS: tuple[TaskFunction[..., Any, None], ...] = (
 def test_workers_told_to_go_at_any_moment_burn_no_attempt_and_do_nothing_twice(url: str, tmp_path: Path):
     """Spec: A6, D9"""
     app = bound_to(url)
-    with crew(url, tmp_path, shutdown=SHUTDOWN_SECONDS) as members:
+    with crew(url, tmp_path, shutdown=SHUTDOWN_SECONDS, lease=LEASE_SECONDS) as members:
         for _ in range(WORKERS):
             members.start()
         dice, portion, submits = members.dice, TASKS // STOPS, []
@@ -48,6 +49,7 @@ def test_workers_told_to_go_at_any_moment_burn_no_attempt_and_do_nothing_twice(u
             assert members.end_of(leaving) in ({0, -signal.SIGTERM} if deaf else {0})
             members.all_alive()
         until(lambda: not rows(url, "SELECT 1 FROM headgate_task WHERE finished_at IS NULL LIMIT 1"), "all tasks end")
+    assert rows(url, "SELECT task_id FROM headgate_task_event WHERE kind = 'lease_lost'") == []
     counts = Counter(rows(url, "SELECT status, error_count, lost_count FROM headgate_task"))
     assert counts == {("succeeded", 0, 0): portion * STOPS}
     assert check(collected(url, members.ledger, submits)) == []

@@ -116,8 +116,8 @@ def test_a_task_in_a_process_of_its_own_dies_with_its_worker(url: str, tmp_path:
 def test_tasks_of_a_killed_worker_whose_deadline_comes_before_the_end_of_its_lease_run_again(url: str, tmp_path: Path):
     """Spec: A6. The proportions of the default settings: a timeout of two thirds of a lease."""
     app, gate = bound_to(url), str(tmp_path / "gate")
-    lingering = bodies.linger.using(timeout_seconds=4.0)
-    with crew(url, tmp_path, lease=6.0) as members:
+    lingering = bodies.linger.using(timeout_seconds=6.0)  # a busy machine takes a while to start a process
+    with crew(url, tmp_path, lease=9.0) as members:
         tasks = app.submit_many_sync([lingering.call(gate) for _ in range(20)])
         worker = members.start()
         until(lambda: all(members.lines_of(task.id, "start") for task in tasks), "they begin")

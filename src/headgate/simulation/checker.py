@@ -1,4 +1,4 @@
-"""The judge of a run: reads what is left of it and says which of the promises I1 to I10 were broken. Pure, offline.
+"""The judge of a run: reads what is left of it and says which of the promises I1 to I11 were broken. Pure, offline.
 
 What it cannot tell it lets pass. A task that retention removed takes its lane and its mutex with it; a limit and a
 pause that no audit row speaks of are as `Evidence` says they began; of tasks that no submission is known for, none
@@ -15,6 +15,7 @@ from headgate.simulation.checker_ledger import judge_ledger
 from headgate.simulation.checker_limits import judge_limits
 from headgate.simulation.checker_orphans import judge_orphans, judge_retention
 from headgate.simulation.checker_paths import judge_paths, judge_tenures
+from headgate.simulation.checker_results import judge_results
 from headgate.simulation.checker_submissions import judge_submissions
 from headgate.simulation.checker_ticks import judge_ticks
 from headgate.simulation.evidence import Evidence
@@ -38,6 +39,7 @@ def check(evidence: Evidence) -> list[Violation]:
         *judge_orphans(case),
         *judge_ticks(case),
         *judge_charges(case),
+        *judge_results(case),
     ]
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from math import inf
 
+from headgate.core.end_reasons import EndReason
 from headgate.core.states import HELD, State
 from headgate.simulation.checker_case import Case, Violation, starts_execution
 from headgate.simulation.evidence import Row
@@ -94,7 +95,7 @@ class _Deserts:
 
 
 def _counted_losses(case: Case) -> set[int]:
-    """The rows of losses that may be counted: of a task that its worker held alone, or that was lost too often."""
+    """The rows of losses that may be counted: of a task that was alone in its process, or that was lost too often."""
     counted: set[int] = set()
     workers: dict[int, str] = {}  # by task, who holds it
     held: dict[str, set[int]] = defaultdict(set)
@@ -108,7 +109,9 @@ def _counted_losses(case: Case) -> set[int]:
             held[row.actor].add(row.task_id)
         elif row.before in HELD and row.after not in HELD:
             worker = workers.pop(row.task_id, "")
-            if row.actor == REAPER and row.kind not in ("overdue", "given_back"):
+            if row.actor == worker and (row.kind == "lease_lost" or EndReason.POISON in (row.detail or "")):
+                counted.add(row.id)  # it ran in a process of its own, which its worker saw die
+            elif row.actor == REAPER and row.kind not in ("overdue", "given_back"):
                 at, beside = rescued.get(worker, (-inf, 0))
                 if at != row.at:
                     beside = len(held[worker])

@@ -52,7 +52,7 @@ class LedgerEntry(NamedTuple):
     """One line of the ledger: what a handler did, outside the store. A fenced ledger refuses a lower attempt."""
 
     at: float
-    what: str  # start, effect, end; of a simulated handler also error, died (with its process)
+    what: str  # start, effect, end; also error, died (with its process), child (that it began to submit)
     task_id: int
     exec_id: str
     attempt: int

@@ -38,6 +38,10 @@ def declare_tasks(settings: Settings) -> dict[str, Function]:
             if end == "children":
                 await me.submit_many([_child(tasks, number) for number in range(children)])
                 await notes.work(0.1)
+            elif end == "children, unawaited":
+                for number in range(children):
+                    notes.write("child")
+                    me.submit(_child(tasks, number))
             elif end == "give up":
                 await me.submit_many([_child(tasks, number) for number in range(children)])
                 raise ValueError("it will never work")
