@@ -28,7 +28,7 @@ from headgate.store.callbacks.report import AttemptTiming, CallbackRecord, Deliv
 from headgate.store.catalog.catalog import Catalog
 from headgate.store.catalog.type_rows import swap_callback
 from headgate.store.db.database import Database, Noun, reads, writes
-from headgate.store.db.pages import EXACT_UP_TO, Page
+from headgate.store.db.pages import Page
 from headgate.store.db.statement import Db, Row, Statement, insert_rows, moment
 from headgate.store.events.audit import PERSON, address_of
 from headgate.store.tasks.families import Families
