@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
@@ -21,6 +22,8 @@ from headgate.core.limits import DeclaredLimits, declared_in_settings
 
 PREFIX = "HEADGATE_"
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
+MOST_CONSUMERS = 10
+MOST_PREFETCH = 1000
 TYPO_SIMILARITY = 0.9  # how near a variable's name is to a setting's before it is taken for a slip of the hand
 
 
@@ -39,6 +42,10 @@ class Settings:
     url: str = field(default="sqlite:///headgate.db", repr=False)  # there may be a password in it
     schema: str = ""  # of PostgreSQL, for our tables; without one the search_path decides
     pooler: Pooler = Pooler.AUTO
+    broker: str = field(default="", repr=False)  # amqp://… of a RabbitMQ; without one workers claim from the store
+    broker_consumers: int = 5  # of each queue, in each worker
+    broker_prefetch: int = 1  # messages that a consumer may hold unacknowledged
+    broker_resend_seconds: float = 10.0  # after which a message that started nothing is sent again
     host: str = "127.0.0.1"
     port: int = 8000
     hosts: str = ""  # names, besides this machine's own, that an open server may be asked under
@@ -76,7 +83,10 @@ class Settings:
                 raise Invalid(f"{setting.name} is a finite number")
         if not 0 < self.beat_seconds < self.lease_seconds:
             raise Invalid("beat_seconds is above 0 and below lease_seconds")
-        for name in ("reap_seconds", "poll_seconds", "mutex_seconds", "session_seconds", "session_idle_seconds"):
+        for name in (
+            "reap_seconds", "poll_seconds", "mutex_seconds", "session_seconds", "session_idle_seconds",
+            "broker_resend_seconds",
+        ):  # fmt: skip
             if not getattr(self, name) > 0:
                 raise Invalid(f"{name} is above 0")
         for name in ("shutdown_seconds", "stuck_seconds", "retention_succeeded_days", "retention_failed_days"):
@@ -87,6 +97,11 @@ class Settings:
         if not self.callback_concurrency > 0:
             raise Invalid("callback_concurrency is above 0")
         check_schema(self.schema)
+        check_broker(self.broker)
+        if not 1 <= self.broker_consumers <= MOST_CONSUMERS:
+            raise Invalid(f"broker_consumers is between 1 and {MOST_CONSUMERS}")
+        if not 1 <= self.broker_prefetch <= MOST_PREFETCH:
+            raise Invalid(f"broker_prefetch is between 1 and {MOST_PREFETCH}")
         if not self.host:
             raise Invalid("host is an address or a name")
         if any(len(secret) < SHORTEST_SERVER_SECRET for secret in self.secrets):
@@ -132,6 +147,19 @@ def check_schema(name: str) -> None:
         raise Invalid(
             f"schema {name!r}: use at most 63 of a-z, 0-9 and _, beginning with a letter or _, and not with pg_"
         )
+
+
+def check_broker(url: str) -> None:
+    """`Invalid` for what is no address of a broker; "" is none. The URL, which may hold a password, is not repeated."""
+    if not url:
+        return
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("amqp", "amqps") and parts.hostname and (parts.port or 1) > 0
+    except ValueError:  # a port that is no number
+        usable = False
+    if not usable:
+        raise Invalid("broker: use amqp://USER:PASSWORD@HOST:PORT/VHOST, or amqps:// with TLS")
 
 
 NAMES = tuple(setting.name for setting in fields(Settings))

@@ -191,6 +191,12 @@ def be_started(store: Store, clock: Clock, task: Task) -> bool:
     return store.executions.start(task.id, task.exec_id or NOBODY) is not None or task.id in claimed
 
 
+def be_delivered(store: Store, clock: Clock, task: Task) -> bool:
+    claimed = [execution.id for execution in start(store, 10)]
+    handed = store.executions.start_handed(worker(store), [(task.id, task.exec_id or NOBODY)])
+    return bool(handed.executions) or task.id in claimed
+
+
 def end(event: Event) -> Callable[[Store, Clock, Task], bool]:
     return lambda store, clock, task: settle(store, execution_of(task), event) is not None
 
@@ -261,6 +267,7 @@ WAYS = {
     "sent back": Way(SentBack(), be_overtaken),
     "scheduled": Way(Scheduled(), be_scheduled),
     "started": Way(Started(), be_started),
+    "started by the broker": Way(Started(), be_delivered),
     **{f"settled: {event}": Way(event, end(event)) for event in ENDS},
     "given back": Way(GivenBack(), give_back),
     "unconfirmed": Way(Unconfirmed(), be_unconfirmed),

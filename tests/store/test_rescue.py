@@ -161,23 +161,23 @@ def test_overdue_tasks_are_ended_page_by_page_and_others_left_alone(store, clock
     assert store.tasks.get(safe[0].id).status is S.RUNNING
 
 
-def test_what_was_never_confirmed_is_put_back_after_its_time_with_nothing_counted(store, clock):
-    """Spec: E2"""
+def test_what_was_handed_on_and_never_started_is_put_back_with_nothing_counted(store):
+    """Spec: D1, E2"""
     early, late, started = (submit(store) for _ in range(3))
-    [first] = start(store, confirm=True)
-    clock.advance(20)
-    start(store, confirm=True)
-    start(store)
-    clock.advance(10)
-    assert store.executions.return_unstarted(30) == []
-    clock.advance(0.001)
-    [was] = store.executions.return_unstarted(30, actor="system:compensator")
+    hander = worker(store)
+    first, second, third = store.claims.take(ClaimRequest(hander, 3, confirm=True)).executions
+    store.executions.start(third.id, third.exec_id)
+    [was] = store.executions.return_unstarted(
+        hander, [(first.id, first.exec_id), (second.id, third.exec_id)], reason="unroutable", actor="system:x"
+    )
     assert (was.id, was.status, was.exec_id) == (early.id, S.SCHEDULING, first.exec_id)
     back = store.tasks.get(early.id)
     assert (back.status, back.error_count, back.lost_count) == (S.QUEUED, 0, 0)
-    assert store.events.of(early.id)[-1].actor == "system:compensator"
-    assert (store.tasks.get(late.id).status, store.tasks.get(started.id).status) == (S.SCHEDULING, S.RUNNING)
+    event = store.events.of(early.id)[-1]
+    assert (event.kind, event.actor, event.detail) == ("given_back", "system:x", '{"reason": "unroutable"}')
     assert store.executions.start(first.id, first.exec_id) is None
+    assert [task.id for task in store.executions.return_unstarted(hander)] == [late.id]
+    assert store.tasks.get(started.id).status is S.RUNNING
 
 
 def test_a_mutex_held_too_long_is_freed_by_ending_and_fencing_its_holder(store, clock):

@@ -40,6 +40,7 @@ from headgate.store.events.subscriptions import Subscriptions
 from headgate.store.execution.agents import Agents
 from headgate.store.execution.attempts import Attempts
 from headgate.store.execution.compensation import Compensation
+from headgate.store.execution.dispatch import Dispatch
 from headgate.store.execution.executions import Executions
 from headgate.store.execution.usage import Usages
 from headgate.store.execution.workers import Workers
@@ -98,6 +99,7 @@ class Store:
         self.attempts = Attempts(database)
         self.usages = Usages(database)
         self.agents = Agents(database, catalog, self.claims)
+        self.dispatch = Dispatch(database, catalog, self.claims)
         self.start_queues = StartQueues(database, catalog)
         self.compensation = Compensation(database, catalog)
         # what people look at

@@ -1,10 +1,11 @@
 """Executions: settled and reported on by whoever runs them, taken away from outside. Each write names its exec_id."""
 
 import json
-import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from functools import wraps
+from typing import Any
 
 import headgate.store.execution.reports as reports
 import headgate.store.execution.revoke as revoke
@@ -32,6 +33,7 @@ from headgate.store.db.database import Database
 from headgate.store.db.deferred import Deferred
 from headgate.store.db.statement import Db, Row, Statement, moment
 from headgate.store.events.audit import SYSTEM
+from headgate.store.execution.handed import EXEC_ID, HandedStarts, Report, start_in
 from headgate.store.execution.reports import LogLine
 from headgate.store.execution.revoke import REAPER, take_away
 from headgate.store.execution.usage import keep_usage
@@ -43,9 +45,7 @@ from headgate.store.tasks.transitions import Write, apply, finish, write_of
 MUTEX_SECONDS = 2 * 3600.0
 PROGRESS_EVENT_SECONDS = 1.0  # between two events of one execution's progress
 Settled = tuple[list[State | None], Claimed]
-Report = tuple[int, str]  # a task and the exec_id that reports on it
 _ENDS = Raised | Snoozed | PauseReached | CancelReached | GivenBack | LeaseLost
-_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 STALE = json.dumps({"refusal": "stale-execution"})
 REFUSE = Statement(
@@ -81,12 +81,34 @@ class Executions:
         if not outcomes and request is None:
             return [], Claimed([])
         done, claimed = self._database.write(lambda db: self._settle_and_claim(db, outcomes, request, actor))
+        self._look_after_families(outcomes, done)
+        return done, claimed
+
+    def settle_and_start(
+        self, outcomes: Sequence[Outcome], worker_id: int, handed: Sequence[Report]
+    ) -> tuple[list[State | None], HandedStarts]:
+        """`settle` and `start_handed` in one transaction; the dispatcher hears of the slots that are free again."""
+        actor = f"worker:{worker_id}"
+
+        def settle_and_start(db: Db) -> tuple[list[State | None], HandedStarts]:
+            done = self.settle_in(db, outcomes, actor) if outcomes else []
+            if done:
+                db.news.room["slots"] = len(done)
+            return done, start_in(db, self._catalog, worker_id, handed, actor)
+
+        done, started = self._database.write(settle_and_start)
+        self._look_after_families(outcomes, done)
+        if started.held_back:
+            with suppress(Unavailable):  # they stay handed over, come again, and are held back then
+                self._take_away(lambda db: [*started.held_back], GivenBack(), actor, status=State.SCHEDULING)
+        return done, started
+
+    def _look_after_families(self, outcomes: Sequence[Outcome], done: Sequence[State | None]) -> None:
         self._families.look_after(
             execution.id if after is State.WAITING else execution.parent_id
             for (execution, *_), after in zip(outcomes, done, strict=True)
             if after is State.WAITING or after in FINAL or after is State.DEAD
         )
-        return done, claimed
 
     def _settle_and_claim(
         self, db: Db, outcomes: Sequence[Outcome], request: ClaimRequest | None, actor: str
@@ -111,7 +133,7 @@ class Executions:
         # Of two reports on one task at least one is stale: the second, and what is no exec_id, is looked at singly.
         firsts: dict[int, Report] = {}
         for report in reported:
-            if _UUID.fullmatch(report[1]):
+            if EXEC_ID.fullmatch(report[1]):
                 firsts.setdefault(report[0], report)
         for outcome in sorted(outcomes, key=lambda outcome: outcome.execution.id):
             if outcome.progress is not None:
@@ -147,7 +169,14 @@ class Executions:
         settle_queues(db, keys)
         return [done.get((outcome.execution.id, outcome.execution.exec_id)) for outcome in outcomes]
 
-    # reported on
+    # started by who was handed it
+
+    def start_handed(self, worker_id: int, handed: Sequence[Report]) -> HandedStarts:
+        """Start tasks that the broker delivered to a worker, which owns them from now on; `WorkerLost` if it is lost.
+
+        What was paused since goes back to its queue, in a transaction of its own: nothing is counted.
+        """
+        return self.settle_and_start([], worker_id, handed)[1]
 
     def start(self, task_id: int, exec_id: str, *, actor: str = SYSTEM) -> Execution | HeldBack | None:
         """Confirm the start of a task handed over as `scheduling`; None if it is not this exec_id's to start.
@@ -177,6 +206,8 @@ class Executions:
         execution = execution_of(tuple(row), catalog)
         db.note(lambda: [(task_id, execution.tenant_id, seq, "started", "scheduling", "running", exec_id, None)], actor)
         return execution
+
+    # reported on
 
     def progress(
         self, task_id: int, exec_id: str, progress: str, *, actor: str = SYSTEM, event: bool = False
@@ -327,26 +358,31 @@ class Executions:
             lambda db: db.rows(revoke.MUTEX_OVERDUE, limit=limit, seconds=mutex_seconds, **reports_it), reason, REAPER
         )
 
-    def return_unstarted(self, seconds: float, *, limit: int = 500, actor: str = SYSTEM) -> list[Task]:
-        """Put back in its queue what was handed over more than `seconds` ago and never confirmed.
+    def return_unstarted(
+        self, worker_id: int, only: Sequence[Report] | None = None, *, reason: str = "", actor: str = SYSTEM
+    ) -> list[Task]:
+        """Put back in their queues the tasks that a worker handed on and nobody has started: all, or `only` these."""
 
-        What is assigned to an agent is left to `compensation`.
-        """
-        return self._take_away(
-            lambda db: db.rows(revoke.UNSTARTED, seconds=seconds, limit=limit),
-            GivenBack(),
-            actor,
-            status=State.SCHEDULING,
-        )
+        def find(db: Db) -> list[Row]:
+            return db.rows(revoke.UNSTARTED, worker_id=worker_id) if only is None else [*only]
+
+        detail = {"reason": reason} if reason else None
+        return self._take_away(find, GivenBack(), actor, status=State.SCHEDULING, detail=detail)
 
     def _take_away(
-        self, find: Callable[[Db], list[Row]], event: Event, actor: str, *, status: State | None = None
+        self,
+        find: Callable[[Db], list[Row]],
+        event: Event,
+        actor: str,
+        *,
+        status: State | None = None,
+        detail: dict[str, Any] | None = None,
     ) -> list[Task]:
         """End what `find` finds (id, exec_id) in one transaction, then look after its families."""
 
         @wraps(find)  # a transaction goes by the name of the method that asks for it
         def take(db: Db) -> list[Task]:
-            return take_away(db, self._catalog.fresh(db), find(db), event, actor, status)
+            return take_away(db, self._catalog.fresh(db), find(db), event, actor, status, detail)
 
         ended = self._database.write(take)
         self._families.look_after(
@@ -404,7 +440,7 @@ def _settle_again(
 def _refuse(db: Db, stale: Sequence[Execution], actor: str) -> None:
     """Put on record that a report came under an exec_id that owns its task no more (seq 0: no transition)."""
     for execution in stale:
-        exec_id = execution.exec_id if _UUID.fullmatch(execution.exec_id) else None
+        exec_id = execution.exec_id if EXEC_ID.fullmatch(execution.exec_id) else None
         db.send(REFUSE, id=execution.id, exec_id=exec_id, actor=actor, detail=STALE)
 
 

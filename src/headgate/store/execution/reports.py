@@ -29,6 +29,37 @@ START = Statement(
     SELECT {_EXECUTION}, seq FROM changed
     """,
 )
+# A start that the broker delivered: by the worker that it reached, whose task it is from now on. It waits for nobody:
+# what somebody else is at stays `scheduling`, and is tried again.
+_AT = "width_bucket(t.id, :id::bigint[])"
+START_HANDED = Statement(
+    sqlite=f"""
+    UPDATE headgate_task SET status = 'running', started_at = :now, worker_id = :worker_id,
+           executing_deadline = {{now + coalesce(timeout_seconds, :timeout)}}, update_date = :now, seq = seq + 1
+     WHERE id = :id AND status = :before AND exec_id = :exec_id
+       AND NOT cancel_requested AND NOT pause_requested
+    RETURNING {_EXECUTION}, seq
+    """,
+    postgres=f"""
+    WITH mine AS MATERIALIZED (
+        SELECT t.id FROM unnest(:id::bigint[], :exec_id::uuid[]) AS o(id, exec_id)
+          CROSS JOIN LATERAL (
+            SELECT t.id FROM headgate_task t WHERE t.id = o.id AND t.status = :before AND t.exec_id = o.exec_id
+               AND NOT t.cancel_requested AND NOT t.pause_requested FOR NO KEY UPDATE SKIP LOCKED) t
+    ), changed AS (
+        UPDATE headgate_task t SET status = 'running', started_at = {{now}}, worker_id = :worker_id,
+               executing_deadline = {{now + coalesce(t.timeout_seconds, (:timeout::float8[])[{_AT}])}},
+               update_date = {{now}}, seq = t.seq + 1
+         WHERE t.id = ANY(ARRAY(SELECT id FROM mine))
+        RETURNING t.*
+    ), noted AS (
+        INSERT INTO headgate_task_event (task_id, tenant_id, seq, at, kind, before, after, actor, exec_id)
+        SELECT id, tenant_id, seq, {{now}}, 'started', 'scheduling', 'running', :actor, exec_id FROM changed
+    )
+    SELECT {_EXECUTION}, seq FROM changed
+    """,
+)
+HANDED = Statement("SELECT id, exec_id, type, stream_id FROM headgate_task WHERE id {in ids} AND status = :before")
 TYPE_AND_STREAM = Statement("SELECT type, stream_id FROM headgate_task WHERE id = :id")
 # Whoever has an exec_id runs or is about to: that is what the schema says, and an index by status is not asked.
 # The row is held to the end: what an execution writes beside it must not come after the next one's.

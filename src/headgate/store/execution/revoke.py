@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from headgate.core.machine import Event, GivenBack, LeaseLost
 from headgate.core.states import HELD, State
@@ -95,15 +96,20 @@ HOLD_WORKER = Statement(
 )
 UNSTARTED = Statement(
     f"""
-    SELECT id, exec_id FROM headgate_task WHERE status IN {HELD_STATES} AND status = 'scheduling'
-       AND agent_id IS NULL AND scheduling_time < {{now - :seconds}}
-     LIMIT :limit
+    SELECT id, exec_id FROM headgate_task
+     WHERE status IN {HELD_STATES} AND status = 'scheduling' AND worker_id = :worker_id
     """
 )
 
 
 def take_away(
-    db: Db, catalog: Catalog, seen: Sequence[Row], event: Event, actor: str, status: State | None = None
+    db: Db,
+    catalog: Catalog,
+    seen: Sequence[Row],
+    event: Event,
+    actor: str,
+    status: State | None = None,
+    detail: dict[str, Any] | None = None,
 ) -> list[Task]:
     """End executions (id, exec_id) from outside, those that still own their task; the tasks as they were.
 
@@ -120,7 +126,7 @@ def take_away(
             and task.exec_id == owners[task.id]
             and status in (None, task.status)
         ]
-        happen(db, catalog, tasks, event, actor)
+        happen(db, catalog, tasks, event, actor, detail)
     return tasks
 
 

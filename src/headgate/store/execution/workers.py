@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import Any
 
-from headgate.core.errors import WorkerLost
+from headgate.core.errors import Invalid, WorkerLost
 from headgate.core.task import check_name
 from headgate.store.db.database import Database
 from headgate.store.db.indexes import HELD_STATES
@@ -15,6 +15,9 @@ from headgate.store.events.audit import record_system
 from headgate.store.execution.revoke import REAPER
 from headgate.store.wakeup.wakeups import Wakeups
 
+OWN_NAMES = "headgate:"  # how the names of the engine's own rows begin
+DISPATCHER = f"{OWN_NAMES}dispatcher"  # the row under which tasks are handed to the broker
+BY_BROKER = "broker"  # a worker that says so in its detail takes what the broker delivers
 BEAT_SHARE = 0.5  # of a lease: a beat that takes longer has failed, and there is time for another
 
 
@@ -35,6 +38,13 @@ class WorkerRecord:
     asked_at: datetime | None = None  # when an agent last asked for work; None: not known
     running: int = 0
     stuck: tuple[int, ...] = ()  # tasks whose handlers do not stop; it claims nothing until they do
+
+    @property
+    def kind(self) -> str:
+        """`worker`, `agent`, or `dispatcher`, which executes nothing itself."""
+        if self.agent_id is not None:
+            return "agent"
+        return "dispatcher" if self.name == DISPATCHER else "worker"
 
 
 def stuck_tasks(detail: str | None) -> tuple[int, ...]:
@@ -117,6 +127,8 @@ class Workers:
         detail: str | None = None,
     ) -> int:
         """A new worker, or agent, with a fresh lease; its id. `detail` is what it tells of itself, as for `beat`."""
+        if name.startswith(OWN_NAMES):
+            raise Invalid(f"worker {name}: names that begin with {OWN_NAMES} are the engine's own")
         worker_id = self._database.write(
             lambda db: register(db, name, types, lease_seconds, agent_id, tenant_id, detail)
         )

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from headgate.store.db.statement import Db
-from headgate.store.execution.workers import WorkerRecord, workers
+from headgate.store.execution.workers import BY_BROKER, WorkerRecord, workers
 
 
 class WorkerPool(NamedTuple):
@@ -21,6 +21,7 @@ class WorkerPool(NamedTuple):
     asked_at: datetime | None  # when an agent last asked for work; None: not known
     awaited: frozenset[int] = frozenset()  # tasks that its handlers wait for
     lent: int = 0  # slots that only those may use
+    by_broker: bool = False  # it takes what the broker delivers
 
     def serves(self, tenant_id: int, type_code: str, agent_id: str | None) -> bool:
         return (
@@ -42,7 +43,8 @@ def live_pools(db: Db, now: datetime) -> list[WorkerPool]:
 def _pools_of(worker: WorkerRecord) -> list[WorkerPool]:
     owner = (worker.id, worker.name, worker.agent_id, worker.tenant_id)
     detail = json.loads(worker.detail or "{}")
+    by_broker = detail.get(BY_BROKER) is True
     types = None if worker.types is None else frozenset(worker.types)
-    last = (worker.stuck, worker.asked_at, frozenset(detail.get("awaited", ())), detail.get("lent", 0))
+    last = (worker.stuck, worker.asked_at, frozenset(detail.get("awaited", ())), detail.get("lent", 0), by_broker)
     pools = [WorkerPool(*owner, frozenset(pool["types"]), pool["slots"], *last) for pool in detail.get("pools", [])]
     return pools or [WorkerPool(*owner, types, None, *last)]

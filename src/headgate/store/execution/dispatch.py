@@ -1,0 +1,150 @@
+"""The dispatcher: the one process at a time that hands queued tasks to the broker, and what it has handed over."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from headgate.core.dispatch import budgets
+from headgate.core.queues import Pair, routes
+from headgate.core.task import Execution
+from headgate.store.catalog.catalog import Catalog
+from headgate.store.claim.contract import Claimed, ClaimRequest, Claims, execution_of
+from headgate.store.db.columns import CLAIMED
+from headgate.store.db.database import Database, Noun, reads, writes
+from headgate.store.db.deferred import settled
+from headgate.store.db.indexes import HELD_STATES
+from headgate.store.db.statement import Db, Row, Statement, clock, moment
+from headgate.store.execution.agents import ONE_AT_A_TIME
+from headgate.store.execution.workers import DISPATCHER, register
+from headgate.store.reading.pools import WorkerPool, live_pools
+
+_NAMED = "name = :name AND agent_id IS NULL AND NOT lost"
+END_OLD = Statement(f"UPDATE headgate_worker SET lost = true WHERE {_NAMED} AND lease_until <= {{now}}")
+LEADER = Statement(f"SELECT id FROM headgate_worker WHERE {_NAMED} AND lease_until > {{now}} LIMIT 1")
+HELD = Statement(
+    f"SELECT worker_id, type, count(*) FROM headgate_task WHERE status IN {HELD_STATES} GROUP BY worker_id, type"
+)
+UNSTARTED = Statement(
+    f"""
+    SELECT {", ".join(CLAIMED)}, create_date FROM headgate_task
+     WHERE status IN {HELD_STATES} AND status = 'scheduling' AND worker_id = :worker_id ORDER BY id
+    """
+)
+SUBMITTED_AT = Statement("SELECT id, create_date FROM headgate_task WHERE id {in ids}")
+
+
+class Handover(NamedTuple):
+    """A task that is handed to the broker, and what its message says besides."""
+
+    execution: Execution
+    submitted_at: datetime
+    queue: str
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatched:
+    """What may be handed over now; `busy` and `token_in` as for a claim."""
+
+    handovers: list[Handover]
+    busy: bool = False
+    token_in: float | None = None
+
+
+class Dispatch(Noun):
+    """Who dispatches, and which tasks are in the broker: those that are `scheduling` under the dispatcher's row."""
+
+    def __init__(self, database: Database, catalog: Catalog, claims: Claims) -> None:
+        super().__init__(database)
+        self._catalog = catalog
+        self._claims = claims
+        self._routes: tuple[int, dict[Pair, str]] = (-1, {})  # of a version of the catalog
+
+    @writes
+    def lead(self, db: Db, lease_seconds: float, detail: str | None = None) -> int | None:
+        """Become the dispatcher: the id of its row, to be kept by `Workers.beat`; None while another one is alive.
+
+        Whatever an earlier one still holds goes back to its queue by the reaper, like the tasks of any lost worker.
+        """
+        db.rows(ONE_AT_A_TIME)
+        db.send(END_OLD, name=DISPATCHER)
+        if db.rows(LEADER, name=DISPATCHER):
+            return None
+        return register(db, DISPATCHER, [], lease_seconds, None, None, detail)
+
+    @reads
+    def is_live(self, db: Db) -> bool:
+        """Whether a dispatcher is alive: without one, workers claim from the store."""
+        return bool(db.rows(LEADER, name=DISPATCHER))
+
+    @writes
+    def take(self, db: Db, worker_id: int) -> Dispatched:
+        """Claim for the broker, as `scheduling`: only what live consumers serve, and no more than their free slots."""
+        pools = _consumers(db)
+        held = db.rows(HELD) if pools else []
+        claims = []
+        for types, free in budgets(_free_slots(pools, held), _in_broker(held, worker_id)):
+            request = ClaimRequest(worker_id, free, types=types, confirm=True)
+            claims.append(settled(self._claims.take_in(db, request)))
+        executions = [execution for claimed in claims for execution in claimed.executions]
+        times: dict[int, Any] = dict(db.rows(SUBMITTED_AT, ids=[each.id for each in executions])) if executions else {}
+        return Dispatched(
+            self._handovers((each, times[each.id]) for each in executions),
+            any(claimed.busy for claimed in claims),
+            _first_token(claims),
+        )
+
+    @reads
+    def unstarted(self, db: Db, worker_id: int) -> list[Handover]:
+        """What a dispatcher has handed over and nobody has started, by id."""
+        catalog = self._catalog.fresh(db)
+        rows = db.rows(UNSTARTED, worker_id=worker_id)
+        return self._handovers((execution_of(row[:-1], catalog), row[-1]) for row in rows)
+
+    @reads
+    def served_types(self, db: Db) -> frozenset[str]:
+        """The types that live consumers of the broker serve."""
+        return frozenset(type_code for pool in _consumers(db) for type_code in pool.types or ())
+
+    @reads
+    def queues(self, db: Db, types: frozenset[str]) -> list[str]:
+        """The names of the queues that tasks of these types go through."""
+        self._catalog.fresh(db)
+        return sorted({queue for (_, type_code), queue in self._queues().items() if type_code in types})
+
+    def _queues(self) -> dict[Pair, str]:
+        """The queue of each lane and type, as far as the catalog is known."""
+        version, found = self._routes
+        if version != (now := self._catalog.version):
+            found = routes(pairs_of(self._catalog))
+            self._routes = now, found
+        return found
+
+    def _handovers(self, executions: Iterable[tuple[Execution, datetime | int]]) -> list[Handover]:
+        queues = self._queues()
+        return [Handover(each, moment(at), queues[each.lane, each.type]) for each, at in executions]
+
+
+def pairs_of(catalog: Catalog) -> list[Pair]:
+    """Every lane and type that an unassigned task had, the oldest first."""
+    return [(stream.lane, stream.type) for _, stream in sorted(catalog.streams.items()) if not stream.agent_id]
+
+
+def _consumers(db: Db) -> list[WorkerPool]:
+    return [pool for pool in live_pools(db, clock(db)) if pool.by_broker and not pool.stuck]
+
+
+def _free_slots(pools: list[WorkerPool], held: list[Row]) -> list[tuple[frozenset[str], int]]:
+    return [
+        (pool.types or frozenset(), (pool.slots or 0) - sum(n for holder, kind, n in held if pool.holds(holder, kind)))
+        for pool in pools
+    ]
+
+
+def _in_broker(held: list[Row], worker_id: int) -> Counter[str]:
+    return Counter({type_code: count for holder, type_code, count in held if holder == worker_id})
+
+
+def _first_token(claims: list[Claimed]) -> float | None:
+    return min((claimed.token_in for claimed in claims if claimed.token_in is not None), default=None)

@@ -1,0 +1,69 @@
+"""Starts that the broker delivered, many at once: each is checked against the store, which alone decides."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import headgate.store.execution.reports as reports
+from headgate.core.states import State
+from headgate.core.task import Execution
+from headgate.store.catalog.catalog import Catalog
+from headgate.store.catalog.version import AWAIT_EDITS
+from headgate.store.claim.contract import LIVE_WORKER, execution_of, require_live
+from headgate.store.db.statement import Db
+
+Report = tuple[int, str]  # a task and the exec_id that reports on it
+EXEC_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+@dataclass(frozen=True, slots=True)
+class HandedStarts:
+    """What became of tasks that a worker was handed.
+
+    `stale` is not this exec_id's to start: it was started, ended or handed over again since. `held_back` is paused.
+    `busy` may be started in a moment: somebody is at it just now.
+    """
+
+    executions: list[Execution]
+    stale: frozenset[Report] = frozenset()
+    held_back: frozenset[Report] = frozenset()
+    busy: frozenset[Report] = frozenset()
+
+
+def start_in(db: Db, catalog: Catalog, worker_id: int, handed: Sequence[Report], actor: str) -> HandedStarts:
+    """Start what was handed to a live worker, as part of a transaction; what is held back is left as it is."""
+    if not handed:
+        return HandedStarts([])
+    db.send(AWAIT_EDITS)
+    require_live(db.rows(LIVE_WORKER, worker_id=worker_id), worker_id)
+    wanted = {report for report in handed if EXEC_ID.fullmatch(report[1])}
+    owners = _waiting(db, wanted)
+    catalog = catalog.fresh(db)
+    pauses = {stream_id: catalog.pause_of(db, catalog.streams[stream_id]) for _, stream_id in owners.values()}
+    held_back = frozenset(report for report, (_, stream_id) in owners.items() if pauses[stream_id] is not None)
+    rows = [
+        (task_id, exec_id, catalog.type(type_code).timeout_seconds)
+        for (task_id, exec_id), (type_code, _) in sorted(owners.items())
+        if (task_id, exec_id) not in held_back
+    ]
+    started = db.each(
+        reports.START_HANDED, ("id", "exec_id", "timeout"), rows, worker_id=worker_id, before="scheduling", actor=actor
+    ).rows()
+    executions = [execution_of(row[:-1], catalog) for row in started]
+    db.note(
+        lambda: [
+            (each.id, each.tenant_id, row[-1], "started", "scheduling", State.RUNNING.value, each.exec_id, None)
+            for each, row in zip(executions, started, strict=True)
+        ],
+        actor,
+    )
+    left = wanted - {(each.id, each.exec_id) for each in executions} - held_back
+    busy = frozenset(_waiting(db, left)) if len(executions) < len(rows) else frozenset()
+    return HandedStarts(executions, frozenset(handed) - (wanted - left) - busy, held_back, busy)
+
+
+def _waiting(db: Db, wanted: set[Report]) -> dict[Report, tuple[str, int]]:
+    """The type and stream of those that wait for the start under this exec_id."""
+    rows = db.rows(reports.HANDED, ids=sorted({task_id for task_id, _ in wanted}), before="scheduling")
+    found = {(task_id, str(exec_id)): (type_code, stream_id) for task_id, exec_id, type_code, stream_id in rows}
+    return {report: found[report] for report in wanted if report in found}
