@@ -12,10 +12,10 @@ from headgate.core.queues import cut, queue_name, routes, shared_queue_name
     ("lane", "type_code", "name"),
     [
         ("default", "mail", "headgate.tasks.default.mail"),
-        ("a.b", "c", "headgate.tasks.a%2Eb.c"),
-        ("a", "b.c", "headgate.tasks.a.b%2Ec"),
-        ("*", "größe #1", "headgate.tasks.%2A.gr%C3%B6%C3%9Fe%20%231"),
-        ("100%", "x", "headgate.tasks.100%25.x"),
+        ("a.b", "c", "headgate.tasks.a@2Eb.c"),
+        ("a", "b.c", "headgate.tasks.a.b@2Ec"),
+        ("*", "größe #1", "headgate.tasks.@2A.gr@C3@B6@C3@9Fe@20@231"),
+        ("100%", "x", "headgate.tasks.100@25.x"),
     ],
 )
 def test_a_queue_is_named_after_its_lane_and_type(lane, type_code, name):

@@ -109,8 +109,9 @@ def test_a_dispatched_task_says_where_its_message_goes(store):
     consumer(store, (["shop.mail"], 9))
     task = submit(store, "shop.mail", lane="slow lane")
     [handover] = store.dispatch.take(leader).handovers
-    assert (handover.queue, handover.submitted_at) == ("headgate.tasks.slow%20lane.shop%2Email", task.create_date)
-    assert store.dispatch.queues(frozenset({"shop.mail"})) == [handover.queue]
+    assert (handover.queue, handover.submitted_at) == ("headgate.tasks.slow@20lane.shop@2Email", task.create_date)
+    own = "headgate.tasks.default.shop@2Email"
+    assert store.dispatch.queues(frozenset({"shop.mail"})) == [own, handover.queue]
     assert store.dispatch.unstarted(leader) == [handover]
 
 

@@ -20,7 +20,7 @@ def queue_name(lane: str, type_code: str) -> str:
 
 def shared_queue_name(type_code: str) -> str:
     """The queue of all tasks of a type whose lane has no queue of its own."""
-    return cut(f"{PREFIX}.*.{escape(type_code)}")
+    return cut(f"{PREFIX}.#.{escape(type_code)}")
 
 
 def routes(pairs: Iterable[Pair]) -> dict[Pair, str]:
@@ -34,9 +34,12 @@ def routes(pairs: Iterable[Pair]) -> dict[Pair, str]:
 
 
 def escape(text: str, keep: str = "") -> str:
-    """The text with every character but letters, digits, `_`, `-` and those to `keep` as %XX."""
+    """The text with every character but letters, digits, `_`, `-` and those to `keep` as @XX.
+
+    Not as %XX: client libraries refuse that in the name of a queue.
+    """
     return "".join(
-        char if _PLAIN.fullmatch(char) or char in keep else "".join(f"%{byte:02X}" for byte in char.encode())
+        char if _PLAIN.fullmatch(char) or char in keep else "".join(f"@{byte:02X}" for byte in char.encode())
         for char in text
     )
 
@@ -46,4 +49,4 @@ def cut(name: str) -> str:
     if len(name) <= MOST_BYTES:
         return name
     digest = sha256(name.encode()).hexdigest()[:_DIGEST]
-    return f"{name[: MOST_BYTES - _DIGEST - 1]}~{digest}"
+    return f"{name[: MOST_BYTES - _DIGEST - 1]}:{digest}"

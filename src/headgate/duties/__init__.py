@@ -4,11 +4,13 @@ from headgate.duties.archive import Archive
 from headgate.duties.callbacks import Callbacks
 from headgate.duties.calls import Calls
 from headgate.duties.compensate import Compensate
+from headgate.duties.dispatcher import Dispatcher
 from headgate.duties.due import BringDue
 from headgate.duties.duty import Duty
 from headgate.duties.families import CloseFamilies
 from headgate.duties.family_progress import TellFamilyProgress
 from headgate.duties.reaper import Reaper
+from headgate.duties.relay import Relay
 from headgate.duties.repair_mutexes import RepairMutexes
 from headgate.duties.sampler import Sampler
 from headgate.duties.schedules import FireSchedules
@@ -25,8 +27,10 @@ __all__ = [
     "Calls",
     "CloseFamilies",
     "Compensate",
+    "Dispatcher",
     "FireSchedules",
     "Reaper",
+    "Relay",
     "RemoveUnusedStreams",
     "RepairMutexes",
     "Sampler",
@@ -52,11 +56,15 @@ def worker_duties(store: Store, settings: Settings, in_thread: InThread) -> list
 
 
 def all_duties(store: Store, settings: Settings, in_thread: InThread) -> list[Duty]:
-    """The light duties, and those that one process for all is enough for."""
+    """The light duties, and those that one process for all is enough for; with a broker, what feeds it."""
     calls = Calls(store, settings, in_thread)
+    by_broker = (Dispatcher, Relay) if settings.broker else ()
     return [
         *light_duties(store, settings, in_thread),
         FireSchedules(store, settings, in_thread, calls.wake),
         calls,
-        *(duty(store, settings, in_thread) for duty in (Callbacks, Compensate, Sampler, Archive, RemoveUnusedStreams)),
+        *(
+            duty(store, settings, in_thread)
+            for duty in (Callbacks, Compensate, Sampler, Archive, RemoveUnusedStreams, *by_broker)
+        ),
     ]

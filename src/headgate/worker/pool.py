@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Collection
-from typing import Any
+from typing import Any, NamedTuple
 
 from headgate.core.end_reasons import EndReason
 from headgate.core.errors import Unavailable, WorkerLost
@@ -17,6 +17,7 @@ from headgate.events.telemetry import settling, task_fields
 from headgate.pauses import Backoff, wait
 from headgate.store.claim.contract import Claimed, ClaimRequest, Outcome
 from headgate.store.execution.executions import Settled
+from headgate.store.execution.handed import Report
 from headgate.store.store import Store
 from headgate.threads import InThread
 from headgate.worker.run import Run, Stop
@@ -30,8 +31,22 @@ SOONEST_SECONDS = 0.005  # tokens that come faster than that come together
 BACKOFF = Backoff(0.2, 5.0, jitter=0.5)
 
 
+class Delivery(NamedTuple):
+    """An execution that the broker delivered; `settle(True)` acknowledges it, `settle(False)` sends it back."""
+
+    id: int
+    exec_id: str
+    settle: Callable[[bool], object]
+
+    @property
+    def report(self) -> Report:
+        return self.id, self.exec_id
+
+
 class Pool:
     """`slots` executions of some types at once, each until its handler has really ended.
+
+    While it is `fed` by the broker it claims nothing but what lent slots are for: `offer` fills it.
 
     `launch` starts one and calls `ended` when it is over; `on_lost` is called when the worker was declared lost.
     """
@@ -58,6 +73,9 @@ class Pool:
         self._on_lost = on_lost
         self._end_lines = end_lines
         self._waits = waits
+        self.fed = False
+        self.on_room: Callable[[], object] = lambda: None  # called when a slot may be free again
+        self._delivered: list[Delivery] = []  # each has a slot reserved
         self._worker_id = 0
         self._claiming = False
         self._ended: list[Outcome] = []
@@ -78,7 +96,30 @@ class Pool:
 
     def stop_claiming(self) -> None:
         self._claiming = False
+        self._reserved -= len(self._delivered)
+        for delivery in self._delivered:
+            delivery.settle(False)
+        self._delivered.clear()
         self._woken.set()
+
+    def feed_by_broker(self, fed: bool) -> None:
+        """Leave the claiming to the dispatcher, or take it up again."""
+        if fed is not self.fed:
+            self.fed = fed
+            self.wake()
+
+    @property
+    def has_free_slot(self) -> bool:
+        return self._claiming and len(self.held) - self._settling + self._reserved < self.slots
+
+    def offer(self, delivery: Delivery) -> bool:
+        """Take on what the broker delivered; False if no slot is free."""
+        if not self.has_free_slot:
+            return False
+        self._reserved += 1
+        self._delivered.append(delivery)
+        self._woken.set()
+        return True
 
     def wake(self) -> None:
         """There may be something to claim."""
@@ -145,7 +186,7 @@ class Pool:
         left = self._claim_at - monotonic()
         if self._failures:
             return left
-        if self._ended:
+        if self._ended or self._delivered:
             return 0.0
         return left if self._room()[0] else self._poll
 
@@ -156,6 +197,8 @@ class Pool:
         if not self._claiming:
             return 0, None
         if used < self.slots:
+            if self.fed:
+                return 0, None
             return min(self.slots - used, -(-self.slots // FEEDERS)), None
         awaited = self._waits.awaited - {run.execution.id for run in self.held.values()}
         lent = self.slots + len(self._waits.waiters) - used if awaited else 0
@@ -171,9 +214,10 @@ class Pool:
 
     async def _cycle(self) -> None:
         outcomes, self._ended = self._ended, []
+        handed, self._delivered = self._delivered, []
         self._settling += len(outcomes)
         (want, awaited), worker_id, wakes = self._room(), self._worker_id, self._wakes
-        if outcomes and awaited is not None:  # what is needed is clear once they are settled
+        if handed or (outcomes and awaited is not None):  # what is needed is clear once they are settled
             want = 0
         self._reserved += want
         try:
@@ -181,14 +225,14 @@ class Pool:
                 await self._in_thread(self._store.executions.give_back_strays, worker_id, self.types, set(self.held))
                 self._strays = False
             request = await self._request(want, awaited)
-            states, claimed = await self._settle_and_claim(outcomes, request)
+            states, claimed = await self._settle_and_claim(outcomes, request, handed)
         except WorkerLost:
-            self._ended[:0] = outcomes
+            self._ended[:0], self._delivered[:0] = outcomes, handed
             if worker_id == self._worker_id:  # else it has signed on anew meanwhile
                 self._claiming = False
                 self._on_lost()
         except Exception as error:  # whatever it was, what has ended is not forgotten
-            self._ended[:0] = outcomes
+            self._ended[:0], self._delivered[:0] = outcomes, handed
             self._strays = True
             self._back_off(error)
         else:
@@ -198,10 +242,15 @@ class Pool:
         finally:
             self._settling -= len(outcomes)
             self._reserved -= want
+            self.on_room()
 
-    async def _settle_and_claim(self, outcomes: list[Outcome], request: ClaimRequest | None) -> Settled:
+    async def _settle_and_claim(
+        self, outcomes: list[Outcome], request: ClaimRequest | None, handed: list[Delivery]
+    ) -> Settled:
         try:
             with settling(len(outcomes), (self.held.get(outcome.execution.exec_id) for outcome in outcomes)):
+                if request is None and (handed or self.fed):
+                    return await self._settle_and_start(outcomes, handed)
                 return await self._in_thread(
                     self._store.executions.settle_and_claim, outcomes, request, actor=f"worker:{self._worker_id}"
                 )
@@ -211,7 +260,24 @@ class Pool:
             if not outcomes:
                 raise
             log.error("batch of reports refused, settling each alone: count=%d error=%s", len(outcomes), error)
+            self._delivered[:0] = handed
             return [await self._settle_alone(outcome) for outcome in outcomes], Claimed([], busy=True)
+
+    async def _settle_and_start(self, outcomes: list[Outcome], handed: list[Delivery]) -> Settled:
+        """Start what was delivered; it is acknowledged when that is committed, whatever came of it."""
+        reports = [delivery.report for delivery in handed]
+        states, started = await self._in_thread(
+            self._store.executions.settle_and_start, outcomes, self._worker_id, reports
+        )
+        for delivery in handed:
+            if delivery.report in started.busy and self._claiming:
+                self._delivered.append(delivery)
+            else:
+                self._reserved -= 1
+                delivery.settle(delivery.report not in started.busy)
+        if started.busy:
+            await asyncio.sleep(BUSY_SECONDS)
+        return states, Claimed(started.executions)
 
     async def _settle_alone(self, outcome: Outcome) -> State | None:
         try:

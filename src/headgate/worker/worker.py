@@ -4,7 +4,7 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any, ParamSpec, TypeVar
@@ -25,10 +25,11 @@ from headgate.registry import Isolation, Registry
 from headgate.settings import Settings
 from headgate.store.claim.contract import Control
 from headgate.store.execution.revoke import ENDS_OVERDUE
-from headgate.store.execution.workers import Request
+from headgate.store.execution.workers import BY_BROKER, Request
 from headgate.store.store import Store
 from headgate.threads import Threads
 from headgate.worker.beat import Beat
+from headgate.worker.consumer import BrokerConsumer
 from headgate.worker.executor import Executor
 from headgate.worker.listeners import listening
 from headgate.worker.loop_watch import LoopWatch
@@ -120,6 +121,9 @@ class Worker:
             for isolation in Isolation
             if (types := [handler.code for handler in registry if handler.isolation is isolation])
         ]
+        self._consumer = (
+            BrokerConsumer(store, settings, self.pools, self.in_thread, self._beat.now) if settings.broker else None
+        )
         self._loop: asyncio.AbstractEventLoop | None = None
         self._signing_on: asyncio.Task[None] | None = None
         self.signed_on = asyncio.Event()
@@ -167,13 +171,16 @@ class Worker:
         feeding = [asyncio.create_task(pool.serve()) for pool in self.pools]
         watching = asyncio.create_task(self._watch_lease())
         stopping = asyncio.create_task(self._stopping.wait())
+        consuming = [asyncio.create_task(self._consumer.run())] if self._consumer is not None else []
         try:
             await asyncio.wait([*feeding, stopping], return_when=asyncio.FIRST_COMPLETED)
+            for consumer in consuming:  # at once: what is not started here goes to other workers
+                consumer.cancel()
             await self._drain()
         finally:
-            for task in (*feeding, stopping, watching):
+            for task in (*feeding, *consuming, stopping, watching):
                 task.cancel()
-            ends = await asyncio.gather(*feeding, stopping, watching, return_exceptions=True)
+            ends = await asyncio.gather(*feeding, *consuming, stopping, watching, return_exceptions=True)
             self._watch.stop()
             await self._sign_off()
         for end in ends:
@@ -240,7 +247,15 @@ class Worker:
         more = {"pools": pools, ENDS_OVERDUE: True, "stuck": [run.execution.id for run in self.stuck]}
         if awaited := sorted(self.waits.awaited)[:MOST_TOLD]:
             more |= {"awaited": awaited, "lent": len(self.waits.waiters)}
+        if self._consumer is not None:
+            more[BY_BROKER] = self._consumer.connected and not self._stopping.is_set()
+            more["deliveries"] = dict(self.deliveries)
         return msgspec.json.encode(asdict(current_usage()) | more).decode()
+
+    @property
+    def deliveries(self) -> Mapping[str, int]:
+        """What came of the messages that the broker delivered here, by outcome."""
+        return {} if self._consumer is None else self._consumer.counts
 
     async def _drain(self) -> None:
         if await self._wait_until_empty(self.settings.shutdown_seconds, unless=self._hurry):

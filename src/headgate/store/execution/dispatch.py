@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from headgate.core.dispatch import budgets
-from headgate.core.queues import Pair, routes
+from headgate.core.queues import Pair, queue_name, routes
 from headgate.core.task import Execution
 from headgate.store.catalog.catalog import Catalog
 from headgate.store.claim.contract import Claimed, ClaimRequest, Claims, execution_of
@@ -109,9 +109,10 @@ class Dispatch(Noun):
 
     @reads
     def queues(self, db: Db, types: frozenset[str]) -> list[str]:
-        """The names of the queues that tasks of these types go through."""
-        self._catalog.fresh(db)
-        return sorted({queue for (_, type_code), queue in self._queues().items() if type_code in types})
+        """The names of the queues that tasks of these types go through: their own lanes', and those seen so far."""
+        catalog = self._catalog.fresh(db)
+        own = {queue_name(catalog.type(code).lane, code) for code in types}
+        return sorted(own | {queue for (_, code), queue in self._queues().items() if code in types})
 
     def _queues(self) -> dict[Pair, str]:
         """The queue of each lane and type, as far as the catalog is known."""

@@ -1,0 +1,1 @@
+"""RabbitMQ: what is declared there, what messages say, and the connection."""
