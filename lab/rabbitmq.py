@@ -65,6 +65,25 @@ class RabbitMQ:
             shutil.rmtree(self._folder, ignore_errors=True)
         self._folder = None
 
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None
+
+    def control(self, *arguments: str) -> str:
+        """What `rabbitmqctl` answers to a command."""
+        assert self._folder is not None, "not started"
+        scripts, environment = programs()
+        done: subprocess.CompletedProcess[str] = subprocess.run(
+            [scripts / "rabbitmqctl", "--node", NODE, *arguments],
+            env=environment | self._settings(self._folder),
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            **unprivileged(),
+        )
+        return done.stdout
+
     def __enter__(self) -> Self:
         return self.start()
 

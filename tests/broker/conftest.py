@@ -37,8 +37,16 @@ def broker(server: RabbitMQ) -> str:
 
 
 @pytest.fixture
-def settings(url: str, broker: str) -> Settings:
-    return Settings(url=url, broker=broker, beat_seconds=0.5, lease_seconds=5.0, poll_seconds=0.2)
+def resend() -> float:
+    """After how many seconds a message is sent again; a test may have another figure."""
+    return 10.0
+
+
+@pytest.fixture
+def settings(url: str, broker: str, resend: float) -> Settings:
+    return Settings(
+        url=url, broker=broker, broker_resend_seconds=resend, beat_seconds=0.5, lease_seconds=5.0, poll_seconds=0.2
+    )
 
 
 @pytest.fixture

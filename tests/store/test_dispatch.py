@@ -122,6 +122,9 @@ def test_tasks_of_a_dispatcher_that_died_go_back_to_their_queue_with_nothing_cou
     task = submit(store)
     store.dispatch.take(leader)
     clock.advance(31)
+    assert store.dispatch.is_stalled(frozenset({"plain"}), 30)
+    assert not store.dispatch.is_stalled(frozenset({"plain"}), 32)
+    assert not store.dispatch.is_stalled(frozenset({"manual"}), 30)
     lead(store)
     assert store.workers.lost_holders() == [leader]
     store.executions.rescue(leader)

@@ -80,8 +80,9 @@ class Link:
             await channel.exchange_declare(exchange, exchange_type=kind, durable=True)
         await channel.queue_declare(DEAD, durable=True, arguments=dict(DEAD_QUEUE))
         await channel.queue_bind(DEAD, DEAD)
-        # A broker that is short of memory or disk takes connections, and confirms nothing.
-        await channel.basic_publish(b"", exchange=TASKS, routing_key=PROBE, timeout=CONFIRM_SECONDS)
+        # A broker that is short of memory or disk takes connections, and confirms nothing after the first message.
+        for _ in range(2):
+            await channel.basic_publish(b"", exchange=TASKS, routing_key=PROBE, timeout=CONFIRM_SECONDS)
         channel.closing.add_done_callback(lambda _: self._on_closed())
         opened: Channel = channel
         return opened
@@ -95,10 +96,6 @@ class Link:
             await channel.queue_declare(name, durable=True, arguments=dict(TASK_QUEUE))
             await channel.queue_bind(name, TASKS, name)
         self._queues.add(name)
-
-    def forget_queue(self, name: str) -> None:
-        """It is gone: declare it again when it is needed."""
-        self._queues.discard(name)
 
     async def publish(self, messages: Sequence[Message]) -> list[Published]:
         """Publish in this order; what became of each."""

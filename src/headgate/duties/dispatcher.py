@@ -160,11 +160,9 @@ class Dispatcher(Duty):
         self.counts.update(str(result) for result in published)
         pairs = list(zip(handovers, published, strict=True))
         for result, reason in _REASONS.items():
-            back = [each for each, outcome in pairs if outcome is result]
-            for each in back:
-                self._link.forget_queue(each.queue)
-            if back:
+            if back := [(each.execution.id, each.execution.exec_id) for each, outcome in pairs if outcome is result]:
                 log.warning("dispatcher: %d messages came back: %s", len(back), reason)
-                await self._return([(each.execution.id, each.execution.exec_id) for each in back], reason)
+                await self._return(back, reason)
+                await self._link.close()  # on a new connection every queue is declared again
         if Published.UNCONFIRMED in published:
             raise BrokerAway("the broker did not confirm what was published")

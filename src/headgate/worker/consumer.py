@@ -8,8 +8,9 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from headgate.broker.connection import Link, place_of, reason_of
+from headgate.broker.connection import BrokerAway, Link, place_of, reason_of
 from headgate.broker.topology import delivered_task
+from headgate.environment import monotonic
 from headgate.pauses import wait
 from headgate.settings import Settings
 from headgate.store.store import Store
@@ -55,6 +56,7 @@ class BrokerConsumer:
         self._settling: set[asyncio.Task[None]] = set()
         self._woken = asyncio.Event()
         self._trouble = ""
+        self._check_at = 0.0
         for pool in pools:
             pool.on_room = self._room_made
 
@@ -86,6 +88,7 @@ class BrokerConsumer:
                 self._full.discard(pool)
             if pool not in self._full:
                 await self._consume(channel, pool)
+        await self._check_flow()
         fed = await self._in_thread(self._store.dispatch.is_live)
         if not self.connected:
             self.connected, self._trouble = True, ""
@@ -95,19 +98,27 @@ class BrokerConsumer:
             pool.feed_by_broker(fed)
 
     async def _consume(self, channel: "Channel", pool: Pool) -> None:
-        """Have consumers on every queue of the pool's types; those that the broker cancelled are made again."""
+        """Have consumers on every queue of the pool's types."""
         count, tags = min(self._settings.broker_consumers, pool.slots), self._tags[pool]
         for queue in await self._in_thread(self._store.dispatch.queues, pool.types):
-            alive = [tag for tag in tags.get(queue, ()) if tag in channel.consumers]
-            if len(alive) == count:
-                continue
-            if queue in tags:  # it was deleted
-                self._link.forget_queue(queue)
-            await self._link.declare_queue(queue)
-            for _ in range(count - len(alive)):
-                made = await channel.basic_consume(queue, partial(self._take, channel, pool))
-                alive.append(str(made.consumer_tag))
-            tags[queue] = alive
+            if queue not in tags:
+                await self._link.declare_queue(queue)
+                made = [await channel.basic_consume(queue, partial(self._take, channel, pool)) for _ in range(count)]
+                tags[queue] = [str(each.consumer_tag) for each in made]
+            elif any(tag not in channel.consumers for tag in tags[queue]):
+                raise BrokerAway(f"the queue {queue} was deleted")
+
+    async def _check_flow(self) -> None:
+        """Connect anew if what is in the broker does not come, though there is room for it.
+
+        RabbitMQ 3.10 hands a channel nothing more of a quorum queue that was deleted and at once declared again, and
+        does not say so.
+        """
+        period = self._settings.broker_resend_seconds
+        idle = frozenset(code for pool in self._pools if pool.has_free_slot for code in pool.types)
+        if monotonic() >= self._check_at and await self._in_thread(self._store.dispatch.is_stalled, idle, period):
+            self._check_at = monotonic() + period
+            raise BrokerAway("tasks in the broker do not come")
 
     async def _take(self, channel: "Channel", pool: Pool, message: "DeliveredMessage") -> None:
         """A message has come."""

@@ -32,6 +32,13 @@ UNSTARTED = Statement(
      WHERE status IN {HELD_STATES} AND status = 'scheduling' AND worker_id = :worker_id ORDER BY id
     """
 )
+STALLED = Statement(
+    f"""
+    SELECT 1 FROM headgate_task t JOIN headgate_worker w ON w.id = t.worker_id AND w.name = :name
+     WHERE t.status IN {HELD_STATES} AND t.status = 'scheduling' AND t.type {{in types text}}
+       AND t.scheduling_time < {{now - :seconds}} LIMIT 1
+    """
+)
 SUBMITTED_AT = Statement("SELECT id, create_date FROM headgate_task WHERE id {in ids}")
 
 
@@ -101,6 +108,11 @@ class Dispatch(Noun):
         catalog = self._catalog.fresh(db)
         rows = db.rows(UNSTARTED, worker_id=worker_id)
         return self._handovers((execution_of(row[:-1], catalog), row[-1]) for row in rows)
+
+    @reads
+    def is_stalled(self, db: Db, types: frozenset[str], seconds: float) -> bool:
+        """Whether a task of these types has been in the broker for longer than that."""
+        return bool(db.rows(STALLED, name=DISPATCHER, types=sorted(types), seconds=seconds))
 
     @reads
     def served_types(self, db: Db) -> frozenset[str]:

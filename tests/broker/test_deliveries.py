@@ -1,0 +1,287 @@
+"""What becomes of messages: those that come too often, too late, to a full worker, to nobody, or make no sense."""
+
+import asyncio
+import json
+import random
+import threading
+import time
+from collections import Counter
+
+import pytest
+
+from headgate.broker.connection import check
+from headgate.core.states import State
+from headgate.duties import Dispatcher
+from headgate.environment import new_uuid7
+from headgate.store.execution.workers import DISPATCHER
+from tests.broker.conftest import doing
+from tests.broker.listening import at_broker, depth, headers, publish, take_all
+from tests.broker.test_scenarios import by_broker, ended, kinds
+from tests.worker.conftest import until, working
+
+
+def exec_ids(app, task_id, kind="scheduled"):
+    return [event.exec_id for event in app.store.events.of(task_id) if event.kind == kind]
+
+
+def stand_in(app, type_code):
+    """The row of a consumer that is not there: what is dispatched for it stays in the broker."""
+    detail = json.dumps({"pools": [{"types": [type_code], "slots": 9}], "broker": True})
+    return app.store.workers.register("stand-in", types=[type_code], detail=detail, lease_seconds=600)
+
+
+def test_a_message_that_meets_no_free_slot_goes_to_a_worker_that_has_one(app, broker, settings):
+    """Spec: D2. RabbitMQ may hand both messages to the same worker: quorum queues know no prefetch of a channel."""
+    together = threading.Barrier(2)
+
+    @app.task
+    def meet(number: int) -> int:
+        together.wait(30)
+        return number
+
+    with doing(settings), working(app, name="one", threads=1), working(app, name="two", threads=1):
+        until(lambda: by_broker(app))
+        for round_number in range(5):
+            tasks = [meet.submit_sync(number=round_number) for _ in range(2)]
+            assert [task.wait_sync(30).result for task in tasks] == [round_number] * 2
+            for task in tasks:
+                assert kinds(app, task.id) == ["submitted", "scheduled", "started", "completed"]
+
+
+def test_no_more_messages_are_out_than_slots_so_that_priority_goes_on_working(app, broker, settings):
+    """Spec: A2, D1"""
+    began, go_on, order = threading.Event(), threading.Event(), []
+
+    @app.task
+    def work(name: str) -> None:
+        order.append(name)
+        began.set()
+        go_on.wait(30)
+
+    with doing(settings), working(app, threads=1):
+        until(lambda: by_broker(app))
+        first = work.submit_sync(name="first")
+        assert began.wait(30)
+        later = work.submit_sync(name="later")
+        urgent = work.using(priority=1).submit_sync(name="urgent")
+        exact_from = time.monotonic() + 1.0  # what claims promise of the order
+        until(lambda: time.monotonic() > exact_from)
+        assert {app.store.tasks.get(task.id).status for task in (later, urgent)} == {State.QUEUED}
+        go_on.set()
+        until(lambda: ended(app, first, later, urgent))
+    assert order == ["first", "urgent", "later"]
+
+
+def test_an_undecodable_message_goes_to_the_dead_letter_queue(app, broker, settings):
+    """Spec: D2"""
+    asyncio.run(check(broker))
+    take_all(broker, "headgate.dead")
+
+    @app.task
+    def plain() -> int:
+        return 1
+
+    queue = "headgate.tasks.default.plain"
+    with doing(settings), working(app) as worker:
+        until(lambda: by_broker(app))
+        for properties in (
+            {},
+            {"message_id": "x"},
+            {"headers": {"task_id": 1}, "message_id": ""},
+            {"message_id": "x", "headers": {"task_id": "1"}},
+            {"message_id": "x", "headers": {"task_id": -1}},
+        ):
+            publish(broker, "headgate.tasks", queue, **properties)
+        until(lambda: worker.deliveries.get("received", 0) == 5)
+        assert plain.submit_sync().wait_sync(30).result == 1
+        refused = worker.deliveries["undecodable"]
+        until(lambda: depth(broker, "headgate.dead") == refused)
+    assert refused == 4, "an empty id names a task, and is stale"
+    assert {headers(message)["x-first-death-reason"] for message in take_all(broker, "headgate.dead")} == {"rejected"}
+
+
+def test_duplicate_and_shuffled_deliveries_under_load_run_nothing_twice(app, broker, settings):
+    """Spec: D2"""
+    runs: Counter[int] = Counter()
+    lock = threading.Lock()
+
+    @app.task
+    async def tick(number: int) -> None:
+        with lock:
+            runs[number] += 1
+
+    queue = "headgate.tasks.default.tick"
+    with doing(settings), working(app, concurrency=8):
+        until(lambda: by_broker(app))
+        tasks = [tick.submit_sync(number=number) for number in range(200)]
+        until(lambda: len(runs) > 20)
+        seen = [(task.id, exec_id) for task in tasks for exec_id in exec_ids(app, task.id)]
+        random.Random(7).shuffle(seen)
+        for task_id, exec_id in seen[:60]:
+            publish(broker, "headgate.tasks", queue, message_id=exec_id, headers={"task_id": task_id})
+        until(lambda: ended(app, *tasks), 60)
+        until(lambda: depth(broker, queue) == 0)
+    assert runs == Counter(range(200))
+
+
+def test_a_message_that_was_lost_is_sent_again_under_the_same_exec_id(app, broker, settings):
+    """Spec: D1, E4"""
+
+    @app.task(code=f"lonely-{new_uuid7()}")
+    def lonely() -> int:
+        return 1
+
+    queue = f"headgate.tasks.default.{lonely.handler.code}"
+    app.store  # noqa: B018 registers the type
+    stand_in(app, lonely.handler.code)
+    with doing(settings, [Dispatcher], broker_resend_seconds=0.2):
+        task = lonely.submit_sync()
+        until(lambda: app.store.tasks.get(task.id).status is State.SCHEDULING)
+        until(lambda: depth(broker, queue) == 1)
+        at_broker(broker, lambda channel: channel.queue_purge(queue))
+        until(lambda: depth(broker, queue) >= 1)
+        [exec_id] = exec_ids(app, task.id)
+        assert {message.header.properties.message_id for message in take_all(broker, queue)} == {exec_id}
+        with working(app):
+            assert task.wait_sync(30).result == 1
+    assert app.store.tasks.get(task.id).attempt == 1
+    assert kinds(app, task.id) == ["submitted", "scheduled", "started", "completed"]
+
+
+@pytest.mark.parametrize("resend", [0.3])
+def test_a_queue_that_was_deleted_is_made_again_and_loses_nothing(app, broker, settings):
+    """Spec: D1, D2"""
+
+    @app.task
+    def often(number: int) -> int:
+        return number
+
+    queue = "headgate.tasks.default.often"
+    with doing(settings), working(app):
+        until(lambda: by_broker(app))
+        assert often.submit_sync(number=1).wait_sync(30).result == 1
+        for number in (2, 3):
+            at_broker(broker, lambda channel: channel.queue_delete(queue))
+            assert often.submit_sync(number=number).wait_sync(30).result == number
+
+
+def test_an_unroutable_message_leaves_its_task_dispatchable_and_on_record(app, broker, settings):
+    """Spec: D1"""
+
+    @app.task(code=f"lost-{new_uuid7()}")
+    def lost() -> int:
+        return 1
+
+    app.store  # noqa: B018 registers the type
+    stand_in(app, lost.handler.code)
+    queue = f"headgate.tasks.default.{lost.handler.code}"
+    with doing(settings, [Dispatcher]):
+        first = lost.submit_sync()
+        until(lambda: depth_or_none(broker, queue) == 1)
+        at_broker(broker, lambda channel: channel.queue_delete(queue))
+        second = lost.submit_sync()
+        until(lambda: "given_back" in kinds(app, second.id))
+        [back] = [event for event in app.store.events.of(second.id) if event.kind == "given_back"]
+        assert (back.actor, json.loads(back.detail)["reason"]) == ("system:dispatcher", "unroutable: its queue is gone")
+        until(lambda: depth_or_none(broker, queue) == 1)
+        assert app.store.tasks.get(first.id).status is State.SCHEDULING, "it will be sent again"
+
+
+def depth_or_none(broker, queue):
+    try:
+        return depth(broker, queue)
+    except Exception:
+        return None
+
+
+def test_what_no_live_consumer_serves_any_more_goes_back_to_its_queue(app, broker, settings):
+    """Spec: D1"""
+
+    @app.task
+    def orphan() -> int:
+        return 1
+
+    app.store  # noqa: B018 registers the type
+    consumer = stand_in(app, "orphan")
+    with doing(settings, [Dispatcher]):
+        task = orphan.submit_sync()
+        until(lambda: app.store.tasks.get(task.id).status is State.SCHEDULING)
+        app.store.workers.leave(consumer)
+        until(lambda: app.store.tasks.get(task.id).status is State.QUEUED)
+    assert app.store.tasks.get(task.id).error_count == 0
+
+
+def test_what_was_paused_while_its_message_was_out_is_held_back(app, broker, settings):
+    """Spec: A9, D2"""
+
+    @app.task
+    def held() -> int:
+        return 1
+
+    app.store  # noqa: B018 registers the type
+    stand_in(app, "held")
+    with doing(settings, [Dispatcher]):
+        task = held.submit_sync()
+        until(lambda: app.store.tasks.get(task.id).status is State.SCHEDULING)
+        app.store.lanes.pause("default")
+        with working(app):
+            until(lambda: kinds(app, task.id)[-1] == "given_back")
+            assert app.store.tasks.get(task.id).status is State.QUEUED
+            app.store.lanes.resume("default")
+            assert task.wait_sync(30).result == 1
+
+
+def test_a_dispatcher_that_stops_leaves_its_tasks_to_the_next_and_to_workers(app, broker, settings):
+    """Spec: D9"""
+
+    @app.task
+    def kept() -> int:
+        return 1
+
+    app.store  # noqa: B018 registers the type
+    stand_in(app, "kept")
+    with doing(settings, [Dispatcher]):
+        task = kept.submit_sync()
+        until(lambda: app.store.tasks.get(task.id).status is State.SCHEDULING)
+    assert app.store.tasks.get(task.id).status is State.QUEUED
+    assert [each for each in app.store.workers.all() if each.name == DISPATCHER] == []
+    with working(app):
+        assert task.wait_sync(30).result == 1
+
+
+def test_of_two_dispatchers_one_dispatches_and_the_other_takes_over(app, broker, settings):
+    """Spec: D1"""
+
+    @app.task
+    def shared(number: int) -> int:
+        return number
+
+    def leader():
+        found = [each.id for each in app.store.workers.all() if each.name == DISPATCHER]
+        return found[0] if len(found) == 1 else None
+
+    with doing(settings, [Dispatcher]), working(app):
+        with doing(settings, [Dispatcher]):
+            until(lambda: by_broker(app))
+            before = leader()
+            assert [shared.submit_sync(number=n).wait_sync(30).result for n in range(5)] == [*range(5)]
+            assert leader() == before is not None
+        until(lambda: leader() is not None)
+        assert shared.submit_sync(number=7).wait_sync(30).result == 7
+
+
+def test_a_waiting_parent_lends_its_slot_to_its_child_in_broker_mode_too(app, broker, settings):
+    """Spec: D7"""
+
+    @app.task
+    async def inner() -> int:
+        return 1
+
+    @app.task
+    async def outer() -> int:
+        task = await inner.submit()
+        return int((await task.wait(30)).result) + 1
+
+    with doing(settings), working(app, concurrency=1):
+        until(lambda: by_broker(app))
+        assert outer.submit_sync().wait_sync(30).result == 2
