@@ -103,6 +103,25 @@ def test_an_agents_start_queue_is_shown_to_whom_it_concerns(app, client, store):
     assert (rig["start_queue"], rig["next_start"]) == (1, None)
 
 
+def test_the_dispatcher_is_shown_as_one_and_counted_as_no_worker(client, store):
+    """Spec: D1, D11"""
+    assert "headgate_broker" not in client.get("/metrics").text
+    leader = store.dispatch.lead(30.0, '{"messages":{"published":7,"confirmed":6,"returned":1}}')
+    detail = '{"pools":[],"broker":true,"deliveries":{"received":6,"redelivered":2}}'
+    store.workers.register("rig", types=[], detail=detail)
+    shown = {each["id"]: (each["kind"], each["types"]) for each in client.get("/api/workers").json()["items"]}
+    assert shown[leader] == ("dispatcher", [])
+    lines = client.get("/metrics").text.splitlines()
+    for line in (
+        'headgate_workers_alive{kind="worker"} 1.0',
+        'headgate_broker_messages_total{outcome="returned"} 1.0',
+        'headgate_broker_deliveries_total{outcome="redelivered",worker="rig"} 2.0',
+        "headgate_broker_consumers 1.0",
+        "headgate_broker_tasks 0.0",
+    ):
+        assert line in lines, line
+
+
 def test_a_tenants_key_does_not_read_what_is_told_of_all_tenants(app, client, store):
     """Spec: B11"""
     keys = [store.keys.add("k", role=Role.READ, tenant_id=tenant_id)[1] for tenant_id in (None, 2)]

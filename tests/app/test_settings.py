@@ -116,3 +116,31 @@ def test_a_bad_value_is_refused_by_name(folder, name, value, message):
     """Spec: X6"""
     with pytest.raises(Invalid, match=message):
         load(folder=folder, environment={f"HEADGATE_{name.upper()}": value})
+
+
+@pytest.mark.parametrize(
+    "url", ["http://rabbit", "rabbit:5672", "amqp://", "amqp://:secret-word@", "amqp://a:secret-word@b:x"]
+)
+def test_what_is_no_broker_is_refused_without_being_repeated(folder, url):
+    """Spec: D1, X6"""
+    with pytest.raises(Invalid, match="use amqp://USER:PASSWORD@HOST:PORT/VHOST") as refused:
+        load(folder=folder, environment={"HEADGATE_BROKER": url})
+    assert "secret-word" not in str(refused.value)
+
+
+@pytest.mark.parametrize("url", ["amqp://rabbit", "amqp://u:secret-word@rabbit:5673/vhost", "amqps://[::1]/%2F"])
+def test_a_broker_is_named_by_its_url_which_no_settings_show(folder, url):
+    """Spec: D1, X6"""
+    found = load(folder=folder, environment={"HEADGATE_BROKER": url})
+    assert found.broker == url
+    assert url not in repr(found)
+
+
+@pytest.mark.parametrize(
+    "setting", ["broker_consumers=0", "broker_consumers=11", "broker_prefetch=0", "broker_resend_seconds=0"]
+)
+def test_figures_of_the_broker_have_bounds(folder, setting):
+    """Spec: D2, X6"""
+    name, _, value = setting.partition("=")
+    with pytest.raises(Invalid, match=name):
+        load(folder=folder, environment={f"HEADGATE_{name.upper()}": value})

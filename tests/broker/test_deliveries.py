@@ -9,7 +9,7 @@ from collections import Counter
 
 import pytest
 
-from headgate.broker.connection import check
+from headgate.broker.connection import probe_broker
 from headgate.core.states import State
 from headgate.duties import Dispatcher
 from headgate.environment import new_uuid7
@@ -74,7 +74,7 @@ def test_no_more_messages_are_out_than_slots_so_that_priority_goes_on_working(ap
 
 def test_an_undecodable_message_goes_to_the_dead_letter_queue(app, broker, settings):
     """Spec: D2"""
-    asyncio.run(check(broker))
+    asyncio.run(probe_broker(broker))
     take_all(broker, "headgate.dead")
 
     @app.task

@@ -6,7 +6,7 @@ import threading
 from collections import Counter
 
 import headgate
-from headgate.broker.connection import check
+from headgate.broker.connection import probe_broker
 from headgate.core.states import State
 from headgate.store.reading.lists import Filter
 from tests.broker.conftest import doing
@@ -69,7 +69,7 @@ def test_retry_path_a_failed_task_comes_again_by_the_broker_with_its_count(app, 
 
 def test_dead_letter_path_a_final_failure_is_in_the_store_and_in_the_brokers_queue(app, broker, settings):
     """Spec: D5, D13"""
-    asyncio.run(check(broker))  # which makes the queue
+    asyncio.run(probe_broker(broker))  # which makes the queue
     take_all(broker, "headgate.dead")
 
     @app.task(retry=headgate.fixed(0.05, retries=1), need_manual=True)

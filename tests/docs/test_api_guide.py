@@ -41,8 +41,8 @@ EXAMPLES: Params = {
     "task_id": 7, "tokens": 3, "burst": 10, "rate": 5.0, "agent_id": "rig-1", "seconds": 5.0, "type": "resize",
     "servers": 2, "busy": 2, "worker": "rig-7", "workers": 1, "agent": "rig-1", "agents": 1, "asked_seconds": 40.0,
     "ended": 2, "total": 3, "host": "shop.example", "attempts": 2, "last": "503", "limit": "lane",
-    "setting": "HEADGATE_CALLBACK_ALLOW",
-    "ahead": 3, "slots": 2, "each_seconds": 10.0,
+    "setting": "HEADGATE_CALLBACK_ALLOW", "queue": "headgate.tasks.default.resize",
+    "ahead": 3, "slots": 2, "each_seconds": 10.0, "since": "2026-11-18T10:00:00+00:00",
 }  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from headgate.core.errors import Invalid
 from headgate.core.machine import Returned
 from headgate.core.states import State
 from headgate.core.task import TaskType
-from tests.factories import lose, settle, submit, worker
+from tests.factories import START, lose, settle, start, submit, worker
 
 
 def consumer(store, *pools, broker=True, **options):
@@ -140,3 +140,18 @@ def test_the_dispatcher_serves_no_type_and_is_of_its_own_kind(store):
     assert kinds == {leader: ("dispatcher", ()), tester: ("worker", None)}
     with pytest.raises(Invalid, match="the engine's own"):
         store.workers.register("headgate:dispatcher")
+
+
+def test_why_says_since_when_a_task_is_in_the_broker_and_in_which_queue(store, clock):
+    """Spec: X3, D1"""
+    leader = lead(store)
+    consumer(store, (["plain"], 9))
+    task = submit(store)
+    store.dispatch.take(leader)
+    gate = next(gate for gate in store.tasks.why(task.id) if gate.name == "state")
+    assert (gate.open, gate.code) == (False, "in-broker")
+    since = START.isoformat(timespec="seconds")
+    assert gate.reason == f"in the broker since {since}, in the queue headgate.tasks.default.plain"
+    other = submit(store)
+    start(store, confirm=True)
+    assert next(gate.code for gate in store.tasks.why(other.id) if gate.name == "state") == "started"

@@ -3413,6 +3413,8 @@ export interface components {
          * WorkerOut
          * @description Somebody who executes tasks, under a lease, and how many it holds now; `types` null: whatever comes.
          *
+         *         `kind` is `worker`, `agent`, or `dispatcher`: that one hands tasks to the broker, and holds what is in it.
+         *
          *         What it uses of its machine, and how many tasks it runs at once (`slots`), is as it said at its last beat; null for
          *         agents, which say nothing of that. `stuck` are the tasks whose handlers do not stop though they were told to: it
          *         claims nothing until they do. For an agent `start_queue` counts what is assigned to it and waits, `next_start` is
@@ -3422,6 +3424,8 @@ export interface components {
             agent_id: string | null;
             cpu_seconds: number | null;
             id: number;
+            /** @enum {unknown} */
+            kind: "agent" | "dispatcher" | "worker";
             lease_seconds: number;
             lease_until: string;
             lost: boolean;

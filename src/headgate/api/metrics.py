@@ -18,6 +18,7 @@ from headgate.core.compensation import CompensationSettings
 from headgate.core.pause import EVERYTHING_PAUSED, Pause, PauseScope
 from headgate.core.states import HELD
 from headgate.environment import utc_now
+from headgate.store.execution.workers import BY_BROKER
 from headgate.store.store import Store
 
 routes = Routes("system", shared=True)
@@ -45,6 +46,7 @@ def exposition(store: Store, tally: Tally, figures: CompensationSettings, listen
         *_callback_metrics(store, tally),
         *_compensation_metrics(store, figures),
         *_listener_metrics(store),
+        *_broker_metrics(store),
         *_process_metrics(tally, listeners),
     ]
     registry.register(_Collector(found))
@@ -164,10 +166,35 @@ def _queue_metrics(store: Store) -> Iterator[Metric]:
     alive = [worker for worker in store.workers.all() if worker.lease_until > now]
     executors = {("worker",): 0, ("agent",): 0}
     for worker in alive:
-        executors["worker" if worker.agent_id is None else "agent",] += 1
+        if worker.kind != "dispatcher":
+            executors[worker.kind,] += 1
     yield _gauge("headgate_workers_alive", "Workers and agents with a lease.", ["kind"], executors)
     stuck = sum(bool(worker.stuck) for worker in alive)
     yield _gauge("headgate_workers_stuck", "Workers that claim nothing: a handler does not stop.", [], {(): stuck})
+
+
+def _broker_metrics(store: Store) -> Iterator[Metric]:
+    """What the dispatcher and the workers said at their last beats; nothing where none has a broker."""
+    now = utc_now()
+    alive = [worker for worker in store.workers.all() if worker.lease_until > now]
+    told = {worker: msgspec.json.decode(worker.detail or "{}") for worker in alive}
+    messages = [detail["messages"] for detail in told.values() if "messages" in detail]
+    deliveries = {worker.name: detail["deliveries"] for worker, detail in told.items() if "deliveries" in detail}
+    if not messages and not deliveries:
+        return
+    published = {(outcome,): count for each in messages for outcome, count in each.items()}
+    yield _counter(
+        "headgate_broker_messages", "Messages that the dispatcher sent, by what became of them.", ["outcome"], published
+    )  # fmt: skip
+    received = {(name, outcome): count for name, each in deliveries.items() for outcome, count in each.items()}
+    yield _counter(
+        "headgate_broker_deliveries", "Messages that a worker got, by what became of them.", ["worker", "outcome"],
+        received,
+    )  # fmt: skip
+    held = sum(worker.running for worker in alive if worker.kind == "dispatcher")
+    yield _gauge("headgate_broker_tasks", "Tasks in the broker, not started yet.", [], {(): held})
+    connected = sum(detail.get(BY_BROKER) is True for detail in told.values())
+    yield _gauge("headgate_broker_consumers", "Workers that take tasks from the broker.", [], {(): connected})
 
 
 def _listener_metrics(store: Store) -> Iterator[Metric]:

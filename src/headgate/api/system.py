@@ -28,6 +28,8 @@ class Health(msgspec.Struct):
 class WorkerOut(msgspec.Struct):
     """Somebody who executes tasks, under a lease, and how many it holds now; `types` null: whatever comes.
 
+    `kind` is `worker`, `agent`, or `dispatcher`: that one hands tasks to the broker, and holds what is in it.
+
     What it uses of its machine, and how many tasks it runs at once (`slots`), is as it said at its last beat; null for
     agents, which say nothing of that. `stuck` are the tasks whose handlers do not stop though they were told to: it
     claims nothing until they do. For an agent `start_queue` counts what is assigned to it and waits, `next_start` is
@@ -36,6 +38,7 @@ class WorkerOut(msgspec.Struct):
 
     id: int
     name: str
+    kind: Literal["worker", "agent", "dispatcher"]
     agent_id: str | None
     tenant_id: int | None
     types: list[str] | None

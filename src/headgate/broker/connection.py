@@ -136,7 +136,7 @@ async def _publish(channel: "Channel", message: Message) -> Published:
     return Published.CONFIRMED
 
 
-async def check(url: str) -> str:
+async def probe_broker(url: str) -> str:
     """Connect once and publish something that goes nowhere; the broker's name and version."""
     link = Link(url, "headgate doctor")
     try:

@@ -43,7 +43,7 @@ def show_workers(command: Command) -> None:
 
 
 def _worker_answer(worker: WorkerRecord) -> dict[str, Any]:
-    told = ("id", "name", "types", "running", "lease_until", "started_at", "stuck")
+    told = ("id", "name", "kind", "types", "running", "lease_until", "started_at", "stuck")
     return {name: getattr(worker, name) for name in told}
 
 

@@ -1,5 +1,6 @@
 """`headgate doctor`: what is right, what is wrong, and what to do about it."""
 
+import asyncio
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import typer
 
+from headgate.broker.connection import place_of, probe_broker
 from headgate.cli.command import Command
 from headgate.cli.command_group import CommandGroup
 from headgate.cli.exits import FAILED, message_of
@@ -21,7 +23,7 @@ from headgate.core.states import State
 from headgate.environment import utc_now
 from headgate.outward.callback import secret_of
 from headgate.outward.sealing import Seals, Unopened
-from headgate.settings import load
+from headgate.settings import Settings, load
 from headgate.store.db import wal
 from headgate.store.db.version import DatabaseVersion
 from headgate.store.execution.workers import WorkerRecord
@@ -78,6 +80,8 @@ def run_checks(url: str | None) -> list[Check]:
     except HeadgateError as error:
         return [Check("settings", "fail", str(error), "correct headgate.toml, .env or the HEADGATE_… variables")]
     checks = [Check("settings", "ok", f"lease {settings.lease_seconds:g} s, beat {settings.beat_seconds:g} s")]
+    if settings.broker:
+        checks.append(_broker(settings.broker))
     file = sqlite_file(settings.url)
     if file is not None and not file.exists():
         checks.append(
@@ -86,13 +90,13 @@ def run_checks(url: str | None) -> list[Check]:
         return checks
     try:
         with configured_store(settings) as store:
-            checks += _store_checks(store, file, settings.secrets)
+            checks += _store_checks(store, file, settings)
     except HeadgateError as error:
         checks.append(Check("store", "fail", message_of(error), "check the URL, and that the database is up"))
     return checks
 
 
-def _store_checks(store: Store, file: Path | None, secrets: Sequence[str]) -> Iterator[Check]:
+def _store_checks(store: Store, file: Path | None, settings: Settings) -> Iterator[Check]:
     database = store.version()
     yield Check("store", "ok", str(file) if file else "PostgreSQL answers")
     yield _version(database)
@@ -105,7 +109,9 @@ def _store_checks(store: Store, file: Path | None, secrets: Sequence[str]) -> It
         yield Check("schema", "fail", f"missing steps: {names}", "run `headgate migrate`")
         return
     yield Check("schema", "ok", "up to date")
-    alive = [worker for worker in store.workers.all() if worker.lease_until >= database.now]
+    alive = [
+        worker for worker in store.workers.all() if worker.lease_until >= database.now and worker.kind != "dispatcher"
+    ]
     counts = store.statistics.counts()
     yield _workers(alive)
     yield _served(store, alive)
@@ -116,7 +122,22 @@ def _store_checks(store: Store, file: Path | None, secrets: Sequence[str]) -> It
     yield _oldest(counts, database.now)
     yield _dead(counts)
     yield _callbacks(store, database.now)
-    yield _secrets(store, secrets)
+    yield _secrets(store, settings.secrets)
+    if settings.broker:
+        yield _dispatcher(store)
+
+
+def _broker(url: str) -> Check:
+    try:
+        found = asyncio.run(probe_broker(url))
+    except HeadgateError as error:
+        return Check("broker", "warn", str(error), "start it, or correct HEADGATE_BROKER; workers claim from the store")
+    return Check("broker", "ok", f"{found} at {place_of(url)} takes messages")
+
+
+def _dispatcher(store: Store) -> Check:
+    found = "a dispatcher hands tasks to the broker" if store.dispatch.is_live() else "no dispatcher is alive"
+    return _warn_if(not store.dispatch.is_live(), "dispatcher", found, f"workers claim from the store; {RUN_DUTIES}")
 
 
 def _warn_if(wrong: bool, name: str, found: str, advice: str) -> Check:

@@ -25,7 +25,7 @@ import headgate.cli.tasks as tasks
 import headgate.cli.types as types
 from headgate import __version__
 from headgate.cli.exits import MEANING, code_of, print_error
-from headgate.cli.options import PackNames, Url
+from headgate.cli.options import BrokerUrl, PackNames, Url
 from headgate.cli.output import print_line
 from headgate.cli.plan import SUPERVISOR_MODULE, WORKER_MODULE, Duties, ProcessPlan, exec_process
 from headgate.core.errors import HeadgateError, Invalid
@@ -124,6 +124,7 @@ def up(
     port: Port = None,
     pack: PackNames = None,
     url: Url = None,
+    broker: BrokerUrl = None,
     log_json: LogJson = False,
 ) -> None:
     """Run a worker, all duties and the HTTP API.
@@ -144,7 +145,7 @@ def up(
         port=port, migrate=True, greeting=greeting, name=name, concurrency=concurrency, threads=threads,
         children=children, log_json=log_json,
     )  # fmt: skip
-    exec_process(WORKER_MODULE, plan, url)
+    exec_process(WORKER_MODULE, plan, url, broker)
 
 
 def _demo_greeting(url: str | None) -> str:
@@ -162,6 +163,7 @@ def serve(
     no_duties: Annotated[bool, typer.Option("--no-duties", help="Leave the background duties to others.")] = False,
     pack: PackNames = None,
     url: Url = None,
+    broker: BrokerUrl = None,
     log_json: LogJson = False,
 ) -> None:
     """Answer HTTP, and do the background duties.
@@ -177,7 +179,7 @@ def serve(
         packs=tuple(pack or ()), api=True, host=host, port=port, duties=Duties.NONE if no_duties else Duties.ALL,
         log_json=log_json,
     )  # fmt: skip
-    exec_process(WORKER_MODULE, plan, url)
+    exec_process(WORKER_MODULE, plan, url, broker)
 
 
 @app.command()
@@ -190,6 +192,7 @@ def work(
     name: Name = None,
     pack: PackNames = None,
     url: Url = None,
+    broker: BrokerUrl = None,
     log_json: LogJson = False,
 ) -> None:
     """Execute the tasks of modules and packs.
@@ -208,11 +211,11 @@ def work(
         modules=tuple(modules or ()), packs=tuple(pack or ()), work=True, duties=Duties.LIGHT, name=name,
         processes=processes, concurrency=concurrency, threads=threads, children=children, log_json=log_json,
     )  # fmt: skip
-    exec_process(SUPERVISOR_MODULE, plan, url)
+    exec_process(SUPERVISOR_MODULE, plan, url, broker)
 
 
 @app.command()
-def duties(pack: PackNames = None, url: Url = None, log_json: LogJson = False) -> None:
+def duties(pack: PackNames = None, url: Url = None, broker: BrokerUrl = None, log_json: LogJson = False) -> None:
     """Do the background duties alone.
 
     Bring on what is due, rescue what was lost, archive, count. Any number of processes may do them.
@@ -221,7 +224,7 @@ def duties(pack: PackNames = None, url: Url = None, log_json: LogJson = False) -
     headgate duties
     """  # fmt: skip
     plan = ProcessPlan(packs=tuple(pack or ()), greeting="doing the duties", log_json=log_json)
-    exec_process(WORKER_MODULE, plan, url)
+    exec_process(WORKER_MODULE, plan, url, broker)
 
 
 for module in (migrating, doctor, submitting, tasks, actions, callbacks, agents, audit, history, simulating):

@@ -13,6 +13,15 @@ Url = Annotated[
         "--url", metavar="URL", help="Store to use: sqlite:///FILE or postgresql://…  [default: HEADGATE_URL]"
     ),
 ]
+BrokerUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--broker",
+        metavar="URL",
+        help="RabbitMQ to deliver tasks and publish events by: amqp://…  [default: HEADGATE_BROKER]",
+        show_default=False,
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 PackNames = Annotated[

@@ -8,6 +8,8 @@ from typing import NoReturn
 
 import msgspec
 
+from headgate.settings import check_broker
+
 WORKER_MODULE = "headgate.cli.running"
 SUPERVISOR_MODULE = "headgate.cli.supervisor"
 
@@ -51,10 +53,13 @@ def command_line(module: str, plan: ProcessPlan) -> list[str]:
     return [sys.executable, "-P", "-m", module, msgspec.json.encode(plan).decode()]
 
 
-def exec_process(module: str, plan: ProcessPlan, url: str | None) -> NoReturn:
+def exec_process(module: str, plan: ProcessPlan, url: str | None, broker: str | None) -> NoReturn:
     """Turn this process into one that works on the plan: all that served the command line leaves its memory."""
-    if url is not None:
-        os.environ["HEADGATE_URL"] = url  # not on the command line, which everybody on the machine can read
+    if broker is not None:
+        check_broker(broker)
+    for name, value in (("HEADGATE_URL", url), ("HEADGATE_BROKER", broker)):
+        if value is not None:
+            os.environ[name] = value  # not on the command line, which everybody on the machine can read
     sys.stdout.flush()
     sys.stderr.flush()
     arguments = command_line(module, plan)

@@ -120,6 +120,7 @@ class Facts:
     children: Children | None = None  # that it waits for
     open_child: int | None = None  # one of them
     callback: PendingCallback | None = None  # that tells of its end
+    broker_queue: str | None = None  # that its message is in
     stuck: Mapping[int, str] = field(default_factory=dict)  # tasks whose handlers do not stop, and on which worker
 
 
@@ -132,7 +133,12 @@ def evaluate(task: Task, facts: Facts, now: datetime) -> list[Gate]:
         return [_state_gate(task), _children_gate(facts.children, facts.open_child)]
     if facts.callback is not None:
         return [_state_gate(task), _callback_gate(facts.callback)]
-    gates = [_state_gate(task), _time_gate(task, now), _pause_gate(task, facts), _capacity_gate("lane", facts.lane)]
+    gates = [
+        _state_gate(task, facts),
+        _time_gate(task, now),
+        _pause_gate(task, facts),
+        _capacity_gate("lane", facts.lane),
+    ]
     gates += [_capacity_gate("resource", resource) for resource in facts.resources]
     if task.mutex is not None:
         gates.append(_mutex_gate(task, facts))
@@ -152,8 +158,11 @@ def _with_stuck(gate: Gate, task: Task, stuck: Mapping[int, str]) -> Gate:
     return replace(gate, params={**gate.params, "stuck": found, "stuck_worker": stuck[found]})
 
 
-def _state_gate(task: Task) -> Gate:
+def _state_gate(task: Task, facts: Facts | None = None) -> Gate:
     params = {"status": str(task.status)}
+    if facts is not None and facts.broker_queue is not None and task.scheduling_time is not None:
+        since = task.scheduling_time.isoformat(timespec="seconds")
+        return Gate("state", False, "in-broker", {"since": since, "queue": facts.broker_queue})
     if task.status in FINAL or task.status is State.DEAD:
         return Gate("state", False, "ended", params)
     if task.status in HELD or task.status in (State.WAITING, State.NOTIFYING):

@@ -94,6 +94,7 @@ TEXTS: Mapping[str, str | Callable[[Params], str]] = {
     "not-started": "it is {status}",
     "started": "it has started and is {status}",
     "ended": "it is {status}",
+    "in-broker": "in the broker since {since}, in the queue {queue}",
     # time
     "time-come": "its time has come",
     "start-ahead": "its start_time is ahead",

@@ -49,8 +49,7 @@ function WorkerRow({ worker }: { worker: Worker }) {
   return (
     <tr>
       <th scope="row">
-        {worker.agent_id ?? worker.name}{" "}
-        <small data-muted>{worker.agent_id === null ? t.kind.worker : t.kind.agent}</small>
+        {worker.agent_id ?? worker.name} <small data-muted>{t.kind[worker.kind]}</small>
       </th>
       <td>
         {worker.types === null ? (

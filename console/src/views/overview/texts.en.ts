@@ -68,7 +68,7 @@ export const overview = {
   workers: {
     title: "Workers and agents",
     name: "Name",
-    kind: { worker: "worker", agent: "agent" },
+    kind: { worker: "worker", agent: "agent", dispatcher: "dispatcher" },
     types: "Types",
     anyType: "any",
     running: "Runs",

@@ -66,7 +66,7 @@ export const overview: Texts["overview"] = {
   workers: {
     title: "Worker 与执行端",
     name: "名称",
-    kind: { worker: "worker", agent: "执行端" },
+    kind: { worker: "worker", agent: "执行端", dispatcher: "调度器" },
     types: "类型",
     anyType: "任意",
     running: "运行",

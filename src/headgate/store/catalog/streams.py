@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from headgate.core.limits import bucket_of
@@ -52,6 +52,11 @@ class Stream:
     def pause_keys(self) -> tuple[PauseKey, ...]:
         """The pauses that would hold it."""
         return keys_of(self.tenant_id, self.lane, self.type, self.rate_key)
+
+
+def pairs_of(streams: Mapping[int, Stream]) -> list[tuple[str, str]]:
+    """Every lane and type that an unassigned task had, the oldest first: an order that only ever grows."""
+    return [(stream.lane, stream.type) for _, stream in sorted(streams.items()) if not stream.agent_id]
 
 
 def stream_key(new: NewTask) -> StreamKey:

@@ -10,6 +10,7 @@ from headgate.core.dispatch import budgets
 from headgate.core.queues import Pair, queue_name, routes
 from headgate.core.task import Execution
 from headgate.store.catalog.catalog import Catalog
+from headgate.store.catalog.streams import pairs_of
 from headgate.store.claim.contract import Claimed, ClaimRequest, Claims, execution_of
 from headgate.store.db.columns import CLAIMED
 from headgate.store.db.database import Database, Noun, reads, writes
@@ -130,18 +131,13 @@ class Dispatch(Noun):
         """The queue of each lane and type, as far as the catalog is known."""
         version, found = self._routes
         if version != (now := self._catalog.version):
-            found = routes(pairs_of(self._catalog))
+            found = routes(pairs_of(self._catalog.streams))
             self._routes = now, found
         return found
 
     def _handovers(self, executions: Iterable[tuple[Execution, datetime | int]]) -> list[Handover]:
         queues = self._queues()
         return [Handover(each, moment(at), queues[each.lane, each.type]) for each, at in executions]
-
-
-def pairs_of(catalog: Catalog) -> list[Pair]:
-    """Every lane and type that an unassigned task had, the oldest first."""
-    return [(stream.lane, stream.type) for _, stream in sorted(catalog.streams.items()) if not stream.agent_id]
 
 
 def _consumers(db: Db) -> list[WorkerPool]:

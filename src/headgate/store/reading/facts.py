@@ -7,17 +7,19 @@ from headgate.core.callbacks import SENDER_SILENT_SECONDS, CallbackKind, Deliver
 from headgate.core.gates import Bucket, CapacityLimit, Facts, PendingCallback, Server
 from headgate.core.limits import Rate, limit_name
 from headgate.core.pause import keys_of
+from headgate.core.queues import routes
 from headgate.core.states import State
 from headgate.core.task import Task
 from headgate.store.callbacks.holds import sender_seen
 from headgate.store.callbacks.report import of_task
 from headgate.store.catalog.catalog import Catalog
 from headgate.store.catalog.pauses import read_pauses
+from headgate.store.catalog.streams import pairs_of
 from headgate.store.claim.agent_starts import last_start
 from headgate.store.db.indexes import HELD_STATES
 from headgate.store.db.pages import EXACT_UP_TO
 from headgate.store.db.statement import Db, Row, Statement, clock, moment
-from headgate.store.execution.workers import held_by_tenant
+from headgate.store.execution.workers import DISPATCHER, held_by_tenant
 from headgate.store.reading.pools import WorkerPool, live_pools
 from headgate.store.tasks.families import open_child
 from headgate.store.tasks.family_progress import census
@@ -52,6 +54,7 @@ AHEAD = Statement(
        AND stream_id = (SELECT stream_id FROM headgate_task WHERE id = :id)
     """
 )
+BY_DISPATCHER = Statement("SELECT 1 FROM headgate_worker WHERE id = :worker_id AND name = :name")
 HELD_BY = Statement(
     f"""
     SELECT id, tenant_id, type, worker_id, scheduling_time FROM headgate_task
@@ -90,8 +93,16 @@ def facts_of(db: Db, catalog: Catalog, task: Task) -> Facts:
         servers,
         in_slots,
         last_start(db, task.tenant_id, task.agent_id),
+        broker_queue=_broker_queue(db, catalog, task),
         stuck=_stuck(db, task.tenant_id, pools),
     )
+
+
+def _broker_queue(db: Db, catalog: Catalog, task: Task) -> str | None:
+    """The queue that the task's message is in, if it was handed to the broker."""
+    if task.status is not State.SCHEDULING or not db.rows(BY_DISPATCHER, worker_id=task.worker_id, name=DISPATCHER):
+        return None
+    return routes(pairs_of(catalog.streams)).get((task.lane, task.type))
 
 
 def _resources(db: Db, catalog: Catalog, task: Task) -> list[CapacityLimit]:
