@@ -42,6 +42,7 @@ def test_happy_path_a_task_goes_through_the_broker_and_succeeds(app, broker, set
         assert task.wait_sync(30).result == "hello you"
         assert kinds(app, task.id) == ["submitted", "scheduled", "started", "completed"]
         until(lambda: subscriber.kinds(task.id) == kinds(app, task.id))
+        assert {message.header.properties.correlation_id for message in subscriber.messages} == {"order-7"}
         [started] = [event for event in app.store.events.of(task.id) if event.kind == "started"]
         [worker] = [each for each in app.store.workers.all() if each.kind == "worker"]
         assert started.actor == f"worker:{worker.id}"
@@ -112,6 +113,7 @@ def test_idempotency_a_message_that_comes_again_runs_nothing_twice(app, broker, 
         until(lambda: worker.deliveries.get("received", 0) >= before + 40)
         last = count.submit_sync(number=99)
         assert last.wait_sync(30).result == 99
+        assert worker.deliveries["stale"] == 40
     assert runs == Counter([*range(20), 99])
 
 

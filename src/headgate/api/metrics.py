@@ -174,14 +174,12 @@ def _queue_metrics(store: Store) -> Iterator[Metric]:
 
 
 def _broker_metrics(store: Store) -> Iterator[Metric]:
-    """What the dispatcher and the workers said at their last beats; nothing where none has a broker."""
+    """What the dispatcher and the workers said at their last beats."""
     now = utc_now()
     alive = [worker for worker in store.workers.all() if worker.lease_until > now]
     told = {worker: msgspec.json.decode(worker.detail or "{}") for worker in alive}
     messages = [detail["messages"] for detail in told.values() if "messages" in detail]
     deliveries = {worker.name: detail["deliveries"] for worker, detail in told.items() if "deliveries" in detail}
-    if not messages and not deliveries:
-        return
     published = {(outcome,): count for each in messages for outcome, count in each.items()}
     yield _counter(
         "headgate_broker_messages", "Messages that the dispatcher sent, by what became of them.", ["outcome"], published

@@ -75,6 +75,7 @@ class Pool:
         self._waits = waits
         self.fed = False
         self.on_room: Callable[[], object] = lambda: None  # called when a slot may be free again
+        self.deliveries: Counter[str] = Counter()  # what came of them
         self._delivered: list[Delivery] = []  # each has a slot reserved
         self._worker_id = 0
         self._claiming = False
@@ -275,6 +276,9 @@ class Pool:
             else:
                 self._reserved -= 1
                 delivery.settle(delivery.report not in started.busy)
+        self.deliveries["started"] += len(started.executions)
+        self.deliveries["stale"] += len(started.stale)
+        self.deliveries["held back"] += len(started.held_back)
         if started.busy:
             await asyncio.sleep(BUSY_SECONDS)
         return states, Claimed(started.executions)

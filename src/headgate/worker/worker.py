@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 import socket
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -255,7 +256,8 @@ class Worker:
     @property
     def deliveries(self) -> Mapping[str, int]:
         """What came of the messages that the broker delivered here, by outcome."""
-        return {} if self._consumer is None else self._consumer.counts
+        counts = Counter() if self._consumer is None else self._consumer.counts
+        return sum((pool.deliveries for pool in self.pools), counts)
 
     async def _drain(self) -> None:
         if await self._wait_until_empty(self.settings.shutdown_seconds, unless=self._hurry):
