@@ -130,7 +130,7 @@ def test_a_wrong_password_is_a_line_in_the_log_without_it_and_work_goes_on(url, 
     def plain() -> int:
         return 1
 
-    with working(app), doing(app.settings, [Dispatcher]):
+    with working(app), doing(app._settings, [Dispatcher]):
         assert plain.submit_sync().wait_sync(30).result == 1
         until(lambda: "cannot be used" in caplog.text)
     assert app.store.tasks.get(1).status is State.SUCCEEDED

@@ -86,7 +86,7 @@ class Relay(Duty):
         if any(result is not Published.CONFIRMED for result in published):
             raise BrokerAway("the broker did not confirm the events")
         after_page = Lease(after, 0)
-        handled = sum(entry.event.task_id is not None for entry in page)
+        handled = [entry.event.kind for entry in page if entry.event.task_id is not None]
         saved = await self._in_thread(
             self._store.subscriptions.save, SUBSCRIPTION, self._holder, after_page, handled=handled
         )

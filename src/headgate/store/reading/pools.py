@@ -41,10 +41,16 @@ def live_pools(db: Db, now: datetime) -> list[WorkerPool]:
 
 
 def _pools_of(worker: WorkerRecord) -> list[WorkerPool]:
-    owner = (worker.id, worker.name, worker.agent_id, worker.tenant_id)
     detail = json.loads(worker.detail or "{}")
-    by_broker = detail.get(BY_BROKER) is True
-    types = None if worker.types is None else frozenset(worker.types)
-    last = (worker.stuck, worker.asked_at, frozenset(detail.get("awaited", ())), detail.get("lent", 0), by_broker)
-    pools = [WorkerPool(*owner, frozenset(pool["types"]), pool["slots"], *last) for pool in detail.get("pools", [])]
-    return pools or [WorkerPool(*owner, types, None, *last)]
+    whole = WorkerPool(
+        worker.id, worker.name, worker.agent_id, worker.tenant_id,
+        types=None if worker.types is None else frozenset(worker.types),
+        slots=None,
+        stuck=worker.stuck,
+        asked_at=worker.asked_at,
+        awaited=frozenset(detail.get("awaited", ())),
+        lent=detail.get("lent", 0),
+        by_broker=detail.get(BY_BROKER) is True,
+    )  # fmt: skip
+    pools = detail.get("pools", [])
+    return [whole._replace(types=frozenset(pool["types"]), slots=pool["slots"]) for pool in pools] or [whole]
