@@ -2988,6 +2988,8 @@ export interface components {
         /**
          * RequestPage
          * @description Requests, newest first; `next_cursor` is null at the end.
+         *
+         *         With a `next_cursor`, `items` may hold fewer than `size`, or none: a filter that fits few requests is read on there.
          */
         RequestPage: {
             items: components["schemas"]["RequestJob"][];
