@@ -116,11 +116,11 @@ def _statements(place: Place, scale: Scale, folder: Path) -> Sequence[float]:
             return [max(transactions() - before - 1, 0) / (time.monotonic() - begun)]  # one of them was ours
 
 
-def _rescue(place: Place, scale: Scale, folder: Path) -> Sequence[float]:
+def _rescue(setup: rescue.Setup, place: Place, scale: Scale, folder: Path) -> Sequence[float]:
     with place.fresh() as url:
         _headgate(folder).ask("prepare", url)
-        seconds = rescue.seconds(url, scale.kills, folder)
-        return [percentile(seconds, 0.5), percentile(seconds, 0.99)]
+        found = rescue.rescues(url, setup, scale.kills, folder)
+        return [percentile(found.seconds, 0.5), percentile(found.seconds, 0.99), found.charged]
 
 
 OBSERVATIONS = [
@@ -145,12 +145,16 @@ OBSERVATIONS = [
     ),
     Observation((Row("idle worker, MB resident", 1, {"sqlite": 45.0, "postgres": 45.0}),), _memory),
     Observation((Row("idle worker, transactions/s", 1, {"postgres": 5.0}),), _statements, ("postgres",)),
-    Observation(
-        (
-            Row(f"rescue after kill -9, lease of {rescue.LEASE} s, p50, s", 1),
-            Row(f"rescue after kill -9, lease of {rescue.LEASE} s, p99, s", 1, {"sqlite": 10.0, "postgres": 10.0}),
-        ),
-        _rescue,
+    *(
+        Observation(
+            (
+                Row(f"rescue after kill -9, {setup.title}, p50, s", 1),
+                Row(f"rescue after kill -9, {setup.title}, p99, s", 1, {"sqlite": most, "postgres": most}),
+                Row(f"rescue after kill -9, {setup.title}, charged", 0, {"sqlite": 0.0, "postgres": 0.0}),
+            ),
+            partial(_rescue, setup),
+        )
+        for setup, most in ((rescue.SHORT, 10.0), (rescue.DEFAULT, 45.0))
     ),
     Observation(
         (

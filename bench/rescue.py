@@ -1,14 +1,19 @@
-"""How long a task stands still whose worker was killed with -9."""
+"""How long a task stands still whose worker was killed with -9, and its parent process with it."""
 
 import os
 import random
+import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass, field
+from math import ceil
 from pathlib import Path
 from typing import NamedTuple
+
+import psutil
 
 from bench.peers import tasks
 from bench.peers.starts import STARTS
@@ -18,10 +23,22 @@ from headgate.store.store import open_store
 from lab.server import tail
 
 COMMAND = str(Path(sys.executable).with_name("headgate"))
-LEASE = 5
-SETTINGS = {"LEASE_SECONDS": LEASE, "BEAT_SECONDS": 1.5, "REAP_SECONDS": 1}
-AT_ONCE = 10
-PATIENCE = 60.0
+PATIENCE = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """How many workers are killed at once, how many tasks each holds, its settings, and how long a task may take."""
+
+    title: str
+    workers: int
+    slots: int
+    settings: Mapping[str, float] = field(default_factory=dict)
+    timeout_seconds: float | None = None
+
+
+SHORT = Setup("lease of 5 s", 10, 1, {"LEASE_SECONDS": 5, "BEAT_SECONDS": 1.5, "REAP_SECONDS": 1})
+DEFAULT = Setup("default settings, timeout of 20 s", 5, 4, timeout_seconds=20)
 
 
 class Start(NamedTuple):
@@ -31,20 +48,32 @@ class Start(NamedTuple):
     at: float
 
 
-def seconds(url: str, kills: int, folder: Path) -> list[float]:
-    """From each kill to the moment the task runs again elsewhere."""
-    taken: list[float] = []
-    while len(taken) < kills:
-        taken += _wave(url, min(AT_ONCE, kills - len(taken)), folder)
-    return taken
+class Rescue(NamedTuple):
+    """The seconds from each kill to the moment a task runs again elsewhere, and how many were charged an error."""
+
+    seconds: list[float]
+    charged: int
 
 
-def _wave(url: str, victims: int, folder: Path) -> list[float]:
-    """Kill workers that hold one task each, at moments that have nothing to do with their beats."""
+def rescues(url: str, setup: Setup, wanted: int, folder: Path) -> Rescue:
+    """Kill workers until that many tasks have been rescued."""
+    seconds: list[float] = []
+    charged = 0
+    while len(seconds) < wanted:
+        workers = min(setup.workers, ceil((wanted - len(seconds)) / setup.slots))
+        wave = _wave(url, setup, workers, folder)
+        seconds, charged = seconds + wave.seconds, charged + wave.charged
+    return Rescue(seconds, charged)
+
+
+def _wave(url: str, setup: Setup, victims: int, folder: Path) -> Rescue:
+    """Kill workers, at moments that have nothing to do with their beats."""
+    count = victims * setup.slots
     with ExitStack() as stack:
         file = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=folder)), "starts")
         log = stack.enter_context((folder / "workers.log").open("ab"))
-        environment = {STARTS: str(file)} | {f"HEADGATE_{name}": f"{value:g}" for name, value in SETTINGS.items()}
+        store = stack.enter_context(open_store(url))
+        environment = {STARTS: str(file)} | {f"HEADGATE_{name}": f"{value:g}" for name, value in setup.settings.items()}
 
         def work(slots: int) -> int:
             words = [COMMAND, "work", tasks.__name__, "--concurrency", str(slots), "--url", url]
@@ -53,32 +82,44 @@ def _wave(url: str, victims: int, folder: Path) -> list[float]:
         def starts(attempt: int) -> list[Start]:
             lines = file.read_text().splitlines() if file.exists() else []
             found = [
-                Start(int(task), int(count), int(pid), float(at)) for task, count, pid, at in map(str.split, lines)
+                Start(int(task), int(number), int(pid), float(at)) for task, number, pid, at in map(str.split, lines)
             ]
             return [start for start in found if start.attempt == attempt]
 
-        doomed = [work(slots=1) for _ in range(victims)]
-        _submit(url, victims)
-        _until(lambda: len(starts(1)) == victims, folder)
-        with open_store(url) as store:
-            before = len(store.workers.all())
-            work(slots=2 * victims)
-            _until(lambda: len(store.workers.all()) > before, folder)
+        before = len(store.workers.all())
+        doomed = [work(setup.slots) for _ in range(victims)]
+        _until(lambda: len(store.workers.all()) == before + victims, folder)
+        ids = _submit(url, setup, count)
+        _until(lambda: len(starts(1)) == count, folder)
+        work(slots=2 * count)
+        _until(lambda: len(store.workers.all()) > before + victims, folder)
         killed: dict[int, float] = {}
-        for pid in doomed:
+        for parent in doomed:
             time.sleep(random.uniform(0.1, 0.5))
-            killed[pid] = time.monotonic()
-            os.killpg(pid, 9)
-        _until(lambda: len(starts(2)) == victims, folder)
+            killed |= _kill(parent)
+        _until(lambda: len(starts(2)) == count or any(store.tasks.get(id).error_count for id in ids), folder)
+        _until(lambda: all(store.tasks.get(id).finished_at is not None for id in ids), folder)
         again = {start.task_id: start.at for start in starts(2)}
-        return [again[start.task_id] - killed[start.pid] for start in starts(1)]
+        seconds = [again[start.task_id] - killed[start.pid] for start in starts(1) if start.task_id in again]
+        return Rescue(seconds, sum(store.tasks.get(id).error_count > 0 for id in ids))
 
 
-def _submit(url: str, count: int) -> None:
+def _kill(parent: int) -> dict[int, float]:
+    """Kill a worker with its parent process, as a machine does that goes away; when each of them was killed."""
+    workers = psutil.Process(parent).children()
+    at = time.monotonic()
+    for pid in (parent, *(worker.pid for worker in workers)):  # a parent that is dead gives nothing back
+        os.kill(pid, signal.SIGKILL)
+    return dict.fromkeys((worker.pid for worker in workers), at)
+
+
+def _submit(url: str, setup: Setup, count: int) -> list[int]:
     tasks.app.close()
     tasks.app._settings = load({"url": url})
-    tasks.app.submit_many_sync([tasks.hold.call() for _ in range(count)])
+    hold = tasks.hold if setup.timeout_seconds is None else tasks.hold.using(timeout_seconds=setup.timeout_seconds)
+    made = tasks.app.submit_many_sync([hold.call() for _ in range(count)])
     tasks.app.close()
+    return [task.id for task in made]
 
 
 def _until(there: Callable[[], bool], folder: Path) -> None:
