@@ -132,3 +132,19 @@ def test_dark_and_light_are_chosen_and_remembered(visit):
     expect(root).to_have_attribute("data-mantine-color-scheme", "dark")
     page.reload()
     expect(root).to_have_attribute("data-mantine-color-scheme", "dark")
+
+
+def test_reasons_and_events_are_told_in_chinese(visit, served):
+    """Spec: X7"""
+    dead = served.submit("invoice", {"number": 12})
+    served.reached(dead, "dead")
+    served.ask("POST", "/api/queue/pause?scope=lane:narrow", {"reason": "维护"})
+    held = served.submit("held", {"name": "chinese"})
+    page = visit(f"/tasks/{dead}", locale="zh-CN")
+    expect(page.get_by_text("此类错误从不重试 · ValueError: invoice 12 has no address")).to_be_visible()
+    page.goto(f"{served.address}/tasks/{held}")
+    expect(page.get_by_text("通道 narrow 已暂停：维护").first).to_be_visible()
+    expect(page.get_by_text("narrow：").first).to_be_visible()
+    served.ask("POST", f"/api/tasks/{held}/cancel")
+    served.ask("POST", f"/api/tasks/{dead}/discard")
+    served.ask("POST", "/api/queue/resume?scope=lane:narrow")

@@ -32,7 +32,7 @@ export function Attempts({ id }: { id: string }) {
             <th scope="row">{attempt.number}</th>
             <td>
               {t.outcomes[attempt.outcome] ?? timeline.kinds[attempt.outcome] ?? attempt.outcome}
-              {attempt.reason ? ` · ${texts.ends[attempt.reason]}` : ""}
+              {attempt.reason && attempt.reason !== "error" ? ` · ${texts.ends[attempt.reason]}` : ""}
               {attempt.delay ? ` · ${t.again(duration(attempt.delay))}` : ""}
               {attempt.error ? (
                 <details>

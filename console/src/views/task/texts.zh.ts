@@ -75,7 +75,7 @@ export const task: Texts["task"] = {
     started: "开始",
     took: "耗时",
     error: "错误",
-    again: (delay: string) => `${delay}后重试`,
+    again: (delay: string) => `${delay} 后重试`,
     outcomes: { running: "运行中", scheduling: "已移交" } as Record<string, string>,
   },
   timeline: {
