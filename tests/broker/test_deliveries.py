@@ -131,9 +131,9 @@ def test_a_message_that_was_lost_is_sent_again_under_the_same_exec_id(app, broke
     def lonely() -> int:
         return 1
 
-    queue = f"headgate.tasks.default.{lonely.handler.code}"
+    queue = f"headgate.tasks.default.{lonely._handler.code}"
     app.store  # noqa: B018 registers the type
-    stand_in(app, lonely.handler.code)
+    stand_in(app, lonely._handler.code)
     with doing(settings, [Dispatcher], broker_resend_seconds=0.2):
         task = lonely.submit_sync()
         until(lambda: app.store.tasks.get(task.id).status is State.SCHEDULING)
@@ -173,8 +173,8 @@ def test_an_unroutable_message_leaves_its_task_dispatchable_and_on_record(app, b
         return 1
 
     app.store  # noqa: B018 registers the type
-    stand_in(app, lost.handler.code)
-    queue = f"headgate.tasks.default.{lost.handler.code}"
+    stand_in(app, lost._handler.code)
+    queue = f"headgate.tasks.default.{lost._handler.code}"
     with doing(settings, [Dispatcher]):
         first = lost.submit_sync()
         until(lambda: depth_or_none(broker, queue) == 1)

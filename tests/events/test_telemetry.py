@@ -101,7 +101,7 @@ def test_submit_run_and_what_a_handler_does_are_one_trace(app, spans, task_type,
 def test_the_lines_of_a_task_have_the_trace_of_its_run(app, spans, caplog, task_type):
     """Spec: D10"""
     caplog.set_level(logging.INFO, "headgate.tasks")
-    handler = app.registry[task_type]
+    handler = app._registry[task_type]
     task = app.submit_sync(call_of(handler, handler.new_task._replace(correlation_id="order-7"), (), {}))
     with working(app):
         finished(app, [task.id])

@@ -316,7 +316,7 @@ def test_a_worker_inside_a_program_calls_the_listeners_it_is_given(app, store):
     def note(event: Event) -> None:
         heard.append(event.task_id)
 
-    with working(app, listeners=app.listeners):
+    with working(app, listeners=app._listeners):
         until(lambda: any(each.holder for each in store.subscriptions.all()))
         task = succeed.submit_sync()
         until(lambda: heard == [task.id])

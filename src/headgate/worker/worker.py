@@ -63,7 +63,7 @@ class Worker:
     claims nothing more. With a `parent` it drains and ends, and its process is replaced; without one it waits until the
     handler ends.
 
-    While it runs it calls the `listeners` too: pass `app.listeners`.
+    While it runs it calls the `listeners` too: pass those of the program.
     """
 
     def __init__(
