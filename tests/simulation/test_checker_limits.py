@@ -126,6 +126,18 @@ def test_a_confirmed_start_in_what_is_paused_is_caught(what: dict[str, Any]):
     assert broken(run.evidence(at_rest=False)) == {"I4"}
 
 
+def test_what_is_removed_limits_nothing_any_more():
+    """Spec: X5, A9"""
+    run = submitted(1, 2, 3)
+    edit(run, "capacity_changed", lane="default", capacity=1)
+    edit(run, "rate_changed", name="type:plain", limit={"rate": 0.001, "burst": 1})
+    edit(run, "paused", lane="default")
+    edit(run, "lane_removed", lane="default")
+    edit(run, "rate_limit_removed", name="type:plain")
+    begin(run, 1, 2, 3)
+    assert check(run.evidence(at_rest=False)) == []
+
+
 # I4: mutexes
 
 

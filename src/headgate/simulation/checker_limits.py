@@ -93,6 +93,13 @@ class _Walk:
                 self._rates[name] = _rate(detail.get("limit"))
                 for bucket in [bucket for bucket in self._full_at if name in (bucket, DEFAULT_KEY)]:
                     del self._full_at[bucket]
+            case "lane_removed":
+                self._capacity.pop(f"lane {detail.get('lane')}", None)
+                self._paused.pop((PauseScope.LANE, str(detail.get("lane"))), None)
+            case "resource_removed":
+                self._capacity.pop(f"resource {detail.get('resource')}", None)
+            case "rate_limit_removed":
+                self._rates.pop(str(detail.get("name")), None)
             case "paused":
                 self._paused[_pause_key(detail)] = _timestamp(detail.get("until"))
             case "resumed":
