@@ -226,8 +226,12 @@ def _pause_key(detail: dict[str, Any]) -> PauseKey:
     return next(named, EVERYTHING_PAUSED)
 
 
-def _timestamp(until: str | None) -> float:
-    return float("inf") if until is None else datetime.fromisoformat(until).timestamp()
+def _timestamp(until: Any) -> float:
+    """When a pause ends; never, if that cannot be read."""
+    try:
+        return datetime.fromisoformat(until).timestamp()
+    except (TypeError, ValueError, OverflowError, OSError):
+        return float("inf")
 
 
 def _rate(limit: Any) -> Rate | None:
