@@ -3,7 +3,6 @@
 import os
 import re
 import subprocess
-from typing import Any
 
 from headgate.core.end_reasons import EndReason
 from headgate.core.events import SYSTEM_KINDS, TASK_KINDS
