@@ -19,20 +19,17 @@ def moment():
 
 
 def test_pauses_grow_up_to_the_longest(moment):
-    """Spec: A6"""
     assert list(islice(Backoff(1.0, 5.0).pauses(), 5)) == [1, 2, 4, 5, 5]
     assert list(islice(Backoff(1.0, 2.0, factor=1.5).pauses(), 3)) == [1, 1.5, 2]
     assert Backoff(1.0, 30.0).pause(10**9) == 30
 
 
 def test_a_share_of_each_pause_is_left_out_at_random(moment):
-    """Spec: A6"""
     assert Backoff(8.0, 8.0, jitter=0.5).pause(0) == 6
     assert Backoff(8.0, 8.0, jitter=1.0).pause(0) == 4
 
 
 def test_when_the_time_is_up_there_is_one_more_try(moment):
-    """Spec: A6"""
     tries = []
     for pause in Backoff(1.0, 4.0).pauses(5.0):
         tries.append(moment[0])
@@ -41,5 +38,4 @@ def test_when_the_time_is_up_there_is_one_more_try(moment):
 
 
 def test_without_any_time_there_is_one_try(moment):
-    """Spec: A6"""
     assert list(Backoff(1.0, 4.0).pauses(0.0)) == [0.0]

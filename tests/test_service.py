@@ -46,7 +46,6 @@ def run(scene):
 
 
 def test_a_turn_that_did_something_is_followed_by_another_at_once():
-    """Spec: A6"""
 
     async def scene():
         service = Scripted(3600, 5, 3, 0)
@@ -59,7 +58,6 @@ def test_a_turn_that_did_something_is_followed_by_another_at_once():
 
 
 def test_a_turn_follows_every_pause():
-    """Spec: A6"""
 
     async def scene():
         service = Scripted(0.001)
@@ -71,7 +69,6 @@ def test_a_turn_follows_every_pause():
 
 
 def test_a_wake_up_during_a_turn_is_not_lost():
-    """Spec: A6"""
 
     async def scene():
         begun, go_on = asyncio.Event(), asyncio.Event()
@@ -94,7 +91,6 @@ def test_a_wake_up_during_a_turn_is_not_lost():
 
 @pytest.mark.parametrize("in_thread", [inline, asyncio.to_thread], ids=["the loop's thread", "another thread"])
 def test_a_wake_up_from_any_thread_ends_the_pause(in_thread):
-    """Spec: A6"""
 
     async def scene():
         service = Scripted(3600)
@@ -215,7 +211,6 @@ def test_a_cancelled_service_can_be_stopped():
 
 @pytest.mark.parametrize("error", [Unavailable("the store did not answer"), ZeroDivisionError("a bug")])
 def test_a_service_survives_its_failures_and_says_so_once(error, caplog):
-    """Spec: A6"""
 
     async def scene():
         service = Scripted(0.001, error, error, error, 1, error, 1)
@@ -231,7 +226,6 @@ def test_a_service_survives_its_failures_and_says_so_once(error, caplog):
 
 
 def test_failures_are_tried_again_later_each_time_and_in_time_after_all(monkeypatch):
-    """Spec: A6"""
     monkeypatch.setattr(headgate.pauses, "random_number", lambda: 0.0)
     service = Scripted(1.0, *[Unavailable("no")] * 8, 0)
     pauses = []
@@ -246,7 +240,6 @@ def test_failures_are_tried_again_later_each_time_and_in_time_after_all(monkeypa
 
 
 def test_a_pause_longer_than_the_longest_stays_as_it_is(monkeypatch):
-    """Spec: A6"""
     monkeypatch.setattr(headgate.pauses, "random_number", lambda: 0.0)
     service = Scripted(60.0, Unavailable("no"))
     run(service._safe_turn())
@@ -254,7 +247,6 @@ def test_a_pause_longer_than_the_longest_stays_as_it_is(monkeypatch):
 
 
 def test_processes_do_not_march_in_step():
-    """Spec: A6"""
     service = Scripted(1.0)
     pauses = {service._next_pause() for _ in range(20)}
     assert len(pauses) > 1

@@ -18,7 +18,6 @@ def run(scene):
 
 
 def test_work_runs_in_a_named_thread_with_its_arguments_and_the_callers_context():
-    """Spec: A12"""
 
     def work(first, *, second):
         return first, second, colour.get(), threading.current_thread().name
@@ -34,7 +33,6 @@ def test_work_runs_in_a_named_thread_with_its_arguments_and_the_callers_context(
 
 
 def test_what_work_raises_is_the_callers():
-    """Spec: A12"""
 
     def fail():
         raise LookupError("not there")
@@ -48,7 +46,6 @@ def test_what_work_raises_is_the_callers():
 
 
 def test_so_many_threads_work_at_once_and_no_more():
-    """Spec: A12"""
     meeting = threading.Barrier(2)
 
     async def scene():
@@ -60,7 +57,6 @@ def test_so_many_threads_work_at_once_and_no_more():
 
 
 def test_a_close_that_does_not_wait_drops_what_has_not_begun():
-    """Spec: A12"""
     going, begun = threading.Event(), threading.Event()
     ran: list[int] = []
 

@@ -102,7 +102,6 @@ def test_an_action_on_what_a_filter_finds(client, store):
 
 
 def test_many_are_given_a_priority(client, store):
-    """Spec: A4"""
     ids = [submit(store).id for _ in range(3)]
     many(client, "prioritize", ids=ids, priority=1)
     assert [store.tasks.get(task_id).priority for task_id in ids] == [1, 1, 1]

@@ -48,7 +48,7 @@ def test_the_audit_goes_on_page_by_page(client: Client, store):
 
 
 def test_who_has_a_key_is_named_by_it_and_a_tenant_sees_its_own(client: Client, store):
-    """Spec: A12, B1"""
+    """Spec: A12, B11"""
     mine, other = submit(store, tenant_id=7), submit(store, tenant_id=8)
     keys = {
         name: store.keys.add(name, Role.OPERATOR, tenant_id=tenant)[1] for name, tenant in (("ops", None), ("seven", 7))

@@ -269,7 +269,7 @@ def test_a_task_of_another_lane_is_no_request(client, store):
 
 @pytest.mark.parametrize("query", ["?sync=true", "?wait=30"])
 def test_who_waits_gets_the_request_as_it_ended(client, store, query):
-    """Spec: C5"""
+    """Spec: C4"""
 
     def work():
         while not (executions := start(store)):
@@ -284,7 +284,7 @@ def test_who_waits_gets_the_request_as_it_ended(client, store, query):
 
 
 def test_who_waits_in_vain_is_told_that_it_goes_on(client):
-    """Spec: C5"""
+    """Spec: C4"""
     answer = client.post("/api/requests/enqueue?wait=0.05", json={"type": "parse"})
     assert answer.status_code == 202
     assert answer.json()["status"] == "queued"

@@ -31,7 +31,6 @@ def together(store, *wishes: NewTask):
 
 
 def test_of_submits_that_go_together_one_that_breaks_a_rule_fails_alone(known):
-    """Spec: A12"""
     answers = together(known, NewTask("plain"), NewTask("nobody-knows"), NewTask("plain"))
     assert isinstance(answers[1], UnknownType)
     assert [made[0].new.type for made in (answers[0], answers[2])] == ["plain", "plain"]
@@ -68,7 +67,7 @@ def held(postgres):
 @pytest.mark.parametrize("before", [0, 5, 30], ids=lambda count: f"behind {count}")
 @pytest.mark.parametrize("waiting", [1, 20], ids=lambda count: f"{count} that wait")
 def test_a_submit_that_waits_for_a_lock_keeps_no_other_waiting(held, before, waiting):
-    """Spec: A12, D1. Whatever it went to the store with, and however many wait for the same."""
+    """Whatever it went to the store with, and however many wait for the same."""
     store, rival = held
 
     async def ask():
@@ -112,7 +111,7 @@ def held_keys(postgres):
 
 @pytest.mark.parametrize("repeatable", [True, False], ids=["with idempotency keys", "without"])
 def test_however_many_submits_wait_for_locks_one_whose_lock_is_free_goes_past_them(held_keys, repeatable):
-    """Spec: A12, D1"""
+    """Spec: D1"""
     store, many, last = held_keys
 
     async def ask():
@@ -139,7 +138,6 @@ def test_however_many_submits_wait_for_locks_one_whose_lock_is_free_goes_past_th
 
 
 def test_a_submit_that_waited_too_long_for_a_lock_is_told_so_and_makes_nothing(held, monkeypatch):
-    """Spec: A12"""
     monkeypatch.setattr("headgate.api.submits.MOST_WAIT_SECONDS", 0.2)
     store, rival = held
 

@@ -72,7 +72,7 @@ def test_workers_are_listed_and_those_that_left_if_asked(client, store):
 
 
 def test_a_worker_says_which_handlers_do_not_stop_and_names_no_other_tenants_task(app, client, store):
-    """Spec: A6, B11"""
+    """Spec: B11"""
     theirs, own = running(store, tenant_id=1), running(store, tenant_id=2)
     for task in (theirs, own):
         store.workers.beat(store.tasks.get(task.id).worker_id, detail=json.dumps({"stuck": [task.id]}))

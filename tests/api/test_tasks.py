@@ -144,7 +144,7 @@ def test_an_idempotency_key_makes_nothing_twice_at_once(client, store):
 
 
 def test_wait_answers_when_a_worker_has_finished_the_task(client, url):
-    """Spec: C5"""
+    """Spec: X6"""
     app = Headgate(settings=Settings(url=url, poll_seconds=0.2))
 
     @app.task
@@ -161,7 +161,7 @@ def test_wait_answers_when_a_worker_has_finished_the_task(client, url):
 
 
 def test_wait_says_202_when_the_time_is_up(client):
-    """Spec: C5"""
+    """Spec: X6"""
     answer = client.post("/api/tasks?wait=0.01", json={"type": "plain"})
     assert (answer.status_code, answer.json()["status"]) == (202, "queued")
     assert client.post("/api/tasks?wait=301", json={"type": "plain"}).status_code == 422

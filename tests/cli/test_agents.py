@@ -32,7 +32,6 @@ def test_it_shows_who_is_there_and_what_waits_for_whom(anywhere, run):
 
 
 def test_workers_and_their_handlers_that_do_not_stop_are_shown(anywhere, run):
-    """Spec: A6"""
     task = running(anywhere)
     anywhere.workers.register("idle")
     anywhere.agents.sign_on("rig", tenant_id=None, types=None, lease_seconds=30)

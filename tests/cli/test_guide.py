@@ -31,19 +31,16 @@ def sessions():
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_is_shown_in_the_guide(command):
-    """Spec: A12"""
     assert f"headgate {command}" in GUIDE
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_explains_itself_with_an_example(command):
-    """Spec: A12"""
     assert re.search(rf"^  headgate {command}", help_of(command), re.MULTILINE)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_option_of_a_command_has_an_explanation(command):
-    """Spec: A12"""
     parameters = COMMANDS[command].params
     assert {"url", "store"} & {parameter.name for parameter in parameters}
     assert [parameter.name for parameter in parameters if not parameter.help] == []
@@ -51,7 +48,6 @@ def test_every_option_of_a_command_has_an_explanation(command):
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_help_fits_a_terminal_of_80_columns(command, monkeypatch):
-    """Spec: A12"""
     monkeypatch.setenv("COLUMNS", "80")
     pages = [help_of(command), *(help_of(command, name) for name in getattr(COMMANDS[command], "commands", {}))]
     assert [line for page in pages for line in page.splitlines() if len(line) > 80] == []
@@ -59,13 +55,12 @@ def test_the_help_fits_a_terminal_of_80_columns(command, monkeypatch):
 
 @pytest.mark.parametrize("code", MEANING)
 def test_the_exit_codes_are_in_the_help_and_in_the_guide(code):
-    """Spec: A12"""
     assert f"{code} {MEANING[code]}" in " ".join(help_of().split())
     assert re.search(rf"^\| {code} \| {MEANING[code]}", GUIDE, re.MULTILINE)
 
 
 def test_the_guide_prints_what_it_says(spawn, run):
-    """Spec: A12, X3"""
+    """Spec: X3"""
     up = spawn("up")
     up.hear("serves")
     ran = 0

@@ -141,7 +141,6 @@ def test_progress_is_written_as_people_write_numbers(here, run, progress, text):
 
 
 def test_what_a_task_holds_cannot_steer_the_terminal(here, run):
-    """Spec: A12"""
     task = submit(here, name="\x1b[2Jgone\r")
     for words in (["list"], ["show", task.id]):
         out = run(*words).out
@@ -247,7 +246,6 @@ def test_why_says_that_nobody_can_say_and_nothing_of_what_has_started(here, run)
 
 @pytest.mark.parametrize("command", ["show", "why"])
 def test_a_task_that_is_not_there_is_not_found(here, run, command):
-    """Spec: A12"""
     answer = run(command, 4711)
     assert (answer.code, answer.out, answer.err) == (3, "", "error: no task 4711\n")
 
@@ -273,7 +271,6 @@ TOO_LARGE = str(2**63)
     ],
 )  # fmt: skip
 def test_a_number_that_no_store_holds_is_one_clear_line(anywhere, run, words):
-    """Spec: A12"""
     answer = run(*words)
     assert answer.code in (1, 2, 3)
     assert answer.err.startswith("error: ")

@@ -28,7 +28,6 @@ import pytest
     ],
 )
 def test_a_module_that_cannot_be_loaded_is_told_about_in_one_line(folder, run, text, told):
-    """Spec: A12"""
     (folder / "broken.py").write_text(text)
     answer = run("submit", "-m", "broken", "a")
     assert answer.code == 2
@@ -37,6 +36,5 @@ def test_a_module_that_cannot_be_loaded_is_told_about_in_one_line(folder, run, t
 
 
 def test_a_file_in_place_of_a_module_is_told_apart(folder, run):
-    """Spec: A12"""
     answer = run("submit", "-m", "shop.py", "greet")
     assert (answer.code, answer.err) == (2, "error: expected a module, not a file: use shop\n")

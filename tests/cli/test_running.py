@@ -82,7 +82,6 @@ def test_the_first_signal_waits_for_what_runs_and_the_second_hands_it_back(spawn
 
 
 def test_work_serves_its_modules_and_does_the_light_duties(spawn, run):
-    """Spec: A6"""
     work = spawn("work", "shop", "--name", "mine", "--concurrency", "3")
     work.hear("worker 1 (mine) serves")
     assert run("submit", "greet", "--delay", "0.1", "--wait", PATIENCE).code == 0
@@ -91,7 +90,7 @@ def test_work_serves_its_modules_and_does_the_light_duties(spawn, run):
 
 
 def test_work_in_several_processes_starts_another_for_one_that_dies(spawn, run):
-    """Spec: A6, D9"""
+    """Spec: D9"""
     work = spawn("work", "shop", "--processes", "2", "--name", "w")
     work.hear("serves", times=2)
     killed = json.loads(run("submit", "whereabouts", "--wait", PATIENCE, "--json").out)["result"]
@@ -107,7 +106,7 @@ def test_work_in_several_processes_starts_another_for_one_that_dies(spawn, run):
 
 
 def test_workers_end_in_good_order_when_their_supervisor_is_killed(spawn, run):
-    """Spec: A6"""
+    """Spec: D9"""
     work = spawn("work", "shop", "--processes", "2")
     work.hear("serves", times=2)
     work.signal(signal.SIGKILL)
@@ -151,7 +150,6 @@ BAD = {
 
 @pytest.mark.parametrize("said", BAD)
 def test_a_module_that_cannot_be_served_is_one_clear_line(spawn, folder, said):
-    """Spec: A12"""
     text, module = BAD[said]
     (folder / "empty.py").write_text(text)
     work = spawn("work", module)
@@ -160,7 +158,6 @@ def test_a_module_that_cannot_be_served_is_one_clear_line(spawn, folder, said):
 
 
 def test_a_supervisor_does_not_try_again_what_cannot_work(spawn):
-    """Spec: A12"""
     work = spawn("work", "nosuch", "--processes", "2")
     assert work.ended() == 2
     assert "error: no module nosuch" in work.definition
@@ -183,7 +180,6 @@ def test_a_url_that_is_said_goes_over_the_apps(spawn, folder, run):
 
 
 def test_a_file_of_the_users_with_our_name_does_not_stand_in_for_us(spawn, folder):
-    """Spec: A12"""
     (folder / "headgate.py").write_text("raise RuntimeError('not me')\n")
     up = spawn("up")
     up.hear("serves")
@@ -284,7 +280,6 @@ def test_a_process_does_not_wait_for_a_database_that_its_server_does_not_have(sp
 
 
 def test_a_worker_whose_file_was_replaced_says_so_and_another_takes_up_the_new_one(spawn, run, folder):
-    """Spec: A12"""
     work = spawn("work", "shop")
     work.hear("serves")
     for old in folder.glob("headgate.db*"):

@@ -165,7 +165,6 @@ def test_with_a_key_any_address_is_served_and_only_its_holder_is_answered(spawn,
 
 
 def test_a_port_that_is_taken_is_one_clear_line(spawn, here):
-    """Spec: A12"""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         serve = spawn("serve", "--port", port)
@@ -176,7 +175,6 @@ def test_a_port_that_is_taken_is_one_clear_line(spawn, here):
 
 
 def test_a_host_that_is_none_is_one_clear_line(spawn, here):
-    """Spec: A12"""
     serve = spawn("serve", "--host", "no such host")
     assert serve.ended() == 2
     assert "error: host: there is no 'no such host'" in serve.definition[0]

@@ -18,7 +18,6 @@ LOOKING = [["list"], ["show", "1"], ["why", "1"], ["cancel", "1"], ["lanes"], ["
 
 @pytest.mark.parametrize("words", LOOKING)
 def test_a_command_that_looks_or_steers_makes_no_store(folder, run, words):
-    """Spec: A12"""
     answer = run(*words)
     assert answer.code == 4
     assert answer.err.startswith("error: the store headgate.db does not exist")
@@ -26,7 +25,6 @@ def test_a_command_that_looks_or_steers_makes_no_store(folder, run, words):
 
 
 def test_options_of_a_group_hold_for_its_commands(folder, run):
-    """Spec: A12"""
     run("migrate", "--url", "sqlite:///other.db")
     assert run("limits", "--url", "sqlite:///other.db", "set", "key:a", "--rate", "1", "--burst", "2").code == 0
     assert run("keys", "--url", "sqlite:///other.db", "--json", "create", "ops", "--role", "read").json["name"] == "ops"
@@ -76,7 +74,6 @@ def test_a_server_whose_schema_is_behind_is_left_to_its_owner(run):
     ],
 )
 def test_a_store_that_cannot_be_used_is_one_clear_line(run, url, code, said):
-    """Spec: A12"""
     answer = run("list", "--url", url)
     assert answer.code == code
     assert said in answer.err
@@ -130,7 +127,6 @@ def test_an_upgrade_while_a_worker_runs_is_refused_in_one_clear_line(folder, run
 
 
 def test_a_setting_that_is_wrong_is_bad_input(folder, run):
-    """Spec: A12"""
     (folder / "headgate.toml").write_text("lease_secnods = 3\n")
     answer = run("list")
     assert (answer.code, "did you mean 'lease_seconds'" in answer.err) == (2, True)
@@ -139,7 +135,6 @@ def test_a_setting_that_is_wrong_is_bad_input(folder, run):
 
 
 def test_a_setting_of_the_wrong_kind_is_named(run, monkeypatch):
-    """Spec: A12"""
     monkeypatch.setenv("HEADGATE_PORT", "many")
     answer = run("list")
     assert (answer.code, answer.err) == (2, "error: the setting port (HEADGATE_PORT): Expected `int`, got `str`\n")
@@ -151,7 +146,6 @@ def told(run):
 
 
 def test_doctor_finds_nothing_wrong_where_nothing_is(anywhere, run):
-    """Spec: A12"""
     worker(anywhere)
     submit(anywhere)
     anywhere.statistics.take_sample()
@@ -166,7 +160,6 @@ def test_doctor_finds_nothing_wrong_where_nothing_is(anywhere, run):
 
 
 def test_doctor_warns_of_what_may_stand_still_and_says_what_to_do(folder, run):
-    """Spec: A12"""
     with open_store(f"sqlite:///{folder}/headgate.db", lambda: utc_now() - timedelta(days=2)) as store:
         store.migrate()
         for kind in TYPES:
@@ -192,7 +185,6 @@ def test_doctor_warns_of_what_may_stand_still_and_says_what_to_do(folder, run):
 
 
 def test_doctor_fails_where_there_is_no_store(folder, run):
-    """Spec: A12"""
     code, checks = told(run)
     assert (code, checks["store"]) == (1, ("fail", "headgate.db does not exist"))
     answer = run("doctor", "--url", "postgresql://nobody@127.0.0.1:1/nothing")
@@ -202,7 +194,7 @@ def test_doctor_fails_where_there_is_no_store(folder, run):
 
 
 def test_doctor_tells_of_a_pause_and_of_what_nobody_serves(anywhere, run):
-    """Spec: A12, A9"""
+    """Spec: A9"""
     anywhere.workers.register("w", types=["scan"], lease_seconds=60)
     submit(anywhere)
     anywhere.lanes.pause("default")

@@ -11,7 +11,6 @@ from tests.factories import settle, start
 
 
 def test_a_task_is_made_with_its_arguments_and_options(anywhere, run):
-    """Spec: A12"""
     answer = run(
         "submit", "plain", "n=3", "text=three", "list=[1,2]", "quoted=\"3\"", "empty=", "url=http://a/?b=c", "nan=NaN",
         "--lane", "slow", "--priority", "-2", "--mutex", "m", "--unique-key", "u", "--name", "a name", "--creator", "9",
@@ -35,7 +34,6 @@ def test_a_delay_is_when_it_may_start(here, run):
 
 
 def test_pairs_go_over_the_json_object(here, run):
-    """Spec: A12"""
     answer = run("submit", "plain", "b=2", "--ext", '{"a": 1, "b": 1}', "--json")
     assert answer.json["ext"] == {"a": 1, "b": 2}
 
@@ -64,7 +62,6 @@ def test_a_unique_key_that_is_taken_gives_the_task_that_has_it(here, run):
     ],
 )
 def test_bad_input_is_refused_with_a_clear_line_and_makes_nothing(here, run, words, said):
-    """Spec: A12"""
     answer = run("submit", *words)
     assert answer.code == 2
     assert said in answer.err

@@ -74,7 +74,6 @@ def long_words(here):
 
 
 def test_a_terminal_gets_colours_and_lines_that_fit(long_name):
-    """Spec: A12"""
     said = on_a_terminal("list")
     assert COLOUR.search(said)
     assert max(len(re.sub(r"\x1b\[[\d;]*m", "", line)) for line in said.splitlines()) <= 60
@@ -82,7 +81,6 @@ def test_a_terminal_gets_colours_and_lines_that_fit(long_name):
 
 @pytest.mark.parametrize("columns", [60, 80])
 def test_a_list_of_tasks_keeps_ids_and_states_whole(long_words, columns):
-    """Spec: A12"""
     headers, rows = table_on_a_terminal("list", columns=columns)
     assert headers[:3] == ["ID", "STATUS", "TYPE"]
     assert "DETAIL" in headers
@@ -91,7 +89,7 @@ def test_a_list_of_tasks_keeps_ids_and_states_whole(long_words, columns):
 
 
 def test_a_list_of_callbacks_keeps_ids_and_states_whole_and_says_where_they_go(long_words):
-    """Spec: A12, B6"""
+    """Spec: B6"""
     headers, rows = table_on_a_terminal("callbacks")
     assert headers[:2] == ["ID", "TASK"]
     assert {"STATUS", "HOST", "LAST"} <= set(headers)
@@ -102,7 +100,7 @@ def test_a_list_of_callbacks_keeps_ids_and_states_whole_and_says_where_they_go(l
 
 
 def test_the_callbacks_of_a_task_and_their_attempts_fit(long_words):
-    """Spec: A12, B6"""
+    """Spec: B6"""
     [told] = [each for each in long_words.deliveries.find(DeliveryFilter()).items if each.last_error]
     _, rows = table_on_a_terminal("callbacks", told.task_id)
     assert rows[0].split()[:2] == [str(told.id), str(told.task_id)]
@@ -112,7 +110,6 @@ def test_the_callbacks_of_a_task_and_their_attempts_fit(long_words):
 
 
 def test_an_act_keeps_what_it_was_about_and_its_detail(long_words):
-    """Spec: A12"""
     long_words.lanes.set_capacity("the-lane-of-all-subscriptions-there-are", 3, actor="os:somebody-with-a-long-name")
     headers, rows = table_on_a_terminal("audit")
     assert headers == ["TIME", "ACTOR", "ACT", "OBJECT", "DETAIL"]
@@ -120,7 +117,6 @@ def test_an_act_keeps_what_it_was_about_and_its_detail(long_words):
 
 
 def test_a_task_with_a_long_error_is_shown_whole_in_lines_that_fit(long_words):
-    """Spec: A12"""
     [failed] = [task for task in long_words.tasks.find().items if task.status == "failed"]
     _, rows = table_on_a_terminal("show", failed.id)
     end = next(place for place, row in enumerate(rows) if not row.strip())
@@ -129,26 +125,22 @@ def test_a_task_with_a_long_error_is_shown_whole_in_lines_that_fit(long_words):
 
 
 def test_a_pipe_gets_every_column_whole(long_words, run):
-    """Spec: A12"""
     for words in (["list"], ["callbacks"], ["audit"]):
         assert "…" not in run(*words).out
     assert LONG_TYPE in run("list").out
 
 
 def test_no_color_turns_colours_off(long_name):
-    """Spec: A12"""
     assert not COLOUR.search(on_a_terminal("list", NO_COLOR="1"))
 
 
 def test_a_pipe_gets_a_line_for_each_task_and_no_escape(long_name, run):
-    """Spec: A12"""
     out = run("list").out
     assert len(out.splitlines()) == 2
     assert "\x1b" not in out
 
 
 def test_the_first_column_and_short_ones_are_whole_and_the_least_useful_go_first():
-    """Spec: A12"""
     natural = [40, SHORT, 100, 8, 60]
     assert column_widths(natural, 1000) == dict(enumerate(natural))
     narrow = column_widths(natural, 120, drop=[3, 4])

@@ -99,14 +99,12 @@ def test_every_event_is_written_on_an_arrow_and_leads_along_it(transitions):
 
 
 def test_the_rooms_of_the_architecture_are_those_of_the_package():
-    """Spec: A12"""
     rows = re.findall(r"^\| `(\w+/)` \|", PAGE.partition("## The rooms\n")[2], re.MULTILINE)
     assert sorted(rows) == sorted(f"{path.parent.name}/" for path in PACKAGE.glob("*/__init__.py"))
 
 
 @pytest.mark.parametrize("name", ["architecture.md", "decisions.md"])
 def test_every_file_that_a_page_about_the_inside_names_exists(name):
-    """Spec: A12"""
     text = (ROOT / "docs" / name).read_text()
     rooms = "|".join(path.parent.name for path in PACKAGE.glob("*/__init__.py"))
     named = re.findall(rf"`((?:{rooms})/[\w/]*(?:\.py)?)", text)
@@ -115,7 +113,6 @@ def test_every_file_that_a_page_about_the_inside_names_exists(name):
 
 
 def test_every_test_that_a_decision_names_is_there():
-    """Spec: A12"""
     named = re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", (ROOT / "docs" / "decisions.md").read_text())
     assert named
     for path, test in named:

@@ -19,7 +19,6 @@ def first_cells(heading: str) -> set[str]:
 
 
 def test_every_file_that_the_internals_name_exists():
-    """Spec: A12"""
     rooms = "|".join(path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists())
     named = re.findall(rf"`((?:{rooms})/[\w/]+\.py)", PAGE)
     assert len(named) > 50
@@ -27,21 +26,18 @@ def test_every_file_that_the_internals_name_exists():
 
 
 def test_the_internals_list_every_room_of_the_package():
-    """Spec: A12"""
     rooms = {f"{path.parent.name}/" for path in PACKAGE.glob("*/__init__.py")}
     alone = {path.name for path in PACKAGE.glob("*.py")} - {"__init__.py"}
     assert first_cells("## The rooms\n") == rooms | alone | {"console/", "src/"}
 
 
 def test_the_internals_list_every_room_of_the_store():
-    """Spec: A12"""
     with open_store("sqlite://") as store:
         rooms = {name for name in vars(store) if name != "database"}
     assert first_cells("### The rooms of the store\n") == rooms
 
 
 def test_the_internals_list_every_duty():
-    """Spec: A12"""
     found = [getattr(headgate.duties, name) for name in headgate.duties.__all__]
     duties = {kind.__module__ for kind in found if isinstance(kind, type) and issubclass(kind, Service)}
     listed = {f"headgate.{name.removesuffix('.py').replace('/', '.')}" for name in first_cells("### The duties\n")}

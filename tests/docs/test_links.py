@@ -26,7 +26,6 @@ def anchors(page: Path) -> set[str]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_link_leads_to_a_file_and_every_anchor_to_a_heading(page):
-    """Spec: A12"""
     for link in LINK.findall(prose(page)):
         if re.match(r"https?:", link):
             continue
@@ -38,11 +37,9 @@ def test_every_link_leads_to_a_file_and_every_anchor_to_a_heading(page):
 
 @pytest.mark.parametrize("page", DOCUMENTS, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_file_that_a_document_names_exists(page):
-    """Spec: A12"""
     assert [name for name in FILE.findall(prose(page)) if not (ROOT / name).exists()] == []
 
 
 def test_the_readme_lists_every_guide_once():
-    """Spec: A12"""
     _, _, index = (ROOT / "README.md").read_text().partition("## Where to read on")
     assert sorted(re.findall(r"docs/([\w-]+\.md)", index)) == [guide.name for guide in GUIDES]

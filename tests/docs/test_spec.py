@@ -21,18 +21,15 @@ def named() -> set[str]:
 
 
 def test_the_specification_has_every_item_a_test_names():
-    """Spec: A12"""
     assert named() <= ITEMS.keys()
 
 
 def test_what_the_specification_takes_for_done_is_named_by_a_test():
-    """Spec: A12"""
     done = {item for item, (mark, _) in ITEMS.items() if mark != "(planned)"}
     assert len(done) > 50
     assert done - named() == set()
 
 
 def test_what_is_done_in_part_says_what_is_planned_and_nothing_else_does():
-    """Spec: A12"""
     told = {item for item, (_, text) in ITEMS.items() if re.search(r"\b[Pp]lanned:", text)}
     assert told == {item for item, (mark, _) in ITEMS.items() if mark == "(in part)"}

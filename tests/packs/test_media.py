@@ -119,7 +119,7 @@ def test_what_is_configured_and_what_the_program_says_are_both_on():
 
 @pytest.mark.parametrize("name", ["", "Media", "my-pack", "a_b", "1st", "x" * 32, "task", "pack"])
 def test_a_name_that_no_table_could_have_is_refused(name):
-    """Spec: X11, A12"""
+    """Spec: X11"""
     with pytest.raises(Invalid, match=r"^pack "):
         Pack(name=name)
 

@@ -111,7 +111,7 @@ def test_a_worker_executes_the_tasks_of_a_pack_alone(place, run, environment):
 
 
 def test_what_a_pack_lacks_is_said_in_one_line(place, run):
-    """Spec: X11, A12"""
+    """Spec: X11"""
     assert run("work", "--pack", "parcel").err == (
         "error: no pack 'parcel'; installed are media, parcels; did you mean 'parcels'?\n"
     )

@@ -191,7 +191,6 @@ def test_prioritizing_without_a_number_passes_those_that_are_blocked_too(store):
 
 
 def test_a_priority_is_any_integer_of_64_bits_and_none_beyond(store):
-    """Spec: A4"""
     task = submit(store)
     before = record(store, task.id)
     for priority in (1 << 63, -(1 << 63) - 1):

@@ -96,7 +96,7 @@ def test_a_schedule_that_is_edited_tells_what_changed(store, found):
 
 
 def test_an_edit_before_a_replay_is_an_act_with_what_it_changed(store, found):
-    """Spec: A12, C4"""
+    """Spec: A12, D12"""
     task = put(store, State.DEAD)
     store.dead_letters.replay(task.id, Edit(priority=1), actor=ALICE)
     [act] = found(kind="retried")
@@ -153,7 +153,7 @@ def test_acts_are_found_by_actor_kind_object_and_time(store, found, clock):
 
 
 def test_a_tenant_sees_what_was_done_to_its_own_tasks(store, found):
-    """Spec: A12, B1"""
+    """Spec: A12, B11"""
     mine, other = submit(store, tenant_id=7), submit(store, tenant_id=8)
     store.tasks.pause(mine.id), store.tasks.pause(other.id), store.lanes.pause("default")
     assert [act.object for act in found(tenant_id=7)] == [f"task:{mine.id}"]

@@ -66,7 +66,6 @@ def test_an_unknown_type_is_refused_and_the_near_ones_are_named(store, code, nea
 
 
 def test_bad_input_beside_good_fails_alone_when_commits_are_shared(store):
-    """Spec: D1"""
     calls = [NewTask("plain", name=str(n)) if n % 2 else NewTask("plain", ext="\0") for n in range(10)]
     results = together(*[lambda new=new: store.tasks.submit(new) for new in calls])
     assert [isinstance(result, Invalid) for result in results] == [True, False] * 5

@@ -119,7 +119,6 @@ def test_a_type_put_by_many_at_once_is_there_once(store, url, clock):
 
 
 def test_tasks_of_every_combination_can_be_submitted_at_once_by_many(store, url, clock):
-    """Spec: A4, D1"""
     with open_store(url, clock) as other:
         wishes = [NewTask("plain", tenant_id=n % 3, lane=f"l{n % 5}", rate_key=f"k{n % 2}") for n in range(30)]
         made = together(*[lambda s=s: s.tasks.submit_many(wishes) for s in (store, other) * 3])
@@ -161,7 +160,6 @@ def test_the_catalog_is_not_read_in_a_transaction_that_edits_it(store):
 
 
 def test_whoever_learns_of_a_stream_knows_it_whole_while_others_read_the_catalog_again(store, url, clock):
-    """Spec: A4"""
 
     def learn():
         seen = []

@@ -209,7 +209,6 @@ def test_a_claim_asks_for_at_least_one(store):
 
 
 def test_settling_and_claiming_go_together(store):
-    """Spec: A4"""
     first, second = submit(store), submit(store)
     worker_id = worker(store)
     [execution] = store.claims.take(ClaimRequest(worker_id, 1)).executions
@@ -232,7 +231,7 @@ def test_a_lost_worker_that_settles_and_claims_changes_nothing(store):
 
 
 def test_of_many_that_claim_at_once_each_task_goes_to_one(store, url, clock):
-    """Spec: A4, D2"""
+    """Spec: D2"""
     ids = [made.id for made in store.tasks.submit_many([NewTask("plain", lane=f"l{n % 3}") for n in range(90)])]
     with open_store(url, clock) as other:
 

@@ -30,7 +30,6 @@ def test_a_task_brought_to_the_line_says_so_in_its_audit(store, clock):
 
 
 def test_due_tasks_come_page_by_page_those_that_wait_longest_first(store, clock):
-    """Spec: A4"""
     late, early, middle = (submit(store, delay_seconds=seconds).id for seconds in (30, 10, 20))
     clock.advance(60)
     assert store.due.bring(limit=1) == 1

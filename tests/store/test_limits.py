@@ -376,7 +376,7 @@ def test_a_rate_limit_that_is_not_there_cannot_be_lifted_and_its_name_says_what_
 
 @pytest.mark.parametrize("limit", ["lane", "resource", "rate"])
 def test_a_limit_is_not_exceeded_by_many_that_claim_at_once(store, url, clock, limit):
-    """Spec: A4, A9, D8"""
+    """Spec: A9, D8"""
     store.types.put(TaskType("copy", uses=("disk-writer",)))
     {
         "lane": lambda: store.lanes.set_capacity("default", 3),

@@ -105,7 +105,7 @@ def test_a_filter_finds_what_it_names_live_and_in_history(store, clock, wanted, 
 
 
 def test_filters_by_mutex_agent_parent_and_earlier_errors(store):
-    """Spec: A1, A13"""
+    """Spec: A1"""
     parent = submit(store, mutex="m")
     child = submit(store, parent_id=parent.id, agent_id="a1")
     failed = running(store, lane="x", priority=1)

@@ -178,7 +178,6 @@ def test_a_migration_killed_half_way_on_postgres_leaves_nothing(empty_postgres):
 
 
 def test_a_day_of_the_audit_is_made_once_and_ahead(empty_postgres):
-    """Spec: A12"""
     with open_store(empty_postgres) as store:
         store.migrate()
         days = {name for name in tables(empty_postgres) if name.startswith("headgate_task_event_2")}

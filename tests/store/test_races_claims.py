@@ -55,7 +55,6 @@ def test_two_claimers_of_one_stream_neither_wait_for_each_other_nor_get_the_same
 
 
 def test_what_a_claim_skipped_comes_back_within_a_second_if_the_other_claimer_dies(stage, claimer):
-    """Spec: A4"""
     rival = stage.rival()
     first, second = submit_many(claimer.store, 2)
     rival.run("SELECT 1 FROM headgate_task WHERE id = %s FOR NO KEY UPDATE", first)

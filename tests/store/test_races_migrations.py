@@ -56,7 +56,6 @@ def test_those_who_come_while_one_migrates_wait_and_find_it_done(fresh, clock):
 
 
 def test_two_who_make_room_for_the_coming_days_at_once_make_it_once(fresh, clock):
-    """Spec: A12"""
     with open_store(fresh) as first:
         first.migrate()
     with Stage(fresh, clock) as stage:

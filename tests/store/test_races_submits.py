@@ -131,7 +131,6 @@ def test_a_call_that_waited_is_refused_if_the_key_was_used_for_something_else(st
 
 
 def test_two_processes_that_make_one_stream_at_once_make_one(stage, claimer):
-    """Spec: A4"""
     rival = stage.rival()
     rival.run("SELECT 1 FROM headgate_catalog FOR UPDATE")
     calls = [stage.beside(stage.store().tasks.submit, NewTask("plain", lane="new")) for _ in range(3)]
@@ -142,7 +141,7 @@ def test_two_processes_that_make_one_stream_at_once_make_one(stage, claimer):
 
 
 def test_a_stream_that_is_committed_after_a_later_one_is_still_served(stage, claimer):
-    """Spec: A4. Its id was handed out first; a process that knows the later one must learn of it as well."""
+    """Its id was handed out first; a process that knows the later one must learn of it as well."""
     rival, slow = stage.rival(), stage.store()
     rival.run("LOCK TABLE headgate_rate_limit IN SHARE MODE")
     making = stage.beside(

@@ -168,13 +168,13 @@ def test_a_user_who_may_make_no_schema_can_use_one_that_is_there(hostile, schema
 
 @pytest.mark.parametrize("name", ["Jobs", "my jobs", "a.b", 'a"b', "1st", "x" * 64, "pg_mine", "a-b", "ü"])
 def test_a_name_that_is_not_plain_is_refused(name, postgres_server):
-    """Spec: X13, A12"""
+    """Spec: X13"""
     with pytest.raises(Invalid, match=r"^schema .*: use at most 63 of a-z, 0-9 and _"):
         open_store(postgres_server, schema=name)
 
 
 def test_a_file_has_no_schema(tmp_path):
-    """Spec: X13, A12"""
+    """Spec: X13"""
     with pytest.raises(Invalid, match="a schema is for PostgreSQL"):
         open_store(f"sqlite:///{tmp_path}/store.db", schema="jobs")
     assert list(tmp_path.iterdir()) == []

@@ -261,7 +261,6 @@ def test_an_error_is_kept_as_far_as_16_kib_go_and_without_what_no_database_takes
 
 
 def test_a_success_wakes_listeners_where_it_let_another_go_on(store):
-    """Spec: D1"""
     execution = running(store, mutex="m")
     store.tasks.submit(NewTask("plain", mutex="m"))
     heard: list[object] = []

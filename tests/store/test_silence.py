@@ -121,7 +121,6 @@ def test_a_beat_is_over_before_its_lease_though_the_server_is_silent(proxy, monk
 
 
 def test_a_url_that_cannot_be_read_is_refused_without_its_password():
-    """Spec: A12"""
     with open_store("postgresql://me:se%zzcret@127.0.0.1/db") as store, pytest.raises(Invalid) as refused:
         store.lanes.all()
     assert "cret" not in str(refused.value)
@@ -129,5 +128,4 @@ def test_a_url_that_cannot_be_read_is_refused_without_its_password():
 
 
 def test_settings_are_shown_without_the_url():
-    """Spec: A12"""
     assert "secret" not in repr(Settings(url="postgresql://me:secret@127.0.0.1/db"))

@@ -100,7 +100,7 @@ def test_a_writer_that_cannot_be_opened_again_is_opened_by_a_later_write(path, h
 
 @pytest.mark.parametrize("replaced", [False, True])
 def test_nothing_is_taken_on_into_a_file_that_was_removed(path, replaced):
-    """Spec: C12, D2"""
+    """Spec: C12"""
     with open_store(f"sqlite:///{path}") as store:
         store.check_writable()
         for file in path.parent.glob("s.db*"):
@@ -114,7 +114,6 @@ def test_nothing_is_taken_on_into_a_file_that_was_removed(path, replaced):
 
 
 def test_a_file_that_cannot_be_opened_is_unavailable(tmp_path):
-    """Spec: A12"""
     with pytest.raises(Unavailable, match="cannot be opened"):
         open_store(f"sqlite:///{tmp_path}/nowhere/s.db")
 
@@ -144,7 +143,7 @@ def frozen(path):
 
 
 def test_a_frozen_process_that_has_the_writers_turn_is_named(path, hurried, frozen):
-    """Spec: X4, A12"""
+    """Spec: X4"""
     url = f"sqlite:///{path}"
     with pytest.raises(Unavailable, match=rf"another process \(pid {frozen}, stopped\) has kept the store's file"):
         open_store(url)
@@ -153,7 +152,7 @@ def test_a_frozen_process_that_has_the_writers_turn_is_named(path, hurried, froz
 
 
 def test_a_log_that_grows_behind_an_open_reader_is_warned_about_once(path, monkeypatch, caplog):
-    """Spec: X4, A12"""
+    """Spec: X4"""
     monkeypatch.setattr(wal, "LONG_BYTES", 1 << 20)
     monkeypatch.setattr(sqlite, "LOOK_AT_WAL_SECONDS", 0.0)
     url = f"sqlite:///{path}"

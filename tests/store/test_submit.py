@@ -80,7 +80,6 @@ def test_creation_is_audited_with_who_did_it(store):
 
 
 def test_many_are_made_in_the_order_given(store):
-    """Spec: A4"""
     made = store.tasks.submit_many([NewTask("plain", name=str(number), mutex="m" if number % 3 else None)
                               for number in range(600)])  # fmt: skip
     assert all(task.created for task in made)
@@ -99,12 +98,10 @@ def test_none_of_many_is_made_if_one_cannot_be(store):
 
 
 def test_nothing_asked_for_is_nothing_made(store):
-    """Spec: D1"""
     assert store.tasks.submit_many([]) == []
 
 
 def test_one_call_makes_5000_at_most(store):
-    """Spec: D1"""
     with pytest.raises(Invalid, match="5000"):
         store.tasks.submit_many([NewTask("plain")] * 5001)
     assert len(store.tasks.submit_many([NewTask("plain")] * 5000)) == 5000
@@ -121,7 +118,7 @@ def test_an_ended_task_gets_no_child(store, state):
 
 
 def test_concurrent_submits_are_each_made_once_and_a_bad_one_fails_alone(store):
-    """Spec: A4, D1"""
+    """Spec: D1"""
 
     def five(number):
         return lambda: store.tasks.submit_many([NewTask("plain", name=f"{number}.{n}") for n in range(5)], actor="same")
@@ -135,7 +132,6 @@ def test_concurrent_submits_are_each_made_once_and_a_bad_one_fails_alone(store):
 
 
 def test_a_submit_wakes_listeners_when_it_made_something_claimable(store):
-    """Spec: D1"""
     heard: list[Any] = []
     store.wakeups.on_work(heard.append)
     submit(store, delay_seconds=5)

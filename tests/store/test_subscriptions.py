@@ -100,7 +100,7 @@ def test_a_subscription_tells_since_when_something_waits_for_it(store, clock):
 
 @pytest.mark.parametrize("handled", [False, True])
 def test_retention_keeps_what_a_subscription_has_not_handled(store, clock, handled):
-    """Spec: X9, A13"""
+    """Spec: X9, A7"""
     follow(store)
     task = put(store, State.SUCCEEDED)
     store.lanes.pause("default")
@@ -119,7 +119,7 @@ def test_retention_keeps_what_a_subscription_has_not_handled(store, clock, handl
 
 
 def test_retention_goes_past_what_it_has_to_keep(store, clock):
-    """Spec: A13"""
+    """Spec: A7"""
     first = put(store, State.SUCCEEDED)
     follow(store)
     store.events.record("note", "{}")
@@ -137,7 +137,7 @@ def test_retention_goes_past_what_it_has_to_keep(store, clock):
 
 
 def test_a_subscription_that_nobody_used_for_a_week_keeps_nothing(store, clock):
-    """Spec: X9, A13"""
+    """Spec: X9"""
     follow(store)
     settle(store, running(store), Returned())
     clock.advance(6.9 * DAY)
@@ -150,7 +150,7 @@ def test_a_subscription_that_nobody_used_for_a_week_keeps_nothing(store, clock):
 
 
 def test_a_removed_subscription_keeps_nothing_and_begins_anew_if_it_is_used(store, clock):
-    """Spec: X9, A12"""
+    """Spec: X9"""
     follow(store)
     settle(store, running(store), Returned())
     clock.advance(2 * DAY)
@@ -166,7 +166,7 @@ def test_a_removed_subscription_keeps_nothing_and_begins_anew_if_it_is_used(stor
 
 
 def test_retention_waits_for_an_event_that_commits_late(shared, postgres, clock):
-    """Spec: D6, A13. The lowest open gap is the floor: a task whose event comes late is kept until it was handled."""
+    """Spec: D6, A7. The lowest open gap is the floor: a task whose event comes late is kept until it was handled."""
     follow(shared)
     task = put(shared, State.SUCCEEDED)
     follow(shared)

@@ -36,7 +36,6 @@ def emptied(store, **fields):
 
 @pytest.mark.parametrize("state", State)
 def test_a_stream_is_used_while_a_task_refers_to_it_wherever_that_is(store, url, state):
-    """Spec: C1"""
     put(store, state)
     assert unused(store) == set()
     store.history.archive()
@@ -64,7 +63,6 @@ def test_a_bucket_stays_while_another_stream_has_its_key(store, url):
 
 
 def test_every_process_reads_the_streams_again_and_makes_a_removed_one_anew(store, url, clock):
-    """Spec: C1"""
     stream_id = emptied(store, lane="x")
     with open_store(url, clock) as other:
         other.catalog.reload()
@@ -78,7 +76,6 @@ def test_every_process_reads_the_streams_again_and_makes_a_removed_one_anew(stor
 
 
 def test_what_a_process_knew_of_a_removed_stream_is_dropped_with_the_next_removal(store):
-    """Spec: C1"""
     first = emptied(store, lane="x")
     store.streams.remove([first])
     store.catalog.reload()
@@ -91,7 +88,7 @@ def test_what_a_process_knew_of_a_removed_stream_is_dropped_with_the_next_remova
 
 @pytest.mark.parametrize("fields", [{}, {"delay_seconds": 60}, {"mutex": "m"}], ids=str)
 def test_a_task_submitted_by_what_a_process_knew_before_the_removal_starts_and_is_found(store, url, clock, fields):
-    """Spec: C1, B1"""
+    """Spec: B1"""
     stream_id = emptied(store, lane="x")
     with open_store(url, clock) as late:
         late.catalog.reload()
@@ -109,7 +106,6 @@ def test_a_task_submitted_by_what_a_process_knew_before_the_removal_starts_and_i
 
 @pytest.mark.parametrize("state", State)
 def test_a_task_in_a_removed_stream_is_moved_to_another_whatever_its_state(store, url, clock, state):
-    """Spec: C1"""
     task = put(store, state)
     before = streams(url)
     sql(url, "DELETE FROM headgate_stream")
@@ -147,7 +143,7 @@ def test_streams_are_looked_at_a_page_at_a_time(store, url):
 
 
 def test_a_submit_that_is_under_way_when_its_stream_is_removed_is_not_lost(postgres, clock):
-    """Spec: C1. Its row is not seen by whoever removes the stream, and is there a moment later."""
+    """Its row is not seen by whoever removes the stream, and is there a moment later."""
     with Stage(postgres, clock) as stage:
         store, remover = stage.store(), stage.store()
         stream_id = emptied(store, lane="x")

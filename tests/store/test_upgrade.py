@@ -65,7 +65,7 @@ def filled(url: str, clock: Clock) -> tuple[dict[str, int], Execution]:
 
 
 def test_whatever_a_store_held_is_there_after_the_upgrade_and_goes_on(places, clock):
-    """Spec: X13, A12"""
+    """Spec: X13"""
     today, old = places.new("today"), places.new("old")
     ids, executing = filled(today, clock)
     make_earlier(old)

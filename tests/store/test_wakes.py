@@ -41,7 +41,6 @@ def holder_of(store: Store, task_id: int) -> int:
 
 
 def test_a_submit_wakes_the_listeners_of_another_process(ears, other):
-    """Spec: D1"""
     made = other.tasks.submit(NewTask("plain", priority=3))
     [place] = ears.next_wake().values()
     assert place == (3, made.id)
@@ -59,7 +58,6 @@ def test_a_claim_finds_at_once_what_another_process_told_of(store, other, ears):
 
 
 def test_nobody_is_woken_by_a_submit_that_was_rolled_back(ears, other):
-    """Spec: D1"""
     with pytest.raises(NotFound):
         other.tasks.submit_many([NewTask("plain"), NewTask("plain", parent_id=10**9)])
     other.tasks.submit(NewTask("plain", delay_seconds=60))
@@ -68,7 +66,6 @@ def test_nobody_is_woken_by_a_submit_that_was_rolled_back(ears, other):
 
 
 def test_a_process_hears_its_own_news_once(ears, store, other):
-    """Spec: D1"""
     own = submit(store)
     assert [task_id for _, task_id in ears.next_wake().values()] == [own.id]
     foreign = other.tasks.submit(NewTask("plain"))
@@ -77,14 +74,12 @@ def test_a_process_hears_its_own_news_once(ears, store, other):
 
 
 def test_what_was_to_be_said_is_said_before_a_store_is_closed(ears, url):
-    """Spec: D1"""
     with open_store(url) as short:
         made = short.tasks.submit(NewTask("plain"))
     ears.wake_for(made.id)
 
 
 def test_whoever_does_not_listen_hears_of_its_own_commits_only(store, other):
-    """Spec: D1"""
     ears = Ears(store)
     listening = Ears(other).listening()
     made = other.tasks.submit(NewTask("plain"))
@@ -99,7 +94,6 @@ def test_whoever_does_not_listen_hears_of_its_own_commits_only(store, other):
 
 @pytest.mark.parametrize("ask", ["cancel", "pause"])
 def test_a_request_to_a_running_task_reaches_its_worker_here_and_elsewhere(store, other, ears, ask):
-    """Spec: A6"""
     here = Ears(other)
     execution = running(store)
     getattr(other.tasks, ask)(execution.id)
@@ -109,7 +103,6 @@ def test_a_request_to_a_running_task_reaches_its_worker_here_and_elsewhere(store
 
 
 def test_what_is_asked_of_a_task_that_does_not_run_is_told_to_nobody(store):
-    """Spec: A6"""
     ears = Ears(store)
     store.tasks.pause(submit(store, delay_seconds=60).id)
     store.tasks.cancel(submit(store, delay_seconds=60).id)
@@ -117,7 +110,7 @@ def test_what_is_asked_of_a_task_that_does_not_run_is_told_to_nobody(store):
 
 
 def test_cancelling_a_parent_reaches_the_workers_of_its_children(store, other, ears):
-    """Spec: A6, D6"""
+    """Spec: D6"""
     parent = running(store)
     store.tasks.submit_many([NewTask("plain", parent_id=parent.id)] * 2)
     children = [start(store)[0] for _ in range(2)]
@@ -237,7 +230,6 @@ def test_a_bucket_lifted_elsewhere_is_not_waited_for(store, other):
 
 
 def test_a_listener_that_fails_spoils_neither_the_submit_nor_the_others(store, caplog):
-    """Spec: D1"""
 
     def fail(_: object) -> None:
         raise RuntimeError("not now")
@@ -266,7 +258,6 @@ def test_closing_a_store_ends_its_threads(url):
 
 
 def test_asking_to_listen_twice_listens_once(ears, store, other):
-    """Spec: D1"""
     store.wakeups.listen()
     made = other.tasks.submit(NewTask("plain"))
     assert [task_id for _, task_id in ears.next_wake().values()] == [made.id]
@@ -286,7 +277,6 @@ def _listen_in_a_process(url: str, tell: Connection) -> None:
 
 
 def test_another_process_hears_of_work_and_of_requests(url):
-    """Spec: D1, A6"""
     with open_store(url) as store:
         store.types.put(TaskType("plain"))
         spawn = multiprocessing.get_context("spawn")
@@ -310,7 +300,6 @@ def test_another_process_hears_of_work_and_of_requests(url):
 
 
 def test_news_arrive_as_they_were_sent():
-    """Spec: D1"""
     sent = News({7: (-3, 99), 8: (5, 1)}, {"lane narrow": 2}, {4, 5})
     token, arrived = decode(encode(sent, "me"))
     assert (token, arrived.wakes, arrived.requested, arrived.has_room) == ("me", sent.wakes, sent.requested, True)
@@ -319,7 +308,6 @@ def test_news_arrive_as_they_were_sent():
 
 @pytest.mark.parametrize("count", [400, 100_000])
 def test_more_news_than_fit_are_told_as_anything_may_have_happened(count):
-    """Spec: D1"""
     text = encode(News({10**12 + number: (5, 10**15) for number in range(count)}), "me")
     assert len(text) <= MOST_BYTES
     assert decode(text)[1].missed

@@ -86,7 +86,6 @@ def test_a_file_that_is_no_socket_is_left_alone(tmp_path):
 
 
 def test_one_who_began_to_listen_is_told_of_the_very_next_commit(tmp_path):
-    """Spec: D1"""
     path = tmp_path / "s.db"
     with at(path) as other:
         for _ in range(10):

@@ -25,7 +25,7 @@ FUNCTIONS: tuple[TaskFunction[..., Any, None], ...] = (
 
 
 def test_workers_told_to_go_at_any_moment_burn_no_attempt_and_do_nothing_twice(url: str, tmp_path: Path):
-    """Spec: A6, D9"""
+    """Spec: D9"""
     app = bound_to(url)
     with crew(url, tmp_path, shutdown=SHUTDOWN_SECONDS, lease=LEASE_SECONDS) as members:
         for _ in range(WORKERS):

@@ -139,7 +139,7 @@ def play_out(store: Store, url: str, members: Cast) -> None:
 
 
 def test_no_limit_is_exceeded_and_every_task_ends_once_while_eight_processes_meddle_and_two_die(url):
-    """Spec: A4, A9, A10, A11, B3, B8, C13"""
+    """Spec: A9, A10, A11, B3, B8, C13"""
     with open_store(url) as store:
         ids = prepare(store)
         with cast(url, ids) as members:

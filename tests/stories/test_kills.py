@@ -49,7 +49,7 @@ def executions_that_counted(url: str) -> set[str]:
 
 
 def test_nothing_is_lost_or_done_twice_while_workers_are_killed_at_any_moment(url: str, tmp_path: Path):
-    """Spec: A4, A9, A11, B3"""
+    """Spec: A9, A11, B3"""
     app = bound_to(url)
     for lane, capacity in CAPACITY.items():
         app.store.lanes.set_capacity(lane, capacity)

@@ -46,7 +46,7 @@ def test_a_snooze_that_no_clock_knows_holds_up_nobody(app: Headgate, delay: Any)
 
 
 def test_a_result_that_is_no_json_fails_instead_of_being_nothing(app: Headgate):
-    """Spec: A12"""
+    """Spec: D3"""
 
     @app.task
     async def measured() -> Any:

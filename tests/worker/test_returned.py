@@ -42,7 +42,7 @@ def stop_at_once(worker: Worker) -> None:
 
 
 def test_a_thread_told_to_stop_when_its_handler_has_just_returned_keeps_the_result(app: Headgate):
-    """Spec: A6, D9"""
+    """Spec: D9"""
     returned, go = threading.Event(), threading.Event()
 
     class Watched(Stage):
@@ -70,7 +70,7 @@ def test_a_thread_told_to_stop_when_its_handler_has_just_returned_keeps_the_resu
 
 
 def test_an_interrupt_on_its_way_when_the_handler_returns_is_dropped(app: Headgate):
-    """Spec: A6, D9"""
+    """Spec: D9"""
     references = []
 
     @app.task
@@ -86,7 +86,7 @@ def test_an_interrupt_on_its_way_when_the_handler_returns_is_dropped(app: Headga
 
 
 def test_threads_told_to_stop_at_any_moment_do_nothing_twice(app: Headgate):
-    """Spec: A6, D9"""
+    """Spec: D9"""
     done: dict[int, bool] = {}
 
     @app.task
@@ -119,7 +119,7 @@ def test_threads_told_to_stop_at_any_moment_do_nothing_twice(app: Headgate):
 def test_a_process_told_to_stop_when_its_handler_has_just_returned_keeps_the_result(
     app: Headgate, tmp_path: Path, answer: TaskFunction[[str], Any, datetime]
 ):
-    """Spec: A6, D9"""
+    """Spec: D9"""
     with working(heavy.bound_to(app)) as worker:
         task = answer.submit_sync(str(tmp_path))
         until((tmp_path / "returned").exists)
@@ -145,7 +145,7 @@ def nobody_writes(url: str) -> Iterator[None]:
 def test_a_worker_told_to_go_at_once_waits_until_the_store_has_taken_what_ended(
     app: Headgate, url: str, monkeypatch: pytest.MonkeyPatch
 ):
-    """Spec: A6, D9"""
+    """Spec: D9"""
     monkeypatch.setattr(worker_module, "GIVE_BACK_SECONDS", 0.0)
     begun, go = threading.Semaphore(0), threading.Semaphore(0)
 
