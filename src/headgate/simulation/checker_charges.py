@@ -72,6 +72,7 @@ class _Deserts:
         self._failed = {entry.exec_id for entry in entries if entry.what == "error"}
         self._started = {entry.exec_id for entry in entries if entry.what == "start"}
         self._gone: dict[str, float] = {}
+        self._died = {entry.exec_id: entry.at for entry in entries if entry.what == "died"}
         for entry in entries:
             if entry.what in ("end", "died"):
                 self._gone.setdefault(entry.exec_id, entry.at)
@@ -89,7 +90,8 @@ class _Deserts:
         timeout = None if task is None else (self._case.evidence.timeouts or {}).get(task.type)
         if timeout is None:
             return True
-        gone = self._gone.get(start.exec_id, inf)
+        # An agent that forgets to report lives on, and misses the deadline.
+        gone = (self._died if start.before == State.SCHEDULING else self._gone).get(start.exec_id, inf)
         set_forward = sum(by for since, until, by in self._steps if until >= start.at and since <= gone)
         return gone - start.at + set_forward >= ENOUGH * timeout - self._case.evidence.skew
 
