@@ -169,7 +169,7 @@ def test_a_lane_is_removed_once_its_tasks_have_ended(client, store):
     task = submit(store, lane="x")
     refused = client.delete("/api/lanes/x")
     assert refused.status_code == 409
-    assert refused.json()["detail"] == "lane x has 1 open task; wait for it to end, or cancel it"
+    assert refused.json()["detail"] == "lane x has 1 open task: wait for it to end, or cancel it"
     store.tasks.cancel(task.id)
     assert client.delete("/api/lanes/x").status_code == 204
     assert client.delete("/api/lanes/x").status_code == 404

@@ -168,7 +168,7 @@ def test_a_lane_is_removed_once_its_tasks_have_ended(anywhere, run):
     task = submit(anywhere, lane="slow")
     refused = run("lanes", "remove", "slow")
     assert refused.code != 0
-    assert refused.err == "error: lane slow has 1 open task; wait for it to end, or cancel it\n"
+    assert refused.err == "error: lane slow has 1 open task: wait for it to end, or cancel it\n"
     anywhere.tasks.cancel(task.id)
     assert run("lanes", "remove", "slow").out == "lane slow removed\n"
     assert run("lanes", "remove", "slow").err == "error: no lane slow\n"

@@ -25,6 +25,7 @@ FROZEN_REFUSALS = """
     wrong-state event-not-possible task-ended unique-key-held unique-key-busy changed-meanwhile no-more-children
     parent-ended stale-execution other-agents-task start-not-confirmed start-held-back cancel-not-asked pause-not-asked
     worker-lost no-callback-owed callback-removed callback-of-cancelled schedule-overlaps type-just-edited
+    lane-in-use resource-in-use
     server-without-keys session-not-a-key no-task no-parent task-purged no-callback no-type no-lane no-resource
     no-rate-limit no-schedule no-key no-listener no-such-address role-needed other-tenant shared-by-tenants unknown-type
     key-reused field-empty field-too-long field-not-text field-not-integer field-not-seconds field-out-of-range
@@ -34,8 +35,8 @@ FROZEN_REFUSALS = """
 FROZEN_REASONS = """
     not-started started ended time-come start-ahead retry-ahead not-paused task-paused paused no-limit has-room full
     mutex-free mutex-own mutex-held mutex-ahead has-tokens no-tokens start-free start-held served workers-busy no-worker
-    agent-away children-ended children-open callback-due callback-failed callback-given-up nothing-ahead slots-ahead
-    tokens-ahead no-capacity unmeasured limit-unmeasured mutex-family
+    agent-away children-ended children-open callback-due callback-failed in-broker agents-busy
+    callback-rests callback-blocked callback-unsent callback-given-up nothing-ahead slots-ahead tokens-ahead no-capacity unmeasured limit-unmeasured mutex-family
 """
 FROZEN_ENDS = "error exhausted fatal unknown arguments overdue memory lost poison children cancelled discarded"
 FROZEN_CLASSES = """
@@ -53,7 +54,8 @@ FROZEN_TASK_KINDS = """
     undeliverable redelivery_asked refused
 """
 FROZEN_SYSTEM_KINDS = """
-    paused resumed capacity_changed rate_changed type_changed type_removed periodic_added periodic_changed
+    paused resumed capacity_changed rate_changed limit_reset lane_removed resource_removed rate_limit_removed
+    type_changed type_removed periodic_added periodic_changed
     periodic_removed periodic_online periodic_offline periodic_triggered ticks_missed copied signed_in signed_out
     key_created key_revoked listener_removed worker_lost compensation_triggered purged retention
 """

@@ -34,10 +34,10 @@ def test_a_lane_with_open_tasks_is_not_removed(store, state):
 def test_a_lane_that_is_refused_says_how_many_open_tasks_it_has(store):
     """Spec: A9"""
     submit(store, lane="mail")
-    with pytest.raises(Refused, match="lane mail has 1 open task; wait for it to end, or cancel it"):
+    with pytest.raises(Refused, match="lane mail has 1 open task: wait for it to end, or cancel it"):
         store.lanes.remove("mail")
     submit(store, lane="mail")
-    with pytest.raises(Refused, match="lane mail has 2 open tasks; wait for them to end, or cancel them"):
+    with pytest.raises(Refused, match="lane mail has 2 open tasks: wait for them to end, or cancel them"):
         store.lanes.remove("mail")
 
 

@@ -23,6 +23,7 @@ const UNMEASURED = "nothing like it has finished lately: how long one takes is n
 
 export const reasons = {
   "not-started": (p) => `it is ${states.words[p.status as State] ?? p.status}`,
+  "in-broker": (p) => `in the broker since ${p.since}, in the queue ${p.queue}`,
   started: (p) => `it has started and is ${states.words[p.status as State] ?? p.status}`,
   ended: (p) => `it is ${states.words[p.status as State] ?? p.status}`,
   "time-come": () => "its time has come",
@@ -45,6 +46,10 @@ export const reasons = {
   served: (p) => `${p.servers} serve${p.servers === 1 ? "s" : ""} ${p.type}`,
   "workers-busy": (p) =>
     `${p.busy} of ${p.slots} slots busy on ${p.worker ? `worker ${p.worker}` : `${p.workers} workers`}`,
+  "agents-busy": (p) =>
+    p.agent
+      ? `agent ${p.agent} holds ${p.busy} and last asked for work ${duration(Number(p.asked_seconds))} ago`
+      : `${p.agents} agents hold ${p.busy}; the last of them asked for work ${duration(Number(p.asked_seconds))} ago`,
   "no-worker": (p) => `no worker or agent for ${p.type} is alive`,
   "agent-away": (p) => `agent ${p.agent_id} is not alive`,
   "children-ended": (p) => `${p.ended} of ${p.total} have ended`,
@@ -109,6 +114,9 @@ export const refusals = {
   "callback-of-cancelled": (p) => `${task(p)} is cancelled: nobody is told that it succeeded`,
   "schedule-overlaps": (p) => `schedule ${p.schedule_id} is not to overlap: ${p.busy}`,
   "type-just-edited": (p) => `task type ${p.type} was edited just now: try again`,
+  "lane-in-use": (p) =>
+    `lane ${p.lane} has ${p.more ? "more than " : ""}${p.open} open tasks: wait for them to end, or cancel them`,
+  "resource-in-use": (p) => `resource ${p.resource} is used by task type ${p.types}: change that first`,
   "server-without-keys": () => "this server has no keys: there is nothing to sign in with",
   "session-not-a-key": () => "a session does not make another: sign in with a key",
   "no-task": (p) => (p.task_id === undefined ? "there is no such task" : `there is no task ${p.task_id}`),
@@ -116,7 +124,7 @@ export const refusals = {
   "task-purged": (p) => `${task(p)}, which this key made, has been purged since`,
   "no-callback": (p) => `${task(p)} has no callback ${p.callback_id}`,
   "no-type": (p) => `there is no task type ${p.type}`,
-  "no-lane": (p) => `there is no lane ${p.lane}; there is ${p.known}`,
+  "no-lane": (p) => `there is no lane ${p.lane}${p.known ? `; there is ${p.known}` : ""}`,
   "no-resource": (p) => `there is no resource ${p.resource}`,
   "no-rate-limit": (p) => `there is no rate limit ${p.rate_limit}`,
   "no-schedule": (p) => `there is no schedule ${p.schedule_id}`,

@@ -35,6 +35,7 @@ const UNMEASURED = "近期没有类似任务完成，无法得知耗时";
 
 export const reasons = {
   "not-started": (p) => `状态为${word(p.status)}`,
+  "in-broker": (p) => `自 ${p.since} 起在消息队列 ${p.queue} 中`,
   started: (p) => `已经开始，状态为${word(p.status)}`,
   ended: (p) => `状态为${word(p.status)}`,
   "time-come": () => "时间已到",
@@ -57,6 +58,10 @@ export const reasons = {
   served: (p) => `${p.servers} 个工作进程或执行端可处理 ${p.type}`,
   "workers-busy": (p) =>
     `${p.worker ? `工作进程 ${p.worker}` : `${p.workers} 个工作进程`}上的 ${p.slots} 个槽位已占用 ${p.busy} 个`,
+  "agents-busy": (p) =>
+    p.agent
+      ? `执行端 ${p.agent} 持有 ${p.busy} 个任务，上次请求任务在 ${duration(Number(p.asked_seconds))} 前`
+      : `${p.agents} 个执行端持有 ${p.busy} 个任务，最近一次请求任务在 ${duration(Number(p.asked_seconds))} 前`,
   "no-worker": (p) => `没有存活的工作进程或执行端可处理 ${p.type}`,
   "agent-away": (p) => `执行端 ${p.agent_id} 不在线`,
   "children-ended": (p) => `${p.total} 个子任务中 ${p.ended} 个已结束`,
@@ -106,6 +111,8 @@ export const refusals = {
   "callback-of-cancelled": (p) => `${task(p)}已取消：不会通知成功`,
   "schedule-overlaps": (p) => `周期任务 ${p.schedule_id} 不允许重叠：${p.busy}`,
   "type-just-edited": (p) => `任务类型 ${p.type} 刚刚被修改：请重试`,
+  "lane-in-use": (p) => `通道 ${p.lane} 有${p.more ? "超过 " : " "}${p.open} 个未结束的任务：请等待其结束或取消`,
+  "resource-in-use": (p) => `资源 ${p.resource} 被任务类型 ${p.types} 使用：请先修改该类型`,
   "server-without-keys": () => "此服务器没有密钥：无需登录",
   "session-not-a-key": () => "会话不能再换会话：请用密钥登录",
   "no-task": (p) => (p.task_id === undefined ? "没有这个任务" : `没有任务 ${p.task_id}`),
@@ -113,7 +120,7 @@ export const refusals = {
   "task-purged": (p) => `此键创建的${task(p)}已被清除`,
   "no-callback": (p) => `${task(p)}没有回调 ${p.callback_id}`,
   "no-type": (p) => `没有任务类型 ${p.type}`,
-  "no-lane": (p) => `没有通道 ${p.lane}；现有 ${p.known}`,
+  "no-lane": (p) => `没有通道 ${p.lane}${p.known ? `；现有 ${p.known}` : ""}`,
   "no-resource": (p) => `没有资源 ${p.resource}`,
   "no-rate-limit": (p) => `没有限流 ${p.rate_limit}`,
   "no-schedule": (p) => `没有周期任务 ${p.schedule_id}`,

@@ -218,7 +218,7 @@ def _resource(server: Server, name: str) -> ResourceOut:
     for resource in server.store.resources.all():
         if resource.name == name:
             return _resource_out(resource)
-    raise NotFound(f"no resource {name}")
+    raise NotFound.of("no-resource", resource=name)
 
 
 def _resource_out(resource: Resource) -> ResourceOut:
@@ -270,7 +270,7 @@ def _rate_limit(server: Server, name: str) -> RateLimitOut:
     for limit in _rate_limits(server):
         if limit.name == name:
             return limit
-    raise NotFound(f"no rate limit {name}")
+    raise NotFound.of("no-rate-limit", rate_limit=name)
 
 
 def _rate_limits(server: Server) -> list[RateLimitOut]:

@@ -39,7 +39,8 @@ TASK_KINDS = frozenset({
 
 # What happens to the system itself; packs may have more.
 SYSTEM_KINDS = frozenset({
-    "paused", "resumed", "capacity_changed", "rate_changed", "type_changed", "type_removed", "periodic_added",
+    "paused", "resumed", "capacity_changed", "rate_changed", "limit_reset", "lane_removed", "resource_removed",
+    "rate_limit_removed", "type_changed", "type_removed", "periodic_added",
     "periodic_changed", "periodic_removed", "periodic_online", "periodic_offline", "periodic_triggered",
     "ticks_missed", "copied", "signed_in", "signed_out", "key_created", "key_revoked", "listener_removed",
     "worker_lost", "compensation_triggered", "purged", "retention",

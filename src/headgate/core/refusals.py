@@ -38,6 +38,18 @@ def _unknown_zone(params: Params) -> str:
     return "no time zone {zone!r}".format_map(params) + near
 
 
+def _lane_in_use(params: Params) -> str:
+    if params["open"] == 1:
+        return "lane {lane} has 1 open task: wait for it to end, or cancel it".format_map(params)
+    number = "more than {open}" if params["more"] else "{open}"
+    return ("lane {lane} has " + number + " open tasks: wait for them to end, or cancel them").format_map(params)
+
+
+def _no_lane(params: Params) -> str:
+    known = "; there is {known}".format_map(params) if params["known"] else ""
+    return "no lane {lane}".format_map(params) + known
+
+
 def _stale(params: Params) -> str:
     text = "exec_id {exec_id} does not own task {task_id}".format_map(params)
     return text + ", which is {status}: {reason}".format_map(params) if params["status"] else text
@@ -68,6 +80,9 @@ TEXTS: Mapping[str, str | Callable[[Params], str]] = {
     # schedules and types: 409
     "schedule-overlaps": "schedule {schedule_id} is not to overlap: {busy}",
     "type-just-edited": "task type {type} was edited just now: try again",
+    # limits: 409
+    "lane-in-use": _lane_in_use,
+    "resource-in-use": "resource {resource} is used by task type {types}: change `uses` there first",
     # sessions: 409
     "server-without-keys": "this server has no keys: there is nothing to sign in with",
     "session-not-a-key": "a session does not make another: sign in with a key",
@@ -77,7 +92,7 @@ TEXTS: Mapping[str, str | Callable[[Params], str]] = {
     "task-purged": "task {task_id}, which this key made, has been purged since",
     "no-callback": "no callback {callback_id} of task {task_id}",
     "no-type": "no task type {type}",
-    "no-lane": "no lane {lane}; there is {known}",
+    "no-lane": _no_lane,
     "no-resource": "no resource {resource}",
     "no-rate-limit": "no rate limit {rate_limit}",
     "no-schedule": "no schedule {schedule_id}",

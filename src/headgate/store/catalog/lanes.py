@@ -69,7 +69,7 @@ class Lanes(Noun):
         """Keep the capacity, but let the next program or settings that declare one replace it."""
         _check(lane)
         if not db.rows(RESET, name=lane):
-            raise NotFound(f"no lane {lane}")
+            raise NotFound.of("no-lane", lane=lane, known=None)
         announce_limit(db, "limit_reset", actor, {"lane": lane}, loosened=False)
 
     @writes
@@ -80,11 +80,9 @@ class Lanes(Noun):
         """
         _check(lane)
         if lane not in {found.name for found in read_lanes(db)}:
-            raise NotFound(f"no lane {lane}")
+            raise NotFound.of("no-lane", lane=lane, known=None)
         if count := _count_open(db, lane):
-            number = f"more than {EXACT_UP_TO}" if count > EXACT_UP_TO else str(count)
-            noun, them = ("task", "it") if count == 1 else ("tasks", "them")
-            raise Refused(f"lane {lane} has {number} open {noun}; wait for {them} to end, or cancel {them}")
+            raise Refused.of("lane-in-use", lane=lane, open=min(count, EXACT_UP_TO), more=count > EXACT_UP_TO)
         drop_pause(db, (PauseScope.LANE, lane))
         for capacity, source in db.rows(REMOVE_LANE, name=lane):
             detail = {"lane": lane} | changed(capacity=(capacity, None), source=(source, None))

@@ -63,7 +63,7 @@ class RateLimits(Noun):
         """Keep the limit, but let the next program or settings that declare one replace it."""
         check_rate_name(name)
         if not db.rows(RESET, name=name):
-            raise NotFound(f"no rate limit {name}")
+            raise NotFound.of("no-rate-limit", rate_limit=name)
         announce_limit(db, "limit_reset", actor, {"name": name}, loosened=False)
 
     @writes
@@ -106,7 +106,7 @@ def _found(db: Db, name: str) -> RateLimit:
     for found in read_rate_limits(db):
         if found.name == name:
             return found
-    raise NotFound(f"no rate limit {name}")
+    raise NotFound.of("no-rate-limit", rate_limit=name)
 
 
 def _values(limit: Rate | None) -> dict[str, float] | None:

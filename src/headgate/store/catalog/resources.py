@@ -58,7 +58,7 @@ class Resources(Noun):
         """Keep the capacity, but let the next program or settings that declare one replace it."""
         check_resource(name)
         if not db.rows(RESET, name=name):
-            raise NotFound(f"no resource {name}")
+            raise NotFound.of("no-resource", resource=name)
         announce_limit(db, "limit_reset", actor, {"resource": name}, loosened=False)
 
     @writes
@@ -69,9 +69,9 @@ class Resources(Noun):
         users = [code for code, config in db.rows(CONFIGS) if name in json.loads(config)["uses"]]
         removed = db.rows(REMOVE_RESOURCE, name=name)
         if not removed:
-            raise NotFound(f"no resource {name}")
+            raise NotFound.of("no-resource", resource=name)
         if users:
-            raise Refused(f"resource {name} is used by task type {', '.join(users)}: change `uses` there first")
+            raise Refused.of("resource-in-use", resource=name, types=", ".join(users))
         [[capacity, source]] = removed
         detail = {"resource": name} | changed(capacity=(capacity, None), source=(source, None))
         announce_limit(db, "resource_removed", actor, detail)
