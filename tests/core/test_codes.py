@@ -36,7 +36,8 @@ FROZEN_REASONS = """
     not-started started ended time-come start-ahead retry-ahead not-paused task-paused paused no-limit has-room full
     mutex-free mutex-own mutex-held mutex-ahead has-tokens no-tokens start-free start-held served workers-busy no-worker
     agent-away children-ended children-open callback-due callback-failed in-broker agents-busy
-    callback-rests callback-blocked callback-unsent callback-given-up nothing-ahead slots-ahead tokens-ahead no-capacity unmeasured limit-unmeasured mutex-family
+    callback-rests callback-blocked callback-unsent callback-given-up nothing-ahead slots-ahead tokens-ahead
+    no-capacity unmeasured limit-unmeasured mutex-family
 """
 FROZEN_ENDS = "error exhausted fatal unknown arguments overdue memory lost poison children cancelled discarded"
 FROZEN_CLASSES = """
