@@ -161,6 +161,7 @@ def test_show_tells_the_record_what_happened_and_the_log(anywhere, run):
     assert [(event["from"], event["to"]) for event in told["events"] if event["to"]][-1] == ("running", "dead")
     assert set(told["events"][0]) == {
         "id", "task_id", "at", "kind", "from", "to", "actor", "exec_id", "correlation_id", "detail",
+        "code", "params",
     }  # fmt: skip
     assert [(line["level"], line["message"]) for line in told["log"]] == [("info", "on my way")]
     assert told["progress"] == {"done": 1}

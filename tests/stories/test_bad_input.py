@@ -106,7 +106,7 @@ def test_a_checkpoint_no_store_could_keep_fails_where_it_is_made(app: Headgate, 
         try:
             await context().checkpoint(name, 1)
         except HeadgateError as error:
-            return error.code
+            return error.kind
         return "saved"
 
     with working(app):
