@@ -186,7 +186,7 @@ def test_a_unique_key_that_is_taken_by_now_refuses_the_replay(store):
     taken = submit(store, "keyed", ext='{"film": 8}')
     before = record(store, execution.id)
     for act in (store.dead_letters.replay, store.dead_letters.preview):
-        with pytest.raises(Refused, match=f"task {taken.id} has its unique key"):
+        with pytest.raises(Refused, match=f"unique key is held by task {taken.id}"):
             act(execution.id, Edit(merge={"film": 8}))
     assert record(store, execution.id) == before
 
