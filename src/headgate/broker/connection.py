@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from aiormq.connection import Connection
 
 CONNECT_SECONDS = 10.0
-CONFIRM_SECONDS = 5.0
+CONFIRM_SECONDS = 5.0  # for whatever is asked of the broker
 CLOSE_SECONDS = 2.0
 HEARTBEAT_SECONDS = 10
 PROBE = "headgate probe"
@@ -174,4 +174,5 @@ def reason_of(error: Exception) -> str:
     """What went wrong, on one line."""
     if isinstance(error, TimeoutError):
         return "it did not answer in time"
-    return " ".join(str(error).split()) or type(error).__name__
+    text = " ".join(str(error).split())
+    return type(error).__name__ if not text or text.startswith("<") else text

@@ -19,7 +19,10 @@ ACTOR = "system:dispatcher"
 LONGEST_PAUSE = 1.0
 BUSY_SECONDS = 0.005
 log = logging.getLogger("headgate.broker")
-_REASONS = {Published.RETURNED: "unroutable: its queue is gone", Published.REFUSED: "its queue is full"}
+_REASONS = {
+    Published.RETURNED: "unroutable: its queue is gone",
+    Published.REFUSED: "refused: its queue is full or broken",
+}
 
 
 class Dispatcher(Duty):
@@ -160,9 +163,9 @@ class Dispatcher(Duty):
         self.counts.update(str(result) for result in published)
         pairs = list(zip(handovers, published, strict=True))
         for result, reason in _REASONS.items():
-            if back := [(each.execution.id, each.execution.exec_id) for each, outcome in pairs if outcome is result]:
+            if back := [each for each, outcome in pairs if outcome is result]:
                 log.warning("dispatcher: %d messages came back: %s", len(back), reason)
-                await self._return(back, reason)
+                await self._return([(each.execution.id, each.execution.exec_id) for each in back], reason)
                 await self._link.close()  # on a new connection every queue is declared again
-        if Published.UNCONFIRMED in published:
+        if not {Published.UNCONFIRMED, Published.REFUSED}.isdisjoint(published):
             raise BrokerAway("the broker did not confirm what was published")

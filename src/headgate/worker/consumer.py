@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from headgate.broker.connection import BrokerAway, Link, place_of, reason_of
+from headgate.broker.connection import CONFIRM_SECONDS, BrokerAway, Link, place_of, reason_of
 from headgate.broker.topology import delivered_task
 from headgate.environment import monotonic
 from headgate.pauses import wait
@@ -79,7 +79,7 @@ class BrokerConsumer:
     async def _look(self) -> None:
         channel = await self._link.channel()
         if channel is not self._channel:
-            await channel.basic_qos(prefetch_count=self._settings.broker_prefetch)
+            await channel.basic_qos(prefetch_count=self._settings.broker_prefetch, timeout=CONFIRM_SECONDS)
             self._channel = channel
             self._tags.clear()
             self._full.clear()
@@ -103,7 +103,10 @@ class BrokerConsumer:
         for queue in await self._in_thread(self._store.dispatch.queues, pool.types):
             if queue not in tags:
                 await self._link.declare_queue(queue)
-                made = [await channel.basic_consume(queue, partial(self._take, channel, pool)) for _ in range(count)]
+                async with asyncio.timeout(CONFIRM_SECONDS):
+                    made = [
+                        await channel.basic_consume(queue, partial(self._take, channel, pool)) for _ in range(count)
+                    ]
                 tags[queue] = [str(each.consumer_tag) for each in made]
             elif any(tag not in channel.consumers for tag in tags[queue]):
                 raise BrokerAway(f"the queue {queue} was deleted")
@@ -144,7 +147,9 @@ class BrokerConsumer:
             self._full.add(pool)
             queues, self._tags[pool] = self._tags[pool], {}
             for tag in [tag for tags in queues.values() for tag in tags if tag in channel.consumers]:
-                await channel.basic_cancel(tag)  # waits for the answer: what was on its way has come by then
+                await channel.basic_cancel(
+                    tag, timeout=CONFIRM_SECONDS
+                )  # waits for the answer: what was on its way has come by then
 
     def _settle(self, channel: "Channel", tag: int, started: bool) -> None:
         """Acknowledge, or send back. On a channel that has closed it fails: the message comes again, and is stale."""
