@@ -252,7 +252,7 @@ def _reason(gate: Gate, now: datetime) -> str:
         reason += f" ({', '.join(map(str, gate.holders))})"
     if gate.until is None:
         return reason
-    return f"{reason}: {format_time(gate.until)}, in {format_duration(gate.until - now)}"
+    return f"{reason} (until {format_time(gate.until)}, in {format_duration(gate.until - now)})"
 
 
 def _start_text(forecast: Forecast) -> str:

@@ -22,22 +22,23 @@ def _heads(condition: str, lock: str) -> Statement:
                AS s(stream_id, priority, id, share)
           CROSS JOIN LATERAL (
                SELECT t.priority, t.id, t.stream_id, t.mutex FROM headgate_task t
-                WHERE {condition} AND t.status = 'queued'
-                  AND (t.priority, t.id) > (s.priority, s.id)
+                WHERE {condition} AND (t.priority, t.id) > (s.priority, s.id)
                 ORDER BY t.priority, t.id LIMIT s.share {lock}) h
         """
     )
 
 
 # Where a limit is locked nobody else claims, so its heads need no lock of their own, and none is written in vain.
+_QUEUED = "t.status = 'queued' AND t.stream_id = s.stream_id"
 _LOCKED = "FOR NO KEY UPDATE SKIP LOCKED"
 _HEADS = {
     (kind, locked): _heads(condition, _LOCKED if locked else "")
     for kind, condition in {
-        "any": "t.stream_id = s.stream_id",
-        "creator": "t.stream_id = s.stream_id AND t.creator <> 0 AND t.creator = :creator",
-        "nobody": "t.stream_id = s.stream_id AND t.creator = 0",
-        "ids": "t.stream_id + 0 = s.stream_id AND t.id = ANY(:wanted::bigint[])",  # + 0: lest a stream is read
+        "any": _QUEUED,
+        "creator": f"{_QUEUED} AND t.creator <> 0 AND t.creator = :creator",
+        "nobody": f"{_QUEUED} AND t.creator = 0",
+        # By the primary key: neither the state, as a parameter, nor the stream leads to an index of waiting tasks.
+        "ids": "t.id = ANY(:wanted::bigint[]) AND t.status = :queued AND t.stream_id + 0 = s.stream_id",
     }.items()
     for locked in (True, False)
 }
@@ -149,6 +150,7 @@ class Heads:
             shares=list(shares.values()),
             creator=self.request.creator,
             wanted=sorted(self.request.ids or ()),
+            queued="queued",
         )
 
     def _take_in(self) -> tuple[dict[int, tuple[int, int]], list[int]]:

@@ -30,7 +30,7 @@ HELD = Statement(
 UNSTARTED = Statement(
     f"""
     SELECT {", ".join(CLAIMED)}, create_date FROM headgate_task
-     WHERE status IN {HELD_STATES} AND status = 'scheduling' AND worker_id = :worker_id ORDER BY id
+     WHERE status IN {HELD_STATES} AND status = 'scheduling' AND worker_id = :worker_id
     """
 )
 STALLED = Statement(
@@ -107,7 +107,7 @@ class Dispatch(Noun):
     def unstarted(self, db: Db, worker_id: int) -> list[Handover]:
         """What a dispatcher has handed over and nobody has started, by id."""
         catalog = self._catalog.fresh(db)
-        rows = db.rows(UNSTARTED, worker_id=worker_id)
+        rows = sorted(db.rows(UNSTARTED, worker_id=worker_id))  # by id; asked for in that order, all tasks are read
         return self._handovers((execution_of(row[:-1], catalog), row[-1]) for row in rows)
 
     @reads
