@@ -52,12 +52,14 @@ INSTALLS = $(PIP) $(INSTALL) --dry-run --ignore-installed -r
 
 # Twenty thousand histories with crashes, on both cores; `make crash CRASH="--store postgresql://…"` for PostgreSQL. Then
 # a family of ten thousand whose workers are killed, a whole minute of rate limits, shared by four processes, thirty
-# workers killed one after the other, and what a store promises behind a pooler (but for wake-ups, which it stops).
+# workers killed one after the other, twenty faults of a broker, and what a store promises behind a pooler (but for
+# wake-ups, which it stops).
 crash: setup
 	$(BIN)/headgate simulate --seeds 20000 --processes 2 $(CRASH)
 	HEADGATE_STORY_CHILDREN=10000 $(BIN)/pytest -n0 tests/stories/test_families.py
 	HEADGATE_STORY_SECONDS=60 $(BIN)/pytest -n0 tests/stories/test_rates.py
 	HEADGATE_STORY_KILLS=30 $(BIN)/pytest -n0 tests/stories/test_kills.py
+	HEADGATE_STORY_BROKER_FAULTS=20 $(BIN)/pytest -n0 tests/broker/test_faults.py
 	HEADGATE_TEST_POOLER=1 $(BIN)/pytest tests/store --ignore tests/store/test_wakes.py
 
 bench: setup

@@ -188,7 +188,7 @@ class Pool:
         left = self._claim_at - monotonic()
         if self._failures:
             return left
-        if self._ended or self._delivered:
+        if self._ended or (self._delivered and self._claiming):
             return 0.0
         return left if self._room()[0] else self._poll
 
@@ -216,7 +216,7 @@ class Pool:
 
     async def _cycle(self) -> None:
         outcomes, self._ended = self._ended, []
-        handed, self._delivered = self._delivered, []
+        handed, self._delivered = (self._delivered, []) if self._claiming else ([], self._delivered)
         self._settling += len(outcomes)
         (want, awaited), worker_id, wakes = self._room(), self._worker_id, self._wakes
         if handed or (outcomes and awaited is not None):  # what is needed is clear once they are settled

@@ -256,8 +256,10 @@ class Worker:
     @property
     def deliveries(self) -> Mapping[str, int]:
         """What came of the messages that the broker delivered here, by outcome."""
-        counts = Counter() if self._consumer is None else self._consumer.counts
-        return sum((pool.deliveries for pool in self.pools), counts)
+        total: Counter[str] = Counter()
+        for counts in (*(pool.deliveries for pool in self.pools), *([self._consumer.counts] if self._consumer else ())):
+            total.update(dict(counts))  # a copy: this is asked from the beat's thread too
+        return total
 
     async def _drain(self) -> None:
         if await self._wait_until_empty(self.settings.shutdown_seconds, unless=self._hurry):
