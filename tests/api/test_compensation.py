@@ -104,9 +104,9 @@ def test_an_agent_is_handed_one_assigned_task_in_five_seconds_and_why_says_what_
     assert [(task["id"], task["status"]) for task in claim(client)] == [(first.id, "scheduling"), (free.id, "running")]
     assert claim(client) == []
     gates = client.get(f"/api/tasks/{second.id}/why").json()["gates"]
-    [shut] = [gate for gate in gates if not gate["open"]]
-    assert (shut["name"], shut["reason"]) == ("start", "agent rig: one start in 5 s")
-    assert datetime.fromisoformat(shut["until"]) == START + timedelta(seconds=5)
+    [start] = [gate for gate in gates if gate["name"] == "start"]
+    assert (start["open"], start["reason"]) == (False, "agent rig: one start in 5 s")
+    assert datetime.fromisoformat(start["until"]) == START + timedelta(seconds=5)
     clock.advance(5)
     assert [task["id"] for task in claim(client)] == [second.id]
 

@@ -13,8 +13,8 @@ from headgate import Headgate
 from headgate.task_function import TaskFunction
 
 PROMISED = [
-    "Call", "Context", "Ended", "Event", "Fatal", "Headgate", "HeadgateError", "Invalid", "NotFound", "Refused",
-    "Retry", "Snooze", "State", "Task", "TaskFailed", "Unavailable", "context", "exponential", "fixed", "never",
+    "Call", "Context", "Deadlock", "Ended", "Event", "Fatal", "Headgate", "HeadgateError", "Invalid", "NotFound",
+    "Refused", "Retry", "Snooze", "State", "Task", "TaskFailed", "Unavailable", "context", "exponential", "fixed", "never",
     "sequence",
 ]  # fmt: skip
 HEAVY = {"aiosqlite", "asyncpg", "django", "psutil", "rich", "sqlalchemy", "starlette", "typer", "uvloop"}

@@ -78,7 +78,7 @@ def test_a_letter_is_shown_with_its_error_and_what_it_was_asked_to_do(here, run)
     queued = submit(here)
     refused = run("dead-letters", "show", queued.id)
     assert (refused.code, refused.err) == (
-        1, f"error: task {queued.id} is queued, not dead; `headgate show {queued.id}` shows it\n",
+        1, f"error: task {queued.id} is queued, so it is no dead letter; `headgate show {queued.id}` shows it\n",
     )  # fmt: skip
 
 

@@ -210,7 +210,7 @@ def test_why_says_when_it_starts_where_time_is_all_it_waits_for(here, run):
     """Spec: X3"""
     worker(here)
     lines = run("why", submit(here, delay_seconds=72000).id).out.splitlines()
-    assert re.fullmatch(r"time    shut  its start_time is ahead: .*Z, in 20 h", lines[1])
+    assert re.fullmatch(r"time    shut  its start_time is ahead \(until .*Z, in 20 h\)", lines[1])
     assert lines[-1] == "starts  in about 20 h (its start_time is ahead)"
     assert run("why", submit(here).id).out.splitlines()[-1].startswith("starts  now")
     told = run("why", 1, "--json").json

@@ -73,6 +73,7 @@ _evidence = st.builds(
     st.lists(_submissions, max_size=4),
     st.dictionaries(_names, st.lists(_ids, max_size=2).map(tuple)),
     st.none() | st.lists(_ids),
+    st.frozensets(_ids),
     st.dictionaries(_names, st.lists(_names).map(tuple)),
     st.dictionaries(st.sampled_from(["lane a", "resource b", "?"]), st.integers(-1, 2)),
     st.dictionaries(st.sampled_from(["lane:a", "key:b", "?"]), st.just(Rate(1.0, 1))),
