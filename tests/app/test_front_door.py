@@ -14,8 +14,8 @@ from headgate.task_function import TaskFunction
 
 PROMISED = [
     "Call", "Context", "Deadlock", "Ended", "Event", "Fatal", "Headgate", "HeadgateError", "Invalid", "NotFound",
-    "Refused", "Retry", "Snooze", "State", "Task", "TaskFailed", "Unavailable", "context", "exponential", "fixed", "never",
-    "sequence",
+    "Refused", "Retry", "Snooze", "State", "Task", "TaskFailed", "Unavailable", "context", "exponential", "fixed",
+    "never", "sequence",
 ]  # fmt: skip
 HEAVY = {"aiosqlite", "asyncpg", "django", "psutil", "rich", "sqlalchemy", "starlette", "typer", "uvloop"}
 
