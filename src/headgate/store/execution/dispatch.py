@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from headgate.core.dispatch import budgets
@@ -107,7 +108,7 @@ class Dispatch(Noun):
     def unstarted(self, db: Db, worker_id: int) -> list[Handover]:
         """What a dispatcher has handed over and nobody has started, by id."""
         catalog = self._catalog.fresh(db)
-        rows = sorted(db.rows(UNSTARTED, worker_id=worker_id))  # by id; asked for in that order, all tasks are read
+        rows = sorted(db.rows(UNSTARTED, worker_id=worker_id), key=itemgetter(0))
         return self._handovers((execution_of(row[:-1], catalog), row[-1]) for row in rows)
 
     @reads
