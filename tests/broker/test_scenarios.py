@@ -17,7 +17,7 @@ from tests.worker.conftest import until, working
 def by_broker(app):
     """Whether a dispatcher lives and every worker takes what the broker delivers."""
     found = [worker for worker in app.store.workers.all() if worker.kind == "worker"]
-    connected = bool(found) and all('"broker":true' in (each.detail or "") for each in found)
+    connected = bool(found) and all('"fed":true' in (each.detail or "") for each in found)
     return connected and app.store.dispatch.is_live()
 
 

@@ -3,8 +3,8 @@
 import asyncio
 import importlib
 import logging
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -25,6 +25,18 @@ PROBE = "headgate probe"
 
 class BrokerAway(Unavailable):
     """The broker does not answer, or does not do what it is asked."""
+
+
+@contextmanager
+def lost_is_away() -> Iterator[None]:
+    """`BrokerAway` where the client says that a connection was lost by cancelling what waits for it."""
+    try:
+        yield
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():  # that was somebody of ours
+            raise
+        raise BrokerAway("the connection to the broker was lost") from None
 
 
 class Published(StrEnum):
@@ -61,7 +73,8 @@ class Link:
             await self.close()
             try:
                 async with asyncio.timeout(CONNECT_SECONDS):
-                    self._channel = await self._open()
+                    with lost_is_away():
+                        self._channel = await self._open()
             except Exception as error:
                 await self.close()
                 if isinstance(error, Invalid):
@@ -93,8 +106,9 @@ class Link:
         if name in self._queues:
             return
         async with asyncio.timeout(CONFIRM_SECONDS):
-            await channel.queue_declare(name, durable=True, arguments=dict(TASK_QUEUE))
-            await channel.queue_bind(name, TASKS, name)
+            with lost_is_away():
+                await channel.queue_declare(name, durable=True, arguments=dict(TASK_QUEUE))
+                await channel.queue_bind(name, TASKS, name)
         self._queues.add(name)
 
     async def publish(self, messages: Sequence[Message]) -> list[Published]:
@@ -109,7 +123,8 @@ class Link:
         if connection is not None:
             with suppress(Exception):
                 async with asyncio.timeout(CLOSE_SECONDS):
-                    await connection.close()
+                    with lost_is_away():
+                        await connection.close()
 
 
 async def _publish(channel: "Channel", message: Message) -> Published:
@@ -123,7 +138,8 @@ async def _publish(channel: "Channel", message: Message) -> Published:
         app_id="headgate",
     )
     try:
-        await channel.basic_publish(
+        with lost_is_away():
+            await channel.basic_publish(
             message.body, exchange=message.exchange, routing_key=message.routing_key, properties=properties,
             mandatory=message.mandatory, timeout=CONFIRM_SECONDS, wait=False,
         )  # fmt: skip

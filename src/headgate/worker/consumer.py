@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from headgate.broker.connection import CONFIRM_SECONDS, BrokerAway, Link, place_of, reason_of
+from headgate.broker.connection import CONFIRM_SECONDS, BrokerAway, Link, lost_is_away, place_of, reason_of
 from headgate.broker.topology import delivered_task
 from headgate.environment import monotonic
 from headgate.pauses import wait
@@ -42,6 +42,7 @@ class BrokerConsumer:
         on_change: Callable[[], None],
     ) -> None:
         self.connected = False
+        self.fed = False  # by the dispatcher: else the pools claim from the store
         self.counts: Counter[str] = Counter()  # of deliveries
         self._store = store
         self._settings = settings
@@ -66,7 +67,8 @@ class BrokerConsumer:
             while True:
                 self._woken.clear()
                 try:
-                    await self._look()
+                    with lost_is_away():
+                        await self._look()
                 except Exception as error:
                     self._tell(error)
                     await self._link.close()
@@ -94,8 +96,14 @@ class BrokerConsumer:
             self.connected, self._trouble = True, ""
             log.info("consumer: takes tasks from the broker at %s", place_of(self._settings.broker))
             self._on_change()
+        self._feed(fed)
+
+    def _feed(self, fed: bool) -> None:
         for pool in self._pools:
             pool.feed_by_broker(fed)
+        if fed is not self.fed:
+            self.fed = fed
+            self._on_change()
 
     async def _consume(self, channel: "Channel", pool: Pool) -> None:
         """Have consumers on every queue of the pool's types."""
@@ -173,8 +181,7 @@ class BrokerConsumer:
         if self.connected:
             self._woken.set()
             self.connected = False
-            for pool in self._pools:
-                pool.feed_by_broker(False)
+            self._feed(False)
             self._on_change()
 
     def _tell(self, error: Exception) -> None:

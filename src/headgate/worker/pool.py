@@ -278,8 +278,8 @@ class Pool:
                 self._reserved -= 1
                 delivery.settle(delivery.report not in started.busy)
         self.deliveries["started"] += len(started.executions)
-        self.deliveries["stale"] += len(started.stale)
-        self.deliveries["held back"] += len(started.held_back)
+        self.deliveries["stale"] += sum(report in started.stale for report in reports)
+        self.deliveries["held back"] += sum(report in started.held_back for report in reports)
         if started.busy:
             await asyncio.sleep(BUSY_SECONDS)
         return states, Claimed(started.executions)

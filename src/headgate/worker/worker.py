@@ -250,7 +250,7 @@ class Worker:
             more |= {"awaited": awaited, "lent": len(self.waits.waiters)}
         if self._consumer is not None:
             more[BY_BROKER] = self._consumer.connected and not self._stopping.is_set()
-            more["deliveries"] = dict(self.deliveries)
+            more |= {"fed": self._consumer.fed, "deliveries": dict(self.deliveries)}
         return msgspec.json.encode(asdict(current_usage()) | more).decode()
 
     @property
