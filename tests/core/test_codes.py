@@ -156,6 +156,7 @@ EVENT = AuditEvent(1, 5, 0, 3, NOW, "failed", "running", "failed", "worker:1", N
         ("refused", '{"refusal": "stale-execution"}', "stale-execution", "its exec_id does not own the task"),
         ("refused", "stale exec_id", "refused", "stale exec_id"),
         ("progress", '{"done": 2, "total": 3, "note": "cut"}', "progress", "2 of 3: cut"),
+        ("progress", '{"done": 3, "total": 3, "failed": 1}', "progress", "3 of 3, 1 failed"),
         ("progress", '{"frames": [1, 2]}', "progress", '{"frames": [1, 2]}'),
         ("debounced", '{"reason": "fatal"}', "debounced", 'replaces {"reason": "fatal"}'),
         ("completed", '{"children": {"succeeded": 2}}', "completed", "children: 2 succeeded"),

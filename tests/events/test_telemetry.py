@@ -102,7 +102,7 @@ def test_the_lines_of_a_task_have_the_trace_of_its_run(app, spans, caplog, task_
     """Spec: D10"""
     caplog.set_level(logging.INFO, "headgate.tasks")
     handler = app._registry[task_type]
-    task = app.submit_sync(call_of(handler, handler.new_task._replace(correlation_id="order-7"), (), {}))
+    task = app.submit_sync(call_of(handler, NewTask(handler.code, correlation_id="order-7"), (), {}))
     with working(app):
         finished(app, [task.id])
         settled(spans, 1)

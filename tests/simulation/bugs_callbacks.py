@@ -37,10 +37,10 @@ def a_callback_is_owed_after_its_transition(patch: Patch) -> None:
     def note(db: Db, kind: CallbackKind, ids: Collection[int]) -> None:
         later.get().append((kind, sorted(ids)))
 
-    def write_twice(self: SimulatedConnection, operation: Callable[[Any], Any], timeout: float | None = None) -> Any:
+    def write_twice(self: SimulatedConnection, operation: Callable[[Any], Any], *args: Any, **options: Any) -> Any:
         noted: list[tuple[CallbackKind, list[int]]] = []
         later.set(noted)
-        result = write(self, operation, timeout)
+        result = write(self, operation, *args, **options)
         for kind, ids in noted:
             write(self, partial(_owe, kind, ids))
         return result

@@ -238,7 +238,7 @@ def test_a_listener_that_fails_spoils_neither_the_submit_nor_the_others(store, c
     ears = Ears(store)
     made = submit(store)
     ears.wake_for(made.id)
-    assert "a listener failed" in caplog.text
+    assert "wake-up could not be passed on" in caplog.text
 
 
 def _threads() -> list[threading.Thread]:

@@ -84,7 +84,8 @@ def _progress(progress: Any) -> str:
     values = progress.get("text", progress)
     if not isinstance(values, dict) or not {"done", "total"} <= values.keys():
         return _plain(values)
-    return "{done} of {total}".format_map(values) + (f": {values['note']}" if values.get("note") else "")
+    failed = f", {values['failed']} failed" if values.get("failed") else ""
+    return "{done} of {total}".format_map(values) + failed + (f": {values['note']}" if values.get("note") else "")
 
 
 def _time(text: Any) -> str:
