@@ -260,6 +260,9 @@ class Headgate:
         tries: how often it is called with an event while it raises, until it is called with the next.
         """
 
+        if any(not isinstance(event, str) for event in events):
+            raise Invalid('name the events of a listener: @app.on("task.failed"), or @app.on("task.*") for all')
+
         def declare(function: L) -> L:
             name_of(function)
             self._listeners.add(declared_listener(function, events, types, name, tries))

@@ -69,3 +69,11 @@ def test_two_listeners_do_not_share_a_name(app):
     app.on("task.failed", types=["other"])(note)  # the same, declared anew
     with pytest.raises(Invalid, match="two listeners named note"):
         app.on("task.failed", name="note")(lambda event: None)
+
+
+def test_a_listener_without_events_is_refused_where_it_is_declared(app):
+    """Spec: X9"""
+    with pytest.raises(Invalid, match="name the events"):
+
+        @app.on
+        def told(event: Event) -> None: ...

@@ -234,3 +234,7 @@ def test_a_lane_that_was_not_there_is_called_new(here, run, words):
     """Spec: A9"""
     assert run(*words).err == "created lane slwo\n"
     assert run(*words).err == ""
+
+
+def test_resuming_a_lane_that_is_not_there_does_not_say_that_it_was_created(here, run):
+    assert run("resume", "--lane", "slwo").err == ""

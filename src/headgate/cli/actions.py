@@ -102,8 +102,10 @@ def _end(length: str | None, until: datetime | None) -> datetime | None:
     if length is None:
         return until if until is None or until.tzinfo else until.replace(tzinfo=UTC)
     found = LENGTH.fullmatch(length)
-    if found is None or until is not None:
-        raise Invalid("give --until TIME, or --for with a number and s, min, h or d")
+    if until is not None:
+        raise Invalid("give --for or --until, not both")
+    if found is None:
+        raise Invalid(f"--for {length!r} is not a duration: give a number and s, min, h or d, as in 90s or 2h")
     return utc_now() + timedelta(seconds=float(found[1]) * SECONDS[found[2]])
 
 

@@ -53,9 +53,9 @@ def show_lanes(command: Command) -> None:
 @contextmanager
 def noting_new_lane(store: Store, name: str | None) -> Iterator[None]:
     """Note if the block creates the lane: naming a lane creates it, so this shows a misspelled name."""
-    is_new = name is not None and name not in {lane.name for lane in store.lanes.all()}
+    before = {lane.name for lane in store.lanes.all()}
     yield
-    if is_new:
+    if name in {lane.name for lane in store.lanes.all()} - before:
         print_note(f"created lane {name}")
 
 

@@ -102,7 +102,7 @@ def set_limit(
 
 @commands.add("lift")
 def lift_limit(command: Command, name: Name) -> None:
-    """Have no rate limit from now on, whatever programs and settings declare.
+    """Remove a rate limit, whatever programs and settings declare.
 
     \b
     headgate limits lift key:openai
@@ -115,7 +115,7 @@ def lift_limit(command: Command, name: Name) -> None:
 def reset_limit(command: Command, name: LimitName) -> None:
     """Let programs and settings set a limit again.
 
-    The limit stays until one that declares it starts.
+    The limit stays until a program or a setting that declares it starts.
 
     \b
     headgate limits reset key:openai

@@ -122,7 +122,7 @@ class Dispatcher(Duty):
         dispatched = await self._in_thread(self._store.dispatch.take, worker_id)
         await self._publish(dispatched.handovers)
         self.next_in = BUSY_SECONDS if dispatched.busy else dispatched.token_in
-        if self._sent and self.monotonic() >= self._look_at:
+        if self.monotonic() >= self._look_at:  # also for what was taken when the answer of the store was lost
             self._look_at = self.monotonic() + min(self.pause, self._settings.broker_resend_seconds / 2)
             await self._send_again(worker_id)
         return len(dispatched.handovers)

@@ -80,18 +80,21 @@ class Relay(Duty):
         limit = min(PAGE, MOST_GAPS - len(lease.place.gaps))  # a place with more gaps would forget the oldest
         page, after = await self._in_thread(self._feed.read, lease.place, limit)
         if not page:
+            if after != lease.place:  # gaps have closed
+                await self._save(Lease(after, 0), [])
             return 0
         messages = await self._in_thread(self._messages, page)
         published = await self._link.publish(messages)
         if any(result is not Published.CONFIRMED for result in published):
             raise BrokerAway("the broker did not confirm the events")
-        after_page = Lease(after, 0)
-        handled = [entry.event.kind for entry in page if entry.event.task_id is not None]
-        saved = await self._in_thread(
-            self._store.subscriptions.save, SUBSCRIPTION, self._holder, after_page, handled=handled
-        )
-        self._lease = after_page if saved else None
+        await self._save(Lease(after, 0), [entry.event.kind for entry in page if entry.event.task_id is not None])
         return len(page)
+
+    async def _save(self, lease: Lease, handled: Sequence[str]) -> None:
+        saved = await self._in_thread(
+            self._store.subscriptions.save, SUBSCRIPTION, self._holder, lease, handled=handled
+        )
+        self._lease = lease if saved else None
 
     def _messages(self, page: Sequence[FeedEvent]) -> list[Message]:
         messages = []

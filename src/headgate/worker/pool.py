@@ -262,8 +262,10 @@ class Pool:
             if not outcomes:
                 raise
             log.error("batch of reports refused, settling each alone: count=%d error=%s", len(outcomes), error)
+            self._strays = True  # it may have been raised behind the commit, and something have started
+            states = [await self._settle_alone(outcome) for outcome in outcomes]
             self._delivered[:0] = handed
-            return [await self._settle_alone(outcome) for outcome in outcomes], Claimed([], busy=True)
+            return states, Claimed([], busy=True)
 
     async def _settle_and_start(self, outcomes: list[Outcome], handed: list[Delivery]) -> Settled:
         """Start what was delivered; it is acknowledged when that is committed, whatever came of it."""

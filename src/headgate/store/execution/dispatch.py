@@ -34,6 +34,7 @@ UNSTARTED = Statement(
      WHERE status IN {HELD_STATES} AND status = 'scheduling' AND worker_id = :worker_id
     """
 )
+_STREAM = CLAIMED.index("stream_id")
 STALLED = Statement(
     f"""
     SELECT 1 FROM headgate_task t JOIN headgate_worker w ON w.id = t.worker_id AND w.name = :name
@@ -109,7 +110,8 @@ class Dispatch(Noun):
         """What a dispatcher has handed over and nobody has started, by id."""
         catalog = self._catalog.fresh(db)
         rows = sorted(db.rows(UNSTARTED, worker_id=worker_id), key=itemgetter(0))
-        return self._handovers((execution_of(row[:-1], catalog), row[-1]) for row in rows)
+        known = (row for row in rows if row[_STREAM] in catalog.streams)  # another one gets a stream again at once
+        return self._handovers((execution_of(row[:-1], catalog), row[-1]) for row in known)
 
     @reads
     def is_stalled(self, db: Db, types: frozenset[str], seconds: float) -> bool:

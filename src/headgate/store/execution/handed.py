@@ -37,8 +37,9 @@ def start_in(db: Db, catalog: Catalog, worker_id: int, handed: Sequence[Report],
     db.send(AWAIT_EDITS)
     require_live(db.rows(LIVE_WORKER, worker_id=worker_id), worker_id)
     wanted = {report for report in handed if EXEC_ID.fullmatch(report[1])}
-    owners = _waiting(db, wanted)
-    catalog = catalog.fresh(db)
+    waiting, catalog = _waiting(db, wanted), catalog.fresh(db)
+    # One whose stream was removed as it came in gets another at once, and is busy until then.
+    owners = {report: found for report, found in waiting.items() if found[1] in catalog.streams}
     pauses = {stream_id: catalog.pause_of(db, catalog.streams[stream_id]) for _, stream_id in owners.values()}
     held_back = frozenset(report for report, (_, stream_id) in owners.items() if pauses[stream_id] is not None)
     rows = [
@@ -58,7 +59,7 @@ def start_in(db: Db, catalog: Catalog, worker_id: int, handed: Sequence[Report],
         actor,
     )
     left = wanted - {(each.id, each.exec_id) for each in executions} - held_back
-    busy = frozenset(_waiting(db, left)) if len(executions) < len(rows) else frozenset()
+    busy = frozenset(_waiting(db, left)) if left else frozenset()
     return HandedStarts(executions, frozenset(handed) - (wanted - left) - busy, held_back, busy)
 
 
