@@ -74,9 +74,9 @@ class Crew:
         return [worker for worker in self.alive if worker.pid in begun]
 
     def by_chance(self) -> subprocess.Popen[bytes]:
-        """One of those that have begun some task, when there is one."""
-        until(self.busy, "a worker begins a task")
-        return self.dice.choice(self.busy())
+        """One of those that have begun some task, when there is one; any, if no task is left to begin."""
+        until(lambda: self.busy() or not rows(self.url, WAITING), "a worker begins a task")
+        return self.dice.choice(self.busy() or self.alive)
 
     def await_starts(self, count: int) -> None:
         """Until so many tasks more have begun, or none is left to begin: they may have been quicker than we looked."""
