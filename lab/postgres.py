@@ -19,7 +19,7 @@ from lab.server import die_with_parent, free_port, tail, unprivileged
 INITDB = ["-U", "headgate", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync", "--no-instructions"]
 SETTINGS = {
     "listen_addresses": "127.0.0.1",
-    "max_connections": "100",
+    "max_connections": "200",
     "max_wal_size": "4GB",
     "shared_buffers": "256MB",
 }

@@ -2,42 +2,85 @@
 
 import atexit
 import os
+import secrets
 import shutil
 import signal
 import socket
 import subprocess
 import tempfile
 import time
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
 import lab.debian as debian
 from lab.server import die_with_parent, free_port, tail, unprivileged
 
-NODE = "headgate@localhost"  # its data knows it by this name; a port mapper of its own keeps it from all others
 SIGNALS = {"fast": signal.SIGTERM, "immediate": signal.SIGKILL}
 GREETING = b"AMQP\x00\x00\x09\x01"
 ERLANG = "usr/lib/erlang"
+LOG = "rabbitmq.log"
 PATIENCE = 60.0
+
+
+class PortMapper:
+    """Erlang's port mapper, for our nodes alone: left to itself, Erlang would start one for the whole machine."""
+
+    def __init__(self) -> None:
+        self.port = free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        if self._process is None:
+            _, environment = programs()
+            program = shutil.which("epmd", path=environment["PATH"]) or "epmd"
+            self._process = subprocess.Popen([program], env=environment | self.settings(), **_apart())
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+        self._process = None
+
+    def settings(self) -> dict[str, str]:
+        return {"ERL_EPMD_ADDRESS": "127.0.0.1", "ERL_EPMD_PORT": str(self.port)}
+
+
+@dataclass(frozen=True)
+class Peers:
+    """What the nodes of a cluster have in common. Their data knows them by these names."""
+
+    names: tuple[str, ...] = ("headgate",)
+    mapper: PortMapper = field(default_factory=PortMapper)
+    cookie: str = field(default_factory=secrets.token_hex)
 
 
 class RabbitMQ:
     """A throwaway RabbitMQ server on private ports and in a folder of its own, open to `guest` on this machine.
 
     A folder that is given is kept, so the server can be started again on its data; when root, `nobody` must be
-    able to reach it. Start the server from a thread that outlives it: on Linux it dies with that thread.
+    able to reach it. Start the server from a thread that outlives it: on Linux it dies with that thread. A node of a
+    cluster (`lab/rabbitmq_cluster.py`) is one of several peers, whose port mapper is not its own.
     """
 
-    def __init__(self, folder: Path | None = None) -> None:
-        self._port, self._inner_port, self._mapper_port = free_port(), free_port(), free_port()
+    def __init__(self, folder: Path | None = None, name: str = "headgate", peers: Peers | None = None) -> None:
+        self._port, self._inner_port = free_port(), free_port()
         self.url = f"amqp://guest:guest@127.0.0.1:{self._port}//"
+        self.node = f"{name}@localhost"
+        self._peers = peers or Peers()
+        self._is_alone = peers is None
         self._given_folder = folder
         self._folder: Path | None = None
-        self._mapper: subprocess.Popen[bytes] | None = None
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> Self:
         """Start the server and return once it answers; what it needs is fetched and unpacked the first time."""
+        self.launch()
+        self.await_ready()
+        return self
+
+    def launch(self) -> None:
+        """Start the server; it does not answer yet."""
         assert self._process is None, "already started"
         self._folder = self._given_folder or Path(tempfile.mkdtemp(prefix="headgate-rabbitmq-"))
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -47,20 +90,33 @@ class RabbitMQ:
         except BaseException:
             self.stop("immediate")
             raise
-        return self
+
+    def await_ready(self) -> None:
+        """Return once the server answers; it is stopped if it does not."""
+        assert self._process is not None, "not started"
+        assert self._folder is not None, "not started"
+        deadline = time.monotonic() + PATIENCE
+        while self._process.poll() is None and time.monotonic() < deadline:
+            if self._answers():
+                return
+            time.sleep(0.05)
+        said = tail(self._folder / LOG)
+        self.stop("immediate")
+        raise RuntimeError(f"RabbitMQ did not start:\n{said}")
 
     def stop(self, mode: str = "fast") -> None:
         """Stop the server, `fast` or `immediate` (as in a crash); stopping twice is harmless."""
         atexit.unregister(self.stop)
-        for process in (self._process, self._mapper):
-            if process is not None:
-                process.send_signal(SIGNALS[mode])
-                try:
-                    process.wait(PATIENCE)
-                except subprocess.TimeoutExpired:
-                    process.kill()
-                    process.wait()
-        self._process = self._mapper = None
+        if self._process is not None:
+            self._process.send_signal(SIGNALS[mode])
+            try:
+                self._process.wait(PATIENCE)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        self._process = None
+        if self._is_alone:
+            self._peers.mapper.stop()
         if self._folder is not None and self._folder != self._given_folder:
             shutil.rmtree(self._folder, ignore_errors=True)
         self._folder = None
@@ -74,7 +130,7 @@ class RabbitMQ:
         assert self._folder is not None, "not started"
         scripts, environment = programs()
         done: subprocess.CompletedProcess[str] = subprocess.run(
-            [scripts / "rabbitmqctl", "--node", NODE, *arguments],
+            [scripts / "rabbitmqctl", "--node", self.node, *arguments],
             env=environment | self._settings(self._folder),
             check=True,
             capture_output=True,
@@ -93,34 +149,33 @@ class RabbitMQ:
     def _launch(self, folder: Path) -> None:
         scripts, environment = programs()
         environment |= self._settings(folder)
-        user, log = unprivileged(), folder / "rabbitmq.log"
+        self._write_files(folder)
+        self._peers.mapper.start()
+        with (folder / LOG).open("ab") as output:
+            self._process = subprocess.Popen(
+                [scripts / "rabbitmq-server"], cwd=folder, env=environment, **_apart(output)
+            )
+
+    def _write_files(self, folder: Path) -> None:
+        """Its settings, and the cookie by which nodes and `rabbitmqctl` know each other."""
         (folder / "plugins").write_text("[].\n")
-        if user:
-            os.chown(folder, user["user"], user["group"])
-        with log.open("ab") as output:
-            common: dict[str, Any] = {
-                **user,
-                "cwd": folder,
-                "env": environment,
-                "stdin": subprocess.DEVNULL,
-                "stdout": output,
-                "stderr": output,
-                "process_group": 0,  # a Ctrl-C is for the tests, not for their server
-                "preexec_fn": die_with_parent(signal.SIGTERM),
-            }
-            # Left to itself, Erlang would start one for the whole machine, which stays behind.
-            mapper = shutil.which("epmd", path=environment["PATH"]) or "epmd"
-            self._mapper = subprocess.Popen([mapper], **common)
-            self._process = subprocess.Popen([scripts / "rabbitmq-server"], **common)
-        self._await_ready(self._process, log)
+        names = enumerate(self._peers.names, 1)
+        nodes = [f"cluster_formation.classic_config.nodes.{number} = {name}@localhost\n" for number, name in names]
+        (folder / "settings.conf").write_text("".join(nodes))
+        cookie = folder / ".erlang.cookie"
+        if not cookie.exists():
+            cookie.touch(0o600)
+            cookie.write_text(self._peers.cookie)
+        if user := unprivileged():
+            for path in (folder, cookie):
+                os.chown(path, user["user"], user["group"])
 
     def _settings(self, folder: Path) -> dict[str, str]:
         """Every place and port it would otherwise share with an installed server."""
         return {
             "HOME": str(folder),  # where its cookie is kept
-            "ERL_EPMD_ADDRESS": "127.0.0.1",
-            "ERL_EPMD_PORT": str(self._mapper_port),
-            "RABBITMQ_NODENAME": NODE,
+            **self._peers.mapper.settings(),
+            "RABBITMQ_NODENAME": self.node,
             "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
             "RABBITMQ_NODE_PORT": str(self._port),
             "RABBITMQ_DIST_PORT": str(self._inner_port),
@@ -135,14 +190,6 @@ class RabbitMQ:
             "RUNNING_UNDER_SYSTEMD": "yes",  # the script becomes the server, so that our child is the server
         }
 
-    def _await_ready(self, process: subprocess.Popen[bytes], log: Path) -> None:
-        deadline = time.monotonic() + PATIENCE
-        while process.poll() is None and time.monotonic() < deadline:
-            if self._answers():
-                return
-            time.sleep(0.05)
-        raise RuntimeError(f"RabbitMQ did not start:\n{tail(log)}")
-
     def _answers(self) -> bool:
         try:
             with socket.create_connection(("127.0.0.1", self._port), 5) as connection:
@@ -150,6 +197,18 @@ class RabbitMQ:
                 return bool(connection.recv(1))
         except OSError:
             return False
+
+
+def _apart(output: Any = subprocess.DEVNULL) -> dict[str, Any]:
+    """What a process of ours is started with, so that it ends with us and not before."""
+    return {
+        **unprivileged(),
+        "stdin": subprocess.DEVNULL,
+        "stdout": output,
+        "stderr": output,
+        "process_group": 0,  # a Ctrl-C is for the tests, not for their server
+        "preexec_fn": die_with_parent(signal.SIGTERM),
+    }
 
 
 def programs() -> tuple[Path, dict[str, str]]:

@@ -19,9 +19,23 @@ from tests.kept import kept, let_go
 VARIABLE = "HEADGATE_TEST_POSTGRES"
 DATABASES = ("sqlite", "postgres")
 SMALL_BYTES = 1 << 20
+LONGEST_FIRST = ("stories", "simulation", "broker", "console", "docs", "packs", "clients", "cli", "worker", "plans")
 _TABLES = """
 SELECT relname FROM pg_class
  WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r' AND relname <> 'headgate_migration'
+"""
+# What a pack made is not in the ledger any more once that is empty, and would be taken for somebody else's.
+_DROP_PACKS = r"""
+SELECT format('DROP %s IF EXISTS %I', CASE relkind WHEN 'r' THEN 'TABLE' ELSE 'INDEX' END, relname) FROM pg_class
+ WHERE relnamespace = current_schema()::regnamespace AND relname LIKE 'headgate\_media\_%' AND relkind IN ('r', 'i')
+ ORDER BY relkind DESC
+"""
+# Something was put there, or PostgreSQL has counted it: any other table is as on its first day.
+_TOUCHED = f"{_TABLES} AND (pg_relation_size(oid) > 0 OR reltuples >= 0)"
+# TRUNCATE takes away the number of rows, and leaves what ANALYZE knew of their columns.
+_KNOW_NOTHING = """
+DELETE FROM pg_statistic USING pg_class
+ WHERE pg_class.oid = starelid AND relnamespace = current_schema()::regnamespace
 """
 _COUNT_FROM_ONE = """
 SELECT setval(oid::regclass, 1, false) FROM pg_class
@@ -54,6 +68,11 @@ def pytest_collection() -> Iterator[None]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The long ones first: xdist's workers share out what is left, and at the end of a run that is to be short ones."""
+    items.sort(key=lambda item: [not item.nodeid.startswith(f"tests/{folder}/") for folder in LONGEST_FIRST])
 
 
 @pytest.fixture(scope="session")
@@ -113,20 +132,22 @@ def schemas(postgres_server: str) -> Iterator[tuple[str, str]]:
 
 
 def empty(url: str, *, anew: bool = False) -> None:
-    """Take everything out of a schema. `anew`: out of the files, too, which takes ten times as long."""
+    """Take everything out of a schema. `anew`: out of files and statistics, too, which takes ten times as long."""
     connection = kept(url)
-    tables = [name for (name,) in connection.execute(_TABLES)]
+    for (drop,) in connection.execute(_DROP_PACKS).fetchall():
+        connection.execute(drop)
+    tables = [name for (name,) in connection.execute(_TOUCHED)]
     looks = (f"SELECT '{name}', pg_relation_size('{name}') WHERE EXISTS (SELECT FROM {name})" for name in tables)
     sizes: dict[str, int] = dict(connection.execute(" UNION ALL ".join(looks)).fetchall())
+    if anew:
+        connection.execute(_KNOW_NOTHING)
     large = tables if anew else [name for name, size in sizes.items() if size > SMALL_BYTES]
     if large:
         connection.execute(f"TRUNCATE {', '.join(large)} CASCADE")
     if small := sizes.keys() - set(large):
         connection.execute("; ".join(f"DELETE FROM {name}" for name in small))
         connection.execute(f"VACUUM (PARALLEL 0) {', '.join(small)}")
-    connection.execute(_COUNT_FROM_ONE)
-    for seed in _SEEDS:
-        connection.execute(seed)
+    connection.execute("; ".join((_COUNT_FROM_ONE, *_SEEDS)))
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,7 @@ from headgate.core.schedule import Endpoint, LogMode, NewSchedule, Schedule, Sch
 from headgate.core.task import NewTask, Task
 from headgate.duties.schedules import fire_due
 from headgate.store.reading.lists import Filter
+from headgate.store.schedules.tick_runs import CallShare, HttpCall
 from headgate.store.store import Store
 from tests.factories import START, Clock
 
@@ -33,6 +34,13 @@ def tick(store: Store, clock: Clock, minutes: float = 1) -> int:
     """Let time go by, and fire what is due; of how many schedules."""
     clock.advance(60 * minutes)
     return fire_due(store)
+
+
+def take_calls(store: Store, caller: str, limit: int = 10) -> list[HttpCall]:
+    """Take so many of the calls that wait, of each tenant to each host."""
+    waiting = store.schedules.waiting_calls(tenants=10, hosts=10)
+    shares = [CallShare(tenant_id, host, limit) for tenant_id, hosts in waiting.items() for host in hosts]
+    return store.schedules.take_calls(caller, shares)
 
 
 def fired(store: Store, schedule: Schedule) -> list[int]:

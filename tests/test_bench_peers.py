@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.peers.comparison import HUEY, PGQUEUER, Readings, render
+from bench.peers.comparison import BROKER, CELERY, HUEY, PGQUEUER, Readings, render, render_delivery
 from bench.percentile import percentile
 from bench.subject import drained
 
@@ -45,4 +45,26 @@ def test_the_table_says_which_targets_are_met():
         "1.6",
         "×",
         "met",
+    ]
+
+
+def test_broker_mode_stands_beside_those_who_use_the_same_broker():
+    readings: Readings = {("drain 1", BROKER): [30.0], ("drain 1", CELERY): [10.0], ("drain 1", PGQUEUER): [10.0]}
+    _, _, line = render(readings).splitlines()
+    assert line.split("÷")[0].strip() == "finished/s, 1 process, by RabbitMQ"
+    assert line.endswith("≥ 2 ×  met")
+
+
+def test_a_delivery_may_cost_two_commits_and_a_publish_more_than_a_claim():
+    readings: Readings = {
+        ("latency", "postgres"): [3.0],
+        ("latency", BROKER): [6.5],
+        ("commit", BROKER): [1.0],
+        ("publish", BROKER): [1.5],
+        ("outage", BROKER): [40.0, 3100.0],
+    }
+    lines = render_delivery(readings, poll_seconds=2.0).splitlines()
+    assert [line.split()[-4:] for line in lines[-2:]] == [
+        ["6.5", "≤", "6.5", "met"],
+        ["3,100.0", "≤", "3,000.0", "missed"],
     ]

@@ -577,3 +577,30 @@ def test_a_sandbox_raises_what_a_listener_raises():
         download.submit_sync()
         with pytest.raises(KeyError, match="download"):
             box.drain()
+
+
+@pytest.mark.parametrize("kind", ["coroutine", "function"])
+def test_a_handler_holds_a_resource_in_a_sandbox_too(kind):
+    """Spec: C3"""
+    app = Headgate("sqlite://")
+
+    async def aware() -> None:
+        async with headgate.context().hold("disc"), headgate.context().hold("other"):
+            pass
+
+    def plain() -> None:
+        with headgate.context().hold("disc"), headgate.context().hold("other"):
+            pass
+
+    @app.task(uses=["other"])
+    def behind() -> None: ...
+
+    hold = app.task(aware if kind == "coroutine" else plain)
+    with sandbox(app) as box:
+        hold.submit_sync()
+        behind.submit_sync()
+        assert [ran.status for ran in box.drain()] == [State.SUCCEEDED] * 2
+        box.store.resources.set("disc", 0)
+        hold.submit_sync()
+        [failed] = box.drain()
+    assert failed.error == "TimeoutError: resource disc was not free within 0 s"

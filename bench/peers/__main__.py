@@ -9,20 +9,43 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from bench.peers.comparison import CELERY, HUEY, LATENCY, PGQUEUER, PROCRASTINATE, Readings, render
+from bench.peers.comparison import (
+    BROKER,
+    CELERY,
+    COMMIT,
+    DRAMATIQ,
+    HUEY,
+    LATENCY,
+    OURSELVES,
+    OUTAGE,
+    PAIRS,
+    PEERS,
+    PGQUEUER,
+    POSTGRES,
+    PROCRASTINATE,
+    PUBLISH,
+    SQLITE,
+    TASKIQ,
+    Readings,
+    render,
+    render_delivery,
+)
+from bench.peers.raw_steps import commits, publishes
+from bench.peers.starts import STARTS
 from bench.place import PostgresPlace, SqlitePlace, connect_postgres
 from bench.subject import ROOT, Subject
+from headgate.settings import Settings
 from lab.postgres import Postgres
 from lab.rabbitmq import RabbitMQ
 
-PEERS = ROOT / ".venv-peers/bin/python"
+THEIR_PYTHON = ROOT / ".venv-peers/bin/python"
 ON_DISK = "/var/tmp"  # where /tmp may be memory, this is not
-OURSELVES = ("postgres", "sqlite")
 
 
 class Fresh(Protocol):
@@ -39,6 +62,19 @@ class RabbitPlace:
     @contextmanager
     def fresh(self) -> Iterator[str]:
         yield self._url
+
+
+class BothPlace:
+    """A fresh database, and a broker; the URLs of both in one text."""
+
+    def __init__(self, database: PostgresPlace, broker_url: str) -> None:
+        self._database = database
+        self._broker_url = broker_url
+
+    @contextmanager
+    def fresh(self) -> Iterator[str]:
+        with self._database.fresh() as url:
+            yield f"{url} {self._broker_url}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,28 +101,33 @@ QUICK = Effort(1, 0.3, 20, 0.1)
 
 
 @contextmanager
-def entrants() -> Iterator[dict[str, Entrant]]:
-    """Everybody, on servers of our own that are gone afterwards."""
+def entrants() -> Iterator[tuple[dict[str, Entrant], RabbitMQ]]:
+    """Everybody, and the broker, on servers of our own that are gone afterwards."""
     with ExitStack() as stack:
         folder = Path(tempfile.mkdtemp(prefix="headgate-bench-", dir=ON_DISK))
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
         folder.chmod(0o755)  # the servers run as somebody else when we are root
         server = PostgresPlace(stack.enter_context(Postgres(folder / "postgres", durable=True)).url)
-        broker = RabbitPlace(stack.enter_context(RabbitMQ(folder / "rabbitmq")).url)
+        rabbit = stack.enter_context(RabbitMQ(folder / "rabbitmq"))
+        broker, both = RabbitPlace(rabbit.url), BothPlace(server, rabbit.url)
         file = SqlitePlace(folder)
-        ours, theirs = Path(sys.executable), PEERS
+        ours, theirs = Path(sys.executable), THEIR_PYTHON
 
-        def subject(name: str, python: Path) -> Subject:
-            return Subject(name, f"bench.peers.{name.lower()}", python, folder)
+        def subject(name: str, python: Path, *, beside: bool = False) -> Subject:
+            return Subject(name, f"bench.peers.{name.lower()}", python, folder, beside)
 
-        yield {
-            "postgres": Entrant(subject("Headgate", ours), server, 60_000),
+        found = {
+            POSTGRES: Entrant(subject("Headgate", ours), server, 60_000),
             PGQUEUER: Entrant(subject(PGQUEUER, theirs), server, 40_000),
             PROCRASTINATE: Entrant(subject(PROCRASTINATE, theirs), server, 1_500),
+            BROKER: Entrant(subject("Broker", ours, beside=True), both, 24_000),
             CELERY: Entrant(subject(CELERY, theirs), broker, 12_000),
-            "sqlite": Entrant(subject("Headgate", ours), file, 60_000),
+            DRAMATIQ: Entrant(subject(DRAMATIQ, theirs), broker, 12_000),
+            TASKIQ: Entrant(subject(TASKIQ, theirs), broker, 8_000),
+            SQLITE: Entrant(subject("Headgate", ours), file, 60_000),
             HUEY: Entrant(subject(HUEY, theirs), file, 12_000),
         }
+        yield found, rabbit
 
 
 def measure(whom: str, entrant: Entrant, effort: Effort, readings: Readings) -> None:
@@ -105,37 +146,63 @@ def measure(whom: str, entrant: Entrant, effort: Effort, readings: Readings) -> 
         read("bulk", subject.ask("bulk", url, effort.seconds))
     with entrant.place.fresh() as url:
         read(LATENCY, *(1000 * seconds for seconds in subject.latencies(url, effort.probes)))
+    if whom == BROKER:
+        with entrant.place.fresh() as url:
+            database, broker_url = url.split()
+            read(COMMIT, *(1000 * seconds for seconds in commits(database, effort.probes)))
+            read(PUBLISH, *(1000 * seconds for seconds in publishes(broker_url, effort.probes)))
 
 
-def caption(found: dict[str, Entrant], effort: Effort) -> str:
+def measure_outage(entrant: Entrant, broker: RabbitMQ, effort: Effort, readings: Readings) -> None:
+    """Kill the broker while tasks are submitted one after the other: one of them is on its way then."""
+    subject, file = entrant.subject, entrant.subject.folder / "outage"
+    starts = {STARTS: str(file)}
+    with entrant.place.fresh() as url, ThreadPoolExecutor(1) as aside:
+        subject.ask("prepare", url)
+        with subject.workers(url, 1, **starts):
+            subject.ask("latency", url, 1, **starts)
+            before = len(file.read_text().splitlines())
+            probing = aside.submit(subject.ask, "delays", url, effort.probes, **starts)
+            while not probing.done() and len(file.read_text().splitlines()) < before + effort.probes // 3:
+                time.sleep(0.01)
+            broker.stop("immediate")
+            delays = probing.result()
+    readings[OUTAGE, BROKER] = [1000 * seconds for seconds in delays]
+
+
+def caption(found: dict[str, Entrant], wanted: set[str], effort: Effort) -> str:
     """What was measured, in which versions, on what."""
-    with found["postgres"].place.fresh() as url, connect_postgres(url) as connection:
+    with found[POSTGRES].place.fresh() as url, connect_postgres(url) as connection:
         version = connection.execute("SHOW server_version").fetchone()
     lines = [
         f"Medians of {effort.rounds}, in one run; default durability; tasks that do nothing.",
         f"Python {platform.python_version()}, PostgreSQL {version[0] if version else '?'}, {os.cpu_count()} cores.",
     ]
-    lines += [entrant.subject.ask("describe") for whom, entrant in found.items() if whom != OURSELVES[1]]
+    lines += [found[whom].subject.ask("describe") for whom in found if whom in wanted - {SQLITE}]
     return "\n".join(lines)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.peers", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one small round of each: does it run, not how fast")
-    parser.add_argument("--only", metavar="PEER", choices=[PGQUEUER, PROCRASTINATE, CELERY, HUEY], help="only this one")
+    parser.add_argument("--only", metavar="PEER", choices=PEERS, action="append", help="only this one; repeatable")
     options = parser.parse_args()
     effort, readings = QUICK if options.quick else FULL, Readings()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that everything is cleaned up then, too
-    with entrants() as found:
-        wanted = [whom for whom in found if options.only in (None, whom) or whom in OURSELVES]
+    with entrants() as (found, broker):
+        wanted = {whom for pair in PAIRS if not options.only or pair[1] in options.only for whom in pair}
+        wanted |= {POSTGRES} if BROKER in wanted else set()  # what a broker costs is told beside it
         for number in range(effort.rounds):
-            for whom in wanted:
+            for whom in [whom for whom in found if whom in wanted]:
                 begun = time.perf_counter()
                 measure(whom, found[whom], effort, readings)
                 took = time.perf_counter() - begun
-                name = f"Headgate on {whom}" if whom in OURSELVES else whom
-                print(f"round {number + 1}, {name}: {took:.0f} s", file=sys.stderr, flush=True)
-        print(render(readings), caption(found, effort), sep="\n\n")
+                print(f"round {number + 1}, {OURSELVES.get(whom, whom)}: {took:.0f} s", file=sys.stderr, flush=True)
+        tables = [render(readings)]
+        if BROKER in wanted:
+            measure_outage(found[BROKER], broker, effort, readings)
+            tables.append(render_delivery(readings, Settings().poll_seconds))
+        print(*tables, caption(found, wanted, effort), sep="\n\n")
 
 
 if __name__ == "__main__":

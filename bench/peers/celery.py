@@ -16,6 +16,7 @@ QUIETLY = ("--without-gossip", "--without-mingle", "--without-heartbeat", "--log
 class Celery(Driver):
     packages = ("celery", "kombu", "amqp")
     settings = f"RabbitMQ from Debian, pool {POOL}, prefetch {PREFETCH}, acks_late, publisher confirms"
+    keeps = "nothing of a task that has ended (task_ignore_result)"
     bulk = False
 
     def __init__(self, url: str) -> None:

@@ -28,6 +28,7 @@ class Driver(ABC):
 
     packages: tuple[str, ...]  # whose versions the table tells
     settings: str  # what was chosen for it, besides its defaults
+    keeps: str  # what is known of a task once it has ended
     bulk = True  # it has a call that submits many at once
 
     def __init__(self, url: str) -> None:
@@ -64,6 +65,14 @@ class Driver(ABC):
     def work(self) -> None:
         """Be one worker process, until somebody ends it."""
 
+    def work_beside(self) -> None:
+        """Be the process that works for all workers; for who has one."""
+        raise NotImplementedError
+
+    def await_workers(self, count: int) -> None:
+        """Return when so many workers take tasks in the way that is to be measured; by default, it makes no odds."""
+        return
+
     async def fill(self, count: int) -> None:
         """Submit many tasks, in whatever way is quick."""
         if self.bulk:
@@ -76,7 +85,7 @@ class Driver(ABC):
 
 def describe(driver_class: type[Driver]) -> str:
     versions = ", ".join(f"{name} {metadata.version(name)}" for name in driver_class.packages)
-    return f"{versions}; {driver_class.settings}"
+    return f"{versions}; {driver_class.settings}; keeps {driver_class.keeps}"
 
 
 async def rate(seconds: float, step: Callable[[], Awaitable[None]], each: int = 1) -> float:
@@ -91,19 +100,21 @@ async def rate(seconds: float, step: Callable[[], Awaitable[None]], each: int = 
 
 async def latencies(driver: Driver, count: int) -> list[float]:
     """Seconds from submit to start, of single tasks on a system that does nothing else."""
-    for number in range(WARM + count):
+    earlier = len(read_lines())
+    for number in range(count):
         await driver.probe(time.monotonic())
         await asyncio.sleep(random.uniform(*PAUSE))
         end = time.monotonic() + LONGEST
-        while len(read_lines()) <= number:
+        while len(read_lines()) <= earlier + number:
             if time.monotonic() > end:
                 raise TimeoutError(f"a probe did not start within {LONGEST:g} s")
             await asyncio.sleep(0.005)
-    return [float(line) for line in read_lines()[WARM:]]
+    return [float(line) for line in read_lines()[earlier:]]
 
 
-def watch(driver: Driver) -> None:
+def watch(driver: Driver, workers: int) -> None:
     """Say when how many tasks were left, over and over until none is."""
+    driver.await_workers(workers)
     still, count = -1, driver.counter()
     while still != 0:
         begun = time.monotonic()
@@ -126,6 +137,9 @@ async def _submit(driver: Driver, command: str, number: float) -> Any:
             case "bulk":
                 return await rate(number, lambda: driver.submit_many(BATCH), BATCH) if driver.bulk else None
             case "latency":
+                driver.await_workers(1)
+                return (await latencies(driver, WARM + int(number)))[WARM:]
+            case "delays":
                 return await latencies(driver, int(number))
     finally:
         await driver.close()
@@ -134,7 +148,7 @@ async def _submit(driver: Driver, command: str, number: float) -> Any:
 def drive(driver_class: type[Driver]) -> None:
     """Do what the command line says, and print the answer as JSON."""
     parser = argparse.ArgumentParser()
-    commands = ["describe", "prepare", "fill", "submit", "bulk", "latency", "watch", "work"]
+    commands = ["describe", "prepare", "fill", "submit", "bulk", "latency", "delays", "watch", "work", "beside"]
     parser.add_argument("command", choices=commands)
     parser.add_argument("url", nargs="?", default="")
     parser.add_argument("number", type=float, nargs="?", default=0.0)
@@ -142,8 +156,10 @@ def drive(driver_class: type[Driver]) -> None:
     if options.command == "describe":
         print(json.dumps(describe(driver_class)))
     elif options.command == "watch":
-        watch(driver_class(options.url))
+        watch(driver_class(options.url), int(options.number))
     elif options.command == "work":
         driver_class(options.url).work()
+    elif options.command == "beside":
+        driver_class(options.url).work_beside()
     else:
         print(json.dumps(uvloop.run(_submit(driver_class(options.url), options.command, options.number))))

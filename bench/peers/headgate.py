@@ -25,6 +25,7 @@ SELECT (SELECT count(*) FROM headgate_task WHERE status = 'queued')
 class Headgate(Driver):
     packages = ("headgate", "psycopg", "uvloop")
     settings = f"headgate work --concurrency {CONCURRENCY}"
+    keeps = "each task with its result and an audit of every step"
 
     def __init__(self, url: str) -> None:
         super().__init__(url)

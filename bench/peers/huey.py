@@ -17,6 +17,7 @@ class Huey(Driver):
     settings = (
         f"{WORKERS} thread, looks every {DELAY * 1000:g} ms (100 by default), SQLite's synchronous=FULL (default)"
     )
+    keeps = "results for whoever asks for them"
     bulk = False
 
     def __init__(self, url: str) -> None:

@@ -19,6 +19,7 @@ SIZE = 200  # 50 is half as fast; 100 to 300, and a pool of connections, are ali
 class Pgqueuer(Driver):
     packages = ("pgqueuer", "asyncpg", "uvloop")
     settings = f"batch_size {SIZE}"
+    keeps = "a row in its log for each task"
 
     async def prepare(self) -> None:
         await self.open()

@@ -16,6 +16,7 @@ LEFT = "SELECT count(*) FROM procrastinate_jobs WHERE status <> 'succeeded'"
 class Procrastinate(Driver):
     packages = ("procrastinate", "psycopg", "uvloop")
     settings = f"concurrency {CONCURRENCY}"
+    keeps = "each job and its events"
 
     def __init__(self, url: str) -> None:
         super().__init__(url)

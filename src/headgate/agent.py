@@ -50,12 +50,12 @@ class Work:
     def progress(
         self, done: float | None = None, total: float | None = None, note: str | None = None, *, data: Any = None
     ) -> None:
-        """Report how far it is; `data` is any JSON beside it."""
+        """Report progress; `data` is any JSON to go with it."""
         self.report("progress", done=done, total=total, note=note, data=data)
         self._stop_if_asked("cancel")
 
     def log(self, message: str, level: str = "info") -> None:
-        """Keep a line with the task."""
+        """Add a log line to the task."""
         self.report("log", lines=[{"message": message, "level": level}])
         self._stop_if_asked("cancel")
 
@@ -95,7 +95,7 @@ class Agent:
         self._stopping = threading.Event()
 
     def handles(self, type_code: str) -> Callable[[Handler], Handler]:
-        """Declare who runs the tasks of a type; what the handler returns is the task's result, as JSON."""
+        """Declare the handler of a type; what it returns is the task's result, as JSON."""
 
         def declare(handler: Handler) -> Handler:
             self._handlers[type_code] = handler
@@ -116,21 +116,21 @@ class Agent:
             self.close()
 
     def close(self) -> None:
-        """Let go of the connections; whoever goes on opens others."""
+        """Close the connections; later calls open new ones."""
         self._connections.close()
 
     def turn(self, wait_seconds: float = 20.0) -> int:
-        """Wait for tasks once and run what came; how many that were."""
+        """Wait for tasks once and run those that came; returns how many."""
         wanted = {
             "types": sorted(self._handlers), "wait_seconds": wait_seconds, "lease_seconds": self._lease,
             "instance": self._instance,
-            "claim_id": new_ids(1)[0],  # kept until there is an answer: what was handed over is not lost with it
+            "claim_id": new_ids(1)[0],  # kept until there is an answer: claimed tasks are not lost with a lost answer
         }  # fmt: skip
         tasks: list[dict[str, Any]] = self.call_until_answered("claim", wanted, timeout=wait_seconds + 20)["tasks"]
         for task in tasks:
             try:
                 self._run(Work(self, task), task)
-            except ServerProblem as problem:  # it is another agent's by now: nothing that we say counts
+            except ServerProblem as problem:  # another agent has the task: our reports do not count
                 log.warning("report refused: task=%d error=%s", task["id"], problem)
         return len(tasks)
 
@@ -176,10 +176,10 @@ class Agent:
                 if problem.status in (404, 409):
                     work.control = "gone"
             except (OSError, ValueError, HTTPException) as error:
-                log.warning("beat failed: task=%d error=%s", work.id, error)
+                log.warning("heartbeat failed: task=%d error=%s", work.id, error)
 
     def call_until_answered(self, path: str, body: Any, until: datetime | None = None, timeout: float = 20.0) -> Any:
-        """A call, made again and again, later each time, until the server has answered or it is too late."""
+        """Make a call, with growing pauses between tries, until the server answers or it is too late."""
         for pause in RETRIES.pauses():
             try:
                 return self._call(path, body, timeout)
@@ -203,8 +203,8 @@ class Agent:
 class Connections:
     """Connections to one server, kept open from one call to the next; through the environment's proxy, if it names one.
 
-    Whatever is asked must bear being asked twice: a connection that the server has closed meanwhile is noticed only
-    when it is used.
+    Every request must be safe to repeat: a connection that the server has closed meanwhile is noticed only when it is
+    used.
     """
 
     def __init__(self, server: str) -> None:

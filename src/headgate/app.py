@@ -1,4 +1,4 @@
-"""The front door: `Headgate` knows a program's tasks, and where they are kept."""
+"""The entry point: `Headgate` knows a program's tasks and their store."""
 
 import atexit
 import logging
@@ -78,7 +78,7 @@ class Headgate:
         self._limits = DeclaredLimits()
         self._opening = threading.RLock()
         self._store: Store | None = None
-        self._owns_store = False  # whether we opened it, and are to close it
+        self._owns_store = False  # whether we opened it, and must close it
         self._registered_edition = UNREGISTERED  # of the program whose types and schedules the store knows
         self._threads = Threads("headgate", MAX_THREADS)
         self._packs: tuple[Pack, ...] = ()
@@ -87,7 +87,7 @@ class Headgate:
         _apps.add(self)
 
     def _use_packs(self, names: Iterable[str]) -> None:
-        """Turn packs on, besides those that are: their tasks are this program's, and it sets them up in its store."""
+        """Turn on packs besides those already on: the program gets their tasks and sets them up in its store."""
         for pack in find_packs(names):
             if pack not in self._packs:
                 self._packs += (pack,)
@@ -157,8 +157,8 @@ class Headgate:
         unique_key: a key that one open task can have; made of the arguments like `mutex`.
         unique: `"arguments"` makes the unique key of all arguments.
         unique_seconds: how long a task is the only one of its unique key, even when it has ended by then.
-        debounce_seconds: start when nobody has asked again for so long.
-        debounce_longest_seconds: start after so long, however often somebody asks again.
+        debounce_seconds: start when no further submit came for this long.
+        debounce_longest_seconds: start after this long, however many further submits come.
         debounce_replace: the newest arguments count (the default), or the first.
         uses: resources it takes one of each, e.g. `["disk"]`.
         retry: `headgate.exponential(60, retries=3)`, `fixed`, `sequence` or `never` (the default).
@@ -183,11 +183,11 @@ class Headgate:
         code: str | None = None,
         isolation: str | None = None,
         memory_megabytes: float = MEMORY_MEGABYTES,
-        **said: Any,
+        **options: Any,
     ) -> TaskFunction[..., Any, Any]:
         name = name_of(function)
         code = name if code is None else code
-        values = type_options(name, said)
+        values = type_options(name, options)
         if "callback" in values:
             values["callback"] = self._checked_callback(values["callback"] or {}, code)
         arguments = Arguments(function)
@@ -198,13 +198,13 @@ class Headgate:
             arguments=arguments,
             isolation=isolation_of(function, isolation),
             memory_megabytes=memory_megabytes,
-            said=frozenset(said),
+            set_fields=frozenset(options),
         )
         self._registry.add(handler)
         return TaskFunction(self, handler)
 
     def _checked_callback(self, callback: Mapping[str, Any], code: str) -> dict[str, Any]:
-        """A callback, checked and sealed. What only this process's settings refuse is logged: another one sends it."""
+        """A callback, checked and sealed. What only this process's settings forbid is logged: another may send it."""
         stored = sealed_callback(callback, code, Seals(self._settings.secrets))
         for refusal in refused_targets(stored, Allowed.parse(self._settings.callback_allow)):
             log.warning(
@@ -231,7 +231,7 @@ class Headgate:
         timezone: of the cron expression; a change of the clock skips no tick and repeats none.
         arguments: of every call.
         code: the schedule's name, if not the task's.
-        missed: ticks that nobody was there to fire: `"skip"` them, fire `"once"`, or make `"all"` good.
+        missed: ticks that passed while no process fired them: `"skip"` them, fire `"once"`, or make up for `"all"`.
         overlap: while the last one still runs: `"allow"` another, `"skip"` the tick, or `"queue"` it.
         log: keep `"none"`, a `"trigger_log"` of ticks, or a `"trans_log"` that ends with the task.
         """
@@ -240,7 +240,7 @@ class Headgate:
             call = function.call if isinstance(function, TaskFunction) else None
             entry = DeclaredSchedule(function, call, cron, timezone, arguments, code, log, missed, overlap)
             if call is not None:
-                entry.schedule(self._registry)  # so that what is wrong is said here
+                entry.schedule(self._registry)  # so that errors are raised here
             self._timetable.add(entry)
             return function
 
@@ -255,8 +255,8 @@ class Headgate:
         and those of a task in order.
 
         types: only events of tasks of these types; all unless given.
-        name: under which its place among the events is kept, so that it continues there after a restart; the function's
-            own unless given. A new name begins with the next event.
+        name: its place among the events is stored under this name, so that it continues there after a restart; the
+            function's own name unless given. A new name begins with the next event.
         tries: how often it is called with an event while it raises, until it is called with the next.
         """
 
@@ -333,9 +333,9 @@ class Headgate:
         store = self._opened()
         if not store.database.one_writer:  # else the caller may be writing, and declaring a type would wait for it
             store = self.store
-        bases = (kind for pack in self._packs for kind in pack.types if kind.code == call._handler.code)
+        bases = (kind for pack in self._packs for kind in pack.tuned_types() if kind.code == call._handler.code)
         kind = call._handler.over(next(bases, None))
-        return store, prepare(store.database, store.catalog, call._new, kind, call._handler.said)
+        return store, prepare(store.database, store.catalog, call._new, kind, call._handler.set_fields)
 
     def _handle(self, store: Store, made: Submitted, call: Call[R]) -> Task[R]:
         return Task(made, call._handler.result_type, lambda: store, self._in_thread)
@@ -373,7 +373,7 @@ class Headgate:
         schedules = self._timetable.schedules()
         for tasks in self._pack_tasks:
             if tasks.works_elsewhere(self):
-                raise Invalid("a program in this process has the same pack on another store: close that one first")
+                raise Invalid("another app in this process uses this pack on a different store: close that app first")
             tasks.program = self
         set_up(store, self._packs)
         declare_limits(store, self._settings, self._limits)
@@ -406,17 +406,17 @@ class Headgate:
         return len(places) == 1 and self._settings.url != "sqlite://"  # in memory, each has its own
 
     def bind(self, store: Store) -> None:
-        """Use this store from now on. Whoever opened it closes it."""
+        """Use this store from now on; the app does not close it."""
         self.close()
         with self._opening:
             self._store, self._owns_store, self._registered_edition = store, False, UNREGISTERED
 
     async def _in_thread(self, work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run blocking work in a thread, so that the caller's event loop goes on."""
+        """Run blocking work in a thread, so that the caller's event loop is not blocked."""
         return await self._threads(work, *args, **kwargs)
 
     def close(self) -> None:
-        """Let go of the store; it is opened anew at the next use."""
+        """Release the store; the next use opens it again."""
         with self._opening:
             store, self._store = self._store, None
             owned, self._owns_store, self._registered_edition = self._owns_store, False, UNREGISTERED
@@ -427,7 +427,7 @@ class Headgate:
             store.close()
 
     def _after_fork(self) -> None:
-        """Leave the parent process its connections and locks; what this process needs it opens anew."""
+        """Leave connections and locks to the parent process; this process opens its own."""
         self._opening = threading.RLock()
         if self._store is not None:
             _inherited.append(self._store)  # to close one here would end it there
@@ -446,8 +446,13 @@ class Tasks(Headgate):
     def store(self) -> Store:
         return super().store if self.program is None else self.program.store
 
+    @property
+    def seals(self) -> Seals:
+        """What seals and opens secrets, under the HEADGATE_SECRET of the program that turns the pack on."""
+        return Seals((self if self.program is None else self.program)._settings.secrets)
+
     def works_elsewhere(self, program: Headgate) -> bool:
-        """Whether these handlers are at work on a store that is not this program's."""
+        """Whether these handlers work on a store that is not this program's."""
         before = self.program
         if before is None or before is program or before._store is None:
             return False
@@ -459,7 +464,7 @@ class Tasks(Headgate):
     def handler(
         self, task_type: TaskType, *, isolation: str | None = None, memory_megabytes: float = MEMORY_MEGABYTES
     ) -> _Decorator:
-        """Make a function do the tasks of a type of the pack; it stands at the top of its module."""
+        """Make a function the handler of a type of the pack; it must be at the top level of its module."""
 
         def declare(function: Any, /) -> Any:
             name_of(function)

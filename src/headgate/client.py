@@ -1,4 +1,4 @@
-"""What a program asks for: a call of a handler becomes a task, and its end can be waited for."""
+"""What a program submits: a call of a handler becomes a task, and the program can wait for its end."""
 
 import asyncio
 import time
@@ -33,10 +33,10 @@ class RunLender(Protocol):
     """What a running handler has of its worker's slots."""
 
     def lend(self, task_id: int) -> AbstractContextManager[None]:
-        """Have the worker run a task beside the others meanwhile."""
+        """Have the worker run a task beside the others while the block runs."""
 
     def waiters_of(self, task_id: int) -> set[int]:
-        """The running tasks that cannot go on before a task has ended."""
+        """The running tasks that cannot continue until a task has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class TaskFailed(HeadgateError):
 
 
 class Deadlock(HeadgateError, Fatal):
-    """A handler waits for a task that cannot start, because of what the handler itself holds meanwhile."""
+    """A handler waits for a task that cannot start or continue because of what the handler itself holds."""
 
     status = 409
     code = "deadlock"
@@ -92,13 +92,15 @@ class Ended(Generic[R_co]):
 
     @property
     def result(self) -> R_co:
-        """What the handler gave back; `TaskFailed` if it did not come to that."""
+        """What the handler returned; `TaskFailed` if it did not return."""
         if not self.succeeded and self.status is not State.PARTIAL:
             raise TaskFailed(self)
         try:
             return msgspec.json.decode(self._result or "null", type=self._result_type)  # type: ignore[no-any-return]
         except msgspec.MsgspecError as error:
-            raise Invalid(f"task {self.id} gave back something else than its handler says: {error}") from None
+            raise Invalid(
+                f"task {self.id} returned a value that does not match its handler's annotation: {error}"
+            ) from None
 
 
 class Call(Generic[R_co]):
@@ -110,10 +112,12 @@ class Call(Generic[R_co]):
         self._new = new
         self._handler = handler
 
-    def _under(self, parent_id: int, tenant_id: int, correlation_id: str | None) -> "Call[R_co]":
-        """The same call as a child of a task, and so of its tenant."""
+    def _under(self, parent_id: int | None, tenant_id: int, correlation_id: str | None) -> "Call[R_co]":
+        """The same call as a task of another one's tenant, and its child if that is the parent."""
         if self._new.parent_id not in (None, parent_id) or self._new.tenant_id not in (0, tenant_id):
-            raise Invalid("a child has the parent and the tenant of the task that submits it")
+            raise Invalid(
+                "a child has the parent and tenant of the task that submits it: leave out parent_id and tenant_id"
+            )
         correlation_id = self._new.correlation_id or correlation_id
         new = self._new._replace(parent_id=parent_id, tenant_id=tenant_id, correlation_id=correlation_id)
         return Call(new, self._handler)
@@ -182,7 +186,7 @@ class Task(Generic[R_co]):
         raise self._timeout_error(timeout)
 
     async def snooze(self, seconds: float) -> None:
-        """Let it start no sooner than in so many seconds; `Refused` if it has started."""
+        """Delay its start by at least `seconds` from now; `Refused` if it has started."""
         await self._in_thread(self.snooze_sync, seconds)
 
     def snooze_sync(self, seconds: float) -> None:
@@ -199,7 +203,7 @@ class Task(Generic[R_co]):
 
     @contextmanager
     def _lend_slot(self) -> Iterator[Callable[[], Ended[R_co] | None]]:
-        """While a handler waits for a task, its worker may run it beside the others; yields how to look for its end."""
+        """Let the worker run the task beside others while a handler waits for it; yields how to look for its end."""
         lender = slot_lender.get()
         if lender is None:
             yield self._ended
@@ -217,13 +221,14 @@ class Task(Generic[R_co]):
             yield look
 
     def _check_can_start(self, waiters: set[int]) -> None:
-        """`Deadlock` if the task cannot start before one of those has ended that wait for it."""
+        """Raise `Deadlock` if the task cannot start or continue until a task that waits for it has ended."""
         gate = held_by_all_of(self._open_store().tasks.why(self.id), waiters)
         if gate is not None:
             holders = ", ".join(str(holder) for holder in gate.holders)
+            verb, held = ("continue", "resource") if gate.name == "hold" else ("start", gate.name)
             raise Deadlock(
-                f"task {self.id} cannot start while task {holders} waits for it, which holds its {gate.name}"
-                f" ({gate.reason}): give one of them another {gate.name}, or return without waiting"
+                f"task {self.id} cannot {verb} while task {holders} waits for it, which holds its {held}"
+                f" ({gate.reason}): give one of them another {held}, or return without waiting"
             )
 
     def _ended(self) -> Ended[R_co] | None:

@@ -36,13 +36,13 @@ async def flaky(failures: int = 2) -> str:
     """Fails at first, and is tried again, later each time."""
     attempt = headgate.context().attempt
     if attempt <= failures:
-        raise ConnectionError(f"attempt {attempt}: nobody answers")
+        raise ConnectionError(f"attempt {attempt}: no answer")
     return f"attempt {attempt} got through"
 
 
 @app.task(timeout_seconds=300)
 def count(to: int = 20, pause: float = 0.2) -> int:
-    """Runs in a thread, says how far it is, and goes on after a pause where it was."""
+    """Runs in a thread, reports its progress, and continues after a pause where it stopped."""
     context = headgate.context()
     for number in range(context.restore("counted", 0) + 1, to + 1):
         time.sleep(pause)

@@ -1,4 +1,4 @@
-"""What comes from outside and is never twice the same: the clocks, chance, fresh ids. A simulation brings its own."""
+"""Sources of nondeterminism: the clocks, random numbers, fresh ids. A simulation brings its own."""
 
 import os
 import random

@@ -3,7 +3,7 @@
 import difflib
 import importlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from typing import Any, TypeVar
@@ -75,7 +75,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pack:
-    """A pack. Modules are named, not imported: a worker loads the handlers, a server the routes."""
+    """A pack. Modules are named, not imported: a worker loads the handlers, a server the routes and the duties."""
 
     name: str
     types: tuple[TaskType, ...] = ()
@@ -84,15 +84,26 @@ class Pack:
     fields: tuple[EventField, ...] = ()
     pages: tuple[Page, ...] = ()
     settings: type | None = None  # a dataclass that `read_settings` reads
+    tune: Callable[[TaskType, Any], TaskType] | None = None  # what the settings make of one of its types
+    at_start: Callable[[], None] | None = None  # called at each start, before anything else of the pack
     migrations: str = ""  # the package with the steps of its tables, in migrations/sqlite and migrations/postgres
     handlers: str = ""  # "module:name" of its Tasks
     routes: str = ""  # "module:name" of its routes
+    duties: str = ""  # "module:name" of its classes of `Duty`
+    commands: str = ""  # "module:name" of its groups of commands, a dict by their names
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
             raise Invalid(f"pack {self.name!r}: use at most 31 of a-z and 0-9, beginning with a letter")
         if self.name in _reserved():
-            raise Invalid(f"pack {self.name!r}: tables of Headgate's own begin with headgate_{self.name}_")
+            raise Invalid(f"pack {self.name!r}: Headgate's own tables begin with headgate_{self.name}_")
+
+    def tuned_types(self, environment: Mapping[str, str] | None = None) -> tuple[TaskType, ...]:
+        """Its types, as its settings make them."""
+        if self.tune is None or self.settings is None:
+            return self.types
+        settings: Any = read_settings(self.settings, environment)
+        return tuple(self.tune(task_type, settings) for task_type in self.types)
 
     def fields_of(self, task_type: str, lane: str, ext: str) -> dict[str, Any]:
         """The pack's fields of a task; none of a task that is not of its types and lanes."""
@@ -117,7 +128,7 @@ def pack_fields(packs: Sequence[Pack], task: Task) -> dict[str, Any]:
 
 
 def find_packs(names: Iterable[str]) -> tuple[Pack, ...]:
-    """The packs of these names, each once; `Invalid` for a name that nothing installed has."""
+    """The packs of these names, each once; `Invalid` for a name that no installed pack has."""
     return tuple(_find(name) for name in dict.fromkeys(names))
 
 
@@ -131,7 +142,7 @@ def _find(name: str) -> Pack:
         raise Invalid(f"no pack {name!r}; {known}" + (f"; did you mean {near[0]!r}?" if near else ""))
     pack = load_object(f"pack {name}", installed[name])
     if not isinstance(pack, Pack) or pack.name != name:
-        raise Invalid(f"pack {name}: {installed[name]} is no Pack of that name")
+        raise Invalid(f"pack {name}: {installed[name]} is not a Pack with that name")
     return pack
 
 
@@ -150,7 +161,7 @@ def read_settings(kind: type[S], environment: Mapping[str, str] | None = None) -
     The environment goes over `.env`, as for Headgate's own settings; an empty variable is none.
     """
     if not is_dataclass(kind):
-        raise Invalid(f"{kind.__name__} is no dataclass")
+        raise Invalid(f"{kind.__name__} is not a dataclass")
     environment = variables() if environment is None else environment
     names = {field.name: field.name.upper() for field in fields(kind)}
     found = {name: environment[variable] for name, variable in names.items() if environment.get(variable)}
@@ -167,5 +178,5 @@ def first_capacity(limit: Lane | Resource, environment: Mapping[str, str]) -> in
     if not text:
         return limit.capacity
     if not (text.isascii() and text.isdigit() and len(text) <= len(str(MOST)) and int(text) <= MOST):
-        raise Invalid(f"{limit.variable} is a whole number from 0 to {MOST}")
+        raise Invalid(f"{limit.variable} must be a whole number from 0 to {MOST}")
     return int(text)

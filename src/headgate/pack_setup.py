@@ -1,5 +1,5 @@
-"""What a store must have before the first task comes, of packs and of the program: made at every start, whatever is
-there already."""
+"""What packs and the program need in a store before the first task: set up at every start, whatever is already
+there."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -49,14 +49,14 @@ def set_up(
 ) -> None:
     """Make the tables, limits and types of packs, at every start.
 
-    Tables are made in a file of ours, or with `migrate`; a server has an owner, who is asked to do it. A type that a
-    person edited stays as it is; else it follows the pack, but for what a program says over it. The environment
-    says what capacity a lane or a resource begins with: once it has one, or had one from here, it is people's.
+    Tables are made in our own SQLite file, or with `migrate`; on a server its owner is asked to make them. A type that
+    a person edited stays as it is; else it follows the pack, except where a program overrides it. The environment sets
+    the first capacity of a lane or a resource; once it has one, or had one from here, people decide.
     """
     if not packs:
         return
     environment = variables() if environment is None else environment
-    for pack in packs:  # what cannot be meant is said before anything is made
+    for pack in packs:  # raise errors before anything is created
         _first_capacities(pack, environment)
         if pack.settings is not None:
             read_settings(pack.settings, environment)
@@ -66,8 +66,10 @@ def set_up(
             raise Unavailable(f"the tables of a pack are not up to date: run `headgate migrate {names}` first")
         migrate_packs(store, packs)
     for pack in packs:
+        if pack.at_start is not None:
+            pack.at_start()
         _set_limits(store, pack, environment)
-        _put_types(store, pack)
+        _put_types(store, pack, environment)
 
 
 def declare_limits(store: Store, settings: Settings, program: DeclaredLimits | None = None) -> None:
@@ -92,35 +94,35 @@ def _declare_type(store: Store, handler: Handler, before: StoredType | None) -> 
     """Store the type as declared here, unless a person edited it; log whose declaration does not hold."""
     if before is not None and not before.edited and _says_the_same(handler, before):
         return
-    now = store.types.declare(handler.code, handler.over, handler.said)
+    now = store.types.declare(handler.code, handler.over, handler.set_fields)
     if now.edited:
         _log_edited(handler, now.kind)
     elif before is None or before.kind == now.kind or before.is_packs_own:
         return
     elif not same_function(before.kind.declared_by, handler.place):
         log.warning(
-            "type %s was declared by %s, with other rules; those of %s hold now. If both are in use, they take "
+            "type %s was declared by %s with other rules; those of %s apply now. If both are in use, they run "
             "each other's tasks: give one another code", handler.code, before.kind.declared_by, handler.place,
         )  # fmt: skip
 
 
 def _log_edited(handler: Handler, edited: TaskType) -> None:
-    if inherited(edited, handler.type, handler.said) != edited:
-        log.info("type %s was edited by hand: what %s declares does not hold", handler.code, handler.place)
+    if inherited(edited, handler.type, handler.set_fields) != edited:
+        log.info("type %s was edited by a person: the declaration of %s does not apply", handler.code, handler.place)
     try:
         handler.check_keys(edited)
     except Invalid as error:  # the program starts all the same: the edit can be corrected while it runs
-        log.warning("type %s was edited by hand, and does not fit %s: %s", handler.code, handler.place, error)
+        log.warning("type %s was edited by a person and does not match %s: %s", handler.code, handler.place, error)
 
 
 def _says_the_same(handler: Handler, stored: StoredType) -> bool:
-    return (stored.said, stored.kind) == (handler.said, handler.over(stored.base))
+    return (stored.set_fields, stored.kind) == (handler.set_fields, handler.over(stored.base))
 
 
-def _put_types(store: Store, pack: Pack) -> None:
+def _put_types(store: Store, pack: Pack, environment: Mapping[str, str]) -> None:
     known = {stored.kind.code: stored for stored in store.types.all()} if pack.types else {}
     own = f"pack {pack.name}"
-    for task_type in pack.types:
+    for task_type in pack.tuned_types(environment):
         before = known.get(task_type.code)
         base = None if before is None else before.base
         if before is not None and before.edited:
@@ -148,7 +150,7 @@ def _set_limits(store: Store, pack: Pack, environment: Mapping[str, str]) -> Non
             _set_capacity(store, limit, capacity)
         elif limit.variable in environment and now != capacity:
             text = "no limit" if now is None else now
-            log.info("%s: %s, as it was set; %s is for a new store", item, text, limit.variable)
+            log.info("%s: %s, as set before; %s applies to a new store only", item, text, limit.variable)
         if item not in made:
             store.database.write(partial(note_made, pack=pack.name, item=item))
 

@@ -25,7 +25,7 @@ class Backoff:
         return pause * (1 - self.jitter * random_number())
 
     def pauses(self, seconds: float | None = None) -> Iterator[float]:
-        """Pause after pause, for ever or for `seconds`: `for pause in …` tries once more when the time is up."""
+        """Yield pauses, without end or for `seconds`: `for pause in …` tries once more when the time is up."""
         end = None if seconds is None else monotonic() + seconds
         for step in count():
             pause = self.pause(step)
@@ -36,7 +36,7 @@ class Backoff:
 
 
 async def wait(event: asyncio.Event, at_most: float) -> bool:
-    """Until the event is set, or for `at_most` seconds; whether it was set."""
+    """Wait until the event is set, for `at_most` seconds; returns whether it was set."""
     try:
         async with asyncio.timeout(at_most):
             return await event.wait()

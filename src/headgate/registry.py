@@ -22,7 +22,7 @@ from headgate.core.errors import BadArguments, Invalid
 from headgate.core.retry import RetryPolicy, class_name, never
 from headgate.core.task import KEYS, Task, TaskType, check_key_templates
 from headgate.core.task_types import inherited
-from headgate.core.template import names_in
+from headgate.core.template import names_in, required_names_in
 
 MEMORY_MEGABYTES = 500
 _NOT_JSON = (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError)
@@ -32,7 +32,7 @@ _strict_encode = JSONEncoder(allow_nan=False).encode
 
 
 def json_of(value: Any) -> str:
-    """A value as JSON; `ValueError` and the like if it is none, as a NaN, which would be a null in silence."""
+    """A value as JSON; `ValueError` or similar if it has no JSON form, as a NaN, which would silently become null."""
     text = msgspec.json.encode(value)
     if b"null" in text:
         _strict_encode(msgspec.to_builtins(value, str_keys=True))
@@ -53,7 +53,7 @@ def place_of(function: Callable[..., Any]) -> str:
 
 
 def same_function(before: str, now: str) -> bool:
-    """Whether two places may be one: of types stored long ago none is known, and a script's module has two names."""
+    """Whether two places may be the same: old types have no place stored, and a script's module has two names."""
     (module, _, name), (new_module, _, new_name) = before.partition(":"), now.partition(":")
     return not before or (name == new_name and (module == new_module or "__main__" in (module, new_module)))
 
@@ -61,18 +61,18 @@ def same_function(before: str, now: str) -> bool:
 def name_of(function: Callable[..., Any]) -> str:
     """What a function is called; `Invalid` unless it is one that can be a task."""
     if not inspect.isfunction(function) and not inspect.ismethod(function):
-        raise Invalid(f"{function!r} is no function: a task is a `def` or an `async def`")
+        raise Invalid(f"{function!r} is not a function: a task is a `def` or an `async def`")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise Invalid(f"{function.__qualname__} is a generator: a task gives back one result")
+        raise Invalid(f"{function.__qualname__} is a generator: a task returns one result")
     return function.__name__
 
 
 def listed_errors(function: str, label: str, errors: Sequence[type[BaseException] | str]) -> tuple[str, ...]:
     """The names of error classes that a decorator lists, as classes or by name."""
     if isinstance(errors, str | type):
-        raise Invalid(f"{function}: {label} is a list of error classes: {label}=[…]")
+        raise Invalid(f"{function}: {label} must be a list of error classes: {label}=[…]")
     if wrong := [each for each in errors if not isinstance(each, str) and not _is_error(each)]:
-        raise Invalid(f"{function}: {label}: {wrong[0]!r} is no error class")
+        raise Invalid(f"{function}: {label}: {wrong[0]!r} is not an error class")
     return tuple(each if isinstance(each, str) else class_name(each) for each in errors)
 
 
@@ -80,22 +80,24 @@ HANDLER_OPTIONS = ("code", "isolation", "memory_megabytes")
 TYPE_OPTIONS = tuple(field.name for field in fields(TaskType) if field.name not in ("code", "defaults", "declared_by"))
 
 
-def type_options(function: str, said: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of the type that a decorator says; `Invalid` if there is no such option."""
-    for name in said:
+def type_options(function: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of the type that a decorator sets; `Invalid` if there is no such option."""
+    for name in options:
         if name not in TYPE_OPTIONS:
             near = difflib.get_close_matches(name, [*TYPE_OPTIONS, *HANDLER_OPTIONS], 1)
-            raise Invalid(f"@app.task knows no option {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
-    if not isinstance(said.get("retry", never), RetryPolicy):
-        raise Invalid("retry is a policy: headgate.exponential(60, retries=3), headgate.fixed(…), headgate.sequence(…)")
-    values = dict(said)
-    if "uses" in said:
-        if isinstance(said["uses"], str):
-            raise Invalid(f"{function}: uses is a list of resources: uses=[{said['uses']!r}]")
-        values["uses"] = tuple(said["uses"])
+            raise Invalid(f"@app.task has no option {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+    if not isinstance(options.get("retry", never), RetryPolicy):
+        raise Invalid(
+            "retry must be a policy: headgate.exponential(60, retries=3), headgate.fixed(…), headgate.sequence(…)"
+        )
+    values = dict(options)
+    if "uses" in options:
+        if isinstance(options["uses"], str):
+            raise Invalid(f"{function}: uses must be a list of resources: uses=[{options['uses']!r}]")
+        values["uses"] = tuple(options["uses"])
     for label in ("retry_on", "fatal"):
-        if label in said:
-            values[label] = listed_errors(function, label, said[label])
+        if label in options:
+            values[label] = listed_errors(function, label, options[label])
     return values
 
 
@@ -107,14 +109,16 @@ def isolation_of(function: Callable[..., Any], wanted: str | None) -> Isolation:
     """Where a function is to run: as wanted, else a coroutine on the loop and the rest in a thread."""
     own = Isolation.LOOP if inspect.iscoroutinefunction(function) else Isolation.THREAD
     if wanted is not None and wanted not in list(Isolation):
-        raise Invalid(f"{function.__qualname__}: isolation is one of {', '.join(Isolation)}, not {wanted!r}")
+        raise Invalid(f"{function.__qualname__}: isolation must be one of {', '.join(Isolation)}, not {wanted!r}")
     if wanted is None or wanted == own:
         return own
     if wanted != Isolation.PROCESS:
         refused = "an async function" if own is Isolation.LOOP else "a function that is not async"
         raise Invalid(f"{function.__qualname__}: isolation {wanted!r} is not for {refused}; 'process' and '{own}' are")
     if "<" in function.__qualname__ or inspect.ismethod(function):
-        raise Invalid(f"{function.__qualname__}: another process cannot import it; it is not at the top of a module")
+        raise Invalid(
+            f"{function.__qualname__}: another process cannot import it: move it to the top level of a module"
+        )
     return Isolation.PROCESS
 
 
@@ -145,21 +149,21 @@ class Arguments:
 
     def _member(self, parameter: inspect.Parameter) -> tuple[str, Any] | tuple[str, Any, Any]:
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
-            raise Invalid(f"{self._qualname}: a task's parameters have names, {parameter} has none")
+            raise Invalid(f"{self._qualname}: {parameter} is not allowed: a task takes named parameters only")
         if parameter.annotation is parameter.empty and parameter.name == self.names[0] in ("self", "cls"):
             raise Invalid(
-                f"{self._qualname}: a task is a function, not a method; nobody could give it its {parameter.name}"
+                f"{self._qualname}: a task is a function, not a method: nothing could pass its {parameter.name}"
             )
         annotation = Any if parameter.annotation is parameter.empty else parameter.annotation
         if parameter.default is parameter.empty:
             return (parameter.name, annotation)
-        # What is left out stays out: the default is the handler's, on the day it runs.
+        # An argument left out stays out: the handler's default applies when it runs.
         return (parameter.name, Union[annotation, msgspec.UnsetType], msgspec.UNSET)  # noqa: UP007
 
     def _refuse_custom(self, *annotations: Any) -> None:
         for found in _parts(type_info(annotation) for annotation in annotations):
             if isinstance(found, CustomType) and found.cls is not object:
-                raise Invalid(f"{self._qualname}: a {found.cls.__qualname__} cannot be made of JSON")
+                raise Invalid(f"{self._qualname}: a {found.cls.__qualname__} cannot be created from JSON")
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments of a call, by name, in the order of the parameters."""
@@ -172,7 +176,7 @@ class Arguments:
             raise Invalid(f"{self._qualname}: {error}") from None
 
     def defaults(self, names: Iterable[str]) -> dict[str, Any]:
-        """The defaults of these parameters, as JSON has them; those that have none, or none that JSON knows, not."""
+        """The defaults of these parameters as JSON; without those that have none, or none with a JSON form."""
         found = {}
         for name in names:
             parameter = self._signature.parameters.get(name)
@@ -182,7 +186,7 @@ class Arguments:
         return found
 
     def encode(self, arguments: Mapping[str, Any]) -> str:
-        """Arguments as JSON text; `Invalid` if they are no JSON, or not what the annotations say."""
+        """Arguments as JSON text; `Invalid` if they have no JSON form or do not fit the annotations."""
         try:
             text = json_of(arguments)
             shape = self._decoder.decode(text)
@@ -190,7 +194,9 @@ class Arguments:
             raise Invalid(self._explained(_first_bad(arguments), error)) from None
         for name, value in arguments.items():
             if type(value) not in _SCALARS and (lost := _lost_in_json(value, getattr(shape, name))):
-                raise Invalid(f"{self._qualname}: argument {name}: {lost}; annotate it as such, or give what JSON has")
+                raise Invalid(
+                    f"{self._qualname}: argument {name}: {lost}; annotate it with that type, or use a JSON value"
+                )
         return text
 
     def decode(self, ext: str) -> dict[str, Any]:
@@ -284,25 +290,25 @@ class Handler:
     arguments: Arguments
     isolation: Isolation
     memory_megabytes: float = MEMORY_MEGABYTES
-    said: frozenset[str] = frozenset()  # the fields of the type that its decorator says
+    set_fields: frozenset[str] = frozenset()  # the fields of the type that its decorator sets
 
     @property
     def code(self) -> str:
         return self.type.code
 
     def over(self, base: TaskType | None) -> TaskType:
-        """The type as it holds where a pack has it too: what the decorator leaves unsaid is as the pack says.
+        """The type where a pack has it too: options that the decorator does not give are the pack's.
 
         `Invalid` if a key that it inherits takes an argument that the function does not have.
         """
         if base is None:
             return self.type
         try:
-            kind = inherited(base, self.type, self.said)
+            kind = inherited(base, self.type, self.set_fields)
             self.check_keys(kind)
         except Invalid as error:
             raise Invalid(
-                f"{self.place} inherits type {self.code} of {base.declared_by}, and does not fit it: {error}; "
+                f"{self.place} inherits type {self.code} of {base.declared_by}, but does not match it: {error}; "
                 "set the option in @app.task, or give the function another code"
             ) from None
         return replace(kind, defaults=kind.defaults | self.arguments.defaults(names_in_keys(kind)))
@@ -311,9 +317,9 @@ class Handler:
         """Raise `Invalid` if a key of this type takes an argument that the function does not have."""
         for label in KEYS:
             template = getattr(kind, label)
-            for name in names_in(template or ""):
+            for name in required_names_in(template or ""):
                 if name not in self.arguments.names and name not in kind.defaults:
-                    raise Invalid(f"{label} {template!r} names {name!r}, which is none of its parameters")
+                    raise Invalid(f"{label} {template!r} names {name!r}, which is not one of its parameters")
 
     def result_type(self, task: Task) -> Any:
         """What the result of a task is, as annotated; `Invalid` if the task is of another type."""
@@ -328,7 +334,7 @@ class Handler:
 
     def __post_init__(self) -> None:
         if not self.memory_megabytes > 0:
-            raise Invalid(f"{self.code}: memory_megabytes is above 0")
+            raise Invalid(f"{self.code}: memory_megabytes must be above 0")
         check_key_templates(self.type)
         try:
             self.check_keys(self.type)
@@ -353,8 +359,8 @@ class Registry:
         if known is not None and known.place != handler.place:
             raise Invalid(f"two handlers for {handler.code}: {known.place} and {handler.place}")
         if known is not None and _written_twice(known.function, handler.function):
-            raise Invalid(f"two handlers for {handler.code} in {handler.place}: give one another name, or another code")
-        self._handlers = {**self._handlers, handler.code: handler}  # whole: another thread may be going through it
+            raise Invalid(f"two handlers for {handler.code} in {handler.place}: rename one, or give it another code")
+        self._handlers = {**self._handlers, handler.code: handler}  # replaced: another thread may iterate over it
         self.edition += 1
 
     def __getitem__(self, code: str) -> Handler:
@@ -371,7 +377,7 @@ class Registry:
 
 
 def _written_twice(one: Any, other: Any) -> bool:
-    """Whether two functions of one name stand in one file; one that was loaded again stands where it stood."""
+    """Whether two functions of one name are in the same file, as a function that was loaded again is."""
     code, again = getattr(one, "__code__", None), getattr(other, "__code__", None)
     if code is None or again is None or code.co_filename.startswith("<"):
         return False

@@ -9,7 +9,7 @@ from headgate.environment import random_number
 from headgate.pauses import Backoff, wait
 
 LONGEST_PAUSE = 30.0
-JITTER = 0.1  # so that processes do not march in step
+JITTER = 0.1  # so that processes do not run in lockstep
 SHORTEST_SECONDS = 0.01
 SPREAD_SECONDS = 0.02  # so that of many processes one comes first, and the others find it done
 log = logging.getLogger("headgate")
@@ -18,10 +18,9 @@ log = logging.getLogger("headgate")
 class Service:
     """One named loop. `turn` does what there is to do and returns how much that was; 0 means: nothing now.
 
-    After a turn that did something the next follows in `pause_after_work` seconds, else after `pause` seconds or a
-    `wake`, or when something is due that the turn has found to be so `next_in` seconds ahead. A turn is idempotent and
-    may be run by any number of processes. One that fails is logged, once until it succeeds again, and is tried again,
-    later each time.
+    After a turn that did something, the next follows in `pause_after_work` seconds; else after `pause` seconds, on a
+    `wake`, or in `next_in` seconds if the turn found something due then. A turn is idempotent and may be run by any
+    number of processes. A failing turn is logged once until it succeeds again, and is tried again with growing pauses.
     """
 
     name = "service"
@@ -60,7 +59,7 @@ class Service:
         while not self._stopping:
             self._woken.clear()  # before the turn, or a wake-up during it is lost
             done = await self._safe_turn()
-            await asyncio.sleep(0)  # a turn that never waits must not keep everybody else from theirs
+            await asyncio.sleep(0)  # a turn that never waits must not starve the others
             await wait(self._woken, self.pause_after_work if done else self._next_pause())
 
     async def _safe_turn(self) -> int:

@@ -19,12 +19,14 @@ from headgate.core.compensation import CompensationSettings
 from headgate.core.errors import Invalid
 from headgate.core.keys import SHORTEST_SERVER_SECRET
 from headgate.core.limits import DeclaredLimits, declared_in_settings
+from headgate.core.shares import KEY_SHARE, TENANT_SHARE, ShareLimits, parse_share
 
 PREFIX = "HEADGATE_"
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
+_BETWEEN_BROKERS = re.compile(r"\s*,\s*(?=amqps?://)")  # a comma in a password is not followed by that
 MOST_CONSUMERS = 10
 MOST_PREFETCH = 1000
-TYPO_SIMILARITY = 0.9  # how near a variable's name is to a setting's before it is taken for a slip of the hand
+TYPO_SIMILARITY = 0.9  # how similar a variable's name must be to a setting's to count as a typo
 
 
 class Pooler(StrEnum):
@@ -42,28 +44,38 @@ class Settings:
     url: str = field(default="sqlite:///headgate.db", repr=False)  # there may be a password in it
     schema: str = ""  # of PostgreSQL, for our tables; without one the search_path decides
     pooler: Pooler = Pooler.AUTO
-    broker: str = field(default="", repr=False)  # amqp://… of a RabbitMQ; without one workers claim from the store
+    # amqp://… of a RabbitMQ, or of each node of a cluster with commas between; without one workers claim from the store
+    broker: str = field(default="", repr=False)
     broker_consumers: int = 5  # of each queue, in each worker
     broker_prefetch: int = 1  # messages that a consumer may hold unacknowledged
     broker_resend_seconds: float = 10.0  # after which a message that started nothing is sent again
     host: str = "127.0.0.1"
     port: int = 8000
     hosts: str = ""  # names, besides this machine's own, that an open server may be asked under
+    trusted_proxies: str = ""  # networks of proxies that say whose request it is, with commas between
+    connections: int = 5_000  # of clients at once; below the number of files that the process may open
+    connections_per_address: int = 1_000  # and half of them at most
+    head_seconds: float = 10.0  # in which the head of a request has to arrive
+    body_seconds: float = 30.0  # and its body
+    answer_seconds: float = 30.0  # after which a client that takes nothing of its answer is given up
+    key_share: str = KEY_SHARE  # of a server, for each key; what is left out is as here, `none` is no limit
+    tenant_share: str = TENANT_SHARE  # and for all keys of a tenant together
     secret: str = field(default="", repr=False)  # or several, newest first, with commas between
     packs: str = ""  # names of the packs that are on, with commas between
     lanes: str = ""  # how many tasks of a lane run at once: mail=5,media=none
     resources: str = ""  # how many tasks use a resource at once: gpu=1
     rate_limits: str = ""  # starts per second, and at once: key:openai=5/10
     callback_allow: str = ""  # networks that requests may go to besides public addresses
+    tenant_callback_allow: str = ""  # and those that schedules which keys of one tenant set up may call
     callback_concurrency: int = 10  # requests at once to one receiver, from each process
-    session_seconds: float = 7 * 86400.0  # how long somebody stays signed in at the console at most
+    session_seconds: float = 7 * 86400.0  # how long a user stays signed in at the console at most
     session_idle_seconds: float = 8 * 3600.0  # and without doing anything there
     lease_seconds: float = 30.0
     beat_seconds: float = 10.0
     reap_seconds: float = 5.0
     poll_seconds: float = 2.0
     shutdown_seconds: float = 30.0
-    stuck_seconds: float = 10.0  # how long a handler that was told to stop may go on before its worker is replaced
+    stuck_seconds: float = 10.0  # how long a handler may run after it was told to stop before its worker is replaced
     mutex_seconds: float = 7200.0
     retention_succeeded_days: float = 7.0
     retention_failed_days: float = 30.0
@@ -80,39 +92,38 @@ class Settings:
     def __post_init__(self) -> None:
         for setting in fields(self):
             if isinstance(value := getattr(self, setting.name), float) and not math.isfinite(value):
-                raise Invalid(f"{setting.name} is a finite number")
+                raise Invalid(f"{setting.name} must be a finite number")
         if not 0 < self.beat_seconds < self.lease_seconds:
-            raise Invalid("beat_seconds is above 0 and below lease_seconds")
+            raise Invalid("beat_seconds must be above 0 and below lease_seconds")
         for name in (
             "reap_seconds", "poll_seconds", "mutex_seconds", "session_seconds", "session_idle_seconds",
-            "broker_resend_seconds",
+            "broker_resend_seconds", "head_seconds", "body_seconds", "answer_seconds", "callback_concurrency",
+            "connections", "connections_per_address",
         ):  # fmt: skip
             if not getattr(self, name) > 0:
-                raise Invalid(f"{name} is above 0")
+                raise Invalid(f"{name} must be above 0")
         for name in ("shutdown_seconds", "stuck_seconds", "retention_succeeded_days", "retention_failed_days"):
             if getattr(self, name) < 0:
-                raise Invalid(f"{name} is at least 0")
+                raise Invalid(f"{name} must be at least 0")
         if not 0 <= self.port < 65536:
-            raise Invalid("port is between 0 and 65535")
-        if not self.callback_concurrency > 0:
-            raise Invalid("callback_concurrency is above 0")
+            raise Invalid("port must be between 0 and 65535")
         check_schema(self.schema)
         check_broker(self.broker)
         if not 1 <= self.broker_consumers <= MOST_CONSUMERS:
-            raise Invalid(f"broker_consumers is between 1 and {MOST_CONSUMERS}")
+            raise Invalid(f"broker_consumers must be between 1 and {MOST_CONSUMERS}")
         if not 1 <= self.broker_prefetch <= MOST_PREFETCH:
-            raise Invalid(f"broker_prefetch is between 1 and {MOST_PREFETCH}")
+            raise Invalid(f"broker_prefetch must be between 1 and {MOST_PREFETCH}")
         if not self.host:
-            raise Invalid("host is an address or a name")
+            raise Invalid("host must be an address or a name")
         if any(len(secret) < SHORTEST_SERVER_SECRET for secret in self.secrets):
-            raise Invalid(f"secret has at least {SHORTEST_SERVER_SECRET} characters; several have commas between them")
+            raise Invalid(f"secret needs at least {SHORTEST_SERVER_SECRET} characters; separate several with commas")
         if not 0 <= self.retention_hour < 24:
-            raise Invalid("retention_hour is between 0 and 23")
-        self.compensation, self.limits  # noqa: B018 whoever makes them checks them
+            raise Invalid("retention_hour must be between 0 and 23")
+        self.compensation, self.limits, self.share_of_key, self.share_of_tenant  # noqa: B018 reading them checks them
         try:
             ZoneInfo(self.timezone)
         except (ZoneInfoNotFoundError, ValueError, OSError):
-            raise Invalid(f"timezone: there is no {self.timezone!r}") from None
+            raise Invalid(f"timezone: no time zone {self.timezone!r}") from None
 
     @property
     def compensation(self) -> CompensationSettings:
@@ -125,6 +136,16 @@ class Settings:
     def limits(self) -> DeclaredLimits:
         """The limits that are set here."""
         return declared_in_settings(self.lanes, self.resources, self.rate_limits)
+
+    @property
+    def share_of_key(self) -> ShareLimits:
+        """How much of a server one key may use."""
+        return parse_share("key_share", self.key_share, KEY_SHARE)
+
+    @property
+    def share_of_tenant(self) -> ShareLimits:
+        """How much of a server one tenant may use."""
+        return parse_share("tenant_share", self.tenant_share, TENANT_SHARE)
 
     @property
     def secrets(self) -> tuple[str, ...]:
@@ -142,24 +163,34 @@ def _split(text: str) -> tuple[str, ...]:
 
 
 def check_schema(name: str) -> None:
-    """`Invalid` for what is no plain name of a schema; "" is none."""
+    """Raise `Invalid` unless it is a plain schema name, or ""."""
     if name and (not _SCHEMA.fullmatch(name) or name.startswith("pg_")):
         raise Invalid(
             f"schema {name!r}: use at most 63 of a-z, 0-9 and _, beginning with a letter or _, and not with pg_"
         )
 
 
-def check_broker(url: str) -> None:
-    """`Invalid` for what is no address of a broker; "" is none. The URL, which may hold a password, is not repeated."""
-    if not url:
-        return
+def broker_urls(broker: str) -> list[str]:
+    """The URL of each node that the setting names."""
+    return _BETWEEN_BROKERS.split(broker) if broker else []
+
+
+def check_broker(broker: str) -> None:
+    """Raise `Invalid` unless it is the address of a broker, or "". A URL may hold a password and is not repeated."""
+    if not all(map(_is_broker, broker_urls(broker))):
+        raise Invalid(
+            "broker: use amqp://USER:PASSWORD@HOST:PORT/VHOST, or amqps:// for TLS; for a cluster, "
+            "give one URL for each node, separated by commas"
+        )
+
+
+def _is_broker(url: str) -> bool:
     try:
         parts = urlsplit(url)
-        usable = parts.scheme in ("amqp", "amqps") and parts.hostname and (parts.port or 1) > 0
+        address = parts.hostname and (parts.port or 1) > 0
     except ValueError:  # a port that is no number
-        usable = False
-    if not usable:
-        raise Invalid("broker: use amqp://USER:PASSWORD@HOST:PORT/VHOST, or amqps:// with TLS")
+        return False
+    return bool(address) and parts.scheme in ("amqp", "amqps") and "," not in f"{parts.hostname}{parts.path}"
 
 
 NAMES = tuple(setting.name for setting in fields(Settings))

@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class App(Protocol):
-    """The app that declared a task function: `Headgate`, as those below it in the layers see it."""
+    """The app that declared a task function: `Headgate`, as seen from the layers below it."""
 
     _registry: Registry
     _settings: Settings
@@ -96,7 +96,7 @@ class TaskFunction(Generic[P, Returned, R]):
         """
         options = {key: value for key, value in locals().items() if key not in ("self", "unique") and value is not None}
         if unique not in (None, BY_ARGUMENTS):
-            raise Invalid(f"{self._handler.code}: unique is {BY_ARGUMENTS!r}, not {unique!r}")
+            raise Invalid(f"{self._handler.code}: unique must be {BY_ARGUMENTS!r}, not {unique!r}")
         return TaskFunction(
             self._app,
             self._handler,

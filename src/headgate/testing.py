@@ -2,8 +2,8 @@
 
 import asyncio
 import inspect
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass
@@ -28,6 +28,7 @@ from headgate.store.wakeup.message import News
 from headgate.task_function import TaskFunction
 from headgate.threads import inline
 from headgate.worker.context import Context, Interrupted, Paused, Reporter, current
+from headgate.worker.holds import HoldLine
 from headgate.worker.reports import ExecutionReports, LoopReporter, SteadyProgress, ThreadReporter
 from headgate.worker.run import Run, event_of_error, event_of_result
 
@@ -36,7 +37,7 @@ R = TypeVar("R")
 T = TypeVar("T")
 __all__ = ["Box", "Ran", "sandbox"]
 MOST_EXECUTIONS = 10_000
-LEASE_SECONDS = 1e9  # a test may let years go by
+LEASE_SECONDS = 1e9  # a test may advance the clock by years
 A_LITTLE_LATER = timedelta(milliseconds=1)  # a bucket's next token is reckoned in fractions
 
 
@@ -59,7 +60,7 @@ def sandbox(app: Headgate, *, now: datetime | None = None, url: str | None = Non
     a PostgreSQL, where the tables are in a schema of their own that is dropped afterwards.
     """
     if now is not None and now.tzinfo is None:
-        raise Invalid("now is a time with a time zone")
+        raise Invalid("now needs a time zone")
     before = None if app._owns_store else app._store  # one that somebody bound: a sandbox around this one
     with _empty_schema(url) as schema:
         box = Box(app, now or utc_now(), url or "sqlite://", schema)
@@ -91,7 +92,7 @@ class Box:
         empty.migrate()
         if empty.tasks.find(limit=1).items:
             empty.close()
-            raise Invalid(f"a sandbox needs a database without tasks, and {url} has some")
+            raise Invalid(f"a sandbox needs a database without tasks; {url} has some")
         app.bind(empty)
         self.store: Store = app.store  # the same, and it knows the app's types
         self._app = app
@@ -105,9 +106,9 @@ class Box:
         self.store.close()
 
     def advance(self, seconds: float) -> None:
-        """Let time go by. Nothing runs by itself."""
+        """Advance the clock. Nothing runs by itself."""
         if seconds < 0:
-            raise Invalid("time goes forward")
+            raise Invalid("time cannot go back")
         self.now += timedelta(seconds=seconds)
 
     def submitted(self, task: TaskFunction[P, Any, R], /, **arguments: Any) -> list[Task[R]]:
@@ -117,7 +118,7 @@ class Box:
         return [task.get(task_id) for task_id, given in self._calls_of(task) if arguments.items() <= given.items()]
 
     def assert_submitted(self, task: TaskFunction[P, Any, R], /, **arguments: Any) -> Task[R]:
-        """Fail unless such a task was submitted; the last one. Arguments that are not named do not matter."""
+        """Fail unless such a task was submitted; returns the last one. Arguments that are not named do not matter."""
         if found := self.submitted(task, **arguments):
             return found[-1]
         calls = [_call_text(task, given) for _, given in self._calls_of(task)]
@@ -143,14 +144,14 @@ class Box:
         return [(record.id, defaults | handler.arguments.decode(record.ext)) for record in reversed(records)]
 
     def drain(self, *, through: float = 0.0) -> list[Ran]:
-        """Run everything that is due, one after the other, children and all; what ran, in its order.
+        """Run everything that is due, one task after the other, with children; returns what ran, in order.
 
         `through` lets that many seconds go by meanwhile, from one start time to the next, so that delayed tasks and
         retries run at their time too, and schedules fire. Handlers run here, one at a time: one that waits for another
         task waits in vain. Listeners are called after each task; what they raise is raised here.
         """
         if through < 0:
-            raise Invalid("time goes forward")
+            raise Invalid("time cannot go back")
         return self._outside_event_loop(lambda: self._drain(self.now + timedelta(seconds=through)))
 
     def _outside_event_loop(self, work: Callable[[], T]) -> T:
@@ -163,13 +164,13 @@ class Box:
             return thread.submit(copy_context().run, work).result()
 
     def _drain(self, end: datetime) -> list[Ran]:
-        self.store.wakeups.hear(News(missed=True))  # a transaction of the test's own wakes nobody
+        self.store.wakeups.hear(News(missed=True))  # a test's own transaction sends no wake-up
         ran: list[Ran] = []
         while True:
             while (execution := self._next()) is not None:
                 if len(ran) == MOST_EXECUTIONS:
                     raise RuntimeError(
-                        f"{MOST_EXECUTIONS:,} executions and no end: does a task repeat itself for ever?"
+                        f"{MOST_EXECUTIONS:,} executions without an end: does a task submit itself forever?"
                     )
                 ran.append(self._execute(execution))
                 self._call_listeners()
@@ -182,7 +183,7 @@ class Box:
             self.now = moment
 
     def _call_listeners(self) -> int:
-        """Call the app's listeners with what has happened since; how many calls that were. Their errors are raised."""
+        """Call the app's listeners with new events; returns how many calls were made. Their errors are raised."""
         calls = 0
         page, after = self._feed.read(self._heard, PAGE)
         for entry in page:
@@ -205,7 +206,7 @@ class Box:
         return claimed.executions[0] if claimed.executions else None
 
     def _next_moment(self) -> datetime | None:
-        """When something may run that cannot now: a start time, a tick, or a token of a rate limit."""
+        """When something can run that cannot run now: at a start time, a tick, or with a token of a rate limit."""
         aheads = (self.store.due.next_in(), self.store.schedules.next_due())
         moments = [self.now + timedelta(seconds=ahead) for ahead in aheads if ahead is not None]
         for task in self.store.tasks.find(Filter(status=(State.QUEUED,)), limit=200).items:
@@ -229,7 +230,7 @@ class Box:
         return Ran(execution.id, execution.type, task.status, error_line)
 
     def _call(self, run: Run) -> Any:
-        """The handler's answer, from a context in which it finds its own."""
+        """The handler's result, called in a context where it finds its own `Context`."""
         if inspect.iscoroutinefunction(run.handler.function):
             return self._runner.run(self._coroutine(run), context=copy_context())
         return copy_context().run(self._function, run)
@@ -239,7 +240,7 @@ class Box:
         assert task is not None
         run.interrupt = task.cancel
         try:
-            reporter = LoopReporter(ExecutionReports(self.store, inline, run), inline)
+            reporter = LoopReporter(self._reports(run), inline)
             try:
                 answer = await run.handler.function(**self._begin(run, reporter))
             except BaseException:
@@ -251,13 +252,16 @@ class Box:
         return answer
 
     def _function(self, run: Run) -> Any:
-        reports = ExecutionReports(self.store, inline, run)
+        reports = self._reports(run)
         progress = SteadyProgress(reports.progress, lambda: self.now.timestamp(), timers=False)
-        reporter = ThreadReporter(reports, progress)
+        reporter = ThreadReporter(reports, _on_own_loop, progress)
         try:
             return run.handler.function(**self._begin(run, reporter))
         finally:
             reporter.close()
+
+    def _reports(self, run: Run) -> ExecutionReports:
+        return ExecutionReports(self.store, inline, run, HoldLine(self.store, inline, most_seconds=0.0))
 
     def _begin(self, run: Run, reporter: Reporter) -> dict[str, Any]:
         """Make the context that the handler sees; its arguments."""
@@ -265,6 +269,11 @@ class Box:
         run.context = Context(run.execution, reporter, saved)
         current.set(run.context)
         return run.handler.arguments.decode(run.execution.ext)
+
+
+def _on_own_loop(work: Coroutine[Any, Any, None]) -> Future[None]:
+    with ThreadPoolExecutor(1, thread_name_prefix="headgate sandbox") as thread:
+        return thread.submit(asyncio.run, work)
 
 
 def _call_text(task: TaskFunction[..., Any, Any], arguments: dict[str, Any]) -> str:

@@ -30,10 +30,10 @@ class DeclaredSchedule:
         Cron(self.cron, self.timezone)
         for name, choices in (("log", LogMode), ("missed", Missed), ("overlap", Overlap)):
             if getattr(self, name) not in list(choices):
-                raise Invalid(f"{name} is one of {', '.join(choices)}, not {getattr(self, name)!r}")
+                raise Invalid(f"{name} must be one of {', '.join(choices)}, not {getattr(self, name)!r}")
 
     def schedule(self, registry: Registry) -> NewSchedule:
-        """What it asks for; `Invalid` if its function is no task, or does not take its arguments."""
+        """The schedule it declares; `Invalid` if its function is not a task or does not take its arguments."""
         arguments = self.arguments or {}
         if self.call is None:
             handler = self._handler_in(registry)
@@ -56,12 +56,10 @@ class DeclaredSchedule:
         name = self.function.__qualname__
         found = [handler for handler in registry if handler.function is self.function]
         if not found:
-            raise Invalid(f"{name} is periodic and no task: put @app.task on it, too")
+            raise Invalid(f"{name} has @app.periodic but not @app.task: add @app.task")
         if len(found) > 1:
             codes = ", ".join(handler.code for handler in found)
-            raise Invalid(
-                f"{name} is more than one task ({codes}): put @app.periodic above the @app.task that is meant"
-            )
+            raise Invalid(f"{name} is more than one task ({codes}): put @app.periodic above the right @app.task")
         return found[0]
 
 
@@ -81,11 +79,11 @@ class Timetable:
         return iter(list(self._entries))
 
     def schedules(self) -> list[NewSchedule]:
-        """What every entry asks for; `Invalid` if two have one code."""
+        """The schedules of all entries; `Invalid` if two have the same code."""
         found: dict[str | None, NewSchedule] = {}
         for entry in self:
             new = entry.schedule(self._registry)
             if new.code in found:
-                raise Invalid(f"two schedules are called {new.code}: give one of them another code")
+                raise Invalid(f"two schedules have the code {new.code}: give one of them another code")
             found[new.code] = new
         return list(found.values())

@@ -137,7 +137,7 @@ def test_an_assigned_task_whose_lane_was_paused_is_held_back_until_it_is_resumed
     store.lanes.pause("x")
     problem = client.tell("start", task, expect=409)
     assert problem["type"].endswith(":paused")
-    assert problem["detail"] == f"task {own.id} may not start now, lane x is paused: it is back in its queue"
+    assert problem["detail"] == f"task {own.id} cannot start now (lane x is paused) and is back in the queue"
     assert store.tasks.get(own.id).status is State.QUEUED
     assert client.tell("start", task, expect=409)["type"].endswith(":stale-execution")
 

@@ -39,7 +39,7 @@ def nested(depth):
         (b'{"type": "\xff"}', 400, "not JSON"),
         (b'{"type": "plain"} x', 400, "not JSON"),
         (b"[" * 100_000, 422, "nested"),
-        (nested(65), 422, "deeper than 64"),
+        (nested(65), 422, "more than 64 levels deep"),
         (b'{"type": "plain", "ext": 1e400}', 422, "out of range"),
         (b'{"type": "plain", "priority": 9223372036854775808}', 422, "priority"),
         (b'{"type": "plain", "priority": "5"}', 422, "priority"),

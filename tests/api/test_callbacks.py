@@ -78,7 +78,7 @@ def test_what_cannot_be_sent_again_is_refused_with_the_reason(store, client):
     """Spec: B6"""
     plain = running(store)
     answer = client.post(f"/api/tasks/{plain.id}/redeliver")
-    assert (answer.status_code, answer.json()["detail"]) == (409, f"task {plain.id} owes nobody a callback")
+    assert (answer.status_code, answer.json()["detail"]) == (409, f"task {plain.id} has no callback to send")
     assert client.post("/api/tasks/4711/redeliver").status_code == 404
     assert client.get("/api/tasks/4711/callbacks").status_code == 404
     assert client.post(f"/api/tasks/{owed(store)}/redeliver", json={"delivery_id": 4711}).status_code == 404

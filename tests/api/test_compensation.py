@@ -105,7 +105,7 @@ def test_an_agent_is_handed_one_assigned_task_in_five_seconds_and_why_says_what_
     assert claim(client) == []
     gates = client.get(f"/api/tasks/{second.id}/why").json()["gates"]
     [start] = [gate for gate in gates if gate["name"] == "start"]
-    assert (start["open"], start["reason"]) == (False, "agent rig: one start in 5 s")
+    assert (start["open"], start["reason"]) == (False, "agent rig: one start every 5 s")
     assert datetime.fromisoformat(start["until"]) == START + timedelta(seconds=5)
     clock.advance(5)
     assert [task["id"] for task in claim(client)] == [second.id]

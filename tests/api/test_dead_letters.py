@@ -249,7 +249,7 @@ def test_an_edit_that_only_one_task_cannot_take_holds_up_no_other(client, store)
     odd, good = dead(store, ext="[1]"), dead(store, ext="{}")
     done = ask(client, "replay", ids=[odd.id, good.id], edit={"merge": {"a": 1}})["items"]
     assert [each["status"] for each in done] == [None, "queued"]
-    assert "no object" in done[0]["problem"]
+    assert "not an object" in done[0]["problem"]
     assert store.tasks.get(odd.id) == odd
 
 

@@ -104,7 +104,7 @@ def test_a_parent_that_gave_up_says_so_and_takes_no_more_children(client, store)
     assert (found["status"], found["gave_up"], found["error_info"]) == ("waiting", True, "no")
     refused = client.post("/api/tasks", json={"type": "plain", "parent_id": parent.id})
     assert refused.status_code == 409
-    assert "takes no more children" in refused.json()["detail"]
+    assert "accepts no more children" in refused.json()["detail"]
 
 
 def test_cancelling_a_parent_cancels_its_children(client, store):

@@ -2,6 +2,7 @@
 
 import pytest
 
+from headgate.core.keys import Role
 from headgate.core.limits import Rate
 from headgate.core.task import TaskType
 from tests.factories import running, start, submit
@@ -23,8 +24,34 @@ def test_a_lane_shows_what_runs_what_is_queued_and_what_waits(client, store):
     assert found.pop("as_of").endswith("Z")
     assert found.pop("drained")["in_seconds"] is None  # nothing of the kind has finished yet
     assert found == {
-        "name": "x", "capacity": None, "running": 1, "queued": 1, "queued_exact": True, "blocked": 1, "later": 1,
-        "paused": False, "pause": None, "source": "default",
+        "name": "x", "capacity": None, "running": 1, "others": 0, "queued": 1, "queued_exact": True, "blocked": 1,
+        "later": 1, "paused": False, "pause": None, "source": "default",
+    }  # fmt: skip
+
+
+def test_a_tenant_sees_its_own_part_of_a_lane_and_how_many_others_fill_it(client, store):
+    """Spec: B11, X12"""
+    store.lanes.set_capacity("x", 2)
+    for tenant_id in (1, 2):
+        running(store, lane="x", tenant_id=tenant_id)
+    for tenant_id in (1, 2):
+        submit(store, lane=f"of {tenant_id}", tenant_id=tenant_id)
+        for _ in range(tenant_id):
+            submit(store, lane="x", tenant_id=tenant_id, delay_seconds=3600)
+    store.statistics.take_sample()
+    key = store.keys.add("k", Role.READ, tenant_id=1)[1]
+    headers = {"Authorization": f"Bearer {key}"}
+    lanes = {each["name"]: each for each in client.get("/api/lanes", headers=headers).json()["items"]}
+    assert lanes.keys() == {"default", "of 1", "x"}
+    assert [lanes["x"][name] for name in ("running", "others", "capacity", "later")] == [1, 1, 2, 1]
+    stats = client.get("/api/queue/stats", headers=headers).json()
+    assert (stats["running"], stats["capacity"]) == (
+        {"default": 0, "of 1": 0, "x": 1},
+        {"default": None, "of 1": None, "x": 2},
+    )
+    counts = client.get("/api/counts", headers=headers).json()["items"]
+    assert {(each["lane"], each["status"], each["count"]) for each in counts} == {
+        ("of 1", "queued", 1), ("x", "pending", 1), ("x", "running", 1),
     }  # fmt: skip
 
 
@@ -136,13 +163,28 @@ def test_a_change_that_breaks_a_rule_is_refused_and_makes_no_lane(client, name, 
 
 def test_resources_are_listed_looked_up_and_changed(client, store):
     """Spec: A11, C3"""
-    resource = {"name": "yt-dlp", "capacity": 2, "source": "person"}
+    unused = {"running": 0, "waiting": 0, "holders": [], "waiters": []}
+    resource = {"name": "yt-dlp", "capacity": 2, "source": "person"} | unused
     assert client.put("/api/resources/yt-dlp", json={"capacity": 2}).json() == resource
     assert client.get("/api/resources/yt-dlp").json() == resource
     names = [each["name"] for each in client.get("/api/resources").json()["items"]]
     assert names == ["disk-writer", "yt-dlp"]
     assert client.get("/api/resources/none").status_code == 404
     assert client.put("/api/resources/yt-dlp", json={"capacity": None}).status_code == 422
+
+
+def test_a_resource_names_those_that_use_it_hold_it_and_wait_for_it(client, store):
+    """Spec: C3, X3"""
+    store.types.put(TaskType("copy", uses=("net",)))
+    store.resources.set("net", 2)
+    user, holder, waiter = running(store, "copy"), running(store), running(store)
+    for each in (holder, waiter):
+        store.holds.take(each.id, each.exec_id, "net")
+    told = client.get("/api/resources/net").json()
+    assert (told["running"], told["waiting"]) == (2, 1)
+    assert [each["task_id"] for each in told["holders"]] == [user.id, holder.id]
+    assert [each["since"] is None for each in told["holders"]] == [True, False]
+    assert [each["task_id"] for each in told["waiters"]] == [waiter.id]
 
 
 def test_rate_limits_are_put_listed_looked_up_lifted_and_removed(client, store):

@@ -118,4 +118,4 @@ def test_a_use_is_noted_once_in_a_while_and_what_cannot_be_noted_hurts_nobody(sh
         await uses.close()
 
     asyncio.run(story())
-    assert "was not noted" in caplog.text
+    assert "was not recorded" in caplog.text

@@ -52,6 +52,7 @@ def test_a_request_shows_every_field_of_the_design(client):
     }
     assert (made["status"], made["attempts"], made["max_attempts"], made["last_error"]) == ("queued", 0, 4, None)
     assert (made["started_at"], made["finished_at"]) == (None, None)
+    assert made.pop("created") is True
     assert client.get(f"/api/requests/{made['id']}").json() == made
 
 
@@ -152,10 +153,10 @@ def test_a_filter_that_fits_few_reads_a_bounded_part_for_each_page_and_finds_all
     client, store, monkeypatch, looks
 ):
     """Spec: C4"""
-    rare = [enqueue(client, "parse", subscription_id=7, requires_cookie=number == 1)["id"] for number in range(2)]
+    rare = [enqueue(client, "list_fetch", requires_cookie=number == 1)["id"] for number in range(2)]
     for number in range(30):
-        enqueue(client, "parse", subscription_id=8, requires_cookie=number % 2 == 0)
-    rare.append(enqueue(client, "parse", subscription_id=7)["id"])
+        enqueue(client, "parse", requires_cookie=number % 2 == 0)
+    rare.append(enqueue(client, "list_fetch")["id"])
     monkeypatch.setattr(lists, "MOST_READ", 4)
     monkeypatch.setattr(lists, "MOST_ENTRIES", 4)
     monkeypatch.setattr(requests, "MOST_LOOKS", looks)
@@ -171,7 +172,7 @@ def test_a_filter_that_fits_few_reads_a_bounded_part_for_each_page_and_finds_all
     cursor: str | None = ""
     while cursor is not None:
         finds.clear()
-        page = client.get(f"/api/requests?type=parse&status=queued&subscription_id=7&size=5{cursor}").json()
+        page = client.get(f"/api/requests?type=list_fetch&status=queued&size=5{cursor}").json()
         assert len(finds) <= 2 * looks
         found += [item["id"] for item in page["items"]]
         cursor = None if page["next_cursor"] is None else f"&cursor={page['next_cursor']}"

@@ -108,7 +108,7 @@ def test_everything_that_is_wrong_with_the_parameters_is_told_at_once(client):
 def test_a_number_is_written_in_plain_digits(client, number):
     """Spec: X6"""
     answer = client.get("/api/shelves/a", params={"limit": number})
-    assert (answer.status_code, answer.json()["errors"]) == (422, ["limit: a number is written in plain digits"])
+    assert (answer.status_code, answer.json()["errors"]) == (422, ["limit: write a number in plain digits"])
     assert client.get("/api/events", params={"task_id": number}).status_code == 422
 
 
@@ -118,7 +118,7 @@ def test_a_header_that_is_there_twice_is_refused(client, name):
     method, path = ("GET", "/api/shelves/a") if name == "X-Mark" else ("PUT", "/api/shelves/a/books/7")
     twice = [(name, "application/json")] * 2
     answer = client.request(method, path, headers=twice, content=b'{"title": "t"}')
-    assert (answer.status_code, answer.json()["detail"]) == (400, f"the header {name} is there twice")
+    assert (answer.status_code, answer.json()["detail"]) == (400, f"the header {name} is given twice")
 
 
 def test_a_body_and_an_answer_with_a_status_and_headers_of_its_own(client):
@@ -214,7 +214,7 @@ def test_a_page_of_the_console_is_no_place_for_a_route(store, url):
     """Spec: X6"""
     pages = Routes("pages")
     pages.get("/shelves")(plain)
-    with pytest.raises(Invalid, match="GET /shelves: the console answers there"):
+    with pytest.raises(Invalid, match="GET /shelves: the console uses this path"):
         create_app(store, Settings(url=url), pages)
 
 

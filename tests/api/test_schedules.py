@@ -6,6 +6,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from headgate.api.app import create_app
+from headgate.core.keys import Role
 from headgate.core.machine import Raised
 from headgate.core.schedule import ScheduleStatus
 from headgate.core.task import TaskType
@@ -134,7 +135,7 @@ def test_a_trigger_that_would_overlap_is_refused(client):
     where = f"{AT}/{make(client, overlap='skip')['id']}/trigger"
     assert client.post(where).status_code == 200
     again = client.post(where)
-    assert (again.status_code, "is still going on" in again.json()["detail"]) == (409, True)
+    assert (again.status_code, "has not ended" in again.json()["detail"]) == (409, True)
 
 
 def test_with_a_key_nothing_is_made_or_fired_twice(client):
@@ -249,6 +250,28 @@ def test_a_schedule_stays_its_tenants(client):
     made = make(client, tenant_id=7)
     assert client.put(f"{AT}/{made['id']}", json=SHORT | {"tenant_id": 8}).status_code == 422
     assert client.put(f"{AT}/{made['id']}", json=SHORT | {"tenant_id": 7}).status_code == 200
+
+
+def test_a_tenants_key_sets_up_no_call_to_a_private_address_that_only_operators_may_reach(store, url):
+    """Spec: X12, B9"""
+    private, other = {"url": "http://10.0.0.1/"}, {"url": "http://10.0.0.2/"}
+    settings = Settings(url=url, callback_allow="10.0.0.0/8", tenant_callback_allow="10.0.0.2")
+    with TestClient(create_app(store, settings), base_url=HERE) as client:
+        keys = {tenant: store.keys.add("k", Role.ADMIN, tenant_id=tenant)[1] for tenant in (None, 7)}
+
+        def ask(method, tenant, http, number=""):
+            headers = {"Authorization": f"Bearer {keys[tenant]}"}
+            return client.request(method, f"{AT}{number}", json=SHORT | {"tenant_id": 7, "http": http}, headers=headers)
+
+        refused = ask("POST", 7, private)
+        assert refused.status_code == 422
+        assert "HEADGATE_TENANT_CALLBACK_ALLOW" in refused.json()["detail"]
+        assert ask("POST", 7, other).status_code == 201
+        made = f"/{ask('POST', None, private).json()['id']}"
+        assert ask("PUT", 7, private, made).status_code == 200  # it stays the operator's
+        assert ask("PUT", 7, private | {"method": "PUT"}, made).status_code == 422
+    whose = [schedule.definition.http.by_tenant for schedule in store.schedules.find()]
+    assert whose == [False, True]  # the newest first
 
 
 def test_who_did_what_is_in_the_audit(client, store, url):

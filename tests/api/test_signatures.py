@@ -4,6 +4,7 @@ import hashlib
 import hmac
 import json
 import time
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -36,6 +37,8 @@ class Signer:
             "HEADGATE-HMAC-SHA256", method, path, "&".join(pairs), said["host"], hashlib.sha256(body).hexdigest(),
             said["timestamp"], said["nonce"],
         ]  # fmt: skip
+        if "idempotency_key" in said:
+            lines.append(said["idempotency_key"])
         signature = hmac.new(self.secret_key.encode(), "\n".join(lines).encode(), hashlib.sha256).hexdigest()
         return (
             f"HEADGATE-HMAC-SHA256 access_key={self.access_key}, timestamp={said['timestamp']}, "
@@ -71,6 +74,17 @@ def test_a_signed_request_comes_in_with_its_body(client, signer, store):
     assert json.loads(store.tasks.get(1).ext) == {"n": 1}
     get = client.get("/api/tasks", headers={"Authorization": signer.header("GET", "/api/tasks")})
     assert get.status_code == 200
+
+
+def test_an_idempotency_key_is_signed_with_the_rest(client, signer, store):
+    """Spec: B11"""
+    signed = signer.header("POST", "/api/tasks", body=BODY, idempotency_key="a")
+    sent: dict[str, Any] = {"Idempotency-Key": "a"}
+    assert post(client, signed) == 401
+    assert post(client, signed, **sent | {"Idempotency-Key": "b"}) == 401
+    assert post(client, signer.header("POST", "/api/tasks", body=BODY), **sent) == 401
+    assert store.tasks.find().items == []
+    assert post(client, signed, **sent) == 201
 
 
 def test_the_signature_is_the_one_in_the_documentation():

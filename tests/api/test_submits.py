@@ -24,7 +24,7 @@ def together(store, *wishes: NewTask):
     """What each of them is answered, all asked at once."""
 
     async def ask():
-        submits = Submits(store, asyncio.to_thread)
+        submits = Submits(store, asyncio.to_thread, asyncio.to_thread)
         return await asyncio.gather(*(submits.submit([new], "me", None) for new in wishes), return_exceptions=True)
 
     return asyncio.run(ask())
@@ -71,7 +71,7 @@ def test_a_submit_that_waits_for_a_lock_keeps_no_other_waiting(held, before, wai
     store, rival = held
 
     async def ask():
-        submits = Submits(store, asyncio.to_thread)
+        submits = Submits(store, asyncio.to_thread, asyncio.to_thread)
 
         def submit(key: str | None = None, **more):
             return asyncio.ensure_future(submits.submit([NewTask("plain", unique_key=key, **more)], "me", None))
@@ -115,7 +115,7 @@ def test_however_many_submits_wait_for_locks_one_whose_lock_is_free_goes_past_th
     store, many, last = held_keys
 
     async def ask():
-        submits = Submits(store, asyncio.to_thread)
+        submits = Submits(store, asyncio.to_thread, asyncio.to_thread)
 
         def submit(key: str | None, once: str | None):
             return asyncio.ensure_future(submits.submit([NewTask("plain", unique_key=key)], "me", once))
@@ -142,7 +142,7 @@ def test_a_submit_that_waited_too_long_for_a_lock_is_told_so_and_makes_nothing(h
     store, rival = held
 
     async def ask():
-        submits = Submits(store, asyncio.to_thread)
+        submits = Submits(store, asyncio.to_thread, asyncio.to_thread)
         wish = NewTask("plain", unique_key="held")
         with pytest.raises(Busy):
             await submits.submit([wish], "me", "once")
@@ -177,3 +177,15 @@ def test_the_answer_to_a_submit_is_the_task_as_it_is_then_looked_up(client, stor
     for made in (one, *many):
         assert made.pop("created") is True
         assert made == client.get(f"/api/tasks/{made['id']}").json()
+
+
+def test_however_much_one_tenant_submits_another_waits_for_one_batch_of_it(known):
+    """Spec: X12"""
+
+    async def ask():
+        submits = Submits(known, asyncio.to_thread, asyncio.to_thread)
+        of_many_keys = [submits.submit([NewTask("plain", tenant_id=1)], f"key {each}", None) for each in range(CALLERS)]
+        return await asyncio.gather(*of_many_keys, submits.submit([NewTask("plain", tenant_id=2)], "another", None))
+
+    *others, another = asyncio.run(ask())
+    assert sorted(made[0].done.id for made in [*others, another]).index(another[0].done.id) == 1

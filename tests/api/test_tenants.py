@@ -1,10 +1,8 @@
-"""Every route there is, asked by everybody who may not: made from the route table, so that none is forgotten."""
+"""What a tenant learns of another: nothing, by any route; made from the route table, so that none is forgotten."""
 
-import asyncio
 import json
 import re
 from collections.abc import Iterator
-from datetime import timedelta
 from typing import Any, NamedTuple
 
 import pytest
@@ -12,19 +10,16 @@ from starlette.testclient import TestClient
 
 from headgate.api.app import create_app, routes_of
 from headgate.api.door.gatekeeper import ALWAYS_OPEN
-from headgate.api.door.principal import Principal
-from headgate.api.problems import Rejected
 from headgate.core.keys import Role
 from headgate.core.states import State
 from headgate.core.task import NewTask
-from headgate.environment import utc_now
 from headgate.pack import find_packs
 from headgate.pack_setup import set_up
 from headgate.settings import Settings
 from headgate.store.claim.contract import ClaimRequest
-from headgate.store.store import Store, open_store
+from headgate.store.store import Store
 from tests.api.conftest import HERE, Client
-from tests.factories import PLAIN, TYPES, sql
+from tests.factories import PLAIN
 from tests.schedules import new
 
 MINE, THEIRS = 1, 2
@@ -32,7 +27,10 @@ ABSENT = 10**9
 CANARY = "canary-4711"
 MEDIA = find_packs(["media"])
 TABLE = routes_of(MEDIA)
-NEEDED = {"/api/periodic-tasks/preview": "?cron_expressions=@daily"}  # where a question is nothing without it
+NEEDED = {
+    "/api/periodic-tasks/preview": "?cron_expressions=@daily",
+    "/api/requests/busy": "?subscription_id=1",
+}  # where a question is nothing without it
 EXEC = "00000000-0000-4000-8000-000000000000"
 
 
@@ -84,37 +82,11 @@ class House:
         for role in Role:
             for tenant in (None, MINE, THEIRS):
                 self.keys[f"{role.word} {tenant}"] = store.keys.add(role.word, role, tenant_id=tenant)[1]
-        ended, self.keys["revoked"] = store.keys.add("revoked", Role.ADMIN)
-        store.keys.revoke(ended.id)
-        later = utc_now() + timedelta(days=1)
-        self.expired, self.keys["expired"] = store.keys.add("expired", Role.ADMIN, expires_at=later)
 
     def ask(self, method: str, path: str, key: str, body: Any = None) -> Any:
         headers = {"Authorization": f"Bearer {self.keys[key]}"} if key in self.keys else {}
         given = {} if body is None else {"json": body}
         return self.client.request(method, path, headers=headers, **given)
-
-
-@pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    """On a file: what is asked here is decided before the store is."""
-    url = f"sqlite:///{tmp_path_factory.mktemp('house')}/store.db"
-    with open_store(url) as store:
-        store.migrate()
-        for kind in TYPES:
-            store.types.put(kind)
-        set_up(store, MEDIA)
-        app = create_app(store, Settings(url=url, packs="media"))
-        with TestClient(app, base_url=HERE) as client:
-            house = House(client, store)
-            sql(url, f"UPDATE headgate_api_key SET expires_at = created_at WHERE id = {house.expired.id}")
-            yield house
-
-
-@pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All of them ask from one address."""
-    monkeypatch.setattr("headgate.api.door.failures.ALLOWED", 1e9)
 
 
 @pytest.fixture
@@ -140,26 +112,6 @@ def test_every_route_says_which_role_it_needs():
     assert len(GUARDED) > 30
     assert len(OF_A_TASK) > 15
     assert len(OF_A_SCHEDULE) == 8
-
-
-@pytest.mark.parametrize("who", ["nobody", "revoked", "expired"])
-@pytest.mark.parametrize("route", GUARDED, ids=named)
-def test_no_route_answers_who_has_no_good_key(house, route, who):
-    """Spec: B11"""
-    assert house.ask(route.method, filled(route.path), who).status_code == 401
-
-
-@pytest.mark.parametrize("route", [route for route in GUARDED if (route.role or 0) > Role.READ], ids=named)
-def test_no_route_answers_a_smaller_role_than_it_needs(house, route):
-    """Spec: B11"""
-    answer = house.ask(route.method, filled(route.path), f"{Role(route.role - 1).word} None")
-    assert (answer.status_code, answer.json()["detail"]) == (403, f"this needs the role {route.role.word}")
-
-
-@pytest.mark.parametrize("route", [r for r in GUARDED if r.shared and r.method != "GET"], ids=named)
-def test_no_tenant_changes_what_all_share(house, route):
-    """Spec: B11"""
-    assert house.ask(route.method, filled(route.path), f"admin {MINE}").status_code == 403
 
 
 @pytest.mark.parametrize("route", OF_A_TASK, ids=named)
@@ -267,7 +219,8 @@ def test_an_agent_is_given_its_tenants_tasks_alone(family):
 
 def test_an_exec_id_of_another_tenants_task_opens_nothing(family):
     """Spec: B11, B3"""
-    [_, theirs] = family.store.claims.take(ClaimRequest(family.store.workers.register("w"), 2)).executions
+    worker_id = family.store.workers.register("w")
+    [theirs] = family.store.claims.take(ClaimRequest(worker_id, 2, tenant_id=THEIRS)).executions
     assert theirs.id == 2
     body = {"exec_id": theirs.exec_id, "status": "Success", "result": None}
     answer = family.ask("POST", "/api/agents/a/tasks/2/complete", f"agent {MINE}", body)
@@ -283,16 +236,3 @@ def test_holders_of_other_tenants_are_a_count(family):
     why = family.ask("GET", "/api/tasks/1/why", f"read {MINE}").text
     assert CANARY not in why
     assert not re.search(r'"holders":\[[^\]]*\b2\b', why)
-
-
-def test_every_route_asks_whether_it_may_be_asked():
-    """Spec: B11"""
-
-    async def nothing() -> dict[str, Any]:
-        return {}
-
-    assert len(TABLE) > 80
-    for route in TABLE:
-        who = Principal("nobody", None, Role.READ if route.role is Role.AGENT else Role.AGENT)
-        with pytest.raises(Rejected, match="this needs the role"):  # before anything else is looked at
-            asyncio.run(route(None, {"state": {"principal": who}}, nothing, ()))

@@ -59,15 +59,15 @@ def test_without_a_secret_a_program_with_one_to_keep_is_refused_at_once():
 @pytest.mark.parametrize(
     ("callback", "message"),
     [
-        ({"success": {"url": "ftp://example.org"}}, "callback.success.url: the URL begins with https"),
-        ({"success": {"url": "http://127.1/"}}, "callback.success.url: 127.1 is no IPv4 address"),
-        ({"error": {"url": "https://example.org", "method": "GET"}}, "callback.error.method is POST or PUT"),
-        ({"error": {}}, "callback.error has a url"),
-        ({"failure": {"url": "https://example.org"}}, "'failure' is none of success, error, security"),
-        ({"security": {"type": "magic"}}, "security has a type, none or aksk"),
-        ({"security": {"type": "aksk", "ak": "a b", "sk": SK}}, "security.ak is"),
-        ({"security": {"type": "aksk", "ak": "us", "sk": "short"}}, "security.sk is 24 to 255"),
-        ({"security": {"type": "aksk", "ak": "us"}}, "security.sk is 24 to 255"),
+        ({"success": {"url": "ftp://example.org"}}, "callback.success.url: the URL must begin with https"),
+        ({"success": {"url": "http://127.1/"}}, "callback.success.url: 127.1 is not an IPv4 address"),
+        ({"error": {"url": "https://example.org", "method": "GET"}}, "callback.error.method must be POST or PUT"),
+        ({"error": {}}, "callback.error must have a url"),
+        ({"failure": {"url": "https://example.org"}}, "'failure' is not one of success, error, security"),
+        ({"security": {"type": "magic"}}, "security must have a type"),
+        ({"security": {"type": "aksk", "ak": "a b", "sk": SK}}, "security.ak must be"),
+        ({"security": {"type": "aksk", "ak": "us", "sk": "short"}}, "security.sk must be 24 to 255"),
+        ({"security": {"type": "aksk", "ak": "us"}}, "security.sk must be 24 to 255"),
     ],
 )
 def test_a_callback_that_could_never_be_sent_is_refused_where_it_is_declared(app, callback, message):

@@ -167,7 +167,10 @@ def test_a_type_that_a_person_made_holds_whole_and_a_decorator_that_says_nothing
     with caplog.at_level(logging.INFO, logger="headgate"):
         stored, _ = start(timeout_seconds=9.0)
     assert stored.kind == BASE
-    assert "type scan was edited by hand: what tests.app.test_inheriting:scan declares does not hold" in caplog.text
+    assert (
+        "type scan was edited by a person: the declaration of tests.app.test_inheriting:scan does not apply"
+        in caplog.text
+    )
 
 
 def test_an_edit_of_a_pack_s_type_stands_above_the_pack_and_the_program(url, start):
@@ -185,5 +188,5 @@ def test_an_edit_that_does_not_fit_the_function_is_told_and_the_program_starts(u
         store.types.edit("scan", lambda before: replace(BASE))
     start(stranger)
     [warning] = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
-    assert "type scan was edited by hand, and does not fit tests.app.test_inheriting:stranger" in warning
-    assert "'film:{film}' names 'film', which is none of its parameters" in warning
+    assert "type scan was edited by a person and does not match tests.app.test_inheriting:stranger" in warning
+    assert "'film:{film}' names 'film', which is not one of its parameters" in warning

@@ -94,7 +94,7 @@ def test_limits_declared_on_the_tasks_of_a_pack_are_the_programs_and_its_own_go_
     [
         ("lanes", "mail", "lanes: 'mail' is not NAME=CAPACITY"),
         ("lanes", "mail=many", "lanes: 'mail=many' is not NAME=CAPACITY"),
-        ("lanes", "mail=-1", "a capacity is a whole number"),
+        ("lanes", "mail=-1", "a capacity must be a whole number"),
         ("resources", "key:x=1", "is the name of a rate limit"),
         ("rate_limits", "key:openai=5", "rate_limits: 'key:openai=5' is not NAME=RATE/BURST"),
         ("rate_limits", "openai=5/10", "a rate limit is named lane:NAME, type:CODE or key:NAME"),

@@ -123,7 +123,7 @@ def test_a_server_is_set_up_by_its_owner(postgres_server):
 
 def test_a_url_of_something_else_is_refused():
     """Spec: X6"""
-    with pytest.raises(Invalid, match="begins with sqlite:// or postgresql://"):
+    with pytest.raises(Invalid, match="begin with sqlite:// or postgresql://"):
         _ = Headgate("mysql://localhost/x").store
 
 

@@ -120,8 +120,8 @@ def nested(depth: int) -> Any:
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ("x" * MAX_JSON_BYTES, f"ext is {MAX_JSON_BYTES + 15} bytes long, {MAX_JSON_BYTES} at most"),
-        (nested(MAX_JSON_DEPTH), f"ext is nested deeper than {MAX_JSON_DEPTH}"),
+        ("x" * MAX_JSON_BYTES, f"ext is {MAX_JSON_BYTES + 15} bytes long; the maximum is {MAX_JSON_BYTES}"),
+        (nested(MAX_JSON_DEPTH), f"ext is nested more than {MAX_JSON_DEPTH} levels deep"),
     ],
 )
 def test_arguments_too_large_or_too_deep_are_refused_and_nothing_is_made(app, value, message):

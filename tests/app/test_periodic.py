@@ -96,9 +96,9 @@ def test_what_a_person_edited_or_took_offline_stays_so(app):
 @pytest.mark.parametrize(
     ("wrong", "why"),
     [
-        ({"cron": "* * *"}, "no cron expression"), ({"timezone": "Mars"}, "no time zone"),
-        ({"missed": "sometimes"}, "missed is one of"), ({"overlap": "never"}, "overlap is one of"),
-        ({"log": "all"}, "log is one of"), ({"arguments": {"shelf": "x"}}, "tidy: argument shelf: "),
+        ({"cron": "* * *"}, "not a cron expression"), ({"timezone": "Mars"}, "no time zone"),
+        ({"missed": "sometimes"}, "missed must be one of"), ({"overlap": "never"}, "overlap must be one of"),
+        ({"log": "all"}, "log must be one of"), ({"arguments": {"shelf": "x"}}, "tidy: argument shelf: "),
         ({"arguments": {"room": 1}}, "room"), ({"code": ""}, "code is empty"),
     ],
 )  # fmt: skip
@@ -111,7 +111,7 @@ def test_what_is_wrong_is_said_where_it_is_declared(app, wrong, why):
 def test_a_function_that_is_no_task_is_said_to_be_none_at_the_start(app):
     """Spec: B9"""
     app.periodic("0 4 * * *")(tidy)
-    with pytest.raises(Invalid, match=r"put @app\.task on it"):
+    with pytest.raises(Invalid, match=r"add @app\.task"):
         _ = app.store
 
 
@@ -129,7 +129,7 @@ def test_two_schedules_of_one_code_are_refused(app):
     task = app.task(tidy)
     app.periodic("0 4 * * *")(task)
     app.periodic("0 5 * * *")(task)
-    with pytest.raises(Invalid, match="two schedules are called tidy"):
+    with pytest.raises(Invalid, match="two schedules have the code tidy"):
         _ = app.store
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from headgate import Headgate
 from headgate.core.errors import Invalid
-from headgate.settings import Settings, load
+from headgate.settings import Settings, broker_urls, load
 
 
 @pytest.fixture
@@ -96,20 +96,20 @@ def test_a_name_that_is_none_is_refused_with_the_near_one(folder):
     ("name", "value", "message"),
     [
         ("lease_seconds", "soon", r"lease_seconds \(HEADGATE_LEASE_SECONDS\): Expected `float`, got `str`"),
-        ("lease_seconds", "9", "beat_seconds is above 0 and below lease_seconds"),
-        ("beat_seconds", "0", "beat_seconds is above 0"),
-        ("beat_seconds", "nan", "beat_seconds is a finite number"),
-        ("lease_seconds", "inf", "lease_seconds is a finite number"),
-        ("reap_seconds", "0", "reap_seconds is above 0"),
-        ("poll_seconds", "-1", "poll_seconds is above 0"),
-        ("mutex_seconds", "0", "mutex_seconds is above 0"),
-        ("shutdown_seconds", "-0.1", "shutdown_seconds is at least 0"),
-        ("retention_succeeded_days", "-1", "retention_succeeded_days is at least 0"),
-        ("retention_failed_days", "-1", "retention_failed_days is at least 0"),
-        ("retention_hour", "24", "retention_hour is between 0 and 23"),
+        ("lease_seconds", "9", "beat_seconds must be above 0 and below lease_seconds"),
+        ("beat_seconds", "0", "beat_seconds must be above 0"),
+        ("beat_seconds", "nan", "beat_seconds must be a finite number"),
+        ("lease_seconds", "inf", "lease_seconds must be a finite number"),
+        ("reap_seconds", "0", "reap_seconds must be above 0"),
+        ("poll_seconds", "-1", "poll_seconds must be above 0"),
+        ("mutex_seconds", "0", "mutex_seconds must be above 0"),
+        ("shutdown_seconds", "-0.1", "shutdown_seconds must be at least 0"),
+        ("retention_succeeded_days", "-1", "retention_succeeded_days must be at least 0"),
+        ("retention_failed_days", "-1", "retention_failed_days must be at least 0"),
+        ("retention_hour", "24", "retention_hour must be between 0 and 23"),
         ("retention_hour", "2.5", r"HEADGATE_RETENTION_HOUR\): Expected `int`, got `(str|float)`"),
-        ("timezone", "Mars/Olympus", "timezone: there is no 'Mars/Olympus'"),
-        ("timezone", "../etc/passwd", "timezone: there is no"),
+        ("timezone", "Mars/Olympus", "timezone: no time zone 'Mars/Olympus'"),
+        ("timezone", "../etc/passwd", "timezone: no time zone"),
     ],
 )
 def test_a_bad_value_is_refused_by_name(folder, name, value, message):
@@ -119,7 +119,18 @@ def test_a_bad_value_is_refused_by_name(folder, name, value, message):
 
 
 @pytest.mark.parametrize(
-    "url", ["http://rabbit", "rabbit:5672", "amqp://", "amqp://:secret-word@", "amqp://a:secret-word@b:x"]
+    "url",
+    [
+        "http://rabbit",
+        "rabbit:5672",
+        "amqp://",
+        "amqp://:secret-word@",
+        "amqp://a:secret-word@b:x",
+        "amqp://u:secret-word@one,two",
+        "amqp://one,amqp://u:secret-word@",
+        "amqp://u:secret-word@one/,http://two",
+        "amqp://u:secret-word@one/,",
+    ],
 )
 def test_what_is_no_broker_is_refused_without_being_repeated(folder, url):
     """Spec: D1, X6"""
@@ -128,12 +139,27 @@ def test_what_is_no_broker_is_refused_without_being_repeated(folder, url):
     assert "secret-word" not in str(refused.value)
 
 
-@pytest.mark.parametrize("url", ["amqp://rabbit", "amqp://u:secret-word@rabbit:5673/vhost", "amqps://[::1]/%2F"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "amqp://rabbit",
+        "amqp://u:secret-word@rabbit:5673/vhost",
+        "amqps://[::1]/%2F",
+        "amqp://u:secret,word@one/,amqps://u:secret-word@two:5673/",
+    ],
+)
 def test_a_broker_is_named_by_its_url_which_no_settings_show(folder, url):
     """Spec: D1, X6"""
     found = load(folder=folder, environment={"HEADGATE_BROKER": url})
     assert found.broker == url
     assert url not in repr(found)
+
+
+def test_the_nodes_of_a_cluster_are_named_by_urls_with_commas_between():
+    """Spec: D1"""
+    urls = ["amqp://u:a,b@one:5672/vhost", "amqps://two", "amqp://[::1]/%2F"]
+    assert broker_urls(",".join(urls)) == broker_urls(" , ".join(urls)) == urls
+    assert broker_urls("") == []
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def test_a_parent_is_refused_with_the_reason(app, url):
     ("options", "message"),
     [
         ({"lane": "*"}, "every lane"),
-        ({"mutex": "\0"}, "mutex holds a NUL"),
+        ({"mutex": "\0"}, "mutex contains a NUL"),
         ({"priority": 1 << 70}, "priority is out of range"),
         ({"start_time": datetime(2026, 1, 1)}, "time zone"),  # noqa: DTZ001
     ],
@@ -81,7 +81,7 @@ def test_a_connection_to_another_sqlite_file_is_refused(tmp_path):
     other.store.close()
     for name in ("b.db", "empty.db", ":memory:"):
         with closing(sqlite3.connect(name if name == ":memory:" else tmp_path / name)) as connection:
-            with pytest.raises(Invalid, match="does not lead to this app's tasks"):
+            with pytest.raises(Invalid, match="must use the same database"):
                 app.submit_in(connection, send.call("a.org"))
             assert not connection.in_transaction
     app.close()
@@ -109,7 +109,7 @@ def test_a_connection_that_finds_other_tables_is_refused_and_can_go_on(postgres)
 def test_a_store_of_another_kind_or_in_memory_is_refused(postgres, tmp_path):
     """Spec: X1"""
     app = Headgate(f"sqlite:///{tmp_path}/store.db")
-    with plain(postgres) as connection, pytest.raises(Invalid, match="does not lead to this app's tasks"):
+    with plain(postgres) as connection, pytest.raises(Invalid, match="must use the same database"):
         app.submit_in(connection, declare(app).call("a.org"))
     app.close()
     app = Headgate("sqlite://")
@@ -121,7 +121,7 @@ def test_a_store_of_another_kind_or_in_memory_is_refused(postgres, tmp_path):
 def test_what_is_no_connection_is_refused_by_name(app, url):
     """Spec: X1"""
     send = declare(app)
-    with pytest.raises(Invalid, match=r"Headgate is no connection known here; these are: sqlite3\.Connection, "):
+    with pytest.raises(Invalid, match=r"Headgate is not a supported connection; supported are: sqlite3\.Connection, "):
         app.submit_in(app, send.call("a.org"))
     with plain(url) as connection, pytest.raises(Invalid, match=r"is for submit_in\(…\)"):
         asyncio.run(app.submit_in_async(connection, send.call("a.org")))

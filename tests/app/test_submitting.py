@@ -79,7 +79,9 @@ def test_a_result_that_is_something_else_is_told_apart_from_a_failure(app):
     """Spec: D3"""
     task = declare(app).submit_sync(3)
     finish(app, Returned('{"pages": "three"}'))
-    with pytest.raises(Invalid, match=f"task {task.id} gave back something else than its handler says: Expected `int`"):
+    with pytest.raises(
+        Invalid, match=f"task {task.id} returned a value that does not match its handler's annotation: Expected `int`"
+    ):
         _ = task.wait_sync(0).result
 
 
@@ -137,7 +139,9 @@ def test_who_waits_in_vain_is_told_where_the_task_stands(app, waiting):
         return str(raised.value)
 
     task = declare(app).submit_sync(3)
-    assert message() == (f"task {task.id} has not ended after 0 s: it is queued; no worker or agent for scan is alive")
+    assert message() == (
+        f"task {task.id} has not ended after 0 s: it is queued; no worker or agent for scan is running"
+    )
     [execution] = start(app.store)
     assert message() == f"task {task.id} has not ended after 0 s: it has started and is running"
     settle(app.store, execution, Returned())

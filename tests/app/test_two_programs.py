@@ -47,8 +47,8 @@ def test_two_programs_that_declare_a_type_differently_are_told_of(declare, caplo
     stored = declare(fetch, retry=fixed(5, retries=2))
     assert (stored.kind.retry.retries, stored.kind.declared_by) == (2, "tests.app.test_two_programs:fetch")
     [warning] = warnings(caplog)
-    assert "declared by tests.app.elsewhere:fetch, with other rules" in warning
-    assert "those of tests.app.test_two_programs:fetch hold now" in warning
+    assert "declared by tests.app.elsewhere:fetch with other rules" in warning
+    assert "those of tests.app.test_two_programs:fetch apply now" in warning
 
 
 def test_a_program_that_has_changed_its_mind_is_no_second_one(declare, caplog):
@@ -88,5 +88,7 @@ def test_what_a_person_edited_holds_and_the_program_says_so(declare, app, caplog
     with caplog.at_level(logging.INFO, logger="headgate"):
         stored = declare(elsewhere.fetch, timeout_seconds=90)
     assert (stored.kind.timeout_seconds, stored.edited) == (300, True)
-    assert "type fetch was edited by hand: what tests.app.elsewhere:fetch declares does not hold" in caplog.text
+    assert (
+        "type fetch was edited by a person: the declaration of tests.app.elsewhere:fetch does not apply" in caplog.text
+    )
     assert warnings(caplog) == []

@@ -73,7 +73,7 @@ def test_a_start_that_is_said_wins_over_the_debounce_of_the_type(app):
     later, other = (save.using(delay_seconds=600).submit_sync(7, text) for text in ("a", "b"))
     assert (later.created, other.created) == (True, True)
     assert save.submit_sync(7, "c").created
-    with pytest.raises(Invalid, match="give no start_time and no delay_seconds"):
+    with pytest.raises(Invalid, match="leave out start_time and delay_seconds"):
         save.using(delay_seconds=600, debounce_seconds=5).submit_sync(7)
 
 
@@ -99,11 +99,11 @@ def plain(document: int) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"unique": "everything"}, "unique is 'arguments', not 'everything'"),
+        ({"unique": "everything"}, "unique must be 'arguments', not 'everything'"),
         ({"unique": "arguments", "unique_key": "k"}, "not both"),
         ({"unique_seconds": 5}, "need unique or unique_key"),
         ({"debounce_seconds": 5}, "need unique or unique_key"),
-        ({"unique_key": "k", "debounce_seconds": 5, "debounce_longest_seconds": 4}, "no less than"),
+        ({"unique_key": "k", "debounce_seconds": 5, "debounce_longest_seconds": 4}, "must be at least"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_when_it_is_declared(options, message):

@@ -24,10 +24,10 @@ def at_broker(url: str, act: Callable[[AbstractChannel], Any]) -> Any:
     return asyncio.run(run())
 
 
-def publish(url: str, exchange: str, routing_key: str, **properties: Any) -> None:
+def publish(url: str, exchange: str, routing_key: str, *, body: bytes = b"", **properties: Any) -> None:
     said = aiormq.spec.Basic.Properties(**properties)
     at_broker(
-        url, lambda channel: channel.basic_publish(b"", exchange=exchange, routing_key=routing_key, properties=said)
+        url, lambda channel: channel.basic_publish(body, exchange=exchange, routing_key=routing_key, properties=said)
     )
 
 

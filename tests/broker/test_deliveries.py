@@ -14,6 +14,7 @@ from headgate.core.states import State
 from headgate.duties import Dispatcher
 from headgate.environment import new_uuid7
 from headgate.store.execution.workers import DISPATCHER
+from headgate.threads import inline
 from tests.broker.conftest import doing
 from tests.broker.listening import at_broker, depth, headers, publish, take_all
 from tests.broker.test_scenarios import by_broker, ended, kinds
@@ -96,6 +97,7 @@ def test_an_undecodable_message_goes_to_the_dead_letter_queue(app, broker, setti
         assert plain.submit_sync().wait_sync(30).result == 1
         refused = worker.deliveries["undecodable"]
         until(lambda: depth(broker, "headgate.dead") == refused)
+        until(lambda: app.store.broker_reports.current().dead_letters == refused)
     assert refused == 4, "an empty id names a task, and is stale"
     assert {headers(message)["x-first-death-reason"] for message in take_all(broker, "headgate.dead")} == {"rejected"}
 
@@ -285,3 +287,64 @@ def test_a_waiting_parent_lends_its_slot_to_its_child_in_broker_mode_too(app, br
     with doing(settings), working(app, concurrency=1):
         until(lambda: by_broker(app))
         assert outer.submit_sync().wait_sync(30).result == 2
+
+
+@pytest.mark.parametrize("resend", [0.5])
+def test_an_awaited_task_in_the_broker_runs_though_everyone_who_could_take_it_waits_for_it(app, broker, settings):
+    """Spec: D1, D7"""
+    go_on = threading.Event()
+
+    @app.task
+    def inner() -> int:
+        return 1
+
+    @app.task
+    def outer() -> int:
+        task = inner.submit_sync()
+        go_on.wait(30)
+        return int(task.wait_sync(30).result) + 1
+
+    with doing(settings), working(app, threads=1):
+        until(lambda: by_broker(app))
+        another = stand_in(app, "inner")
+        task = outer.submit_sync()
+        until(lambda: any(each.status is State.SCHEDULING for each in inners(app)))
+        app.store.workers.leave(another)
+        go_on.set()
+        assert task.wait_sync(30).result == 2
+    [child] = inners(app)
+    [back] = [event for event in app.store.events.of(child.id) if event.kind == "given_back"]
+    assert json.loads(back.detail)["reason"] == "no live consumer has a free slot for it"
+
+
+def inners(app):
+    return [task for task in app.store.tasks.find().items if task.type == "inner"]
+
+
+def test_a_message_that_starts_nothing_is_sent_again_later_each_time(app, broker, settings):
+    """Spec: D1, E4"""
+
+    @app.task(code=f"patient-{new_uuid7()}")
+    def patient() -> int:
+        return 1
+
+    patient.submit_sync()
+    stand_in(app, patient._handler.code)
+    now = 0.0
+
+    async def dispatch():
+        nonlocal now
+        dispatcher = Dispatcher(app.store, settings, inline)
+        dispatcher.monotonic = lambda: now
+        sent = []
+        try:
+            for passed in (0, 0, 10, 10, 10, 20, 20):
+                now += passed
+                await dispatcher.turn()
+                sent.append(dispatcher.counts["published"])
+        finally:
+            await dispatcher.stop()
+        return sent
+
+    assert asyncio.run(dispatch()) == [1, 1, 2, 2, 3, 3, 4]
+    assert len(take_all(broker, f"headgate.tasks.default.{patient._handler.code}")) == 4

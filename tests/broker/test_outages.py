@@ -1,14 +1,18 @@
 """A broker that is away, is killed in mid-load, or takes nothing: the store alone is enough, and nothing is lost."""
 
+import asyncio
 import threading
 from collections import Counter
 
 import pytest
 
 from headgate.app import Headgate
+from headgate.broker.connection import BrokerAway, probe_broker
 from headgate.core.states import State
 from headgate.duties import Dispatcher, Relay
 from headgate.settings import Settings
+from headgate.store.store import configured_store
+from headgate.threads import Threads
 from tests.broker.conftest import doing
 from tests.broker.listening import subscribed
 from tests.broker.test_scenarios import by_broker, ended, kinds
@@ -118,6 +122,74 @@ def test_a_broker_short_of_memory_confirms_nothing_and_work_goes_on_from_the_sto
             server.control("set_vm_memory_high_watermark", "0.4")
         until(lambda: by_broker(app), 60)
         assert frugal.submit_sync(number=9).wait_sync(30).result == 9
+
+
+def test_a_node_that_cannot_be_used_is_followed_by_the_next_and_none_is_named_with_its_password(server):
+    """Spec: D1, X6"""
+    away = "amqp://u:secret-word@127.0.0.1:1/"
+    assert asyncio.run(probe_broker(f"{away},{server.url}")).startswith("RabbitMQ 3.")
+    with pytest.raises(BrokerAway, match=r"at 127\.0\.0\.1:1 cannot be used.*at 127\.0\.0\.1:2 cannot") as refused:
+        asyncio.run(probe_broker(f"{away},{away.replace(':1/', ':2/')}"))
+    assert "secret-word" not in str(refused.value)
+
+
+@on_one_database
+@pytest.mark.parametrize("kind", [Dispatcher, Relay])
+def test_a_duty_that_cannot_use_the_broker_rests_whatever_wakes_it(url, kind):
+    """Spec: D1"""
+    came = []
+
+    async def hang_up(_, writer):
+        came.append(writer)
+        writer.close()
+
+    async def turns():
+        async with await asyncio.start_server(hang_up, "127.0.0.1", 0) as door:
+            settings = Settings(url=url, broker=f"amqp://127.0.0.1:{door.sockets[0].getsockname()[1]}/")
+            with configured_store(settings) as store:
+                threads, now = Threads("a duty", 1), 1000.0
+                duty = kind(store, settings, threads)
+                duty.monotonic = lambda: now
+                for seconds in (0.0, 0.0, duty.pause):
+                    now += seconds
+                    await duty.turn()
+                    yield len(came)
+                threads.close()
+
+    async def followed():
+        return [count async for count in turns()]
+
+    assert asyncio.run(followed()) == [1, 1, 2]
+
+
+@on_one_database
+def test_a_dispatcher_that_does_not_lead_rests_whatever_wakes_it(settings, monkeypatch):
+    """Spec: D1. Else each commit would cost one write more for every process that could dispatch."""
+
+    async def turns():
+        with configured_store(settings) as store:
+            threads, now, asked = Threads("a duty", 1), 1000.0, []
+            assert store.dispatch.lead(600.0) is not None
+            lead = store.dispatch.lead
+
+            def ask(*said):
+                asked.append(said)
+                return lead(*said)
+
+            monkeypatch.setattr(store.dispatch, "lead", ask)
+            duty = Dispatcher(store, settings, threads)
+            duty.monotonic = lambda: now
+            for seconds in (0.0, 0.0, duty.pause):
+                now += seconds
+                await duty.turn()
+                yield len(asked)
+            await duty.stop()
+            threads.close()
+
+    async def followed():
+        return [count async for count in turns()]
+
+    assert asyncio.run(followed()) == [1, 1, 2]
 
 
 @on_one_database

@@ -1,6 +1,7 @@
 """The command as a person has it: in a folder of their own, with a module of tasks beside them."""
 
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -85,7 +86,10 @@ def run() -> Callable[..., Answer]:
     """The command, in this process."""
 
     def invoke(*words: object) -> Answer:
-        result = CliRunner().invoke(app, [str(word) for word in words])
+        try:
+            result = CliRunner().invoke(app, [str(word) for word in words])
+        finally:
+            logging.disable(logging.NOTSET)  # `simulate` silences its process
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
         return Answer(result.exit_code, result.stdout, result.stderr)

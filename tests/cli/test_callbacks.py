@@ -39,7 +39,7 @@ def test_a_task_shows_who_was_told_and_what_they_answered(anywhere, run):
     assert "no whole answer within 15 s" in shown
     assert "\x1b" not in shown
     assert "good.example, attempt 2: no whole answer within 15 s" in run("show", task_id).out
-    assert "given up until somebody sends it again" in run("why", task_id).out
+    assert "given up until someone sends it again" in run("why", task_id).out
     told = run("callbacks", task_id, "--json").json
     assert run("show", task_id, "--json").json["callbacks"] == [told]
     assert (told["status"], [each["status"] for each in told["history"]]) == ("undeliverable", [None, 503])
@@ -91,7 +91,7 @@ def test_what_cannot_be_sent_again_is_refused_and_holds_up_none_of_the_rest(here
     plain, told = put(here, State.SUCCEEDED).id, owed(here)
     answer = run("redeliver", plain, 4711, told)
     assert (answer.code, answer.out) == (1, f"{told} success callback 1 is due\n")
-    assert "owes nobody a callback" in answer.err
+    assert "has no callback to send" in answer.err
     assert run("redeliver", 4711).code == 3
     assert run("callbacks", 4711).code == 3
 
@@ -131,8 +131,8 @@ def test_a_receiver_that_rests_is_shown_with_the_end_of_its_rest(anywhere, run):
     anywhere.deliveries.say_alive()
     task_id = owed(anywhere)
     anywhere.deliveries.hold([NewHold(("told", CallbackKind.SUCCESS), "good.example", 60.0, False, "status 503")])
-    assert "receiver rests until" in run("callbacks", task_id).out
-    assert "good.example keeps failing and rests until then" in run("why", task_id).out
+    assert "receiver on hold until" in run("callbacks", task_id).out
+    assert "good.example keeps failing, so callbacks to it are on hold" in run("why", task_id).out
     assert run("callbacks", task_id, "--json").json["receiver_rests_until"] is not None
 
 
@@ -162,4 +162,4 @@ def test_the_doctor_sees_what_cannot_be_delivered_and_what_cannot_be_opened(here
 def test_a_worker_alone_says_that_nobody_sends_what_is_owed(here, spawn):
     """Spec: B6"""
     owed(here)
-    spawn("work", "shop").hear("callbacks are owed and no process sends them: run `headgate up`")
+    spawn("work", "shop").hear("callbacks are pending and no process sends them: run `headgate up`")

@@ -78,8 +78,18 @@ def test_a_letter_is_shown_with_its_error_and_what_it_was_asked_to_do(here, run)
     queued = submit(here)
     refused = run("dead-letters", "show", queued.id)
     assert (refused.code, refused.err) == (
-        1, f"error: task {queued.id} is queued, so it is no dead letter; `headgate show {queued.id}` shows it\n",
+        1, f"error: task {queued.id} is queued, so it is not a dead letter; `headgate show {queued.id}` shows it\n",
     )  # fmt: skip
+
+
+def test_a_letter_is_shown_with_what_its_type_says_now(here, run):
+    """Spec: D12"""
+    letter = dead(here)
+    run("types", "set", letter.type, "timeout_seconds=301", "retry_strategy=fixed_period", "retry_interval=9",
+        "max_error_count=7")  # fmt: skip
+    shown = [line.split() for line in run("dead-letters", "show", letter.id).out.splitlines()]
+    assert ["max_error_count", "7"] in shown
+    assert ["timeout_seconds", "301.0"] in shown
 
 
 def test_letters_are_replayed_as_they_are(anywhere, run):
@@ -175,4 +185,4 @@ def test_one_letter_that_cannot_take_the_edit_does_not_hold_up_the_rest(here, ru
     odd, good = dead(here, ext="[1]"), dead(here)
     answer = run("dead-letters", "replay", odd.id, good.id, "a=1")
     assert (answer.code, answer.out) == (2, f"{good.id} queued\n")
-    assert "no object" in answer.err
+    assert "not an object" in answer.err

@@ -1,20 +1,25 @@
 """docs/cli.md and `--help` show what the command does, and it does what they show."""
 
+import importlib
 import re
 import shlex
 import signal
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
 from headgate.cli.exits import MEANING
-from headgate.cli.main import app
-from tests.docs.guides import comparable
+from headgate.cli.main import MODULES, app
+from tests.docs.guides import is_shown
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
-COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+GROUP: Any = typer.main.get_command(app)
+COMMANDS = {name: GROUP.get_command(None, name) for name in GROUP.list_commands(None)}
 
 
 def help_of(*words):
@@ -27,6 +32,19 @@ def sessions():
         for said in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
             command, _, answer = said.partition("\n")
             yield command, answer
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_every_command_of_a_module_is_found(module):
+    commands = importlib.import_module(f"headgate.cli.{module}").commands
+    assert [*typer.main.get_group(commands).commands] == MODULES[module]
+
+
+def test_a_command_that_only_starts_a_process_loads_nothing_it_does_not_need():
+    loaded = "from headgate.cli.main import app; import sys; app(['up', '--help'], standalone_mode=False); "
+    words = [sys.executable, "-c", loaded + "print(*sys.modules)"]
+    result = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert {"headgate.store.store", "headgate.app", "rich"}.isdisjoint(result.stdout.split())
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -66,7 +84,7 @@ def test_the_guide_prints_what_it_says(spawn, run):
     ran = 0
     for command, shown in sessions():
         answer = run(*shlex.split(command)[1:])
-        assert comparable(answer.out + answer.err) == comparable(shown), command
+        assert is_shown(answer.out + answer.err, shown), f"{command}\n{answer.out}{answer.err}"
         ran += 1
     assert ran > 15
     up.signal(signal.SIGTERM)

@@ -3,6 +3,7 @@
 import pytest
 
 from headgate.core.limits import Rate
+from tests.factories import running
 
 
 def test_a_rate_limit_is_set_shown_and_lifted(anywhere, run):
@@ -31,10 +32,33 @@ def test_a_resource_is_set_and_shown(here, run):
     """Spec: A11"""
     assert run("limits", "set", "disk-writer", "--capacity", "3").out == "disk-writer: 3 at a time\n"
     assert run("limits", "--json").lines[1] == {
-        "name": "disk-writer", "capacity": 3, "source": "person", "pause": None,
+        "name": "disk-writer", "capacity": 3, "source": "person", "running": 0, "waiting": 0, "pause": None,
     }  # fmt: skip
     told = run("limits", "set", "press", "--capacity", "2", "--json").json
     assert told == {"name": "press", "capacity": 2, "source": "person"}
+
+
+def test_a_resource_is_shown_with_how_many_use_it_and_wait_and_a_task_with_what_it_holds(here, run):
+    """Spec: C3, X3"""
+    holder, waiter = running(here), running(here)
+    for each in (holder, waiter):
+        here.holds.take(each.id, each.exec_id, "press")
+    assert run("limits").out.splitlines()[-1].split() == [
+        "press",
+        "1",
+        "at",
+        "a",
+        "time",
+        "default",
+        "1",
+        "in",
+        "use,",
+        "1",
+        "waiting",
+    ]
+    assert [line.split() for line in run("show", holder.id).out.splitlines() if "press" in line] == [["holds", "press"]]
+    assert run("show", waiter.id, "--json").json["holds"][0]["held"] is False
+    assert f"waits for resource press, held by task {holder.id}" in run("why", waiter.id).out
 
 
 @pytest.mark.parametrize(

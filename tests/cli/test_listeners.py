@@ -71,7 +71,7 @@ def until(condition):
 def test_an_event_whose_process_is_killed_before_it_was_saved_comes_again(spawn, run, anywhere, folder):
     """Spec: X9, D6"""
     work = spawn("work", "mailer")
-    work.hear("listener note: called by this process")
+    work.hear("listener note: this process calls it from now on")
     (folder / "kill").touch()
     run("submit", "-m", "mailer", "greet", "--wait", PATIENCE)
     until(lambda: len(heard(folder)) >= 2)
@@ -88,7 +88,7 @@ def test_an_event_that_kills_its_process_is_skipped_after_its_tries(spawn, run, 
     """Spec: X9"""
     (folder / "poison").touch()
     work = spawn("work", "mailer")
-    work.hear("listener note: called by this process")
+    work.hear("listener note: this process calls it from now on")
     for _ in range(4):
         run("submit", "-m", "mailer", "greet")
     until(lambda: {line["task"] for line in heard(folder)} == {1, 2, 3, 4})
@@ -122,7 +122,7 @@ def test_a_program_may_have_listeners_and_no_tasks(spawn, run, here, folder):
     """Spec: X9"""
     (folder / "ears.py").write_text(MAILER.replace("@app.task\n", ""))
     ears = spawn("work", "ears")
-    ears.hear("listener note: called by this process")
+    ears.hear("listener note: this process calls it from now on")
     work = spawn("work", "shop")
     work.hear("serves")
     run("submit", "greet", "--wait", PATIENCE)

@@ -196,7 +196,7 @@ def test_why_goes_gate_by_gate_with_holders(anywhere, run):
     task = submit(anywhere, mutex="m")
     lines = run("why", task.id).out.splitlines()
     assert f"lane    shut  default: 2 of 2 running ({first.id}, {second.id})" in lines
-    assert f"mutex   shut  m: held by {first.id}" in lines
+    assert f"mutex   shut  m: held by task {first.id}" in lines
     told = run("why", task.id, "--json").json
     assert (told["task_id"], told["status"]) == (task.id, "blocked")
     gates = {gate["name"]: gate for gate in told["gates"]}
@@ -210,8 +210,8 @@ def test_why_says_when_it_starts_where_time_is_all_it_waits_for(here, run):
     """Spec: X3"""
     worker(here)
     lines = run("why", submit(here, delay_seconds=72000).id).out.splitlines()
-    assert re.fullmatch(r"time    shut  its start_time is ahead \(until .*Z, in 20 h\)", lines[1])
-    assert lines[-1] == "starts  in about 20 h (its start_time is ahead)"
+    assert re.fullmatch(r"time    shut  the start time has not come yet \(until .*Z, in 20 h\)", lines[1])
+    assert lines[-1] == "starts  in about 20 h (the start time has not come yet)"
     assert run("why", submit(here).id).out.splitlines()[-1].startswith("starts  now")
     told = run("why", 1, "--json").json
     assert RFC_3339_UTC.fullmatch(told["gates"][1]["until"])
@@ -239,7 +239,9 @@ def test_why_says_when_a_task_starts_that_waits_for_others(anywhere, run):
 
 def test_why_says_that_nobody_can_say_and_nothing_of_what_has_started(here, run):
     """Spec: X3"""
-    assert run("why", submit(here).id).out.splitlines()[-1] == "starts  unknown: no worker or agent for plain is alive"
+    assert (
+        run("why", submit(here).id).out.splitlines()[-1] == "starts  unknown: no worker or agent for plain is running"
+    )
     [execution] = start(here)
     assert "starts" not in run("why", execution.id).out
     assert "forecast" not in run("why", execution.id, "--json").json

@@ -11,19 +11,19 @@ import pytest
         ("x = 1 / 0\n", "broken.py:1: ZeroDivisionError: division by zero"),
         (
             "import headgate\napp = headgate.Headgate()\n@app.task(lanee='x')\nasync def a() -> None: ...\n",
-            "@app.task knows no option 'lanee'; did you mean 'lane'?",
+            "@app.task has no option 'lanee'; did you mean 'lane'?",
         ),
         (
             "import headgate\napp = headgate.Headgate()\n@app.task(uses='disk')\nasync def a() -> None: ...\n",
-            "a: uses is a list of resources: uses=['disk']",
+            "a: uses must be a list of resources: uses=['disk']",
         ),
         (
             "import headgate\napp = headgate.Headgate()\n@app.task(retry=3)\nasync def a() -> None: ...\n",
-            "retry is a policy: headgate.exponential(60, retries=3)",
+            "retry must be a policy: headgate.exponential(60, retries=3)",
         ),
         (
             "import headgate\napp = headgate.Headgate()\n" + 2 * "@app.task\nasync def a() -> None: ...\n",
-            "two handlers for a in broken:a: give one another name, or another code",
+            "two handlers for a in broken:a: rename one, or give it another code",
         ),
     ],
 )

@@ -73,7 +73,7 @@ def test_the_first_signal_waits_for_what_runs_and_the_second_hands_it_back(spawn
     task_id = run("submit", "nap", "--json").json["id"]
     started(run, task_id)
     up.signal(signal.SIGTERM)
-    up.hear("SIGTERM: finishing what runs")
+    up.hear("SIGTERM: waiting up to")
     assert up.process.poll() is None
     up.signal(signal.SIGTERM)
     assert up.ended() == 0
@@ -96,11 +96,11 @@ def test_work_in_several_processes_starts_another_for_one_that_dies(spawn, run):
     killed = json.loads(run("submit", "whereabouts", "--wait", PATIENCE, "--json").out)["result"]
     assert killed != work.process.pid
     os.kill(killed, signal.SIGKILL)
-    work.hear("ended with -9; another one starts")
+    work.hear("ended with exit code -9: starting another")
     work.hear("serves", times=3)
     assert run("submit", "greet", "--wait", PATIENCE).code == 0
     work.signal(signal.SIGTERM)
-    work.hear("SIGTERM: finishing what runs", times=2)
+    work.hear("SIGTERM: waiting up to", times=2)
     assert work.ended() == 0
     assert "all processes have ended" in work.definition[-1]
 
@@ -118,7 +118,7 @@ def test_duties_alone_bring_on_what_is_due(spawn, folder, url, monkeypatch):
     """Spec: A2"""
     monkeypatch.setenv("HEADGATE_URL", url)
     duties = spawn("duties")
-    duties.hear("doing the duties")
+    duties.hear("running the background duties")
     with open_store(url) as store:
         store.types.put(TaskType("plain"))
         made = store.tasks.submit(NewTask("plain", delay_seconds=0.05))
@@ -144,7 +144,7 @@ BAD = {
         "import headgate\na = headgate.Headgate('sqlite:///a.db')\nb = headgate.Headgate()\n",
         "empty",
     ),
-    "no task to work on": ("import headgate\napp = headgate.Headgate()\n", "empty"),
+    "no module declares a task": ("import headgate\napp = headgate.Headgate()\n", "empty"),
 }
 
 
@@ -161,7 +161,7 @@ def test_a_supervisor_does_not_try_again_what_cannot_work(spawn):
     work = spawn("work", "nosuch", "--processes", "2")
     assert work.ended() == 2
     assert "error: no module nosuch" in work.definition
-    assert not any("another one starts" in line for line in work.definition)
+    assert not any("starting another" in line for line in work.definition)
 
 
 def test_a_url_that_is_said_goes_over_the_apps(spawn, folder, run):
@@ -218,7 +218,7 @@ def test_up_replaces_a_worker_that_cannot_end_a_handler_and_goes_on_answering(sp
     up = spawn("up", "stubborn")
     up.hear("serves")
     task_id = run("submit", "stick", "--json").json["id"]
-    assert f"task={task_id} type=stick" in up.hear("handler does not end though it was told to")
+    assert f"task={task_id} type=stick" in up.hear("handler does not stop after being told to")
     up.hear("serves", times=2)
     wait_until(lambda: run("show", task_id, "--json").json["status"] == "failed")
     assert run("submit", "greet", "--wait", PATIENCE).code == 0
@@ -231,7 +231,7 @@ STARTS = {
     "work": (("work", "shop"), "serves"),
     "up": (("up", "shop"), "serves"),
     "serve": (("serve",), "the API and the console are at"),
-    "duties": (("duties",), "doing the duties"),
+    "duties": (("duties",), "running the background duties"),
 }
 
 

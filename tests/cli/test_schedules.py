@@ -70,10 +70,11 @@ def test_an_endpoint_is_called_in_place_of_a_task(run, here):
     """Spec: B9"""
     url = "https://example.org/hook"
     made = run("schedules", "add", "report", "@hourly", "--http", url, "--method", "PUT", "--json").json
-    assert made["http"] == {"url": url, "method": "PUT"}
+    assert made["http"] == {"url": url, "method": "PUT", "by_tenant": False}
     assert run("schedules", "edit", 1, "--http", f"{url}/2", "--json").json["http"] == {
         "url": f"{url}/2",
         "method": "POST",
+        "by_tenant": False,
     }
     assert run("schedules", "trigger", 1).out == "1 triggered: HTTP call\n"
 
@@ -100,9 +101,9 @@ def test_an_expression_is_previewed_without_a_store(run):
         (["add", "plain", "* *"], "minute, hour, day"), (["add", "plane", "* * * * *"], "did you mean plain"),
         (["add", "plain", "* * * * *", "--timezone", "Asia/Shangai"], "did you mean 'Asia/Shanghai'"),
         (["edit", "1"], "nothing to change"),
-        (["add", "plain", "* * * * *", "--http", "x"], "--http: the URL begins"),
+        (["add", "plain", "* * * * *", "--http", "x"], "--http: the URL must begin"),
         (["add", "plain", "* * * * *", "--http", "http://10.0.0.1/"], "--http: 10.0.0.1 is"),
-        (["preview", "* *"], "no cron expression"),
+        (["preview", "* *"], "not a cron expression"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_said_in_one_line(run, here, words, why):

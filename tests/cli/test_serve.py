@@ -113,7 +113,7 @@ def test_up_answers_also_when_its_worker_dies_before_it_signs_on(spawn, folder):
     (folder / "dying.py").write_text(DYING)
     up = spawn("up", "dying", "--port", "0")
     address = address_of(up)
-    assert any("worker process 1 ended with -9" in line for line in up.definition)
+    assert any("worker process 1 ended with exit code -9" in line for line in up.definition)
     assert get(address, "/readyz").status_code == 200
     up.signal(signal.SIGTERM)
     assert up.ended() == 0
@@ -147,7 +147,7 @@ def test_an_address_that_others_can_reach_needs_a_key(spawn, here, command, host
     open_to_all = spawn(command, "--host", host)
     assert open_to_all.ended() == 1
     [said] = [line for line in open_to_all.definition if line.startswith("error:")]
-    assert f"{host} can be reached from outside, and there is no key" in said
+    assert f"{host} can be reached from other machines, and there is no key" in said
     assert "headgate keys create NAME --role admin" in said
 
 
@@ -170,14 +170,14 @@ def test_a_port_that_is_taken_is_one_clear_line(spawn, here):
         serve = spawn("serve", "--port", port)
         assert serve.ended() == 1
         assert serve.definition == [
-            f"error: port {port} of 127.0.0.1 cannot be had: something listens there already; name another with --port"
+            f"error: port {port} of 127.0.0.1: already in use; choose another with --port or HEADGATE_PORT"
         ]
 
 
 def test_a_host_that_is_none_is_one_clear_line(spawn, here):
     serve = spawn("serve", "--host", "no such host")
     assert serve.ended() == 2
-    assert "error: host: there is no 'no such host'" in serve.definition[0]
+    assert "error: host 'no such host' cannot be resolved" in serve.definition[0]
 
 
 def test_a_worker_loads_nothing_of_the_server():

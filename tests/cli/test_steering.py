@@ -154,6 +154,7 @@ def test_lanes_show_capacity_and_what_runs_and_waits(anywhere, run):
     assert told["slow"] == {
         "name": "slow", "capacity": 1, "running": 1, "queued": 2, "queued_exact": True, "blocked": 1, "later": 1,
         "paused": True, "drained": told["slow"]["drained"], "pause": told["slow"]["pause"], "source": "person",
+        "others": 0,
     }  # fmt: skip
     assert told["slow"]["drained"]["reason"] == "lane slow is paused"
     assert told["slow"]["pause"]["scope"] == "lane"
@@ -228,7 +229,7 @@ def test_purge_refuses_what_has_not_ended(here, run):
 
 @pytest.mark.parametrize(
     "words",
-    [["lanes", "set", "slwo", "--capacity", 1], ["pause", "--lane", "slwo"], ["submit", "plain", "--lane", "slwo"]],
+    [["lanes", "set", "slwo", "--capacity", 1], ["submit", "plain", "--lane", "slwo"]],
 )
 def test_a_lane_that_was_not_there_is_called_new(here, run, words):
     """Spec: A9"""
@@ -236,5 +237,16 @@ def test_a_lane_that_was_not_there_is_called_new(here, run, words):
     assert run(*words).err == ""
 
 
-def test_resuming_a_lane_that_is_not_there_does_not_say_that_it_was_created(here, run):
-    assert run("resume", "--lane", "slwo").err == ""
+@pytest.mark.parametrize("verb", ["pause", "resume"])
+def test_a_lane_that_does_not_exist_is_refused_with_the_near_names(here, run, verb):
+    """Spec: A9"""
+    here.lanes.set_capacity("slow", 1)
+    answer = run(verb, "--lane", "slwo")
+    assert (answer.code, answer.err) == (3, "error: no lane slwo; known lanes: slow, default\n")
+    assert "slwo" not in [lane.name for lane in here.lanes.all()]
+
+
+def test_a_pause_may_end_on_a_date(here, run):
+    assert run("pause", "--all", "--until", "2999-01-31").code == 0
+    [pause] = here.pauses.active()
+    assert f"{pause.until:%Y-%m-%d %H:%M %Z}" == "2999-01-31 00:00 UTC"

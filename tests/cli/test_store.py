@@ -67,7 +67,7 @@ def test_a_server_whose_schema_is_behind_is_left_to_its_owner(run):
 @pytest.mark.parametrize(
     ("url", "code", "said"),
     [
-        ("mysql://somewhere", 2, "begins with sqlite:// or postgresql://"),
+        ("mysql://somewhere", 2, "begin with sqlite:// or postgresql://"),
         ("postgresql://nobody@127.0.0.1:1/nothing", 4, "the store did not answer: connection"),
         ("sqlite:///no/such/folder/x.db", 4, "does not exist"),
         ("sqlite:///shop.py", 4, "the store shop.py cannot be opened"),
@@ -107,7 +107,7 @@ def test_every_command_takes_the_schema_from_the_settings(run, hostile, schemas,
     assert (answer.code, len(answer.err.splitlines())) == (4, 1)
     answer = run("migrate", "--url", "sqlite:///headgate.db")
     assert (answer.code, answer.err) == (
-        2, "error: a schema is for PostgreSQL: a SQLite file has none, unset HEADGATE_SCHEMA\n",
+        2, "error: a SQLite file has no schema: unset HEADGATE_SCHEMA\n",
     )  # fmt: skip
 
 

@@ -64,5 +64,5 @@ def test_nobody_waits_for_ever_for_a_worker_that_never_signs_on(monkeypatch, cap
 
     assert asyncio.run(live()) == (True, False)
     assert [record.getMessage() for record in caplog.records] == [
-        "no worker process has signed on in 0.1 s: going on without one"
+        "no worker process has signed on in 0.1 s: continuing without one"
     ]

@@ -8,7 +8,7 @@ import pytest
 from headgate.core.machine import Raised
 from headgate.core.retry import exponential, fixed, sequence
 from headgate.core.task import NewTask, TaskType
-from headgate.core.task_types import TYPE_FIELDS
+from headgate.core.task_types import EDITABLE_FIELDS, TYPE_FIELDS
 from tests.factories import running, settle, sql, submit
 
 
@@ -23,8 +23,8 @@ def test_types_are_listed_with_what_holds_and_who_said_so(anywhere, run):
     assert list(told) == sorted(told)
     assert told["plain"] == "plain default none 30 min failed"
     assert told["scan"] == "scan slow 2 every 30 s 30 min failed shop:scan"
-    assert told["send"] == "send default 2 after 10 s, 60 s 5.0 min dead"
-    assert told["ship"] == "ship default 4 from 5.0 s × 2 to 60 s 30 min failed manual edit"
+    assert told["send"] == "send default 2 after 10 s, 60 s 5 min dead"
+    assert told["ship"] == "ship default 4 from 5 s × 2 to 60 s 30 min failed manual edit"
     assert run("types", "list").out == run("types").out
 
 
@@ -48,7 +48,7 @@ def test_a_type_is_shown_in_the_words_that_set_takes(here, run):
     rows = dict(row.split(maxsplit=1) for row in run("types", "show", "scan").out.splitlines())
     assert rows.pop("since").endswith("Z")
     assert (rows["code"], rows["declared_by"], rows["source"]) == ("scan", "shop:scan", "shop:scan")
-    again = [f"{word}={rows[word]}" for word in TYPE_FIELDS if word in rows]
+    again = [f"{word}={rows[word]}" for word in EDITABLE_FIELDS if word in rows]
     assert run("types", "set", "copy", *again).code == 0
     assert here.types.by_code()["copy"].retry == here.types.by_code()["scan"].retry
     assert (here.types.by_code()["copy"].uses, here.types.by_code()["copy"].mutex) == (("disk",), "m:{a}")
@@ -57,9 +57,9 @@ def test_a_type_is_shown_in_the_words_that_set_takes(here, run):
 def test_a_type_is_edited_and_the_rest_of_it_stays(anywhere, run, url):
     """Spec: B5, A12"""
     anywhere.types.put(TaskType("scan", lane="slow", retry=fixed(30, retries=2)))
-    answer = run("types", "set", "scan", "timeout=45", "max_error_count=5", "need_manual=true")
+    answer = run("types", "set", "scan", "timeout_seconds=2700", "max_error_count=5", "need_manual=true")
     assert answer.out.splitlines() == [
-        "max_error_count: 2 → 5", "timeout: 30.0 → 45.0", "need_manual: false → true",
+        "max_error_count: 2 → 5", "timeout_seconds: 1800 → 2700", "need_manual: false → true",
     ]  # fmt: skip
     kept = anywhere.types.get("scan")
     assert (kept.edited, kept.kind) == (
@@ -114,7 +114,7 @@ def test_a_dry_run_says_what_it_would_mean_for_what_waits_and_changes_nothing(an
     assert run(*said).out.splitlines() == [
         'lane: "default" → "fast"',
         "max_error_count: 3 → 1",
-        "timeout: 30.0 → 1.0",
+        "timeout_seconds: 1800 → 60",
         "",
         "open tasks: 1 queued, 1 retrying",
         f"  1 would no longer be retried after their next failure: {failed.id}",
@@ -143,12 +143,16 @@ def test_a_dry_run_names_some_of_many(here, run):
         ([], "nothing to change"),
         (["timeout"], "use key=value"),
         (["timout=1"], "did you mean timeout"),
-        (["timeout=1e999"], "timeout is"),
-        (["timeout=long"], "timeout is a number"),
+        (["timeout=1e999"], "timeout must be"),
+        (["timeout=long"], "timeout must be a number"),
+        (["timeout=1", "timeout_seconds=60"], "give timeout_seconds or timeout (minutes), not both"),
         (["max_error_count=1"], "max_error_count 0"),
-        (["mutex={0}"], "mutex: '{0}' has {0}: a key takes arguments by their names"),
-        (["mutex={a:>30000000}"], "a key takes an argument as it is, {a}"),
-        (["rate_key=r:{a!r}"], "rate_key: 'r:{a!r}' has {a!r}: a key takes an argument as it is, {a}"),
+        (["mutex={0}"], "mutex: '{0}' has {0}: a key refers to arguments by name"),
+        (["mutex={a:>30000000}"], "a key uses an argument without conversion or format, {a}"),
+        (
+            ["rate_key=r:{a!r}"],
+            "rate_key: 'r:{a!r}' has {a!r}: a key uses an argument without conversion or format, {a}",
+        ),
         (["--file", "none.json"], "cannot read none.json"),
         (["--file", "wrong.json"], "wrong.json is not valid JSON"),
         (["--file", "list.json"], "list.json must hold one JSON object"),

@@ -31,12 +31,15 @@ def refusing(*answers):
     class Refusing(BaseHTTPRequestHandler):
         def do_POST(self):
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            calls.append((self.path.removeprefix("/api/agents/agent-1/"), body))
-            if not left:
-                done.set()
-                threading.Event().wait(PATIENCE)
-                return
-            status, answer = left.pop(0)
+            if self.path.endswith("/beat"):  # of an agent whose machine is busy
+                status, answer = 200, {"control": "none"}
+            else:
+                calls.append((self.path.removeprefix("/api/agents/agent-1/"), body))
+                if not left:
+                    done.set()
+                    threading.Event().wait(PATIENCE)
+                    return
+                status, answer = left.pop(0)
             content = json.dumps(answer, separators=(",", ":")).encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(content)))

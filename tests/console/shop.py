@@ -30,6 +30,13 @@ async def held(name: str) -> str:
 
 
 @app.task(timeout_seconds=600)
+async def press(name: str) -> None:
+    """Holds the printer until it is let go."""
+    async with headgate.context().hold("printer"):
+        await released(name)
+
+
+@app.task(timeout_seconds=600)
 async def teller(name: str) -> None:
     """Writes a line, and another when it is let go."""
     context = headgate.context()

@@ -55,7 +55,7 @@ def test_a_number_that_can_be_no_task_is_looked_for_as_a_text(visit, served):
 @pytest.mark.parametrize(
     ("locale", "title", "again", "overview", "types"),
     [
-        ("en-GB", "This page could not be shown", "Try again", "To the overview", "Task types"),
+        ("en-GB", "This page could not be shown", "Try again", "Go to the overview", "Task types"),
         ("zh-CN", "此页面无法显示", "重试", "返回总览", "任务类型"),
     ],
 )

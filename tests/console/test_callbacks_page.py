@@ -73,7 +73,7 @@ def test_a_task_says_why_it_is_still_notifying_and_tells_again(visit, served, re
     receiver.status = 410
     task_id = served.submit("greet", {"name": "Eve"})
     page = visit(f"/tasks/{task_id}")
-    expect(page.get_by_role("listitem").filter(has_text="given up until somebody sends it again")).to_be_visible()
+    expect(page.get_by_role("listitem").filter(has_text="given up until someone sends it again")).to_be_visible()
     row = page.get_by_role("table", name="Callbacks").get_by_role("row").nth(1)
     expect(row).to_contain_text("undeliverable")
     receiver.status = 204
@@ -94,7 +94,7 @@ def test_all_that_could_not_be_delivered_go_at_once_after_a_question(visit, serv
     page.get_by_role("button", name="Send all again").click()
     expect(page.get_by_role("dialog")).to_contain_text("2 undeliverable callbacks")
     page.get_by_role("dialog").get_by_role("button", name="Send all again").click()
-    expect(page.get_by_role("heading", name="No callback is like this")).to_be_visible()
+    expect(page.get_by_role("heading", name="No matching callback")).to_be_visible()
     for task_id in tasks:
         served.reached(task_id, "succeeded")
 

@@ -10,7 +10,7 @@ def test_it_counts_down_to_the_next_poll_and_looks_when_asked(visit, served):
     page = visit("/compensation")
     upcoming = page.locator("section").filter(has=page.get_by_role("heading", name="Next poll"))
     expect(upcoming).to_contain_text(re.compile(r"\d+ (s|min)|now"))
-    page.get_by_role("button", name="Look now").click()
+    page.get_by_role("button", name="Search now").click()
     expect(page.get_by_text("No start was lost")).to_be_visible()
     interval = page.locator("section").filter(has=page.get_by_role("heading", name="Interval"))
     expect(interval).to_contain_text("Multiplier")

@@ -50,7 +50,7 @@ def test_one_is_mended_and_replayed_after_a_look_at_what_changes(visit, served, 
     form = page.get_by_role("dialog")
     form.get_by_label("Arguments (JSON)").fill('{"number": 7, ')
     form.get_by_role("button", name="Preview").click()
-    expect(form).to_contain_text("This is no JSON")
+    expect(form).to_contain_text("Not valid JSON")
     form.get_by_label("Arguments (JSON)").fill(f'{{"number": {BIG}, "address": "Elm 5"}}')
     form.get_by_role("button", name="Preview").click()
     changes = form.get_by_role("list", name="What will change")
@@ -58,7 +58,7 @@ def test_one_is_mended_and_replayed_after_a_look_at_what_changes(visit, served, 
     expect(changes).not_to_contain_text("ext.number")
     assert served.task(task_id)["status"] == "dead"
     form.get_by_role("button", name="Replay 1 task").click()
-    expect(page.get_by_role("heading", name="Nothing waits for you")).to_be_visible()
+    expect(page.get_by_role("heading", name="No dead letters")).to_be_visible()
     assert served.reached(task_id, "succeeded")["result"] == f"{BIG} to Elm 5"
 
 
@@ -66,7 +66,7 @@ def test_many_get_the_same_address_at_once(visit, served, dead):
     """Spec: D12, X7"""
     tasks = dead(11, 12)
     page = visit("/desk")
-    page.get_by_label("Select all that are shown").check()
+    page.get_by_label("Select all shown").check()
     page.get_by_role("toolbar").get_by_role("button", name="Edit and replay").click()
     form = page.get_by_role("dialog")
     form.get_by_label("Arguments to change in each (JSON)").fill('{"address": "Oak 1"}')
@@ -86,7 +86,7 @@ def test_they_are_resolved_with_a_remark_or_discarded_after_a_dry_run(visit, ser
         page.get_by_label(f"Select task {task_id}", exact=True).check()
     page.get_by_role("toolbar").get_by_role("button", name="Resolve").click()
     dialog = page.get_by_role("dialog")
-    expect(dialog).to_contain_text("It would be done to 2 tasks.")
+    expect(dialog).to_contain_text("It would apply to 2 tasks.")
     expect(dialog.get_by_role("button", name="Resolve 2 tasks")).to_be_disabled()
     dialog.get_by_label("Remark").fill("sent by hand")
     dialog.get_by_role("button", name="Resolve 2 tasks").click()
@@ -95,7 +95,7 @@ def test_they_are_resolved_with_a_remark_or_discarded_after_a_dry_run(visit, ser
 
     page.get_by_role("button", name=f"Discard task {third}").click()
     dialog.get_by_role("button", name="Discard 1 task").click()
-    expect(page.get_by_role("heading", name="Nothing waits for you")).to_be_visible()
+    expect(page.get_by_role("heading", name="No dead letters")).to_be_visible()
     assert served.task(third)["status"] == "failed"
 
 
@@ -113,4 +113,4 @@ def test_groups_and_totals_are_of_all_letters_though_a_page_is_loaded(visit, ser
     groups.get_by_role("button", name="3 × invoice").click()
     expect(page.get_by_role("table", name="Dead letters").locator("tbody tr")).to_have_count(3)
     page = visit("/")
-    expect(page.get_by_text("73 tasks gave up")).to_be_visible()
+    expect(page.get_by_text("73 dead letters")).to_be_visible()

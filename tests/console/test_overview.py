@@ -77,10 +77,10 @@ def test_gauges_and_workers_move_with_what_runs(visit, served):
 def test_what_needs_a_person_leads_to_it(visit, served):
     """Spec: X7, B7"""
     page = visit("/")
-    expect(page.get_by_text("Nothing needs you.")).to_be_visible()
+    expect(page.get_by_text("Nothing needs attention")).to_be_visible()
     task_id = served.submit("invoice", {"number": 4711})
-    expect(page.get_by_text("1 task gave up")).to_be_visible()
-    page.get_by_role("link", name="Look at them").click()
+    expect(page.get_by_text("1 dead letter")).to_be_visible()
+    page.get_by_role("link", name="View", exact=True).click()
     expect(page.get_by_role("link", name=str(task_id), exact=True)).to_be_visible()
     assert page.url.endswith("/desk")
     served.ask("POST", f"/api/tasks/{task_id}/discard")
@@ -141,7 +141,7 @@ def test_a_type_and_a_tenant_are_paused_from_the_list_of_pauses(visit, served):
         asked.get_by_role("combobox", name="What").click()
         page.get_by_role("option", name=what).click()
         expect(asked.get_by_role("button", name="Pause", exact=True)).to_be_disabled()
-        asked.get_by_label("Its number" if what == "A tenant" else "Name").fill(name)
+        asked.get_by_label("Tenant number" if what == "A tenant" else "Name").fill(name)
         asked.get_by_role("button", name=f"Pause {shown}").click()
         expect(pauses.get_by_role("row").filter(has_text=shown)).to_be_visible()
     page = visit("/types")
@@ -196,3 +196,11 @@ def test_charts_grow_by_themselves(visit, served):
     points = served.ask("GET", "/api/series")["items"]
     until(lambda: served.ask("GET", "/api/series")["items"], lambda found: len(found) > len(points) + 1)
     expect(chart.get_by_text("/s").first).to_be_visible()
+
+
+def test_where_no_broker_is_configured_there_is_no_panel_of_one(visit, served):
+    """Spec: X7"""
+    assert served.ask("GET", "/api/broker")["configured"] is False
+    page = visit("/")
+    expect(page.get_by_role("table", name="Workers and agents")).to_be_visible()
+    expect(page.get_by_role("region", name="RabbitMQ")).to_have_count(0)

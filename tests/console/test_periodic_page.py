@@ -10,11 +10,11 @@ def ticks(place):
 def test_the_helper_foretells_what_the_server_will_do(visit, served):
     """Spec: B9, X7"""
     page = visit("/periodic")
-    expect(page.get_by_role("heading", name="Nothing is done by the clock yet")).to_be_visible()
+    expect(page.get_by_role("heading", name="No periodic tasks yet")).to_be_visible()
     page.keyboard.press("n")
     form = page.get_by_role("dialog")
     form.get_by_label("Cron expression").fill("30 2 * * MOON")
-    expect(form).to_contain_text("no cron expression: bad day-of-week")
+    expect(form).to_contain_text("not a cron expression: bad day-of-week")
     form.get_by_label("Cron expression").fill("30 2 * * MON-FRI")
     form.get_by_role("combobox", name="Time zone").fill("Europe/Berl")
     page.get_by_role("option", name="Europe/Berlin").click()

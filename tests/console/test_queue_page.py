@@ -8,9 +8,16 @@ from tests.console.conftest import Served, expect
 from tests.console.shop import MODULE
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _nobody_executes_requests(served):
+    """Requests wait. Their lanes are not paused by that: this is about how they look when somebody does so."""
+    for task_type in ("expected_total", "parse", "list_fetch", "download"):
+        served.ask("POST", f"/api/queue/pause?scope=type:{task_type}")
+
+
 @pytest.fixture
 def request_of(served):
-    """A request for a subscription; nothing here executes it."""
+    """A request for a subscription."""
 
     def enqueue(subscription_id, type_code="parse", **fields):
         body = {"type": type_code, "subscription_id": subscription_id, **fields}
@@ -29,7 +36,7 @@ def test_without_the_pack_there_is_no_such_page(visit, tmp_path):
         expect(page.get_by_role("link", name="Tasks", exact=True)).to_be_visible()
         expect(page.get_by_role("link", name="Request queue")).to_have_count(0)
         page = visit("/queue", server=server)
-        expect(page.get_by_text("There is no such page")).to_be_visible()
+        expect(page.get_by_text("Page not found")).to_be_visible()
     finally:
         server.stop()
 
@@ -52,7 +59,7 @@ def test_lanes_are_paused_and_resized_and_their_counts_are_live(visit, served, r
     lane = page.get_by_test_id("lane-no_cookie")
     expect(lane).to_contain_text("queued")
     before = served.ask("GET", "/api/queue/stats")["queued"]["no_cookie"]
-    request_of(1)
+    request_of(11)
     expect(lane).to_contain_text(f"{before + 1} queued")
     page.get_by_role("button", name="Pause lane: Without cookie").click()
     page.get_by_role("dialog").get_by_role("button", name="Pause lane: Without cookie").click()
@@ -134,24 +141,26 @@ def test_a_request_is_paused_resumed_put_first_and_cancelled(visit, served, requ
 
 def test_buttons_of_a_busy_subscription_are_off_and_say_why(visit, served, request_of):
     """Spec: C11"""
-    busy = request_of(31, "list_fetch")
+    subscription = served.ask("POST", "/api/subscriptions", {"name": "Birds", "url": "https://example.org/birds"})["id"]
+    busy = request_of(subscription, "list_fetch")
     page = visit("/queue")
-    page.get_by_label("Subscription").first.fill("31")
+    page.get_by_label("Subscription").first.fill(str(subscription))
     button = page.get_by_role("button", name="Download")
     expect(button).to_have_attribute("aria-disabled", "true")
-    expect(page.get_by_role("status").filter(has_text="Subscription 31")).to_have_text(
-        f"Subscription 31 has work under way: Fetch list (request {busy}) is queued."
+    expect(page.get_by_role("status").filter(has_text=f"Subscription {subscription} ")).to_have_text(
+        f"Subscription {subscription} has work under way: Fetch list (request {busy}) is queued."
     )
     button.click(force=True)
     expect(button).to_have_attribute("aria-disabled", "true")
-    assert len(served.ask("GET", "/api/requests?subscription_id=31")["items"]) == 1
+    assert len(served.ask("GET", f"/api/requests?subscription_id={subscription}")["items"]) == 1
 
     served.ask("POST", f"/api/requests/{busy}/cancel")
     expect(button).not_to_have_attribute("aria-disabled", "true")
     button.click()
     expect(page.get_by_text(re.compile(r"Request \d+ is queued"))).to_be_visible()
-    [made, _] = served.ask("GET", "/api/requests?subscription_id=31")["items"]
-    assert (made["type"], made["requires_cookie"]) == ("download", True)
+    [made, _] = served.ask("GET", f"/api/requests?subscription_id={subscription}")["items"]
+    assert (made["type"], made["requires_cookie"], made["priority"]) == ("list_fetch", True, 3)
+    assert served.task(made["id"])["ext"]["then_download"] is True  # a download of no address would fail
     expect(button).to_have_attribute("aria-disabled", "true")
     expect(page.get_by_role("button", name=f"Again: {busy}")).to_have_attribute("aria-disabled", "true")
 
@@ -166,3 +175,23 @@ def test_requests_are_filtered_by_what_stands_in_the_address(visit, request_of):
     page.get_by_role("option", name="done").click()
     expect(page.get_by_text("No request matches")).to_be_visible()
     expect(page).to_have_url(re.compile("status=done"))
+
+
+def test_a_request_for_an_address_goes_before_what_programs_enqueue(visit, served):
+    """Spec: C11"""
+    page = visit("/queue")
+    page.get_by_label("Address").fill("https://example.org/bird/1")
+    page.get_by_role("button", name="Download").click()
+    expect(page.get_by_text(re.compile(r"Request \d+ is queued"))).to_be_visible()
+    made = served.ask("GET", "/api/requests?type=download")["items"][0]
+    assert (made["url"], made["priority"]) == ("https://example.org/bird/1", 3)
+
+
+def test_a_request_that_failed_at_length_says_why_first_and_its_button_stays_in_reach(visit, served):
+    """Spec: C11"""
+    number = int("7" * 200)
+    failed = served.submit("invoice", {"number": number}, lane="no_cookie")
+    assert "Traceback" in served.reached(failed, "dead")["error_info"]
+    page = visit("/queue")
+    expect(row(page, failed)).to_contain_text(f"ValueError: invoice {number} has no address")
+    expect(page.get_by_role("button", name=f"Again: {failed}")).to_be_in_viewport(ratio=1)

@@ -31,7 +31,7 @@ def test_a_key_opens_the_console_and_is_kept_nowhere(visit, locked):
     """Spec: X7"""
     page = visit("/tasks", server=locked)
     sign_in(page, "hg_1_" + "0" * 56)
-    expect(page.get_by_text("This key is not good.")).to_be_visible()
+    expect(page.get_by_text("This key is not valid.")).to_be_visible()
     sign_in(page, locked.key)
     expect(page.get_by_role("heading", level=1, name="Tasks")).to_be_visible()
     kept = page.evaluate("JSON.stringify([localStorage, sessionStorage, document.cookie, location.href])")
@@ -94,7 +94,7 @@ def test_the_first_key_is_shown_once_and_its_maker_stays_in(visit, served):
     expect(shown).to_be_visible()
     served.key = shown.text_content()
     page.get_by_role("button", name="I have it").click()
-    expect(page.get_by_role("row").filter(has_text="root")).to_contain_text("good")
+    expect(page.get_by_role("row").filter(has_text="root")).to_contain_text("active")
     expect(page.get_by_role("button", name="key:1 root")).to_be_visible()
 
     page.get_by_role("button", name="New key").click()
@@ -104,7 +104,7 @@ def test_the_first_key_is_shown_once_and_its_maker_stays_in(visit, served):
     page.get_by_role("dialog").get_by_role("button", name="New key").click()
     page.get_by_role("button", name="I have it").click()
     reader = page.get_by_role("row").filter(has_text="reader")
-    expect(reader).to_contain_text("good")
+    expect(reader).to_contain_text("active")
     reader.get_by_role("button", name="Revoke").click()
     page.get_by_role("dialog").get_by_role("button", name="Revoke").click()
     expect(reader).to_contain_text("revoked")

@@ -25,6 +25,26 @@ def test_it_says_gate_by_gate_what_it_waits_for_and_leads_to_who_holds_it_up(vis
     served.reached(waiter, "succeeded")
 
 
+def test_a_running_task_says_which_resource_it_waits_for_and_who_holds_it(visit, served):
+    """Spec: X3, X7, C3"""
+    holder = served.submit("press", {"name": "printed"})
+    served.reached(holder, "running")
+    until(
+        lambda: {each["name"]: each["running"] for each in served.ask("GET", "/api/resources")["items"]},
+        lambda running: running.get("printer") == 1,
+    )
+    waiter = served.submit("press", {"name": "printed"})
+    page = visit(f"/tasks/{waiter}")
+    gate = page.get_by_role("listitem").filter(has_text="Hold")
+    expect(gate).to_contain_text(f"waits for resource printer, held by task {holder}")
+    page = visit("/")
+    row = page.get_by_role("table", name="Resources").get_by_role("row").filter(has_text="printer")
+    expect(row.get_by_role("cell").first).to_have_text("1 of 1")
+    expect(row.get_by_role("link", name=f"#{holder}")).to_be_visible()
+    served.let_go("printed")
+    served.reached(waiter, "succeeded")
+
+
 @pytest.mark.parametrize(("locale", "gate", "when"), [("en-GB", "Time", "in 2 hr"), ("zh-CN", "时间", "2小时后")])
 def test_a_gate_that_opens_by_itself_says_when(visit, served, locale, gate, when):
     """Spec: X3, X7"""
@@ -104,7 +124,7 @@ def test_attempts_show_how_each_ended(visit, served):
     served.reached(task_id, "dead")
     page = visit(f"/tasks/{task_id}")
     attempts = page.get_by_role("table", name="Attempts")
-    expect(attempts.get_by_role("row").nth(1)).to_contain_text("Gave up · never retried")
+    expect(attempts.get_by_role("row").nth(1)).to_contain_text("Became a dead letter · never retried")
     attempts.get_by_text("Error", exact=True).click()
     expect(attempts.get_by_text("ValueError: invoice 7 has no address").first).to_be_visible()
 

@@ -70,11 +70,11 @@ def test_many_are_cancelled_after_seeing_what_that_would_do(visit, served, waiti
     creator, ids = waiting
     served.ask("POST", f"/api/tasks/{ids[0]}/cancel")
     page = visit(f"/tasks?creator={creator}")
-    page.get_by_label("Select all that are loaded").check()
+    page.get_by_label("Select all loaded").check()
     expect(page.get_by_text("3 selected")).to_be_visible()
     page.get_by_role("toolbar").get_by_role("button", name="Cancel").click()
     dialog = page.get_by_role("dialog")
-    expect(dialog.get_by_text("It would do so to 2 of 3 tasks.")).to_be_visible()
+    expect(dialog.get_by_text("It would apply to 2 of 3 tasks.")).to_be_visible()
     expect(dialog.get_by_text("1 refused")).to_be_visible()
     assert served.task(ids[1])["status"] == "pending"
     dialog.get_by_label("Reason").fill("spring cleaning")
@@ -110,7 +110,7 @@ def test_what_is_done_to_many_shows_how_far_it_is_is_stopped_and_tells_what_came
     page.keyboard.press("Escape")
     dialog.get_by_role("button", name="Stop").click()
     sent[1].continue_()
-    expect(dialog).to_contain_text("400 tasks cancelled, or asked to end")
+    expect(dialog).to_contain_text("400 tasks cancelled or asked to stop")
     expect(dialog).to_contain_text("Stopped: 50 tasks were left as they are.")
     ended = served.ask("GET", f"/api/tasks?creator={creator}&status=pending&limit=200")["items"]
     assert len(ended) == 50

@@ -18,6 +18,8 @@ from headgate.core.callbacks import (
     body_text,
     delivery_after,
     error_body,
+    in_turn,
+    last_served,
     retry_delay,
     success_body,
 )
@@ -143,3 +145,11 @@ def test_whatever_is_answered_can_be_kept(body):
     text = body_text(body)
     assert len(text.encode()) <= MAX_BODY_BYTES
     assert "\0" not in text
+
+
+def test_turns_go_on_behind_whoever_got_the_last_place_that_others_did_not_get():
+    """Spec: X12"""
+    assert in_turn([3, 1, 2], None) == [1, 2, 3]
+    assert in_turn([1, 2, 3], last_served([1])) == [2, 3, 1]
+    assert in_turn([1, 2, 3], last_served([2, 2, 3, 1])) == [3, 1, 2]
+    assert in_turn([1, 2, 3], last_served([3])) == [1, 2, 3]

@@ -24,8 +24,8 @@ from tests.core.factories import NOW, a_task
 FROZEN_REFUSALS = """
     wrong-state event-not-possible task-ended unique-key-held unique-key-busy changed-meanwhile no-more-children
     parent-ended stale-execution other-agents-task start-not-confirmed start-held-back cancel-not-asked pause-not-asked
-    worker-lost no-callback-owed callback-removed callback-of-cancelled schedule-overlaps type-just-edited
-    lane-in-use resource-in-use
+    worker-lost no-broker no-callback-owed callback-removed callback-of-cancelled schedule-overlaps type-just-edited
+    lane-in-use resource-in-use already-held resource-held
     server-without-keys session-not-a-key no-task no-parent task-purged no-callback no-type no-lane no-resource
     no-rate-limit no-schedule no-key no-listener no-such-address role-needed other-tenant shared-by-tenants unknown-type
     key-reused field-empty field-too-long field-not-text field-not-integer field-not-seconds field-out-of-range
@@ -37,7 +37,7 @@ FROZEN_REASONS = """
     mutex-free mutex-own mutex-held mutex-ahead has-tokens no-tokens start-free start-held served workers-busy no-worker
     agent-away children-ended children-open callback-due callback-failed in-broker agents-busy
     callback-rests callback-blocked callback-unsent callback-given-up nothing-ahead slots-ahead tokens-ahead
-    no-capacity unmeasured limit-unmeasured mutex-family
+    no-capacity unmeasured limit-unmeasured mutex-family asked-first holds waits-to-hold
 """
 FROZEN_ENDS = "error exhausted fatal unknown arguments overdue memory lost poison children cancelled discarded"
 FROZEN_CLASSES = """
@@ -46,7 +46,7 @@ FROZEN_CLASSES = """
 """
 FROZEN_HTTP = """
     bad-request unauthorized forbidden not-found method-not-allowed refused too-large unsupported-media-type invalid
-    too-many-requests headers-too-large unavailable
+    too-many-requests headers-too-large too-slow unavailable
 """
 FROZEN_TASK_KINDS = """
     submitted due came_forward sent_back scheduled started progress completed completed_with_errors waiting retrying
@@ -56,7 +56,7 @@ FROZEN_TASK_KINDS = """
 """
 FROZEN_SYSTEM_KINDS = """
     paused resumed capacity_changed rate_changed limit_reset lane_removed resource_removed rate_limit_removed
-    type_changed type_removed periodic_added periodic_changed
+    weight_changed type_changed type_removed periodic_added periodic_changed
     periodic_removed periodic_online periodic_offline periodic_triggered ticks_missed copied signed_in signed_out
     key_created key_revoked listener_removed worker_lost compensation_triggered purged retention
 """

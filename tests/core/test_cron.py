@@ -155,10 +155,12 @@ def test_what_is_no_expression_is_refused_and_named(expression):
 @pytest.mark.parametrize(
     ("expression", "message"),
     [
-        ("*/60 * * * *", "the step of minutes is 59 at most, not 60"),
-        ("0 */25 * * *", "the step of hours is 23 at most"),
-        ("0 0 */32 * *", "the step of days is 31 at most"), ("0 0 1 */13 *", "the step of months is 12 at most"),
-        ("0 0 * * */8", "the step of weekdays is 7 at most"), ("*/61 * * * * *", "the step of seconds is 59 at most"),
+        ("*/60 * * * *", "the step of minutes must be at most 59, not 60"),
+        ("0 */25 * * *", "the step of hours must be at most 23"),
+        ("0 0 */32 * *", "the step of days must be at most 31"),
+        ("0 0 1 */13 *", "the step of months must be at most 12"),
+        ("0 0 * * */8", "the step of weekdays must be at most 7"),
+        ("*/61 * * * * *", "the step of seconds must be at most 59"),
         ("5,10-20/99 * * * *", "the step of minutes"), ("2-2/99 * * * *", "the step of minutes"),
     ],
 )  # fmt: skip

@@ -68,7 +68,7 @@ def test_what_could_not_have_been_submitted_cannot_be_edited_in(values, message)
 
 def test_a_merge_needs_an_object_and_no_ext_beside_it():
     """Spec: B7, D12"""
-    with pytest.raises(Invalid, match="no object"):
+    with pytest.raises(Invalid, match="not an object"):
         edited(Edit(merge={"a": 1}), ext="[1]")
     with pytest.raises(Invalid, match="not both"):
         Edit(ext="{}", merge={})

@@ -94,7 +94,7 @@ def test_a_parent_that_is_tried_again_does_not_give_up():
 @pytest.mark.parametrize("why", [{"cancel_requested": True}, {"gave_up": True}], ids=["cancelled", "gave up"])
 def test_a_family_that_is_going_is_given_no_more_children(why):
     """Spec: D7"""
-    with pytest.raises(Refused, match="takes no more children"):
+    with pytest.raises(Refused, match="accepts no more children"):
         decide(a_task(State.WAITING, has_children=True, **why), Adopted(), TaskType("album"))
     assert decide(a_task(State.RUNNING, cancel_requested=True), Adopted(), TaskType("album")).has_children
 

@@ -105,12 +105,26 @@ def test_a_kind_not_measured_in_a_lane_is_as_elsewhere_or_as_the_lanes_others():
 
 
 def test_another_tenants_million_goes_first_once_for_each_turn_of_ours():
-    """Spec: X3, B11"""
-    ours = StreamBacklog(1, before=0, beside=4, each=1.0, limits=("lane",))
-    theirs = StreamBacklog(2, before=7, beside=1_000_000, each=1.0, limits=("lane",))
-    [before_ours], [before_theirs] = tasks_ahead([ours, theirs], 1), tasks_ahead([ours, theirs], 2)
-    assert before_ours.tasks == pytest.approx(4 + 7 + 5)  # of ours, of a smaller priority, and their turns
-    assert before_theirs.tasks == pytest.approx(1_000_011)
+    """Spec: X3, B11, A4"""
+    ours, theirs = StreamBacklog(None, 4, 1.0, ("lane",)), StreamBacklog(2, 1_000_000, 1.0, ("lane",))
+    ahead = tasks_ahead([ours, theirs], 1, {})
+    assert start(Contention({"lane": Slots(1)}, ("lane",), ahead)).ahead == 4 + 5  # of ours, and their turns
+    few = tasks_ahead([ours, theirs._replace(tasks=2)], 1, {})
+    assert start(Contention({"lane": Slots(1)}, ("lane",), few)).ahead == 4 + 2
+
+
+def test_a_tenant_of_three_times_the_weight_goes_first_three_times_as_often():
+    """Spec: X3, A4"""
+    ours, theirs = StreamBacklog(None, 4, 1.0, ("lane",)), StreamBacklog(2, 1_000_000, 1.0, ("lane",))
+    ahead = tasks_ahead([ours, theirs], 1, {2: 3.0})
+    assert start(Contention({"lane": Slots(1)}, ("lane",), ahead)).ahead == 4 + 15
+
+
+def test_turns_are_counted_at_each_limit_by_what_we_have_before_it_there():
+    """Spec: X3, A4 (a lane that others fill is ours in our turn, however much we have elsewhere)"""
+    ours, theirs = StreamBacklog(None, 50, 1.0, ("workers",)), StreamBacklog(2, 100, 1.0, ("lane", "workers"))
+    limits: dict[str, Limit] = {"lane": Slots(1), "workers": Slots(1000)}
+    assert start(Contention(limits, ("lane", "workers"), tasks_ahead([ours, theirs], 1, {}))).ahead == 1
 
 
 def test_those_held_up_by_limits_of_their_own_go_first_only_as_they_come():
@@ -189,7 +203,7 @@ def test_what_was_never_measured_has_no_time(slots, ahead):
     """Spec: X3"""
     forecast = start(Contention({"lane x": slots}, ("lane x",), ahead))
     assert forecast.seconds is None
-    assert forecast.reason.startswith("lane x: nothing like it has finished lately")
+    assert forecast.reason.startswith("lane x: no similar task has finished lately")
 
 
 def test_what_needs_no_measuring_has_a_time():
@@ -211,7 +225,7 @@ def test_a_lane_is_drained_when_the_last_has_ended():
 
 @pytest.mark.parametrize(
     ("seconds", "expected"),
-    [(0.0123, "0.012 s"), (6.54, "6.5 s"), (40, "40 s"), (119.6, "120 s"), (130, "2.2 min"), (7200, "2 h"),
+    [(0.0123, "0.012 s"), (6.54, "6.5 s"), (40, "40 s"), (89, "89 s"), (120, "2 min"), (130, "2.2 min"), (7200, "2 h"),
      (36_000, "10 h"), (1_000_000, "278 h")],
 )  # fmt: skip
 def test_a_length_of_time_is_told_to_two_digits(seconds, expected):

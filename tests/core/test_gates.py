@@ -60,7 +60,7 @@ def test_the_state_gate_is_open_exactly_before_the_start(state):
 
 
 @pytest.mark.parametrize(
-    ("state", "why"), [(State.PENDING, "ahead"), (State.RETRYING, "failed"), (State.PAUSED, "ahead")]
+    ("state", "why"), [(State.PENDING, "not come yet"), (State.RETRYING, "failed"), (State.PAUSED, "not come yet")]
 )
 def test_the_time_gate_says_when_a_task_s_time_comes(state, why):
     """Spec: X3"""
@@ -109,7 +109,7 @@ def test_of_several_pauses_the_one_that_ends_last_is_told(pauses, name, until):
     [
         (CapacityLimit("no_cookie", 2, holders=(7, 9)), False, "no_cookie: 2 of 2 running"),
         (CapacityLimit("no_cookie", 2, holders=(7,)), True, "no_cookie: 1 of 2 running"),
-        (CapacityLimit("no_cookie", 2, holders=(7,), others=1), False, "2 of 2 running, 1 not yours"),
+        (CapacityLimit("no_cookie", 2, holders=(7,), others=1), False, "2 of 2 running, 1 of other tenants"),
         (CapacityLimit("no_cookie", 1, holders=(7, 9)), False, "2 of 1 running"),
         (CapacityLimit("no_cookie", 0), False, "0 of 0 running"),
     ],
@@ -171,16 +171,20 @@ def test_the_worker_gate_says_who_is_missing(agent_id, why):
     ("servers", "is_open", "reason"),
     [
         ([Server("x", 1, 1)], False, "1 of 1 slots busy on worker x"),
-        ([Server("x", 2, 1)], True, "1 serves scan"),
+        ([Server("x", 2, 1)], True, "1 worker or agent for scan"),
         ([Server("x", 4, 4), Server("y", 2, 2)], False, "6 of 6 slots busy on 2 workers"),
-        ([Server("x", 4, 4), Server("y", 2, 1)], True, "2 serve scan"),
-        ([Server("x", 4, 4), Server("rig", None, 1)], True, "2 serve scan"),
-        ([Server("rig", None, 3, asked_seconds=30.0)], True, "1 serves scan"),
-        ([Server("rig", None, 3, asked_seconds=40.0)], False, "agent rig holds 3 and last asked for work 40 s ago"),
+        ([Server("x", 4, 4), Server("y", 2, 1)], True, "2 workers or agents for scan"),
+        ([Server("x", 4, 4), Server("rig", None, 1)], True, "2 workers or agents for scan"),
+        ([Server("rig", None, 3, asked_seconds=30.0)], True, "1 worker or agent for scan"),
+        (
+            [Server("rig", None, 3, asked_seconds=40.0)],
+            False,
+            "agent rig holds 3 tasks and last asked for work 40 s ago",
+        ),
         (
             [Server("rig", None, 1, asked_seconds=1.0, handed_since=True), Server("rag", None, 2, asked_seconds=90.0)],
             False,
-            "2 agents hold 3; the last of them asked for work 1 s ago",
+            "2 agents hold 3 tasks; the latest request for work was 1 s ago",
         ),
         (
             [Server("x", 1, 1), Server("rig", None, 0, asked_seconds=90.0)],
@@ -212,7 +216,7 @@ def test_the_start_gate_of_an_assigned_task_says_when_its_agent_may_start_the_ne
     facts = Facts(lane=WIDE, servers=(ONE,), last_start=LastStart(NOW - timedelta(seconds=2), 5.0))
     shut = gate("start", facts, agent_id="rig-1")
     assert (shut.open, shut.until) == (False, NOW + timedelta(seconds=3))
-    assert shut.reason == "agent rig-1: one start in 5 s"
+    assert shut.reason == "agent rig-1: one start every 5 s"
     assert gate("start", agent_id="rig-1").open
     later = evaluate(a_task(agent_id="rig-1"), facts, NOW + timedelta(seconds=3))
     assert [gate.open for gate in later if gate.name == "start"] == [True]
@@ -231,7 +235,7 @@ def test_a_parent_waits_for_its_children_and_nothing_else():
     assert (state.name, state.open) == ("state", False)
     assert (children.open, children.code, children.holders) == (False, "children-open", (42,))
     assert children.params == {"ended": 7, "total": 10, "task_id": 42}
-    assert children.reason == "7 of 10 have ended, 42 has not"
+    assert children.reason == "7 of 10 have ended, task 42 has not"
     ended = Facts(WIDE, children=Children(succeeded=10))
     assert evaluate(a_task(status=State.WAITING), ended, NOW)[1].open
 
@@ -240,14 +244,14 @@ def test_a_parent_waits_for_its_children_and_nothing_else():
     ("pending", "reason"),
     [
         (PendingCallback(0, None, "", NOW), "it is about to be sent"),
-        (PendingCallback(1, "good.example", "503", IN_A_MINUTE), "good.example: 1 attempt, the last came to 503"),
+        (PendingCallback(1, "good.example", "503", IN_A_MINUTE), "good.example: 1 attempt, last result: 503"),
         (
             PendingCallback(8, "good.example", "no answer", None),
-            "8 attempts, the last came to no answer; given up until",
+            "8 attempts, last result: no answer; given up until",
         ),
         (
             PendingCallback(3, "good.example", "503", NOW, rests_until=IN_A_MINUTE),
-            "good.example keeps failing and rests",
+            "good.example keeps failing, so callbacks to it are on hold",
         ),
         (
             PendingCallback(0, "10.0.0.5:9000", "", NOW, blocked=True),

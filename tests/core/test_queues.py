@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import headgate.core.queues as queues
-from headgate.core.queues import cut, queue_name, routes, shared_queue_name
+from headgate.core.queues import cut, queue_name, queues_of, routes, shared_queue_name
 
 
 @pytest.mark.parametrize(
@@ -47,3 +47,16 @@ def test_lanes_beyond_the_most_queues_share_one_for_each_type(monkeypatch):
         ("a", "x"): queue_name("a", "x"), ("b", "x"): queue_name("b", "x"),
         ("c", "x"): shared_queue_name("x"), ("c", "y"): shared_queue_name("y"),
     }  # fmt: skip
+
+
+def test_who_consumes_a_type_finds_a_pair_that_moves_to_or_from_the_shared_queue(monkeypatch):
+    """Spec: D1"""
+    monkeypatch.setattr(queues, "MOST_QUEUES", 10)
+    monkeypatch.setattr(queues, "SHARED_FROM", 9)
+    pairs = [(f"lane {number}", "x") for number in range(11)]
+    before, after = routes(pairs), routes(pairs[1:])
+    assert (before[pairs[10]], after[pairs[10]]) == (shared_queue_name("x"), queue_name(*pairs[10]))
+    for routed in (before, after, routes(pairs[2:])):
+        assert queues_of(["x"], routed) == {*routed.values(), shared_queue_name("x")}
+    assert shared_queue_name("x") not in queues_of(["x"], routes(pairs[3:])), "far from the limit there is none"
+    assert queues_of(["y"], before) == {shared_queue_name("y")}

@@ -200,7 +200,7 @@ def test_any_other_json_is_accepted(text):
 def test_a_caller_may_set_a_tighter_limit_for_json():
     """Spec: B1"""
     check_json("progress", '"123"', limit=5)
-    with pytest.raises(Invalid, match="progress is 6 bytes long, 5 at most"):
+    with pytest.raises(Invalid, match="progress is 6 bytes long; the maximum is 5"):
         check_json("progress", '"1234"', limit=5)
 
 

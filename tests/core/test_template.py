@@ -4,7 +4,7 @@ import pytest
 
 from headgate.core.errors import Invalid
 from headgate.core.task import NewTask, TaskType
-from headgate.core.template import check_template, fill, names_in
+from headgate.core.template import check_template, fill, names_in, required_names_in
 from headgate.core.type_defaults import with_type_defaults
 
 
@@ -83,3 +83,28 @@ def test_arguments_that_lack_what_a_template_names_are_refused():
     for ext in ("{}", "[]", "null", '{"m": 1}'):
         with pytest.raises(Invalid, match="no 'n'"):
             with_type_defaults(NewTask("scan", ext), TaskType("scan", mutex="m:{n}"))
+
+
+@pytest.mark.parametrize("arguments", [{}, {"id": None}, {"id": {"inner": None}}, {"id": {}}])
+def test_a_key_of_an_argument_that_may_be_missing_is_none_without_it(arguments):
+    """Spec: D3"""
+    template = "a:{id.inner?}" if isinstance(arguments.get("id"), dict) else "a:{id?}"
+    assert fill(template, arguments) is None
+    assert (names_in(template), required_names_in(template)) == (["id"], [])
+    check_template(template)
+
+
+@pytest.mark.parametrize("template", ["{text}", "{text.inner}", "{many}{many}"])
+def test_what_no_key_has_room_for_is_refused_in_few_words(template):
+    """Spec: B5"""
+    with pytest.raises(Invalid, match="cannot be filled in") as refused:
+        fill(template, {"text": "x" * 10_000, "many": ["x"] * 10_000})
+    assert len(str(refused.value)) < 255
+
+
+def test_a_key_of_an_argument_that_may_be_missing_is_the_same_with_it():
+    """Spec: D3"""
+    task_type = TaskType("any", mutex="a:{id?}", unique_key="{id?}:{name}")
+    new = with_type_defaults(NewTask("any", '{"id": 0, "name": "x"}'), task_type)
+    assert (new.mutex, new.unique_key) == ("a:0", "0:x")
+    assert required_names_in("{id?}:{name}") == ["name"]

@@ -69,7 +69,7 @@ def test_a_retry_is_made_though_its_task_is_unique_for_a_while():
 
 def test_a_task_and_its_type_must_fit_together():
     """Spec: X2"""
-    with pytest.raises(Invalid, match="debounce_longest_seconds is no less than debounce_seconds"):
+    with pytest.raises(Invalid, match="debounce_longest_seconds must be at least debounce_seconds"):
         filled(DEBOUNCED, debounce_seconds=30)
     with pytest.raises(Invalid, match="debounce_longest_seconds needs debounce_seconds"):
         filled(FOR_A_WHILE, debounce_longest_seconds=30)
@@ -78,14 +78,14 @@ def test_a_task_and_its_type_must_fit_together():
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"unique": "everything"}, "unique is 'arguments', not 'everything'"),
+        ({"unique": "everything"}, "unique must be 'arguments', not 'everything'"),
         ({"unique": "arguments", "unique_key": "k"}, "give unique or unique_key, not both"),
         ({"unique_seconds": 5}, "need unique or unique_key"),
         ({"debounce_seconds": 5}, "need unique or unique_key"),
         ({"unique_key": "k", "unique_seconds": 0}, "unique_seconds is out of range"),
         ({"unique_key": "k", "debounce_longest_seconds": 5}, "needs debounce_seconds"),
         ({"unique_key": "k", "unique_seconds": 5, "debounce_seconds": 5}, "not both"),
-        ({"debounce_replace": None}, "debounce_replace is true or false"),
+        ({"debounce_replace": None}, "debounce_replace must be true or false"),
     ],
 )
 def test_a_type_whose_tasks_could_not_be_unique_so_is_refused(fields, message):

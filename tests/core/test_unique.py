@@ -57,10 +57,10 @@ def new_task(**fields):
         ({"unique_seconds": True}, "a number of seconds"),
         ({"debounce_seconds": 0}, "debounce_seconds is out of range"),
         ({"debounce_longest_seconds": 5}, "needs debounce_seconds"),
-        ({"debounce_seconds": 5, "debounce_longest_seconds": 4}, "no less than debounce_seconds"),
+        ({"debounce_seconds": 5, "debounce_longest_seconds": 4}, "at least debounce_seconds"),
         ({"debounce_seconds": 5, "unique_seconds": 5}, "not both"),
-        ({"debounce_seconds": 5, "delay_seconds": 5}, "says when it starts"),
-        ({"debounce_seconds": 5, "parent_id": 5}, "a child is not debounced"),
+        ({"debounce_seconds": 5, "delay_seconds": 5}, "debounce_seconds sets the start"),
+        ({"debounce_seconds": 5, "parent_id": 5}, "a child cannot be debounced"),
     ],
 )
 def test_a_task_that_asks_for_two_things_or_nothing_is_refused(fields, message):

@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.docs.guides import Guide
-from tests.docs.test_readme import environment
+from tests.docs.guides import Guide, environment
 
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs" / "callbacks.md").read_text()
@@ -35,7 +34,7 @@ def test_the_guide_to_callbacks_shows_what_happens(tmp_path, program):
     receiver = subprocess.Popen([*program, "0"], cwd=ROOT, env=os.environ | keys, stdout=subprocess.PIPE, text=True)
     assert receiver.stdout is not None
     port = json.loads(receiver.stdout.readline())["port"]
-    given: dict[str, Any] = {"cwd": tmp_path, "text": True, "env": environment() | {"CURL_HOME": str(tmp_path)}}
+    given: dict[str, Any] = {"cwd": tmp_path, "text": True, "env": environment(tmp_path)}
     given["env"] |= {"HEADGATE_SECRET": "f" * 64, "HEADGATE_CALLBACK_ALLOW": f"127.0.0.1:{port}"}
     up = subprocess.Popen(["headgate", "up"], stderr=subprocess.PIPE, **given)
     try:

@@ -23,3 +23,11 @@ def test_the_guide_names_every_metric_and_no_other(tmp_path):
     table = GUIDE.partition("## Metrics")[2].partition("\n## ")[0]
     named = {name for row in re.findall(r"^\|([^|]+)\|", table, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)}
     assert named == there
+
+
+def test_no_guide_names_a_metric_that_is_not_in_the_table():
+    """Spec: D11"""
+    table = set(re.findall(r"`(\w+)`", GUIDE.partition("## Metrics")[2].partition("\n## ")[0]))
+    for guide in (Path(__file__).parents[2] / "docs").glob("*.md"):
+        told = set(re.findall(r"`(headgate_(?:broker|listener)_\w+)", guide.read_text()))
+        assert told <= table, guide.name

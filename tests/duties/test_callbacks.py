@@ -79,6 +79,22 @@ def test_a_success_arrives_in_bs_words_and_ends_notifying(store):
     asyncio.run(story())
 
 
+def test_tenants_take_turns_for_places_that_become_free_one_by_one(store):
+    """Spec: X12, B6"""
+
+    async def story():
+        receiver = Receiver()
+        async with receiving(receiver):
+            tell(store, "told", receiver)
+            for tenant_id in (1, 1, 1, 1, 2, 3):
+                ext = json.dumps({"tenant": tenant_id})
+                settle(store, running(store, "told", ext=ext, tenant_id=tenant_id), Returned())
+            await over(sender(store, Settings(callback_allow="127.0.0.0/8", callback_concurrency=1)))
+        assert [json.loads(got.body)["ext"]["tenant"] for got in receiver.got] == [1, 2, 3, 1, 1, 1]
+
+    asyncio.run(story())
+
+
 @pytest.mark.parametrize("need_manual", [False, True])
 def test_a_failure_is_told_once_and_stays_what_it_is(store, need_manual):
     """Spec: B6"""
@@ -320,8 +336,8 @@ def test_an_address_that_cannot_be_read_is_shown_to_a_person_and_not_taken_for_n
         await over(sender(store))
         [sent] = store.deliveries.of_task(task_id)
         assert (sent.status, store.tasks.get(task_id).status) == ("undeliverable", State.NOTIFYING)
-        assert "127.1 is no IPv4 address" in sent.last_error
-        assert "127.1 is no IPv4 address" in store.events.of(task_id)[-1].detail
+        assert "127.1 is not an IPv4 address" in sent.last_error
+        assert "127.1 is not an IPv4 address" in store.events.of(task_id)[-1].detail
 
     asyncio.run(story())
 

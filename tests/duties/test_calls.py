@@ -18,7 +18,7 @@ from headgate.store.schedules.tick_runs import LOST
 from headgate.threads import inline
 from tests.duties.turns import changed
 from tests.outward.receiver import listening, request_of
-from tests.schedules import logged, online, tick
+from tests.schedules import logged, online, take_calls, tick
 
 HERE = "127.0.0.0/8"
 GONE = "00000000-0000-4000-8000-000000000009"
@@ -159,7 +159,7 @@ def test_so_many_calls_are_under_way_at_once_and_no_more(store, clock):
             schedules = [online(store, http=server.at()) for _ in range(5)]
             tick(store, clock)
             server.gate.clear()
-            calls = calls_of(store, at_once=2)
+            calls = calls_of(store, at_once=8)  # of which a tenant gets a quarter
             calls.start()
             await until(lambda: len(server.received) == 2)
             await calls.turn()
@@ -198,7 +198,7 @@ def test_a_call_whose_caller_died_is_given_up_by_the_clock_of_who_watches(store,
     now = 0.0
     schedule = online(store, http=Endpoint("http://127.0.0.1:1/"))
     tick(store, clock)
-    assert len(store.schedules.take_calls(GONE, 10)) == 1
+    assert len(take_calls(store, GONE)) == 1
     calls = calls_of(store, monotonic=lambda: now)
 
     async def scene():
@@ -220,7 +220,7 @@ def test_a_watcher_that_was_frozen_looks_again_before_it_gives_up_anything(store
     now = 0.0
     schedule = online(store, http=Endpoint("http://127.0.0.1:1/"))
     tick(store, clock)
-    store.schedules.take_calls(GONE, 10)
+    take_calls(store, GONE)
     calls = calls_of(store, monotonic=lambda: now)
 
     async def scene():

@@ -90,6 +90,16 @@ def test_a_worker_that_stands_still_for_its_lease_is_lost_and_its_tasks_are_give
     assert drain(store) == [execution.id for execution in executions]
 
 
+def test_what_a_lost_worker_s_handlers_held_goes_with_their_executions(store, reaper, own):
+    """Spec: C3"""
+    _, [execution] = held(store)
+    assert store.holds.take(execution.id, execution.exec_id, "disc").held
+    turn(reaper)
+    watch(reaper, own, 30)
+    assert store.tasks.get(execution.id).status is S.QUEUED
+    assert store.holds.sweep() == 0  # nothing is left to be swept
+
+
 def test_a_lease_is_counted_from_when_this_reaper_first_saw_it(store, clock, own):
     """Spec: A6"""
     held(store, timeout_seconds=10**6)

@@ -124,7 +124,7 @@ def test_one_that_was_stored_before_its_expression_was_refused_holds_up_no_other
     clock.advance(60)
     with caplog.at_level(logging.ERROR):
         turn(periodic)
-    assert "the step of minutes is 59 at most, not 61" in caplog.text
+    assert "the step of minutes must be at most 59, not 61" in caplog.text
     assert (fired(store, odd), fired(store, well)) == ([], [1])
     found = store.schedules.get(odd.id)
     assert found in store.schedules.find()

@@ -296,6 +296,18 @@ def test_half_an_answer_is_none(answer):
     asyncio.run(story())
 
 
+def test_what_is_no_http_is_named_and_not_repeated():
+    """Spec: X12"""
+
+    async def story():
+        async with listening(answering(b"SSH-2.0-OpenSSH_9.2 secret\r\n\r\n")) as port:
+            with pytest.raises(NoReply) as refused:
+                await OutwardClient(HERE).send("POST", f"http://127.0.0.1:{port}/", b"", {})
+        assert str(refused.value) == "the answer is no HTTP/1.1"
+
+    asyncio.run(story())
+
+
 def test_a_name_without_an_address_and_a_port_without_a_listener_are_told():
     """Spec: B6"""
 

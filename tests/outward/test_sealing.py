@@ -29,7 +29,7 @@ def test_the_same_secret_is_sealed_alike_for_one_place_and_differently_for_anoth
 def test_without_a_secret_nothing_is_sealed_and_the_message_says_what_to_do():
     """Spec: B6"""
     assert not Seals([])
-    with pytest.raises(Invalid, match="HEADGATE_SECRET, and that is not set"):
+    with pytest.raises(Invalid, match="HEADGATE_SECRET, which is not set"):
         Seals([]).seal(SK, "type letter")
 
 

@@ -1,6 +1,6 @@
 """The media pack behind the door: a store keeps what it had, and without the pack there is nothing of it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 import pytest
@@ -81,6 +81,22 @@ def test_a_type_follows_its_pack_until_a_person_or_a_program_says_otherwise(stor
     store.types.put(TaskType("edited", timeout_seconds=7), edited=True)
     store.types.put(TaskType("declared", timeout_seconds=8, declared_by="shop:declared"))
     assert timeouts(2) == {"free": 2, "edited": 7, "declared": 8}
+
+
+def test_a_pack_is_called_at_each_start_and_makes_its_types_of_its_settings(store):
+    """Spec: X11"""
+    starts = []
+    pack = Pack(
+        name="plain",
+        types=(TaskType("tuned"),),
+        settings=Plain,
+        tune=lambda kind, settings: replace(kind, timeout_seconds=settings.plain_seconds),
+        at_start=lambda: starts.append(len(starts)),
+    )
+    for seconds in ("7", "8"):
+        set_up(store, [pack], {"PLAIN_SECONDS": seconds}, migrate=True)
+        assert store.types.by_code()["tuned"].timeout_seconds == float(seconds)
+    assert starts == [0, 1]
 
 
 def test_a_plain_handler_of_a_built_in_type_has_its_time_and_its_retries(store, url):

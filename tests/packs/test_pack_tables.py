@@ -46,7 +46,7 @@ def test_a_name_without_the_prefix_is_refused_however_it_is_written(letters, tex
     packs = [letters(text)]
     with open_store("sqlite://") as store:
         store.migrate()
-        with pytest.raises(Invalid, match="makes letter; its tables begin with headgate_letters_"):
+        with pytest.raises(Invalid, match="creates letter; its tables must begin with headgate_letters_"):
             migrate_packs(store, packs)
 
 
@@ -67,7 +67,7 @@ def test_the_steps_of_a_pack_begin_with_1(letters):
     packs = [letters(name="0000_letters.sql")]
     with open_store("sqlite://") as store:
         store.migrate()
-        with pytest.raises(Invalid, match=r"0000_letters\.sql: steps are numbered from 0001 on"):
+        with pytest.raises(Invalid, match=r"0000_letters\.sql: number the steps from 0001"):
             migrate_packs(store, packs)
 
 

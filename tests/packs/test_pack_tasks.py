@@ -38,7 +38,7 @@ def test_a_second_program_on_another_store_is_refused_until_the_first_lets_go(ta
     """Spec: X11"""
     one, other = start("one"), start("other")
     assert one.store is tasks.store
-    with pytest.raises(Invalid, match="on another store"):
+    with pytest.raises(Invalid, match="on a different store"):
         _ = other.store
     assert one.store is tasks.store
     one.close()
@@ -68,7 +68,7 @@ def test_programs_in_memory_have_a_store_each(tasks):
     for program in (one, other):
         program._take_over(tasks)
     assert one.store is tasks.store
-    with pytest.raises(Invalid, match="on another store"):
+    with pytest.raises(Invalid, match="on a different store"):
         _ = other.store
     one.close()
     other.close()

@@ -24,7 +24,8 @@ MANY = 20_000
 # The index each statement is to go by, and the column it is to be asked for.
 MEANT: dict[str, tuple[Statement, str, str]] = {
     "lines": (deliveries.LINES, "headgate_callback_delivery_due", "type"),
-    "lease": (deliveries.LEASE, "headgate_callback_delivery_due", "type"),
+    "turns": (deliveries.TURNS, "headgate_callback_delivery_turn", "tenant_id"),
+    "lease": (deliveries.LEASE, "headgate_callback_delivery_turn", "tenant_id"),
     "record": (deliveries.RECORD, "headgate_callback_delivery_pkey", "id"),
     "call off": (outbox.CALL_OFF, "headgate_callback_delivery_task", "task_id"),
     "of a task": (reports.OF_TASK, "headgate_callback_delivery_task", "task_id"),
@@ -80,7 +81,8 @@ def test_on_postgres_callbacks_are_read_by_their_indexes(postgres, count, analyz
             wrong += [f"{name}: {node}" for node in found if node["Node Type"] == "Seq Scan"]
             good = {index, ALSO.get(name)}
             conditions = [node.get("Index Cond", "") for node in found if node.get("Index Name") in good]
-            if not any(column in condition for condition in conditions):
+            # Once PostgreSQL has counted that a table is empty, any of its indexes costs the same.
+            if not (count == 0 and analyzed) and not any(column in condition for condition in conditions):
                 wrong.append(f"{name} does not go by {column} of {index}: {found}")
     assert wrong == []
 

@@ -3,6 +3,7 @@
 Live and in history there are many tasks of a few kinds, and behind all of them one of each other kind.
 """
 
+import random
 from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from datetime import timedelta
@@ -50,6 +51,13 @@ TOGETHER: list[dict[str, Any]] = [
     {"lane": "l1", "created_before": START + timedelta(seconds=300), "errored": True},
     {"mutex": "m1", "agent_id": "rare"},
 ]
+COMBINATIONS = 40
+
+
+def combined(dice: random.Random) -> dict[str, Any]:
+    """A few filters at once."""
+    names = dice.sample(sorted(FILTERS), dice.randint(2, 4))
+    return {name: value for field in names for name, value in dice.choice(FILTERS[field]).items()}
 
 
 def test_every_thing_that_a_list_can_ask_for_is_looked_at():
@@ -88,7 +96,9 @@ def filled(store: Store) -> int:
 def costs(store: Store, spent: Callable[[], int]) -> dict[str, int]:
     """What each page of each list cost."""
     found = {}
+    dice = random.Random(7)
     every: list[dict[str, Any]] = [{}, *(each for several in FILTERS.values() for each in several), *TOGETHER]
+    every += [combined(dice) for _ in range(COMBINATIONS)]
     for filters in every:
         wanted, cursor = replace(Filter(), **filters), None
         for number in range(PAGES):

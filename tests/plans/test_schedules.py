@@ -31,7 +31,9 @@ MEANT: dict[str, tuple[Statement, str, str]] = {
     "a line of a tick": (ticks.REMOVE_UNFIRED, "headgate_periodic_task_log_tick", "tick"),
     "log": (schedule_rows.LOGS, "headgate_periodic_task_log_of", "periodic_task_id"),
     "list of a tenant": (schedule_rows.LIST_OF_TENANT, "headgate_periodic_task_tenant", "tenant_id"),
-    "calls that wait": (tick_runs.ANY_WAITING, "headgate_periodic_run_call", ""),
+    "tenants whose calls wait": (tick_runs.WAITING_TENANTS, "headgate_periodic_run_waiting", "tenant_id"),
+    "hosts of a tenant's calls": (tick_runs.WAITING_HOSTS, "headgate_periodic_run_waiting", "tenant_id"),
+    "calls of a tenant to a host": (tick_runs.TAKE, "headgate_periodic_run_waiting", "host"),
     "calls under way": (tick_runs.UNDER_WAY, "headgate_periodic_run_call", ""),
 }
 _FILL = (
@@ -40,6 +42,8 @@ _FILL = (
     " overlap, options, next_tick, create_date, update_date) SELECT n, 'plain', 0, '* * * * *', 'UTC', 'online',"
     " 'none', '{{}}', 'skip', 'allow', '{{}}', {later}, {later}, {later} FROM {numbers}",
     "INSERT INTO headgate_periodic_run (periodic_task_id, tick, task_id) SELECT n, {later}, n FROM {numbers}",
+    "INSERT INTO headgate_periodic_run (periodic_task_id, tick, tenant_id, host)"
+    " SELECT n, {later}, n % 10, 'host' || n % 100 FROM {numbers}",
     "INSERT INTO headgate_periodic_task_log (periodic_task_id, tenant_id, result, tick, create_date, update_date)"
     " SELECT n % 100, 0, 'success', {later}, {later}, {later} FROM {numbers}",
 )

@@ -1,7 +1,7 @@
 """Bugs to be planted in the engine, one at a time: each as a tired colleague might have written it."""
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -24,13 +24,16 @@ import headgate.store.tasks.idempotency as idempotency
 import headgate.store.tasks.mutex_queue as mutex_queue
 import headgate.store.tasks.tasks as tasks
 import headgate.store.tasks.transitions as transitions
+from headgate.core.choice import Candidate, Choice, choose
 from headgate.core.compensation import Polling
 from headgate.core.end_reasons import EndReason
+from headgate.core.holds import Asked
 from headgate.core.limits import Rate
 from headgate.core.machine import Change, LeaseLost, Subject, decide
 from headgate.core.mutex import QueuePlace, rearrange
 from headgate.core.states import HELD, State
 from headgate.core.task import Execution, NewTask, Task, TaskType
+from headgate.core.turns import Turns, Weights
 from headgate.duties.reaper import Reaper
 from headgate.simulation.agent import LoopAgent
 from headgate.simulation.plan import AGENTS, CHAOS_SECONDS, CLIENTS, DUTIES, WORKERS, Move, Plan, plan
@@ -54,7 +57,7 @@ Plant = Callable[[Patch], None]
 class Bug(NamedTuple):
     """What to plant, which promises it may be seen to break, on which database, and what has to happen besides.
 
-    `alone`: instead of what else would happen.
+    `alone`: instead of what else would happen. `broker`: where there is one.
     """
 
     plant: Plant
@@ -62,20 +65,22 @@ class Bug(NamedTuple):
     database: str
     more: tuple[Move, ...]
     alone: bool
+    broker: bool
 
     def plan(self, seed: int) -> Plan:
-        others = () if self.alone else plan(seed).moves
-        return Plan(seed, sorted([*others, *self.more], key=lambda move: move.at))
+        drawn = plan(seed, self.broker or None)
+        others = () if self.alone else drawn.moves
+        return Plan(seed, sorted([*others, *self.more], key=lambda move: move.at), drawn.broker)
 
 
 BUGS: dict[str, Bug] = {}
 
 
 def bug(
-    *breaks: str, database: str = "sqlite", more: Iterable[Move] = (), alone: bool = False
+    *breaks: str, database: str = "sqlite", more: Iterable[Move] = (), alone: bool = False, broker: bool = False
 ) -> Callable[[Plant], Plant]:
     def keep(plant: Plant) -> Plant:
-        BUGS[plant.__name__] = Bug(plant, frozenset(breaks), database, tuple(more), alone)
+        BUGS[plant.__name__] = Bug(plant, frozenset(breaks), database, tuple(more), alone, broker)
         return plant
 
     return keep
@@ -116,6 +121,34 @@ class Through:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.db, name)
+
+
+# Who goes first
+
+
+def flood() -> list[Move]:
+    """Many urgent tasks of one tenant, and behind them one of another."""
+    urgent = submits(0.5, 80, "narrow", seconds=0.3)
+    quiet = Move(0.6, "submit", {**urgent[0].parameters, "key": "a quiet wish", "priority": 9, "tenant_id": 1})
+    return [*(Move(at, what, {**parameters, "priority": 1}) for at, what, parameters in urgent), quiet]
+
+
+@bug("I14", alone=True, more=flood())
+def priority_comes_before_fairness(patch: Patch) -> None:
+    """Priorities are compared whosever tasks they are of."""
+
+    def choose_by_priority(
+        candidates: Iterable[Candidate], room: Mapping[str, int], limit: int, turns: Turns, weights: Weights,
+        asked: Asked,
+    ) -> Choice:  # fmt: skip
+        known = {candidate.id: candidate for candidate in candidates}
+        alike = [c._replace(tenant_id=0, mutex=c.mutex and f"{c.tenant_id} {c.mutex}") for c in known.values()]
+        choice = choose(alike, room, limit, turns, weights, asked)
+        choice.chosen = [known[candidate.id] for candidate in choice.chosen]
+        return choice
+
+    patch.setattr(claims, "choose", choose_by_priority)
+    patch.setattr(claim_sqlite, "choose", choose_by_priority)
 
 
 # Who owns a task
@@ -374,7 +407,7 @@ def a_repeated_claim_gets_whatever_its_tasks_are_by_now(patch: Patch) -> None:
 # What is told
 
 
-@bug("I1", "I2", "I3", "I6", "I8")
+@bug("I1", "I2", "I3", "I6", "I8", "I12", "I13")
 def an_answer_comes_before_its_commit(patch: Patch) -> None:
     """A commit for each is too slow: it is left to the tenth who writes."""
 
@@ -414,7 +447,7 @@ def a_rescue_leaves_no_trace(patch: Patch) -> None:
     patch.setattr(revoke, "happen", happen)
 
 
-@bug("I6", database="postgres")
+@bug("I6", "I13", database="postgres")
 def a_gap_in_the_feed_is_forgotten(patch: Patch) -> None:
     """The highest id that was seen is cursor enough."""
 

@@ -96,7 +96,7 @@ def each_attempt_has_an_id_of_its_own(patch: Patch) -> None:
 def a_lease_is_for_good(patch: Patch) -> None:
     """Whoever took it will send it."""
     lease = deliveries._lease
-    patch.setattr(deliveries, "_lease", lambda db, wanted, seconds: lease(db, wanted, 1e6))
+    patch.setattr(deliveries, "_lease", lambda db, wanted, _, last: lease(db, wanted, 1e6, last))
 
 
 @bug("I1", "I6", more=[*CALLBACKS, *FAILING])

@@ -52,7 +52,7 @@ def test_a_violation_names_the_task_and_the_row():
     run.step(1, "started", "running", "late")
     [first, *_] = [violation for violation in check(run.evidence(at_rest=False)) if violation.invariant == "I2"]
     assert first.task_id == 1
-    assert first.text == "task 1: row 4 (started) goes on to running after its end, succeeded"
+    assert first.text == "task 1: row 4 (started) changes to running after its end, succeeded"
 
 
 # I1
@@ -220,7 +220,7 @@ def test_what_happens_to_a_held_task_is_under_its_holder_and_to_one_nobody_holds
     run.end(1)
     wrong = [violation.text for violation in check(run.evidence())]
     assert wrong == [
-        "task 1: row 2 (prioritized) is by a, nobody holds the task",
+        "task 1: row 2 (prioritized) is by a, although no worker holds the task",
         "task 1: row 5 (pause_requested) is by b, the task is held by a",
     ]
 

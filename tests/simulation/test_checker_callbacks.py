@@ -96,14 +96,18 @@ def test_a_discard_owes_no_second_callback():
 @pytest.mark.parametrize(
     ("wrong", "receipts", "text"),
     [
-        ({}, [], "is delivered, and nobody has received it"),
-        ({}, [received(status=500)], "is delivered, and nobody has received it"),
+        ({}, [], "is delivered, but was never received"),
+        ({}, [received(status=500)], "is delivered, but was never received"),
         ({"status": "pending"}, [received()], "is pending at the end"),
         ({"status": "undeliverable"}, [received(status=500), received()], "was given up after 1 attempts"),
-        ({"status": "dropped"}, [received()], "was dropped, and nobody called it off"),
+        ({"status": "dropped"}, [received()], "was dropped without a reason"),
         ({}, [received(), received(body="other")], "was sent with two bodies under one id"),
-        ({}, [received(), received(webhook_id="msg_9")], "something was received under msg_9, which nobody owes"),
-        ({}, [received(row=99)], "before anybody has received its callback"),
+        (
+            {},
+            [received(), received(webhook_id="msg_9")],
+            "something was received under msg_9, which is not a known callback",
+        ),
+        ({}, [received(row=99)], "before its callback was received"),
     ],
 )
 def test_what_is_wrong_with_a_callback_is_caught(wrong, receipts, text):

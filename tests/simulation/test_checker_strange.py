@@ -3,6 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headgate.broker.topology import DEAD, EVENTS, TASKS
 from headgate.core.limits import Rate
 from headgate.core.states import State
 from headgate.simulation.checker import check
@@ -11,7 +12,9 @@ from headgate.simulation.evidence import (
     Arrival,
     DeliveryRow,
     Evidence,
+    Handover,
     LedgerEntry,
+    MessageEntry,
     Receipt,
     Row,
     ScheduleLogLine,
@@ -24,7 +27,8 @@ _times = st.floats(0.0, 100.0) | st.sampled_from([float("nan"), float("inf"), -1
 _states = st.sampled_from([*map(str, State), "lost"])
 _names = st.sampled_from(["a", "b"])
 _kinds = st.sampled_from(
-    [*sorted({kind for _, kind, _ in transitions()}), "refused", "capacity_changed", "rate_changed", "?",
+    [*sorted({kind for _, kind, _ in transitions()}), "refused", "capacity_changed", "rate_changed",
+     "weight_changed", "?",
      "periodic_added", "periodic_changed", "ticks_missed", "submitted"]
 )  # fmt: skip
 _details = st.sampled_from(
@@ -63,6 +67,12 @@ _sent = st.sampled_from(["msg_a", "msg_b"])
 _deliveries = st.builds(DeliveryRow, _ids, _sent, _ids, st.sampled_from(["success", "error", "?"]), st.integers(-1, 3),
                   st.sampled_from(["pending", "delivered", "undeliverable", "dropped", "?"]), _ids)  # fmt: skip
 _receipts = st.builds(Receipt, _ids, _sent, st.sampled_from(["{}", "?"]), st.sampled_from([None, 204, 410, 500]))
+_messages = st.builds(
+    MessageEntry, _ids, st.sampled_from(["sent", "taken", "acknowledged", "buried", "?"]),
+    st.sampled_from([TASKS, EVENTS, DEAD, "?"]), st.sampled_from(["a", "event-1", "event-2", "dead-1", "?"]),
+    st.none() | _ids,
+)  # fmt: skip
+_handovers = st.builds(Handover, _ids, _ids, _ids, st.lists(_names, max_size=2).map(tuple))
 
 
 _evidence = st.builds(
@@ -91,6 +101,9 @@ _evidence = st.builds(
     st.none() | st.dictionaries(_names, _times),
     st.lists(_ids, max_size=2),
     st.none() | _times,
+    st.none() | st.lists(_messages, max_size=6),
+    st.lists(_handovers, max_size=3),
+    st.frozensets(_ids),
 )  # fmt: skip
 
 
@@ -98,5 +111,6 @@ _evidence = st.builds(
 def test_no_evidence_is_too_strange_to_be_judged(evidence: Evidence):
     """Spec: X5"""
     assert all(
-        violation.text and violation.invariant in "I1 I2 I3 I4 I5 I6 I7 I8 I9 I10 I11" for violation in check(evidence)
+        violation.text and violation.invariant in "I1 I2 I3 I4 I5 I6 I7 I8 I9 I10 I11 I12 I13 I14"
+        for violation in check(evidence)
     )

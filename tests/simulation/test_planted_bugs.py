@@ -2,6 +2,7 @@
 
 import pytest
 
+import tests.simulation.bugs_broker
 import tests.simulation.bugs_of_faults
 import tests.simulation.bugs_of_ticks  # noqa: F401 plants more
 from headgate.simulation.campaign import shortest
@@ -21,12 +22,23 @@ CAUGHT_LATELY = {  # in which history; it is tried first, and all the others if 
     "a_pause_is_heard_of_a_second_later": 5,
     "a_stranger_comes_between_a_family": 4,
     "a_wake_up_missed_is_missed_for_good": 9,
-    "a_start_is_confirmed_by_id": 4,
+    "a_start_is_confirmed_by_id": 18,
     "compensation_waits_for_an_empty_queue": 3,
     "a_repeated_claim_gets_whatever_its_tasks_are_by_now": 103,
     "a_callback_is_owed_after_its_transition": 3,
     "a_failure_is_not_tried_again": 8,
     "a_start_is_confirmed_while_everything_is_paused": 18,
+    "a_report_that_failed_is_forgotten": 3,
+    "a_second_task_of_a_mutex_comes_forward": 2,
+    "a_replayed_parent_inherits_its_old_children": 4,
+    "a_schedule_is_moved_on_before_its_task_is_made": 2,
+    "whoever_goes_online_begins_from_now": 2,
+    "a_tick_that_is_skipped_is_forgotten": 2,
+    "a_message_starts_what_was_paused_meanwhile": 5,
+    "a_message_that_is_sent_again_gets_a_new_exec_id": 4,
+    "a_message_that_was_confirmed_is_never_sent_again": 2,
+    "what_is_in_the_broker_takes_no_slot": 2,
+    "the_relay_moves_on_before_the_broker_has_confirmed": 2,
 }
 
 

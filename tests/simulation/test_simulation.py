@@ -9,13 +9,15 @@ import pytest
 from headgate.simulation.campaign import Campaign, simulate
 from headgate.simulation.checker import check
 from headgate.simulation.database import FAULTS
-from headgate.simulation.plan import RARE_TRANSACTIONS, Move, Plan, plan
+from headgate.simulation.plan import BROKER_EVERY, BROKER_TRANSACTIONS, RARE_TRANSACTIONS, Move, Plan, plan
 from headgate.simulation.world import run
 from headgate.store.db.scratch import scratch
 
 SHARE = 25
 HISTORIES = {"sqlite": 160, "postgres": 20}  # `make crash` lives through 20,000
 FEWEST_STEPS = 200
+WITH_BROKER = "8"  # a history
+TRANSACTIONS = (*RARE_TRANSACTIONS, *BROKER_TRANSACTIONS)
 RERUN = """
 import logging, sys
 from headgate.simulation.plan import plan
@@ -38,16 +40,17 @@ def describe(campaign: Campaign) -> str:
 
 @pytest.mark.parametrize("first", range(1, HISTORIES["sqlite"] + 1, SHARE))
 def test_no_history_breaks_a_promise(first):
-    """Spec: X5, D1, D2, D4, D5, D7, D8"""
+    """Spec: X5, D1, D2, D4, D5, D6, D7, D8"""
     with scratch("sqlite://") as database:
         campaign = simulate(range(first, first + SHARE), database)
     assert not campaign.failures, describe(campaign)
     assert campaign.fewest_steps >= FEWEST_STEPS
+    assert campaign.with_broker >= SHARE // BROKER_EVERY
 
 
 @pytest.mark.parametrize("first", range(1, HISTORIES["postgres"] + 1, SHARE // 5))
 def test_no_history_breaks_a_promise_on_postgres(first, postgres_url):
-    """Spec: X5, D1, D2, D4, D5, D7, D8"""
+    """Spec: X5, D1, D2, D4, D5, D6, D7, D8"""
     with scratch(postgres_url) as database:
         campaign = simulate(range(first, first + SHARE // 5), database)
     assert not campaign.failures, describe(campaign)
@@ -58,7 +61,7 @@ def test_a_seed_is_the_same_history_every_time():
     """Spec: X5"""
     outputs = [
         subprocess.run(
-            [sys.executable, "-c", RERUN, "7"], env=os.environ | {"PYTHONHASHSEED": seed}, capture_output=True,
+            [sys.executable, "-c", RERUN, WITH_BROKER], env=os.environ | {"PYTHONHASHSEED": seed}, capture_output=True,
             text=True, check=True, timeout=120,
         ).stdout
         for seed in ("1", "2")
@@ -70,7 +73,7 @@ def test_a_seed_is_the_same_history_every_time():
 @pytest.mark.parametrize("kind", FAULTS)
 def test_every_kind_of_transaction_may_be_cut_short(kind):
     """Spec: X5"""
-    missing = {what for _, what in RARE_TRANSACTIONS}
+    missing = {what for _, what in TRANSACTIONS}
     with scratch("sqlite://") as database:
         for seed in range(1, 60):
             history = run(_cut_short(seed, kind, missing), database)
@@ -82,10 +85,10 @@ def test_every_kind_of_transaction_may_be_cut_short(kind):
 
 
 def _cut_short(seed: int, kind: str, wanted: set[str]) -> Plan:
-    drawn = plan(seed)
+    drawn = plan(seed, broker=True)
     faults = [
         Move(0.5, kind, {"process": process, "within": what, "statement": seed % 6})
-        for process, what in RARE_TRANSACTIONS
+        for process, what in TRANSACTIONS
         if what in wanted
     ]
-    return Plan(seed, sorted([*drawn.moves, *faults], key=lambda move: move.at))
+    return Plan(seed, sorted([*drawn.moves, *faults], key=lambda move: move.at), broker=True)

@@ -53,6 +53,7 @@ class Driven:
 
     def __init__(self, store: Store, types: Mapping[str, TaskType], rates: Mapping[str, Rate]) -> None:
         self.store = store
+        store.claims.turns.random_number = lambda: 0.0  # as the model
         self.ids: list[int] = [0]
         self.workers: list[int] = []
         self.executions: dict[Handle, Execution] = {}

@@ -7,9 +7,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from headgate.core.choice import Candidate, choose
 from headgate.core.errors import Invalid, NotFound, Refused, StaleExecution, WorkerLost
 from headgate.core.family import Children, why_cancelled
-from headgate.core.gates import Candidate, choose
 from headgate.core.limits import Rate, take, tokens
 from headgate.core.machine import (
     Adopted,
@@ -35,6 +35,7 @@ from headgate.core.pause import PauseKey, keys_of
 from headgate.core.starts import START_SECONDS, LastStart
 from headgate.core.states import FINAL, HELD, OPEN, TIMED, State
 from headgate.core.task import NewTask, TaskType
+from headgate.core.turns import Turns
 from headgate.store.execution.revoke import MOST_UNCOUNTED
 
 Handle = tuple[int, int]  # an execution: task, attempt
@@ -114,7 +115,7 @@ class Model:
     starts: dict[str, LastStart] = field(default_factory=dict)  # of what is assigned, by agent and tenant
     lost: list[bool] = field(default_factory=list)  # by worker
     beaten: dict[int | None, datetime] = field(default_factory=dict)  # when each did last
-    last_tenant: int = -1
+    turns: Turns = field(default_factory=Turns)
 
     def set_capacity(self, lane: str, capacity: int | None) -> None:
         self.capacities[lane] = capacity
@@ -280,15 +281,15 @@ class Model:
             and item.wish.agent_id in (None, agent_id)
             and not self._is_paused(item)
         ]
-        choice = choose(candidates, self._room(), limit, self.last_tenant)
+        choice = choose(candidates, self._room(), limit, self.turns)
         for candidate in choice.chosen:
             item = self.tasks[candidate.id]
             self._happen(item, Scheduled() if confirm else Started())
             item.attempt += 1
             item.worker, item.held_since, item.deadline = worker, self.clock(), self._deadline(item)
-            self.last_tenant = item.wish.tenant_id
             if item.wish.agent_id is not None:
                 self.starts[_start_queue(item)] = LastStart(self.clock(), START_SECONDS)
+        self.turns.use(choice.turns_of(candidate.id for candidate in choice.chosen))
         for name, rate in self.rates.items():
             if count := choice.taken.get(f"rate {name}"):
                 self.tats[name] = take(rate, self.tats.get(name, 0.0), self.clock().timestamp(), count)

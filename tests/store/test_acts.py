@@ -63,6 +63,9 @@ def test_what_a_person_does_to_a_task_is_an_act_with_its_values_reason_and_addre
             lambda s: s.rate_limits.set("key:a", Rate(5, 10), actor=ALICE), "rate_changed", "rate_limit:key:a",
             (("limit", None, {"rate": 5, "burst": 10}),),
         ),
+        (
+            lambda s: s.tenants.set_weight(7, 3, actor=ALICE), "weight_changed", "tenant:7", (("weight", 1.0, 3.0),),
+        ),
         (lambda s: s.types.remove("plain", actor=ALICE), "type_removed", "type:plain", ()),
         (lambda s: s.keys.add("ops", Role.ADMIN, actor=ALICE), "key_created", "key:1", ()),
         (lambda s: s.events.record("purged", "{}", actor=ALICE), "purged", "system", ()),

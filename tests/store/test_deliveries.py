@@ -71,6 +71,15 @@ def test_a_success_is_owed_its_callback_with_the_transition(store):
     assert (leased.webhook_id, leased.attempts) == (sent.webhook_id, 1)
 
 
+def test_a_tenant_with_many_callbacks_keeps_no_other_waiting(store):
+    """Spec: X12, B6"""
+    many = [succeeded(store, tenant_id=1) for _ in range(9)]
+    [single] = [succeeded(store, tenant_id=2)]
+    first = [leased.task_id for leased in lease(store, count=4)]
+    assert sorted(first) == sorted([*many[:2], single])  # two places each; what one leaves, the next turn gives away
+    assert [leased.task_id for leased in lease(store, count=4)] == many[2:6]
+
+
 @pytest.mark.parametrize(
     ("type_code", "state"), [("told", "failed"), ("told-manual", "dead"), ("told-errors", "failed")]
 )
@@ -83,6 +92,26 @@ def test_a_failure_is_owed_its_callback_and_stays_what_it_is(store, type_code, s
     record(store, leased)
     assert store.tasks.get(task_id).status == state
     assert store.deliveries.of_task(task_id)[0].status == "delivered"
+
+
+def test_a_purge_leaves_a_failure_whose_callback_is_still_owed(store):
+    """Spec: A7, B6"""
+    task_id = failed(store)
+    store.history.archive()
+    assert store.history.purge([State.FAILED], seconds=0) == 0
+    [leased] = lease(store, CallbackKind.ERROR)
+    record(store, leased)
+    assert store.history.purge([State.FAILED], seconds=0) == 1
+    with pytest.raises(NotFound):
+        store.tasks.get(task_id)
+
+
+def test_a_callback_that_is_never_delivered_keeps_its_task_for_a_week(store, clock):
+    """Spec: A7"""
+    failed(store)
+    store.history.archive()
+    clock.advance(7 * 86400 + 1)
+    assert store.history.purge([State.FAILED], seconds=0) == 1
 
 
 def test_many_ends_in_one_batch_are_each_owed_their_own(store):
@@ -279,6 +308,22 @@ def test_a_failure_that_is_told_late_changes_nothing_and_a_late_success_counts(s
     assert (sent.status, len(sent.tries)) == ("delivered", 2)  # what is told twice of one attempt is kept once
 
 
+@pytest.mark.parametrize("first", [OK, BAD], ids=["delivered, then failed", "failed, then delivered"])
+def test_of_two_attempts_that_a_sender_reports_together_the_delivery_counts(store, clock, first):
+    """Spec: B6. It was slower than its own lease, and sent the callback again."""
+    task_id = succeeded(store)
+    outcomes = []
+    for attempt in (first, BAD if first is OK else OK):
+        [leased] = lease(store)
+        clock.advance(LEASE + 1)
+        status, delay = (Delivery.DELIVERED, 0.0) if attempt is OK else (Delivery.PENDING, 30.0)
+        outcomes.append(DeliveryOutcome(leased, "example.org", attempt, status, delay))
+    store.deliveries.record(outcomes)
+    [sent] = store.deliveries.of_task(task_id)
+    assert (sent.status, len(sent.tries)) == ("delivered", 2)
+    assert store.tasks.get(task_id).status is State.SUCCEEDED
+
+
 def test_a_success_told_after_it_was_given_up_counts(store, clock):
     """Spec: B6"""
     task_id = succeeded(store)
@@ -391,7 +436,7 @@ def test_of_several_callbacks_the_last_is_sent_again_or_the_one_named(store):
 
 def test_nothing_is_sent_again_that_was_never_owed_or_is_not_true_any_more(store):
     """Spec: B6"""
-    with pytest.raises(Refused, match="owes nobody"):
+    with pytest.raises(Refused, match="has no callback to send"):
         store.deliveries.redeliver(running(store).id)
     with pytest.raises(NotFound):
         store.deliveries.redeliver(10**6)

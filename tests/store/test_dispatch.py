@@ -60,6 +60,30 @@ def test_no_more_is_dispatched_than_live_consumers_have_free_slots(store):
     assert ids(store.dispatch.take(leader)) == tasks[3:4]
 
 
+def test_what_a_lost_dispatcher_still_has_in_the_broker_takes_its_slots(store, clock):
+    """Spec: D1"""
+    first = lead(store)
+    consumer(store, (["plain"], 3), lease_seconds=100)
+    tasks = [submit(store).id for _ in range(5)]
+    assert ids(store.dispatch.take(first)) == tasks[:3]
+    clock.advance(31)
+    second = lead(store)
+    assert ids(store.dispatch.take(second)) == []
+    store.executions.return_unstarted(first, None, reason="the dispatcher was lost", actor="system:reaper")
+    assert ids(store.dispatch.take(second)) == tasks[:3]
+
+
+def test_an_attempt_names_who_ran_it_and_not_the_dispatcher(store):
+    """Spec: D1"""
+    leader, mine = lead(store), consumer(store, (["plain"], 1))
+    task = submit(store)
+    store.dispatch.take(leader)
+    handed = [(each.execution.id, each.execution.exec_id) for each in store.dispatch.unstarted(leader)]
+    store.executions.start_handed(mine, handed)
+    [attempt] = store.attempts.of(task.id)
+    assert attempt.executor == f"worker:{mine}"
+
+
 def test_a_pool_counts_once_for_all_the_types_it_serves(store):
     """Spec: D1"""
     leader = lead(store)
@@ -83,6 +107,17 @@ def test_what_no_live_consumer_serves_stays_in_the_store(store, clock):
     assert ids(store.dispatch.take(leader)) == [plain.id]
     assert store.tasks.get(manual.id).status is State.QUEUED
     assert store.dispatch.served_types() == {"plain"}
+
+
+def test_a_type_has_room_while_a_consumer_of_it_has_a_slot_that_nothing_runs_in(store):
+    """Spec: D1"""
+    here = consumer(store, (["plain"], 1))
+    leader = lead(store)
+    submit(store)
+    [handover] = store.dispatch.take(leader).handovers
+    assert store.dispatch.types_with_room() == {"plain"}, "its message is on its way to that slot"
+    store.executions.start_handed(here, [(handover.execution.id, handover.exec_id)])
+    assert store.dispatch.types_with_room() == frozenset()
 
 
 def test_what_is_assigned_to_an_agent_stays_with_it(store):
@@ -138,7 +173,7 @@ def test_the_dispatcher_serves_no_type_and_is_of_its_own_kind(store):
     tester = worker(store)
     kinds = {each.id: (each.kind, each.types) for each in store.workers.all()}
     assert kinds == {leader: ("dispatcher", ()), tester: ("worker", None)}
-    with pytest.raises(Invalid, match="the engine's own"):
+    with pytest.raises(Invalid, match="are reserved"):
         store.workers.register("headgate:dispatcher")
 
 
@@ -151,7 +186,7 @@ def test_why_says_since_when_a_task_is_in_the_broker_and_in_which_queue(store, c
     gate = next(gate for gate in store.tasks.why(task.id) if gate.name == "state")
     assert (gate.open, gate.code) == (False, "in-broker")
     since = START.isoformat(timespec="seconds")
-    assert gate.reason == f"in the broker since {since}, in the queue headgate.tasks.default.plain"
+    assert gate.reason == f"in the broker queue headgate.tasks.default.plain since {since}"
     other = submit(store)
     start(store, confirm=True)
     assert next(gate.code for gate in store.tasks.why(other.id) if gate.name == "state") == "started"

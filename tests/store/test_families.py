@@ -186,7 +186,7 @@ def test_a_family_being_cancelled_takes_no_more_children(store):
         settle(store, parent, end)
         if end is GOOD:
             store.tasks.cancel(parent.id)
-        with pytest.raises(Refused, match="takes no more children"):
+        with pytest.raises(Refused, match="accepts no more children"):
             submit(store, parent_id=parent.id)
         assert len(store.tasks.find(Filter(parent_id=parent.id)).items) == 1
 
@@ -195,13 +195,13 @@ def test_a_parent_that_has_ended_takes_no_children_and_is_not_said_to_be_absent(
     """Spec: D7, B11"""
     parent = running(store)
     settle(store, parent, GOOD)
-    wish, ended = NewTask("plain", parent_id=parent.id), f"task {parent.id} has ended and takes no children"
+    wish, ended = NewTask("plain", parent_id=parent.id), f"task {parent.id} has ended and accepts no children"
     for _ in range(2):  # as long as it is live, and in history
         with pytest.raises(Refused, match=ended):
             store.tasks.submit(wish)
-        with pytest.raises(NotFound, match=f"no task {parent.id} to be a parent"):
+        with pytest.raises(NotFound, match=f"no parent task {parent.id}"):
             store.tasks.submit(wish._replace(tenant_id=7))
-        with pytest.raises(NotFound, match="no task 4711 to be a parent"):
+        with pytest.raises(NotFound, match="no parent task 4711"):
             store.tasks.submit_many([wish, wish._replace(parent_id=4711)])
         store.history.archive()
     assert store.tasks.find(Filter(parent_id=parent.id)).items == []

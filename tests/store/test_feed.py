@@ -87,7 +87,7 @@ def test_a_cursor_that_no_store_can_have_given_is_refused(store, text):
 def test_only_where_transactions_overlap_a_cursor_has_gaps(shared):
     """Spec: D6"""
     assert shared.events.parse_cursor("9;3-5@7") == Cursor(9, (Gap(3, 5, 7),))
-    with pytest.raises(Invalid, match="too much below"):
+    with pytest.raises(Invalid, match="too old"):
         shared.events.parse_cursor("99999;1-60000@9")
     with open_store("sqlite://") as alone, pytest.raises(Invalid, match="of this server"):
         alone.events.parse_cursor("9;3-5@7")

@@ -167,10 +167,10 @@ def test_a_task_that_runs_again_later_waits_for_its_time(paced):
 
 
 def test_another_tenants_many_do_not_hold_up_one(paced):
-    """Spec: X3, B11"""
+    """Spec: X3, B11, A4"""
     paced.lanes.set_capacity("default", 1)
     running(paced)
-    paced.tasks.submit_many([NewTask("plain", tenant_id=1)] * 500)
+    paced.tasks.submit_many([NewTask("plain", tenant_id=1, priority=-9)] * 500)
     task = submit(paced, tenant_id=2)
     assert seconds(paced, task) == pytest.approx(20.0)  # one of theirs, then ours
     with pytest.raises(NotFound):
@@ -219,7 +219,7 @@ def test_what_is_paused_has_no_time(paced, lane):
 def test_what_nobody_serves_has_no_time(store):
     """Spec: X3"""
     told = forecast(store, submit(store))
-    assert (told.seconds, told.reason) == (None, "no worker or agent for plain is alive")
+    assert (told.seconds, told.reason) == (None, "no worker or agent for plain is running")
     assert store.forecasts.drains()["default"].reason == told.reason
 
 
@@ -232,7 +232,7 @@ def test_what_was_never_measured_has_no_time_but_a_free_place_has(store):
     start(store)
     told = forecast(store, submit(store))
     assert told.seconds is None
-    assert "nothing like it has finished" in told.reason
+    assert "no similar task has finished" in told.reason
 
 
 def test_a_family_that_holds_the_mutex_has_no_time(paced):
@@ -241,7 +241,7 @@ def test_a_family_that_holds_the_mutex_has_no_time(paced):
     submit(paced, mutex="other", parent_id=parent.id, delay_seconds=1000)
     settle(paced, parent, Returned())
     told = forecast(paced, submit(paced, mutex="m"))
-    assert (told.seconds, told.reason) == (None, f"mutex m: held by {parent.id} until its children have ended")
+    assert (told.seconds, told.reason) == (None, f"mutex m: held by task {parent.id} until its children have ended")
 
 
 @pytest.mark.parametrize("state", [s for s in State if s not in (State.PENDING, State.BLOCKED, State.QUEUED,

@@ -56,7 +56,7 @@ def test_a_key_that_was_stored_before_its_kind_was_refused_still_holds_until_it_
     with open_store(url) as other:
         assert other.types.by_code()["plain"].mutex == "m:{n:03}"
         assert other.tasks.get(other.tasks.submit(NewTask("plain", '{"n": 7}')).id).mutex == "m:007"
-    with pytest.raises(Invalid, match="a key takes an argument as it is"):
+    with pytest.raises(Invalid, match="a key uses an argument without conversion or format"):
         change(store, mutex="{n!r}")
     change(store, mutex="m:{n}")
     assert store.types.by_code()["plain"].mutex == "m:{n}"

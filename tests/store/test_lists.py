@@ -3,6 +3,7 @@
 import json
 from dataclasses import fields, replace
 from datetime import datetime, timedelta
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -14,6 +15,7 @@ from headgate.core.errors import Invalid
 from headgate.core.machine import Raised, Returned
 from headgate.core.states import State
 from headgate.core.task import NewTask, Task
+from headgate.store.db.pages import every
 from headgate.store.reading.lists import Filter
 from headgate.store.store import Store
 from tests.factories import START, put, running, settle, start, submit
@@ -278,3 +280,21 @@ def test_tasks_created_a_little_out_of_the_order_of_their_ids_are_found(store, c
         later = [task.id for task in tasks if task.create_date >= moment]
         assert [task.id for task in store.tasks.find(Filter(created_before=moment)).items] == sorted(earlier)[::-1]
         assert [task.id for task in store.tasks.find(Filter(created_after=moment)).items] == sorted(later)[::-1]
+
+
+@pytest.mark.parametrize("limit", [2, 50])
+def test_a_page_ends_where_its_texts_are_large_enough(store, monkeypatch, limit):
+    """Spec: X12"""
+    monkeypatch.setattr("headgate.store.db.pages.MOST_PAGE_BYTES", 100)
+    made = []
+    for _ in range(3):
+        execution = running(store, "manual", ext='"' + "x" * 60 + '"')
+        settle(store, execution, Raised("no"))
+        made.append(execution.id)
+    for noun in (store.tasks, store.dead_letters):
+        assert [task.id for task in noun.find(limit=limit).items] == made[2:]
+        assert [task.id for task in every(partial(_page, noun, limit))] == made[::-1]
+
+
+def _page(noun, limit, cursor):
+    return noun.find(cursor=cursor, limit=limit)

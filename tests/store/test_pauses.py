@@ -173,5 +173,5 @@ def test_a_pause_of_nothing_is_refused(store, scope, name):
 
 def test_a_pause_ends_in_the_future(store):
     """Spec: A9"""
-    with pytest.raises(Invalid, match="ahead"):
+    with pytest.raises(Invalid, match="in the future"):
         store.pauses.set(PauseScope.ALL, "", until=START)

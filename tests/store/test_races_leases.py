@@ -8,6 +8,7 @@ from headgate.core.errors import StaleExecution, WorkerLost
 from headgate.core.machine import Raised, Returned
 from headgate.core.states import State
 from headgate.store.claim.contract import Outcome
+from headgate.store.execution.revoke import Death
 from tests.store.races import AFTER_THE_TAKE, BEFORE_THE_TAKE, KEY, Claimer, Stage, only, submit_many
 
 # The reaper without rule 9: tasks are given back by an old look at the lease.
@@ -233,3 +234,20 @@ def test_a_report_that_meets_the_next_execution_is_stale_and_overwrites_nothing(
     assert claimer.store.executions.checkpoints(task_id) == {"at": '"newer"'}
     assert claimer.store.executions.log(task_id) == []
     assert claimer.store.tasks.get(task_id).progress == '"newer"'
+
+
+def test_no_reaper_takes_what_a_dead_process_held_from_who_knows_how_it_died(stage, claimer):
+    """Spec: A6"""
+    rival, watcher = stage.rival(), Claimer(stage)
+    submit_many(claimer.store, 1)
+    [execution] = claimer.claim().executions
+    rival.run("SELECT 1 FROM headgate_task WHERE id = %s FOR UPDATE", execution.id)
+    burying = stage.beside(claimer.store.executions.bury, claimer.worker_id, Death(), actor="system:supervisor")
+    stage.await_waiters(burying)
+    assert watcher.store.workers.lost_holders() == []
+    rival.rollback()
+    assert [task.id for task in only(burying)] == [execution.id]
+    task = watcher.store.tasks.get(execution.id)
+    assert (task.status, task.error_count, task.lost_count) == (State.QUEUED, 0, 0)
+    with pytest.raises(WorkerLost):
+        claimer.claim()

@@ -41,7 +41,7 @@ def test_the_depth_of_a_lane_is_what_is_queued_in_it(store):
     submit(store, lane="y")
     submit(store, lane="x", delay_seconds=9)
     start(store)
-    assert (store.statistics.depth("x"), store.statistics.depth("y"), store.statistics.depth("z")) == (2, 1, 0)
+    assert store.statistics.depths() == {"x": 2, "y": 1}
 
 
 def test_statistics_tell_run_times_and_the_share_that_succeeded_per_type(store, clock):
@@ -141,3 +141,28 @@ def test_a_parent_is_timed_by_its_end_and_forecast_by_the_time_it_held_its_place
     assert (task.finished_at, task.exec_time) == (clock.now, 7.0)
     store.statistics.take_sample()
     assert sorted(store.database.read(measured)["default", "plain"].seconds) == [2.0, 5.0]
+
+
+def test_a_report_on_many_lanes_reads_no_more_often_than_one_on_a_few(store, monkeypatch):
+    """Spec: X12"""
+    reads = 0
+    read = store.statistics._database.read
+
+    def counted(work):
+        nonlocal reads
+        reads += 1
+        return read(work)
+
+    monkeypatch.setattr(store.statistics._database, "read", counted)
+
+    def reads_of_a_report():
+        nonlocal reads
+        reads = 0
+        assert all(lane.queued == 1 for lane in store.lane_reports.all() if lane.name != "default")
+        return reads
+
+    submit(store, lane="x")
+    few = reads_of_a_report()
+    for number in range(20):
+        submit(store, lane=f"x{number}")
+    assert reads_of_a_report() == few

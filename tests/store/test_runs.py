@@ -7,7 +7,7 @@ from headgate.core.states import FINAL, State
 from headgate.core.task import NewTask
 from headgate.store.schedules.tick_runs import LOST, STOPPED
 from tests.factories import settle, start
-from tests.schedules import CALLED, lines, logged, made, new, online, tick
+from tests.schedules import CALLED, lines, logged, made, new, online, take_calls, tick
 
 ME, ANOTHER = "00000000-0000-4000-8000-000000000001", "00000000-0000-4000-8000-000000000002"
 
@@ -92,7 +92,7 @@ def test_a_task_that_is_gone_altogether_ends_the_log_as_a_failure(store, clock):
     store.history.archive()
     clock.advance(60)
     store.history.purge(FINAL, seconds=1)
-    assert ended(store, schedule) == ("failure", f"task {task_id} has been purged, and nobody knows how it ended")
+    assert ended(store, schedule) == ("failure", f"task {task_id} has been purged, so its result is unknown")
 
 
 def test_a_dead_task_that_is_retried_does_not_open_the_log_again(store, clock):
@@ -149,16 +149,16 @@ def test_old_lines_leave_the_log_in_batches_and_open_ones_stay(store, clock):
 
 
 def taken(store, caller=ME, limit=10):
-    return store.schedules.take_calls(caller, limit)
+    return take_calls(store, caller, limit)
 
 
 def test_a_tick_of_an_endpoint_waits_to_be_called_and_its_log_says_executing(store, clock):
     """Spec: B9, B10"""
     schedule = online(store, type_code="report", http=CALLED, ext='{"a": 1}')
-    assert not store.schedules.calls_wait()
+    assert store.schedules.waiting_calls(tenants=1, hosts=1) == {}
     tick(store, clock)
     assert made(store) == []
-    assert store.schedules.calls_wait()
+    assert store.schedules.waiting_calls(tenants=1, hosts=1) == {0: ["example.org"]}
     [call] = taken(store)
     assert (call.schedule_id, call.type, call.ext, call.http) == (schedule.id, "report", '{"a": 1}', CALLED)
     assert call.tick == lines(store, schedule)[0].tick
@@ -185,7 +185,7 @@ def test_a_call_is_taken_once_whoever_comes_and_whatever_happens(store, clock):
     assert taken(store, ANOTHER) == []
     clock.advance(86400)
     assert taken(store, ANOTHER) == []
-    assert not store.schedules.calls_wait()
+    assert store.schedules.waiting_calls(tenants=1, hosts=1) == {}
 
 
 def test_a_call_whose_caller_is_lost_ends_as_a_failure_and_is_not_made_again(store, clock):

@@ -85,7 +85,7 @@ def test_why_says_that_a_start_waits_and_until_when(store, server, clock):
     clock.advance(2)
     shut = [gate for gate in store.tasks.why(second) if not gate.open]
     assert [(gate.name, gate.until) for gate in shut] == [("start", START + timedelta(seconds=5))]
-    assert shut[0].reason == "agent rig: one start in 5 s"
+    assert shut[0].reason == "agent rig: one start every 5 s"
     assert [server.claim().start_in for _ in range(2)] == [3.0, 3.0]  # as read, then as remembered
     clock.advance(3)
     assert all(gate.open for gate in store.tasks.why(second))

@@ -169,7 +169,7 @@ def test_a_tick_is_skipped_while_the_task_of_an_earlier_one_is_open(store, clock
     assert fired(store, schedule) == [1, 3]
     store.schedules.end_runs()
     assert logged(store, schedule) == [
-        ("success", None), ("failure", f"skipped: task {running.id} is still going on"), ("executing", None),
+        ("success", None), ("failure", f"skipped: task {running.id} has not ended"), ("executing", None),
     ]  # fmt: skip
 
 
@@ -326,7 +326,7 @@ def test_what_must_not_overlap_is_not_triggered_while_it_goes_on(store, clock):
     """Spec: B9"""
     schedule = online(store, overlap="skip")
     begun = store.schedules.trigger(schedule.id)
-    with pytest.raises(Refused, match=f"task {begun.task_id} is still going on"):
+    with pytest.raises(Refused, match=f"task {begun.task_id} has not ended"):
         store.schedules.trigger(schedule.id)
     tick(store, clock)
     assert fired(store, schedule) == []

@@ -107,7 +107,7 @@ def test_an_edit_of_a_period_holds_at_once(store):
 
 def test_a_submit_that_does_not_fit_its_type_is_refused_and_nothing_is_made(store):
     """Spec: X2"""
-    with pytest.raises(Invalid, match="debounce_longest_seconds is no less than debounce_seconds"):
+    with pytest.raises(Invalid, match="debounce_longest_seconds must be at least debounce_seconds"):
         submit(store, "save", debounce_seconds=30)
     assert store.tasks.find().items == []
 

@@ -92,7 +92,7 @@ def test_within_one_batch_too_and_each_wish_gets_its_own(store):
 
 def test_a_batch_that_fails_leaves_no_trace_of_its_keys(store):
     """Spec: X2"""
-    with pytest.raises(Exception, match="no task 4711"):
+    with pytest.raises(Exception, match="no parent task 4711"):
         store.tasks.submit_many([HOURLY, NewTask("plain", parent_id=4711)])
     assert store.tasks.submit(HOURLY).created
 

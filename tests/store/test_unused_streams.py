@@ -5,6 +5,7 @@ import pytest
 from headgate.core.machine import Returned
 from headgate.core.states import FINAL, State
 from headgate.core.task import Execution, NewTask
+from headgate.store.catalog.catalog import GONE_SECONDS, RECENT_SECONDS
 from headgate.store.reading.lists import Filter
 from headgate.store.store import open_store
 from tests.factories import put, settle, sql, start, submit
@@ -26,11 +27,12 @@ def forget_history(store):
 
 def emptied(store, **fields):
     """A stream whose last task has left history."""
+    before = unused(store)
     submit(store, **fields)
     [execution] = start(store)
     settle(store, execution, Returned())
     forget_history(store)
-    [stream_id] = unused(store)
+    [stream_id] = unused(store) - before
     return stream_id
 
 
@@ -75,15 +77,32 @@ def test_every_process_reads_the_streams_again_and_makes_a_removed_one_anew(stor
         assert [execution.id for execution in start(store)] == [task.id]
 
 
-def test_what_a_process_knew_of_a_removed_stream_is_dropped_with_the_next_removal(store):
-    first = emptied(store, lane="x")
-    store.streams.remove([first])
-    store.catalog.reload()
-    assert first in store.catalog.streams
-    second = emptied(store, lane="y")
-    store.streams.remove([second])
-    store.catalog.reload()
-    assert (first in store.catalog.streams, second in store.catalog.streams) == (False, True)
+def test_what_a_process_knew_of_a_removed_stream_is_dropped_after_its_time_and_not_with_the_next_removal(store, clock):
+    """Spec: B1"""
+    removed = []
+    for lane in ("x", "y", "z"):
+        clock.advance(GONE_SECONDS / 2)
+        removed.append(emptied(store, lane=lane))
+        store.streams.remove(removed[-1:])
+        store.catalog.reload()
+        assert not set(removed) & set(store.catalog.ids.values())
+        assert set(removed[-2:]) <= store.catalog.streams.keys()
+    assert removed[0] not in store.catalog.streams
+
+
+def test_a_task_that_came_into_a_removed_stream_starts_at_whoever_knew_it_whatever_was_removed_since(store, url, clock):
+    """Spec: B1"""
+    first, second = emptied(store, lane="x"), emptied(store, lane="y")
+    with open_store(url, clock) as late:
+        late.catalog.reload()
+        store.streams.remove([first])
+        store.catalog.reload()
+        clock.advance(RECENT_SECONDS / 2)
+        store.streams.remove([second])
+        store.catalog.reload()
+        task = late.tasks.submit(NewTask("plain", lane="x"))
+    assert sql(url, f"SELECT stream_id FROM headgate_task WHERE id = {task.id}") == [(first,)]
+    assert [execution.id for execution in start(store)] == [task.id]
 
 
 @pytest.mark.parametrize("fields", [{}, {"delay_seconds": 60}, {"mutex": "m"}], ids=str)

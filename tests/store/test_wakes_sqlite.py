@@ -2,6 +2,7 @@
 
 import os
 import socket
+import stat
 from pathlib import Path
 
 import pytest
@@ -104,6 +105,49 @@ def test_a_listener_that_has_too_much_to_read_holds_nobody_up_and_is_woken(tmp_p
         made = [other.tasks.submit(NewTask("plain")) for _ in range(200)]
         assert len(made) == 200
         assert ears.next_wake()
+
+
+def test_a_damaged_message_ends_no_listener(tmp_path):
+    """Spec: X12"""
+    path = tmp_path / "s.db"
+    with at(path) as store, at(path) as other:
+        ears = Ears(store).listening()
+        [box] = boxes(path)
+        (tmp_path / "w").symlink_to(f"{path}.wake")
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as damaged:
+            for text in (b'["x",[],true,[1e999]]', b"\xff", b"", b"[" * 5_000, b'["x",[[1,1,1e999]],true,[]]'):
+                damaged.sendto(text, str(tmp_path / "w" / box))
+        ears.wake_for(other.tasks.submit(NewTask("plain")).id)
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o777], ids=oct)
+def test_only_its_owner_may_touch_what_lies_beside_a_store(tmp_path, umask):
+    """Spec: X12"""
+    path = tmp_path / "s.db"
+    before = os.umask(umask)
+    try:
+        store = at(path)
+        Ears(store).listening()
+    finally:
+        os.umask(before)
+    with store:
+        modes = {each.name: stat.S_IMODE(each.stat().st_mode) for each in tmp_path.rglob("*")}
+        [box] = boxes(path)
+        private = dict.fromkeys(("s.db", "s.db-wal", "s.db-shm", "s.db.writer", box), 0o600)
+        assert modes == private | {"s.db.wake": 0o700}
+
+
+def test_what_lay_open_beside_a_store_is_closed_when_it_is_opened(tmp_path):
+    """Spec: X12"""
+    path = tmp_path / "s.db"
+    with at(path) as store:
+        Ears(store).listening()
+    Path(f"{path}.writer").chmod(0o644)
+    Path(f"{path}.wake").chmod(0o755)
+    with at(path) as store:
+        Ears(store).listening()
+        assert stat.S_IMODE(Path(f"{path}.writer").stat().st_mode) == 0o600
+        assert stat.S_IMODE(Path(f"{path}.wake").stat().st_mode) == 0o700
 
 
 def test_a_store_in_memory_has_nobody_to_listen_to():

@@ -71,6 +71,37 @@ def step_in_a_process(seconds: float, fails: bool = False) -> None:
         time.sleep(seconds)
 
 
+@app.task(retry=RETRIES)
+async def share(times: int) -> None:
+    """Holds the press again and again, for a moment each."""
+    note("start")
+    for _ in range(times):
+        async with context().hold("press"):
+            note("in")
+            await asyncio.sleep(0.002)
+            note("out")
+
+
+@app.task(uses=["press"], retry=RETRIES)
+def print_all() -> None:
+    """Uses the press from its start to its end."""
+    note("start")
+    note("in")
+    time.sleep(0.002)
+    note("out")
+
+
+@app.task(retry=RETRIES)
+async def keep() -> None:
+    """Holds the press until its process is killed; its second execution has learned from that."""
+    note("start")
+    async with context().hold("press"):
+        note("in")
+        if context().attempt == 1:
+            await asyncio.Event().wait()
+        note("out")
+
+
 @app.task
 async def chick(fails: bool) -> None:
     """A short child; some fail for good."""

@@ -75,7 +75,7 @@ def test_a_bad_result_fails_its_own_task_among_many_that_end_together(app: Headg
         tasks = app.submit_many_sync([end.call(number == 7) for number in range(20)])
         ends = [task.wait_sync(30) for task in tasks]
     assert [number for number, ended in enumerate(ends) if ended.status is not State.SUCCEEDED] == [7]
-    assert "the handler's result cannot be kept" in (ends[7].error or "")
+    assert "the handler's result cannot be stored" in (ends[7].error or "")
 
 
 @pytest.mark.parametrize("text", ["a\0b", "\ud800", "x" * 1_000_000])

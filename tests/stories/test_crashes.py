@@ -61,5 +61,5 @@ def test_a_killed_workers_hundred_tasks_go_on_at_once_and_none_is_charged(url: s
                 0,
                 2,
             )
-        assert stage.said("ended with -9; another one starts")
+        assert stage.said("ended with exit code -9: starting another")
         assert len({entry.pid for entry in stage.ledger.entries("beside")}) == 2, "none of them runs apart"

@@ -100,7 +100,7 @@ def test_a_stopped_worker_process_is_killed_before_anybody_else_starts_its_task(
         worker.suspend()
         assert task.wait_sync(PATIENCE).status is State.SUCCEEDED
         until(lambda: len(stage.app.store.workers.all()) == 2, "another process takes its place")
-        assert stage.said(f"(pid {worker.pid}) stands still: it is killed")
+        assert stage.said(f"(pid {worker.pid}) is not responding: killing it")
         assert not worker.is_running()
         record = task.record_sync()
         assert (record.status, record.attempt, record.error_count) == (State.SUCCEEDED, 2, 0)

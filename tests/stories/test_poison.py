@@ -37,11 +37,12 @@ def test_poison_ends_after_three_lost_leases_and_every_good_task_succeeds(url: s
         record = task.record_sync()
         if task.id in bad:
             assert (record.status, record.lost_count, record.error_count) == (State.FAILED, 3, 0)
-            assert "taken for poison" in (record.error_info or "")
+            assert "counts as poison" in (record.error_info or "")
             [[losses]] = rows(
                 url, f"SELECT count(*) FROM headgate_task_event WHERE task_id = {task.id} AND kind = 'lease_lost'"
             )
             assert len(members.lines_of(task.id, "start")) <= losses + 1, "the last one, alone, ends it"
         else:
-            assert (record.status, record.lost_count) == (State.SUCCEEDED, 0), record.error_info
+            assert record.status is State.SUCCEEDED, record.error_info
+    # I10: nobody is charged who did not run alone, or was not lost often, when its worker died or its lease ran out.
     assert check(collected(url, members.ledger, [made([task.id for task in tasks])])) == []

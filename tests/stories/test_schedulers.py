@@ -50,7 +50,9 @@ class Processes:
 
     def all_begun(self) -> None:
         """Until each scheduler that was started, dead or alive, has said that it begins."""
-        until(lambda: self._log.read_text().count("doing the duties") >= self.schedulers, "schedulers begin")
+        until(
+            lambda: self._log.read_text().count("running the background duties") >= self.schedulers, "schedulers begin"
+        )
 
     def kill(self, process: subprocess.Popen[bytes]) -> None:
         assert process.poll() is None, self._log.read_text()[-4000:]

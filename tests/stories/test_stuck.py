@@ -89,11 +89,12 @@ def test_a_handler_that_does_not_end_keeps_its_mutex_and_lane_until_its_process_
         for task in beside:
             assert task.wait_sync(PATIENCE).status is State.SUCCEEDED
             assert (task.record_sync().error_count, task.record_sync().lost_count) == (0, 0)
-        assert stage.said("handler does not end though it was told to")
+        assert stage.said("handler does not stop after being told to")
         assert stage.said(f"type={body} ")
-        assert not stage.said("another one starts in"), "a replacement is no crash"
-    assert stage.ledger.entries("overlap") == []
-    assert len(stage.ledger.entries("start")) == 3
+        assert not stage.said("starting another in"), "a replacement is no crash"
+        assert stage.ledger.entries("overlap") == []
+        starts = stage.ledger.entries("start")
+        assert len(starts) == 3, starts
 
 
 def test_a_worker_told_to_go_frees_what_does_not_end_when_its_process_is_dead(url: str, tmp_path: Path):

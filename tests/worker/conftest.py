@@ -44,11 +44,9 @@ def working(app: Headgate, *, due: bool = False, **options: Any) -> Iterator[Wor
         for service in services:
             service.start()
         found.append(worker)
-        ready.set()
-        running = asyncio.create_task(worker.run())
+        asyncio.get_running_loop().call_soon(ready.set)  # once it runs: before, it cannot be stopped from a thread
         try:
-            await worker.signed_on.wait()
-            await running
+            await worker.run()
         finally:
             for service in services:
                 await service.stop()

@@ -137,8 +137,8 @@ def fork_twice() -> bool:
 
 @app.task(isolation="process")
 def hang(note: str) -> None:
-    Path(note).write_text(str(os.getpid()))
     try:
+        Path(note).write_text(str(os.getpid()))
         time.sleep(600)
     finally:
         Path(note + ".cleaned").touch()

@@ -42,6 +42,26 @@ def test_a_handler_that_fails_for_good_takes_its_children_along(app: Headgate, i
     assert children_of(app, task.id) == [State.CANCELLED] * 3
 
 
+def test_a_task_that_is_no_child_has_its_mutex_to_itself_and_nobody_waits_for_it(app: Headgate):
+    """Spec: D7, A10"""
+
+    @app.task(mutex="shelf")
+    async def follower() -> None: ...
+
+    @app.task(mutex="shelf")
+    async def leader() -> int:
+        followers = [follower.call(), follower.using(delay_seconds=3600).call()]
+        await context().submit_many(followers, children=False)
+        return context().priority
+
+    with working(app):
+        task = leader.using(priority=2, correlation_id="together", tenant_id=7).submit_sync()
+        assert task.wait_sync(30).result == 2  # though a follower has an hour to go
+    made = app.store.tasks.find(Filter(type="follower")).items
+    assert {(each.parent_id, each.tenant_id, each.correlation_id) for each in made} == {(None, 7, "together")}
+    assert len(made) == 2
+
+
 @pytest.mark.parametrize("how", ["declared", "using"])
 def test_a_child_that_fails_cancels_the_others_where_the_handler_says_so(app: Headgate, how: str):
     """Spec: D7"""

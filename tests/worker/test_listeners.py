@@ -253,7 +253,7 @@ def test_a_process_ends_though_a_listener_does_not(app, store, monkeypatch, capl
     with listeners_of(app):
         fail(store)
         begun.wait(60)
-    assert "does not end; the event comes again" in caplog.text
+    assert "does not end; the event will be delivered again" in caplog.text
     assert subscription(store).handled == 0
 
 

@@ -55,7 +55,7 @@ def test_a_result_that_is_no_json_fails_instead_of_being_nothing(app: Headgate):
     with working(app):
         task = measured.submit_sync()
         until(lambda: task.record_sync().status is State.FAILED)
-        assert "the handler's result cannot be kept" in (task.record_sync().error_info or "")
+        assert "the handler's result cannot be stored" in (task.record_sync().error_info or "")
 
 
 def test_a_retry_delay_that_is_no_number_is_none(app: Headgate):

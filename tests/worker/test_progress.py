@@ -143,6 +143,6 @@ def test_progress_that_cannot_be_kept_is_refused_with_the_reason(app: Headgate):
     with working(app):
         too_long, unknown, no_number = reports.submit_sync().wait_sync(30).result
     assert "progress is" in too_long
-    assert f"{MAX_PROGRESS_BYTES} at most" in too_long
+    assert f"the maximum is {MAX_PROGRESS_BYTES}" in too_long
     assert unknown == "progress: Encoding objects of type object is unsupported"
     assert no_number.startswith("progress: Out of range float values")

@@ -127,7 +127,7 @@ def test_a_result_that_cannot_be_kept_fails_its_task_and_no_other(app: Headgate,
         tasks = app.submit_many_sync([good.call(), odd.call(), good.call()])
         ends = [task.wait_sync(30) for task in tasks]
     assert [end.status for end in ends] == [State.SUCCEEDED, State.FAILED, State.SUCCEEDED]
-    assert "the handler's result cannot be kept" in (ends[1].error or "")
+    assert "the handler's result cannot be stored" in (ends[1].error or "")
 
 
 def test_arguments_a_handler_does_not_understand_make_a_dead_letter_with_a_clear_error(app: Headgate):
@@ -211,7 +211,7 @@ def test_a_log_line_of_an_unknown_level_is_refused_with_those_there_are(app: Hea
 
     with working(app):
         ended = shout.submit_sync().wait_sync(30)
-    assert "log: the level is one of debug, info, warning, error, critical, not 'loud'" in (ended.error or "")
+    assert "log: the level must be one of debug, info, warning, error, critical, not 'loud'" in (ended.error or "")
 
 
 def test_progress_and_log_lines_are_kept_and_the_last_progress_is_never_skipped(app: Headgate):

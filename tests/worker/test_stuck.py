@@ -45,7 +45,7 @@ def test_a_thread_that_ignores_its_end_keeps_slot_and_mutex_and_its_worker_claim
         [name] = [worker.name for worker in app.store.workers.all()]
         why = {gate.name: gate.reason for gate in app.store.tasks.why(behind.id)}
         for name_of_gate in ("mutex", "worker"):
-            assert why[name_of_gate].endswith(f"; the handler of {late.id} does not stop on worker {name}")
+            assert why[name_of_gate].endswith(f"; the handler of task {late.id} does not stop on worker {name}")
         assert (behind.record_sync().status, beside.record_sync().status) == (State.BLOCKED, State.QUEUED)
         done.release()
         assert late.wait_sync(30).error == "TimeoutError: it ran for more than 0.3 s"

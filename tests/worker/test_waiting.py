@@ -113,7 +113,7 @@ def test_a_slot_is_given_back_by_who_gives_up_waiting(app: Headgate, timeout):
         return ""
 
     with working(app, threads=1) as worker:
-        assert "its start_time is ahead" in parent.submit_sync().wait_sync(30).result
+        assert "the start time has not come yet" in parent.submit_sync().wait_sync(30).result
         until(lambda: not worker.waits.awaited)
 
 

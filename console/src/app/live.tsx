@@ -12,7 +12,7 @@ export function LiveProvider({ children }: { children: ReactNode }) {
   useEffect(() => {
     const done = keepFresh(client, live);
     live.start();
-    // A browser has few connections for one server: a tab that nobody looks at gives its own back.
+    // A browser has few connections for one server: a hidden tab closes its own.
     let resting: ReturnType<typeof setTimeout> | undefined;
     const look = () => {
       clearTimeout(resting);

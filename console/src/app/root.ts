@@ -12,7 +12,7 @@ export interface PageInfo {
   order: number;
   /** The letter behind `g` that leads to it. */
   letter: string;
-  /** Who may see it; anybody, if it does not say. */
+  /** The role that may see it; without one, every role. */
   role?: Role;
   /** It is a pack's: there only where the server has the pack on. */
   pack?: boolean;

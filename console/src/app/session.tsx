@@ -10,7 +10,7 @@ import classes from "./session.module.css";
 const Login = lazy(() => import("./Login").then((module) => ({ default: module.Login })));
 const Context = createContext<Session | null>(null);
 
-/** Nobody comes further without being somebody to the server. */
+/** Shows the sign-in page until the server knows the user. */
 export function SessionGate({ children }: { children: ReactNode }) {
   const client = useQueryClient();
   const session = useQuery(sessionQuery);

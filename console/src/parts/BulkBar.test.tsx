@@ -23,9 +23,9 @@ describe("an act on many tasks", () => {
     expect(screen.getByText("Stopped: 300 tasks were left as they are.")).toBeDefined();
   });
 
-  it("whose last call nobody answered does not know what became of it", () => {
+  it("whose last call got no answer says that the result is unknown", () => {
     bar(new Problem(0, "", ""));
-    expect(screen.getByText("Nobody answered: what became of 200 tasks is not known.")).toBeDefined();
+    expect(screen.getByText("No answer came: the result for 200 tasks is unknown.")).toBeDefined();
     expect(screen.getByText("100 tasks were left as they are.")).toBeDefined();
   });
 

@@ -9,7 +9,7 @@ import type { Bulk } from "./useBulk";
 
 interface Props<T> {
   bulk: Bulk<T>;
-  /** What was done to so many, in words. */
+  /** The result of an action on many tasks, in words. */
   result: (count: number) => string;
 }
 

@@ -32,7 +32,7 @@ export function CapacityField({ label, about, value, onSave }: Props) {
     setSaving(true);
     onSave(text === "" ? null : Number(text))
       .then(() => setEdit(null))
-      .catch(() => {}) // whoever saves says what went wrong
+      .catch(() => {}) // `save` reports its own errors
       .finally(() => setSaving(false));
   };
   return (

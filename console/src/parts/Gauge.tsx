@@ -9,13 +9,15 @@ interface Props {
   /** null: there is no limit. */
   most: number | null;
   note?: string | undefined;
+  /** What it means to be full: of a lane that others wait, of something to be completed that it is done. */
+  full?: Tone;
 }
 
 /** How full something is, with the numbers beside it. */
-export function Gauge({ label, value, most, note }: Props) {
+export function Gauge({ label, value, most, note, full = "warn" }: Props) {
   const t = useTexts().common;
   const part = most === null || most === 0 ? 0 : Math.min(1, value / most);
-  const tone: Tone = note ? "held" : part === 1 ? "warn" : "good";
+  const tone: Tone = note ? "held" : part === 1 ? full : "good";
   return (
     <div className={classes.gauge} data-tone={tone}>
       <div

@@ -3,7 +3,7 @@ import { EVERYTHING, pausesQuery, sameSubject } from "@/services/pauses";
 import { useTexts } from "@/texts";
 import { PauseButton } from "./PauseButton";
 
-/** Hold every lane of the server, after asking; or let them go on. */
+/** Pause every lane of the server, after confirmation; or resume them. */
 export function PauseEverything() {
   const words = useTexts().acts.everything;
   const pauses = useQuery(pausesQuery).data;

@@ -4,14 +4,14 @@ import { Ago } from "./Ago";
 import classes from "./PauseNote.module.css";
 
 /** An actor of whom no more is known. */
-const NOBODY = "person";
+const UNNAMED = "person";
 
 /** Who paused something, why, and until when. */
 export function PauseNote({ pause }: { pause: Pause }) {
   const t = useTexts().pauses;
   return (
     <span className={classes.note} data-tone="held">
-      {pause.actor === NOBODY ? t.paused : t.pausedBy(pause.actor)} <Ago at={pause.at} />
+      {pause.actor === UNNAMED ? t.paused : t.pausedBy(pause.actor)} <Ago at={pause.at} />
       {pause.reason ? ` · ${pause.reason}` : null}
       {pause.until ? (
         <>

@@ -1,10 +1,10 @@
-import { stateOf, TONES } from "@/services/states";
+import { FINAL, stateOf, TONES } from "@/services/states";
 import { useTexts } from "@/texts";
 import classes from "./StateBadge.module.css";
 
 interface Props {
   status: string;
-  /** Asked to end or to pause, and not there yet. */
+  /** What was asked of it. A task keeps this for good, so it is shown only until the task has ended. */
   asked?: "cancel" | "pause" | undefined;
 }
 
@@ -12,6 +12,7 @@ interface Props {
 export function StateBadge({ status, asked }: Props) {
   const t = useTexts().states;
   const state = stateOf(status);
+  const ended = FINAL.has(state) || state === "dead";
   return (
     <span
       className={classes.badge}
@@ -20,7 +21,7 @@ export function StateBadge({ status, asked }: Props) {
       title={t.about[state]}
     >
       {t.words[state]}
-      {asked ? <small>{asked === "cancel" ? t.cancelling : t.pausing}</small> : null}
+      {asked && !ended ? <small>{asked === "cancel" ? t.cancelling : t.pausing}</small> : null}
     </span>
   );
 }

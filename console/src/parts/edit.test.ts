@@ -10,7 +10,7 @@ const TASK = parse(`{
 }`) as Task;
 
 describe("edit and replay", () => {
-  it("changes nothing that nobody has touched", () => {
+  it("changes nothing that was not edited", () => {
     expect(editOf(draftOf(TASK), TASK)).toEqual({});
   });
 

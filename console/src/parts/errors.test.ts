@@ -3,9 +3,8 @@ import { headOf } from "./errors";
 
 describe("an error in one line", () => {
   it("is what stands before the traceback", () => {
-    const told =
-      "Fatal: nobody knows\n\nTraceback (most recent call last):\n…\nheadgate.core.retry.Fatal: nobody knows";
-    expect(headOf(told)).toBe("Fatal: nobody knows");
+    const told = "Fatal: not found\n\nTraceback (most recent call last):\n…\nheadgate.core.retry.Fatal: not found";
+    expect(headOf(told)).toBe("Fatal: not found");
     expect(headOf("\n  Boom: it broke  \nat line 7")).toBe("Boom: it broke");
     expect(headOf(null)).toBe("");
   });
@@ -15,7 +14,7 @@ describe("an error in one line", () => {
   });
 
   it("names the kind of the error without its modules, and leaves other words alone", () => {
-    expect(headOf("headgate.core.retry.Fatal: nobody knows")).toBe("Fatal: nobody knows");
+    expect(headOf("headgate.core.retry.Fatal: not found")).toBe("Fatal: not found");
     expect(headOf("http.client.RemoteDisconnected")).toBe("RemoteDisconnected");
     expect(headOf("www.example.org refused it")).toBe("www.example.org refused it");
     expect(headOf("10.0.0.1: refused")).toBe("10.0.0.1: refused");

@@ -11,10 +11,10 @@ const wrong = { task_id: 7, status: "queued", action: "retry", allowed: "dead,re
 describe("what the server says", () => {
   it("is told in the language that is spoken, by its code", () => {
     const gate = { reason: "as the server says it", code: "mutex-held", params: { mutex: "film", task_id: 7 } };
-    expect(reasonText(gate, en)).toBe("film: held by 7");
+    expect(reasonText(gate, en)).toBe("film: held by task 7");
     expect(reasonText(gate, zh)).toBe("film：由任务 7 持有");
     const stuck = { ...gate, params: { ...gate.params, stuck: 7, stuck_worker: "rig" } };
-    expect(reasonText(stuck, en)).toBe("film: held by 7; the handler of 7 does not stop on worker rig");
+    expect(reasonText(stuck, en)).toBe("film: held by task 7; the handler of task 7 does not stop on worker rig");
   });
 
   it("is told as it is where the code is a newer server's", () => {

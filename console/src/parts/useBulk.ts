@@ -2,7 +2,7 @@ import { useEffect, useRef, useState } from "react";
 import { inCalls } from "@/services/bulk";
 
 export interface Bulk<T> {
-  /** What came of those that were reached. */
+  /** The results of the tasks that were reached. */
   done: T[];
   of: number;
   running: boolean;

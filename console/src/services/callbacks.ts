@@ -66,7 +66,7 @@ export const callbacksQuery = (filter: CallbackFilter) =>
     meta: { hears: anyTask, everyMs: 1_500 },
   });
 
-/** Those that nobody will send again unless a person says so. */
+/** Callbacks that are sent again only by a person. */
 export const undeliverableQuery = queryOptions({
   queryKey: ["callbacks", "undeliverable"],
   queryFn: ({ signal }) =>
@@ -76,7 +76,7 @@ export const undeliverableQuery = queryOptions({
   meta: { hears: anyTask, everyMs: 1_500 },
 });
 
-/** How many nobody will send again unless a person says so. */
+/** How many callbacks are sent again only by a person. */
 export const callbackCountsQuery = queryOptions({
   queryKey: ["callbacks", "counts"],
   queryFn: ({ signal }) => answered(api.GET("/api/callbacks/counts", { signal })),

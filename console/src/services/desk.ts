@@ -87,7 +87,7 @@ function answer(ids: number[], verb: DeskVerb, said: Said, dryRun: boolean) {
   }
 }
 
-/** Digit by digit: a replay must not change what nobody has touched. */
+/** Digit by digit: a replay must not change what was not edited. */
 function sent(edit: Edit): SchemaEditIn {
   return exactly(edit) as SchemaEditIn;
 }

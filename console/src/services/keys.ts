@@ -18,7 +18,7 @@ export function makeKey(key: NewKey): Promise<MadeKey> {
   return answered(api.POST("/api/keys", { body: key }));
 }
 
-/** The first key of a server shuts it to whoever has none: its maker is signed in with it at once. */
+/** After the first key every request needs one, so its creator is signed in with it at once. */
 export function makeFirstKey(key: NewKey): Promise<{ made: MadeKey; session: Session }> {
   return whileChanging(async () => {
     const made = await makeKey(key);

@@ -11,7 +11,7 @@ const PAGES: Record<string, { items: number[]; next_cursor: number | null }> = {
 const ask = async (cursor: number | null) => PAGES[cursor ?? "start"] ?? { items: [], next_cursor: null };
 
 describe("a list", () => {
-  it("goes on behind empty pages until there is something to show", async () => {
+  it("continues after empty pages until there is something to show", async () => {
     expect(await nextFilled(null, ask)).toEqual({ items: [59, 41], next_cursor: 40 });
   });
 
@@ -19,7 +19,7 @@ describe("a list", () => {
     expect(await nextFilled(40, ask)).toEqual({ items: [], next_cursor: null });
   });
 
-  it("stops when nobody wants to know any more", async () => {
+  it("stops when it is aborted", async () => {
     const left = async (cursor: number | null) => {
       if (cursor === 80) throw new DOMException("left", "AbortError");
       return ask(cursor);

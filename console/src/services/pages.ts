@@ -6,7 +6,7 @@ interface Found {
 /**
  * The first page behind `cursor` with something on it, or the last one.
  *
- * The server looks at so many and no more at a time: a page may be empty, and not the end.
+ * The server examines a limited number at a time: a page may be empty without being the last.
  */
 export async function nextFilled<P extends Found>(
   cursor: number | null,

@@ -78,7 +78,7 @@ export const ticksQuery = (schedule: Schedule, count: number) =>
     },
   });
 
-/** When a schedule would fire that nobody has saved yet. */
+/** When a schedule that is not saved yet would fire. */
 export const previewQuery = (expression: string, timezone: string, count: number) =>
   queryOptions({
     queryKey: ["periodic", "preview", expression, timezone, count],

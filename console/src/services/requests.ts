@@ -1,13 +1,15 @@
-import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
+import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { answered, api } from "./api";
 import { anything } from "./refresh";
-import type { paths, SchemaQueueStats, SchemaRequestIn, SchemaRequestJob } from "./schema";
+import type { paths, SchemaBusyOut, SchemaQueueStats, SchemaRequestIn, SchemaRequestJob } from "./schema";
 import type { State } from "./states";
 
 export type RequestJob = SchemaRequestJob;
 export type RequestStatus = RequestJob["status"];
 export type RequestType = SchemaRequestIn["type"];
 export type QueueStats = SchemaQueueStats;
+/** What a subscription is busy with. */
+export type Busy = SchemaBusyOut;
 export type RequestFilter = Pick<
   NonNullable<paths["/api/requests"]["get"]["parameters"]["query"]>,
   "lane" | "status" | "type" | "subscription_id"
@@ -31,7 +33,7 @@ const PAGE = 50;
 export const queueStatsQuery = queryOptions({
   queryKey: ["queue"],
   queryFn: ({ signal }) => answered(api.GET("/api/queue/stats", { signal })),
-  meta: { hears: anything, everyMs: 700 },
+  meta: { hears: anything, everyMs: 700, often: true },
 });
 
 export const requestsQuery = (filter: RequestFilter) =>
@@ -46,32 +48,41 @@ export const requestsQuery = (filter: RequestFilter) =>
       ),
     initialPageParam: null as number | null,
     getNextPageParam: (last) => last.next_cursor,
-    meta: { hears: ofTheQueue, everyMs: 700 },
+    meta: { hears: ofTheQueue, everyMs: 700, often: true },
   });
 
-/** What is under way for subscriptions: the request of each that is not over. */
-export const busyQuery = queryOptions({
-  queryKey: ["requests", "busy"],
-  queryFn: async ({ signal }) => {
-    const found = new Map<number, RequestJob>();
-    for (const status of ["paused", "queued", "running"] as const) {
-      const query = { status, size: 200 };
-      for (const job of (await answered(api.GET("/api/requests", { params: { query }, signal }))).items) {
-        if (job.subscription_id !== null) found.set(job.subscription_id, job);
-      }
-    }
-    return found;
-  },
-  meta: { hears: ofTheQueue, everyMs: 700 },
-  structuralSharing: false,
-});
+/** What these subscriptions are busy with, by the server's word; those of which nothing is open are left out. */
+export const busyQuery = (subscriptions: number[]) =>
+  queryOptions({
+    queryKey: ["requests", "busy", subscriptions],
+    queryFn: async ({ signal }) => {
+      const query = { subscription_id: subscriptions };
+      const found = await answered(api.GET("/api/requests/busy", { params: { query }, signal }));
+      return new Map(found.items.map((each) => [each.subscription_id, each]));
+    },
+    enabled: subscriptions.length > 0,
+    placeholderData: keepPreviousData,
+    meta: { hears: ofTheQueue, everyMs: 700, often: true },
+    structuralSharing: false,
+  });
 
-function ofTheQueue(event: { lane: string | null; type: string | null; kind: string }): boolean {
+/** Whether an event is about a request. */
+export function ofTheQueue(event: { lane: string | null; type: string | null; kind: string }): boolean {
   return event.kind === "" || (event.lane !== null && (LANES as string[]).includes(event.lane));
 }
 
-export function enqueue(request: SchemaRequestIn): Promise<RequestJob> {
-  return answered(api.POST("/api/requests/enqueue", { body: request }));
+/** What people ask for goes before what programs enqueue (5), as the buttons of a subscription do. */
+const ASKED_BY_PEOPLE = 3;
+
+/** Start a request. A download without an address is of all that its subscription lacks: it begins with the list. */
+export async function startRequest(request: SchemaRequestIn): Promise<RequestJob> {
+  const { type, subscription_id, url } = request;
+  if (type === "download" && !url && subscription_id) {
+    const params = { path: { subscription_id } };
+    const begun = await answered(api.POST("/api/subscriptions/{subscription_id}/download", { params }));
+    return begun.requests[0] as RequestJob;
+  }
+  return answered(api.POST("/api/requests/enqueue", { body: { priority: ASKED_BY_PEOPLE, ...request } }));
 }
 
 export type RequestVerb = "pause" | "resume" | "cancel" | "prioritize";

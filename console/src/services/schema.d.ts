@@ -14,10 +14,30 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Fetch tasks, or wait for some
-         * @description Hands over what is assigned to the agent first (`scheduling`: confirm the start), then what is assigned to nobody (`running` at once). If the answer gets lost, repeat it with the same `claim_id`.
+         * Claim tasks, or wait for some
+         * @description Hands over what is assigned to the agent first (`scheduling`: confirm the start), then tasks without an agent (`running` at once). If the answer gets lost, repeat it with the same `claim_id`.
          */
         post: operations["ApiAgentsAgentIdClaimClaim"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/agents/{agent_id}/consume": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Sign on as a consumer of the broker
+         * @description Signs a process on as a consumer, and answers which queues it is to consume. Ask again well within `lease_seconds`: that renews the lease, and there may be more queues. One that is not heard of gets nothing more, and what it had started goes to others.
+         */
+        post: operations["ApiAgentsAgentIdConsumeConsume"];
         delete?: never;
         options?: never;
         head?: never;
@@ -33,8 +53,28 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** How many tasks ended, in one call */
+        /** Report the ends of many tasks */
         post: operations["ApiAgentsAgentIdReportReport"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/agents/{agent_id}/start": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Start tasks that the broker delivered
+         * @description The task is this process's from then on; it reports as any agent does. If the answer gets lost, ask again: what the process had started before, and has not ended, is `started` once more.
+         */
+        post: operations["ApiAgentsAgentIdStartStart"];
         delete?: never;
         options?: never;
         head?: never;
@@ -50,7 +90,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Renew the lease; hear what is asked */
+        /** Renew the lease, and learn of requests to stop or pause */
         post: operations["ApiAgentsAgentIdTasksTaskIdBeatBeat"];
         delete?: never;
         options?: never;
@@ -67,7 +107,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** A task has stopped, as it was asked to */
+        /** Confirm that a task has stopped */
         post: operations["ApiAgentsAgentIdTasksTaskIdCancelledCancelled"];
         delete?: never;
         options?: never;
@@ -84,7 +124,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Save a state for the next execution */
+        /** Save a checkpoint for the next execution */
         post: operations["ApiAgentsAgentIdTasksTaskIdCheckpointCheckpoint"];
         delete?: never;
         options?: never;
@@ -101,7 +141,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** A task is done */
+        /** Report that a task succeeded */
         post: operations["ApiAgentsAgentIdTasksTaskIdCompleteComplete"];
         delete?: never;
         options?: never;
@@ -118,7 +158,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** A task has failed */
+        /** Report that a task failed */
         post: operations["ApiAgentsAgentIdTasksTaskIdFailFail"];
         delete?: never;
         options?: never;
@@ -135,7 +175,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Keep log lines with a task */
+        /** Add log lines to a task */
         post: operations["ApiAgentsAgentIdTasksTaskIdLogLog"];
         delete?: never;
         options?: never;
@@ -152,7 +192,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** A task holds, as it was asked to */
+        /** Confirm that a task is paused */
         post: operations["ApiAgentsAgentIdTasksTaskIdPausedPaused"];
         delete?: never;
         options?: never;
@@ -169,7 +209,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Say how far a task is */
+        /** Report progress */
         post: operations["ApiAgentsAgentIdTasksTaskIdProgressProgress"];
         delete?: never;
         options?: never;
@@ -186,7 +226,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Give a task back; nothing has failed */
+        /** Hand a task back without an error */
         post: operations["ApiAgentsAgentIdTasksTaskIdReleaseRelease"];
         delete?: never;
         options?: never;
@@ -219,10 +259,27 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Who did what, newest first
+         * List who did what, newest first
          * @description What people did to tasks and to the system, and what the system did by itself. A key of one tenant sees what was done to its tenant's tasks.
          */
         get: operations["ApiAuditListActs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/broker": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Show the state of the broker */
+        get: operations["ApiBrokerBroker"];
         put?: never;
         post?: never;
         delete?: never;
@@ -238,7 +295,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List callbacks over all tasks, newest first */
+        /** List the callbacks of all tasks, newest first */
         get: operations["ApiCallbacksListCallbacks"];
         put?: never;
         post?: never;
@@ -255,7 +312,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** How many callbacks wait for a person */
+        /** Count undeliverable callbacks */
         get: operations["ApiCallbacksCountsCountCallbacks"];
         put?: never;
         post?: never;
@@ -289,7 +346,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** How the search for lost starts stands */
+        /** Show the search for lost starts */
         get: operations["ApiCompensationShow"];
         put?: never;
         post?: never;
@@ -309,10 +366,65 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Look for lost starts now
-         * @description Polls before it answers, whatever waits in the start queue, and brings the interval back to its base.
+         * Search for lost starts now
+         * @description Polls before it answers, even if tasks wait in the start queue, and resets the interval.
          */
         post: operations["ApiCompensationTriggerTriggerNow"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/cookies": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List cookies, without their content */
+        get: operations["ApiCookiesListCookies"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/cookies/{site}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Store the cookie of a site
+         * @description It replaces an earlier one, is enabled and has no failures. It is stored sealed under HEADGATE_SECRET.
+         */
+        put: operations["ApiCookiesSitePutCookie"];
+        post?: never;
+        /** Delete a cookie */
+        delete: operations["ApiCookiesSiteDeleteCookie"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/cookies/{site}/enable": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Use a disabled cookie again */
+        post: operations["ApiCookiesSiteEnableEnableCookie"];
         delete?: never;
         options?: never;
         head?: never;
@@ -326,7 +438,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** How many tasks are in which state */
+        /** Count tasks by state */
         get: operations["ApiCountsCounts"];
         put?: never;
         post?: never;
@@ -343,7 +455,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Dead letters, newest first */
+        /** List dead letters, newest first */
         get: operations["ApiDeadLettersListLetters"];
         put?: never;
         post?: never;
@@ -362,7 +474,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Give dead letters up */
+        /** Discard dead letters */
         post: operations["ApiDeadLettersDiscardDiscard"];
         delete?: never;
         options?: never;
@@ -377,7 +489,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What dead letters died of, and how many of each */
+        /** Count dead letters by error */
         get: operations["ApiDeadLettersGroupsListGroups"];
         put?: never;
         post?: never;
@@ -396,7 +508,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Run dead letters again, edited or as they are */
+        /** Replay dead letters, with changes or as they are */
         post: operations["ApiDeadLettersReplayReplay"];
         delete?: never;
         options?: never;
@@ -413,7 +525,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** A person dealt with dead letters */
+        /** Mark dead letters as resolved */
         post: operations["ApiDeadLettersResolveResolve"];
         delete?: never;
         options?: never;
@@ -429,8 +541,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What happens, live (server-sent events)
-         * @description Each message is one event; its SSE id is where to go on: send it back as `Last-Event-ID`, or as `cursor`, and nothing is skipped or repeated. Without one the stream begins now; `cursor=0` begins with the first. With `gather` it is bounded whatever happens: a digest has at most 100 events, and names the tasks of others.
+         * Stream events (server-sent events)
+         * @description Each message is one event; its SSE id is the cursor: send it back as `Last-Event-ID`, or as `cursor`, and nothing is skipped or repeated. Without one the stream begins now; `cursor=0` begins with the first. With `gather` it is bounded whatever happens: a digest has at most 100 events, and names the tasks of others.
          */
         get: operations["ApiEventsEvents"];
         put?: never;
@@ -448,7 +560,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What happened last */
+        /** List the latest events */
         get: operations["ApiEventsLatestLatest"];
         put?: never;
         post?: never;
@@ -469,8 +581,8 @@ export interface paths {
         get: operations["ApiKeysListKeys"];
         put?: never;
         /**
-         * Make a key
-         * @description Its secrets are shown this once. From the first key on, nobody comes in without one.
+         * Create a key
+         * @description Its secrets are shown only once. As soon as there is a key, every request needs one.
          */
         post: operations["ApiKeysMakeKey"];
         delete?: never;
@@ -490,8 +602,8 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * End a key
-         * @description For good; every server refuses it within seconds.
+         * Revoke a key
+         * @description It cannot be undone. Every server refuses the key within seconds.
          */
         delete: operations["ApiKeysKeyIdRevokeKey"];
         options?: never;
@@ -506,7 +618,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Every lane, and how full it is */
+        /** List lanes and their use */
         get: operations["ApiLanesListLanes"];
         put?: never;
         post?: never;
@@ -524,12 +636,12 @@ export interface paths {
             cookie?: never;
         };
         get?: never;
-        /** Change a lane at once; made if it is not there */
+        /** Change a lane, or create it */
         put: operations["ApiLanesNamePutLane"];
         post?: never;
         /**
          * Remove a lane that has no open tasks
-         * @description Its capacity and its pause go with it. A submit to the lane makes it again.
+         * @description Removes its capacity and its pause too. A submit to the lane creates it again.
          */
         delete: operations["ApiLanesNameRemoveLane"];
         options?: never;
@@ -547,7 +659,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Let the next declaration set the capacity
+         * Let programs and settings set the capacity again
          * @description The capacity stays until a program or settings that declare one start.
          */
         post: operations["ApiLanesNameResetResetLane"];
@@ -564,7 +676,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The listeners of events */
+        /** List listeners of events */
         get: operations["ApiListenersListListeners"];
         put?: never;
         post?: never;
@@ -586,7 +698,7 @@ export interface paths {
         post?: never;
         /**
          * Remove a listener
-         * @description It keeps nothing from being removed any more. A process that still uses it starts over with new events.
+         * @description Events that it has not handled are no longer kept. A process that still uses it starts over with new events.
          */
         delete: operations["ApiListenersNameRemoveListener"];
         options?: never;
@@ -602,7 +714,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Everything that is paused
+         * List pauses
          * @description `POST /api/queue/pause` and `/api/queue/resume` change it.
          */
         get: operations["ApiPausesListPauses"];
@@ -621,12 +733,15 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List periodic tasks, newest first */
+        /**
+         * List periodic tasks, newest first
+         * @description A page has 2 MiB at most: with a `next_cursor` it may have fewer than `limit`.
+         */
         get: operations["ApiPeriodicTasksListSchedules"];
         put?: never;
         /**
-         * Make a periodic task
-         * @description It fires while it is online: from its next tick on.
+         * Create a periodic task
+         * @description It fires while it is online, beginning with its next tick.
          */
         post: operations["ApiPeriodicTasksMakeSchedule"];
         delete?: never;
@@ -642,17 +757,17 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Look a periodic task up */
+        /** Get a periodic task */
         get: operations["ApiPeriodicTasksPeriodicIdGetSchedule"];
         /**
          * Replace a periodic task
-         * @description Holds at once. Its ticks go on undisturbed unless its expression, its zone or its status change. No program's registration overwrites it afterwards.
+         * @description Takes effect at once. Its ticks continue unless its expression, time zone or status changes. No program's registration overwrites it afterwards.
          */
         put: operations["ApiPeriodicTasksPeriodicIdPutSchedule"];
         post?: never;
         /**
-         * Forget a periodic task
-         * @description Its tasks go on.
+         * Remove a periodic task
+         * @description Its tasks continue.
          */
         delete: operations["ApiPeriodicTasksPeriodicIdRemoveSchedule"];
         options?: never;
@@ -667,7 +782,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What became of its ticks, newest first */
+        /** List the results of its ticks, newest first */
         get: operations["ApiPeriodicTasksPeriodicIdLogsLogs"];
         put?: never;
         post?: never;
@@ -686,7 +801,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Let a periodic task fire no more, from this answer on */
+        /** Take a periodic task offline */
         post: operations["ApiPeriodicTasksPeriodicIdOfflineOffline"];
         delete?: never;
         options?: never;
@@ -703,7 +818,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Let a periodic task fire, from its next tick on */
+        /** Put a periodic task online */
         post: operations["ApiPeriodicTasksPeriodicIdOnlineOnline"];
         delete?: never;
         options?: never;
@@ -718,7 +833,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** When its next ticks come, or would */
+        /** Preview the next ticks of a periodic task */
         get: operations["ApiPeriodicTasksPeriodicIdPreviewPreviewTicks"];
         put?: never;
         post?: never;
@@ -738,7 +853,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Do now what a tick would do
+         * Trigger a periodic task now
          * @description Whatever its status; its ticks are not disturbed.
          */
         post: operations["ApiPeriodicTasksPeriodicIdTriggerTrigger"];
@@ -755,7 +870,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** When a schedule would fire, before there is one */
+        /**
+         * Preview the ticks of a cron expression
+         * @description Ticks may lie decades apart: looking for them ends after half a second, with those that were found.
+         */
         get: operations["ApiPeriodicTasksPreviewPreviewUnsaved"];
         put?: never;
         post?: never;
@@ -775,8 +893,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Remove what ended long ago
-         * @description With all that is kept about it. Dead tasks stay: they wait for a person.
+         * Remove tasks that ended long ago
+         * @description All their records are removed too. Dead tasks stay, because they wait for a person.
          */
         post: operations["ApiPurgePurge"];
         delete?: never;
@@ -795,7 +913,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Say how many of a lane may run at once
+         * Set the capacity of lanes
          * @description Any lane by its name: `?default=8&reports=2`. At once, without a restart.
          */
         post: operations["ApiQueueCapacityCapacity"];
@@ -814,7 +932,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Let nothing more start */
+        /** Pause everything, or one lane, type, tenant or rate key */
         post: operations["ApiQueuePausePause"];
         delete?: never;
         options?: never;
@@ -831,7 +949,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Let what was paused start again */
+        /** Resume what was paused */
         post: operations["ApiQueueResumeResume"];
         delete?: never;
         options?: never;
@@ -846,7 +964,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** How full the lanes are */
+        /** Show the use of lanes */
         get: operations["ApiQueueStatsStats"];
         put?: never;
         post?: never;
@@ -863,7 +981,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Every rate limit */
+        /** List rate limits */
         get: operations["ApiRateLimitsListRateLimits"];
         put?: never;
         post?: never;
@@ -880,10 +998,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Look a rate limit up */
+        /** Get a rate limit */
         get: operations["ApiRateLimitsNameGetRateLimit"];
         /**
-         * Limit the starts of lane:NAME, type:CODE or key:NAME, from now on
+         * Set the rate limit of lane:NAME, type:CODE or key:NAME
          * @description `rate` null lifts the limit; `DELETE` removes it.
          */
         put: operations["ApiRateLimitsNamePutRateLimit"];
@@ -908,7 +1026,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Let the next declaration set the rate limit
+         * Let programs and settings set the rate limit again
          * @description The limit stays until a program or settings that declare one start.
          */
         post: operations["ApiRateLimitsNameResetResetRateLimit"];
@@ -942,7 +1060,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Look a request up */
+        /** Get a request */
         get: operations["ApiRequestsRequestIdGetRequest"];
         put?: never;
         post?: never;
@@ -961,7 +1079,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** End a request early: a queued one at once, a running one by asking it */
+        /** Cancel a request: a queued one ends at once, a running one is asked to stop */
         post: operations["ApiRequestsRequestIdCancelCancel"];
         delete?: never;
         options?: never;
@@ -978,7 +1096,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Hold a request */
+        /** Pause a request */
         post: operations["ApiRequestsRequestIdPausePause"];
         delete?: never;
         options?: never;
@@ -995,7 +1113,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Put a request first, or give it a priority */
+        /** Move a request to the front, or set its priority */
         post: operations["ApiRequestsRequestIdPrioritizePrioritize"];
         delete?: never;
         options?: never;
@@ -1012,8 +1130,28 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Let a paused request go on */
+        /** Resume a paused request */
         post: operations["ApiRequestsRequestIdResumeResume"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/requests/busy": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Show the open requests of subscriptions
+         * @description Those of which nothing is open are left out.
+         */
+        get: operations["ApiRequestsBusyBusy"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -1048,7 +1186,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What happens to requests, live (server-sent events)
+         * Stream events of requests (server-sent events)
          * @description As /api/events, of the request queue's lanes alone and in its words.
          */
         get: operations["ApiRequestsEventsEvents"];
@@ -1067,7 +1205,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** How full the lanes are: the same as /api/queue/stats */
+        /** Show the use of lanes, as /api/queue/stats does */
         get: operations["ApiRequestsStatsStats"];
         put?: never;
         post?: never;
@@ -1084,7 +1222,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Every resource */
+        /** List resources */
         get: operations["ApiResourcesListResources"];
         put?: never;
         post?: never;
@@ -1101,14 +1239,14 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Look a resource up */
+        /** Get a resource */
         get: operations["ApiResourcesNameGetResource"];
-        /** How many may use a resource at once, from now on */
+        /** Set the capacity of a resource, or create it */
         put: operations["ApiResourcesNamePutResource"];
         post?: never;
         /**
-         * Remove a resource that no type uses
-         * @description A program or settings that declare it make it again when they start.
+         * Remove a resource that nothing uses
+         * @description Programs and settings that declare it create it again when they start.
          */
         delete: operations["ApiResourcesNameRemoveResource"];
         options?: never;
@@ -1126,7 +1264,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Let the next declaration set the capacity
+         * Let programs and settings set the capacity again
          * @description The capacity stays until a program or settings that declare one start.
          */
         post: operations["ApiResourcesNameResetResetResource"];
@@ -1143,7 +1281,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What happened lately, for charts */
+        /** Get recent figures for charts */
         get: operations["ApiSeriesSeries"];
         put?: never;
         post?: never;
@@ -1160,11 +1298,11 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Who asks */
+        /** Get the current key or session */
         get: operations["ApiSessionWhoAsks"];
         put?: never;
         /**
-         * Sign in: change a key for a session
+         * Sign in: exchange a key for a session
          * @description The request carries a key as any other does; the answer sets a cookie that a browser keeps to itself. It ends by itself, with the key, and when somebody signs out. What is changed under it needs the header `X-Headgate-Console` too, which no page of another site can send.
          */
         post: operations["ApiSessionSignIn"];
@@ -1182,10 +1320,140 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** How each type's tasks did */
+        /** Show durations and outcomes by task type */
         get: operations["ApiStatsStats"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/subscriptions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List subscriptions, newest first */
+        get: operations["ApiSubscriptionsListSubscriptions"];
+        put?: never;
+        /** Create a subscription */
+        post: operations["ApiSubscriptionsCreate"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/subscriptions/{subscription_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get a subscription */
+        get: operations["ApiSubscriptionsSubscriptionIdShow"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a subscription
+         * @description Its open requests are cancelled, including running ones. Downloaded files stay.
+         */
+        delete: operations["ApiSubscriptionsSubscriptionIdDelete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/subscriptions/{subscription_id}/download": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Download new items
+         * @description Fetches the list, and then every item that is not here; with the cookie, all of it. With `use_cache_only=true` the items are those that the last fetch found.
+         */
+        post: operations["ApiSubscriptionsSubscriptionIdDownloadDownload"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/subscriptions/{subscription_id}/expected-total": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Ask the site how many items the list has
+         * @description It makes a request, though it is a GET: a browser sends it for the console's own pages only.
+         */
+        get: operations["ApiSubscriptionsSubscriptionIdExpectedTotalExpectedTotal"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/subscriptions/{subscription_id}/refresh-list": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Fetch the list again */
+        post: operations["ApiSubscriptionsSubscriptionIdRefreshListRefreshList"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/subscriptions/{subscription_id}/tasks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the requests of a subscription */
+        get: operations["ApiSubscriptionsSubscriptionIdTasksListTasks"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/subscriptions/parse-collection": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Look up what is at an address */
+        post: operations["ApiSubscriptionsParseCollectionParseCollection"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1199,7 +1467,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Every task type */
+        /** List task types */
         get: operations["ApiTaskTypesListTypes"];
         put?: never;
         post?: never;
@@ -1216,17 +1484,17 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Look a task type up */
+        /** Get a task type */
         get: operations["ApiTaskTypesCodeGetType"];
         /**
          * Add or replace a task type
-         * @description Holds at once, for waiting tasks too; the lane, category, priority and keys of those stay. No program's registration overwrites it afterwards. A callback's `sk` is stored sealed under HEADGATE_SECRET, and needs one. A dry run changes nothing and says, under `foreseen`, what would change for the tasks there are.
+         * @description Takes effect at once, for waiting tasks too, which keep their lane, category, priority and keys. No program's registration overwrites it afterwards. A callback's `sk` is stored sealed under HEADGATE_SECRET, and needs one. A dry run changes nothing and says, under `foreseen`, what would change for the tasks there are.
          */
         put: operations["ApiTaskTypesCodePutType"];
         post?: never;
         /**
-         * Forget a task type
-         * @description Nothing new of it is taken on; what is there ends by the defaults.
+         * Remove a task type
+         * @description New tasks of the type are refused; existing ones use the default settings.
          */
         delete: operations["ApiTaskTypesCodeRemoveType"];
         options?: never;
@@ -1242,7 +1510,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List tasks, live and in history, newest first
+         * List tasks, including history, newest first
          * @description An answer is quick whatever is asked for: where much is to be looked through it has fewer tasks than `limit`, or none, and a `next_cursor` all the same. It is the end where there is none.
          */
         get: operations["ApiTasksListTasks"];
@@ -1265,7 +1533,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Look a task up */
+        /** Get a task */
         get: operations["ApiTasksTaskIdGetTask"];
         put?: never;
         post?: never;
@@ -1283,8 +1551,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Each time a task was executed
-         * @description The last 50, oldest first; one that failed has its error with the stack, 16 KiB at most.
+         * List the attempts of a task
+         * @description The last 50, oldest first. A failed attempt has its error with the stack trace, up to 16 KiB.
          */
         get: operations["ApiTasksTaskIdAttemptsAttempts"];
         put?: never;
@@ -1302,7 +1570,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** A task's callbacks and what came of them */
+        /** List the callbacks of a task, with their attempts */
         get: operations["ApiTasksTaskIdCallbacksCallbacksOfTask"];
         put?: never;
         post?: never;
@@ -1321,7 +1589,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** End a task early */
+        /** Cancel a task */
         post: operations["ApiTasksTaskIdCancelCancel"];
         delete?: never;
         options?: never;
@@ -1336,7 +1604,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** A task's children */
+        /** List the children of a task */
         get: operations["ApiTasksTaskIdChildrenChildren"];
         put?: never;
         post?: never;
@@ -1355,7 +1623,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Give a dead task up */
+        /** Discard a dead task */
         post: operations["ApiTasksTaskIdDiscardDiscard"];
         delete?: never;
         options?: never;
@@ -1370,7 +1638,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What happened to a task */
+        /** List the events of a task */
         get: operations["ApiTasksTaskIdEventsEvents"];
         put?: never;
         post?: never;
@@ -1387,7 +1655,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** A task's own log lines */
+        /** List the log lines of a task */
         get: operations["ApiTasksTaskIdLogLogLines"];
         put?: never;
         post?: never;
@@ -1406,7 +1674,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Hold a task */
+        /** Pause a task */
         post: operations["ApiTasksTaskIdPausePause"];
         delete?: never;
         options?: never;
@@ -1423,7 +1691,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Give a task another priority */
+        /** Change the priority of a task */
         post: operations["ApiTasksTaskIdPrioritizePrioritize"];
         delete?: never;
         options?: never;
@@ -1441,8 +1709,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Send a task's callback again, now
-         * @description Under the same id, and as often as a new one; one that is being sent just now goes on as it is.
+         * Send a callback of a task again, now
+         * @description It keeps its id and gets as many attempts as a new one. A callback that is being sent right now is left alone.
          */
         post: operations["ApiTasksTaskIdRedeliverRedeliver"];
         delete?: never;
@@ -1460,7 +1728,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Let a task that has not started start later, or sooner */
+        /** Change the start time of a task that has not started */
         post: operations["ApiTasksTaskIdRescheduleReschedule"];
         delete?: never;
         options?: never;
@@ -1477,7 +1745,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** A person dealt with a dead task */
+        /** Mark a dead task as resolved */
         post: operations["ApiTasksTaskIdResolveResolve"];
         delete?: never;
         options?: never;
@@ -1494,7 +1762,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Let a paused task go on */
+        /** Resume a paused task */
         post: operations["ApiTasksTaskIdResumeResume"];
         delete?: never;
         options?: never;
@@ -1511,7 +1779,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Run a task again; a final one as a linked copy */
+        /** Run a task again; a finished one as a linked copy */
         post: operations["ApiTasksTaskIdRetryRetry"];
         delete?: never;
         options?: never;
@@ -1526,7 +1794,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What a task waits for */
+        /** Show what a task waits for */
         get: operations["ApiTasksTaskIdWhyWhy"];
         put?: never;
         post?: never;
@@ -1545,7 +1813,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** One action on many tasks */
+        /** Act on many tasks */
         post: operations["ApiTasksActionsActOnMany"];
         delete?: never;
         options?: never;
@@ -1562,9 +1830,53 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Submit many tasks, all or none */
+        /** Submit many tasks: all or none */
         post: operations["ApiTasksBulkSubmitBulk"];
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/tenants": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Every tenant, and its weight
+         * @description A key of one tenant sees that one.
+         */
+        get: operations["ApiTenantsListTenants"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/tenants/{tenant_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Set a tenant's weight, from now on
+         * @description The tenant need not have submitted anything yet.
+         */
+        put: operations["ApiTenantsTenantIdPutTenant"];
+        post?: never;
+        /**
+         * Give a tenant the weight of 1 again
+         * @description Its tasks stay as they are.
+         */
+        delete: operations["ApiTenantsTenantIdResetTenant"];
         options?: never;
         head?: never;
         patch?: never;
@@ -1577,7 +1889,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Who executes tasks */
+        /** List workers and agents */
         get: operations["ApiWorkersWorkers"];
         put?: never;
         post?: never;
@@ -1594,7 +1906,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Whether the process answers */
+        /** Check that the process answers */
         get: operations["LivezLivez"];
         put?: never;
         post?: never;
@@ -1632,8 +1944,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Whether the store can be written and its schema is up to date
-         * @description Anybody may ask, so the store is not asked each time.
+         * Check that the store is writable and its schema up to date
+         * @description No key is needed, so the store is not queried each time.
          */
         get: operations["ReadyzReadyz"];
         put?: never;
@@ -1747,6 +2059,27 @@ export interface components {
             status: number | null;
         };
         /**
+         * BrokerOut
+         * @description How the broker is doing, as the processes that use it last said; the broker itself is not asked.
+         *
+         *         `dispatcher` null: the broker is away, or no process with duties runs; workers claim from the store. Messages and
+         *         deliveries are counted since the processes began. `relay_lag_seconds`: for how long the first event that is not
+         *         published has been waiting. `dead_letters`: messages in `headgate.dead`; null if not counted yet.
+         */
+        BrokerOut: {
+            address: string | null;
+            /** @description Whether this server has a broker; if not, all other fields are empty. */
+            configured: boolean;
+            consumers: number;
+            dead_letters: number | null;
+            deliveries: components["schemas"]["DeliveriesOut"] | null;
+            dispatcher: components["schemas"]["DispatcherOut"] | null;
+            messages: components["schemas"]["MessagesOut"] | null;
+            queues: components["schemas"]["QueueOut"][];
+            relay_lag_seconds: number | null;
+            tasks: number;
+        };
+        /**
          * Bulk
          * @description Tasks to be made, all or none.
          */
@@ -1757,9 +2090,26 @@ export interface components {
         BulkOut: {
             tasks: components["schemas"]["TaskOut"][];
         };
+        /** BusyList */
+        BusyList: {
+            items: components["schemas"]["BusyOut"][];
+        };
+        /**
+         * BusyOut
+         * @description What a subscription is busy with: its first open request, and how many are open in all.
+         */
+        BusyOut: {
+            open: number;
+            request_id: number;
+            /** @enum {unknown} */
+            status: "canceled" | "done" | "failed" | "paused" | "queued" | "running";
+            subscription_id: number;
+            text: string;
+            type: string;
+        };
         /**
          * CallbackCounts
-         * @description How many callbacks nobody sends again unless a person says so; `exact` false: there may be more.
+         * @description How many callbacks wait for a person to send them again; `exact` false: there may be more.
          */
         CallbackCounts: {
             exact: boolean;
@@ -1794,7 +2144,7 @@ export interface components {
          * @description A state that the task's next execution finds, by name.
          */
         CheckpointIn: {
-            /** @description As the claim told it; it owns the task until its end. */
+            /** @description From the claim; it identifies this execution of the task. */
             exec_id: string;
             name: string;
             state: unknown;
@@ -1841,6 +2191,17 @@ export interface components {
             wait_seconds?: number;
         };
         /**
+         * CollectionIn
+         * @description An address to be looked at.
+         */
+        CollectionIn: {
+            /** @default false */
+            requires_cookie?: boolean;
+            /** @default null */
+            ua_profile?: ("alt" | "desktop" | "mobile") | null;
+            url: string;
+        };
+        /**
          * CompensationOut
          * @description How the polling stands, whichever processes do it; `next_poll` null: none does yet.
          *
@@ -1879,7 +2240,7 @@ export interface components {
          * @description `Completed` asks for the callback of the task's type, `Success` does without.
          */
         CompleteIn: {
-            /** @description As the claim told it; it owns the task until its end. */
+            /** @description From the claim; it identifies this execution of the task. */
             exec_id: string;
             /** @default null */
             result?: unknown;
@@ -1960,8 +2321,63 @@ export interface components {
             unknown_errors: string;
         };
         /**
+         * ConsumeIn
+         * @description Which types a process of an agent takes from the broker, and how many tasks at once; 0: none for now.
+         */
+        ConsumeIn: {
+            /** @description Process of the agent; each one keeps only its own tasks. */
+            instance: string;
+            /** @default null */
+            lease_seconds?: number | null;
+            slots: number;
+            types: string[];
+        };
+        /**
+         * Consuming
+         * @description The queues to consume, and how they are declared and bound to `exchange`: under their own names.
+         *
+         *         While nothing is `dispatched` nothing comes from the broker: claim. `stalled`: tasks of these types have been in the
+         *         broker for too long. If there is a slot for one, the connection is of no use: connect anew.
+         */
+        Consuming: {
+            arguments: Record<string, never>;
+            dispatched: boolean;
+            exchange: string;
+            lease_seconds: number;
+            queues: string[];
+            stalled: boolean;
+        };
+        /**
+         * CookieIn
+         * @description A cookie: a Netscape cookie file, or the value of a Cookie header (`SESSDATA=…; other=…`).
+         */
+        CookieIn: {
+            content: string;
+            /** @default null */
+            tenant_id?: number | null;
+        };
+        /** CookieList */
+        CookieList: {
+            items: components["schemas"]["CookieOut"][];
+        };
+        /**
+         * CookieOut
+         * @description A cookie without its content. `failures` are in a row; a disabled one is not used; a warning counts nothing.
+         */
+        CookieOut: {
+            changed_at: string;
+            created_at: string;
+            disabled_at: string | null;
+            failures: number;
+            last_error: string | null;
+            last_warned_at: string | null;
+            site: string;
+            tenant_id: number;
+            used_at: string | null;
+        };
+        /**
          * CountOut
-         * @description How many tasks of a lane are in a state. `as_of` null: now.
+         * @description How many tasks of a lane, of the key's tenant if it has one, are in a state. `as_of` null: now.
          */
         CountOut: {
             as_of: string | null;
@@ -1974,9 +2390,31 @@ export interface components {
         CountsOut: {
             items: components["schemas"]["CountOut"][];
         };
+        /**
+         * Delivered
+         * @description What a message names: its header `task_id`, and its message id.
+         */
+        Delivered: {
+            /** @description From the claim; it identifies this execution of the task. */
+            exec_id: string;
+            id: number;
+        };
         /** DeliveriesOfTask */
         DeliveriesOfTask: {
             items: components["schemas"]["DeliveryTold"][];
+        };
+        /**
+         * DeliveriesOut
+         * @description What came of messages that workers got; consumers in other languages do not say.
+         */
+        DeliveriesOut: {
+            held_back: number;
+            no_slot: number;
+            received: number;
+            redelivered: number;
+            stale: number;
+            started: number;
+            undecodable: number;
         };
         /** DeliveriesPage */
         DeliveriesPage: {
@@ -2054,6 +2492,15 @@ export interface components {
             remark?: string | null;
         };
         /**
+         * DispatcherOut
+         * @description The process that hands tasks to the broker.
+         */
+        DispatcherOut: {
+            process: string;
+            since: string;
+            worker_id: number;
+        };
+        /**
          * Done
          * @description What became of one of them: its state, or why not. In a dry run: its state now, and why it would be refused.
          *
@@ -2074,6 +2521,15 @@ export interface components {
             status?: string | null;
         };
         /**
+         * DownloadsOut
+         * @description What a download began: the first requests, how many were made, and how many were open already.
+         */
+        DownloadsOut: {
+            already_open: number;
+            created: number;
+            requests: components["schemas"]["RequestJob"][];
+        };
+        /**
          * EditIn
          * @description What is changed before the replay. `ext` takes the place of a task's own and is for one task; `merge` sets some
          *         of its arguments, and removes those set to null. What is left out stays.
@@ -2089,6 +2545,18 @@ export interface components {
             priority?: number | null;
             /** @default null */
             timeout_seconds?: number | null;
+        };
+        /**
+         * EndedOut
+         * @description A request that has ended; `error` is the first line of its last error.
+         */
+        EndedOut: {
+            ended_at: string | null;
+            error: string | null;
+            request_id: number;
+            /** @enum {unknown} */
+            status: "canceled" | "done" | "failed" | "paused" | "queued" | "running";
+            type: string;
         };
         /**
          * EndReason
@@ -2152,7 +2620,7 @@ export interface components {
             error_info: string;
             /** @default [] */
             error_names?: string[];
-            /** @description As the claim told it; it owns the task until its end. */
+            /** @description From the claim; it identifies this execution of the task. */
             exec_id: string;
             /** @default null */
             retry_after?: number | null;
@@ -2193,7 +2661,7 @@ export interface components {
         };
         /**
          * ForecastOut
-         * @description When that will likely be, as of now; null where nobody can say. The reason tells what decides.
+         * @description When that will probably be, as of now; null if unknown. The reason says what decides.
          */
         ForecastOut: {
             ahead: number;
@@ -2276,6 +2744,29 @@ export interface components {
         HandedOver: {
             tasks: components["schemas"]["Handed"][];
         };
+        /**
+         * Start
+         * @description What came of one message. `started`: run the `task`. `stale`, `held_back`: there is nothing to run. `busy`: ask
+         *         again in a moment. Acknowledge the message in every case but the last.
+         */
+        "headgate.api.agents.shapes.Start": {
+            exec_id: string;
+            id: number;
+            /** @enum {unknown} */
+            outcome: "busy" | "held_back" | "stale" | "started";
+            /** @default null */
+            task?: components["schemas"]["Handed"] | null;
+        };
+        /**
+         * Start
+         * @description When: at that time, or after that many seconds.
+         */
+        "headgate.api.shapes.Start": {
+            /** @default null */
+            delay_seconds?: number | null;
+            /** @default null */
+            start_time?: string | null;
+        };
         /** Health */
         Health: {
             /**
@@ -2283,6 +2774,14 @@ export interface components {
              * @enum {unknown}
              */
             status?: "ok";
+        };
+        /**
+         * HolderOut
+         * @description A running task that holds a resource, or waits to. `since` null: its type uses it, for as long as it runs.
+         */
+        HolderOut: {
+            since: string | null;
+            task_id: number;
         };
         /**
          * HttpShape
@@ -2295,6 +2794,16 @@ export interface components {
              */
             method?: "DELETE" | "GET" | "PATCH" | "POST" | "PUT";
             url: string;
+        };
+        /**
+         * ItemCounts
+         * @description How many items there are of each kind; `missing` and `broken` were downloaded once.
+         */
+        ItemCounts: {
+            broken: number;
+            downloaded: number;
+            listed: number;
+            missing: number;
         };
         /**
          * KeyOut
@@ -2335,7 +2844,9 @@ export interface components {
          * @description A lane. `capacity` null: no limit; `source`: as in `RateLimitOut`. What is blocked or comes later was counted at
          *         `as_of`, the rest now.
          *
-         *         `drained`: when what runs and waits will likely have ended, without what comes later; null if there is nothing.
+         *         A key of one tenant counts that tenant's tasks; `others` are the tasks of other tenants that run within the
+         *         capacity. `drained`: when what runs and waits will likely have ended, without what comes later; null if there is
+         *         nothing.
          */
         LaneOut: {
             as_of: string | null;
@@ -2344,6 +2855,7 @@ export interface components {
             drained: components["schemas"]["ForecastOut"] | null;
             later: number;
             name: string;
+            others: number;
             pause: components["schemas"]["PauseOut"] | null;
             paused: boolean;
             queued: number;
@@ -2354,6 +2866,9 @@ export interface components {
         /**
          * LanesOut
          * @description Every lane; `everything_paused` holds all of them, by the pause `pause`.
+         *
+         *         A key of one tenant sees the lanes that its tenant's tasks have used, and those that types, packs, programs and
+         *         settings name; so it is with rate keys and resources.
          */
         LanesOut: {
             everything_paused: boolean;
@@ -2449,7 +2964,7 @@ export interface components {
          * @description Lines to be kept with the task.
          */
         LogIn: {
-            /** @description As the claim told it; it owns the task until its end. */
+            /** @description From the claim; it identifies this execution of the task. */
             exec_id: string;
             lines: components["schemas"]["Line"][];
         };
@@ -2479,14 +2994,26 @@ export interface components {
             last: number;
         };
         /**
+         * MessagesOut
+         * @description What became of the dispatcher's messages. `resent`: they had started nothing in time.
+         */
+        MessagesOut: {
+            confirmed: number;
+            published: number;
+            refused: number;
+            resent: number;
+            returned: number;
+            unconfirmed: number;
+        };
+        /**
          * Missed
-         * @description What becomes of ticks that nobody was there for.
+         * @description What happens to ticks that passed while no process ran.
          * @enum {unknown}
          */
         Missed: "all" | "once" | "skip";
         /** Named */
         Named: {
-            /** @description As the claim told it; it owns the task until its end. */
+            /** @description From the claim; it identifies this execution of the task. */
             exec_id: string;
         };
         /**
@@ -2581,7 +3108,7 @@ export interface components {
         Nothing: Record<string, never>;
         /**
          * Overlap
-         * @description What becomes of a tick while what an earlier one began is still going on.
+         * @description What happens to a tick while the task or call of an earlier one is still open.
          * @enum {unknown}
          */
         Overlap: "allow" | "queue" | "skip";
@@ -2691,7 +3218,7 @@ export interface components {
         };
         /**
          * PointOut
-         * @description What happened from `at` on, for one step, and how it stood then (null: nobody looked). Times are in seconds.
+         * @description What happened from `at` on, for one step, and the levels at that time (null: not sampled). Times are in seconds.
          *
          *         A wait is from when a task was due to its start; `oldest` is the age of the oldest task that is queued or blocked.
          */
@@ -2749,13 +3276,13 @@ export interface components {
          */
         ProgressIn: {
             /**
-             * @description Any JSON beside it; all of it together 16 KiB at most.
+             * @description Any other JSON; 16 KiB at most in total.
              * @default null
              */
             data?: unknown;
             /** @default null */
             done?: number | null;
-            /** @description As the claim told it; it owns the task until its end. */
+            /** @description From the claim; it identifies this execution of the task. */
             exec_id: string;
             /** @default null */
             note?: string | null;
@@ -2783,9 +3310,19 @@ export interface components {
             status?: ("cancelled" | "failed" | "partial" | "resolved" | "succeeded")[] | null;
         };
         /**
+         * QueueOut
+         * @description A queue, and the tasks handed to it that have not started; `since`: when the first was handed over.
+         */
+        QueueOut: {
+            name: string;
+            since: string | null;
+            tasks: number;
+        };
+        /**
          * QueueStats
          * @description Every lane by its name. `capacity` null: no limit. What runs is counted now, what is queued at `as_of`.
          *
+         *         A key of one tenant sees the lanes that `/api/lanes` shows it, and its own tenant's tasks in them.
          *         `counts_by_channel` is what is queued in the lanes of packs, as `queued_CHANNEL`.
          */
         QueueStats: {
@@ -2820,7 +3357,7 @@ export interface components {
          * @description `rate` starts a second, `burst` at most at once; null: no limit.
          *
          *         `key:*` is the limit of every key that has none of its own, with a bucket for each tenant; all others are shared by
-         *         all tenants. `source` says who set it: `person`, `settings`, `program`, `pack`, or `default` (nobody). None of them
+         *         all tenants. `source` says who set it: `person`, `settings`, `program`, `pack`, or `default` (not set). None of them
          *         replaces what one before it set.
          */
         RateLimitOut: {
@@ -2868,7 +3405,7 @@ export interface components {
         };
         /**
          * RedeliverMany
-         * @description Which undeliverable callbacks: all, or those of a host, a type, a kind; so many of them, the newest first.
+         * @description Which undeliverable callbacks: all, or those of a host, a type, a kind; at most `limit`, the newest first.
          */
         RedeliverMany: {
             /** @default null */
@@ -2921,7 +3458,7 @@ export interface components {
             error_info?: string;
             /** @default [] */
             error_names?: string[];
-            /** @description As the claim told it; it owns the task until its end. */
+            /** @description From the claim; it identifies this execution of the task. */
             exec_id: string;
             id: number;
             /** @default null */
@@ -2964,9 +3501,12 @@ export interface components {
         /**
          * RequestJob
          * @description A request as it stands. `attempts` counts starts; `ua_profile` null: whichever is next.
+         *
+         *         `created`, where somebody asked for it just now: whether it is new, or was open already.
          */
         RequestJob: {
             attempts: number;
+            created?: boolean;
             created_at: string;
             finished_at: string | null;
             id: number;
@@ -3018,12 +3558,20 @@ export interface components {
         };
         /**
          * ResourceOut
-         * @description Something that only so many tasks may use at once. `source`: as in `RateLimitOut`.
+         * @description Something that a limited number of tasks may use at once. `source`: as in `RateLimitOut`.
+         *
+         *         `running` counts the tasks that have it now: those whose type uses it, and those whose handler holds it for a part
+         *         of its run; `waiting` those whose handler waits to hold it. `holders` and `waiters` name them, the first 50, those
+         *         that wait in the order in which they asked; other tenants' tasks are counted and not named.
          */
         ResourceOut: {
             capacity: number;
+            holders: components["schemas"]["HolderOut"][];
             name: string;
+            running: number;
             source: string;
+            waiters: components["schemas"]["HolderOut"][];
+            waiting: number;
         };
         /** ResourcesOut */
         ResourcesOut: {
@@ -3082,7 +3630,7 @@ export interface components {
         };
         /**
          * SessionOut
-         * @description Who asks. `open`: the server has no keys, and whoever sits at its machine may do everything.
+         * @description The current key or session. `open`: the server has no keys, and anyone on its machine may do everything.
          *
          *         `pages` are those that the packs of this server bring.
          */
@@ -3096,15 +3644,15 @@ export interface components {
             role: "admin" | "agent" | "operator" | "read" | "submit";
             tenant_id: number | null;
         };
-        /**
-         * Start
-         * @description When: at that time, or in so many seconds.
-         */
-        Start: {
-            /** @default null */
-            delay_seconds?: number | null;
-            /** @default null */
-            start_time?: string | null;
+        /** StartIn */
+        StartIn: {
+            /** @description Process of the agent; each one keeps only its own tasks. */
+            instance: string;
+            tasks: components["schemas"]["Delivered"][];
+        };
+        /** Starts */
+        Starts: {
+            items: components["schemas"]["headgate.api.agents.shapes.Start"][];
         };
         /**
          * State
@@ -3141,6 +3689,43 @@ export interface components {
          */
         Strategy: "exponential" | "fixed_period" | "none" | "sequence";
         /**
+         * SubscriptionIn
+         * @description A subscription to be made. `requires_cookie`: the site shows the list only to who is signed in.
+         */
+        SubscriptionIn: {
+            name: string;
+            /** @default false */
+            requires_cookie?: boolean;
+            /** @default null */
+            tenant_id?: number | null;
+            url: string;
+        };
+        /**
+         * SubscriptionOut
+         * @description A subscription. `expected_total` is what the site says; `busy` is null while nothing is open for it.
+         *
+         *         `last_ended` is the newest request that has ended; null if none of the newest has.
+         */
+        SubscriptionOut: {
+            busy: components["schemas"]["BusyOut"] | null;
+            created_at: string;
+            expected_at: string | null;
+            expected_total: number | null;
+            id: number;
+            items: components["schemas"]["ItemCounts"];
+            last_ended: components["schemas"]["EndedOut"] | null;
+            listed_at: string | null;
+            name: string;
+            requires_cookie: boolean;
+            tenant_id: number;
+            url: string;
+        };
+        /** SubscriptionPage */
+        SubscriptionPage: {
+            items: components["schemas"]["SubscriptionOut"][];
+            next_cursor: number | null;
+        };
+        /**
          * Target
          * @description Where a callback goes.
          */
@@ -3154,7 +3739,7 @@ export interface components {
         };
         /**
          * TaskAttemptOut
-         * @description One execution of a task. `outcome` is the kind of the event that ended it; while it goes on, `running` or
+         * @description One execution of a task. `outcome` is the kind of the event that ended it; until then, `running` or
          *         `scheduling`. `delay` is after how many seconds it was to run again.
          */
         TaskAttemptOut: {
@@ -3237,7 +3822,7 @@ export interface components {
          * TaskPage
          * @description Tasks, newest first; `next_cursor` is null at the end.
          *
-         *         A page that has a cursor may have fewer tasks than were asked for, or none: it has looked at enough. Go on with it.
+         *         A page that has a cursor may have fewer tasks than were asked for, or none. Continue with it.
          */
         TaskPage: {
             items: components["schemas"]["TaskOut"][];
@@ -3268,6 +3853,28 @@ export interface components {
             timeout_seconds?: number | null;
             /** @default null */
             unique_key?: string | null;
+        };
+        /**
+         * TenantIn
+         * @description `weight` 1 is the default.
+         */
+        TenantIn: {
+            weight: number;
+        };
+        /**
+         * TenantOut
+         * @description A tenant. Of two that have work for the same executors, the one of twice the `weight` starts twice as many.
+         */
+        TenantOut: {
+            id: number;
+            weight: number;
+        };
+        /**
+         * TenantsOut
+         * @description Every tenant that has a weight other than 1, or has submitted lately.
+         */
+        TenantsOut: {
+            items: components["schemas"]["TenantOut"][];
         };
         /**
          * TickLogOut
@@ -3419,11 +4026,12 @@ export interface components {
          *
          *         What it uses of its machine, and how many tasks it runs at once (`slots`), is as it said at its last beat; null for
          *         agents, which say nothing of that. `stuck` are the tasks whose handlers do not stop though they were told to: it
-         *         claims nothing until they do. For an agent `start_queue` counts what is assigned to it and waits, `next_start` is
-         *         when the next of it may start; null: at its next claim.
+         *         claims nothing until they do. `by_broker`: it takes what the broker delivers. For an agent `start_queue` counts what
+         *         is assigned to it and waits, `next_start` is when the next of it may start; null: at its next claim.
          */
         WorkerOut: {
             agent_id: string | null;
+            by_broker: boolean;
             cpu_seconds: number | null;
             id: number;
             /** @enum {unknown} */
@@ -3462,8 +4070,11 @@ export type SchemaActPage = components['schemas']['ActPage'];
 export type SchemaAnswer = components['schemas']['Answer'];
 export type SchemaAnswered = components['schemas']['Answered'];
 export type SchemaAttemptOut = components['schemas']['AttemptOut'];
+export type SchemaBrokerOut = components['schemas']['BrokerOut'];
 export type SchemaBulk = components['schemas']['Bulk'];
 export type SchemaBulkOut = components['schemas']['BulkOut'];
+export type SchemaBusyList = components['schemas']['BusyList'];
+export type SchemaBusyOut = components['schemas']['BusyOut'];
 export type SchemaCallbackCounts = components['schemas']['CallbackCounts'];
 export type SchemaCallbackIn = components['schemas']['CallbackIn'];
 export type SchemaCallbackKind = components['schemas']['CallbackKind'];
@@ -3471,21 +4082,32 @@ export type SchemaCallbackOut = components['schemas']['CallbackOut'];
 export type SchemaCheckpointIn = components['schemas']['CheckpointIn'];
 export type SchemaChildrenOut = components['schemas']['ChildrenOut'];
 export type SchemaClaimIn = components['schemas']['ClaimIn'];
+export type SchemaCollectionIn = components['schemas']['CollectionIn'];
 export type SchemaCompensationOut = components['schemas']['CompensationOut'];
 export type SchemaCompensationTriggered = components['schemas']['CompensationTriggered'];
 export type SchemaCompleteIn = components['schemas']['CompleteIn'];
 export type SchemaConfigIn = components['schemas']['ConfigIn'];
 export type SchemaConfigOut = components['schemas']['ConfigOut'];
+export type SchemaConsumeIn = components['schemas']['ConsumeIn'];
+export type SchemaConsuming = components['schemas']['Consuming'];
+export type SchemaCookieIn = components['schemas']['CookieIn'];
+export type SchemaCookieList = components['schemas']['CookieList'];
+export type SchemaCookieOut = components['schemas']['CookieOut'];
 export type SchemaCountOut = components['schemas']['CountOut'];
 export type SchemaCountsOut = components['schemas']['CountsOut'];
+export type SchemaDelivered = components['schemas']['Delivered'];
 export type SchemaDeliveriesOfTask = components['schemas']['DeliveriesOfTask'];
+export type SchemaDeliveriesOut = components['schemas']['DeliveriesOut'];
 export type SchemaDeliveriesPage = components['schemas']['DeliveriesPage'];
 export type SchemaDelivery = components['schemas']['Delivery'];
 export type SchemaDeliveryOut = components['schemas']['DeliveryOut'];
 export type SchemaDeliveryTold = components['schemas']['DeliveryTold'];
 export type SchemaDiscard = components['schemas']['Discard'];
+export type SchemaDispatcherOut = components['schemas']['DispatcherOut'];
 export type SchemaDone = components['schemas']['Done'];
+export type SchemaDownloadsOut = components['schemas']['DownloadsOut'];
 export type SchemaEditIn = components['schemas']['EditIn'];
+export type SchemaEndedOut = components['schemas']['EndedOut'];
 export type SchemaEndReason = components['schemas']['EndReason'];
 export type SchemaErrorGroupOut = components['schemas']['ErrorGroupOut'];
 export type SchemaErrorGroupsOut = components['schemas']['ErrorGroupsOut'];
@@ -3498,8 +4120,12 @@ export type SchemaForeseenOut = components['schemas']['ForeseenOut'];
 export type SchemaGateOut = components['schemas']['GateOut'];
 export type SchemaHanded = components['schemas']['Handed'];
 export type SchemaHandedOver = components['schemas']['HandedOver'];
+export type SchemaHeadgateApiAgentsShapesStart = components['schemas']['headgate.api.agents.shapes.Start'];
+export type SchemaHeadgateApiShapesStart = components['schemas']['headgate.api.shapes.Start'];
 export type SchemaHealth = components['schemas']['Health'];
+export type SchemaHolderOut = components['schemas']['HolderOut'];
 export type SchemaHttpShape = components['schemas']['HttpShape'];
+export type SchemaItemCounts = components['schemas']['ItemCounts'];
 export type SchemaKeyOut = components['schemas']['KeyOut'];
 export type SchemaKeyPage = components['schemas']['KeyPage'];
 export type SchemaLaneIn = components['schemas']['LaneIn'];
@@ -3516,6 +4142,7 @@ export type SchemaLogIn = components['schemas']['LogIn'];
 export type SchemaLogMode = components['schemas']['LogMode'];
 export type SchemaLogOut = components['schemas']['LogOut'];
 export type SchemaLogRange = components['schemas']['LogRange'];
+export type SchemaMessagesOut = components['schemas']['MessagesOut'];
 export type SchemaMissed = components['schemas']['Missed'];
 export type SchemaNamed = components['schemas']['Named'];
 export type SchemaNewKeyIn = components['schemas']['NewKeyIn'];
@@ -3538,6 +4165,7 @@ export type SchemaProblem = components['schemas']['Problem'];
 export type SchemaProgressIn = components['schemas']['ProgressIn'];
 export type SchemaPurged = components['schemas']['Purged'];
 export type SchemaPurgeIn = components['schemas']['PurgeIn'];
+export type SchemaQueueOut = components['schemas']['QueueOut'];
 export type SchemaQueueStats = components['schemas']['QueueStats'];
 export type SchemaRateLimitIn = components['schemas']['RateLimitIn'];
 export type SchemaRateLimitOut = components['schemas']['RateLimitOut'];
@@ -3567,11 +4195,15 @@ export type SchemaSecurityIn = components['schemas']['SecurityIn'];
 export type SchemaSecurityOut = components['schemas']['SecurityOut'];
 export type SchemaSeriesOut = components['schemas']['SeriesOut'];
 export type SchemaSessionOut = components['schemas']['SessionOut'];
-export type SchemaStart = components['schemas']['Start'];
+export type SchemaStartIn = components['schemas']['StartIn'];
+export type SchemaStarts = components['schemas']['Starts'];
 export type SchemaState = components['schemas']['State'];
 export type SchemaStats = components['schemas']['Stats'];
 export type SchemaStatsOut = components['schemas']['StatsOut'];
 export type SchemaStrategy = components['schemas']['Strategy'];
+export type SchemaSubscriptionIn = components['schemas']['SubscriptionIn'];
+export type SchemaSubscriptionOut = components['schemas']['SubscriptionOut'];
+export type SchemaSubscriptionPage = components['schemas']['SubscriptionPage'];
 export type SchemaTarget = components['schemas']['Target'];
 export type SchemaTaskAttemptOut = components['schemas']['TaskAttemptOut'];
 export type SchemaTaskAttemptsOut = components['schemas']['TaskAttemptsOut'];
@@ -3579,6 +4211,9 @@ export type SchemaTaskAttemptUsageOut = components['schemas']['TaskAttemptUsageO
 export type SchemaTaskOut = components['schemas']['TaskOut'];
 export type SchemaTaskPage = components['schemas']['TaskPage'];
 export type SchemaTaskShape = components['schemas']['TaskShape'];
+export type SchemaTenantIn = components['schemas']['TenantIn'];
+export type SchemaTenantOut = components['schemas']['TenantOut'];
+export type SchemaTenantsOut = components['schemas']['TenantsOut'];
 export type SchemaTickLogOut = components['schemas']['TickLogOut'];
 export type SchemaTickLogPage = components['schemas']['TickLogPage'];
 export type SchemaTickOut = components['schemas']['TickOut'];
@@ -3597,7 +4232,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The agent's own name. */
+                /** @description Name of the agent. */
                 agent_id: string;
             };
             cookie?: never;
@@ -3628,12 +4263,48 @@ export interface operations {
             };
         };
     };
+    ApiAgentsAgentIdConsumeConsume: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Name of the agent. */
+                agent_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ConsumeIn"];
+            };
+        };
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Consuming"];
+                };
+            };
+            /** @description A problem */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     ApiAgentsAgentIdReportReport: {
         parameters: {
             query?: never;
             header?: never;
             path: {
-                /** @description The agent's own name. */
+                /** @description Name of the agent. */
                 agent_id: string;
             };
             cookie?: never;
@@ -3664,14 +4335,50 @@ export interface operations {
             };
         };
     };
+    ApiAgentsAgentIdStartStart: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Name of the agent. */
+                agent_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["StartIn"];
+            };
+        };
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Starts"];
+                };
+            };
+            /** @description A problem */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     ApiAgentsAgentIdTasksTaskIdBeatBeat: {
         parameters: {
             query?: never;
             header?: never;
             path: {
-                /** @description The agent's own name. */
+                /** @description Name of the agent. */
                 agent_id: string;
-                /** @description The task's id. */
+                /** @description ID of the task. */
                 task_id: number;
             };
             cookie?: never;
@@ -3707,9 +4414,9 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The agent's own name. */
+                /** @description Name of the agent. */
                 agent_id: string;
-                /** @description The task's id. */
+                /** @description ID of the task. */
                 task_id: number;
             };
             cookie?: never;
@@ -3745,9 +4452,9 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The agent's own name. */
+                /** @description Name of the agent. */
                 agent_id: string;
-                /** @description The task's id. */
+                /** @description ID of the task. */
                 task_id: number;
             };
             cookie?: never;
@@ -3783,9 +4490,9 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The agent's own name. */
+                /** @description Name of the agent. */
                 agent_id: string;
-                /** @description The task's id. */
+                /** @description ID of the task. */
                 task_id: number;
             };
             cookie?: never;
@@ -3821,9 +4528,9 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The agent's own name. */
+                /** @description Name of the agent. */
                 agent_id: string;
-                /** @description The task's id. */
+                /** @description ID of the task. */
                 task_id: number;
             };
             cookie?: never;
@@ -3859,9 +4566,9 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The agent's own name. */
+                /** @description Name of the agent. */
                 agent_id: string;
-                /** @description The task's id. */
+                /** @description ID of the task. */
                 task_id: number;
             };
             cookie?: never;
@@ -3897,9 +4604,9 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The agent's own name. */
+                /** @description Name of the agent. */
                 agent_id: string;
-                /** @description The task's id. */
+                /** @description ID of the task. */
                 task_id: number;
             };
             cookie?: never;
@@ -3935,9 +4642,9 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The agent's own name. */
+                /** @description Name of the agent. */
                 agent_id: string;
-                /** @description The task's id. */
+                /** @description ID of the task. */
                 task_id: number;
             };
             cookie?: never;
@@ -3973,9 +4680,9 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The agent's own name. */
+                /** @description Name of the agent. */
                 agent_id: string;
-                /** @description The task's id. */
+                /** @description ID of the task. */
                 task_id: number;
             };
             cookie?: never;
@@ -4011,9 +4718,9 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The agent's own name. */
+                /** @description Name of the agent. */
                 agent_id: string;
-                /** @description The task's id. */
+                /** @description ID of the task. */
                 task_id: number;
             };
             cookie?: never;
@@ -4047,15 +4754,15 @@ export interface operations {
     ApiAuditListActs: {
         parameters: {
             query?: {
-                /** @description `key:3`, `os:alice`, `system`, or a whole name. */
+                /** @description Filter by actor: `key:3`, `os:alice`, `system`, or a full name. */
                 actor?: string;
-                /** @description `next_cursor` of the page before. */
+                /** @description `next_cursor` of the previous page. */
                 cursor?: number;
-                /** @description `cancelled`, `capacity_changed` and so on. */
+                /** @description Filter by act: `cancelled`, `capacity_changed` and so on. */
                 kind?: string;
-                /** @description How many at most. */
+                /** @description Maximum number of results. */
                 limit?: number;
-                /** @description `task:5` or `lane:mail`; `lane` is every lane. */
+                /** @description Filter by object: `task:5` or `lane:mail`; `lane` for all lanes. */
                 object?: string;
                 since?: string;
                 until?: string;
@@ -4086,18 +4793,47 @@ export interface operations {
             };
         };
     };
+    ApiBrokerBroker: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BrokerOut"];
+                };
+            };
+            /** @description A problem */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     ApiCallbacksListCallbacks: {
         parameters: {
             query?: {
-                /** @description `next_cursor` of the page before. */
+                /** @description `next_cursor` of the previous page. */
                 cursor?: number;
-                /** @description With its port, if it is another. */
+                /** @description Filter by receiver: host, with a port that is not the default. */
                 host?: string;
-                /** @description Whether it tells of a success or an error. */
+                /** @description Filter by kind: success or error. */
                 kind?: components["schemas"]["CallbackKind"];
-                /** @description How many at most. */
+                /** @description Maximum number of results. */
                 limit?: number;
-                /** @description What has become of it. */
+                /** @description Filter by status. */
                 status?: components["schemas"]["Delivery"];
                 type?: string;
             };
@@ -4247,6 +4983,143 @@ export interface operations {
             };
         };
     };
+    ApiCookiesListCookies: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CookieList"];
+                };
+            };
+            /** @description A problem */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    ApiCookiesSitePutCookie: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Host name, including its subdomains: example.org. */
+                site: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CookieIn"];
+            };
+        };
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CookieOut"];
+                };
+            };
+            /** @description A problem */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    ApiCookiesSiteDeleteCookie: {
+        parameters: {
+            query?: {
+                /** @description Tenant that owns it; default: 0. */
+                tenant_id?: number;
+            };
+            header?: never;
+            path: {
+                /** @description Host name, including its subdomains: example.org. */
+                site: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, nothing follows */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description A problem */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    ApiCookiesSiteEnableEnableCookie: {
+        parameters: {
+            query?: {
+                /** @description Tenant that owns it; default: 0. */
+                tenant_id?: number;
+            };
+            header?: never;
+            path: {
+                /** @description Host name, including its subdomains: example.org. */
+                site: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["Nothing"] | null;
+            };
+        };
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CookieOut"];
+                };
+            };
+            /** @description A problem */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     ApiCountsCounts: {
         parameters: {
             query?: never;
@@ -4281,11 +5154,11 @@ export interface operations {
             query?: {
                 category?: string;
                 creator?: number;
-                /** @description `next_cursor` of the page before. */
+                /** @description `next_cursor` of the previous page. */
                 cursor?: number;
                 error?: string;
                 lane?: string;
-                /** @description How many at most. */
+                /** @description Maximum number of results. */
                 limit?: number;
                 /** @description Seconds. */
                 older_than?: number;
@@ -4360,7 +5233,7 @@ export interface operations {
                 creator?: number;
                 error?: string;
                 lane?: string;
-                /** @description How many at most. */
+                /** @description Maximum number of results. */
                 limit?: number;
                 /** @description Seconds. */
                 older_than?: number;
@@ -4466,7 +5339,7 @@ export interface operations {
             query?: {
                 /** @description The same as Last-Event-ID. */
                 cursor?: string;
-                /** @description Seconds: one message (`event: digest`) for all that happened in them. */
+                /** @description Send one message (`event: digest`) for all events of this many seconds. */
                 gather?: number;
                 kind?: string[];
                 lane?: string[];
@@ -4474,7 +5347,7 @@ export interface operations {
                 type?: string[];
             };
             header?: {
-                /** @description Go on behind this event. */
+                /** @description Continue after this event. */
                 "Last-Event-ID"?: string;
             };
             path?: never;
@@ -4505,7 +5378,7 @@ export interface operations {
     ApiEventsLatestLatest: {
         parameters: {
             query?: {
-                /** @description How many at most. */
+                /** @description Maximum number of results. */
                 limit?: number;
             };
             header?: never;
@@ -4537,9 +5410,9 @@ export interface operations {
     ApiKeysListKeys: {
         parameters: {
             query?: {
-                /** @description `next_cursor` of the page before. */
+                /** @description `next_cursor` of the previous page. */
                 cursor?: number;
-                /** @description How many at most. */
+                /** @description Maximum number of results. */
                 limit?: number;
             };
             header?: never;
@@ -4606,7 +5479,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The key's id. */
+                /** @description ID of the key. */
                 key_id: number;
             };
             cookie?: never;
@@ -4789,7 +5662,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The listener's name. */
+                /** @description Name of the listener. */
                 name: string;
             };
             cookie?: never;
@@ -4846,11 +5719,11 @@ export interface operations {
     ApiPeriodicTasksListSchedules: {
         parameters: {
             query?: {
-                /** @description `next_cursor` of the page before. */
+                /** @description `next_cursor` of the previous page. */
                 cursor?: number;
-                /** @description How many at most. */
+                /** @description Maximum number of results. */
                 limit?: number;
-                /** @description Only these. */
+                /** @description Filter by status. */
                 status?: components["schemas"]["ScheduleStatus"];
                 type?: string;
             };
@@ -4884,7 +5757,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The same key makes nothing twice. */
+                /** @description A repeated request with the same key creates nothing new. */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -4921,7 +5794,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The periodic task's id. */
+                /** @description ID of the periodic task. */
                 periodic_id: number;
             };
             cookie?: never;
@@ -4953,7 +5826,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The periodic task's id. */
+                /** @description ID of the periodic task. */
                 periodic_id: number;
             };
             cookie?: never;
@@ -4989,7 +5862,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The periodic task's id. */
+                /** @description ID of the periodic task. */
                 periodic_id: number;
             };
             cookie?: never;
@@ -5017,14 +5890,14 @@ export interface operations {
     ApiPeriodicTasksPeriodicIdLogsLogs: {
         parameters: {
             query?: {
-                /** @description `next_cursor` of the page before. */
+                /** @description `next_cursor` of the previous page. */
                 cursor?: number;
-                /** @description How many at most. */
+                /** @description Maximum number of results. */
                 limit?: number;
             };
             header?: never;
             path: {
-                /** @description The periodic task's id. */
+                /** @description ID of the periodic task. */
                 periodic_id: number;
             };
             cookie?: never;
@@ -5056,7 +5929,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The periodic task's id. */
+                /** @description ID of the periodic task. */
                 periodic_id: number;
             };
             cookie?: never;
@@ -5092,7 +5965,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The periodic task's id. */
+                /** @description ID of the periodic task. */
                 periodic_id: number;
             };
             cookie?: never;
@@ -5126,14 +5999,14 @@ export interface operations {
     ApiPeriodicTasksPeriodicIdPreviewPreviewTicks: {
         parameters: {
             query?: {
-                /** @description RFC 3339; now, if it is left out. */
+                /** @description RFC 3339; default: now. */
                 after?: string;
-                /** @description How many. */
+                /** @description Number of ticks. */
                 count?: number;
             };
             header?: never;
             path: {
-                /** @description The periodic task's id. */
+                /** @description ID of the periodic task. */
                 periodic_id: number;
             };
             cookie?: never;
@@ -5164,11 +6037,11 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The same key makes nothing twice. */
+                /** @description A repeated request with the same key creates nothing new. */
                 "Idempotency-Key"?: string;
             };
             path: {
-                /** @description The periodic task's id. */
+                /** @description ID of the periodic task. */
                 periodic_id: number;
             };
             cookie?: never;
@@ -5202,13 +6075,13 @@ export interface operations {
     ApiPeriodicTasksPreviewPreviewUnsaved: {
         parameters: {
             query: {
-                /** @description RFC 3339; now, if it is left out. */
+                /** @description RFC 3339; default: now. */
                 after?: string;
-                /** @description How many. */
+                /** @description Number of ticks. */
                 count?: number;
-                /** @description As a schedule has it. */
+                /** @description Cron expression. */
                 cron_expressions: string;
-                /** @description The IANA name of the clock's zone. */
+                /** @description IANA time zone. */
                 timezone?: string;
             };
             header?: never;
@@ -5566,12 +6439,12 @@ export interface operations {
     ApiRequestsListRequests: {
         parameters: {
             query?: {
-                /** @description `next_cursor` of the page before, in place of `page`. */
+                /** @description `next_cursor` of the previous page, instead of `page`. */
                 cursor?: number;
                 lane?: "no_cookie" | "requires_cookie";
-                /** @description From 1. */
+                /** @description Page number, from 1. */
                 page?: number;
-                /** @description How many at most. */
+                /** @description Maximum number of results. */
                 size?: number;
                 status?: "canceled" | "done" | "failed" | "paused" | "queued" | "running";
                 subscription_id?: number;
@@ -5608,7 +6481,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The request's id. */
+                /** @description ID of the request. */
                 request_id: number;
             };
             cookie?: never;
@@ -5640,7 +6513,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The request's id. */
+                /** @description ID of the request. */
                 request_id: number;
             };
             cookie?: never;
@@ -5676,7 +6549,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The request's id. */
+                /** @description ID of the request. */
                 request_id: number;
             };
             cookie?: never;
@@ -5712,7 +6585,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The request's id. */
+                /** @description ID of the request. */
                 request_id: number;
             };
             cookie?: never;
@@ -5748,7 +6621,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The request's id. */
+                /** @description ID of the request. */
                 request_id: number;
             };
             cookie?: never;
@@ -5779,16 +6652,47 @@ export interface operations {
             };
         };
     };
+    ApiRequestsBusyBusy: {
+        parameters: {
+            query: {
+                subscription_id: number[];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BusyList"];
+                };
+            };
+            /** @description A problem */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     ApiRequestsEnqueueEnqueue: {
         parameters: {
             query?: {
-                /** @description Wait for the end, 30 s at most. */
+                /** @description Wait up to 30 s for the end. */
                 sync?: boolean;
-                /** @description Seconds to wait for the end. */
+                /** @description Seconds to wait for the task to end. */
                 wait?: number;
             };
             header?: {
-                /** @description The same key makes nothing twice. */
+                /** @description A repeated request with the same key creates nothing new. */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -5840,7 +6744,7 @@ export interface operations {
                 type?: string[];
             };
             header?: {
-                /** @description Go on behind this event. */
+                /** @description Continue after this event. */
                 "Last-Event-ID"?: string;
             };
             path?: never;
@@ -6055,7 +6959,7 @@ export interface operations {
     ApiSeriesSeries: {
         parameters: {
             query?: {
-                /** @description How far back: in steps of 10 s up to 2 h, else 5 min. */
+                /** @description Seconds to look back. Points are 10 s apart up to 2 h, else 5 min. */
                 seconds?: number;
             };
             header?: never;
@@ -6119,7 +7023,7 @@ export interface operations {
             header?: never;
             path?: never;
             cookie?: {
-                /** @description The session that was: it ends. */
+                /** @description The previous session, which ends. */
                 "__Host-headgate"?: string;
             };
         };
@@ -6175,7 +7079,7 @@ export interface operations {
     ApiStatsStats: {
         parameters: {
             query?: {
-                /** @description How far back. */
+                /** @description Seconds to look back. */
                 seconds?: number;
             };
             header?: never;
@@ -6191,6 +7095,350 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Stats"];
+                };
+            };
+            /** @description A problem */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    ApiSubscriptionsListSubscriptions: {
+        parameters: {
+            query?: {
+                /** @description `next_cursor` of the previous page. */
+                cursor?: number;
+                /** @description Maximum number of results. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SubscriptionPage"];
+                };
+            };
+            /** @description A problem */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    ApiSubscriptionsCreate: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SubscriptionIn"];
+            };
+        };
+        responses: {
+            /** @description Document created, URL follows */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SubscriptionOut"];
+                };
+            };
+            /** @description A problem */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    ApiSubscriptionsSubscriptionIdShow: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of the subscription. */
+                subscription_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SubscriptionOut"];
+                };
+            };
+            /** @description A problem */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    ApiSubscriptionsSubscriptionIdDelete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of the subscription. */
+                subscription_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, nothing follows */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description A problem */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    ApiSubscriptionsSubscriptionIdDownloadDownload: {
+        parameters: {
+            query?: {
+                /** @description Use the list as it was last fetched. */
+                use_cache_only?: boolean;
+            };
+            header?: never;
+            path: {
+                /** @description ID of the subscription. */
+                subscription_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["Nothing"] | null;
+            };
+        };
+        responses: {
+            /** @description Document created, URL follows */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DownloadsOut"];
+                };
+            };
+            /** @description A problem */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    ApiSubscriptionsSubscriptionIdExpectedTotalExpectedTotal: {
+        parameters: {
+            query?: {
+                /** @description Wait up to 30 s for the end. */
+                sync?: boolean;
+                /** @description Seconds to wait for the task to end. */
+                wait?: number;
+            };
+            header?: {
+                /** @description Sent by the console's own pages. */
+                "X-Headgate-Console"?: string;
+            };
+            path: {
+                /** @description ID of the subscription. */
+                subscription_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RequestJob"];
+                };
+            };
+            /** @description It has not ended when the time is up */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RequestJob"];
+                };
+            };
+            /** @description A problem */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    ApiSubscriptionsSubscriptionIdRefreshListRefreshList: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A repeated request with the same key creates nothing new. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description ID of the subscription. */
+                subscription_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["Nothing"] | null;
+            };
+        };
+        responses: {
+            /** @description Document created, URL follows */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RequestJob"];
+                };
+            };
+            /** @description A problem */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    ApiSubscriptionsSubscriptionIdTasksListTasks: {
+        parameters: {
+            query?: {
+                /** @description `next_cursor` of the previous page. */
+                cursor?: number;
+                /** @description Maximum number of results. */
+                limit?: number;
+                status?: "canceled" | "done" | "failed" | "paused" | "queued" | "running";
+            };
+            header?: never;
+            path: {
+                /** @description ID of the subscription. */
+                subscription_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RequestPage"];
+                };
+            };
+            /** @description A problem */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    ApiSubscriptionsParseCollectionParseCollection: {
+        parameters: {
+            query?: {
+                /** @description Wait up to 30 s for the end. */
+                sync?: boolean;
+                /** @description Seconds to wait for the task to end. */
+                wait?: number;
+            };
+            header?: {
+                /** @description A repeated request with the same key creates nothing new. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CollectionIn"];
+            };
+        };
+        responses: {
+            /** @description Document created, URL follows */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RequestJob"];
+                };
+            };
+            /** @description It has not ended when the time is up */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RequestJob"];
                 };
             };
             /** @description A problem */
@@ -6238,7 +7486,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The type's code. */
+                /** @description Code of the type. */
                 code: string;
             };
             cookie?: never;
@@ -6268,12 +7516,12 @@ export interface operations {
     ApiTaskTypesCodePutType: {
         parameters: {
             query?: {
-                /** @description Say what would change, and change nothing. */
+                /** @description Return what would change, and change nothing. */
                 dry_run?: boolean;
             };
             header?: never;
             path: {
-                /** @description The type's code. */
+                /** @description Code of the type. */
                 code: string;
             };
             cookie?: never;
@@ -6309,7 +7557,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The type's code. */
+                /** @description Code of the type. */
                 code: string;
             };
             cookie?: never;
@@ -6345,20 +7593,20 @@ export interface operations {
                 /** @description RFC 3339. */
                 created_before?: string;
                 creator?: number;
-                /** @description `next_cursor` of the page before. */
+                /** @description `next_cursor` of the previous page. */
                 cursor?: number;
                 lane?: string;
-                /** @description How many at most. */
+                /** @description Maximum number of results. */
                 limit?: number;
                 mutex?: string;
                 parent_id?: number;
-                /** @description A part of the name, the type or the parameters, as they are written; A to Z in either case. */
+                /** @description Text in the name, the type or the arguments; ASCII letters match in either case. */
                 q?: string;
-                /** @description In the words of the view. */
+                /** @description Filter by state, named as in `view`. */
                 status?: string[];
                 tenant_id?: number;
                 type?: string;
-                /** @description Whose words the states are in. */
+                /** @description Vocabulary of the states. */
                 view?: "A" | "B" | "C" | "D";
             };
             header?: never;
@@ -6390,11 +7638,11 @@ export interface operations {
     ApiTasksSubmit: {
         parameters: {
             query?: {
-                /** @description Seconds to wait for the end. */
+                /** @description Seconds to wait for the task to end. */
                 wait?: number;
             };
             header?: {
-                /** @description The same key makes nothing twice. */
+                /** @description A repeated request with the same key creates nothing new. */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -6415,7 +7663,7 @@ export interface operations {
                     "application/json": components["schemas"]["TaskOut"];
                 };
             };
-            /** @description The time is up; the task goes on */
+            /** @description The time is up; the task continues */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -6438,12 +7686,12 @@ export interface operations {
     ApiTasksTaskIdGetTask: {
         parameters: {
             query?: {
-                /** @description Whose words the state is in. */
+                /** @description Vocabulary of the state. */
                 view?: "A" | "B" | "C" | "D";
             };
             header?: never;
             path: {
-                /** @description The task's id. */
+                /** @description ID of the task. */
                 task_id: number;
             };
             cookie?: never;
@@ -6475,7 +7723,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The task's id. */
+                /** @description ID of the task. */
                 task_id: number;
             };
             cookie?: never;
@@ -6507,7 +7755,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The task's id. */
+                /** @description ID of the task. */
                 task_id: number;
             };
             cookie?: never;
@@ -6539,7 +7787,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The task's id. */
+                /** @description ID of the task. */
                 task_id: number;
             };
             cookie?: never;
@@ -6573,14 +7821,14 @@ export interface operations {
     ApiTasksTaskIdChildrenChildren: {
         parameters: {
             query?: {
-                /** @description `next_cursor` of the page before. */
+                /** @description `next_cursor` of the previous page. */
                 cursor?: number;
-                /** @description How many at most. */
+                /** @description Maximum number of results. */
                 limit?: number;
             };
             header?: never;
             path: {
-                /** @description The task's id. */
+                /** @description ID of the task. */
                 task_id: number;
             };
             cookie?: never;
@@ -6612,7 +7860,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The task's id. */
+                /** @description ID of the task. */
                 task_id: number;
             };
             cookie?: never;
@@ -6646,16 +7894,16 @@ export interface operations {
     ApiTasksTaskIdEventsEvents: {
         parameters: {
             query?: {
-                /** @description The last id that is known. */
+                /** @description Return entries after this id. */
                 after?: number;
-                /** @description How many at most. */
+                /** @description Maximum number of results. */
                 limit?: number;
-                /** @description Also each time it said how far it was. */
+                /** @description Include progress reports. */
                 progress?: boolean;
             };
             header?: never;
             path: {
-                /** @description The task's id. */
+                /** @description ID of the task. */
                 task_id: number;
             };
             cookie?: never;
@@ -6685,16 +7933,16 @@ export interface operations {
     ApiTasksTaskIdLogLogLines: {
         parameters: {
             query?: {
-                /** @description The last id that is known. */
+                /** @description Return entries after this id. */
                 after?: number;
-                /** @description How many at most. */
+                /** @description Maximum number of results. */
                 limit?: number;
-                /** @description Seconds to wait for a line, while the task may write one. */
+                /** @description Seconds to wait for a new line while the task is open. */
                 wait?: number;
             };
             header?: never;
             path: {
-                /** @description The task's id. */
+                /** @description ID of the task. */
                 task_id: number;
             };
             cookie?: never;
@@ -6726,7 +7974,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The task's id. */
+                /** @description ID of the task. */
                 task_id: number;
             };
             cookie?: never;
@@ -6762,7 +8010,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The task's id. */
+                /** @description ID of the task. */
                 task_id: number;
             };
             cookie?: never;
@@ -6798,7 +8046,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The task's id. */
+                /** @description ID of the task. */
                 task_id: number;
             };
             cookie?: never;
@@ -6834,14 +8082,14 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The task's id. */
+                /** @description ID of the task. */
                 task_id: number;
             };
             cookie?: never;
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["Start"];
+                "application/json": components["schemas"]["headgate.api.shapes.Start"];
             };
         };
         responses: {
@@ -6870,7 +8118,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The task's id. */
+                /** @description ID of the task. */
                 task_id: number;
             };
             cookie?: never;
@@ -6906,7 +8154,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The task's id. */
+                /** @description ID of the task. */
                 task_id: number;
             };
             cookie?: never;
@@ -6942,7 +8190,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The task's id. */
+                /** @description ID of the task. */
                 task_id: number;
             };
             cookie?: never;
@@ -6978,7 +8226,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The task's id. */
+                /** @description ID of the task. */
                 task_id: number;
             };
             cookie?: never;
@@ -7042,7 +8290,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The same key makes nothing twice. */
+                /** @description A repeated request with the same key creates nothing new. */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -7074,10 +8322,103 @@ export interface operations {
             };
         };
     };
+    ApiTenantsListTenants: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TenantsOut"];
+                };
+            };
+            /** @description A problem */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    ApiTenantsTenantIdPutTenant: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                tenant_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TenantIn"];
+            };
+        };
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TenantOut"];
+                };
+            };
+            /** @description A problem */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    ApiTenantsTenantIdResetTenant: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                tenant_id: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, nothing follows */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description A problem */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     ApiWorkersWorkers: {
         parameters: {
             query?: {
-                /** @description Those that have gone, too. */
+                /** @description Include lost ones. */
                 lost?: boolean;
             };
             header?: never;

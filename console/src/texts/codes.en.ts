@@ -15,49 +15,57 @@ const subject = ({ scope, name }: Params) => [SCOPES[String(scope)] ?? scope, na
 const limit = (p: Params) => (p.limit === "mutexes" ? `mutexes of lane ${p.name}` : `${p.limit} ${p.name}`.trim());
 const ahead = (p: Params) => `${limit(p)}: ${p.ahead ? `${p.ahead} ahead` : "next in line"}`;
 const capacity = (p: Params) =>
-  `${p.name}: ${p.running} of ${p.capacity} running${p.others ? `, ${p.others} not yours` : ""}`;
+  `${p.name}: ${p.running} of ${p.capacity} running${p.others ? `, ${p.others} of other tenants` : ""}`;
 const tokens = (p: Params) => `${p.name}: ${p.tokens} of ${p.burst} tokens, ${p.rate} a second`;
 const attempts = (p: Params) =>
-  `${p.host}: ${p.attempts === 1 ? "1 attempt" : `${p.attempts} attempts`}, the last came to ${p.last}`;
-const UNMEASURED = "nothing like it has finished lately: how long one takes is not known";
+  `${p.host}: ${p.attempts === 1 ? "1 attempt" : `${p.attempts} attempts`}, last result: ${p.last}`;
+const tasks = (count: unknown) => (count === 1 ? "1 task" : `${count} tasks`);
+const UNMEASURED = "no similar task has finished lately, so its duration is unknown";
 
 export const reasons = {
   "not-started": (p) => `it is ${states.words[p.status as State] ?? p.status}`,
-  "in-broker": (p) => `in the broker since ${p.since}, in the queue ${p.queue}`,
+  "in-broker": (p) => `in the broker queue ${p.queue} since ${p.since}`,
   started: (p) => `it has started and is ${states.words[p.status as State] ?? p.status}`,
   ended: (p) => `it is ${states.words[p.status as State] ?? p.status}`,
-  "time-come": () => "its time has come",
-  "start-ahead": () => "its start time is ahead",
-  "retry-ahead": () => "it failed and runs again then",
+  "time-come": () => "the start time has passed",
+  "start-ahead": () => "the start time has not come yet",
+  "retry-ahead": () => "failed, waiting for the next retry",
   "not-paused": () => "nothing is paused",
   "task-paused": () => "the task is paused",
   paused: (p) => `${subject(p)} is paused${p.actor ? ` by ${p.actor}` : ""}${p.reason ? `: ${p.reason}` : ""}`,
   "no-limit": (p) => `${p.name}: no limit, ${p.running} running`,
   "has-room": capacity,
   full: capacity,
+  "asked-first": (p) =>
+    `${capacity(p)}, ${p.ahead === 1 ? "1 running task" : `${p.ahead} running tasks`} asked for it first`,
+  holds: (p) => `holds resource ${p.name}`,
+  "waits-to-hold": (p) =>
+    `waits for resource ${p.name}${p.task_id === null ? "" : `, held by task ${p.task_id}`}${
+      p.running === 1 && p.task_id !== null ? "" : ` (${p.running} of ${p.capacity} in use)`
+    }${p.ahead ? `, ${p.ahead} ahead of it` : ""}`,
   "mutex-free": (p) => `${p.mutex}: free`,
   "mutex-own": (p) => `${p.mutex}: held by this task`,
-  "mutex-held": (p) => `${p.mutex}: held by ${p.task_id}`,
-  "mutex-ahead": (p) => `${p.mutex}: ${p.task_id} goes first`,
+  "mutex-held": (p) => `${p.mutex}: held by task ${p.task_id}`,
+  "mutex-ahead": (p) => `${p.mutex}: task ${p.task_id} goes first`,
   "has-tokens": tokens,
   "no-tokens": tokens,
-  "start-free": (p) => `agent ${p.agent_id}: the next start may come`,
-  "start-held": (p) => `agent ${p.agent_id}: one start in ${p.seconds} s`,
-  served: (p) => `${p.servers} serve${p.servers === 1 ? "s" : ""} ${p.type}`,
+  "start-free": (p) => `agent ${p.agent_id}: can start the next task`,
+  "start-held": (p) => `agent ${p.agent_id}: one start every ${p.seconds} s`,
+  served: (p) => `${p.servers === 1 ? "1 worker or agent" : `${p.servers} workers or agents`} for ${p.type}`,
   "workers-busy": (p) =>
     `${p.busy} of ${p.slots} slots busy on ${p.worker ? `worker ${p.worker}` : `${p.workers} workers`}`,
   "agents-busy": (p) =>
     p.agent
-      ? `agent ${p.agent} holds ${p.busy} and last asked for work ${duration(Number(p.asked_seconds))} ago`
-      : `${p.agents} agents hold ${p.busy}; the last of them asked for work ${duration(Number(p.asked_seconds))} ago`,
-  "no-worker": (p) => `no worker or agent for ${p.type} is alive`,
-  "agent-away": (p) => `agent ${p.agent_id} is not alive`,
+      ? `agent ${p.agent} holds ${tasks(p.busy)} and last asked for work ${duration(Number(p.asked_seconds))} ago`
+      : `${p.agents} agents hold ${tasks(p.busy)}; the latest request for work was ${duration(Number(p.asked_seconds))} ago`,
+  "no-worker": (p) => `no worker or agent for ${p.type} is running`,
+  "agent-away": (p) => `agent ${p.agent_id} is not connected`,
   "children-ended": (p) => `${p.ended} of ${p.total} have ended`,
-  "children-open": (p) => `${p.ended} of ${p.total} have ended, ${p.task_id} has not`,
+  "children-open": (p) => `${p.ended} of ${p.total} have ended, task ${p.task_id} has not`,
   "callback-due": () => "it is about to be sent",
   "callback-failed": attempts,
-  "callback-given-up": (p) => `${attempts(p)}; given up until somebody sends it again`,
-  "callback-rests": (p) => `${p.host} keeps failing and rests until then; the last attempt came to ${p.last}`,
+  "callback-given-up": (p) => `${attempts(p)}; given up until someone sends it again`,
+  "callback-rests": (p) => `${p.host} keeps failing, so callbacks to it are on hold; last result: ${p.last}`,
   "callback-blocked": (p) => `${p.setting} does not allow ${p.host}; the callback is sent once it does`,
   "callback-unsent": () => "no process sends callbacks: run headgate up, headgate serve or headgate duties",
   "nothing-ahead": () => "nothing is in the way",
@@ -67,11 +75,11 @@ export const reasons = {
   "no-capacity": (p) => `${limit(p)}: its capacity is 0`,
   unmeasured: () => UNMEASURED,
   "limit-unmeasured": (p) => `${limit(p)}: ${UNMEASURED}`,
-  "mutex-family": (p) => `mutex ${p.mutex}: held by ${p.task_id} until its children have ended`,
+  "mutex-family": (p) => `mutex ${p.mutex}: held by task ${p.task_id} until its children have ended`,
 } satisfies Record<ReasonCode, Sentence> as Record<string, Sentence>;
 
 /** Added to any of these where a handler does not stop. */
-export const stuck: Sentence = (p) => `the handler of ${p.stuck} does not stop on worker ${p.stuck_worker}`;
+export const stuck: Sentence = (p) => `the handler of task ${p.stuck} does not stop on worker ${p.stuck_worker}`;
 
 const word = (state: string) => states.words[state as State] ?? state;
 const PARTICIPLES: Record<string, string> = {
@@ -82,7 +90,7 @@ const PARTICIPLES: Record<string, string> = {
   resolve: "resolved",
   discard: "discarded",
   prioritize: "prioritized",
-  reschedule: "put off",
+  reschedule: "rescheduled",
   replay: "replayed",
 };
 const orList = (allowed: unknown) =>
@@ -98,33 +106,37 @@ export const refusals = {
   "task-ended": (p) => `${task(p)} is ${word(String(p.status))}, which is final`,
   "unique-key-held": (p) =>
     p.task_id === undefined ? "its unique key is held" : `its unique key is held by ${task(p)}`,
-  "unique-key-busy": (p) => `the unique key ${p.unique_key} changes hands too fast: try again`,
-  "changed-meanwhile": (p) => `${task(p)} was changed by somebody else just now: look again`,
-  "no-more-children": (p) => `${task(p)} takes no more children: those it has are being cancelled`,
-  "parent-ended": (p) => `${task(p)} has ended and takes no children`,
+  "unique-key-busy": (p) => `the unique key ${p.unique_key} keeps changing owner: try again`,
+  "changed-meanwhile": (p) => `${task(p)} was just changed by someone else: read it again`,
+  "no-more-children": (p) => `${task(p)} accepts no more children: its children are being cancelled`,
+  "parent-ended": (p) => `${task(p)} has ended and accepts no children`,
   "stale-execution": (p) => `the execution does not own ${task(p)} any more`,
-  "other-agents-task": (p) => `${task(p)} is not agent ${p.agent_id}'s`,
+  "other-agents-task": (p) => `${task(p)} is not assigned to agent ${p.agent_id}`,
   "start-not-confirmed": (p) => `${task(p)} is scheduling: its start has not been confirmed`,
-  "start-held-back": (p) => `${task(p)} may not start now, ${p.reason}: it is back in its queue`,
-  "cancel-not-asked": (p) => `nobody asked for ${task(p)} to be cancelled`,
-  "pause-not-asked": (p) => `nobody asked for ${task(p)} to be paused`,
+  "start-held-back": (p) => `${task(p)} cannot start now (${p.reason}) and is back in the queue`,
+  "cancel-not-asked": (p) => `no cancellation of ${task(p)} was requested`,
+  "pause-not-asked": (p) => `no pause of ${task(p)} was requested`,
   "worker-lost": (p) => `worker ${p.worker_id} is unknown or was declared lost`,
-  "no-callback-owed": (p) => `${task(p)} owes nobody a callback`,
+  "already-held": (p) => `resource ${p.resource} is held by this execution in another block: leave that one first`,
+  "no-broker": () => "this server has no broker: set HEADGATE_BROKER, or claim tasks over HTTP",
+  "no-callback-owed": (p) => `${task(p)} has no callback to send`,
   "callback-removed": (p) => `type ${p.type} has no ${p.kind} callback any more`,
-  "callback-of-cancelled": (p) => `${task(p)} is cancelled: nobody is told that it succeeded`,
-  "schedule-overlaps": (p) => `schedule ${p.schedule_id} is not to overlap: ${p.busy}`,
-  "type-just-edited": (p) => `task type ${p.type} was edited just now: try again`,
+  "callback-of-cancelled": (p) => `${task(p)} is cancelled, so no success callback is sent`,
+  "schedule-overlaps": (p) => `schedule ${p.schedule_id} does not allow overlap: ${p.busy}`,
+  "type-just-edited": (p) => `task type ${p.type} was just edited: try again`,
   "lane-in-use": (p) =>
     `lane ${p.lane} has ${p.more ? "more than " : ""}${p.open} open tasks: wait for them to end, or cancel them`,
   "resource-in-use": (p) => `resource ${p.resource} is used by task type ${p.types}: change that first`,
+  "resource-held": (p) =>
+    `resource ${p.resource} is held or waited for by ${task(p)}: wait for it to end, or cancel it`,
   "server-without-keys": () => "this server has no keys: there is nothing to sign in with",
-  "session-not-a-key": () => "a session does not make another: sign in with a key",
+  "session-not-a-key": () => "a session cannot create another session: sign in with a key",
   "no-task": (p) => (p.task_id === undefined ? "there is no such task" : `there is no task ${p.task_id}`),
-  "no-parent": (p) => `there is no task ${p.task_id} to be a parent`,
-  "task-purged": (p) => `${task(p)}, which this key made, has been purged since`,
+  "no-parent": (p) => `there is no parent task ${p.task_id}`,
+  "task-purged": (p) => `${task(p)}, created with this idempotency key, has been purged`,
   "no-callback": (p) => `${task(p)} has no callback ${p.callback_id}`,
   "no-type": (p) => `there is no task type ${p.type}`,
-  "no-lane": (p) => `there is no lane ${p.lane}${p.known ? `; there is ${p.known}` : ""}`,
+  "no-lane": (p) => `there is no lane ${p.lane}${p.known ? `; known lanes: ${p.known}` : ""}`,
   "no-resource": (p) => `there is no resource ${p.resource}`,
   "no-rate-limit": (p) => `there is no rate limit ${p.rate_limit}`,
   "no-schedule": (p) => `there is no schedule ${p.schedule_id}`,
@@ -132,8 +144,8 @@ export const refusals = {
   "no-listener": (p) => `there is no listener ${p.listener}`,
   "no-such-address": () => "there is nothing at this address",
   "role-needed": (p) => `this needs the role ${p.role}`,
-  "other-tenant": () => "the key is another tenant's",
-  "shared-by-tenants": () => "all tenants share this: it needs a key of no tenant",
+  "other-tenant": () => "the key belongs to another tenant",
+  "shared-by-tenants": () => "all tenants share this: use a key without a tenant",
   "unknown-type": (p) => `there is no task type ${p.type}${near(p)}`,
   "key-reused": (p) => `the idempotency key ${p.key} was used for another request`,
   "field-empty": (p) => `${p.field} is empty`,
@@ -143,16 +155,16 @@ export const refusals = {
   "field-not-seconds": (p) => `${p.field} must be a number of seconds`,
   "field-out-of-range": (p) => `${p.field} is out of range`,
   "field-not-json": (p) => `${p.field} is not JSON: ${p.error}`,
-  "field-too-large": (p) => `${p.field} is ${p.size} bytes long, ${p.most} at most`,
-  "field-too-deep": (p) => `${p.field} is nested deeper than ${p.most}`,
+  "field-too-large": (p) => `${p.field} is ${p.size} bytes long; the maximum is ${p.most}`,
+  "field-too-deep": (p) => `${p.field} is nested more than ${p.most} levels deep`,
   "time-zone-needed": (p) => `${p.field} needs a time zone`,
   "remark-needed": () => "a remark is needed",
-  "bad-capacity": (p) => `a capacity is a whole number from 0 to ${p.most}`,
-  "bad-rate": (p) => `a rate limit needs a rate above 0, ${p.most} at most, and a burst of at least 1`,
+  "bad-capacity": (p) => `a capacity must be a whole number from 0 to ${p.most}`,
+  "bad-rate": (p) => `a rate limit needs a rate above 0, at most ${p.most}, and a burst of at least 1`,
   "rate-limit-name": () => "a rate limit is named lane:NAME, type:CODE or key:NAME",
-  "pause-scope": () => "what to pause is all, lane:NAME, type:CODE, tenant:ID or key:NAME",
-  "pause-end-past": () => "the end of a pause must lie ahead",
-  "bad-cron": (p) => `${p.expression} is no cron expression: ${p.error}`,
+  "pause-scope": () => "name what to pause: all, lane:NAME, type:CODE, tenant:ID or key:NAME",
+  "pause-end-past": () => "the end of a pause must be in the future",
+  "bad-cron": (p) => `${p.expression} is not a cron expression: ${p.error}`,
   "cron-never-fires": (p) => `${p.expression} never fires: there is no such day`,
   "unknown-time-zone": (p) => `there is no time zone ${p.zone}${near(p)}`,
 } satisfies Record<RefusalCode, Sentence> as Record<string, Sentence>;
@@ -165,11 +177,11 @@ export const problems: Record<string, string> = {
   paused: "Not possible now",
   "worker-lost": "Not possible now",
   "not-found": "Not found",
-  invalid: "This breaks a rule",
-  "unknown-type": "This breaks a rule",
-  "bad-arguments": "This breaks a rule",
-  "key-reused": "This breaks a rule",
-  unavailable: "The store did not answer",
+  invalid: "Invalid input",
+  "unknown-type": "Invalid input",
+  "bad-arguments": "Invalid input",
+  "key-reused": "Invalid input",
+  unavailable: "Not available now",
   "store-full": "The store's disk is full",
   busy: "The store is busy",
   "bad-request": "The request cannot be read",
@@ -180,6 +192,7 @@ export const problems: Record<string, string> = {
   "unsupported-media-type": "The request cannot be read",
   "too-many-requests": "Too many requests",
   "headers-too-large": "Too large",
+  "too-slow": "Too slow",
 };
 
 export const ends = {

@@ -6,6 +6,7 @@ import { keys } from "@/views/keys/texts.en";
 import { overview } from "@/views/overview/texts.en";
 import { periodic } from "@/views/periodic/texts.en";
 import { queue } from "@/views/queue/texts.en";
+import { subscriptions } from "@/views/subscriptions/texts.en";
 import { task } from "@/views/task/texts.en";
 import { tasks } from "@/views/tasks/texts.en";
 import { types } from "@/views/types/texts.en";
@@ -31,6 +32,7 @@ export const en = {
   keys,
   overview,
   queue,
+  subscriptions,
   task,
   tasks,
   callbacks,

@@ -6,6 +6,7 @@ import { keys } from "@/views/keys/texts.zh";
 import { overview } from "@/views/overview/texts.zh";
 import { periodic } from "@/views/periodic/texts.zh";
 import { queue } from "@/views/queue/texts.zh";
+import { subscriptions } from "@/views/subscriptions/texts.zh";
 import { task } from "@/views/task/texts.zh";
 import { tasks } from "@/views/tasks/texts.zh";
 import { types } from "@/views/types/texts.zh";
@@ -32,6 +33,7 @@ export const zh: Texts = {
   keys,
   overview,
   queue,
+  subscriptions,
   task,
   tasks,
   callbacks,

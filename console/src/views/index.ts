@@ -6,6 +6,7 @@ import { keysRoute } from "./keys/route";
 import { lanesRoute, overviewRoute } from "./overview/route";
 import { periodicRoute } from "./periodic/route";
 import { queueRoute } from "./queue/route";
+import { subscriptionsRoute } from "./subscriptions/route";
 import { taskRoute } from "./task/route";
 import { tasksRoute } from "./tasks/route";
 import { typesRoute } from "./types/route";
@@ -17,6 +18,7 @@ export const views = [
   tasksRoute,
   taskRoute,
   queueRoute,
+  subscriptionsRoute,
   eventsRoute,
   keysRoute,
   callbacksRoute,

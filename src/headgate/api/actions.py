@@ -112,12 +112,12 @@ class Actions(msgspec.Struct):
 routes = Routes("tasks")
 
 
-@routes.post("/api/tasks/actions", Role.OPERATOR, "One action on many tasks")
+@routes.post("/api/tasks/actions", Role.OPERATOR, "Act on many tasks")
 async def act_on_many(data: Action, server: Server, who: Principal) -> Actions:
     if (data.ids is None) == (data.filter is None):
-        raise Invalid("say which tasks: by ids, or by a filter")
+        raise Invalid("name the tasks by ids or by a filter")
     if data.filter is None and data.cursor is not None:
-        raise Invalid("a cursor goes on with a filter")
+        raise Invalid("a cursor needs a filter")
     if data.action == "resolve" and data.remark is None and not data.dry_run:
         raise Invalid.of("remark-needed")
     if data.action == "reschedule":
@@ -143,7 +143,7 @@ async def act_on_many(data: Action, server: Server, who: Principal) -> Actions:
 
 
 def _select_ids(store: Store, who: Principal, data: Action) -> tuple[list[int], int | None]:
-    """The ids of the tasks an action is for, and where to go on."""
+    """The ids of the tasks an action is for, and the cursor of the next page."""
     if data.filter is None:
         return data.ids or [], None
     wanted = structs.asdict(data.filter)
@@ -186,5 +186,5 @@ def preview_action(store: Store, who: Principal, action: str, task_id: int) -> D
 
 def check_timezone(moment: datetime | None) -> datetime | None:
     if moment is not None and moment.tzinfo is None:
-        raise Invalid("a time has a time zone")
+        raise Invalid("a time needs a time zone")
     return moment

@@ -9,6 +9,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from headgate.api import (
     actions,
     audit,
+    broker,
     callbacks,
     compensation,
     dead_letters,
@@ -23,8 +24,10 @@ from headgate.api import (
     session,
     system,
     tasks,
+    tenants,
     types,
 )
+from headgate.api.agents import consuming
 from headgate.api.agents import routes as agents
 from headgate.api.console import Console, is_page
 from headgate.api.door.gatekeeper import Gatekeeper
@@ -37,8 +40,8 @@ from headgate.settings import Settings
 from headgate.store.store import Store
 
 MODULES = (
-    tasks, actions, dead_letters, callbacks, agents, stream, listeners, keys, schedules, session, types, lanes, queue,
-    compensation, system, audit, figures, metrics, docs,
+    tasks, actions, dead_letters, callbacks, agents, consuming, stream, listeners, keys, schedules, session, types,
+    lanes, tenants, queue, compensation, broker, system, audit, figures, metrics, docs,
 )  # fmt: skip
 ROUTES: tuple[Route, ...] = tuple(route for module in MODULES for route in module.routes)
 
@@ -59,7 +62,7 @@ class ApiApp:
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         """Prepare what is needed, say so, and put everything away at the end."""
         await receive()
-        with suppress(Exception):  # a store that is away keeps nobody out: counting begins later
+        with suppress(Exception):  # a server starts without its store: counting begins later
             await self.server.in_thread(self.server.store.counting.begin)
         await send({"type": "lifespan.startup.complete"})
         with suppress(asyncio.CancelledError):  # so ends a server that is to stop at once
@@ -80,6 +83,6 @@ def create_app(store: Store, settings: Settings, routes: Sequence[Route] = ()) -
     server = Server(store, settings, packs, (*routes_of(packs), *routes))
     for route in server.routes:
         if is_page({"method": route.method, "path": route.path}):
-            raise Invalid(f"{route.method} {route.path}: the console answers there; put the route below /api/")
+            raise Invalid(f"{route.method} {route.path}: the console uses this path; put the route below /api/")
     # The gatekeeper is around everything: nothing is answered without it.
     return ApiApp(server, Gatekeeper(Console(Router(server, server.routes), packs), server))

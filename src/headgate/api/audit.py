@@ -44,13 +44,19 @@ class ActPage(msgspec.Struct):
 routes = Routes("system", shared=True)
 
 
-@routes.get("/api/audit", Role.OPERATOR, "Who did what, newest first")
+@routes.get("/api/audit", Role.OPERATOR, "List who did what, newest first")
 async def list_acts(
     server: Server,
     who: Principal,
-    actor: Annotated[ShortText | None, Meta(description="`key:3`, `os:alice`, `system`, or a whole name.")] = None,
-    kind: Annotated[ShortText | None, Meta(description="`cancelled`, `capacity_changed` and so on.")] = None,
-    object: Annotated[ShortText | None, Meta(description="`task:5` or `lane:mail`; `lane` is every lane.")] = None,
+    actor: Annotated[
+        ShortText | None, Meta(description="Filter by actor: `key:3`, `os:alice`, `system`, or a full name.")
+    ] = None,
+    kind: Annotated[
+        ShortText | None, Meta(description="Filter by act: `cancelled`, `capacity_changed` and so on.")
+    ] = None,
+    object: Annotated[
+        ShortText | None, Meta(description="Filter by object: `task:5` or `lane:mail`; `lane` for all lanes.")
+    ] = None,
     since: datetime | None = None,
     until: datetime | None = None,
     cursor: Cursor = None,

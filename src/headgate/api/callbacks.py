@@ -73,7 +73,7 @@ class DeliveriesPage(msgspec.Struct):
 
 
 class CallbackCounts(msgspec.Struct):
-    """How many callbacks nobody sends again unless a person says so; `exact` false: there may be more."""
+    """How many callbacks wait for a person to send them again; `exact` false: there may be more."""
 
     undeliverable: int
     exact: bool
@@ -86,7 +86,7 @@ class Redeliver(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class RedeliverMany(msgspec.Struct, forbid_unknown_fields=True):
-    """Which undeliverable callbacks: all, or those of a host, a type, a kind; so many of them, the newest first."""
+    """Which undeliverable callbacks: all, or those of a host, a type, a kind; at most `limit`, the newest first."""
 
     host: Name | None = None
     type: Name | None = None
@@ -111,15 +111,17 @@ class RedeliveredMany(msgspec.Struct):
 routes = Routes("callbacks")
 
 
-@routes.get("/api/tasks/{task_id}/callbacks", Role.READ, "A task's callbacks and what came of them", errors=(404,))
+@routes.get(
+    "/api/tasks/{task_id}/callbacks", Role.READ, "List the callbacks of a task, with their attempts", errors=(404,)
+)
 async def callbacks_of_task(task_id: TaskId, server: Server, who: Principal) -> DeliveriesOfTask:
     found = await server.in_thread(server.store.deliveries.of_task, task_id, who.tenant_id)
     return DeliveriesOfTask([delivery_with_history(callback, who) for callback in found])
 
 
-@routes.post("/api/tasks/{task_id}/redeliver", Role.OPERATOR, "Send a task's callback again, now", errors=(404, 409))
+@routes.post("/api/tasks/{task_id}/redeliver", Role.OPERATOR, "Send a callback of a task again, now", errors=(404, 409))
 async def redeliver(task_id: TaskId, server: Server, who: Principal, data: Redeliver | None = None) -> DeliveryTold:
-    """Under the same id, and as often as a new one; one that is being sent just now goes on as it is."""
+    """It keeps its id and gets as many attempts as a new one. A callback that is being sent right now is left alone."""
     delivery_id = data.delivery_id if data else None
     callback = await server.in_thread(
         server.store.deliveries.redeliver, task_id, delivery_id=delivery_id, actor=who.actor, tenant_id=who.tenant_id
@@ -127,14 +129,16 @@ async def redeliver(task_id: TaskId, server: Server, who: Principal, data: Redel
     return delivery_with_history(callback, who)
 
 
-@routes.get("/api/callbacks", Role.READ, "List callbacks over all tasks, newest first")
+@routes.get("/api/callbacks", Role.READ, "List the callbacks of all tasks, newest first")
 async def list_callbacks(
     server: Server,
     who: Principal,
-    status: Annotated[Delivery | None, Meta(description="What has become of it.")] = None,
-    kind: Annotated[CallbackKind | None, Meta(description="Whether it tells of a success or an error.")] = None,
+    status: Annotated[Delivery | None, Meta(description="Filter by status.")] = None,
+    kind: Annotated[CallbackKind | None, Meta(description="Filter by kind: success or error.")] = None,
     type: Text = None,
-    host: Annotated[str | None, Meta(description="With its port, if it is another.", max_length=300)] = None,
+    host: Annotated[
+        str | None, Meta(description="Filter by receiver: host, with a port that is not the default.", max_length=300)
+    ] = None,
     cursor: Cursor = None,
     limit: Limit = 50,
 ) -> DeliveriesPage:
@@ -147,7 +151,7 @@ async def list_callbacks(
     return await server.in_thread(work)
 
 
-@routes.get("/api/callbacks/counts", Role.READ, "How many callbacks wait for a person")
+@routes.get("/api/callbacks/counts", Role.READ, "Count undeliverable callbacks")
 async def count_callbacks(server: Server, who: Principal) -> CallbackCounts:
     return CallbackCounts(*await server.in_thread(server.store.deliveries.undeliverable, who.tenant_id))
 

@@ -39,14 +39,14 @@ class CompensationTriggered(CompensationOut, kw_only=True):
 routes = Routes("agents", shared=True)
 
 
-@routes.get("/api/compensation", Role.READ, "How the search for lost starts stands")
+@routes.get("/api/compensation", Role.READ, "Show the search for lost starts")
 async def show(server: Server, who: Principal) -> CompensationOut:
     return CompensationOut(**await server.in_thread(_status, server, who.tenant_id))
 
 
-@routes.post("/api/compensation/trigger", Role.OPERATOR, "Look for lost starts now", errors=(507,))
+@routes.post("/api/compensation/trigger", Role.OPERATOR, "Search for lost starts now", errors=(507,))
 async def trigger_now(server: Server, who: Principal) -> CompensationTriggered:
-    """Polls before it answers, whatever waits in the start queue, and brings the interval back to its base."""
+    """Polls before it answers, even if tasks wait in the start queue, and resets the interval."""
 
     def work() -> CompensationTriggered:
         found = trigger(server.store, server.settings.compensation, who.actor)

@@ -121,7 +121,7 @@ class ErrorGroupsOut(msgspec.Struct):
 routes = Routes("dead letters")
 
 
-@routes.get("/api/dead-letters", Role.READ, "Dead letters, newest first")
+@routes.get("/api/dead-letters", Role.READ, "List dead letters, newest first")
 async def list_letters(
     server: Server,
     who: Principal,
@@ -143,7 +143,7 @@ async def list_letters(
     return TaskPage([task_out(task) for task in page.items], page.next_cursor)
 
 
-@routes.get("/api/dead-letters/groups", Role.READ, "What dead letters died of, and how many of each")
+@routes.get("/api/dead-letters/groups", Role.READ, "Count dead letters by error")
 async def list_groups(
     server: Server,
     who: Principal,
@@ -164,20 +164,20 @@ async def list_groups(
     return ErrorGroupsOut(found.total, found.exact, [copied(ErrorGroupOut, group) for group in found.items[:limit]])
 
 
-@routes.post("/api/dead-letters/replay", Role.OPERATOR, "Run dead letters again, edited or as they are")
+@routes.post("/api/dead-letters/replay", Role.OPERATOR, "Replay dead letters, with changes or as they are")
 async def replay(data: Replay, server: Server, who: Principal) -> Answered:
     if data.edit.ext is not UNSET and len(data.ids or ()) != 1:
-        raise Invalid("ext is for one task, named by its id; merge is for many")
+        raise Invalid("ext replaces the arguments of one task, named by its id; for several tasks use merge")
     edit = data.edit.edit()
     return await _act(server, who, data, "replay", partial(server.store.dead_letters.replay, edit=edit), edit)
 
 
-@routes.post("/api/dead-letters/resolve", Role.OPERATOR, "A person dealt with dead letters")
+@routes.post("/api/dead-letters/resolve", Role.OPERATOR, "Mark dead letters as resolved")
 async def resolve(data: Resolve, server: Server, who: Principal) -> Answered:
     return await _act(server, who, data, "resolve", partial(server.store.dead_letters.resolve, remark=data.remark))
 
 
-@routes.post("/api/dead-letters/discard", Role.OPERATOR, "Give dead letters up")
+@routes.post("/api/dead-letters/discard", Role.OPERATOR, "Discard dead letters")
 async def discard(data: Discard, server: Server, who: Principal) -> Answered:
     return await _act(
         server, who, data, "discard", partial(server.store.dead_letters.discard, remark=data.remark or "")
@@ -210,10 +210,10 @@ def _preview(store: Store, who: Principal, task_id: int, action: str, edit: Edit
 
 def _act_on_each(store: Store, who: Principal, data: Chosen, act_on_one: Callable[[int], Done]) -> Answered:
     if (data.ids is None) == (data.filter is None):
-        raise Invalid("say which dead letters: by ids, or by a filter")
+        raise Invalid("name the dead letters by ids or by a filter")
     if data.ids is not None:
         if data.cursor is not None:
-            raise Invalid("a cursor goes with a filter")
+            raise Invalid("a cursor needs a filter")
         return Answered(apply_to_each(data.ids, act_on_one), None)
     letters = data.filter or LettersIn()
     wanted = structs.asdict(letters) | {"tenant_id": who.tenant_filter(letters.tenant_id)}

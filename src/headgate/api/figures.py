@@ -1,4 +1,4 @@
-"""`/api/series`, `/api/counts`: what happened lately and how it stands, for charts. Everybody's, in one."""
+"""`/api/series`, `/api/counts`: what happened lately, of all tenants together, and how it stands."""
 
 from datetime import datetime
 from typing import Annotated
@@ -16,7 +16,7 @@ HOUR_SECONDS = 3600.0
 
 
 class PointOut(msgspec.Struct, kw_only=True):
-    """What happened from `at` on, for one step, and how it stood then (null: nobody looked). Times are in seconds.
+    """What happened from `at` on, for one step, and the levels at that time (null: not sampled). Times are in seconds.
 
     A wait is from when a task was due to its start; `oldest` is the age of the oldest task that is queued or blocked.
     """
@@ -47,7 +47,7 @@ class SeriesOut(msgspec.Struct):
 
 
 class CountOut(msgspec.Struct):
-    """How many tasks of a lane are in a state. `as_of` null: now."""
+    """How many tasks of a lane, of the key's tenant if it has one, are in a state. `as_of` null: now."""
 
     lane: str
     status: str
@@ -67,13 +67,15 @@ def point_out(point: Point) -> PointOut:
 routes = Routes("figures", shared=True)
 
 
-@routes.get("/api/series", Role.READ, "What happened lately, for charts")
+@routes.get("/api/series", Role.READ, "Get recent figures for charts")
 async def series(
     server: Server,
     who: Principal,
     seconds: Annotated[
         float,
-        Meta(description="How far back: in steps of 10 s up to 2 h, else 5 min.", gt=0, le=RETENTION[COARSE]),
+        Meta(
+            description="Seconds to look back. Points are 10 s apart up to 2 h, else 5 min.", gt=0, le=RETENTION[COARSE]
+        ),
     ] = HOUR_SECONDS,
 ) -> SeriesOut:
     who.require_all_tenants()
@@ -81,8 +83,7 @@ async def series(
     return SeriesOut(step, [point_out(point) for point in points])
 
 
-@routes.get("/api/counts", Role.READ, "How many tasks are in which state")
+@routes.get("/api/counts", Role.READ, "Count tasks by state")
 async def counts(server: Server, who: Principal) -> CountsOut:
-    who.require_all_tenants()
-    found = await server.in_thread(server.store.statistics.counts)
+    found = await server.in_thread(server.store.statistics.counts, who.tenant_id)
     return CountsOut([copied(CountOut, each, status=each.status.value) for each in found])

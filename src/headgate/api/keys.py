@@ -15,7 +15,7 @@ from headgate.core.keys import ROLES, secret_key
 from headgate.environment import utc_now
 
 RoleWord = Literal["read", "submit", "agent", "operator", "admin"]
-KeyId = Annotated[int, Meta(description="The key's id.", ge=1, le=INT64)]
+KeyId = Annotated[int, Meta(description="ID of the key.", ge=1, le=INT64)]
 
 
 class NewKeyIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -57,12 +57,12 @@ class KeyPage(msgspec.Struct):
 routes = Routes("keys")
 
 
-@routes.post("/api/keys", Role.ADMIN, "Make a key", status=201, errors=(507,))
+@routes.post("/api/keys", Role.ADMIN, "Create a key", status=201, errors=(507,))
 async def make_key(data: NewKeyIn, server: Server, who: Principal) -> NewKeyOut:
-    """Its secrets are shown this once. From the first key on, nobody comes in without one."""
+    """Its secrets are shown only once. As soon as there is a key, every request needs one."""
     tenant_id = data.tenant_id if who.tenant_id is None else who.allowed_tenant(data.tenant_id)
     if data.expires_at is not None and (data.expires_at.tzinfo is None or data.expires_at <= utc_now()):
-        raise Invalid("expires_at is a time ahead, with a time zone")
+        raise Invalid("expires_at must be in the future and have a time zone")
     key, text = await server.in_thread(
         server.store.keys.add, data.name, ROLES[data.role], tenant_id=tenant_id, expires_at=data.expires_at,
         actor=who.actor,
@@ -80,8 +80,8 @@ async def list_keys(server: Server, who: Principal, cursor: Cursor = None, limit
     return KeyPage(items, found[-1].id if len(found) == limit else None)
 
 
-@routes.delete("/api/keys/{key_id}", Role.ADMIN, "End a key", errors=(404,))
+@routes.delete("/api/keys/{key_id}", Role.ADMIN, "Revoke a key", errors=(404,))
 async def revoke_key(key_id: KeyId, server: Server, who: Principal) -> None:
-    """For good; every server refuses it within seconds."""
+    """It cannot be undone. Every server refuses the key within seconds."""
     await server.in_thread(server.store.keys.revoke, key_id, tenant_id=who.tenant_id, actor=who.actor)
     server.keyring.forget()

@@ -12,11 +12,12 @@ from headgate.api.routing import Routes
 from headgate.api.server import Server
 from headgate.api.shapes import ForecastOut, PauseOut, ShortText, copied, forecast_out, pause_out
 from headgate.core.errors import Invalid, NotFound
-from headgate.core.limits import MAX_CAPACITY, MAX_RATE, LimitSource, Rate
+from headgate.core.limits import MAX_CAPACITY, MAX_RATE, Rate
 from headgate.core.pause import EVERYTHING_PAUSED, Pause, PauseKey, PauseScope
 from headgate.core.task import check_lane
 from headgate.store.catalog.rate_limits import RateLimit
-from headgate.store.catalog.resources import Resource
+from headgate.store.reading.facts import MOST_HOLDERS
+from headgate.store.reading.resource_use import ResourceUse
 
 PathName = Annotated[str, Meta(min_length=1, max_length=255)]
 LimitName = Annotated[
@@ -30,13 +31,16 @@ class LaneOut(msgspec.Struct):
     """A lane. `capacity` null: no limit; `source`: as in `RateLimitOut`. What is blocked or comes later was counted at
     `as_of`, the rest now.
 
-    `drained`: when what runs and waits will likely have ended, without what comes later; null if there is nothing.
+    A key of one tenant counts that tenant's tasks; `others` are the tasks of other tenants that run within the
+    capacity. `drained`: when what runs and waits will likely have ended, without what comes later; null if there is
+    nothing.
     """
 
     name: str
     capacity: int | None
     source: str
     running: int
+    others: int
     queued: int
     queued_exact: bool
     blocked: int
@@ -48,7 +52,11 @@ class LaneOut(msgspec.Struct):
 
 
 class LanesOut(msgspec.Struct):
-    """Every lane; `everything_paused` holds all of them, by the pause `pause`."""
+    """Every lane; `everything_paused` holds all of them, by the pause `pause`.
+
+    A key of one tenant sees the lanes that its tenant's tasks have used, and those that types, packs, programs and
+    settings name; so it is with rate keys and resources.
+    """
 
     items: list[LaneOut]
     everything_paused: bool
@@ -70,12 +78,28 @@ class LaneIn(msgspec.Struct, forbid_unknown_fields=True):
     until: datetime | None = None
 
 
+class HolderOut(msgspec.Struct):
+    """A running task that holds a resource, or waits to. `since` null: its type uses it, for as long as it runs."""
+
+    task_id: int
+    since: datetime | None
+
+
 class ResourceOut(msgspec.Struct):
-    """Something that only so many tasks may use at once. `source`: as in `RateLimitOut`."""
+    """Something that a limited number of tasks may use at once. `source`: as in `RateLimitOut`.
+
+    `running` counts the tasks that have it now: those whose type uses it, and those whose handler holds it for a part
+    of its run; `waiting` those whose handler waits to hold it. `holders` and `waiters` name them, the first 50, those
+    that wait in the order in which they asked; other tenants' tasks are counted and not named.
+    """
 
     name: str
     capacity: int
     source: str
+    running: int
+    waiting: int
+    holders: list[HolderOut]
+    waiters: list[HolderOut]
 
 
 class ResourcesOut(msgspec.Struct):
@@ -90,7 +114,7 @@ class RateLimitOut(msgspec.Struct):
     """`rate` starts a second, `burst` at most at once; null: no limit.
 
     `key:*` is the limit of every key that has none of its own, with a bucket for each tenant; all others are shared by
-    all tenants. `source` says who set it: `person`, `settings`, `program`, `pack`, or `default` (nobody). None of them
+    all tenants. `source` says who set it: `person`, `settings`, `program`, `pack`, or `default` (not set). None of them
     replaces what one before it set.
     """
 
@@ -115,30 +139,31 @@ class RateLimitIn(msgspec.Struct, forbid_unknown_fields=True):
 routes = Routes("limits", shared=True)
 
 
-@routes.get("/api/lanes", Role.READ, "Every lane, and how full it is")
+@routes.get("/api/lanes", Role.READ, "List lanes and their use")
 async def list_lanes(server: Server, who: Principal) -> LanesOut:
     def work() -> LanesOut:
         pause = server.store.pauses.by_key().get(EVERYTHING_PAUSED)
-        return LanesOut(_all_lanes(server), pause is not None, pause_out(pause))
+        return LanesOut(_all_lanes(server, who), pause is not None, pause_out(pause))
 
     return await server.in_thread(work)
 
 
-@routes.get("/api/pauses", Role.READ, "Everything that is paused")
+@routes.get("/api/pauses", Role.READ, "List pauses")
 async def list_pauses(server: Server, who: Principal) -> PausesOut:
     """`POST /api/queue/pause` and `/api/queue/resume` change it."""
-    found = await server.in_thread(server.store.pauses.active)
-    return PausesOut([copied(PauseOut, pause) for pause in found if _may_see(who, pause)])
+
+    def work() -> PausesOut:
+        names = server.store.names.visible_to(who.tenant_id)
+        found = server.store.pauses.active()
+        return PausesOut([copied(PauseOut, pause) for pause in found if names.has_pause(pause)])
+
+    return await server.in_thread(work)
 
 
-def _may_see(who: Principal, pause: Pause) -> bool:
-    return who.tenant_id is None or pause.scope is not PauseScope.TENANT or pause.name == str(who.tenant_id)
-
-
-@routes.put("/api/lanes/{name}", Role.OPERATOR, "Change a lane at once; made if it is not there", errors=(507,))
+@routes.put("/api/lanes/{name}", Role.OPERATOR, "Change a lane, or create it", errors=(507,))
 async def put_lane(name: PathName, data: LaneIn, server: Server, who: Principal) -> LaneOut:
     if data.capacity is UNSET and data.paused is UNSET:
-        raise Invalid("say capacity, paused, or both")
+        raise Invalid("give capacity, paused, or both")
     check_lane(name)
 
     def work() -> LaneOut:
@@ -148,29 +173,31 @@ async def put_lane(name: PathName, data: LaneIn, server: Server, who: Principal)
             server.store.lanes.pause(name, reason=data.reason, until=data.until, actor=who.actor)
         elif data.paused is False:
             server.store.lanes.resume(name, actor=who.actor)
-        return next(lane for lane in _all_lanes(server) if lane.name == name)
+        return next(lane for lane in _all_lanes(server, who) if lane.name == name)
 
     return await server.in_thread(work)
 
 
 @routes.delete("/api/lanes/{name}", Role.OPERATOR, "Remove a lane that has no open tasks", errors=(404, 409, 507))
 async def remove_lane(name: PathName, server: Server, who: Principal) -> None:
-    """Its capacity and its pause go with it. A submit to the lane makes it again."""
+    """Removes its capacity and its pause too. A submit to the lane creates it again."""
     await server.in_thread(server.store.lanes.remove, name, actor=who.actor)
 
 
-@routes.post("/api/lanes/{name}/reset", Role.OPERATOR, "Let the next declaration set the capacity", errors=(404, 507))
+@routes.post(
+    "/api/lanes/{name}/reset", Role.OPERATOR, "Let programs and settings set the capacity again", errors=(404, 507)
+)
 async def reset_lane(name: PathName, server: Server, who: Principal) -> LaneOut:
     """The capacity stays until a program or settings that declare one start."""
 
     def work() -> LaneOut:
         server.store.lanes.reset(name, actor=who.actor)
-        return next(lane for lane in _all_lanes(server) if lane.name == name)
+        return next(lane for lane in _all_lanes(server, who) if lane.name == name)
 
     return await server.in_thread(work)
 
 
-def _all_lanes(server: Server) -> list[LaneOut]:
+def _all_lanes(server: Server, who: Principal) -> list[LaneOut]:
     return [
         copied(
             LaneOut,
@@ -179,66 +206,84 @@ def _all_lanes(server: Server) -> list[LaneOut]:
             pause=pause_out(lane.pause),
             drained=forecast_out(lane.drained),
         )
-        for lane in server.store.lane_reports.all()
+        for lane in server.store.lane_reports.all(who.tenant_id)
     ]
 
 
-@routes.get("/api/resources", Role.READ, "Every resource")
+@routes.get("/api/resources", Role.READ, "List resources")
 async def list_resources(server: Server, who: Principal) -> ResourcesOut:
-    return ResourcesOut([_resource_out(resource) for resource in await server.in_thread(server.store.resources.all)])
+    uses = await server.in_thread(_resources, server, who)
+    return ResourcesOut([_resource_out(use, who) for use in uses.values()])
 
 
-@routes.get("/api/resources/{name}", Role.READ, "Look a resource up", errors=(404,))
+@routes.get("/api/resources/{name}", Role.READ, "Get a resource", errors=(404,))
 async def get_resource(name: PathName, server: Server, who: Principal) -> ResourceOut:
-    return await server.in_thread(_resource, server, name)
+    return await server.in_thread(_resource, server, name, who)
 
 
-@routes.put("/api/resources/{name}", Role.OPERATOR, "How many may use a resource at once, from now on", errors=(507,))
+@routes.put("/api/resources/{name}", Role.OPERATOR, "Set the capacity of a resource, or create it", errors=(507,))
 async def put_resource(name: PathName, data: ResourceIn, server: Server, who: Principal) -> ResourceOut:
     await server.in_thread(server.store.resources.set, name, data.capacity, actor=who.actor)
-    return ResourceOut(name, data.capacity, LimitSource.PERSON)
+    return await server.in_thread(_resource, server, name, who)
 
 
-@routes.delete("/api/resources/{name}", Role.OPERATOR, "Remove a resource that no type uses", errors=(404, 409, 507))
+@routes.delete("/api/resources/{name}", Role.OPERATOR, "Remove a resource that nothing uses", errors=(404, 409, 507))
 async def remove_resource(name: PathName, server: Server, who: Principal) -> None:
-    """A program or settings that declare it make it again when they start."""
+    """Programs and settings that declare it create it again when they start."""
     await server.in_thread(server.store.resources.remove, name, actor=who.actor)
 
 
 @routes.post(
-    "/api/resources/{name}/reset", Role.OPERATOR, "Let the next declaration set the capacity", errors=(404, 507)
+    "/api/resources/{name}/reset", Role.OPERATOR, "Let programs and settings set the capacity again", errors=(404, 507)
 )
 async def reset_resource(name: PathName, server: Server, who: Principal) -> ResourceOut:
     """The capacity stays until a program or settings that declare one start."""
     await server.in_thread(server.store.resources.reset, name, actor=who.actor)
-    return await server.in_thread(_resource, server, name)
+    return await server.in_thread(_resource, server, name, who)
 
 
-def _resource(server: Server, name: str) -> ResourceOut:
-    for resource in server.store.resources.all():
-        if resource.name == name:
-            return _resource_out(resource)
-    raise NotFound.of("no-resource", resource=name)
+def _resources(server: Server, who: Principal) -> dict[str, ResourceUse]:
+    """The resources that somebody may see: a tenant also those that its handlers hold or wait for now."""
+    names = server.store.names.visible_to(who.tenant_id)
+    uses = server.store.holds.uses()
+    return {name: use for name, use in uses.items() if names.has_resource(name) or use.is_used_by(who.tenant_id)}
 
 
-def _resource_out(resource: Resource) -> ResourceOut:
-    return ResourceOut(resource.name, resource.capacity, resource.source)
+def _resource(server: Server, name: str, who: Principal) -> ResourceOut:
+    if (use := _resources(server, who).get(name)) is None:
+        raise NotFound.of("no-resource", resource=name)
+    return _resource_out(use, who)
 
 
-@routes.get("/api/rate-limits", Role.READ, "Every rate limit")
+def _resource_out(use: ResourceUse, who: Principal) -> ResourceOut:
+    limit = use.limit_for(who.tenant_id)
+    since = {hold.task_id: hold.since for hold in use.line}
+    waiters = [hold.task_id for hold in use.line if not hold.held and who.tenant_id in (None, hold.tenant_id)]
+    return ResourceOut(
+        use.resource.name,
+        use.resource.capacity,
+        use.resource.source,
+        limit.running,
+        limit.ahead,
+        [HolderOut(task_id, since.get(task_id)) for task_id in limit.holders[:MOST_HOLDERS]],
+        [HolderOut(task_id, since[task_id]) for task_id in waiters[:MOST_HOLDERS]],
+    )
+
+
+@routes.get("/api/rate-limits", Role.READ, "List rate limits")
 async def list_rate_limits(server: Server, who: Principal) -> RateLimitsOut:
-    return RateLimitsOut(await server.in_thread(_rate_limits, server))
+    return RateLimitsOut(await server.in_thread(_rate_limits, server, who))
 
 
-@routes.get("/api/rate-limits/{name}", Role.READ, "Look a rate limit up", errors=(404,))
+@routes.get("/api/rate-limits/{name}", Role.READ, "Get a rate limit", errors=(404,))
 async def get_rate_limit(name: LimitName, server: Server, who: Principal) -> RateLimitOut:
-    return await server.in_thread(_rate_limit, server, name)
+    return await server.in_thread(_rate_limit, server, name, who)
 
 
 @routes.put(
     "/api/rate-limits/{name}",
     Role.OPERATOR,
-    "Limit the starts of lane:NAME, type:CODE or key:NAME, from now on",
+    "Set the rate limit of lane:NAME, type:CODE or key:NAME",
     errors=(404, 507),
 )
 async def put_rate_limit(name: LimitName, data: RateLimitIn, server: Server, who: Principal) -> RateLimitOut:
@@ -247,7 +292,7 @@ async def put_rate_limit(name: LimitName, data: RateLimitIn, server: Server, who
         raise Invalid("give rate and burst, or neither for no limit")
     limit = None if data.rate is None or data.burst is None else Rate(data.rate, data.burst)
     await server.in_thread(server.store.rate_limits.set, name, limit, actor=who.actor)
-    return await server.in_thread(_rate_limit, server, name)
+    return await server.in_thread(_rate_limit, server, name, who)
 
 
 @routes.delete("/api/rate-limits/{name}", Role.OPERATOR, "Remove a rate limit", errors=(404, 507))
@@ -258,24 +303,28 @@ async def remove_rate_limit(name: LimitName, server: Server, who: Principal) -> 
 
 
 @routes.post(
-    "/api/rate-limits/{name}/reset", Role.OPERATOR, "Let the next declaration set the rate limit", errors=(404, 507)
+    "/api/rate-limits/{name}/reset",
+    Role.OPERATOR,
+    "Let programs and settings set the rate limit again",
+    errors=(404, 507),
 )
 async def reset_rate_limit(name: LimitName, server: Server, who: Principal) -> RateLimitOut:
     """The limit stays until a program or settings that declare one start."""
     await server.in_thread(server.store.rate_limits.reset, name, actor=who.actor)
-    return await server.in_thread(_rate_limit, server, name)
+    return await server.in_thread(_rate_limit, server, name, who)
 
 
-def _rate_limit(server: Server, name: str) -> RateLimitOut:
-    for limit in _rate_limits(server):
+def _rate_limit(server: Server, name: str, who: Principal) -> RateLimitOut:
+    for limit in _rate_limits(server, who):
         if limit.name == name:
             return limit
     raise NotFound.of("no-rate-limit", rate_limit=name)
 
 
-def _rate_limits(server: Server) -> list[RateLimitOut]:
-    pauses = server.store.pauses.by_key()
-    return [_rate_limit_out(stored, pauses) for stored in server.store.rate_limits.all()]
+def _rate_limits(server: Server, who: Principal) -> list[RateLimitOut]:
+    pauses, names = server.store.pauses.by_key(), server.store.names.visible_to(who.tenant_id)
+    found = server.store.rate_limits.all()
+    return [_rate_limit_out(stored, pauses) for stored in found if names.has_rate_limit(stored.name)]
 
 
 def _rate_limit_out(stored: RateLimit, pauses: Mapping[PauseKey, Pause]) -> RateLimitOut:

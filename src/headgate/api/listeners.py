@@ -12,7 +12,7 @@ from headgate.api.server import Server
 from headgate.api.shapes import copied
 from headgate.environment import utc_now
 
-ListenerName = Annotated[str, Meta(description="The listener's name.", min_length=1, max_length=255)]
+ListenerName = Annotated[str, Meta(description="Name of the listener.", min_length=1, max_length=255)]
 
 
 class ListenerOut(msgspec.Struct):
@@ -41,7 +41,7 @@ class ListenersOut(msgspec.Struct):
 routes = Routes("events", shared=True)
 
 
-@routes.get("/api/listeners", Role.READ, "The listeners of events")
+@routes.get("/api/listeners", Role.READ, "List listeners of events")
 async def list_listeners(server: Server, who: Principal) -> ListenersOut:
     who.require_all_tenants()
     found = await server.in_thread(server.store.subscriptions.all)
@@ -51,5 +51,5 @@ async def list_listeners(server: Server, who: Principal) -> ListenersOut:
 
 @routes.delete("/api/listeners/{name}", Role.ADMIN, "Remove a listener", errors=(404, 507))
 async def remove_listener(name: ListenerName, server: Server, who: Principal) -> None:
-    """It keeps nothing from being removed any more. A process that still uses it starts over with new events."""
+    """Events that it has not handled are no longer kept. A process that still uses it starts over with new events."""
     await server.in_thread(server.store.subscriptions.remove, name, actor=who.actor)

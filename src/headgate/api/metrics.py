@@ -18,7 +18,6 @@ from headgate.core.compensation import CompensationSettings
 from headgate.core.pause import EVERYTHING_PAUSED, Pause, PauseScope
 from headgate.core.states import HELD
 from headgate.environment import utc_now
-from headgate.store.execution.workers import BY_BROKER
 from headgate.store.store import Store
 
 routes = Routes("system", shared=True)
@@ -31,11 +30,15 @@ async def metrics(server: Server, who: Principal) -> Response:
     """
     who.require_all_tenants()
     figures = server.settings.compensation
-    text = await server.in_thread(exposition, server.store, server.tally, figures, server.live_events.bus.listeners)
+    text = await server.in_thread(
+        exposition, server.store, server.tally, figures, server.live_events.bus.listeners, server.shares.refused
+    )
     return Response(text, media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
 
-def exposition(store: Store, tally: Tally, figures: CompensationSettings, listeners: int) -> bytes:
+def exposition(
+    store: Store, tally: Tally, figures: CompensationSettings, listeners: int, refused: Mapping[tuple[str, str], int]
+) -> bytes:
     """Everything as it stands, in Prometheus' text format."""
     tally.catch_up()
     registry = CollectorRegistry()
@@ -47,7 +50,7 @@ def exposition(store: Store, tally: Tally, figures: CompensationSettings, listen
         *_compensation_metrics(store, figures),
         *_listener_metrics(store),
         *_broker_metrics(store),
-        *_process_metrics(tally, listeners),
+        *_process_metrics(tally, listeners, refused),
     ]
     registry.register(_Collector(found))
     return generate_latest(registry)
@@ -113,12 +116,16 @@ def _callback_metrics(store: Store, tally: Tally) -> Iterator[Metric]:
     )  # fmt: skip
 
 
-def _process_metrics(tally: Tally, listeners: int) -> Iterator[Metric]:
+def _process_metrics(tally: Tally, listeners: int, refused: Mapping[tuple[str, str], int]) -> Iterator[Metric]:
     yield _gauge("headgate_event_listeners", "Clients that listen to this server's events.", [], {(): listeners})
     labels = ["method", "route", "status"]
     yield _counter("headgate_http_requests", "Requests answered by this server.", labels, tally.requests)
     yield _histogram(
         "headgate_http_request_seconds", "Time to the first byte of an answer.", ["method", "route"], tally.answers
+    )  # fmt: skip
+    yield _counter(
+        "headgate_share_refusals", "Requests refused because a share of this server was used up.",
+        ["whose", "what"], refused,
     )  # fmt: skip
 
 
@@ -175,24 +182,25 @@ def _queue_metrics(store: Store) -> Iterator[Metric]:
 
 def _broker_metrics(store: Store) -> Iterator[Metric]:
     """What the dispatcher and the workers said at their last beats."""
-    now = utc_now()
-    alive = [worker for worker in store.workers.all() if worker.lease_until > now]
-    told = {worker: msgspec.json.decode(worker.detail or "{}") for worker in alive}
-    messages = [detail["messages"] for detail in told.values() if "messages" in detail]
-    deliveries = {worker.name: detail["deliveries"] for worker, detail in told.items() if "deliveries" in detail}
-    published = {(outcome,): count for each in messages for outcome, count in each.items()}
+    report = store.broker_reports.current()
+    published = {(outcome,): count for outcome, count in report.messages.items()}
     yield _counter(
         "headgate_broker_messages", "Messages that the dispatcher sent, by what became of them.", ["outcome"], published
     )  # fmt: skip
-    received = {(name, outcome): count for name, each in deliveries.items() for outcome, count in each.items()}
+    received = {(name, outcome): count for name, each in report.deliveries.items() for outcome, count in each.items()}
     yield _counter(
         "headgate_broker_deliveries", "Messages that a worker got, by what became of them.", ["worker", "outcome"],
         received,
     )  # fmt: skip
-    held = sum(worker.running for worker in alive if worker.kind == "dispatcher")
-    yield _gauge("headgate_broker_tasks", "Tasks in the broker, not started yet.", [], {(): held})
-    connected = sum(detail.get(BY_BROKER) is True for detail in told.values())
-    yield _gauge("headgate_broker_consumers", "Workers that take tasks from the broker.", [], {(): connected})
+    yield _gauge("headgate_broker_tasks", "Tasks in the broker, not started yet.", [], {(): report.tasks})
+    consumers = {(): report.consumers}
+    yield _gauge("headgate_broker_consumers", "Workers and agents that take tasks from the broker.", [], consumers)
+    dispatching = int(report.dispatcher is not None)
+    yield _gauge("headgate_broker_dispatchers", "1 while a process hands tasks to the broker.", [], {(): dispatching})
+    queues = {(queue.name,): queue.tasks for queue in report.queues}
+    yield _gauge("headgate_broker_queue_tasks", "Tasks in a queue of the broker, not started yet.", ["queue"], queues)
+    dead = {} if report.dead_letters is None else {(): report.dead_letters}
+    yield _gauge("headgate_broker_dead_letters", "Messages in headgate.dead.", [], dead)
 
 
 def _listener_metrics(store: Store) -> Iterator[Metric]:

@@ -16,14 +16,15 @@ MEDIA = "application/problem+json"
 TYPE = "urn:headgate:problem:"
 TITLES = {
     400: "The request cannot be read", 401: "A key is needed", 403: "Not allowed", 404: "Not found",
-    405: "No such method here", 409: "Not possible now", 413: "Too large", 415: "Only JSON is read here",
-    422: "The request breaks a rule", 429: "Too many requests", 431: "Too much in the headers",
-    500: "Something went wrong", 503: "The store did not answer", 507: "The store's disk is full",
+    405: "Method not allowed", 408: "Too slow", 409: "Not possible now", 413: "Too large",
+    415: "The body must be JSON", 422: "Invalid input", 429: "Too many requests",
+    431: "The headers are too large", 500: "Something went wrong", 503: "Not available now",
+    507: "The store's disk is full",
 }  # fmt: skip
 CODES = {
     400: "bad-request", 401: "unauthorized", 403: "forbidden", 404: "not-found", 405: "method-not-allowed",
-    409: "refused", 413: "too-large", 415: "unsupported-media-type", 422: "invalid", 429: "too-many-requests",
-    431: "headers-too-large", 503: "unavailable",
+    408: "too-slow", 409: "refused", 413: "too-large", 415: "unsupported-media-type", 422: "invalid",
+    429: "too-many-requests", 431: "headers-too-large", 503: "unavailable",
 }  # fmt: skip
 
 
@@ -76,7 +77,7 @@ def problem_response(error: Exception, request_id: str) -> Response:
         kind, code, params = error.kind, error.code, dict(error.params)
     else:
         log.error("request failed: request=%s", request_id, exc_info=error)
-        status, detail = 500, "something went wrong; the server's log has the request's id"
+        status, detail = 500, "something went wrong; look for the request id in the server's log"
         kind, code, params = HeadgateError.code, HeadgateError.code, {}
     errors: list[str] = getattr(error, "errors", [])
     headers: dict[str, Any] = {"Retry-After": "1"} if status in (429, 503) else {}

@@ -13,7 +13,7 @@ from headgate.api.door.principal import Principal, Role
 from headgate.api.routing import Routes
 from headgate.api.server import Server
 from headgate.api.shapes import ShortText
-from headgate.core.errors import HeadgateError, Invalid, NotFound
+from headgate.core.errors import HeadgateError, Invalid
 from headgate.core.limits import MAX_CAPACITY
 from headgate.core.pause import EVERYTHING_PAUSED, PauseKey, PauseScope, parse_pause
 from headgate.core.states import View, status_word
@@ -34,7 +34,7 @@ Scope = Annotated[
 ]
 Capacities = Annotated[
     dict[str, Annotated[int, Meta(ge=0, le=MAX_CAPACITY)]],
-    Meta(description="How many of a lane may run at once, by the lane's name.", min_length=1),
+    Meta(description="Capacity by the name of the lane.", min_length=1),
 ]
 MOST_DIGITS = len(str(MAX_CAPACITY))
 
@@ -49,6 +49,7 @@ class PauseIn(msgspec.Struct, forbid_unknown_fields=True):
 class QueueStats(msgspec.Struct):
     """Every lane by its name. `capacity` null: no limit. What runs is counted now, what is queued at `as_of`.
 
+    A key of one tenant sees the lanes that `/api/lanes` shows it, and its own tenant's tasks in them.
     `counts_by_channel` is what is queued in the lanes of packs, as `queued_CHANNEL`.
     """
 
@@ -63,20 +64,20 @@ class QueueStats(msgspec.Struct):
 routes = Routes("queue", shared=True)
 
 
-@routes.get("/api/queue/stats", Role.READ, "How full the lanes are")
+@routes.get("/api/queue/stats", Role.READ, "Show the use of lanes")
 async def stats(server: Server, who: Principal) -> QueueStats:
-    return await server.in_thread(queue_stats, server)
+    return await server.in_thread(queue_stats, server, who)
 
 
-def queue_stats(server: Server) -> QueueStats:
+def queue_stats(server: Server, who: Principal) -> QueueStats:
     """The lanes as they stand; what is queued is counted anew as long as that is quickly done."""
     store = server.store
-    counts = store.statistics.counts()
-    if sum(count.count for count in counts) <= EXACT_UP_TO:
+    if sum(count.count for count in store.statistics.counts()) <= EXACT_UP_TO:
         with suppress(HeadgateError):  # if it cannot be written: as last counted
             store.statistics.take_sample()
-        counts = store.statistics.counts()
-    lanes = store.lanes.all()
+    counts = store.statistics.counts(who.tenant_id)
+    names = store.names.visible_to(who.tenant_id)
+    lanes = [lane for lane in store.lanes.all() if names.has_lane(lane.name)]
     of_packs, pauses = _lanes_of_packs(server), store.pauses.by_key()
     running = dict.fromkeys([lane.name for lane in lanes] + [lane.name for lane in of_packs], 0)
     queued = dict(running)
@@ -99,8 +100,10 @@ def _lanes_of_packs(server: Server) -> list[Lane]:
     return [lane for pack in server.packs for lane in pack.lanes]
 
 
-@routes.post("/api/queue/pause", Role.OPERATOR, "Let nothing more start", errors=(404, 507))
-@routes.post("/api/queue/resume", Role.OPERATOR, "Let what was paused start again", errors=(404, 507))
+@routes.post(
+    "/api/queue/pause", Role.OPERATOR, "Pause everything, or one lane, type, tenant or rate key", errors=(404, 507)
+)
+@routes.post("/api/queue/resume", Role.OPERATOR, "Resume what was paused", errors=(404, 507))
 async def pause_or_resume(
     action: str, server: Server, who: Principal, scope: Scope = ALL, data: PauseIn | None = None
 ) -> QueueStats:
@@ -108,18 +111,18 @@ async def pause_or_resume(
 
 
 def _pause_or_resume(server: Server, who: Principal, action: str, scope: str, data: PauseIn | None) -> QueueStats:
-    """Pause or resume. Whoever resumes everything means the lanes of packs too; other lanes keep their pause."""
+    """Pause or resume. Resuming everything includes the lanes of packs; other lanes keep their pause."""
     pauses, (kind, name) = server.store.pauses, _what(server.store, scope)
     if action == "pause":
         data = data or PauseIn()
         pauses.set(PauseScope(kind), name, reason=data.reason, until=data.until, actor=who.actor)
     elif data is not None:
-        raise Invalid("only a pause has a reason and an end")
+        raise Invalid("reason and until are only for a pause")
     else:
         lanes = [lane.name for lane in _lanes_of_packs(server)] if kind == PauseScope.ALL else []
         for key in [(kind, name), *((PauseScope.LANE, lane) for lane in lanes)]:
             pauses.end(PauseScope(key[0]), key[1], actor=who.actor)
-    return queue_stats(server)
+    return queue_stats(server, who)
 
 
 def _what(store: Store, scope: str) -> PauseKey:
@@ -137,7 +140,7 @@ def _what(store: Store, scope: str) -> PauseKey:
 
 
 @routes.post(
-    "/api/queue/capacity", Role.OPERATOR, "Say how many of a lane may run at once", errors=(404, 507),
+    "/api/queue/capacity", Role.OPERATOR, "Set the capacity of lanes", errors=(404, 507),
     any_query=Capacities,
 )  # fmt: skip
 async def capacity(request: Request, server: Server, who: Principal) -> QueueStats:
@@ -150,9 +153,9 @@ def _capacities(parameters: Iterable[tuple[str, str]]) -> dict[str, int]:
     wanted: dict[str, int] = {}
     for lane, text in parameters:
         if lane in wanted:
-            raise Invalid(f"{lane} is there twice")
+            raise Invalid(f"lane {lane} is given twice")
         if not (text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS and int(text) <= MAX_CAPACITY):
-            raise Invalid(f"{lane}: a capacity is a whole number from 0 to {MAX_CAPACITY}")
+            raise Invalid(f"{lane}: a capacity must be a whole number from 0 to {MAX_CAPACITY}")
         wanted[lane] = int(text)
     if not wanted:
         raise Invalid("name a lane: ?default=8")
@@ -163,11 +166,9 @@ def _set_capacities(server: Server, who: Principal, wanted: dict[str, int]) -> Q
     _check_lanes(server.store, wanted)
     for lane, most in wanted.items():
         server.store.lanes.set_capacity(lane, most, actor=who.actor)
-    return queue_stats(server)
+    return queue_stats(server, who)
 
 
 def _check_lanes(store: Store, names: Any) -> None:
-    known = {lane.name for lane in store.lanes.all()}
     for name in names:
-        if name not in known:
-            raise NotFound.of("no-lane", lane=name, known=", ".join(sorted(known)))
+        store.lanes.check_known(name)

@@ -35,7 +35,7 @@ class Recent(Generic[K, V]):
         look = self._looks.get(key)
         if look is None:
             look = self._looks[key] = asyncio.create_task(self._look(key))
-        return await asyncio.shield(look)  # whoever goes away takes it from nobody else
+        return await asyncio.shield(look)  # a caller that goes away does not cancel it for the others
 
     async def _look(self, key: K) -> V:
         this = asyncio.current_task()
@@ -62,7 +62,7 @@ class Recent(Generic[K, V]):
 
 
 class Uses(Generic[K]):
-    """Notes what was used: the store hears of each once a minute, and nobody waits for that."""
+    """Notes what was used: each is written once a minute, and no request waits for that."""
 
     def __init__(self, note: Callable[[K], Any], in_thread: InThread) -> None:
         self._note = note
@@ -85,7 +85,7 @@ class Uses(Generic[K]):
         try:
             await self._in_thread(self._note, key)
         except HeadgateError as error:
-            log.warning("use of a key or session was not noted: error=%s", error)
+            log.warning("use of a key or session was not recorded: error=%s", error)
 
     async def close(self) -> None:
         """Once the last use is noted."""

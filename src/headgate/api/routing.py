@@ -24,6 +24,7 @@ from starlette.types import Receive, Scope, Send
 from headgate.api.door.principal import Role
 from headgate.api.problems import TITLES, InvalidParameters, Rejected, problem_response
 from headgate.core.errors import Invalid, NotFound
+from headgate.core.task import MAX_JSON_DEPTH, is_deeper
 from headgate.events.telemetry import about_task
 
 T = TypeVar("T")
@@ -31,6 +32,8 @@ Handler = Callable[..., Awaitable[Any]]
 Decorator = Callable[[Handler], Handler]
 JSON = "application/json"
 MOST_BODY_BYTES = 1024 * 1024
+MOST_BODY_DEPTH = MAX_JSON_DEPTH + 16  # what stands around a field's own JSON is shallow
+TOO_DEEP = "the body is nested too deeply"
 MOST_QUOTED = 100
 GIVEN = frozenset({"server", "who", "request"})
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)", re.ASCII)  # Python reads more as one: +1, 1_0, ١
@@ -82,7 +85,7 @@ class Parameter:
     def convert(self, text: str | list[str]) -> Any:
         texts = [text] if isinstance(text, str) else text
         if self.is_number and not all(map(_NUMBER.fullmatch, texts)):
-            raise msgspec.ValidationError("a number is written in plain digits")
+            raise msgspec.ValidationError("write a number in plain digits")
         return msgspec.convert(text, self.type, strict=False)
 
 
@@ -137,7 +140,7 @@ class Route:
         return ValueError(f"{self.method} {self.path}: {why}")
 
     def check_caller(self, who: Any) -> None:
-        """Refuse whoever's role or tenant does not allow this."""
+        """Refuse a caller whose role or tenant does not allow this."""
         if who.role < self.role or (who.role is Role.AGENT and self.role is not Role.AGENT):  # it sees what it holds
             raise Rejected.because(403, "role-needed", role=self.role.word)
         if who.tenant_id is not None and self.shared and self.method != "GET":
@@ -149,7 +152,7 @@ class Route:
         who = state["principal"]
         self.check_caller(who)
         for header in state["repeated"] & self._once.keys():
-            raise Rejected(400, f"the header {self._once[header]} is there twice")
+            raise Rejected(400, f"the header {self._once[header]} is given twice")
         arguments = self._arguments(scope, state["headers"], names)
         if arguments.get("task_id") is not None:
             about_task(arguments["task_id"])
@@ -158,7 +161,7 @@ class Route:
             if body:
                 arguments["data"] = decode_body(body, state["headers"], self.body)
             elif self.body_required:
-                raise Invalid("a body is needed")
+                raise Invalid("the request needs a body")
         for name in self.given:
             arguments[name] = server if name == "server" else who if name == "who" else Request(scope, receive)
         answer = await self.handler(**arguments)
@@ -170,7 +173,7 @@ class Route:
         found: list[tuple[Parameter, str | list[str]]] = []
         for parameter, name in zip(self._path, names, strict=True):
             if parameter.is_number and not _NUMBER.fullmatch(name):
-                raise NotFound("a number in a path is written in plain digits")
+                raise NotFound("a number in a path must be plain digits")
             found.append((parameter, name))
         query = scope["query_string"]
         if (query or self._needed) and self.any_query is None:
@@ -190,12 +193,12 @@ class Route:
         for name, several in values.items():
             if name not in self._query:
                 known = ", ".join(sorted(self._query)) or "none"
-                raise Invalid(f"no query parameter {name!r}; there is {known}")
+                raise Invalid(f"unknown query parameter {name!r}; known: {known}")
             if len(several) > 1 and not self._query[name].repeatable:
-                raise Invalid(f"the query parameter {name!r} is there twice")
+                raise Invalid(f"query parameter {name!r} is given twice")
         for parameter in self._needed:
             if parameter.name not in values:
-                raise Invalid(f"the query parameter {parameter.name!r} is missing")
+                raise Invalid(f"query parameter {parameter.name!r} is missing")
         known_parameters = ((self._query[name], several) for name, several in values.items())
         return [(each, several if each.repeatable else several[0]) for each, several in known_parameters]
 
@@ -218,7 +221,7 @@ class Routes(list[Route]):
     A handler's docstring is the route's description. `shared`: all tenants have it in common, and none of them may
     change it. `errors`: the statuses of its problems beside the common ones. `also`: other statuses of its answer.
     `media`: of an answer that is no JSON. `hidden`: not in the OpenAPI file. `any_query`: the type, a dict, of a query
-    with names that nobody knows beforehand; the handler reads it from `request`.
+    with names that are not known beforehand; the handler reads it from `request`.
     """
 
     def __init__(self, tag: str, shared: bool = False) -> None:
@@ -361,13 +364,17 @@ def decode_body(body: bytes, headers: dict[bytes, bytes], shape: Any) -> Any:
         raise Rejected(415, "a body is in UTF-8")
     try:
         value = _decode(body)
+        if body.count(b"[") + body.count(b"{") > MOST_BODY_DEPTH and is_deeper(
+            value, MOST_BODY_DEPTH
+        ):  # what follows is recursive
+            raise Invalid(TOO_DEEP)
         if _may_have_duplicates(body, value):
             json.loads(body, object_pairs_hook=_object_without_duplicates)
         return msgspec.convert(value, shape, strict=True)
     except msgspec.ValidationError as error:
         raise Invalid(str(error)) from None
     except RecursionError:
-        raise Invalid("the body is nested too deeply") from None
+        raise Invalid(TOO_DEEP) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Rejected(400, f"the body is not JSON: {error}") from None
 
@@ -384,6 +391,6 @@ def _object_without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in pairs:
         if name in found:
-            raise Invalid(f"the body holds {name[:MOST_QUOTED]!r} twice")
+            raise Invalid(f"the body has {name[:MOST_QUOTED]!r} twice")
         found[name] = value
     return found

@@ -38,19 +38,22 @@ from headgate.core.schedule import (
     ScheduleStatus,
 )
 from headgate.core.task import NewTask
-from headgate.outward.address import Allowed, checked_target
+from headgate.environment import monotonic
+from headgate.outward.address import checked_target
+from headgate.store.db.pages import fitting
 from headgate.store.store import Store
 from headgate.store.tasks.idempotency import Idempotency
 
 MOST_PREVIEWED = 100
-ScheduleId = Annotated[int, Meta(description="The periodic task's id.", ge=1, le=INT64)]
-Count = Annotated[int, Meta(description="How many.", ge=1, le=MOST_PREVIEWED)]
+PREVIEW_SECONDS = 0.5  # a preview that takes longer is cut short
+ScheduleId = Annotated[int, Meta(description="ID of the periodic task.", ge=1, le=INT64)]
+Count = Annotated[int, Meta(description="Number of ticks.", ge=1, le=MOST_PREVIEWED)]
 After = Annotated[
     datetime | None,
-    Meta(description="RFC 3339; now, if it is left out.", extra_json_schema={"format": "date-time"}),
+    Meta(description="RFC 3339; default: now.", extra_json_schema={"format": "date-time"}),
 ]
-Expression = Annotated[str, Meta(description="As a schedule has it.", min_length=1, max_length=255)]
-Zone = Annotated[str, Meta(description="The IANA name of the clock's zone.", min_length=1, max_length=255)]
+Expression = Annotated[str, Meta(description="Cron expression.", min_length=1, max_length=255)]
+Zone = Annotated[str, Meta(description="IANA time zone.", min_length=1, max_length=255)]
 
 
 class HttpShape(msgspec.Struct, forbid_unknown_fields=True):
@@ -92,13 +95,16 @@ class PeriodicIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     http: HttpShape | None = None
     task: TaskShape = msgspec.field(default_factory=TaskShape)
 
-    def definition(self, tenant_id: int, allowed: Allowed) -> NewSchedule:
+    def definition(self, tenant_id: int, server: Server, who: Principal, before: Endpoint | None = None) -> NewSchedule:
+        """The schedule; `Invalid` if it is to call where the caller may send nothing. `before` was checked already."""
         options = {name: getattr(self.task, name) for name in OPTIONS}
         task = NewTask(self.type, text_of(self.ext), tenant_id, self.creator, category=self.category, **options)
         http = None
         if self.http is not None:
-            checked_target(self.http.url, "http.url", allowed)
-            http = Endpoint(self.http.url, self.http.method)
+            by_tenant = who.tenant_id is not None
+            http = Endpoint(self.http.url, self.http.method, by_tenant)
+            if http.instead_of(before) is http:
+                checked_target(http.url, "http.url", server.allowed_to_tenants if by_tenant else server.allowed)
         return NewSchedule(task, self.cron_expressions, self.timezone, self.log, self.missed, self.overlap, http)
 
 
@@ -179,45 +185,49 @@ routes = Routes("periodic tasks")
 async def list_schedules(
     server: Server,
     who: Principal,
-    status: Annotated[ScheduleStatus | None, Meta(description="Only these.")] = None,
+    status: Annotated[ScheduleStatus | None, Meta(description="Filter by status.")] = None,
     type: Text = None,
     cursor: Cursor = None,
     limit: Limit = 50,
 ) -> PeriodicPage:
+    """A page has 2 MiB at most: with a `next_cursor` it may have fewer than `limit`."""
     found = await server.in_thread(
         server.store.schedules.find, who.tenant_id, status=status, type_code=type, cursor=cursor, limit=limit
     )
-    return PeriodicPage([schedule_out(each) for each in found], found[-1].id if len(found) == limit else None)
+    shown = fitting(found, lambda each: len(each.definition.task.ext.encode()))
+    more = len(shown) < len(found) or len(found) == limit
+    return PeriodicPage([schedule_out(each) for each in shown], shown[-1].id if more else None)
 
 
-@routes.post("/api/periodic-tasks", Role.OPERATOR, "Make a periodic task", status=201, errors=(507,))
+@routes.post("/api/periodic-tasks", Role.OPERATOR, "Create a periodic task", status=201, errors=(507,))
 async def make_schedule(data: PeriodicIn, server: Server, who: Principal, key: Key = None) -> PeriodicOut:
-    """It fires while it is online: from its next tick on."""
-    new = data.definition(who.allowed_tenant(data.tenant_id), server.allowed)
+    """It fires while it is online, beginning with its next tick."""
+    new = data.definition(who.allowed_tenant(data.tenant_id), server, who)
     once = _idempotency(key, "periodic-tasks", data)
     status = data.status or ScheduleStatus.NEW
     made = await server.in_thread(server.store.schedules.add, new, status=status, actor=who.actor, once=once)
     return schedule_out(made)
 
 
-@routes.get("/api/periodic-tasks/{periodic_id}", Role.READ, "Look a periodic task up", errors=(404,))
+@routes.get("/api/periodic-tasks/{periodic_id}", Role.READ, "Get a periodic task", errors=(404,))
 async def get_schedule(periodic_id: ScheduleId, server: Server, who: Principal) -> PeriodicOut:
     return schedule_out(await server.in_thread(server.store.schedules.get, periodic_id, who.tenant_id))
 
 
 @routes.put("/api/periodic-tasks/{periodic_id}", Role.OPERATOR, "Replace a periodic task", errors=(404, 507))
 async def put_schedule(periodic_id: ScheduleId, data: PeriodicIn, server: Server, who: Principal) -> PeriodicOut:
-    """Holds at once. Its ticks go on undisturbed unless its expression, its zone or its status change. No program's
+    """Takes effect at once. Its ticks continue unless its expression, time zone or status changes. No program's
     registration overwrites it afterwards.
     """
 
     def work() -> Schedule:
-        tenant_id = server.store.schedules.get(periodic_id, who.tenant_id).tenant_id
+        before = server.store.schedules.get(periodic_id, who.tenant_id)
+        tenant_id = before.tenant_id
         if data.tenant_id not in (None, tenant_id):
-            raise Invalid("a periodic task stays its tenant's")
+            raise Invalid("the tenant of a periodic task cannot change")
         return server.store.schedules.put(
             periodic_id,
-            data.definition(tenant_id, server.allowed),
+            data.definition(tenant_id, server, who, before.definition.http),
             status=data.status,
             actor=who.actor,
             tenant_id=who.tenant_id,
@@ -226,22 +236,22 @@ async def put_schedule(periodic_id: ScheduleId, data: PeriodicIn, server: Server
     return schedule_out(await server.in_thread(work))
 
 
-@routes.delete("/api/periodic-tasks/{periodic_id}", Role.OPERATOR, "Forget a periodic task", errors=(404, 507))
+@routes.delete("/api/periodic-tasks/{periodic_id}", Role.OPERATOR, "Remove a periodic task", errors=(404, 507))
 async def remove_schedule(periodic_id: ScheduleId, server: Server, who: Principal) -> None:
-    """Its tasks go on."""
+    """Its tasks continue."""
     await server.in_thread(server.store.schedules.remove, periodic_id, actor=who.actor, tenant_id=who.tenant_id)
 
 
 @routes.post(
     "/api/periodic-tasks/{periodic_id}/online",
     Role.OPERATOR,
-    "Let a periodic task fire, from its next tick on",
+    "Put a periodic task online",
     errors=(404, 507),
 )
 @routes.post(
     "/api/periodic-tasks/{periodic_id}/offline",
     Role.OPERATOR,
-    "Let a periodic task fire no more, from this answer on",
+    "Take a periodic task offline",
     errors=(404, 507),
 )
 async def set_status(
@@ -252,7 +262,7 @@ async def set_status(
 
 
 @routes.post(
-    "/api/periodic-tasks/{periodic_id}/trigger", Role.OPERATOR, "Do now what a tick would do", errors=(404, 409, 507)
+    "/api/periodic-tasks/{periodic_id}/trigger", Role.OPERATOR, "Trigger a periodic task now", errors=(404, 409, 507)
 )
 async def trigger(
     periodic_id: ScheduleId, server: Server, who: Principal, data: Nothing | None = None, key: Key = None
@@ -266,7 +276,7 @@ async def trigger(
 
 
 @routes.get(
-    "/api/periodic-tasks/{periodic_id}/logs", Role.READ, "What became of its ticks, newest first", errors=(404,)
+    "/api/periodic-tasks/{periodic_id}/logs", Role.READ, "List the results of its ticks, newest first", errors=(404,)
 )
 async def logs(
     periodic_id: ScheduleId, server: Server, who: Principal, cursor: Cursor = None, limit: Limit = 50
@@ -275,14 +285,17 @@ async def logs(
     return TickLogPage([TickLogOut(*line) for line in found], found[-1].id if len(found) == limit else None)
 
 
-@routes.get("/api/periodic-tasks/preview", Role.READ, "When a schedule would fire, before there is one")
+@routes.get("/api/periodic-tasks/preview", Role.READ, "Preview the ticks of a cron expression")
 async def preview_unsaved(
     server: Server, cron_expressions: Expression, timezone: Zone = "UTC", count: Count = 10, after: After = None
 ) -> Preview:
+    """Ticks may lie decades apart: looking for them ends after half a second, with those that were found."""
     return await server.in_thread(lambda: _preview_of(server.store, Cron(cron_expressions, timezone), count, after))
 
 
-@routes.get("/api/periodic-tasks/{periodic_id}/preview", Role.READ, "When its next ticks come, or would", errors=(404,))
+@routes.get(
+    "/api/periodic-tasks/{periodic_id}/preview", Role.READ, "Preview the next ticks of a periodic task", errors=(404,)
+)
 async def preview_ticks(
     periodic_id: ScheduleId, server: Server, who: Principal, count: Count = 10, after: After = None
 ) -> Preview:
@@ -294,7 +307,8 @@ async def preview_ticks(
 
 
 def _preview_of(store: Store, cron: Cron, count: int, after: datetime | None) -> Preview:
-    ticks = preview(cron, check_timezone(after) or store.schedules.now(), count)
+    end = monotonic() + PREVIEW_SECONDS
+    ticks = preview(cron, check_timezone(after) or store.schedules.now(), count, lambda: monotonic() > end)
     return Preview([TickOut(tick, cron.local_time(tick)) for tick in ticks])
 
 

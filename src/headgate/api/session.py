@@ -14,7 +14,7 @@ from headgate.api.routing import Cookie, Json, Routes
 from headgate.api.server import Server
 from headgate.core.errors import Refused
 
-PreviousSession = Annotated[str | None, Cookie(COOKIE), Meta(description="The session that was: it ends.")]
+PreviousSession = Annotated[str | None, Cookie(COOKIE), Meta(description="The previous session, which ends.")]
 
 
 class PageOut(msgspec.Struct):
@@ -25,7 +25,7 @@ class PageOut(msgspec.Struct):
 
 
 class SessionOut(msgspec.Struct, kw_only=True):
-    """Who asks. `open`: the server has no keys, and whoever sits at its machine may do everything.
+    """The current key or session. `open`: the server has no keys, and anyone on its machine may do everything.
 
     `pages` are those that the packs of this server bring.
     """
@@ -41,7 +41,7 @@ class SessionOut(msgspec.Struct, kw_only=True):
 routes = Routes("session")
 
 
-@routes.post("/api/session", Role.READ, "Sign in: change a key for a session", status=201, errors=(409,))
+@routes.post("/api/session", Role.READ, "Sign in: exchange a key for a session", status=201, errors=(409,))
 async def sign_in(server: Server, who: Principal, before: PreviousSession = None) -> Json[SessionOut]:
     """The request carries a key as any other does; the answer sets a cookie that a browser keeps to itself. It ends by
     itself, with the key, and when somebody signs out. What is changed under it needs the header `X-Headgate-Console`
@@ -56,7 +56,7 @@ async def sign_in(server: Server, who: Principal, before: PreviousSession = None
     return Json(_session_out(server, who, session.expires_at), status_code=201, headers={"Set-Cookie": cookie})
 
 
-@routes.get("/api/session", Role.READ, "Who asks")
+@routes.get("/api/session", Role.READ, "Get the current key or session")
 async def who_asks(server: Server, who: Principal) -> SessionOut:
     session = None if who.session is None else await server.sessions.get(who.session)
     return _session_out(server, who, None if session is None else session.expires_at)

@@ -32,9 +32,9 @@ Seconds = Annotated[float, Meta(ge=0, le=3_162_240_000)]
 PositiveSeconds = Annotated[float, Meta(gt=0, le=3_162_240_000)]
 
 # What routes take in their paths and queries
-TaskId = Annotated[int, Meta(description="The task's id.", ge=1, le=INT64)]
-Cursor = Annotated[int | None, Meta(description="`next_cursor` of the page before.", ge=1, le=INT64)]
-Limit = Annotated[int, Meta(description="How many at most.", ge=1, le=200)]
+TaskId = Annotated[int, Meta(description="ID of the task.", ge=1, le=INT64)]
+Cursor = Annotated[int | None, Meta(description="`next_cursor` of the previous page.", ge=1, le=INT64)]
+Limit = Annotated[int, Meta(description="Maximum number of results.", ge=1, le=200)]
 Text = Annotated[str | None, Meta(max_length=255)]
 Number = Annotated[int | None, Meta(ge=-INT64, le=INT64)]
 
@@ -191,7 +191,7 @@ def new_task_out(task_id: int, made: Initial) -> TaskOut:
 class TaskPage(msgspec.Struct):
     """Tasks, newest first; `next_cursor` is null at the end.
 
-    A page that has a cursor may have fewer tasks than were asked for, or none: it has looked at enough. Go on with it.
+    A page that has a cursor may have fewer tasks than were asked for, or none. Continue with it.
     """
 
     items: list[TaskOut]
@@ -213,7 +213,7 @@ class Priority(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Start(msgspec.Struct, forbid_unknown_fields=True):
-    """When: at that time, or in so many seconds."""
+    """When: at that time, or after that many seconds."""
 
     start_time: datetime | None = None
     delay_seconds: Seconds | None = None
@@ -243,8 +243,8 @@ class EventOut(msgspec.Struct, rename={"before": "from", "after": "to"}):
 
 def event_out(shape: type[S], event: AuditEvent, **fields: Any) -> S:
     """An event for the outside, with what it says in English and what that is made of."""
-    told = {"detail": event_text(event), "code": event_code(event), "params": event_params(event)}
-    return copied(shape, event, **told, **fields)
+    texts = {"detail": event_text(event), "code": event_code(event), "params": event_params(event)}
+    return copied(shape, event, **texts, **fields)
 
 
 Params = dict[str, Param]
@@ -278,7 +278,7 @@ class GateOut(msgspec.Struct, omit_defaults=True):
 
 
 class ForecastOut(msgspec.Struct):
-    """When that will likely be, as of now; null where nobody can say. The reason tells what decides."""
+    """When that will probably be, as of now; null if unknown. The reason says what decides."""
 
     at: datetime | None
     in_seconds: float | None
@@ -312,7 +312,7 @@ class LogRange(msgspec.Struct):
 
 
 class TaskAttemptOut(msgspec.Struct):
-    """One execution of a task. `outcome` is the kind of the event that ended it; while it goes on, `running` or
+    """One execution of a task. `outcome` is the kind of the event that ended it; until then, `running` or
     `scheduling`. `delay` is after how many seconds it was to run again."""
 
     number: int

@@ -1,4 +1,7 @@
-"""Submits of many requests at once, taken to the store together: one thread and one commit for all of them."""
+"""Submits of many requests at once, taken to the store together: one thread and one commit for all of a key's.
+
+Tenants take turns: however much one of them submits, another waits for one batch of it at most.
+"""
 
 import asyncio
 import hashlib
@@ -24,9 +27,11 @@ from headgate.threads import InThread
 Key = Annotated[
     str | None,
     Header("Idempotency-Key"),
-    Meta(description="The same key makes nothing twice.", min_length=1, max_length=255),
+    Meta(description="A repeated request with the same key creates nothing new.", min_length=1, max_length=255),
 ]
 MOST_TOGETHER = 500  # tasks
+ALONE_AT_ONCE = 4  # submits that go each by itself
+MOST_BATCHES = 2 + 2 * ALONE_AT_ONCE  # at the store at once, over all lanes
 LOCK_SECONDS = 0.1  # the first wait for a lock; whatever does not get it by then waits apart
 HELD_LOCK_SECONDS = 1.0  # each further wait; then it is the turn of others that wait for a lock
 MOST_WAIT_SECONDS = 60.0  # in all
@@ -60,6 +65,10 @@ class _Submission:
     answer: "asyncio.Future[list[SubmitResult]]" = field(repr=False)
     give_up_at: float = field(default_factory=lambda: monotonic() + MOST_WAIT_SECONDS)
 
+    @property
+    def tenant_id(self) -> int:
+        return self.new_tasks[0].tenant_id
+
 
 @dataclass(slots=True)
 class _Lane:
@@ -70,19 +79,36 @@ class _Lane:
     lock_seconds: float | None
     waiting: deque[_Submission] = field(default_factory=deque)
     running: list[list[_Submission]] = field(default_factory=list)
+    _last_turns: dict[int, int] = field(default_factory=dict)  # of tenants that wait
+    _turns: int = 0
 
     def next(self, taken: set[tuple[object, ...]]) -> list[_Submission]:
-        """The first whose keys are not taken, and those of its actor that may go along; nobody overtakes its key."""
+        """A batch of the tenant whose last turn was longest ago, of those that have one whose keys are not taken."""
+        tenants = dict.fromkeys(submission.tenant_id for submission in self.waiting)
+        self._last_turns = {tenant: self._last_turns.get(tenant, 0) for tenant in tenants}
+        for tenant in sorted(tenants, key=self._last_turns.__getitem__):  # those that never had one as they came
+            if batch := self._next_of(tenant, set(taken)):
+                self._turns += 1
+                self._last_turns[tenant] = self._turns
+                return batch
+        return []
+
+    def _next_of(self, tenant: int, taken: set[tuple[object, ...]]) -> list[_Submission]:
+        """The tenant's first whose keys are not taken, and those of its actor that may go along.
+
+        Calls of one key keep their order.
+        """
         batch: list[_Submission] = []
         passed_over: list[_Submission] = []
         size = 0
         while self.waiting:
             submission = self.waiting[0]
-            size += len(submission.new_tasks)
-            is_free = taken.isdisjoint(submission.keys)
-            if is_free and batch and (submission.actor != batch[0].actor or size > self.most):
-                break
-            (batch if is_free else passed_over).append(self.waiting.popleft())
+            goes = submission.tenant_id == tenant and taken.isdisjoint(submission.keys)
+            if goes:
+                size += len(submission.new_tasks)
+                if batch and (submission.actor != batch[0].actor or size > self.most):
+                    break
+            (batch if goes else passed_over).append(self.waiting.popleft())
             taken |= submission.keys
         self.waiting.extendleft(reversed(passed_over))
         return batch
@@ -95,18 +121,20 @@ class _Lane:
 
 
 class Submits:
-    """Whoever comes while others are at the store goes with the next ones: a thread for each would cost more.
+    """Calls that arrive while others are at the store share the next transaction: a thread for each would cost more.
 
-    Whoever waits for a lock keeps nobody waiting but those of the same key, which go one after the other.
+    A call that waits for a lock delays only calls of the same key, which run one after the other.
     """
 
-    def __init__(self, store: Store, in_thread: InThread) -> None:
+    def __init__(self, store: Store, in_thread: InThread, reading: InThread) -> None:
+        """Batches go to the store `in_thread`; what is read for one request goes another way."""
         self._store = store
         self._in_thread = in_thread
+        self._reading = reading
         self._plain = _Lane(1, MOST_TOGETHER, None)
         self._keyed = _Lane(1, MOST_TOGETHER, LOCK_SECONDS)  # unique, mutex, parent: others may hold them
-        self._once = _Lane(4, 0, LOCK_SECONDS)  # with an idempotency key: each by itself
-        self._held = _Lane(4, 0, HELD_LOCK_SECONDS)  # whose key somebody was found to hold: in turns
+        self._once = _Lane(ALONE_AT_ONCE, 0, LOCK_SECONDS)  # with an idempotency key: each by itself
+        self._held = _Lane(ALONE_AT_ONCE, 0, HELD_LOCK_SECONDS)  # whose key somebody was found to hold: in turns
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def submit(self, new_tasks: Sequence[NewTask], actor: str, key: str | None) -> list[SubmitResult]:
@@ -129,7 +157,7 @@ class Submits:
         """The task that was made."""
         if made.task is not None:
             return made.task
-        return await self._in_thread(self._store.tasks.get, made.done.id)
+        return await self._reading(self._store.tasks.get, made.done.id)
 
     def _send_off(self, *lanes: _Lane) -> None:
         """Take to the store what waits, as far as may be."""
@@ -141,7 +169,7 @@ class Submits:
                 task.add_done_callback(self._tasks.discard)
 
     def _taken(self, lane: _Lane) -> set[tuple[object, ...]]:
-        """The keys that nobody of this lane may go with now."""
+        """The keys that no call of this lane may use now."""
         if lane is self._plain:
             return set()
         others = [*self._keyed.running, *self._once.running, *self._held.running]

@@ -14,7 +14,7 @@ from headgate.core.states import FINAL, State
 from headgate.duties.archive import retention_days
 from headgate.duties.purging import purge_now
 from headgate.store.claim.start_queues import StartQueue
-from headgate.store.execution.workers import WorkerRecord
+from headgate.store.execution.workers import BY_BROKER, WorkerRecord
 
 DAY_SECONDS = 86400.0
 PURGE_SECONDS = 10.0  # then it answers, and says whether there is more
@@ -32,8 +32,8 @@ class WorkerOut(msgspec.Struct):
 
     What it uses of its machine, and how many tasks it runs at once (`slots`), is as it said at its last beat; null for
     agents, which say nothing of that. `stuck` are the tasks whose handlers do not stop though they were told to: it
-    claims nothing until they do. For an agent `start_queue` counts what is assigned to it and waits, `next_start` is
-    when the next of it may start; null: at its next claim.
+    claims nothing until they do. `by_broker`: it takes what the broker delivers. For an agent `start_queue` counts what
+    is assigned to it and waits, `next_start` is when the next of it may start; null: at its next claim.
     """
 
     id: int
@@ -52,6 +52,7 @@ class WorkerOut(msgspec.Struct):
     read_bytes: int | None
     written_bytes: int | None
     slots: int | None
+    by_broker: bool
     stuck: list[int]
     start_queue: int | None
     next_start: datetime | None
@@ -101,23 +102,23 @@ class Purged(msgspec.Struct):
 routes = Routes("system", shared=True)
 
 
-@routes.get("/livez", Role.READ, "Whether the process answers")
+@routes.get("/livez", Role.READ, "Check that the process answers")
 async def livez() -> Health:
     return Health()
 
 
-@routes.get("/readyz", Role.READ, "Whether the store can be written and its schema is up to date", errors=(507,))
+@routes.get("/readyz", Role.READ, "Check that the store is writable and its schema up to date", errors=(507,))
 async def readyz(server: Server) -> Health:
-    """Anybody may ask, so the store is not asked each time."""
+    """No key is needed, so the store is not queried each time."""
     await server.ready.get(None)
     return Health()
 
 
-@routes.get("/api/workers", Role.READ, "Who executes tasks")
+@routes.get("/api/workers", Role.READ, "List workers and agents")
 async def workers(
     server: Server,
     who: Principal,
-    lost: Annotated[bool, Meta(description="Those that have gone, too.")] = False,
+    lost: Annotated[bool, Meta(description="Include lost ones.")] = False,
 ) -> WorkersOut:
     def work() -> WorkersOut:
         found = server.store.workers.seen_by(who.tenant_id, lost_too=lost)
@@ -131,25 +132,26 @@ def _worker(worker: WorkerRecord, queues: list[StartQueue]) -> WorkerOut:
     figures = ("cpu_seconds", "memory_bytes", "read_bytes", "written_bytes")
     fields = dict.fromkeys(figures) | msgspec.json.decode(worker.detail or "{}")
     fields["slots"] = sum(pool["slots"] for pool in fields["pools"]) if "pools" in fields else None
+    fields["by_broker"] = fields.get(BY_BROKER) is True
     fields |= {"types": None if worker.types is None else list(worker.types), "stuck": list(worker.stuck)}
     fields["start_queue"] = None if worker.agent_id is None else sum(queue.size for queue in queues)
     fields["next_start"] = min((queue.next_start for queue in queues if queue.next_start), default=None)
     return copied(WorkerOut, worker, **{name: fields[name] for name in WorkerOut.__struct_fields__ if name in fields})
 
 
-@routes.get("/api/stats", Role.READ, "How each type's tasks did")
+@routes.get("/api/stats", Role.READ, "Show durations and outcomes by task type")
 async def stats(
     server: Server,
     who: Principal,
-    seconds: Annotated[float, Meta(description="How far back.", gt=0, le=366 * DAY_SECONDS)] = DAY_SECONDS,
+    seconds: Annotated[float, Meta(description="Seconds to look back.", gt=0, le=366 * DAY_SECONDS)] = DAY_SECONDS,
 ) -> Stats:
     found = await server.in_thread(server.store.statistics.by_type, seconds, who.tenant_id)
     return Stats(seconds, [copied(StatsOut, each) for each in found])
 
 
-@routes.post("/api/purge", Role.ADMIN, "Remove what ended long ago", errors=(507,))
+@routes.post("/api/purge", Role.ADMIN, "Remove tasks that ended long ago", errors=(507,))
 async def purge(server: Server, who: Principal, data: PurgeIn | None = None) -> Purged:
-    """With all that is kept about it. Dead tasks stay: they wait for a person."""
+    """All their records are removed too. Dead tasks stay, because they wait for a person."""
     return await server.in_thread(_purge, server, who, data or PurgeIn())
 
 

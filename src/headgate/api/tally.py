@@ -164,7 +164,7 @@ class Tally:
 
 
 def _is_end(event: AuditEvent) -> bool:
-    """Whether a run ended with this event; one with children goes on while it waits for them."""
+    """Whether a run ended with this event; one with children lasts while it waits for them."""
     return event.task_id is not None and event.before in TIMED and event.after not in (*TIMED, None)
 
 

@@ -9,7 +9,7 @@ from msgspec import Meta, structs
 
 from headgate.api.actions import RemarkText, act_on_task, check_timezone
 from headgate.api.door.principal import Principal, Role
-from headgate.api.live.waiting import LONGEST_WAIT, Wait, new_log_lines, wait_for_end
+from headgate.api.live.waiting import LONGEST_WAIT, Wait, count_as, new_log_lines, wait_for_end
 from headgate.api.routing import Json, Routes
 from headgate.api.server import Server
 from headgate.api.shapes import (
@@ -47,12 +47,12 @@ MOST_IN_BULK = 1000
 ENDED = FINAL | {State.DEAD}
 
 ViewLetter = Literal["A", "B", "C", "D"]  # of a `View`
-After = Annotated[int, Meta(description="The last id that is known.", ge=0, le=INT64)]
+After = Annotated[int, Meta(description="Return entries after this id.", ge=0, le=INT64)]
 When = Annotated[datetime | None, Meta(description="RFC 3339.", extra_json_schema={"format": "date-time"})]
 SearchText = Annotated[
     str | None,
     Meta(
-        description="A part of the name, the type or the parameters, as they are written; A to Z in either case.",
+        description="Text in the name, the type or the arguments; ASCII letters match in either case.",
         max_length=255,
     ),
 ]
@@ -102,13 +102,15 @@ routes = Routes("tasks")
     "Submit a task",
     status=201,
     errors=(404, 409, 507),
-    also={202: "The time is up; the task goes on"},
+    also={202: "The time is up; the task continues"},
 )
 async def submit(data: NewTaskIn, server: Server, who: Principal, key: Key = None, wait: Wait = None) -> Json[TaskOut]:
     """On disk when this answers. An open task with the same unique key, one made less than `unique_seconds` ago, or one
     that is debounced and has not started, is given back instead of a new one. With `wait`, 201 comes when it has ended,
     202 when the time is up before that.
     """
+    if wait is not None:
+        count_as("polls")
     [made] = await _submit(server, who, [data], key)
     if wait is None:
         return Json(made.task_out(), status_code=201)
@@ -118,7 +120,7 @@ async def submit(data: NewTaskIn, server: Server, who: Principal, key: Key = Non
     return Json(out, status_code=201 if task.status in ENDED else 202)
 
 
-@routes.post("/api/tasks/bulk", Role.SUBMIT, "Submit many tasks, all or none", status=201, errors=(404, 409, 507))
+@routes.post("/api/tasks/bulk", Role.SUBMIT, "Submit many tasks: all or none", status=201, errors=(404, 409, 507))
 async def submit_bulk(data: Bulk, server: Server, who: Principal, key: Key = None) -> BulkOut:
     return BulkOut([made.task_out() for made in await _submit(server, who, data.tasks, key)])
 
@@ -128,11 +130,11 @@ async def _submit(server: Server, who: Principal, data: list[NewTaskIn], key: st
     return await server.submits.submit(new_tasks, who.actor, key)
 
 
-@routes.get("/api/tasks", Role.READ, "List tasks, live and in history, newest first")
+@routes.get("/api/tasks", Role.READ, "List tasks, including history, newest first")
 async def list_tasks(
     server: Server,
     who: Principal,
-    status: Annotated[list[str] | None, Meta(description="In the words of the view.", max_length=15)] = None,
+    status: Annotated[list[str] | None, Meta(description="Filter by state, named as in `view`.", max_length=15)] = None,
     type: Text = None,
     lane: Text = None,
     category: Text = None,
@@ -145,7 +147,7 @@ async def list_tasks(
     created_after: When = None,
     created_before: When = None,
     q: SearchText = None,
-    view: Annotated[ViewLetter | None, Meta(description="Whose words the states are in.")] = None,
+    view: Annotated[ViewLetter | None, Meta(description="Vocabulary of the states.")] = None,
     cursor: Cursor = None,
     limit: Limit = 50,
 ) -> TaskPage:
@@ -196,12 +198,12 @@ def with_statuses(wanted: Filter, view: View | None, status: list[str] | None) -
     )
 
 
-@routes.get("/api/tasks/{task_id}", Role.READ, "Look a task up", errors=(404,))
+@routes.get("/api/tasks/{task_id}", Role.READ, "Get a task", errors=(404,))
 async def get_task(
     task_id: TaskId,
     server: Server,
     who: Principal,
-    view: Annotated[ViewLetter | None, Meta(description="Whose words the state is in.")] = None,
+    view: Annotated[ViewLetter | None, Meta(description="Vocabulary of the state.")] = None,
 ) -> TaskOut:
     def work() -> TaskOut:
         task = server.store.tasks.get(task_id, who.tenant_id)
@@ -214,35 +216,35 @@ async def get_task(
     return await server.in_thread(work)
 
 
-@routes.get("/api/tasks/{task_id}/why", Role.READ, "What a task waits for", errors=(404,))
+@routes.get("/api/tasks/{task_id}/why", Role.READ, "Show what a task waits for", errors=(404,))
 async def why(task_id: TaskId, server: Server, who: Principal) -> WhyOut:
     task, gates, forecast = await server.in_thread(server.store.forecasts.why, task_id, who.tenant_id)
     gates_out = [copied(GateOut, gate, holders=list(gate.holders)) for gate in gates]
     return WhyOut(task.id, task.status.value, gates_out, forecast_out(forecast))
 
 
-@routes.get("/api/tasks/{task_id}/events", Role.READ, "What happened to a task", errors=(404,))
+@routes.get("/api/tasks/{task_id}/events", Role.READ, "List the events of a task", errors=(404,))
 async def events(
     task_id: TaskId,
     server: Server,
     who: Principal,
     after: After = 0,
     limit: Limit = 200,
-    progress: Annotated[bool, Meta(description="Also each time it said how far it was.")] = True,
+    progress: Annotated[bool, Meta(description="Include progress reports.")] = True,
 ) -> EventsOut:
     await _check_visible(server, who, task_id)
     found = await server.in_thread(server.store.events.of, task_id, after=after, limit=limit, progress=progress)
     return EventsOut([event_out(EventOut, event) for event in found])
 
 
-@routes.get("/api/tasks/{task_id}/attempts", Role.READ, "Each time a task was executed", errors=(404,))
+@routes.get("/api/tasks/{task_id}/attempts", Role.READ, "List the attempts of a task", errors=(404,))
 async def attempts(task_id: TaskId, server: Server, who: Principal) -> TaskAttemptsOut:
-    """The last 50, oldest first; one that failed has its error with the stack, 16 KiB at most."""
+    """The last 50, oldest first. A failed attempt has its error with the stack trace, up to 16 KiB."""
     found = await server.in_thread(server.store.attempts.of, task_id, who.tenant_id)
     return TaskAttemptsOut([attempt_out(attempt) for attempt in found])
 
 
-@routes.get("/api/tasks/{task_id}/log", Role.READ, "A task's own log lines", errors=(404,))
+@routes.get("/api/tasks/{task_id}/log", Role.READ, "List the log lines of a task", errors=(404,))
 async def log_lines(
     task_id: TaskId,
     server: Server,
@@ -251,14 +253,16 @@ async def log_lines(
     limit: Limit = 200,
     wait: Annotated[
         float,
-        Meta(description="Seconds to wait for a line, while the task may write one.", ge=0, le=LONGEST_WAIT),
+        Meta(description="Seconds to wait for a new line while the task is open.", ge=0, le=LONGEST_WAIT),
     ] = 0.0,
 ) -> Log:
+    if wait:
+        count_as("polls")
     await _check_visible(server, who, task_id)
     return Log([copied(LogOut, line) for line in await new_log_lines(server, task_id, after, limit, wait)])
 
 
-@routes.get("/api/tasks/{task_id}/children", Role.READ, "A task's children", errors=(404,))
+@routes.get("/api/tasks/{task_id}/children", Role.READ, "List the children of a task", errors=(404,))
 async def children(
     task_id: TaskId, server: Server, who: Principal, cursor: Cursor = None, limit: Limit = 50
 ) -> TaskPage:
@@ -271,27 +275,27 @@ async def _check_visible(server: Server, who: Principal, task_id: int) -> None:
     await server.in_thread(server.store.tasks.get, task_id, who.tenant_id)
 
 
-@routes.post("/api/tasks/{task_id}/cancel", Role.OPERATOR, "End a task early", errors=(404, 409))
+@routes.post("/api/tasks/{task_id}/cancel", Role.OPERATOR, "Cancel a task", errors=(404, 409))
 async def cancel(task_id: TaskId, server: Server, who: Principal, data: Reason | None = None) -> TaskOut:
     return await _act(server, who, "cancel", task_id, reason=data.reason if data else "")
 
 
-@routes.post("/api/tasks/{task_id}/pause", Role.OPERATOR, "Hold a task", errors=(404, 409))
-@routes.post("/api/tasks/{task_id}/resume", Role.OPERATOR, "Let a paused task go on", errors=(404, 409))
+@routes.post("/api/tasks/{task_id}/pause", Role.OPERATOR, "Pause a task", errors=(404, 409))
+@routes.post("/api/tasks/{task_id}/resume", Role.OPERATOR, "Resume a paused task", errors=(404, 409))
 @routes.post(
-    "/api/tasks/{task_id}/retry", Role.OPERATOR, "Run a task again; a final one as a linked copy", errors=(404, 409)
+    "/api/tasks/{task_id}/retry", Role.OPERATOR, "Run a task again; a finished one as a linked copy", errors=(404, 409)
 )
-@routes.post("/api/tasks/{task_id}/discard", Role.OPERATOR, "Give a dead task up", errors=(404, 409))
+@routes.post("/api/tasks/{task_id}/discard", Role.OPERATOR, "Discard a dead task", errors=(404, 409))
 async def act(task_id: TaskId, action: str, server: Server, who: Principal, data: Nothing | None = None) -> TaskOut:
     return await _act(server, who, action, task_id)
 
 
-@routes.post("/api/tasks/{task_id}/resolve", Role.OPERATOR, "A person dealt with a dead task", errors=(404, 409))
+@routes.post("/api/tasks/{task_id}/resolve", Role.OPERATOR, "Mark a dead task as resolved", errors=(404, 409))
 async def resolve(task_id: TaskId, server: Server, who: Principal, data: Remark) -> TaskOut:
     return await _act(server, who, "resolve", task_id, remark=data.remark)
 
 
-@routes.post("/api/tasks/{task_id}/prioritize", Role.OPERATOR, "Give a task another priority", errors=(404, 409))
+@routes.post("/api/tasks/{task_id}/prioritize", Role.OPERATOR, "Change the priority of a task", errors=(404, 409))
 async def prioritize(task_id: TaskId, server: Server, who: Principal, data: Priority | None = None) -> TaskOut:
     return await _act(server, who, "prioritize", task_id, priority=data.priority if data else None)
 
@@ -299,7 +303,7 @@ async def prioritize(task_id: TaskId, server: Server, who: Principal, data: Prio
 @routes.post(
     "/api/tasks/{task_id}/reschedule",
     Role.OPERATOR,
-    "Let a task that has not started start later, or sooner",
+    "Change the start time of a task that has not started",
     errors=(404, 409),
 )
 async def reschedule(task_id: TaskId, server: Server, who: Principal, data: Start) -> TaskOut:

@@ -24,7 +24,7 @@ from headgate.store.catalog.type_rows import StoredType
 from headgate.store.catalog.types import check_type_id
 from headgate.store.store import Store
 
-Code = Annotated[str, Meta(description="The type's code.", min_length=1, max_length=255)]
+Code = Annotated[str, Meta(description="Code of the type.", min_length=1, max_length=255)]
 MOST_IDS = 20  # of the ids that a dry run tells of
 Delay = Annotated[float, Meta(ge=0, le=MAX_DELAY_SECONDS)]
 Template = Annotated[str, Meta(min_length=1, max_length=255, description="`customer:{customer_id}`")]
@@ -200,7 +200,7 @@ class Types(msgspec.Struct):
 routes = Routes("task types", shared=True)
 
 
-@routes.get("/api/task-types", Role.READ, "Every task type")
+@routes.get("/api/task-types", Role.READ, "List task types")
 async def list_types(server: Server, who: Principal) -> Types:
     def work() -> Types:
         pauses = server.store.pauses.by_key()
@@ -209,7 +209,7 @@ async def list_types(server: Server, who: Principal) -> Types:
     return await server.in_thread(work)
 
 
-@routes.get("/api/task-types/{code}", Role.READ, "Look a task type up", errors=(404,))
+@routes.get("/api/task-types/{code}", Role.READ, "Get a task type", errors=(404,))
 async def get_type(code: Code, server: Server, who: Principal) -> TypeOut:
     def work() -> TypeOut:
         return _with_pause(type_out(server.store.types.get(code), who), server.store.pauses.by_key())
@@ -228,15 +228,15 @@ async def put_type(
     data: TypeIn,
     server: Server,
     who: Principal,
-    dry_run: Annotated[bool, Meta(description="Say what would change, and change nothing.")] = False,
+    dry_run: Annotated[bool, Meta(description="Return what would change, and change nothing.")] = False,
 ) -> TypeOut:
-    """Holds at once, for waiting tasks too; the lane, category, priority and keys of those stay. No program's
+    """Takes effect at once, for waiting tasks too, which keep their lane, category, priority and keys. No program's
     registration overwrites it afterwards. A callback's `sk` is stored sealed under HEADGATE_SECRET, and needs one. A
     dry run changes nothing and says, under `foreseen`, what would change for the tasks there are.
     """
 
     if data.code not in (UNSET, code):
-        raise Invalid(f"this is the address of {code}, not of {data.code}: a code stays what it is")
+        raise Invalid(f"the code in the body ({data.code}) must match the path ({code}): a code cannot change")
     expected_id = None if data.id is UNSET else data.id
 
     def change(before: TaskType | None) -> TaskType:
@@ -273,9 +273,9 @@ def _preview(
     return out
 
 
-@routes.delete("/api/task-types/{code}", Role.ADMIN, "Forget a task type", errors=(404, 507))
+@routes.delete("/api/task-types/{code}", Role.ADMIN, "Remove a task type", errors=(404, 507))
 async def remove_type(code: Code, server: Server, who: Principal) -> None:
-    """Nothing new of it is taken on; what is there ends by the defaults."""
+    """New tasks of the type are refused; existing ones use the default settings."""
     await server.in_thread(server.store.types.remove, code, actor=who.actor)
 
 

@@ -11,8 +11,7 @@ import typer
 from headgate.cli.command import Command
 from headgate.cli.command_group import CommandGroup
 from headgate.cli.formatting import format_time, one_line
-from headgate.cli.lanes import noting_new_lane
-from headgate.cli.options import Id, Ids, OptionalIds
+from headgate.cli.options import TIMES, Id, Ids, OptionalIds
 from headgate.cli.output import task_json
 from headgate.core.errors import Invalid
 from headgate.core.pause import EVERYTHING_PAUSED, PauseKey, PauseScope
@@ -21,7 +20,6 @@ from headgate.core.task import Task, check_start
 from headgate.environment import utc_now
 
 commands = CommandGroup()
-TIMES = ["%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S%z", "%Y-%m-%d %H:%M:%S"]
 LENGTH = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|m|h|d)")
 SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
@@ -68,19 +66,20 @@ def pause(
     command: Command,
     target: Target,
     task_ids: OptionalIds = None,
-    reason: Annotated[str, typer.Option(help="Reason, shown wherever the pause is.", show_default=False)] = "",
+    reason: Annotated[str, typer.Option(help="Reason, shown with the pause.", show_default=False)] = "",
     length: Annotated[
         str | None, typer.Option("--for", metavar="TIME", help="End the pause after this time: 90s, 30min, 2h, 1d.")
     ] = None,
     until: Annotated[
-        datetime | None, typer.Option(metavar="TIME", formats=TIMES, help="End the pause then (UTC, or with +hh:mm).")
+        datetime | None,
+        typer.Option(metavar="TIME", formats=TIMES, help="End the pause at this time (UTC, or with +hh:mm)."),
     ] = None,
 ) -> None:
-    """Pause tasks, a lane, a type, a tenant, a rate key or everything.
+    """Pause tasks, a lane, a type, a tenant, a rate key or all.
 
-    Nothing paused starts. A running task named by its ID pauses at its next
-    checkpoint; tasks that already run in a paused lane continue. A pause without an
-    end holds until `headgate resume`.
+    Paused tasks do not start. A running task pauses at its next checkpoint if you
+    name its ID; tasks that already run in a paused lane continue. A pause without
+    an end lasts until `headgate resume`.
 
     \b
     headgate pause 4711
@@ -93,7 +92,7 @@ def pause(
     if key is not None:
         _switch(command, key, lambda: _pause(command, key, reason, end), paused=True)
     elif reason or end:
-        raise Invalid("a task that is paused by its ID has no reason and no end")
+        raise Invalid("--reason, --for and --until are not for single tasks: name a lane, type, tenant, key or --all")
     else:
         _act(command, task_ids or [], lambda task_id: command.store.tasks.pause(task_id, actor=command.actor))
 
@@ -120,7 +119,7 @@ def _pause(command: Command, key: PauseKey, reason: str, until: datetime | None)
 
 @commands.add("resume")
 def resume(command: Command, target: Target, task_ids: OptionalIds = None) -> None:
-    """Resume paused tasks, a lane, a type, a tenant, a rate key or everything.
+    """Resume tasks, a lane, a type, a tenant, a rate key or all.
 
     \b
     headgate resume 4711
@@ -188,9 +187,9 @@ def resolve(
 
 @commands.add("discard")
 def discard(command: Command, task_ids: Ids) -> None:
-    """Give up dead tasks.
+    """Give up dead tasks: they become failed.
 
-    They become failed, and are removed after their retention.
+    They are removed after the retention of failed tasks.
 
     \b
     headgate discard 4711
@@ -231,7 +230,7 @@ def reschedule(
         datetime | None, typer.Option(metavar="TIME", formats=TIMES, help="Start at this time (UTC, or with +hh:mm).")
     ] = None,
 ) -> None:
-    """Change when tasks start that have not started yet.
+    """Change the start time of tasks that have not started.
 
     A queued task leaves the queue until then.
 
@@ -264,8 +263,9 @@ def _act(
 
 def _switch(command: Command, key: PauseKey, switch: Callable[[], bool], *, paused: bool) -> None:
     scope, name = key
-    with noting_new_lane(command.store, name if scope == PauseScope.LANE else None):
-        changed = switch()
+    if scope == PauseScope.LANE:
+        command.store.lanes.check_known(name)
+    changed = switch()
     subject = paused_subject({"scope": scope, "name": name})
     done, already = ("paused", "paused") if paused else ("resumed", "active")
     text = f"{subject} {done}" if changed else f"{subject} is already {already}"

@@ -27,7 +27,7 @@ class AgentRow:
 
 @commands.add("workers")
 def show_workers(command: Command) -> None:
-    """Show all workers, with the tasks whose handlers do not stop.
+    """Show all workers, with tasks whose handlers do not stop.
 
     \b
     headgate workers
@@ -39,12 +39,13 @@ def show_workers(command: Command) -> None:
         _worker_row,
         right=("WORKER", "RUNNING"),
         drop=("LEASE UNTIL",),
+        none="no workers",
     )
 
 
 def _worker_answer(worker: WorkerRecord) -> dict[str, Any]:
-    told = ("id", "name", "kind", "types", "running", "lease_until", "started_at", "stuck")
-    return {name: getattr(worker, name) for name in told}
+    fields = ("id", "name", "kind", "types", "running", "lease_until", "started_at", "stuck")
+    return {name: getattr(worker, name) for name in fields}
 
 
 def _worker_row(worker: WorkerRecord) -> tuple[Any, ...]:
@@ -67,6 +68,7 @@ def show_agents(command: Command) -> None:
         _row,
         right=("TENANT", "PROCESSES", "START QUEUE"),
         drop=("START QUEUE", "NEXT START", "TENANT"),
+        none="no agents",
     )
 
 

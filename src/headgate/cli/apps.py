@@ -16,7 +16,7 @@ _PACKAGE = str(Path(__file__).parents[1])
 
 
 def apps_in(modules: Iterable[str]) -> list[Headgate]:
-    """Every `Headgate` that these modules hold, each once."""
+    """Every `Headgate` in these modules, each once."""
     found: list[Headgate] = []
     for name in modules:
         here = [value for value in vars(_load(name)).values() if isinstance(value, Headgate)]

@@ -11,33 +11,36 @@ import typer
 from headgate.cli.command import Command
 from headgate.cli.command_group import CommandGroup
 from headgate.cli.formatting import format_time, one_line
-from headgate.cli.options import Limit
+from headgate.cli.options import TIMES, Limit
 from headgate.cli.pages import collect_pages
 from headgate.core.events import Act
 from headgate.store.events.acts import ActFilter
 
 commands = CommandGroup()
-TIMES = ["%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S%z", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d"]
 
 
 @commands.add("audit")
 def show_audit(
     command: Command,
     actor: Annotated[str | None, typer.Option(metavar="NAME", help="Filter by actor: key:3, os:alice, system.")] = None,
-    kind: Annotated[str | None, typer.Option(metavar="KIND", help="Filter by kind of act.")] = None,
+    kind: Annotated[str | None, typer.Option(metavar="KIND", help="Filter by act: paused, type_changed, …")] = None,
     subject: Annotated[
-        str | None, typer.Option("--object", metavar="OBJECT", help="Filter by object: task:5, lane:mail, or lane.")
+        str | None,
+        typer.Option("--object", metavar="OBJECT", help="Filter by object: task:5, lane:mail; lane for all lanes."),
     ] = None,
     since: Annotated[
-        datetime | None, typer.Option(metavar="TIME", formats=TIMES, help="Not before this time (UTC, or with +hh:mm).")
+        datetime | None,
+        typer.Option(metavar="TIME", formats=TIMES, help="Acts at or after this time (UTC, or with +hh:mm)."),
     ] = None,
     until: Annotated[
-        datetime | None, typer.Option(metavar="TIME", formats=TIMES, help="Not after this time (UTC, or with +hh:mm).")
+        datetime | None, typer.Option(metavar="TIME", formats=TIMES, help="Acts up to this time (UTC, or with +hh:mm).")
     ] = None,
     cursor: Annotated[int | None, typer.Option(metavar="ID", help="Continue after this act.")] = None,
     limit: Limit = 50,
 ) -> None:
-    """Show who did what, newest first; also what the system did by itself.
+    """Show who did what, newest first.
+
+    That includes what the system did on its own.
 
     \b
     headgate audit
@@ -49,7 +52,13 @@ def show_audit(
         lambda after, size: command.store.acts.find(wanted, cursor=after, limit=size), cursor, limit
     )
     command.answer_all(
-        acts, asdict, ("TIME", "ACTOR", "ACT", "OBJECT", "DETAIL"), _row, none="no acts found", more=more
+        acts,
+        asdict,
+        ("TIME", "ACTOR", "ACT", "DETAIL"),
+        _row,
+        wrap=True,
+        none="no acts",
+        more=more,
     )
 
 
@@ -62,7 +71,7 @@ def _row(act: Act) -> tuple[Any, ...]:
     parts = [f"{name}: {_change(sides)}" for name, sides in (states | dict(act.changes)).items()]
     parts += [f"reason: {act.reason}"] if act.reason else []
     parts += [f"from {act.address}"] if act.address else []
-    return (format_time(act.at), act.actor, act.kind, act.object, one_line(", ".join(parts)))
+    return (format_time(act.at), act.actor, f"{act.kind} {act.object}", one_line(", ".join(parts)))
 
 
 def _change(sides: Mapping[str, Any]) -> str:

@@ -32,7 +32,9 @@ def callbacks(
     type_code: Type = None,
     limit: Limit = 20,
 ) -> None:
-    """Show the callbacks of a task with every attempt, or the latest of all tasks.
+    """Show the callbacks of a task, or the latest of all tasks.
+
+    For one task, every attempt is shown.
 
     \b
     headgate callbacks 4711
@@ -72,7 +74,7 @@ def redeliver(
 ) -> None:
     """Send the last callback of tasks again, now.
 
-    It keeps its ID and gets as many attempts as a new one.
+    The callback keeps its ID and gets as many attempts as a new one.
 
     \b
     headgate redeliver 4711
@@ -114,7 +116,7 @@ def callback_json(sent: CallbackRecord, *, with_history: bool) -> dict[str, Any]
 def _row(sent: CallbackRecord) -> tuple[Any, ...]:
     last = str(sent.last_error or sent.last_status or "")
     if sent.receiver_rests_until is not None:
-        last = f"receiver rests until {format_time(sent.receiver_rests_until)}; {last}"
+        last = f"receiver on hold until {format_time(sent.receiver_rests_until)}; {last}"
     return (
         sent.id, sent.task_id, sent.type, sent.kind, sent.status, sent.attempts, format_time(sent.created_at),
         sent.host or "", one_line(last),

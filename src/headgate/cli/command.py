@@ -15,6 +15,8 @@ from headgate.cli.options import Json, Url
 from headgate.cli.output import print_fields, print_json, print_line, print_note, print_table
 from headgate.cli.stores import existing_store
 from headgate.core.errors import Invalid, NotFound, Refused
+from headgate.pack import find_packs
+from headgate.pack_setup import set_up
 from headgate.settings import Settings, load
 from headgate.store.events.audit import Actor
 from headgate.store.store import Store
@@ -51,6 +53,12 @@ class Command:
         """The existing store, opened on first use (so after checks of the input) and closed when the command ends."""
         return self.context.with_resource(existing_store(self.settings))
 
+    @cached_property
+    def pack_store(self) -> Store:
+        """The store, with what the packs that are on need in it: for their own commands."""
+        set_up(self.store, find_packs(self.settings.pack_names))
+        return self.store
+
     def answer(self, value: Any, text: str) -> None:
         """Print one record: JSON for programs, a line for people."""
         if self.as_json:
@@ -74,13 +82,14 @@ class Command:
         *,
         right: Sequence[str] = (),
         drop: Sequence[str] = (),
+        wrap: bool = False,
         none: str = "",
         more: int | None = None,
     ) -> None:
         """Print many records: a JSON document per line, or a table.
 
-        For people, `none` replaces an empty table, and `more` is the cursor of the next page; where a terminal is too
-        narrow, the columns in `drop` are left out, in that order.
+        For people, `none` replaces an empty table, and `more` is the cursor of the next page; on a terminal that is
+        too narrow, long cells are cut, or with `wrap` broken into lines, and the columns in `drop` left out.
         """
         if self.as_json:
             for item in items:
@@ -88,7 +97,7 @@ class Command:
         elif none and not items:
             print_line(none)
         else:
-            print_table(headers, map(row, items), right=right, drop=drop)
+            print_table(headers, map(row, items), right=right, drop=drop, wrap=wrap)
             if more is not None:
                 print_note(f"more: --cursor {more}")
 

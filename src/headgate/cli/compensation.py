@@ -14,8 +14,8 @@ commands = CommandGroup()
 def show_compensation(command: Command) -> None:
     """Show the search for lost starts, or search now.
 
-    A task that is assigned to an agent runs once the agent confirms its start.
-    Without that confirmation it goes through the agent's start queue again.
+    A task assigned to an agent runs once the agent confirms its start. Without that
+    confirmation it goes through the agent's start queue again.
 
     \b
     headgate compensation

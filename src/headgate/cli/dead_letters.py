@@ -18,7 +18,7 @@ from headgate.cli.pages import all_pages, collect_pages
 from headgate.core.edit import Edit, changes_as_json
 from headgate.core.errors import Invalid, Refused
 from headgate.core.states import State
-from headgate.core.task import Task
+from headgate.core.task import Task, TaskType
 from headgate.environment import utc_now
 from headgate.store.tasks.dead_letters import DeadLetterFilter
 
@@ -35,7 +35,7 @@ class Filters:
     tenant: Tenant = None
     creator: Creator = None
     older_than: Annotated[
-        float | None, typer.Option(min=0, metavar="DAYS", help="Filter by dead for at least this many days.")
+        float | None, typer.Option(min=0, metavar="DAYS", help="Dead for at least this many days.")
     ] = None
     error: Annotated[str | None, typer.Option(metavar="TEXT", help="Filter by text in the error.")] = None
 
@@ -66,7 +66,9 @@ class Selection(Filters):
 
 @commands.default
 def show_dead_letters(command: Command) -> None:
-    """Show the tasks that wait for a person; replay, resolve or discard them.
+    """Show dead letters; replay, resolve or discard them.
+
+    A dead letter is a task that failed for good and waits for a person.
 
     \b
     headgate dead-letters
@@ -107,17 +109,19 @@ def list_dead_letters(command: Command, filters: Filters, cursor: Cursor = None,
 
 @commands.add("show")
 def show_dead_letter(command: Command, task_id: Id) -> None:
-    """Show a dead letter: its arguments, its error and its last log lines."""
+    """Show a dead letter: its arguments, error and last log lines."""
     store = command.store
     task = store.tasks.get(task_id)
     if task.status is not State.DEAD:
-        raise Refused(f"task {task.id} is {task.status}, so it is no dead letter; `headgate show {task.id}` shows it")
+        raise Refused(
+            f"task {task.id} is {task.status}, so it is not a dead letter; `headgate show {task.id}` shows it"
+        )
     log = store.executions.log(task_id, limit=PAGE)[-LAST_LINES:]
     if command.as_json:
         lines = [{"at": each.at, "level": each.level, "message": each.message} for each in log]
         print_json(task_json(task) | {"log": lines})
         return
-    task_type = store.types.recent(task.type)
+    task_type = store.types.by_code().get(task.type) or TaskType(task.type)
     retries = task_type.retry.retries if task.max_error_count is None else task.max_error_count
     print_fields({
         "id": task.id, "type": task.type, "name": task.name, "lane": task.lane, "priority": task.priority,

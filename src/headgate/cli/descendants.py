@@ -1,4 +1,4 @@
-"""What the handlers of a worker process have started: it ends with the process, whatever it did to get away."""
+"""Processes that the handlers of a worker process have started: they end with it, even if they detached themselves."""
 
 import contextlib
 import ctypes
@@ -13,14 +13,14 @@ ROUNDS = 100  # a process that is killed may have started another meanwhile
 
 
 def adopt_orphans() -> None:
-    """From now on, whatever loses its parent below us becomes our child (Linux)."""
+    """From now on, orphaned descendants become our children (Linux)."""
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):
             ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def kill_orphans(pid: int, known: Collection[int]) -> None:
-    """Kill what a process left behind that has ended: its group, and every child of ours that is not `known`."""
+    """Kill what an ended process left behind: its group, and every child of ours that is not `known`."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)
     for _ in range(ROUNDS):

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import typer
 
-from headgate.broker.connection import place_of, probe_broker
+from headgate.broker.address import place_of
+from headgate.broker.connection import probe_broker
 from headgate.cli.command import Command
 from headgate.cli.command_group import CommandGroup
 from headgate.cli.exits import FAILED, message_of
@@ -23,7 +24,7 @@ from headgate.core.states import State
 from headgate.environment import utc_now
 from headgate.outward.callback import secret_of
 from headgate.outward.sealing import Seals, Unopened
-from headgate.settings import Settings, load
+from headgate.settings import Settings, broker_urls, load
 from headgate.store.db import wal
 from headgate.store.db.version import DatabaseVersion
 from headgate.store.execution.workers import WorkerRecord
@@ -38,8 +39,8 @@ CLOCK_OFF = timedelta(seconds=2)
 LITTLE_DISK_BYTES = 1 << 30
 NO_DISK_BYTES = 100 << 20
 SENDER_SILENT = timedelta(seconds=SENDER_SILENT_SECONDS)
-RUN_DUTIES = "run `headgate up` or `headgate duties`"
-RUN_SENDERS = "run `headgate up`, `headgate serve` or `headgate duties`"
+RUN_DUTIES = "run `headgate up`, `headgate serve` or `headgate duties`"
+RUN_DISPATCHER = f"workers claim from the store meanwhile; {RUN_DUTIES} with HEADGATE_BROKER set"
 commands = CommandGroup()
 
 
@@ -55,7 +56,7 @@ class Check:
 
 @commands.add("doctor")
 def doctor(command: Command) -> None:
-    """Check the store and its processes, and say what to do about problems.
+    """Check the store and its processes, and suggest what to do.
 
     The exit code is 1 if a check fails.
 
@@ -81,7 +82,7 @@ def run_checks(url: str | None) -> list[Check]:
         return [Check("settings", "fail", str(error), "correct headgate.toml, .env or the HEADGATE_… variables")]
     checks = [Check("settings", "ok", f"lease {settings.lease_seconds:g} s, beat {settings.beat_seconds:g} s")]
     if settings.broker:
-        checks.append(_broker(settings.broker))
+        checks += map(_broker, broker_urls(settings.broker))
     file = sqlite_file(settings.url)
     if file is not None and not file.exists():
         checks.append(
@@ -131,13 +132,16 @@ def _broker(url: str) -> Check:
     try:
         found = asyncio.run(probe_broker(url))
     except HeadgateError as error:
-        return Check("broker", "warn", str(error), "start it, or correct HEADGATE_BROKER; workers claim from the store")
+        return Check(
+            "broker", "warn", str(error), "start it, or correct HEADGATE_BROKER; workers claim from the store meanwhile"
+        )
     return Check("broker", "ok", f"{found} at {place_of(url)} takes messages")
 
 
 def _dispatcher(store: Store) -> Check:
-    found = "a dispatcher hands tasks to the broker" if store.dispatch.is_live() else "no dispatcher is alive"
-    return _warn_if(not store.dispatch.is_live(), "dispatcher", found, f"workers claim from the store; {RUN_DUTIES}")
+    live = store.dispatch.is_live()
+    found = "a process hands tasks to the broker" if live else "no process hands tasks to the broker"
+    return _warn_if(not live, "dispatcher", found, RUN_DISPATCHER)
 
 
 def _warn_if(wrong: bool, name: str, found: str, advice: str) -> Check:
@@ -153,13 +157,13 @@ def _version(database: DatabaseVersion) -> Check:
 
 def _clock(now: datetime) -> Check:
     difference = abs(utc_now() - now)
-    found = f"{format_duration(difference)} from the database's"
+    found = f"differs from the database's by {format_duration(difference)}"
     return _warn_if(difference > CLOCK_OFF, "clock", found, "synchronize both clocks (NTP)")
 
 
 def _disk(file: Path | None) -> Check:
     if file is None:
-        return Check("disk", "ok", "the database server's")
+        return Check("disk", "ok", "managed by the database server")
     free = shutil.disk_usage(file.resolve().parent).free
     found = f"{free / (1 << 30):.1f} GB free"
     if free >= LITTLE_DISK_BYTES:
@@ -170,7 +174,7 @@ def _disk(file: Path | None) -> Check:
 
 def _log(file: Path | None) -> Check:
     if file is None:
-        return Check("log", "ok", "the database server's")
+        return Check("log", "ok", "managed by the database server")
     size = wal.wal_bytes(str(file.resolve()))
     return _warn_if(size > wal.LONG_BYTES, "log", f"{size >> 20} MB of write-ahead log", wal.ADVICE)
 
@@ -178,9 +182,14 @@ def _log(file: Path | None) -> Check:
 def _workers(alive: list[WorkerRecord]) -> Check:
     stuck = [f"{worker.name} (task {', '.join(map(str, worker.stuck))})" for worker in alive if worker.stuck]
     if stuck:
-        found = f"a handler does not stop, nothing is claimed: {', '.join(stuck)}"
-        return Check("workers", "warn", found, "restart those that no `headgate up` or `work` replaces")
-    found = f"{len(alive)} alive: {', '.join(worker.name for worker in alive)}" if alive else "none is alive"
+        found = f"workers that claim nothing because a handler does not stop: {', '.join(stuck)}"
+        return Check(
+            "workers",
+            "warn",
+            found,
+            "`headgate up` and `headgate work` replace them; restart any that you run yourself",
+        )
+    found = f"{len(alive)} running: {', '.join(worker.name for worker in alive)}" if alive else "no worker is running"
     return _warn_if(not alive, "workers", found, "start one: `headgate up` or `headgate work MODULE`")
 
 
@@ -189,7 +198,7 @@ def _served(store: Store, alive: list[WorkerRecord]) -> Check:
     unserved = sorted(
         code for code in waiting if not any(worker.types is None or code in worker.types for worker in alive)
     )
-    found = f"no worker for {', '.join(unserved)}" if unserved else "every waiting type has a worker"
+    found = f"no worker for {', '.join(unserved)}" if unserved else "every type with waiting tasks has a worker"
     return _warn_if(bool(unserved), "served", found, "start a worker or an agent for it")
 
 
@@ -233,7 +242,7 @@ def _oldest(counts: list[Count], now: datetime) -> Check:
 
 def _dead(counts: list[Count]) -> Check:
     dead = sum(count.count for count in counts if count.status is State.DEAD)
-    found = f"{dead} wait for a person" if dead else "no task waits for a person"
+    found = f"dead letters: {dead}" if dead else "no dead letters"
     return _warn_if(dead > 0, "dead", found, "`headgate dead-letters`, then replay, resolve or discard")
 
 
@@ -242,7 +251,7 @@ def _callbacks(store: Store, now: datetime) -> Check:
     seen = callbacks.sender_seen
     problems: list[tuple[str, str]] = []
     if callbacks.pending and (seen is None or now - seen > SENDER_SILENT):
-        problems.append((f"{callbacks.pending} pending, and no process sends them", RUN_SENDERS))
+        problems.append((f"{callbacks.pending} pending, and no process sends them", RUN_DUTIES))
     elif callbacks.oldest is not None and now - callbacks.oldest > OLD_CALLBACK:
         age = format_duration(now - callbacks.oldest)
         problems.append((f"the oldest pending one is {age} old", "`headgate callbacks --status pending`"))

@@ -21,12 +21,18 @@ def format_time(moment: datetime | None) -> str:
 
 
 def format_duration(length: timedelta | float) -> str:
-    """A length of time, roughly: `0.3 s`, `40 s`, `12 min`, `3.5 h`, `9.0 d`."""
+    """A length of time, roughly: `0.3 s`, `40 s`, `12 min`, `3.5 h`, `9 d`."""
     seconds = max(length.total_seconds() if isinstance(length, timedelta) else length, 0.0)
     for unit, size in (("d", 86400.0), ("h", 3600.0), ("min", 60.0)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f} {unit}" if seconds >= 10 * size else f"{seconds / size:.1f} {unit}"
-    return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
+        if round(seconds) >= 1.5 * size:
+            return f"{_rounded(seconds / size)} {unit}"
+    return f"{_rounded(seconds)} s"
+
+
+def _rounded(value: float) -> str:
+    """A value with one decimal place below 10, except a whole number of 1 or more."""
+    text = f"{value:.0f}" if value >= 10 else f"{value:.1f}"
+    return text.removesuffix(".0") if value >= 1 else text
 
 
 def format_number(value: Any) -> str:

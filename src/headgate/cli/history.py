@@ -20,14 +20,18 @@ def purge(
     command: Command,
     older_than: Annotated[
         float | None,
-        typer.Option(min=0, metavar="DAYS", help="Ended more than this many days ago.  [default: the retention]"),
+        typer.Option(
+            min=0,
+            metavar="DAYS",
+            help="Remove tasks that ended more than this many days ago.  [default: the retention]",
+        ),
     ] = None,
     status: Annotated[
         list[State] | None,
         typer.Option(metavar="STATE", help=f"One of {', '.join(sorted(FINAL))}; can be repeated.  [default: all]"),
     ] = None,
 ) -> None:
-    """Remove tasks that ended long ago, with everything recorded about them.
+    """Remove tasks that ended long ago, with all their records.
 
     Dead tasks stay: they wait for a person.
 

@@ -13,7 +13,7 @@ from headgate.cli.options import PAGE
 from headgate.cli.output import print_json, print_line, print_note
 from headgate.cli.pages import all_after
 from headgate.core.errors import Invalid
-from headgate.core.keys import ROLES, Key, secret_key
+from headgate.core.keys import ROLES, Key, Role, secret_key
 from headgate.environment import utc_now
 
 commands = CommandGroup()
@@ -46,7 +46,7 @@ def show_keys(command: Command) -> None:
 
 @commands.add("list")
 def list_keys(command: Command) -> None:
-    """List all keys, newest first; secrets are not stored and never shown."""
+    """List all keys, newest first. Their secrets are never shown."""
     command.answer_all(
         list(all_after(lambda after: command.store.keys.find(cursor=after, limit=PAGE))),
         key_json,
@@ -54,6 +54,7 @@ def list_keys(command: Command) -> None:
         _row,
         right=("ID", "TENANT"),
         drop=("CREATED", "LAST USED"),
+        none="no keys",
     )
 
 
@@ -61,13 +62,15 @@ def list_keys(command: Command) -> None:
 def create_key(
     command: Command,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Who or what the key is for.")],
-    role: Annotated[RoleName, typer.Option(help="What it allows; each role includes those before it.")],
+    role: Annotated[
+        RoleName, typer.Option(help="What it allows; each includes those before it, but agent stands alone.")
+    ],
     tenant: Annotated[int | None, typer.Option(metavar="ID", help="Restrict it to a tenant.  [default: all]")] = None,
     days: Annotated[float | None, typer.Option(metavar="DAYS", help="Days until it expires.  [default: never]")] = None,
 ) -> None:
-    """Create a key and show it, once.
+    """Create a key and show it once.
 
-    With HEADGATE_SECRET set there is a secret key too, to sign requests with.
+    If HEADGATE_SECRET is set, it also shows a secret key for signing requests.
 
     \b
     headgate keys create ops --role admin
@@ -89,6 +92,8 @@ def create_key(
     print_note("save it now: it is not shown again")
     if is_first:
         print_note("this is the first key: from now on every request needs a key, and the console asks for one")
+        if key.role is not Role.ADMIN or tenant is not None:
+            print_note("it cannot create others over HTTP: create one with --role admin too")
 
 
 def _expiry(days: float | None) -> datetime | None:

@@ -27,8 +27,9 @@ def show_lanes(command: Command) -> None:
     """Show all lanes, change the capacity of one, or remove one.
 
     RUNNING and QUEUED are counted now (QUEUED up to 10,000), the rest every few
-    seconds. DRAINED is when the tasks there are now will probably have ended,
-    SOURCE is what set the capacity: person, settings, program, pack or default.
+    seconds. LATER are tasks whose start time has not come. DRAINED is when the
+    open tasks will probably have ended. SOURCE is what set the capacity: person,
+    settings, program, pack or default.
 
     \b
     headgate lanes
@@ -80,7 +81,7 @@ def _row(lane: LaneReport) -> tuple[Any, ...]:
 
 
 def pause_details(pause: Pause) -> str:
-    """A pause where it is said already what it holds: `paused until 2026-03-01 12:00:00Z by ann: moving house`."""
+    """A pause, without what it holds: `paused until 2026-03-01 12:00:00Z by ann: moving house`."""
     until = f" until {format_time(pause.until)}" if pause.until else ""
     actor = "" if pause.actor == NOBODY else f" by {one_line(pause.actor)}"
     return f"paused{until}{actor}" + (f": {one_line(pause.reason)}" if pause.reason else "")
@@ -122,9 +123,9 @@ def set_lane(
 
 @commands.add("reset")
 def reset_lane(command: Command, name: LaneName) -> None:
-    """Let programs and settings set the capacity of a lane again.
+    """Undo a change by a person: programs and settings apply again.
 
-    The capacity stays until one that declares it starts.
+    The capacity stays until a program or settings that declare it start.
 
     \b
     headgate lanes reset mail

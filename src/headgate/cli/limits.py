@@ -13,11 +13,13 @@ from headgate.core.limits import DEFAULT_KEY, PREFIXES, LimitSource, Rate
 from headgate.core.pause import PauseScope
 from headgate.store.catalog.rate_limits import RateLimits
 from headgate.store.catalog.resources import Resources
+from headgate.store.reading.resource_use import ResourceUse
 
 commands = CommandGroup()
 Name = Annotated[
     str, typer.Argument(metavar="NAME", help="lane:NAME, type:CODE or key:NAME; with --capacity a resource.")
 ]
+RateName = Annotated[str, typer.Argument(metavar="NAME", help="lane:NAME, type:CODE or key:NAME.")]
 LimitName = Annotated[
     str, typer.Argument(metavar="NAME", help="lane:NAME, type:CODE or key:NAME of a rate limit, or a resource.")
 ]
@@ -45,7 +47,7 @@ def show_limits(command: Command) -> None:
     for name in pauses.keys() - rates.keys():  # it has the limit of every key
         rates[name] = replace(rates[DEFAULT_KEY], name=name)
     limits = [_rate(each.name, each.limit, each.source) for _, each in sorted(rates.items())]
-    limits += [_resource(each.name, each.capacity, each.source) for each in command.store.resources.all()]
+    limits += [_resource_in_use(use) for use in command.store.holds.uses().values()]
 
     def encode(limit: dict[str, Any]) -> dict[str, Any]:
         pause = pauses.get(limit["name"])
@@ -53,7 +55,8 @@ def show_limits(command: Command) -> None:
 
     def row(limit: dict[str, Any]) -> tuple[str, ...]:
         pause = pauses.get(limit["name"])
-        return (limit["name"], _text(limit), limit["source"], "" if pause is None else pause_details(pause))
+        state = _use_text(limit) if pause is None else pause_details(pause)
+        return (limit["name"], _text(limit), limit["source"], state)
 
     command.answer_all(limits, encode, ("NAME", "LIMIT", "SOURCE", "STATE"), row)
 
@@ -65,6 +68,18 @@ def _rate(name: str, limit: Rate | None, source: str = LimitSource.PERSON) -> di
 
 def _resource(name: str, capacity: int, source: str = LimitSource.PERSON) -> dict[str, Any]:
     return {"name": name, "capacity": capacity, "source": source}
+
+
+def _resource_in_use(use: ResourceUse) -> dict[str, Any]:
+    limit = use.limit_for(None)
+    found = _resource(use.resource.name, use.resource.capacity, use.resource.source)
+    return found | {"running": limit.running, "waiting": limit.ahead}
+
+
+def _use_text(limit: dict[str, Any]) -> str:
+    """How many tasks use a resource and wait for it; empty for an unused one."""
+    counts = {"in use": limit.get("running"), "waiting": limit.get("waiting")}
+    return ", ".join(f"{count} {what}" for what, count in counts.items() if count)
 
 
 def _text(limit: dict[str, Any]) -> str:
@@ -80,10 +95,10 @@ def set_limit(
     command: Command,
     name: Name,
     rate: Annotated[float | None, typer.Option(help="Maximum starts per second.")] = None,
-    burst: Annotated[int | None, typer.Option(help="Maximum starts at once, after a pause.")] = None,
+    burst: Annotated[int | None, typer.Option(help="Maximum starts at once after a quiet time.")] = None,
     capacity: Annotated[int | None, typer.Option(help="Maximum number of tasks that use the resource at once.")] = None,
 ) -> None:
-    """Set a limit, for all processes; it is created if it does not exist.
+    """Set a rate limit or the capacity of a resource, or create it.
 
     \b
     headgate limits set key:openai --rate 5 --burst 10
@@ -101,7 +116,7 @@ def set_limit(
 
 
 @commands.add("lift")
-def lift_limit(command: Command, name: Name) -> None:
+def lift_limit(command: Command, name: RateName) -> None:
     """Remove a rate limit, whatever programs and settings declare.
 
     \b
@@ -113,9 +128,9 @@ def lift_limit(command: Command, name: Name) -> None:
 
 @commands.add("reset")
 def reset_limit(command: Command, name: LimitName) -> None:
-    """Let programs and settings set a limit again.
+    """Undo a change by a person: programs and settings apply again.
 
-    The limit stays until a program or a setting that declares it starts.
+    The limit stays until a program or settings that declare it start.
 
     \b
     headgate limits reset key:openai
@@ -128,9 +143,9 @@ def reset_limit(command: Command, name: LimitName) -> None:
 def remove_limit(command: Command, name: LimitName) -> None:
     """Remove a rate limit, or a resource that no task type uses.
 
-    A key without a limit of its own has that of key:*, and key:* itself goes back to
-    10 per second. A program or settings that declare the limit set it again when
-    they start; `headgate limits lift` has no limit for good.
+    A key without its own limit uses that of key:*; key:* itself goes back to 10 per
+    second. Programs and settings that declare the limit set it again when they
+    start: to have no limit, use `headgate limits lift`.
 
     \b
     headgate limits remove key:openai

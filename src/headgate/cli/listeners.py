@@ -1,4 +1,4 @@
-"""`headgate listeners`: who is told of events, and how far behind each is."""
+"""`headgate listeners`: who listens to events, and how far behind each is."""
 
 from typing import Annotated, Any
 
@@ -15,10 +15,10 @@ commands = CommandGroup()
 
 @commands.default
 def show_listeners(command: Command) -> None:
-    """Show the listeners of events; remove those that are gone.
+    """Show the listeners of events; remove unused ones.
 
-    Programs declare them with @app.on. What a listener has not handled is kept
-    from being removed, until it was not used for 7 days.
+    Programs declare them with @app.on. Events that a listener has not handled yet
+    are kept, until it has been unused for 7 days.
 
     \b
     headgate listeners
@@ -29,7 +29,7 @@ def show_listeners(command: Command) -> None:
 
 @commands.add("list")
 def list_listeners(command: Command) -> None:
-    """List all listeners, with what they handled and how far behind they are."""
+    """List all listeners: handled events, and how far behind."""
     command.answer_all(
         command.store.subscriptions.all(),
         listener_json,
@@ -44,7 +44,10 @@ def list_listeners(command: Command) -> None:
 def remove_listener(
     command: Command, name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the listener.")]
 ) -> None:
-    """Remove a listener; a process that still uses it starts over with new events."""
+    """Remove a listener.
+
+    A process that still uses it starts over with new events.
+    """
     command.store.subscriptions.remove(name, actor=command.actor)
     command.answer({"name": name, "removed": True}, f"listener {name} removed")
 

@@ -1,74 +1,122 @@
 """The `headgate` command."""
 
+import importlib
+from contextlib import suppress
+from functools import cached_property
+from itertools import chain
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
+from typer.main import get_group
 
-import headgate.cli.actions as actions
-import headgate.cli.agents as agents
-import headgate.cli.audit as audit
-import headgate.cli.callbacks as callbacks
-import headgate.cli.compensation as compensation
-import headgate.cli.dead_letters as dead_letters
-import headgate.cli.doctor as doctor
-import headgate.cli.history as history
-import headgate.cli.keys as keys
-import headgate.cli.lanes as lanes
-import headgate.cli.limits as limits
-import headgate.cli.listeners as listeners
-import headgate.cli.migrating as migrating
-import headgate.cli.schedules as schedules
-import headgate.cli.simulating as simulating
-import headgate.cli.submitting as submitting
-import headgate.cli.tasks as tasks
-import headgate.cli.types as types
 from headgate import __version__
 from headgate.cli.exits import MEANING, code_of, print_error
 from headgate.cli.options import BrokerUrl, PackNames, Url
-from headgate.cli.output import print_line
 from headgate.cli.plan import SUPERVISOR_MODULE, WORKER_MODULE, Duties, ProcessPlan, exec_process
 from headgate.core.errors import HeadgateError, Invalid
 from headgate.settings import load
 
 DEMO = "headgate.demo"
+# A module is loaded when a command of it is run, or all are listed: loading is most of what a command costs.
+MODULES = {
+    "migrating": ["migrate"],
+    "doctor": ["doctor"],
+    "submitting": ["submit"],
+    "tasks": ["list", "show", "why"],
+    "actions": [
+        "cancel", "pause", "resume", "pauses", "retry", "resolve", "discard", "prioritize", "reschedule",
+    ],
+    "callbacks": ["callbacks", "redeliver"],
+    "agents": ["workers", "agents"],
+    "audit": ["audit"],
+    "history": ["purge"],
+    "simulating": ["simulate"],
+}  # fmt: skip
+GROUPS = {  # each with commands of its own
+    "dead-letters": "dead_letters",
+    "lanes": "lanes",
+    "schedules": "schedules",
+    "limits": "limits",
+    "tenants": "tenants",
+    "types": "types",
+    "keys": "keys",
+    "compensation": "compensation",
+    "listeners": "listeners",
+}
+PACK_COMMANDS = "pack_commands"
 EPILOG = "Exit codes: " + "; ".join(f"{code} {meaning}" for code, meaning in MEANING.items()) + "."
 
 Concurrency = Annotated[
     int | None,
-    typer.Option(min=1, metavar="M", help="Coroutines at once.  [default: 100]", show_default=False),
+    typer.Option(min=1, metavar="M", help="Maximum number of coroutines at once.  [default: 100]", show_default=False),
 ]
 Threads = Annotated[
     int | None,
-    typer.Option(min=1, metavar="T", help="Threads at once.  [default: 16]", show_default=False),
+    typer.Option(min=1, metavar="T", help="Maximum number of threads at once.  [default: 16]", show_default=False),
 ]
 Children = Annotated[
     int | None,
-    typer.Option(min=1, metavar="C", help="Child processes at once.  [default: one per core]", show_default=False),
+    typer.Option(
+        min=1,
+        metavar="C",
+        help="Maximum number of child processes at once.  [default: one per core]",
+        show_default=False,
+    ),
 ]
-Name = Annotated[str | None, typer.Option(help="The worker's name.  [default: host and pid]", show_default=False)]
+Name = Annotated[str | None, typer.Option(help="Name of the worker.  [default: host and pid]", show_default=False)]
 Host = Annotated[
     str | None,
     typer.Option(
-        metavar="ADDRESS", help="Where the API listens.  [default: HEADGATE_HOST, 127.0.0.1]", show_default=False
+        metavar="ADDRESS", help="Address to listen on.  [default: HEADGATE_HOST, 127.0.0.1]", show_default=False
     ),
 ]
 Port = Annotated[
     int | None,
     typer.Option(
-        min=0, max=65535, metavar="PORT", help="0 takes a free one.  [default: HEADGATE_PORT, 8000]", show_default=False
+        min=0,
+        max=65535,
+        metavar="PORT",
+        help="Port to listen on; 0 picks a free one.  [default: HEADGATE_PORT, 8000]",
+        show_default=False,
     ),
 ]
-LogJson = Annotated[bool, typer.Option("--log-json", help="Log lines as JSON.")]
-Modules = Annotated[list[str] | None, typer.Argument(metavar="MODULE", help="Modules with tasks.", show_default=False)]
+LogJson = Annotated[bool, typer.Option("--log-json", help="Write log lines as JSON.")]
+Modules = Annotated[
+    list[str] | None, typer.Argument(metavar="MODULE", help="Modules that declare tasks.", show_default=False)
+]
 SomeModules = Annotated[
     list[str] | None,
-    typer.Argument(metavar="MODULE", help="Modules with tasks.  [default: headgate.demo]", show_default=False),
+    typer.Argument(metavar="MODULE", help="Modules that declare tasks.  [default: headgate.demo]", show_default=False),
 ]
 
 
 class Commands(TyperGroup):
-    """Every command; an error of ours becomes one line and an exit code."""
+    """All commands, with those of the active packs; a Headgate error becomes one line and an exit code."""
+
+    commands: dict[str, Any]
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.commands |= dict.fromkeys([*chain(*MODULES.values()), *GROUPS])
+
+    def list_commands(self, context: Any) -> list[str]:
+        with suppress(HeadgateError):  # help works even if the settings are invalid
+            return [*self.commands, *self._of_packs]
+        return [*self.commands]
+
+    def get_command(self, context: Any, name: str) -> Any:
+        if name not in self.commands:
+            return self._of_packs.get(name)
+        if self.commands[name] is None:
+            self.commands[name] = _load_command(name)
+        return self.commands[name]
+
+    @cached_property
+    def _of_packs(self) -> dict[str, Any]:
+        names = load().pack_names
+        groups = _load(PACK_COMMANDS).pack_commands(names) if names else {}
+        return {name: get_group(group) for name, group in groups.items()}
 
     def invoke(self, context: Any) -> Any:
         try:
@@ -76,6 +124,17 @@ class Commands(TyperGroup):
         except HeadgateError as error:
             print_error(error)
             raise typer.Exit(code_of(error)) from None
+
+
+def _load_command(name: str) -> Any:
+    if name in GROUPS:
+        return get_group(_load(GROUPS[name]).commands)
+    [module] = [module for module, names in MODULES.items() if name in names]
+    return get_group(_load(module).commands).commands[name]
+
+
+def _load(module: str) -> Any:
+    return importlib.import_module(f"headgate.cli.{module}")
 
 
 app = typer.Typer(
@@ -90,7 +149,7 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        print_line(f"headgate {__version__}")
+        typer.echo(f"headgate {__version__}")
         raise typer.Exit
 
 
@@ -100,9 +159,9 @@ def headgate(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """Run background tasks; see and control them.
+    """Run background tasks, watch them and control them.
 
-    The store is the file headgate.db in this folder, unless --url or HEADGATE_URL
+    The store is the file headgate.db in this directory, unless --url or HEADGATE_URL
     names another.
 
     \b
@@ -127,11 +186,11 @@ def up(
     broker: BrokerUrl = None,
     log_json: LogJson = False,
 ) -> None:
-    """Run a worker, all duties and the HTTP API.
+    """Run the HTTP API, a worker and all background duties.
 
-    The worker is a process of its own, which is replaced when it dies or cannot end a handler.
-    Brings the store's schema up to date first, and makes the store if it is not there.
-    SIGTERM or Ctrl-C stops it in good order, a second one at once.
+    Creates the store first, or brings its schema up to date. The worker is a separate
+    process, restarted when it dies or has a handler that does not stop. SIGTERM or
+    Ctrl-C lets running tasks finish; a second one stops at once.
 
     \b
     headgate up
@@ -160,16 +219,17 @@ def _demo_greeting(url: str | None) -> str:
 def serve(
     host: Host = None,
     port: Port = None,
-    no_duties: Annotated[bool, typer.Option("--no-duties", help="Leave the background duties to others.")] = False,
+    no_duties: Annotated[bool, typer.Option("--no-duties", help="Do not run background duties here.")] = False,
     pack: PackNames = None,
     url: Url = None,
     broker: BrokerUrl = None,
     log_json: LogJson = False,
 ) -> None:
-    """Answer HTTP, and do the background duties.
+    """Run the HTTP API and the background duties.
 
-    Without keys it answers this machine only; anywhere else it needs one: headgate keys create.
-    SIGTERM or Ctrl-C stops it in good order, a second one at once.
+    Without keys it listens on this machine only; to listen elsewhere, create a key
+    first: headgate keys create. SIGTERM or Ctrl-C finishes open requests; a second
+    one stops at once.
 
     \b
     headgate serve
@@ -185,7 +245,7 @@ def serve(
 @app.command()
 def work(
     modules: Modules = None,
-    processes: Annotated[int, typer.Option(min=1, metavar="N", help="So many processes, kept alive.")] = 1,
+    processes: Annotated[int, typer.Option(min=1, metavar="N", help="Number of worker processes.")] = 1,
     concurrency: Concurrency = None,
     threads: Threads = None,
     children: Children = None,
@@ -195,11 +255,11 @@ def work(
     broker: BrokerUrl = None,
     log_json: LogJson = False,
 ) -> None:
-    """Execute the tasks of modules and packs.
+    """Run workers for the tasks of modules and packs.
 
-    In one process or several, each replaced when it dies or cannot end a handler.
-    Does the light duties too, so that nothing stands still.
-    SIGTERM or Ctrl-C stops it in good order, a second one at once.
+    A worker process that dies, or has a handler that does not stop, is replaced.
+    Workers also run the light duties, so due and lost tasks move on without a
+    server. SIGTERM or Ctrl-C lets running tasks finish; a second one stops at once.
 
     \b
     headgate work shop.tasks
@@ -216,27 +276,16 @@ def work(
 
 @app.command()
 def duties(pack: PackNames = None, url: Url = None, broker: BrokerUrl = None, log_json: LogJson = False) -> None:
-    """Do the background duties alone.
+    """Run only the background duties.
 
-    Bring on what is due, rescue what was lost, archive, count. Any number of processes may do them.
+    They start due tasks, recover lost ones, fire schedules, send callbacks, move
+    finished tasks to history and count. Any number of processes may run them.
 
     \b
     headgate duties
     """  # fmt: skip
-    plan = ProcessPlan(packs=tuple(pack or ()), greeting="doing the duties", log_json=log_json)
+    plan = ProcessPlan(packs=tuple(pack or ()), greeting="running the background duties", log_json=log_json)
     exec_process(WORKER_MODULE, plan, url, broker)
-
-
-for module in (migrating, doctor, submitting, tasks, actions, callbacks, agents, audit, history, simulating):
-    app.add_typer(module.commands)
-app.add_typer(dead_letters.commands, name="dead-letters")
-app.add_typer(lanes.commands, name="lanes")
-app.add_typer(schedules.commands, name="schedules")
-app.add_typer(limits.commands, name="limits")
-app.add_typer(types.commands, name="types")
-app.add_typer(keys.commands, name="keys")
-app.add_typer(compensation.commands, name="compensation")
-app.add_typer(listeners.commands, name="listeners")
 
 
 def main() -> None:

@@ -21,7 +21,9 @@ def migrate(
     plan: Annotated[bool, typer.Option("--plan", help="Show the steps, and change nothing.")] = False,
     pack: PackNames = None,
 ) -> None:
-    """Bring the schema of the store and of its packs up to date; the store is created if it does not exist.
+    """Create the store, or bring its schema up to date.
+
+    That includes the tables of packs.
 
     \b
     headgate migrate --plan

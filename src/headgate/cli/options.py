@@ -6,6 +6,8 @@ import typer
 
 PAGE = 200  # the most that one page of the store holds
 
+TIMES = ["%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S%z", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d"]
+
 # Every command
 Url = Annotated[
     str | None,
@@ -18,7 +20,7 @@ BrokerUrl = Annotated[
     typer.Option(
         "--broker",
         metavar="URL",
-        help="RabbitMQ to deliver tasks and publish events by: amqp://…  [default: HEADGATE_BROKER]",
+        help="RabbitMQ that delivers tasks and publishes events: amqp://…  [default: HEADGATE_BROKER]",
         show_default=False,
     ),
 ]
@@ -29,7 +31,7 @@ PackNames = Annotated[
     typer.Option(
         "--pack",
         metavar="NAME",
-        help="Turn on a pack, in addition to HEADGATE_PACKS; repeatable.",
+        help="Turn on a pack, in addition to HEADGATE_PACKS. Can be repeated.",
         show_default=False,
     ),
 ]

@@ -44,7 +44,7 @@ class ProcessPlan:
     threads: int | None = None
     children: int | None = None
     log_json: bool = False
-    stage: int | None = None  # where it notes of which tasks it runs code, for its supervisor to read when it is dead
+    stage: int | None = None  # where it notes whose handlers run code, for its supervisor to read after its death
     parent: int | None = None  # the pipe to the supervisor, who also holds its stdin: it ends when that does
 
 
@@ -54,7 +54,7 @@ def command_line(module: str, plan: ProcessPlan) -> list[str]:
 
 
 def exec_process(module: str, plan: ProcessPlan, url: str | None, broker: str | None) -> NoReturn:
-    """Turn this process into one that works on the plan: all that served the command line leaves its memory."""
+    """Replace this process with one that works on the plan, which frees the memory of the command line."""
     if broker is not None:
         check_broker(broker)
     for name, value in (("HEADGATE_URL", url), ("HEADGATE_BROKER", broker)):

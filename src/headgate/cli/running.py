@@ -48,7 +48,7 @@ except ImportError:
 log = logging.getLogger("headgate")
 DUTY_THREADS = 2
 FILE_SECONDS = 1.0
-COLLECT_AFTER = 10_000  # objects: a few dozen requests under way have as many, and leave no circles behind
+COLLECT_AFTER = 10_000  # objects: a few dozen requests under way have as many, and leave no cycles
 SERVING_MODULE = "headgate.cli.serving"
 _URL = os.environ.get("HEADGATE_URL")
 _DUTIES = {Duties.ALL: all_duties, Duties.LIGHT: worker_duties, Duties.NONE: lambda *_: []}
@@ -74,7 +74,7 @@ def _execute(plan: ProcessPlan, parent: Parent) -> int:
         app._use_packs(packs)
     settings = _with_packs(settings_of(apps, _URL), packs)
     parent.tell_settings(settings)
-    if not os.read(sys.stdin.fileno(), 1):  # it is over before it began
+    if not os.read(sys.stdin.fileno(), 1):  # the parent ended before we began
         return DONE
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         if not runner.run(wait_for_store(settings, has_parent=True)):
@@ -118,7 +118,7 @@ async def _work(plan: ProcessPlan, worker: Worker, parent: Parent) -> None:
 
 
 async def _serve_beside_worker(plan: ProcessPlan) -> int:
-    """Serve, with a worker process beside: it alone loads the modules, and they say which store it is."""
+    """Serve, with a worker process beside it. Only that process loads the modules, and they set which store to use."""
     supervisor = Supervisor(replace(plan, api=False, duties=Duties.NONE, migrate=False, greeting=""))
     settings = await supervisor.start()
     if settings is None:
@@ -135,7 +135,7 @@ async def _serve(plan: ProcessPlan, settings: Settings, supervisor: Supervisor |
     settings = replace(settings, **_without_none({"host": plan.host, "port": plan.port}))
     # Loaded only where it is served: it would double the memory of a worker. And bound before anything is written.
     serving = importlib.import_module(SERVING_MODULE) if plan.api else None
-    packs = find_packs(settings.pack_names)  # an unknown name comes before a port that is taken
+    packs = find_packs(settings.pack_names)  # report an unknown pack before a port in use
     listening = None if serving is None else serving.listen_on(settings.host, settings.port)
     if not await wait_for_store(settings, has_parent=False):
         return await _end(supervisor)
@@ -162,7 +162,7 @@ async def _end(supervisor: Supervisor | None) -> int:
 
 
 def tune_garbage_collector() -> None:
-    """Exclude what is loaded by now from garbage collection, and collect less often: most objects leave no cycles."""
+    """Exclude everything loaded so far from garbage collection, and collect less often: few objects leave cycles."""
     gc.freeze()
     gc.set_threshold(COLLECT_AFTER, *gc.get_threshold()[1:])
 
@@ -185,7 +185,7 @@ async def _live(plan: ProcessPlan, store: Store, settings: Settings, work: Worke
     _stop_on_signals(stop, plan, settings.shutdown_seconds)
     with closing(Threads("headgate duty", DUTY_THREADS)) as in_thread:
         duties = _DUTIES[plan.duties](store, settings, in_thread)
-        if isinstance(work, Supervisor):  # first: whoever is answered may submit what the worker's modules declare
+        if isinstance(work, Supervisor):  # first: clients of the API may submit tasks that the worker's modules declare
             work.release()
             if not await work.wait_until_begun():
                 ended.set()
@@ -215,11 +215,13 @@ async def _live(plan: ProcessPlan, store: Store, settings: Settings, work: Worke
 
 
 async def _stop_if_replaced(file: Path | None, stop: Callable[[], None]) -> None:
-    """Stop at once when the store's file is another one: what is written to the old one nobody would ever see."""
+    """Stop at once when the store's file was replaced: writes to the old file would be lost."""
     before = _identity(file)
-    while file is None or _identity(file) == before:  # noqa: ASYNC110 nobody says when
+    while file is None or _identity(file) == before:  # noqa: ASYNC110 no event says when
         await asyncio.sleep(FILE_SECONDS)
-    log.error("the store's file %s was replaced or removed: stopping, since only the old one is open here", file)
+    log.error(
+        "the store's file %s was replaced or removed: stopping, because this process still has the old one open", file
+    )
     stop()
     stop()
 
@@ -239,7 +241,7 @@ def _stop_on_signals(stop: Callable[[], None], plan: ProcessPlan, seconds: float
 
     def request_stop(name: str) -> None:
         first = next(requests) == 1
-        text = f"finishing what runs, for {seconds:g} s at most; once more to stop at once"
+        text = f"waiting up to {seconds:g} s for running tasks; send it again to stop at once"
         if plan.parent is not None or not plan.work:  # else a worker says so
             log.info("%s: %s", name, text if first else "stopping at once")
         stop()
@@ -263,7 +265,7 @@ def main() -> None:
     except HeadgateError as error:
         print_error(error)
         sys.exit(code_of(error))
-    except KeyboardInterrupt:  # before there was a loop to hear of it
+    except KeyboardInterrupt:  # before the loop could handle it
         sys.exit(FAILED)
 
 

@@ -30,8 +30,8 @@ HttpUrl = Annotated[
 Method = Annotated[str, typer.Option(help="HTTP method of the call.")]
 TIMEZONE = typer.Option(help="Timezone of the cron expression.")
 LOG = typer.Option(help="What to record about each tick.")
-MISSED = typer.Option(help="What to do about ticks that no process was there for.")
-OVERLAP = typer.Option(help="What to do when the previous tick's task has not ended.")
+MISSED = typer.Option(help="What to do with ticks that passed while no process ran.")
+OVERLAP = typer.Option(help="What to do while the previous tick's task has not ended.")
 
 
 @commands.default
@@ -69,6 +69,7 @@ def list_schedules(
         ),
         right=("ID",),
         drop=("TIMEZONE", "NEXT TICK", "CRON", "TARGET"),
+        none="no schedules",
     )  # fmt: skip
 
 
@@ -137,10 +138,11 @@ def edit_schedule(
     http: HttpUrl = None,
     method: Method = "POST",
 ) -> None:
-    """Change a schedule. Options that are not given stay; arguments are replaced as a whole.
+    """Change a schedule.
 
-    It takes effect at once. A program that declares the schedule does not
-    overwrite the change.
+    Options that you leave out keep their value; task arguments are replaced as a
+    whole. The change takes effect at once. A program that declares the schedule does
+    not overwrite the change.
 
     \b
     headgate schedules edit 1 --cron "30 3 * * *"
@@ -214,7 +216,8 @@ def show_logs(command: Command, schedule_id: Id, limit: Limit = 20) -> None:
     """  # fmt: skip
     found = command.store.schedules.logs(schedule_id, limit=limit)
     command.answer_all(
-        found, TickLog._asdict, ("ID", "RESULT", "TICK", "TASK", "ERROR"), _log_row, right=("ID", "TASK")
+        found, TickLog._asdict, ("ID", "RESULT", "TICK", "TASK", "ERROR"), _log_row, right=("ID", "TASK"),
+        none="no ticks",
     )  # fmt: skip
 
 

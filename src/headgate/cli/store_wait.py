@@ -23,7 +23,7 @@ AGAIN_SECONDS = 1.0
 async def wait_for_store(settings: Settings, *, has_parent: bool) -> bool:
     """Wait until the database server answers; False if this process is told to stop before that.
 
-    Anything else than a server that cannot be reached is raised: waiting would not mend it.
+    Any other error is raised: waiting would not fix it.
     """
     if settings.url.startswith("sqlite:"):
         return True

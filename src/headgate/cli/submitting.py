@@ -44,7 +44,7 @@ class TaskOptions:
     priority: NewPriority = None
     mutex: NewMutex = None
     delay_seconds: Annotated[
-        float | None, typer.Option("--delay", metavar="SECONDS", help="Start no sooner than this.")
+        float | None, typer.Option("--delay", metavar="SECONDS", help="Start after this many seconds.")
     ] = None
     unique_key: Annotated[
         str | None, typer.Option(metavar="KEY", help="Return the open task with this key, if there is one.")

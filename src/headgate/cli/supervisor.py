@@ -1,7 +1,7 @@
 """Workers as processes of their own, kept alive: python -m headgate.cli.supervisor PLAN
 
-A worker that cannot end a handler, or that dies, leaves executions behind. Only whoever started its process knows for
-sure that it is dead: what it held is ended here, and no sooner.
+A worker that cannot end a handler, or that dies, leaves executions behind. Only the parent process knows for sure that
+it is dead: the parent ends what the worker held, and no sooner.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ LONG_LIFE_SECONDS = 60.0
 BEGIN_SECONDS = 10.0
 LAST_SECONDS = 15.0  # what a worker may take to end besides what its settings allow
 BURY_AGAIN_SECONDS = 1.0
-HEAR_SECONDS = 1.0  # what a process said last is there when it has ended, but somebody may have inherited its pipe
+HEAR_SECONDS = 1.0  # its last messages are there when it has ended, but another process may have inherited its pipe
 ACTOR = "system:supervisor"
 
 
@@ -101,11 +101,11 @@ class Supervisor:
         self._signals: list[signal.Signals] = []
         self._burials: set[asyncio.Task[None]] = set()
         self._code = DONE
-        self._starting = asyncio.Lock()  # lest a process that is just being started is taken for an orphan
+        self._starting = asyncio.Lock()  # so that a process that is being started is not mistaken for an orphan
         self._keeping: list[asyncio.Task[None]] = []
 
     async def start(self) -> Settings | None:
-        """Start the processes; what their modules are set to, once they are loaded, or None if they cannot be."""
+        """Start the processes; returns the settings of their modules once loaded, or None if they cannot be loaded."""
         self._keeping = [asyncio.create_task(self._keep_alive(n)) for n in range(1, self._plan.processes + 1)]
         for keeping in self._keeping:
             keeping.add_done_callback(lambda _: self._tell_loaded(None))
@@ -117,16 +117,16 @@ class Supervisor:
         self._released.set()
 
     async def wait_until_begun(self) -> bool:
-        """Until a worker has signed on, and with it its types are known, or until the log says why none has.
+        """Wait until a worker has signed on, so that its types are known, or until the log says why none has.
 
         False if none ever will.
         """
         if not await wait(self._begun, BEGIN_SECONDS):
-            log.warning("no worker process has signed on in %g s: going on without one", BEGIN_SECONDS)
+            log.warning("no worker process has signed on in %g s: continuing without one", BEGIN_SECONDS)
         return not self._stopping.is_set()
 
     async def run(self) -> int:
-        """Until all processes have ended after a signal, or one said that it cannot work like this; the exit code."""
+        """Wait until all processes have ended after a signal, or one reports that it cannot work; the exit code."""
         await asyncio.gather(*self._keeping)
         await asyncio.gather(*self._burials)
         if self._plan.processes > 1:
@@ -145,9 +145,9 @@ class Supervisor:
             asyncio.get_running_loop().call_later(allowed + LAST_SECONDS, self._kill, life)
 
     def _kill(self, life: Life) -> None:
-        """One that does not go is made to."""
+        """Kill a process that does not end."""
         if life in self._lives:
-            log.error("worker process %d does not end: it is killed", life.number)
+            log.error("worker process %d does not end: killing it", life.number)
             life.killed = True
             _send_signal(life.process, signal.SIGKILL)
 
@@ -160,18 +160,18 @@ class Supervisor:
             self._look_after(life, code)
             if self._stopping.is_set():
                 return
-            if code == USAGE or (code >= 0 and not (worked or life.worker_ids)):  # it would say the same again
+            if code == USAGE or (code >= 0 and not (worked or life.worker_ids)):  # a restart would fail the same way
                 self._code = code
                 self.stop()
                 return
             worked = worked or bool(life.worker_ids)
             if code == UNFIT:  # no crash: it did what it should
-                log.warning("worker process %d could not end a handler; another one starts", number)
+                log.warning("worker process %d could not stop a handler: starting another", number)
                 continue
             if time.monotonic() - started > LONG_LIFE_SECONDS:
                 quick_ends = 0
             pause = RESTARTS.pause(quick_ends)
-            log.warning("worker process %d ended with %d; another one starts in %g s", number, code, pause)
+            log.warning("worker process %d ended with exit code %d: starting another in %g s", number, code, pause)
             self._begun.set()
             await wait(self._stopping, pause)
             quick_ends += 1
@@ -224,18 +224,18 @@ class Supervisor:
             transport.close()
 
     async def _watch(self, life: Life) -> None:
-        """Kill a process that stands still before its lease is over: when it continued, others would have its tasks."""
+        """Kill a process that stands still before its lease is over: if it woke later, others would have its tasks."""
         await life.loaded.wait()
         assert life.settings is not None
         watch = PulseWatch(life.stage, life.settings.lease_seconds)
-        while not watch.stands_still(time.monotonic()):  # noqa: ASYNC110 one that stands still says nothing
+        while not watch.stands_still(time.monotonic()):  # noqa: ASYNC110 a process that stands still sends no event
             await asyncio.sleep(watch.pause)
-        log.error("worker process %d (pid %d) stands still: it is killed", life.number, life.process.pid)
+        log.error("worker process %d (pid %d) is not responding: killing it", life.number, life.process.pid)
         life.stood_still = True
         _send_signal(life.process, signal.SIGKILL)
 
     async def _let_begin(self, life: Life) -> None:
-        """Its modules are loaded: it may begin when whatever is beside it has begun."""
+        """Its modules are loaded: it may begin once what runs beside it has begun."""
         self._tell_loaded(life.settings)
         await self._released.wait()
         if self._plan.processes > 1 and not self._stopping.is_set():
@@ -259,17 +259,17 @@ class Supervisor:
             burial.add_done_callback(self._burials.discard)
 
     async def _bury(self, life: Life, settings: Settings, seen: set[int]) -> None:
-        """Try until it is done, or until its lease is over: then anybody's reaper does it."""
+        """Try until it is done or the lease is over: then any reaper does it."""
         over = time.monotonic() + settings.lease_seconds
         while time.monotonic() < over:
             try:
                 ended = await asyncio.to_thread(self._bury_once, life, settings, seen)
             except HeadgateError as error:
-                log.warning("cannot end what worker process %d left behind, retrying: %s", life.number, error)
+                log.warning("cannot end the executions of worker process %d, retrying: %s", life.number, error)
                 await asyncio.sleep(BURY_AGAIN_SECONDS)
             else:
                 if ended:
-                    log.warning("worker process %d left %d executions behind: they are ended", life.number, ended)
+                    log.warning("worker process %d left %d executions behind: ending them", life.number, ended)
                 return
 
     def _bury_once(self, life: Life, settings: Settings, seen: set[int]) -> int:

@@ -8,10 +8,10 @@ NARROWEST = 10  # that a longer one is cut to
 
 
 def column_widths(natural: Sequence[int], available: int, drop: Sequence[int] = ()) -> dict[int, int]:
-    """The width of each column that is shown, by its place, in a line of `available` characters.
+    """The width of each visible column, by its position, in a line of `available` characters.
 
     Long columns are cut first, the longest most. If that is not enough, columns are left out in the order of `drop`.
-    The first column, which says what a row is about, keeps its whole width and stays.
+    The first column, which identifies the row, is never cut or left out.
     """
     shown = dict(enumerate(natural))
     widths = _cut(shown, available)

@@ -30,6 +30,7 @@ from headgate.core.events import AuditEvent
 from headgate.core.family import Census
 from headgate.core.forecast import Forecast
 from headgate.core.gates import Gate
+from headgate.core.holds import Hold
 from headgate.core.states import FINAL, HELD, State
 from headgate.core.task import Task
 from headgate.environment import utc_now
@@ -84,13 +85,14 @@ def list_tasks(
         ),
         right=("ID", "PRIORITY", "ATTEMPT"),
         drop=("PRIORITY", "ATTEMPT", "LANE", "CREATED", "DETAIL"),
+        none="no tasks",
         more=more,
     )  # fmt: skip
 
 
 def _detail(task: Task, census: Census | None) -> str:
     """Its name, progress and error, for the last column of the list."""
-    going_well = task.status in HELD or task.status is State.SUCCEEDED  # whatever befell an earlier attempt
+    going_well = task.status in HELD or task.status is State.SUCCEEDED  # whatever happened to an earlier attempt
     error = task.error_info.splitlines()[0] if task.error_info and not going_well else ""
     progress = "" if task.status is State.SUCCEEDED else progress_text(task, census)
     return one_line("  ".join(part for part in (task.name, progress, error) if part))
@@ -98,7 +100,7 @@ def _detail(task: Task, census: Census | None) -> str:
 
 @commands.add("show")
 def show(command: Command, task_id: Id) -> None:
-    """Show everything about a task: record, attempts, events, callbacks and log.
+    """Show a task: record, attempts, events, callbacks and log.
 
     \b
     headgate show 4711
@@ -112,6 +114,7 @@ def show(command: Command, task_id: Id) -> None:
     attempts = store.attempts.of(task_id)
     measured = store.usages.of(task_id)
     callbacks = store.deliveries.of_task(task_id)
+    holds = store.holds.of(task_id)
     if command.as_json:
         more = {
             "attempts": [asdict(attempt) for attempt in attempts],
@@ -120,10 +123,11 @@ def show(command: Command, task_id: Id) -> None:
             "checkpoints": sorted(store.executions.checkpoints(task_id)),
             "usage": None if measured is None else {"attempt": measured.attempt} | asdict(measured.usage),
             "callbacks": [callback_json(each, with_history=True) for each in callbacks],
+            "holds": [{"resource": hold.resource, "held": hold.held, "since": hold.since} for hold in holds],
         }
         print_json(task_json(task) | _children_json(task, census) | more)
         return
-    _show_record(task, census, measured)
+    _show_record(task, census, measured, holds)
     _show_attempts(attempts)
     _show_latest("EVENTS", events, _event_row)
     _show_latest("CALLBACKS", callbacks[::-1], _callback_row)
@@ -146,12 +150,14 @@ def _usage_text(measured: Measured) -> str:
     return ", ".join([f"{usage.cpu_seconds:.2f} s of CPU", *texts]) + f" (attempt {measured.attempt})"
 
 
-def _show_record(task: Task, census: Census | None, measured: Measured | None) -> None:
+def _show_record(task: Task, census: Census | None, measured: Measured | None, holds: list[Hold]) -> None:
     record = {
         name: format_time(value) if isinstance(value, datetime) else value for name, value in task_json(task).items()
     }
     record |= {"ext": task.ext, "result": task.result, "progress": progress_text(task, census)}
     record |= {"gave_up": "yes" if task.gave_up else "", "used": "" if measured is None else _usage_text(measured)}
+    record["holds"] = ", ".join(hold.resource for hold in holds if hold.held)
+    record["waits_for"] = ", ".join(hold.resource for hold in holds if not hold.held)
     if census is not None:
         counts = ", ".join(f"{count} {state}" for state, count in sorted(census.states.items()))
         record["children"] = counts if census.exact else f"more than {EXACT_UP_TO}: {counts}"
@@ -214,10 +220,10 @@ def _event_json(event: AuditEvent) -> dict[str, Any]:
 
 @commands.add("why")
 def why(command: Command, task_id: Id) -> None:
-    """Show what a task waits for, gate by gate, and when it will probably start.
+    """Show what a task waits for, and when it will probably start.
 
-    Each gate says what closes it: a held mutex, a full lane, a start time, a rate
-    limit, or no worker for the type.
+    One line per gate says what keeps it shut: a held mutex, a full lane, a start
+    time, a rate limit, or no worker for the type.
 
     \b
     headgate why 4711

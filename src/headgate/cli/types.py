@@ -1,7 +1,7 @@
 """`headgate types`: the settings of task types."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -17,7 +17,7 @@ from headgate.core.errors import Invalid
 from headgate.core.pause import Pause, PauseKey, PauseScope
 from headgate.core.retry import Strategy
 from headgate.core.task import TaskType
-from headgate.core.task_types import TYPE_FIELDS, changes_of, edited, fields_of
+from headgate.core.task_types import EDITABLE_FIELDS, changes_of, edited, fields_of, minutes_to_seconds
 from headgate.store.catalog.type_rows import StoredType
 from headgate.store.catalog.types import LOOKED_AT, EditPreview
 
@@ -32,7 +32,7 @@ def show_types(command: Command) -> None:
     \b
     headgate types
     headgate types show mail
-    headgate types set mail timeout=45 max_error_count=5 --dry-run
+    headgate types set mail timeout_seconds=2700 max_error_count=5 --dry-run
     headgate types remove mail
     """  # fmt: skip
     list_types(command)
@@ -50,7 +50,14 @@ def list_types(command: Command) -> None:
     def row(stored: StoredType) -> tuple[Any, ...]:
         return (*_row(stored), _state(_pause(pauses, stored)))
 
-    command.answer_all(command.store.types.all(), encode, headers, row)
+    command.answer_all(
+        command.store.types.all(),
+        encode,
+        headers,
+        row,
+        drop=("SOURCE", "LANE", "ON FAILURE", "RETRIES"),
+        none="no task types",
+    )
 
 
 def _row(stored: StoredType) -> tuple[Any, ...]:
@@ -97,7 +104,7 @@ def show_type(command: Command, code: Code) -> None:
     stored = command.store.types.get(code)
     pause = _pause(command.store.pauses.by_key(), stored)
     document = _type_json(stored) | _pause_json(pause)
-    fields = {"code": stored.kind.code} | fields_of(stored.kind)
+    fields = {"code": stored.kind.code} | _editable(fields_of(stored.kind))
     if stored.kind.debounce_seconds is None:
         del fields["debounce_replace"]
     for part, configuration in document["callback"].items():
@@ -107,6 +114,19 @@ def show_type(command: Command, code: Code) -> None:
     fields["since"] = format_time(stored.update_date)
     texts = {name: _cell(value) for name, value in fields.items() if value not in (None, "", [], {})}
     command.answer_fields(document, texts)
+
+
+def _editable(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields as `set` takes them: the timeout is in seconds."""
+    return {
+        "timeout_seconds" if name == "timeout" else name: _seconds(value) if name == "timeout" else value
+        for name, value in fields.items()
+    }
+
+
+def _seconds(minutes: float) -> float:
+    seconds = minutes_to_seconds(minutes)
+    return int(seconds) if seconds.is_integer() else seconds
 
 
 def _cell(value: Any) -> str:
@@ -128,20 +148,22 @@ def set_type(
     command: Command,
     code: Code,
     fields: Annotated[
-        list[str] | None, typer.Argument(metavar="FIELD=VALUE", help=f"Settings to change: {', '.join(TYPE_FIELDS)}.")
+        list[str] | None,
+        typer.Argument(metavar="FIELD=VALUE", help=f"Settings to change: {', '.join(EDITABLE_FIELDS)}."),
     ] = None,
     file: Annotated[str | None, typer.Option(metavar="FILE", help="Read settings from a JSON object.")] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the effect on existing tasks, and change nothing.")
     ] = False,
 ) -> None:
-    """Change a type, for waiting tasks too; it is created if it does not exist.
+    """Change a type, or create it.
 
-    `timeout` is in minutes. Values are parsed as JSON where possible. Programs
-    that declare the type do not overwrite the change.
+    The change applies to waiting tasks too, and programs that declare the type do
+    not overwrite it. Values are parsed as JSON where possible. `timeout`, in
+    minutes as in the HTTP API, is accepted too.
 
     \b
-    headgate types set mail timeout=45 need_manual=true --dry-run
+    headgate types set mail timeout_seconds=2700 need_manual=true --dry-run
     headgate types set mail retry_strategy=sequence 'retry_sequence=[10, 60]'
     headgate types set mail 'mutex=customer:{customer_id}'
     """  # fmt: skip
@@ -175,8 +197,9 @@ def _answer_changes(command: Command, before: TaskType | None, after: TaskType, 
     elif not changes:
         print_line(f"type {after.code}: no changes")
     for field, sides in changes.items():
-        values = [json.dumps(sides[side], ensure_ascii=False) for side in ("old", "new") if side in sides]
-        print_line(f"{field}: {' → '.join(values)}")
+        values = [_editable({field: sides[side]}) for side in ("old", "new") if side in sides]
+        [name] = values[0]
+        print_line(f"{name}: {' → '.join(json.dumps(each[name], ensure_ascii=False) for each in values)}")
     for text in _preview_lines(preview):
         print_line(text)
 
@@ -218,9 +241,10 @@ def _first_ids(ids: tuple[int, ...]) -> str:
 
 @commands.add("remove")
 def remove_type(command: Command, code: Code) -> None:
-    """Remove a type: no new tasks are accepted, and existing ones use the defaults.
+    """Remove a type.
 
-    A program that declares it registers it again at its next start.
+    New tasks of the type are refused, and existing ones use the default settings. A
+    program that declares the type adds it again at its next start.
 
     \b
     headgate types remove mail

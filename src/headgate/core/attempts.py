@@ -1,4 +1,4 @@
-"""Attempts of a task: each one a record, put together from the audit and from what is kept of those that failed."""
+"""Attempts of a task: one record each, built from the audit and the stored failures."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -26,9 +26,9 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One execution. `outcome` is the kind of the event that ended it; while it goes on, its state.
+    """One execution. `outcome` is the kind of the event that ended it, or its state while it runs.
 
-    `delay` is after how many seconds the task was to run again; `log` the first and last id of its log lines.
+    `delay`: seconds after which the task was to run again; `log`: the first and last id of its log lines.
     """
 
     number: int
@@ -69,7 +69,7 @@ def attempts_of(
         failure = failures.get(number)
         detail = {} if end is None else _detail(end)
         reason = detail.get("reason") if failure is None else failure.reason
-        reporter = end.actor if end is not None and end.actor.startswith(AGENT) else claimed.actor
+        reporter = end.actor if end is not None and end.actor.startswith(AGENT) else started.actor
         if reporter.startswith(AGENT):
             reporter = reporter.rpartition(" key:")[0] or reporter  # which key it came with, the audit says
         found.append(

@@ -1,6 +1,8 @@
 """Callbacks (B6): who is told how a task ended, in which words, and what an answer means."""
 
 import json
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -9,15 +11,15 @@ from typing import Literal, NotRequired, TypedDict
 from headgate.core.retry import parse_retry_after
 from headgate.core.task import clip
 
-MAX_ATTEMPTS = 20  # by itself; a person's redelivery has as many again
+MAX_ATTEMPTS = 20  # attempts made automatically; a redelivery by a person gets as many again
 FIRST_DELAY_SECONDS = 5.0
 LONGEST_DELAY_SECONDS = 3 * 3600.0
 LONGEST_RETRY_AFTER_SECONDS = 24 * 3600.0  # the longest Retry-After that is granted
-MAX_BODY_BYTES = 1024  # of an answer
+MAX_BODY_BYTES = 1024  # of an answer that is kept
 GONE = 410
 BLOCKED_SECONDS = 60.0  # between two looks at a receiver that the policy does not allow
 SETTING = "HEADGATE_CALLBACK_ALLOW"  # is the policy
-SENDER_SILENT_SECONDS = 60.0  # after which nobody is taken to send callbacks; whoever does says so more often
+SENDER_SILENT_SECONDS = 60.0  # without a sign of life for longer, no sender is taken to be running
 
 
 class CallbackKind(StrEnum):
@@ -57,7 +59,7 @@ class Delivery(StrEnum):
     BLOCKED = "blocked"  # pending, and the policy does not allow its receiver; sent by itself once it does
     DELIVERED = "delivered"
     UNDELIVERABLE = "undeliverable"  # tried often enough, or told to stop: a person sends it again, or lets it be
-    DROPPED = "dropped"  # nobody wants it any more: the task was cancelled or resolved, the type has no callback
+    DROPPED = "dropped"  # no longer wanted: the task was cancelled or resolved, or its type has no callback
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,7 @@ class Attempt:
 
     @property
     def receiver_failing(self) -> bool:
-        """Whether the receiver cannot be reached or is not well: then others need not try it at once."""
+        """Whether the receiver cannot be reached or is failing: then other callbacks need not try it at once."""
         return self.status is None or self.status >= 500 or self.status == 429
 
 
@@ -111,8 +113,28 @@ def delivery_after(attempt: Attempt, attempts: int, draw: float) -> tuple[Delive
 
 
 def retry_delay(attempts: int, draw: float) -> float:
-    """Seconds until the next attempt: anything up to twice as long each time, so that nobody comes in a crowd."""
+    """Seconds until the next attempt: random, with a bound that doubles each time, so that attempts spread out."""
     return draw * min(FIRST_DELAY_SECONDS * 2.0 ** min(attempts - 1, 64), LONGEST_DELAY_SECONDS)
+
+
+def even_shares(places: int, among: int) -> list[int]:
+    """How many of the places each gets, the first ones one more if need be; without those who get none."""
+    return [places // among + (number < places % among) for number in range(min(among, places))]
+
+
+def in_turn(tenants: Iterable[int], last: int | None) -> list[int]:
+    """The tenants in the order of their turns, which goes on behind the last one that was served."""
+    return sorted(tenants, key=lambda tenant: (last is not None and tenant <= last, tenant))
+
+
+def last_served(served: Iterable[int]) -> int:
+    """Whose turn was the last, of tenants named in turn once for each place they got: the next begins behind it.
+
+    It is the last that got the most, so that what cannot be shared evenly goes to others the next time.
+    """
+    places = Counter(served)
+    most = max(places.values())
+    return [tenant for tenant, count in places.items() if count == most][-1]
 
 
 def success_body(ext: str, result: str | None) -> bytes:

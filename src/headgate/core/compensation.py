@@ -1,8 +1,8 @@
-"""Start compensation, as arithmetic: how long to wait from one look for lost starts to the next.
+"""Start compensation, as arithmetic: how long to wait between two searches for lost starts.
 
-The wait begins at a base, grows by a step each time nothing is found, up to a maximum, and is back at the base when
-something is. A poll that comes while the start queue holds work is skipped, since what waits there is limited and not
-lost; but only so many in a row, or under steady load nothing lost would ever be found.
+The wait begins at a base, grows by a step each time nothing is found, up to a maximum, and returns to the base when
+something is found. A poll is skipped while the start queue holds work, since what waits there is limited and not lost;
+but only `max_skips` times in a row, or under steady load lost starts would never be found.
 """
 
 from dataclasses import dataclass, fields, replace
@@ -21,7 +21,7 @@ class CompensationSettings:
     base: float = 10.0
     step: float = 10.0
     max: float = 300.0
-    threshold: float = 30.0  # so long a task may be handed over without its start being confirmed
+    threshold: float = 30.0  # how long a task may be handed over without its start being confirmed
     start_interval: float = START_SECONDS
     status_seconds: float = 60.0
     max_skips: int = 6
@@ -29,15 +29,15 @@ class CompensationSettings:
     def __post_init__(self) -> None:
         for setting in fields(self):
             if not getattr(self, setting.name) <= MAX_SECONDS:  # a NaN is not, either
-                raise Invalid(f"compensation_{setting.name} is {MAX_SECONDS:g} at most")
+                raise Invalid(f"compensation_{setting.name} must be at most {MAX_SECONDS:g}")
         for name in ("base", "threshold", "status_seconds"):
             if not getattr(self, name) > 0:
-                raise Invalid(f"compensation_{name} is above 0")
+                raise Invalid(f"compensation_{name} must be above 0")
         for name in ("step", "start_interval", "max_skips"):
             if getattr(self, name) < 0:
-                raise Invalid(f"compensation_{name} is at least 0")
+                raise Invalid(f"compensation_{name} must be at least 0")
         if self.max < self.base:
-            raise Invalid("compensation_max is at least compensation_base")
+            raise Invalid("compensation_max must be at least compensation_base")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,18 +52,18 @@ class Polling:
         return min(self._grown(settings), settings.max)
 
     def wait(self, settings: CompensationSettings) -> float:
-        """Seconds until the next poll. A skipped one comes again after the base: nobody is to wait for 7 maxima."""
+        """Seconds until the next poll. A skipped poll is repeated after the base: skips must not add up to 7 maxima."""
         return settings.base if self.skips else self.interval(settings)
 
     def may_skip(self, settings: CompensationSettings) -> bool:
         return self.skips < settings.max_skips
 
     def skipped(self) -> "Polling":
-        """Behind a poll that was skipped."""
+        """The state after a skipped poll."""
         return replace(self, skips=self.skips + 1)
 
     def polled(self, found: int, settings: CompensationSettings) -> "Polling":
-        """Behind a poll that found so many."""
+        """The state after a poll that found `found` lost starts."""
         if found:
             return Polling()
         grows = self._grown(settings) < settings.max and self.multiplier < MAX_MULTIPLIER

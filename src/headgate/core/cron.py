@@ -1,4 +1,4 @@
-"""When a schedule fires: standard cron by the clock of a time zone; and what becomes of ticks nobody was there for.
+"""When a schedule fires: standard cron by the clock of a time zone; and what becomes of missed ticks.
 
 An expression has five fields (minute, hour, day of the month, month, day of the week), or six with seconds in front.
 Where a zone sets its clock, the rule is Debian cron's:
@@ -11,13 +11,12 @@ Where a zone sets its clock, the rule is Debian cron's:
 """
 
 import re
-from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 from difflib import get_close_matches
 from enum import StrEnum
 from functools import lru_cache
-from itertools import islice, takewhile
+from itertools import islice
 from typing import NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
@@ -40,11 +39,12 @@ NICKNAMES = {
     "@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@hourly": "0 * * * *",
 }  # fmt: skip
 _SECOND, _DAY = timedelta(seconds=1), timedelta(days=1)
+_NEVER = datetime.max.replace(tzinfo=UTC)
 _ANY_TIME = datetime(2000, 1, 1)  # noqa: DTZ001 on no clock in particular
 
 
 class Missed(StrEnum):
-    """What becomes of ticks that nobody was there for."""
+    """What happens to ticks that passed while no process ran."""
 
     SKIP = "skip"  # nothing
     ONCE = "once"  # one firing stands for all of them
@@ -52,7 +52,7 @@ class Missed(StrEnum):
 
 
 class Overlap(StrEnum):
-    """What becomes of a tick while what an earlier one began is still going on."""
+    """What happens to a tick while the task or call of an earlier one is still open."""
 
     ALLOW = "allow"  # it fires
     SKIP = "skip"  # it does not
@@ -67,7 +67,7 @@ class Cron:
     def __init__(self, expression: str, timezone: str = "UTC") -> None:
         check_name("cron_expressions", expression)
         self._zone = zone_of(timezone)
-        # Of `2-2/5` cronsim makes `2/5`, which goes on to the end.
+        # cronsim turns `2-2/5` into `2/5`, which runs to the end of the range.
         self._text = NICKNAMES.get(expression.strip().lower()) or re.sub(r"\b(\w+)-\1/\d+", r"\1", expression)
         fields = self._text.split()
         try:
@@ -81,20 +81,20 @@ class Cron:
         if self._next_wall(_ANY_TIME) is None:
             raise Invalid.of("cron-never-fires", expression=expression)
 
-    def following(self, after: datetime) -> datetime | None:
-        """The first tick behind `after`, in UTC; None if there is none for fifty years, or the calendar ends before."""
+    def following(self, after: datetime, until: datetime = _NEVER) -> datetime | None:
+        """The first tick after `after`, in UTC; None if there is none for fifty years, up to `until`, or ever."""
         try:
-            tick = self._next_time_of_day(after) if self._times_of_day else self._next_in_rhythm(after)
+            tick = self._next_time_of_day(after) if self._times_of_day else self._next_in_rhythm(after, until)
         except OverflowError:
             return None
-        return tick if tick is not None and tick.year < LAST_YEAR else None
+        return tick if tick is not None and tick <= until and tick.year < LAST_YEAR else None
 
-    def ticks(self, after: datetime) -> Iterator[datetime]:
-        """All of them behind `after`, one after the other."""
-        tick = self.following(after)
+    def ticks(self, after: datetime, until: datetime = _NEVER) -> Iterator[datetime]:
+        """All ticks after `after`, in order, up to `until`."""
+        tick = self.following(after, until)
         while tick is not None:
             yield tick
-            tick = self.following(tick)
+            tick = self.following(tick, until)
 
     def local_time(self, tick: datetime) -> datetime:
         """A tick as the zone's clock shows it."""
@@ -115,41 +115,50 @@ class Cron:
                 return tick
         return None
 
-    def _next_in_rhythm(self, after: datetime) -> datetime | None:
-        """By the clock as it is set now; if it is set on the way, go on from there by the new one."""
+    def _next_in_rhythm(self, after: datetime, until: datetime) -> datetime | None:
+        """By the clock's present offset; if the offset changes on the way, continue from there by the new one."""
         since, back = after, timedelta()
+        searched = wall = datetime.max  # noqa: DTZ901 no time between the two fits
         while True:
             offset = _offset(self._zone, since)
-            wall = self._next_wall((since + offset - back).replace(tzinfo=None))
-            if wall is None:
-                return None
+            start = (since + offset - back).replace(tzinfo=None)
+            if not searched <= start < wall:  # else the next time that fits is the one that was found already
+                found = self._next_wall(start)
+                if found is None:
+                    return None
+                searched, wall = start, found
             tick = wall.replace(tzinfo=UTC) - offset
-            change = _change(self._zone, since, tick)
+            change = _change(self._zone, since, min(tick, until))
             if change is None:
-                return tick
+                return tick if tick <= until else None
             since, back = change, _SECOND  # the moment of the change may be a tick itself
 
 
 def _check_steps(expression: str) -> None:
-    """`Invalid` for `*/61`, which would mean no more than the first minute of every hour."""
+    """`Invalid` for steps like `*/61`, which would fire only in the first minute of every hour."""
     fields = expression.split()
     for field, (name, most) in zip(reversed(fields), reversed(LONGEST_STEPS), strict=False):
         for step in re.findall(r"/(\d+)", field):
             if int(step) > most:
                 raise Invalid(
-                    f"{expression!r} is no cron expression: the step of {name}s is {most} at most, not {step}"
+                    f"{expression!r} is not a cron expression: the step of {name}s must be at most {most}, not {step}"
                 )
 
 
 @lru_cache(10_000)
 def cron_of(expression: str, timezone: str) -> Cron:
-    """`Cron`, read once for many ticks."""
+    """A cached `Cron`, parsed once for many ticks."""
     return Cron(expression, timezone)
 
 
-def preview(cron: Cron, after: datetime, count: int) -> list[datetime]:
-    """The next `count` ticks."""
-    return list(islice(cron.ticks(after), count))
+def preview(cron: Cron, after: datetime, count: int, enough: Callable[[], bool] = lambda: False) -> list[datetime]:
+    """The next `count` ticks; fewer, but at least one, once `enough()` is true: ticks may lie decades apart."""
+    ticks: list[datetime] = []
+    for tick in islice(cron.ticks(after), count):
+        ticks.append(tick)
+        if enough():
+            break
+    return ticks
 
 
 # Zones
@@ -199,7 +208,7 @@ def _change(zone: tzinfo, after: datetime, until: datetime) -> datetime | None:
     return None
 
 
-# What to do about the ticks that have come
+# What to do about ticks that are due
 
 
 class DueTicks(NamedTuple):
@@ -235,14 +244,14 @@ def due_ticks(cron: Cron, due: datetime, now: datetime, missed: Missed) -> DueTi
 
 
 def allowed_by_overlap(overlap: Overlap, ticks: Sequence[datetime], *, busy: bool) -> Sequence[datetime]:
-    """Those of the ticks that may fire, if something of the schedule goes on already (`busy`) or not."""
+    """The ticks that may fire, given whether the schedule is `busy`: something it began has not ended."""
     if overlap is Overlap.SKIP:
         return () if busy else ticks[:1]
     return ticks
 
 
 def _up_to(cron: Cron, after: datetime, until: datetime) -> tuple[list[datetime], datetime | None]:
-    """The ticks between the two, `until` included, and the one behind them."""
+    """The ticks between the two, `until` included, and the one after them."""
     found: list[datetime] = []
     for tick in cron.ticks(after):
         if tick > until:
@@ -252,11 +261,18 @@ def _up_to(cron: Cron, after: datetime, until: datetime) -> tuple[list[datetime]
 
 
 def _latest(cron: Cron, first: datetime, until: datetime, most: int) -> list[datetime]:
-    """The last ticks from `first` to `until`, looked for from the end: years of them are not gone through."""
-    span = most * _SECOND
-    while True:
-        after = max(first - _SECOND, until - span)
-        found = deque(takewhile(lambda tick: tick <= until, cron.ticks(after)), most)
-        if len(found) == most or after < first:
-            return list(found)
-        span *= 4
+    """The last ticks from `first` to `until`. How far back they reach is searched for: no years of ticks are walked."""
+
+    def ticks_after(moment: datetime) -> list[datetime]:
+        return list(islice(cron.ticks(moment, until), 2 * most))
+
+    too_late, span = until, most * _SECOND
+    while len(found := ticks_after(after := max(first - _SECOND, until - span))) < most and after >= first:
+        too_late, span = after, 4 * span
+    while len(found) == 2 * most:  # there may be any number more; ticks are whole seconds, so the search ends
+        middle = after + (too_late - after) // _SECOND // 2 * _SECOND
+        if len(fewer := ticks_after(middle)) < most:
+            too_late = middle
+        else:
+            after, found = middle, fewer
+    return found[-most:]

@@ -25,7 +25,7 @@ class Edit:
 
     def __post_init__(self) -> None:
         if self.ext is not None and self.merge is not None:
-            raise Invalid("say the whole ext, or what to merge into it, not both")
+            raise Invalid("give ext or merge, not both")
 
 
 Changes = dict[str, tuple[Any, Any]]  # by column: what it was, and what it is to be
@@ -53,7 +53,7 @@ def _ext(task: Task, edit: Edit) -> str:
         return task.ext if edit.ext is None else edit.ext
     own = json.loads(task.ext)
     if not isinstance(own, dict):
-        raise Invalid(f"the ext of task {task.id} is no object: nothing can be merged into it")
+        raise Invalid(f"the ext of task {task.id} is not an object, so nothing can be merged into it")
     merged = {name: value for name, value in (own | edit.merge).items() if value is not None or name not in edit.merge}
     return task.ext if merged == own else json.dumps(merged, ensure_ascii=False)
 

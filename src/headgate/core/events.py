@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,16 @@ class AuditEvent:
     detail: str | None
 
 
+class Heading(NamedTuple):
+    """What an event is about, without what it says; `type` is None if its task is gone."""
+
+    id: int
+    task_id: int | None
+    tenant_id: int
+    kind: str
+    type: str | None
+
+
 # The kinds of event that happen to tasks, as the audit names them.
 TASK_KINDS = frozenset({
     "submitted", "due", "came_forward", "sent_back", "scheduled", "started", "progress", "completed",
@@ -40,7 +50,7 @@ TASK_KINDS = frozenset({
 # What happens to the system itself; packs may have more.
 SYSTEM_KINDS = frozenset({
     "paused", "resumed", "capacity_changed", "rate_changed", "limit_reset", "lane_removed", "resource_removed",
-    "rate_limit_removed", "type_changed", "type_removed", "periodic_added",
+    "rate_limit_removed", "weight_changed", "type_changed", "type_removed", "periodic_added",
     "periodic_changed", "periodic_removed", "periodic_online", "periodic_offline", "periodic_triggered",
     "ticks_missed", "copied", "signed_in", "signed_out", "key_created", "key_revoked", "listener_removed",
     "worker_lost", "compensation_triggered", "purged", "retention",
@@ -52,7 +62,7 @@ ACT_KINDS = (
     "resolved", "discarded", "redelivery_asked", "undeliverable", "lease_lost", "overdue", "compensated", "failed",
     "dead_lettered",
 )  # fmt: skip
-# What an act upon the system is about: the first of these that its detail names.
+# The object of an act upon the system: the first of these that its detail names.
 _OBJECTS = {
     "key": "key", "worker": "worker", "periodic_task": "schedule", "listener": "listener", "task": "task",
     "lane": "lane", "resource": "resource", "tenant": "tenant", "type": "type",
@@ -97,7 +107,8 @@ def act_of(event: AuditEvent) -> Act:
     address, reason = detail.pop("address", None), detail.pop("remark", None) or detail.get("reason")
     subject = f"task:{event.task_id}"
     if event.task_id is None:
-        subject = next((f"{noun}:{detail[name]}" for name, noun in _OBJECTS.items() if name in detail), "system")
+        named = (f"{noun}:{detail[name]}" for name, noun in _OBJECTS.items() if name in detail)
+        subject = detail.pop("object", None) or next(named, "system")  # a pack names it itself
         if event.kind in ("paused", "resumed") and "key" in detail:  # not one of the API's
             subject = f"rate_key:{detail['key']}"
         elif "everything" in detail or detail.get("lane") == "*":  # as it was written once

@@ -1,4 +1,4 @@
-"""Parent and children: how far a family is, when the rest of it is to go, and how it ends."""
+"""Parent and children: how far a family is, when its remaining children are cancelled, and how it ends."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,13 +9,13 @@ from headgate.core.states import OPEN, State
 
 CONTINUE, CANCEL = "continue", "cancel"  # what becomes of the other children when one has failed for good
 ENDED_WELL = frozenset({State.SUCCEEDED, State.RESOLVED})
-# A child that failed for good. One that was cancelled was stopped by somebody, who knew of the others.
+# A child that failed for good. A cancelled child does not count: the canceller knew of the others.
 FAILED_FOR_GOOD = frozenset({State.FAILED, State.DEAD, State.PARTIAL})
 
 
 def check_policy(policy: str | None) -> None:
     if policy not in (None, CONTINUE, CANCEL):
-        raise Invalid(f"on_child_failure is {CONTINUE!r} or {CANCEL!r}")
+        raise Invalid(f"on_child_failure must be {CONTINUE!r} or {CANCEL!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +64,9 @@ def progress_of(own: Any, status: State, children: Children) -> Any:
 
 
 def why_cancelled(*, cancelled: bool, gave_up: bool, broken: bool) -> str | None:
-    """Why a parent's children that have not ended are to be cancelled; None if they are to go on.
+    """Why a parent's open children must be cancelled; None if they may continue.
 
-    `broken` says that one failed for good, and that the parent's policy is to cancel the rest then.
+    `broken`: a child failed for good, and the parent's policy is to cancel the rest then.
     """
     if cancelled:
         return "its parent was cancelled"

@@ -1,8 +1,8 @@
 """When a task will likely start, and when a lane drains: arithmetic on what was measured lately.
 
-A task starts when the last of its gates lets it through, so each gate is asked when it will have let through whatever
-goes first, and the latest answer counts. Those that go first may be held up by gates of their own: a million that wait
-for tokens fill no lane. Where nobody can know (a pause, no worker, nothing ever measured) there is no number.
+A task starts when the last of its gates lets it through. So for each gate we ask when it will have let through all the
+tasks ahead, and the latest answer counts. Tasks ahead may be held up by gates of their own: a million that wait for
+tokens fill no lane. Where the answer is unknown (a pause, no worker, nothing measured yet) there is no number.
 """
 
 import math
@@ -17,15 +17,16 @@ from typing import NamedTuple
 from headgate.core.gates import Gate
 from headgate.core.limits import Rate, limit_name
 from headgate.core.reasons import Params, text_of
+from headgate.core.turns import DEFAULT_WEIGHT, Weights
 
 ROUNDS = 64
-OVERRUN_SHARE = 0.1  # of what it has taken: what is left of an execution that outlasts all we know of
+OVERRUN_SHARE = 0.1  # of its age: what is left of an execution that runs longer than any measured
 LONGEST = 100 * 366 * 24 * 3600.0
 
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """In how many seconds, and when, something will likely happen; None where nobody can say, and why."""
+    """In how many seconds, and when, something will likely happen; None if that is unknown, and why."""
 
     seconds: float | None
     code: str  # of the reason: one of `reasons.TEXTS`
@@ -52,18 +53,18 @@ class Pace:
         return fmean(self.seconds) * self.starts
 
     def remaining(self, elapsed: float) -> float:
-        """How long one that has gone on for `elapsed` seconds will go on: as those did that took longer."""
+        """How much longer an execution `elapsed` seconds old will run, judged by executions that took longer."""
         longer = [seconds - elapsed for seconds in self.seconds if seconds > elapsed]
         return fmean(longer) if longer else OVERRUN_SHARE * elapsed
 
 
-# A limit says when it lets the one behind `ahead` others through, and how many it lets through in a while. `each` is
-# how long they fill a place. None: that depends on something nobody has measured.
+# A limit tells when it lets through the task behind `ahead` others, and how many it lets through in a given time.
+# `each` is how long a task fills a place. None: it depends on something that was never measured.
 
 
 @dataclass(frozen=True, slots=True)
 class Slots:
-    """So many at once. `busy` is how long each of those who hold a place will go on."""
+    """`count` tasks at once. `busy`: how much longer each running task fills its place."""
 
     count: int
     busy: tuple[float | None, ...] = ()
@@ -86,7 +87,7 @@ class Slots:
         return sum(1 + (seconds - free) // each for free in self._frees(known) if free <= seconds)
 
     def _frees(self, busy: list[float]) -> list[float]:
-        """When each place is free; where more hold one than there are, the first to go leave none."""
+        """When each place is free; if more tasks run than there are places, the first to end free none."""
         return [0.0] * (self.count - len(busy)) + sorted(busy)[max(len(busy) - self.count, 0) :]
 
     def reason(self, each: float | None) -> tuple[str, Params]:
@@ -95,7 +96,7 @@ class Slots:
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """So many a second; the bucket is full again in `full_in` seconds."""
+    """A rate of starts; the bucket is full again in `full_in` seconds."""
 
     limit: Rate
     full_in: float = 0.0
@@ -114,11 +115,16 @@ Limit = Slots | Tokens
 
 
 class TasksAhead(NamedTuple):
-    """How many tasks go first, and the limits they pass. `each` None: how long one takes was never measured."""
+    """How many tasks go first, and the limits they pass. `each` None: how long one takes was never measured.
+
+    Those of a `rival`, another tenant, go first as often as it is its turn: `per_turn` of them for each of ours.
+    """
 
     tasks: float
     each: float | None
     limits: tuple[str, ...]
+    rival: int | None = None
+    per_turn: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,43 +140,32 @@ NO_CONTENTION = Contention({}, (), ())
 
 
 class StreamBacklog(NamedTuple):
-    """The tasks of one stream that compete with a given one: those of a smaller priority, and those of its own.
+    """The tasks of one stream that compete with a given one: of a tenant that takes turns with its own, all of them,
+    otherwise only those before it."""
 
-    Of its own tenant only the ones before it count, of another tenant all of them: tenants take turns.
-    """
-
-    tenant_id: int
-    before: int
-    beside: int
+    rival: int | None  # the tenant that takes turns with the task's own; None: they simply go first
+    tasks: int
     each: float | None
     limits: tuple[str, ...]
 
 
-def tasks_ahead(backlogs: Iterable[StreamBacklog], tenant_id: int) -> list[TasksAhead]:
-    """The tasks that go before one of this tenant; another tenant's as often as it is their turn before ours."""
-    backlogs = list(backlogs)
-    beside: dict[int, int] = defaultdict(int)
+def tasks_ahead(backlogs: Iterable[StreamBacklog], tenant_id: int, weights: Weights) -> list[TasksAhead]:
+    """The tasks that compete with one of this tenant, those that pass the same limits in one entry."""
+    found: dict[tuple[bool, tuple[str, ...], int | None], tuple[float, float]] = defaultdict(lambda: (0.0, 0.0))
     for backlog in backlogs:
-        beside[backlog.tenant_id] += backlog.beside
-    turns = beside[tenant_id] + 1
-    share = {other: min(1.0, turns / count) for other, count in beside.items() if count}
-    share[tenant_id] = 1.0
-    return _merged(
-        TasksAhead(backlog.before + backlog.beside * share.get(backlog.tenant_id, 1.0), backlog.each, backlog.limits)
-        for backlog in backlogs
-    )
-
-
-def _merged(groups: Iterable[TasksAhead]) -> list[TasksAhead]:
-    """One entry for all that pass the same limits."""
-    found: dict[tuple[bool, tuple[str, ...]], tuple[float, float]] = defaultdict(lambda: (0.0, 0.0))
-    for group in groups:
-        key = (group.each is None, group.limits)
+        key = (backlog.each is None, backlog.limits, backlog.rival)
         count, work = found[key]
-        found[key] = (count + group.tasks, work + group.tasks * (group.each or 0.0))
+        found[key] = (count + backlog.tasks, work + backlog.tasks * (backlog.each or 0.0))
+    own = weights.get(tenant_id, DEFAULT_WEIGHT)
     return [
-        TasksAhead(count, None if unknown else work / count, limits)
-        for (unknown, limits), (count, work) in found.items()
+        TasksAhead(
+            count,
+            None if unknown else work / count,
+            limits,
+            rival,
+            1.0 if rival is None else weights.get(rival, DEFAULT_WEIGHT) / own,
+        )
+        for (unknown, limits, rival), (count, work) in found.items()
         if count
     ]
 
@@ -179,7 +174,7 @@ def _merged(groups: Iterable[TasksAhead]) -> list[TasksAhead]:
 
 
 def needs_a_person(gate: Gate) -> bool:
-    """Whether a gate stays shut until somebody does something."""
+    """Whether a gate stays shut until somebody acts."""
     if gate.code == "agents-busy" and not gate.params["busy"]:  # nothing of theirs ends, so only they can ask again
         return True
     return not gate.open and gate.code in ("task-paused", "paused", "no-worker", "agent-away") and gate.until is None
@@ -230,7 +225,7 @@ def _forecast(slowest: "_Wait", contention: Contention, now: datetime) -> Foreca
 
 
 class _Wait(NamedTuple):
-    """When a limit will have let everything through that goes first; `limit` is empty if none is in the way."""
+    """When a limit will have let through all that goes first; `limit` is empty if none is in the way."""
 
     limit: str
     seconds: float | None
@@ -251,14 +246,27 @@ def _wait_at(contention: Contention, name: str) -> _Wait:
     limit, groups = contention.limits[name], [group for group in contention.ahead if name in group.limits]
     seconds = 0.0
     for _ in range(ROUNDS):
-        counts = _let_through(contention, groups, seconds)
+        counts = _in_turn(groups, _let_through(contention, groups, seconds))
         ahead, each = sum(counts), _mean(groups, counts)
         wait = limit.wait(ahead, each)
         if wait is None or wait <= seconds * 1.001:
             return _Wait(name, wait, ahead, each)
         seconds = wait
-    counts = [group.tasks for group in groups]
+    counts = _in_turn(groups, [group.tasks for group in groups])
     return _Wait(name, limit.wait(sum(counts), _mean(groups, counts)), sum(counts), _mean(groups, counts))
+
+
+def _in_turn(groups: Sequence[TasksAhead], counts: Sequence[float]) -> list[float]:
+    """How many of each group go first, of those that come this far: a rival's as often as it has a turn before ours."""
+    turns = 1 + sum(count for group, count in zip(groups, counts, strict=True) if group.rival is None)
+    rivals: dict[int, float] = defaultdict(float)
+    for group, count in zip(groups, counts, strict=True):
+        if group.rival is not None:
+            rivals[group.rival] += count
+    return [
+        count if group.rival is None or not count else count * min(1.0, turns * group.per_turn / rivals[group.rival])
+        for group, count in zip(groups, counts, strict=True)
+    ]
 
 
 def _let_through(contention: Contention, groups: Sequence[TasksAhead], seconds: float) -> list[float]:
@@ -276,7 +284,7 @@ def _let_through(contention: Contention, groups: Sequence[TasksAhead], seconds: 
 
 
 def _mean(groups: Sequence[TasksAhead], counts: Sequence[float]) -> float | None:
-    """How long one of them takes, on average; None if that is not known of all."""
+    """How long a task takes on average; None if that is not known of all."""
     total, work = 0.0, 0.0
     for group, count in zip(groups, counts, strict=True):
         if count and group.each is None:
@@ -286,7 +294,7 @@ def _mean(groups: Sequence[TasksAhead], counts: Sequence[float]) -> float | None
 
 
 class Paces:
-    """What is known of each type in each lane: as measured there, else anywhere, else as the lane's others."""
+    """The pace of each type in each lane: as measured there, else in any lane, else that of the lane's other types."""
 
     def __init__(self, measured: Mapping[tuple[str, str], Pace]) -> None:
         self._measured = measured

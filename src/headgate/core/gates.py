@@ -1,16 +1,12 @@
-"""Every gate a task must pass to start, or to end: open or shut, and why. Behind `claim`, `why` and the forecast.
+"""Every gate a task must pass to start, or to end: open or shut, and why. Behind `why` and the forecast.
 
-`evaluate` explains one task; `choose` picks from many what may start now. Both judge the same facts, so that what is
-claimed is exactly what is explained as open.
+`evaluate` explains one task; `choice.choose` picks from many what may start now. Both judge the same facts, so that
+what is claimed is exactly what is explained as open.
 """
 
-from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from itertools import groupby
-from operator import attrgetter
-from typing import NamedTuple
 
 from headgate.core.callbacks import SETTING
 from headgate.core.family import Children
@@ -21,7 +17,7 @@ from headgate.core.starts import LastStart
 from headgate.core.states import FINAL, HELD, TIMED, State
 from headgate.core.task import Task
 
-ASKING_SECONDS = 30.0  # an agent that asked for work no longer ago than that has room, as far as is known
+ASKING_SECONDS = 30.0  # an agent that asked for work within this time is taken to have room
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +39,16 @@ class Gate:
 
 @dataclass(frozen=True, slots=True)
 class CapacityLimit:
-    """A lane or a resource: how many tasks may hold it at once, and which do. `others` are holders not to be named."""
+    """A lane or a resource: how many tasks may hold it at once, and which do. `others` are holders not to be named.
+
+    `ahead` are running handlers that asked for it before the task did, or was submitted.
+    """
 
     name: str
     capacity: int | None = None
     holders: tuple[int, ...] = ()
     others: int = 0
+    ahead: int = 0
 
     @property
     def running(self) -> int:
@@ -56,7 +56,7 @@ class CapacityLimit:
 
     @property
     def free(self) -> int | None:
-        return None if self.capacity is None else max(self.capacity - self.running, 0)
+        return None if self.capacity is None else max(self.capacity - self.running - self.ahead, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +76,9 @@ class PendingCallback:
     host: str | None
     last: str
     due_at: datetime | None
-    blocked: bool = False  # by the policy
-    rests_until: datetime | None = None  # its receiver, after failures
-    has_sender: bool = True  # whether a process is alive that sends callbacks
+    blocked: bool = False  # blocked by the policy
+    rests_until: datetime | None = None  # its receiver rests after failures
+    has_sender: bool = True  # whether a process that sends callbacks is alive
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +121,8 @@ class Facts:
     open_child: int | None = None  # one of them
     callback: PendingCallback | None = None  # that tells of its end
     broker_queue: str | None = None  # that its message is in
+    held: tuple[CapacityLimit, ...] = ()  # what its handler holds for a part of its run
+    waited_for: tuple[CapacityLimit, ...] = ()  # what its handler waits to hold
     stuck: Mapping[int, str] = field(default_factory=dict)  # tasks whose handlers do not stop, and on which worker
 
 
@@ -140,6 +142,8 @@ def evaluate(task: Task, facts: Facts, now: datetime) -> list[Gate]:
         _capacity_gate("lane", facts.lane),
     ]
     gates += [_capacity_gate("resource", resource) for resource in facts.resources]
+    gates += [Gate("hold", True, "holds", {"name": resource.name}, holders=(task.id,)) for resource in facts.held]
+    gates += [_hold_gate(resource) for resource in facts.waited_for]
     if task.mutex is not None:
         gates.append(_mutex_gate(task, facts))
     gates += [_rate_gate(bucket, now) for bucket in facts.buckets]
@@ -150,7 +154,7 @@ def evaluate(task: Task, facts: Facts, now: datetime) -> list[Gate]:
 
 
 def _with_stuck(gate: Gate, task: Task, stuck: Mapping[int, str]) -> Gate:
-    """A shut gate names a handler behind it that does not stop."""
+    """Add to a shut gate the handler behind it that does not stop."""
     behind = (task.id,) if gate.name == "state" else gate.holders
     found = next((holder for holder in behind if holder in stuck), None)
     if gate.open or found is None:
@@ -211,9 +215,17 @@ def _capacity_gate(name: str, limit: CapacityLimit) -> Gate:
     params: dict[str, Param] = {"name": limit.name, "running": limit.running}
     if limit.capacity is None:
         return Gate(name, True, "no-limit", params)
-    code = "full" if limit.free == 0 else "has-room"
     params |= {"capacity": limit.capacity, "others": limit.others}
+    if limit.free == 0 and limit.running < limit.capacity:
+        return Gate(name, False, "asked-first", params | {"ahead": limit.ahead})
+    code = "full" if limit.free == 0 else "has-room"
     return Gate(name, limit.free != 0, code, params, holders=limit.holders)
+
+
+def _hold_gate(limit: CapacityLimit) -> Gate:
+    params: dict[str, Param] = {"name": limit.name, "running": limit.running, "capacity": limit.capacity}
+    params |= {"others": limit.others, "ahead": limit.ahead, "task_id": next(iter(limit.holders), None)}
+    return Gate("hold", False, "waits-to-hold", params, holders=limit.holders)
 
 
 def _mutex_gate(task: Task, facts: Facts) -> Gate:
@@ -276,92 +288,13 @@ def _agents_gate(agents: Sequence[Server], held: tuple[int, ...]) -> Gate:
 
 
 def held_by_all_of(gates: Iterable[Gate], waiters: Collection[int]) -> Gate | None:
-    """A gate before a task that has not started, shut by nothing but tasks that wait for that one to end."""
+    """A gate before a task, shut by nothing but tasks that wait for that one to end. Of one that has started, what its
+    handler waits to hold."""
     gates = list(gates)
-    if not all(gate.open for gate in gates if gate.name == "state"):
-        return None
+    started = not all(gate.open for gate in gates if gate.name == "state")
+    names = ("hold",) if started else ("lane", "resource", "mutex")
     for gate in gates:
-        limited = gate.name in ("lane", "resource", "mutex") and not gate.params.get("others")
+        limited = gate.name in names and not gate.params.get("others")
         if limited and not gate.open and gate.holders and set(gate.holders) <= set(waiters):
             return gate
     return None
-
-
-# The choice among many
-
-
-class Candidate(NamedTuple):
-    """A queued task at the head of its stream. `gates` names every limited thing it would take one of.
-
-    A tuple, and in this order, because claims sort them by the hundred: its own order is (priority, id).
-    """
-
-    priority: int
-    id: int
-    stream_id: int
-    tenant_id: int
-    gates: tuple[str, ...] = ()
-    mutex: str | None = None
-
-
-@dataclass(slots=True)
-class Choice:
-    """What may start now, in order, and how much of each limited thing that takes."""
-
-    chosen: list[Candidate] = field(default_factory=list)
-    taken: dict[str, int] = field(default_factory=lambda: defaultdict(int))
-
-    def drop(self, candidate: Candidate) -> None:
-        """Take one back that could not be started after all."""
-        self.chosen.remove(candidate)
-        for gate in candidate.gates:
-            if self.taken.get(gate):
-                self.taken[gate] -= 1
-
-
-def choose(candidates: Iterable[Candidate], room: Mapping[str, int], limit: int, last_tenant: int = -1) -> Choice:
-    """The first `limit` candidates for which every gate has room, each taking its share as it is chosen.
-
-    Order is (priority, id); where tenants meet at one priority they take turns, beginning after `last_tenant`, so
-    that nobody's million holds up another's one. A gate missing from `room` has no limit.
-    """
-    ordered = sorted(candidates)
-    if _nothing_limits(ordered, room):
-        return Choice(ordered[:limit])
-    choice = Choice()
-    keys: set[tuple[int, str]] = set()
-    for _, level in groupby(ordered, key=attrgetter("priority")):
-        by_tenant: dict[int, list[Candidate]] = defaultdict(list)
-        for candidate in level:
-            by_tenant[candidate.tenant_id].append(candidate)
-        turns = deque(iter(by_tenant[tenant]) for tenant in sorted(by_tenant, key=lambda t: (t <= last_tenant, t)))
-        while turns and len(choice.chosen) < limit:
-            remaining = turns.popleft()
-            # A turn is used up by a task that starts, not by one that is shut out.
-            if any(_start(candidate, choice, keys, room) for candidate in remaining):
-                turns.append(remaining)
-        if len(choice.chosen) >= limit:
-            break
-    return choice
-
-
-def _nothing_limits(candidates: list[Candidate], room: Mapping[str, int]) -> bool:
-    """Whether the order alone decides: one tenant, no mutex, no gate with a limit."""
-    combinations = {(candidate.tenant_id, candidate.gates, candidate.mutex is None) for candidate in candidates}
-    tenants = {tenant_id for tenant_id, _, _ in combinations}
-    return len(tenants) <= 1 and all(free and room.keys().isdisjoint(gates) for _, gates, free in combinations)
-
-
-def _start(candidate: Candidate, choice: Choice, keys: set[tuple[int, str]], room: Mapping[str, int]) -> bool:
-    limited = [gate for gate in candidate.gates if gate in room]
-    if any(choice.taken[gate] >= room[gate] for gate in limited):
-        return False
-    if candidate.mutex is not None:
-        key = (candidate.tenant_id, candidate.mutex)
-        if key in keys:
-            return False
-        keys.add(key)
-    for gate in limited:
-        choice.taken[gate] += 1
-    choice.chosen.append(candidate)
-    return True

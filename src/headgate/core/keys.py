@@ -9,16 +9,16 @@ from datetime import datetime
 from enum import IntEnum
 
 PREFIX = "hg_"
-SECRET_BYTES = 24  # 192 bits: nobody guesses them, so that a fast hash of them is enough
+SECRET_BYTES = 24  # 192 bits cannot be guessed, so a fast hash is enough
 SHORTEST_SERVER_SECRET = 16
 WINDOW_SECONDS = 300.0  # how far from now a signed request may be dated
-NO_KEY_DIGEST = "0" * 64  # what a key that is not there is compared with
+NO_KEY_DIGEST = "0" * 64  # what a secret is compared with if there is no such key
 
 _KEY = re.compile(r"hg_([1-9][0-9]{0,17})_([0-9a-f]{48})([0-9a-f]{8})", re.ASCII)
 
 
 class Role(IntEnum):
-    """What a key may do; each may do what those before it may, but an agent: it sees no task but those it holds."""
+    """What a key may do. Each role includes those before it, except an agent: it sees only the tasks it holds."""
 
     READ = 1
     SUBMIT = 2
@@ -36,7 +36,7 @@ ROLES = {role.word: role for role in Role}
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key as the store knows it; its secret is nowhere. `tenant_id` None: every tenant's."""
+    """A key as the store has it, without its secret. `tenant_id` None: for all tenants."""
 
     id: int
     name: str
@@ -64,7 +64,7 @@ def format_key(key_id: int, secret: bytes) -> str:
 
 
 def parse_key(text: str) -> tuple[int, bytes] | None:
-    """The id and the secret of a key; None if that is not how keys are written."""
+    """The id and the secret of a key; None if the text is not a key."""
     found = _KEY.fullmatch(text)
     if found is None or _checksum(text[:-8]) != found[3]:
         return None
@@ -76,12 +76,12 @@ def _checksum(text: str) -> str:
 
 
 def digest_of(secret: bytes) -> str:
-    """What is kept of a secret."""
+    """The stored hash of a secret."""
     return hashlib.sha256(secret).hexdigest()
 
 
 def matches(secret: bytes, key: Key | None) -> bool:
-    """Whether it is the key's secret; takes as long if there is no such key."""
+    """Whether it is the key's secret; takes equally long if there is no such key."""
     return hmac.compare_digest(digest_of(secret), NO_KEY_DIGEST if key is None else key.digest) and key is not None
 
 
@@ -90,6 +90,6 @@ def access_key(key_id: int) -> str:
 
 
 def secret_key(server_secret: str, key_id: int, digest: str) -> str:
-    """The secret that a key's requests are signed with: made anew from the server's own, and kept nowhere."""
+    """The secret that signs a key's requests: derived from the server's own secret, and stored nowhere."""
     message = f"headgate secret key 1\n{key_id}\n{digest}"
     return hmac.new(server_secret.encode(), message.encode(), hashlib.sha256).hexdigest()

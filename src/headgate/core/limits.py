@@ -14,7 +14,7 @@ from headgate.core.task import check_lane, check_name
 DEFAULT_KEY = "key:*"  # the rate limit of every key that has none of its own
 PREFIXES = ("lane:", "type:", "key:")  # how a rate limit's name begins
 MAX_CAPACITY = 1_000_000
-MAX_RATE = 100_000.0  # a second; finer than that the clock cannot tell
+MAX_RATE = 100_000.0  # per second; the clock cannot tell finer
 NO_LIMIT = "none"  # how settings say that there is no limit
 _EPSILON = 1e-6  # times are kept to the microsecond
 
@@ -32,9 +32,9 @@ class Rate:
 
 
 class LimitSource(StrEnum):
-    """Who set a limit, the weakest first: none replaces what a stronger one set."""
+    """Who set a limit, the weakest first: a source never replaces the limit of a stronger one."""
 
-    DEFAULT = "default"  # nobody
+    DEFAULT = "default"  # not set
     PACK = "pack"
     PROGRAM = "program"
     SETTINGS = "settings"
@@ -76,7 +76,7 @@ class DeclaredLimits:
         self.edition += 1
 
     def add(self, other: "DeclaredLimits") -> None:
-        """Declare what is declared there, too; what is declared here stays."""
+        """Add the limits of another declaration; those declared here stay."""
         self.lanes = other.lanes | self.lanes
         self.resources = other.resources | self.resources
         self.rates = other.rates | self.rates
@@ -112,7 +112,7 @@ def _declare(declared: DeclaredLimits, setting: str, name: str, value: str) -> N
 
 
 def check_capacity(capacity: int) -> None:
-    """Raise `Invalid` unless so many may run at once."""
+    """Raise `Invalid` unless `capacity` is a valid number of tasks to run at once."""
     if type(capacity) is not int or not 0 <= capacity <= MAX_CAPACITY:
         raise Invalid.of("bad-capacity", most=MAX_CAPACITY)
 
@@ -121,7 +121,9 @@ def check_resource(name: str) -> None:
     """Raise `Invalid` unless this may be the name of a resource."""
     check_name("resource", name)
     if name.startswith(PREFIXES):
-        raise Invalid(f"{name} is the name of a rate limit, which has a rate and a burst; a resource has a plain name")
+        raise Invalid(
+            f"{name} is the name of a rate limit, which has a rate and a burst; name a resource without a prefix"
+        )
 
 
 def check_rate_name(name: str) -> None:
@@ -142,9 +144,9 @@ def limit_name(bucket: str) -> str:
 
 
 def bounded(limit: Rate, tat: float, now: float) -> float:
-    """A bucket's `tat`, never further ahead than an empty bucket takes to fill: only a clock set back leaves it there.
+    """A bucket's `tat`, at most as far ahead as an empty bucket takes to fill: only a clock set back leaves it further.
 
-    Whoever finds it beyond writes the bound back, or it would be found there again and again.
+    A caller that finds it further ahead writes the bound back, or it would find it there every time.
     """
     return min(tat, now + limit.burst / limit.rate)
 

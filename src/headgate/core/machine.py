@@ -63,7 +63,7 @@ class Subject(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """Its start_time has come."""
+    """Its start_time is reached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,7 @@ class PauseRequested:
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """It may go on; `due` says whether its start_time has come."""
+    """It may continue; `due` says whether its start_time is reached."""
 
     due: bool = True
 
@@ -175,7 +175,7 @@ class Prioritized:
 
 @dataclass(frozen=True, slots=True)
 class Rescheduled:
-    """A person gives it another start_time, or so many seconds from now; `due` says whether that has come."""
+    """A person gives it another start_time, or a delay in seconds; `due` says whether that time is reached."""
 
     start_time: datetime | None = None
     delay: float | None = None
@@ -368,7 +368,7 @@ _END_KINDS = {
 
 
 def birth(mutex: str | None, *, due: bool) -> State:
-    """The state in which a task is made, or in which one that was paused goes on."""
+    """The state of a new task, or of a paused task that is resumed."""
     if not due:
         return State.PENDING
     return State.QUEUED if mutex is None else State.BLOCKED
@@ -417,7 +417,7 @@ def _given_up(
     error_count: int | None = None,
     lost_count: int | None = None,
 ) -> Change:
-    """The end, or, for a parent, the wait for its children to be cancelled: nobody is left to want them."""
+    """The end; or, for a parent, the wait for its children to be cancelled, which are no longer wanted."""
     change = replace(_failed(reason, rules), error_count=error_count, lost_count=lost_count)
     if task.has_children:
         change = replace(change, status=State.WAITING, kind="giving_up", gave_up=True, callback=None)
@@ -425,7 +425,7 @@ def _given_up(
 
 
 def _failed(reason: EndReason, rules: TaskType) -> Change:
-    """The end of what failed for good. Arguments that do not fit are a person's business, whatever the type says."""
+    """The end of a task that failed for good. Arguments that do not fit need a person, whatever the type says."""
     end = State.DEAD if rules.need_manual or reason is EndReason.ARGUMENTS else State.FAILED
     return replace(_ended(end, rules), reason=reason)
 
@@ -442,7 +442,7 @@ def _callback_for(end: State, rules: TaskType) -> CallbackKind | None:
 
 
 def _revived(task: Subject) -> Change:
-    """A dead task starts anew; children of its first life are no concern of the second."""
+    """A dead task starts anew, without the children of its previous life."""
     change = Change(queue_state(task), "retried", delay=0, error_count=0, lost_count=0)
     return replace(change, has_children=False, gave_up=False) if task.has_children else change
 
@@ -482,7 +482,7 @@ def _unless_requested(task: Subject, change: Change) -> Change:
 def _lease_lost(task: Subject, reason: str, alone: bool, rules: TaskType) -> Change:
     lost = task.lost_count + 1 if alone else None
     if lost is not None and lost >= MAX_LOST and not task.cancel_requested:
-        error = f"{reason}; lost {lost} times, it is taken for poison"
+        error = f"{reason}; lost {lost} times, it counts as poison"
         return _given_up(task, rules, error, EndReason.POISON, lost_count=lost)
     change = Change(queue_state(task), "lease_lost", lost_count=lost, reason=EndReason.LOST)
     return _unless_requested(task, change if task.cancel_requested else replace(change, error_info=clip_error(reason)))

@@ -1,4 +1,4 @@
-"""Pauses: nothing that one holds starts, until somebody ends it or its time is over."""
+"""Pauses: what one holds does not start until a person ends the pause or its time is over."""
 
 import re
 from collections.abc import Sequence
@@ -24,12 +24,12 @@ class PauseScope(StrEnum):
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
 PauseKey = tuple[str, str]  # scope and name
 EVERYTHING_PAUSED: PauseKey = (PauseScope.ALL, "")
-NOBODY = "person"  # an actor of whom no more is known
+NOBODY = "person"  # an actor without a name
 
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """What is paused, why, by whom, since when, and until when; None: until somebody ends it."""
+    """What is paused, why, by whom, since when, and until when; None: until a person ends it."""
 
     scope: PauseScope
     name: str  # of the lane, type or key, or the tenant's number; empty for everything
@@ -81,7 +81,7 @@ def check_pause(scope: PauseScope, name: str) -> None:
     if scope is PauseScope.LANE:
         check_lane(name)
     if scope is PauseScope.TENANT and not _INTEGER.fullmatch(name):
-        raise Invalid(f"a tenant is a whole number, not {name!r}")
+        raise Invalid(f"a tenant must be a whole number, not {name!r}")
 
 
 def parse_pause(text: str) -> PauseKey:

@@ -46,7 +46,7 @@ def _lane_in_use(params: Params) -> str:
 
 
 def _no_lane(params: Params) -> str:
-    known = "; there is {known}".format_map(params) if params["known"] else ""
+    known = "; known lanes: {known}".format_map(params) if params["known"] else ""
     return "no lane {lane}".format_map(params) + known
 
 
@@ -61,35 +61,38 @@ TEXTS: Mapping[str, str | Callable[[Params], str]] = {
     "event-not-possible": "{event} cannot happen to task {task_id}, which is {status}",
     "task-ended": "task {task_id} is {status}, which is final",
     "unique-key-held": "unique key is held by task {task_id}",
-    "unique-key-busy": "the unique key {unique_key!r} changes hands too fast: try again",
-    "changed-meanwhile": "task {task_id} was changed by somebody else just now: look again",
-    "no-more-children": "task {task_id} takes no more children: those it has are being cancelled",
-    "parent-ended": "task {task_id} has ended and takes no children",
+    "unique-key-busy": "the unique key {unique_key!r} keeps changing owner: try again",
+    "changed-meanwhile": "task {task_id} was just changed by someone else: read it again",
+    "no-more-children": "task {task_id} accepts no more children: its children are being cancelled",
+    "parent-ended": "task {task_id} has ended and accepts no children",
     # executions: 409
-    "stale-execution": _stale,  # `status` and `reason` are null where nobody looked
-    "other-agents-task": "task {task_id} is not agent {agent_id}'s",
+    "stale-execution": _stale,  # `status` and `reason` are null where they were not read
+    "other-agents-task": "task {task_id} is not assigned to agent {agent_id}",
     "start-not-confirmed": "task {task_id} is scheduling: its start has not been confirmed",
-    "start-held-back": "task {task_id} may not start now, {reason}: it is back in its queue",
-    "cancel-not-asked": "nobody asked for task {task_id} to be cancelled",
-    "pause-not-asked": "nobody asked for task {task_id} to be paused",
+    "start-held-back": "task {task_id} cannot start now ({reason}) and is back in the queue",
+    "cancel-not-asked": "no cancellation of task {task_id} was requested",
+    "pause-not-asked": "no pause of task {task_id} was requested",
     "worker-lost": "worker {worker_id} is unknown or was declared lost",
+    "already-held": "resource {resource} is held by this execution in another block: leave that one first",
+    "no-broker": "this server has no broker: set HEADGATE_BROKER, or claim tasks over HTTP",
     # callbacks: 409
-    "no-callback-owed": "task {task_id} owes nobody a callback",
+    "no-callback-owed": "task {task_id} has no callback to send",
     "callback-removed": "type {type} has no {kind} callback any more",
-    "callback-of-cancelled": "task {task_id} is cancelled: nobody is told that it succeeded",
+    "callback-of-cancelled": "task {task_id} is cancelled, so no success callback is sent",
     # schedules and types: 409
-    "schedule-overlaps": "schedule {schedule_id} is not to overlap: {busy}",
-    "type-just-edited": "task type {type} was edited just now: try again",
+    "schedule-overlaps": "schedule {schedule_id} does not allow overlap: {busy}",
+    "type-just-edited": "task type {type} was just edited: try again",
     # limits: 409
     "lane-in-use": _lane_in_use,
     "resource-in-use": "resource {resource} is used by task type {types}: change `uses` there first",
+    "resource-held": "resource {resource} is held or waited for by task {task_id}: wait for it to end, or cancel it",
     # sessions: 409
     "server-without-keys": "this server has no keys: there is nothing to sign in with",
-    "session-not-a-key": "a session does not make another: sign in with a key",
+    "session-not-a-key": "a session cannot create another session: sign in with a key",
     # 404
     "no-task": "no task {task_id}",
-    "no-parent": "no task {task_id} to be a parent",
-    "task-purged": "task {task_id}, which this key made, has been purged since",
+    "no-parent": "no parent task {task_id}",
+    "task-purged": "task {task_id}, created with this idempotency key, has been purged",
     "no-callback": "no callback {callback_id} of task {task_id}",
     "no-type": "no task type {type}",
     "no-lane": _no_lane,
@@ -101,29 +104,29 @@ TEXTS: Mapping[str, str | Callable[[Params], str]] = {
     "no-such-address": "there is nothing at this address",
     # 403
     "role-needed": "this needs the role {role}",
-    "other-tenant": "the key is another tenant's",
-    "shared-by-tenants": "all tenants share this: it needs a key of no tenant",
+    "other-tenant": "the key belongs to another tenant",
+    "shared-by-tenants": "all tenants share this: use a key without a tenant",
     # 422: what a task asks for
     "unknown-type": _unknown_type,
     "key-reused": "the idempotency key {key!r} was used for another request",
     "field-empty": "{field} is empty",
     "field-too-long": "{field} is longer than {most} characters",
-    "field-not-text": "{field} is text",
-    "field-not-integer": "{field} is a whole number",
-    "field-not-seconds": "{field} is a number of seconds",
+    "field-not-text": "{field} must be text",
+    "field-not-integer": "{field} must be a whole number",
+    "field-not-seconds": "{field} must be a number of seconds",
     "field-out-of-range": "{field} is out of range",
     "field-not-json": "{field} is not JSON: {error}",
-    "field-too-large": "{field} is {size} bytes long, {most} at most",
-    "field-too-deep": "{field} is nested deeper than {most}",
-    "time-zone-needed": "{field} is a time with a time zone",
+    "field-too-large": "{field} is {size} bytes long; the maximum is {most}",
+    "field-too-deep": "{field} is nested more than {most} levels deep",
+    "time-zone-needed": "{field} needs a time zone",
     "remark-needed": "resolve needs a remark",
     # 422: limits, pauses and schedules
-    "bad-capacity": "a capacity is a whole number from 0 to {most}",
-    "bad-rate": "a rate limit needs a rate above 0, {most:g} at most, and a burst of at least 1",
+    "bad-capacity": "a capacity must be a whole number from 0 to {most}",
+    "bad-rate": "a rate limit needs a rate above 0, at most {most:g}, and a burst of at least 1",
     "rate-limit-name": "a rate limit is named lane:NAME, type:CODE or key:NAME",
-    "pause-scope": "what to pause is all, lane:NAME, type:CODE, tenant:ID or key:NAME",
-    "pause-end-past": "the end of a pause must lie ahead",
-    "bad-cron": "{expression!r} is no cron expression: {error}",
+    "pause-scope": "name what to pause: all, lane:NAME, type:CODE, tenant:ID or key:NAME",
+    "pause-end-past": "the end of a pause must be in the future",
+    "bad-cron": "{expression!r} is not a cron expression: {error}",
     "cron-never-fires": "{expression!r} never fires: there is no such day",
     "unknown-time-zone": _unknown_zone,
 }

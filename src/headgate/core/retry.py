@@ -42,9 +42,9 @@ class RetryPolicy:
         if self.strategy is Strategy.SEQUENCE and not self.sequence:
             raise Invalid("retry strategy 'sequence' needs at least one delay")
         if not all(delay >= 0 for delay in (self.interval, self.initial, self.cap, *self.sequence)):
-            raise Invalid("a retry delay is at least 0")
+            raise Invalid("a retry delay must be at least 0")
         if not 0 <= self.jitter <= 1 or not self.factor >= 1:
-            raise Invalid("jitter is between 0 and 1, factor at least 1")
+            raise Invalid("jitter must be between 0 and 1, factor at least 1")
 
 
 never = RetryPolicy()
@@ -135,7 +135,7 @@ _NO_CONNECTION = frozenset(
 
 
 def error_names(error: type[BaseException]) -> tuple[str, ...]:
-    """The names under which a type may list an error: of its class and of those it derives from, nearest first."""
+    """The names under which a type may list an error: its class and its base classes, nearest first."""
     return tuple(name for base in error.__mro__ if base is not object for name in (class_name(base), base.__name__))
 
 
@@ -147,7 +147,7 @@ def class_name(error: type[BaseException]) -> str:
 
 
 def listed_class(names: Iterable[str], retry_on: Collection[str], fatal: Collection[str]) -> ErrorClass | None:
-    """What a type says of an error that has these names; the first that it lists decides."""
+    """How a type classes an error with these names; the first name that it lists decides."""
     for name in names:
         if name in fatal:
             return ErrorClass.FATAL
@@ -157,7 +157,7 @@ def listed_class(names: Iterable[str], retry_on: Collection[str], fatal: Collect
 
 
 def classify(error: BaseException, retry_on: Collection[str] = (), fatal: Collection[str] = ()) -> ErrorClass:
-    """Whether running again may help; what the type lists goes before what is known of errors in general."""
+    """Whether running again may help; the type's own lists come before the general rules."""
     if isinstance(error, Retry):
         return ErrorClass.RETRYABLE
     if isinstance(error, Fatal | BadArguments):
@@ -216,7 +216,7 @@ def parse_retry_after(header: str, now: datetime) -> float | None:
         return float(header)
     try:
         return max((parsedate_to_datetime(header) - now).total_seconds(), 0.0)
-    except (ValueError, TypeError, OverflowError):  # no date, or none we can reckon with
+    except (ValueError, TypeError, OverflowError):  # not a date, or one out of range
         return None
 
 
@@ -249,7 +249,7 @@ def verdict(
     retries: int | None = None,
     cause: EndReason | None = None,
 ) -> Verdict:
-    """What `error` leads to; `cause` is what brought it about, if that is known better than by the error itself."""
+    """What `error` leads to; `cause` is why it happened, if that is better known than from the error itself."""
     error_class = classify(error, rules.retry_on, rules.fatal)
     judged = judge(rules, error_class, error_count, draw, retry_after(error, now), retries, cause or _cause_of(error))
     if isinstance(error, Retry) and error.delay is not None and judged.delay is not None:

@@ -26,7 +26,7 @@ NOT_IN_A_SCHEDULE = (
     "debounce_longest_seconds", "debounce_replace",
 )  # fmt: skip
 _BLANK = NewTask("")
-ENDED = FINAL | {State.DEAD, State.NOTIFYING}  # what a tick began goes on no more
+ENDED = FINAL | {State.DEAD, State.NOTIFYING}  # states in which what a tick began has ended
 GOOD_ENDS = frozenset({State.SUCCEEDED, State.NOTIFYING, State.PARTIAL, State.RESOLVED})
 
 
@@ -42,8 +42,8 @@ class LogMode(StrEnum):
     """What is kept of each tick."""
 
     NONE = "none"
-    TRIGGER = "trigger_log"  # that it fired
-    TRANS = "trans_log"  # and how what it began has ended
+    TRIGGER = "trigger_log"  # only that it fired
+    TRANS = "trans_log"  # also how what it began ended
 
 
 class Result(StrEnum):
@@ -59,6 +59,16 @@ class Endpoint(NamedTuple):
 
     url: str
     method: str = "POST"
+    by_tenant: bool = False  # a key of one tenant said so, and no operator: it may lead to fewer places
+
+    @property
+    def host(self) -> str:
+        """The host, with a port if one is given: calls to it wait in one queue."""
+        return urlsplit(self.url).netloc.lower()
+
+    def instead_of(self, before: "Endpoint | None") -> "Endpoint":
+        """This endpoint in the place of another. What is not edited keeps its owner."""
+        return self if before is None or (before.url, before.method) != (self.url, self.method) else before
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +82,7 @@ class NewSchedule:
     missed: Missed = Missed.SKIP
     overlap: Overlap = Overlap.ALLOW
     http: Endpoint | None = None
-    code: str | None = None  # what a program calls it; a person's has none
+    code: str | None = None  # the program's name for it; a person's schedule has none
 
     @property
     def cron(self) -> Cron:
@@ -127,7 +137,7 @@ def check_schedule(new: NewSchedule) -> None:
     cron_of(new.cron_expressions, new.timezone)
     for field in NOT_IN_A_SCHEDULE:
         if getattr(new.task, field) != getattr(_BLANK, field):
-            raise Invalid(f"{field} is not for the tasks of a schedule: each tick makes its own")
+            raise Invalid(f"{field} cannot be set on a schedule: each tick sets its own")
     if new.code is not None:
         check_name("code", new.code)
     if new.http is not None:
@@ -135,7 +145,7 @@ def check_schedule(new: NewSchedule) -> None:
 
 
 def first_tick(definition: NewSchedule, now: datetime, done_until: datetime | None) -> datetime | None:
-    """Where a schedule begins that goes online now: behind all that it ever dealt with."""
+    """The first tick of a schedule that goes online now: after all ticks that were ever dealt with."""
     return definition.cron.following(now if done_until is None else max(now, done_until))
 
 
@@ -161,15 +171,15 @@ def call_body(schedule_id: int, type_code: str, tick: datetime | None, ext: str)
 
 def _check_endpoint(http: Endpoint) -> None:
     if http.method not in METHODS:
-        raise Invalid(f"http.method is one of {', '.join(METHODS)}")
+        raise Invalid(f"http.method must be one of {', '.join(METHODS)}")
     if len(http.url) > MAX_URL or any(ord(letter) <= 32 or ord(letter) >= 127 for letter in http.url):
-        raise Invalid(f"http.url has {MAX_URL} characters at most, printable ones of ASCII")
+        raise Invalid(f"http.url must have at most {MAX_URL} characters, all printable ASCII")
     try:
         parts = urlsplit(http.url)
         named = parts.hostname and parts.port != 0
     except ValueError:
         named = False
     if not named or parts.scheme not in ("http", "https"):
-        raise Invalid("http.url is a whole address: https://host/path")
+        raise Invalid("http.url must be a complete address: https://host/path")
     if "@" in parts.netloc:
-        raise Invalid("http.url holds no user and no password")
+        raise Invalid("http.url must not contain a user name or a password")

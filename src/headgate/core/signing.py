@@ -1,4 +1,4 @@
-"""One scheme for whoever signs with a key (AK) and its secret (SK): callers of the API, and callbacks to others.
+"""One scheme for signing with a key (AK) and its secret (SK): callers of the API, and callbacks to others.
 
 HMAC-SHA256 over all that matters of a request. Callbacks are signed by the rules of Standard Webhooks as well.
 """
@@ -15,19 +15,23 @@ _WEBHOOK_PREFIX = "whsec_"
 
 @dataclass(frozen=True, slots=True)
 class SignedRequest:
-    """The parts of a request that its signature is about: path and query as they are on the wire."""
+    """The parts of a request that its signature covers: path and query as they are on the wire."""
 
     method: str
     path: str
     query: str
     host: str
     body: bytes
+    idempotency_key: str | None = None  # the header of this name, if there is one
 
 
 def signed_text(request: SignedRequest, timestamp: int, nonce: str) -> str:
-    """What is signed: eight lines. The query is sorted by name; values of one name keep their order."""
+    """What is signed: eight lines, and one for the idempotency key if there is one.
+
+    The query is sorted by name; values of one name keep their order.
+    """
     query = "&".join(sorted(filter(None, request.query.split("&")), key=lambda pair: pair.partition("=")[0]))
-    lines = (
+    lines = [
         SCHEME,
         request.method,
         request.path,
@@ -36,7 +40,9 @@ def signed_text(request: SignedRequest, timestamp: int, nonce: str) -> str:
         hashlib.sha256(request.body).hexdigest(),
         str(timestamp),
         nonce,
-    )
+    ]
+    if request.idempotency_key is not None:
+        lines.append(request.idempotency_key)
     return "\n".join(lines)
 
 

@@ -20,8 +20,8 @@ class LastStart:
     def holds_until(self, now: datetime) -> datetime | None:
         """When the next may start; None if it may at once.
 
-        A clock that was set back must not hold up an agent for as long as that: a start that lies ahead by more than
-        its own seconds holds up nobody.
+        A clock that was set back must not hold up an agent for that long: a start further in the future than its own
+        seconds holds up nothing.
         """
         wait = timedelta(seconds=self.seconds)
         return self.at + wait if self.at - wait <= now < self.at + wait else None

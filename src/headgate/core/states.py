@@ -6,7 +6,7 @@ from enum import StrEnum
 class State(StrEnum):
     """Where a task is on its way."""
 
-    PENDING = "pending"  # created, its start_time is ahead
+    PENDING = "pending"  # created, the start time has not come yet
     BLOCKED = "blocked"  # due, but another task of its mutex is ahead
     QUEUED = "queued"  # due, waiting for its gates
     SCHEDULING = "scheduling"  # handed to an agent or the broker, start not yet confirmed

@@ -21,7 +21,7 @@ MAX_NAME = 255
 MAX_SECONDS = 100 * 366 * 24 * 3600.0
 MAX_DEFAULTS_BYTES = 16 * 1024
 MAX_ERROR_NAMES = 50
-MAX_LOST = 3  # lost leases after which a task is taken for poison
+MAX_LOST = 3  # lost leases after which a task gives up as poison
 DEFAULT_LANE = "default"
 EVERYTHING = "*"  # the name of the pause that holds every lane
 DEFAULT_PRIORITY = 5
@@ -53,9 +53,9 @@ class NewTask(NamedTuple):
     retry_of: int | None = None
     correlation_id: str | None = None
     on_child_failure: str | None = None
-    unique_seconds: float | None = None  # unique for so long after it was made, even when it has ended by then
-    debounce_seconds: float | None = None  # starts when nobody has asked again for so long
-    debounce_longest_seconds: float | None = None  # or that long after it was first asked for
+    unique_seconds: float | None = None  # unique for this long after it was made, even if it has ended by then
+    debounce_seconds: float | None = None  # starts after this long without another submit
+    debounce_longest_seconds: float | None = None  # or this long after the first submit, at the latest
     debounce_replace: bool | None = None  # whether another submit replaces ext
 
 
@@ -83,7 +83,7 @@ class TaskType:
     rate_key: str | None = None
     unique_key: str | None = None
     defaults: dict[str, Any] = field(default_factory=dict)  # of arguments that a template names
-    retry_on: tuple[str, ...] = ()  # names of error classes that are retried, and of those that never are
+    retry_on: tuple[str, ...] = ()  # names of error classes: `retry_on` are retried, `fatal` never are
     fatal: tuple[str, ...] = ()
     unique: str | None = None  # "arguments": the unique key is made of all of them
     unique_seconds: float | None = None  # this and the next three: as in `NewTask`
@@ -101,13 +101,13 @@ class TaskType:
         for resource in self.uses:
             check_name("resource", resource)
             if "," in resource:
-                raise Invalid("a resource's name has no comma")
+                raise Invalid("the name of a resource must not contain a comma")
         if len(set(self.uses)) < len(self.uses):
-            raise Invalid("a type names each resource once")
+            raise Invalid("a type must not name a resource twice")
         if not self.timeout_seconds > 0:
-            raise Invalid("a timeout is above 0")
+            raise Invalid("a timeout must be above 0")
         if self.unknown_errors not in ("retry", "fail"):
-            raise Invalid("unknown_errors is 'retry' or 'fail'")
+            raise Invalid("unknown_errors must be 'retry' or 'fail'")
         check_error_names(self.retry_on, self.fatal)
         check_policy(self.on_child_failure)
         _check_int("priority", self.priority, _INT64)
@@ -120,11 +120,11 @@ class TaskType:
 
     def _check_unique(self) -> None:
         if self.unique not in (None, BY_ARGUMENTS):
-            raise Invalid(f"unique is {BY_ARGUMENTS!r}, not {self.unique!r}")
+            raise Invalid(f"unique must be {BY_ARGUMENTS!r}, not {self.unique!r}")
         if self.unique is not None and self.unique_key is not None:
             raise Invalid("give unique or unique_key, not both")
         if type(self.debounce_replace) is not bool:
-            raise Invalid(f"debounce_replace is true or false, not {self.debounce_replace!r}")
+            raise Invalid(f"debounce_replace must be true or false, not {self.debounce_replace!r}")
         check_periods(self)
         if has_period(self) and self.unique is None and self.unique_key is None:
             raise Invalid("unique_seconds and debounce_seconds need unique or unique_key")
@@ -136,11 +136,11 @@ def check_error_names(retry_on: tuple[str, ...], fatal: tuple[str, ...]) -> None
         for name in names:
             check_name(label, name)
             if not name.replace(".", "_").isidentifier():
-                raise Invalid(f"{label}: {name!r} is no name of an error class")
+                raise Invalid(f"{label}: {name!r} is not the name of an error class")
         if len(names) > MAX_ERROR_NAMES:
-            raise Invalid(f"{label} names {MAX_ERROR_NAMES} error classes at most")
+            raise Invalid(f"{label} takes at most {MAX_ERROR_NAMES} error classes")
     if both := sorted(set(retry_on) & set(fatal)):
-        raise Invalid(f"{both[0]} is in retry_on and in fatal: it can be in one of them")
+        raise Invalid(f"{both[0]} is in both retry_on and fatal: remove it from one")
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,13 +308,13 @@ def check_start(start_time: datetime | None, delay_seconds: float | None) -> Non
 def _check_unique(new: NewTask) -> None:
     _check_period_ranges(new)
     if new.debounce_replace is not None and type(new.debounce_replace) is not bool:
-        raise Invalid(f"debounce_replace is true or false, not {new.debounce_replace!r}")
+        raise Invalid(f"debounce_replace must be true or false, not {new.debounce_replace!r}")
     if new.debounce_seconds is None:
         return
     if new.start_time is not None or new.delay_seconds is not None:
-        raise Invalid("debounce_seconds says when it starts; give no start_time and no delay_seconds")
+        raise Invalid("debounce_seconds sets the start: leave out start_time and delay_seconds")
     if new.parent_id is not None:
-        raise Invalid("a child is not debounced: it would be another parent's")
+        raise Invalid("a child cannot be debounced: it could belong to another parent")
 
 
 def has_period(of: NewTask | TaskType) -> bool:
@@ -329,7 +329,7 @@ def check_periods(of: NewTask | TaskType) -> None:
         if of.debounce_longest_seconds is not None:
             raise Invalid("debounce_longest_seconds needs debounce_seconds")
     elif longest_debounce_seconds(of) < of.debounce_seconds:
-        raise Invalid("debounce_longest_seconds is no less than debounce_seconds")
+        raise Invalid("debounce_longest_seconds must be at least debounce_seconds")
 
 
 def _check_period_ranges(of: NewTask | TaskType) -> None:
@@ -354,6 +354,11 @@ def _check_seconds(label: str, value: float, *, above_zero: bool = False) -> Non
         raise Invalid.of("field-out-of-range", field=label)
 
 
+def check_tenant(tenant_id: int) -> None:
+    """Raise `Invalid` unless this may be the id of a tenant."""
+    _check_int("tenant_id", tenant_id, _INT64)
+
+
 def check_lane(lane: str | None) -> None:
     if lane == EVERYTHING:
         raise Invalid("'*' stands for every lane and cannot name one")
@@ -367,11 +372,11 @@ def check_name(label: str, value: str, *, empty: bool = False) -> None:
     if len(value) > MAX_NAME:
         raise Invalid.of("field-too-long", field=label, most=MAX_NAME)
     if "\0" in value:
-        raise Invalid(f"{label} holds a NUL character")
+        raise Invalid(f"{label} contains a NUL character")
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise Invalid(f"{label} holds a lone surrogate") from None
+        raise Invalid(f"{label} contains a lone surrogate") from None
 
 
 def _check_int(label: str, value: int, limit: int, least: int | None = None) -> None:
@@ -384,23 +389,27 @@ def _check_int(label: str, value: int, limit: int, least: int | None = None) -> 
 def check_json(label: str, text: str, limit: int = MAX_JSON_BYTES) -> None:
     """Raise `Invalid` unless `text` is JSON within the limits of size and depth."""
     if not isinstance(text, str):
-        raise Invalid(f"{label} is JSON text")
+        raise Invalid(f"{label} must be JSON text")
     try:
         size = len(text.encode())
     except UnicodeEncodeError:
-        raise Invalid(f"{label} holds a lone surrogate") from None
+        raise Invalid(f"{label} contains a lone surrogate") from None
     if size > limit:
         raise Invalid.of("field-too-large", field=label, size=size, most=limit)
     try:
         value = _decoded(text)
     except (ValueError, RecursionError) as error:
         raise Invalid.of("field-not-json", field=label, error=str(error)) from None
-    if size > MAX_JSON_DEPTH and text.count("{") + text.count("[") > MAX_JSON_DEPTH and _depth(value) > MAX_JSON_DEPTH:
+    if (
+        size > MAX_JSON_DEPTH
+        and text.count("{") + text.count("[") > MAX_JSON_DEPTH
+        and is_deeper(value, MAX_JSON_DEPTH)
+    ):
         raise Invalid.of("field-too-deep", field=label, most=MAX_JSON_DEPTH)
 
 
 def _no_such_number(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON number")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def _finite(digits: str) -> float:
@@ -422,18 +431,23 @@ def _decoded(text: str) -> object:
     return value if end == len(text) else _DECODER.decode(text)
 
 
-def _depth(value: object) -> int:
-    deepest, level = 0, [value]
-    while level and deepest <= MAX_JSON_DEPTH:
+def is_deeper(value: object, most: int) -> bool:
+    """Whether lists and objects stand in each other more than `most` deep; without recursion."""
+    level = [value]
+    for _ in range(most + 1):
         below: list[object] = []
+        nested = False
         for item in level:
             if isinstance(item, dict):
                 below.extend(item.values())
+                nested = True
             elif isinstance(item, list):
                 below.extend(item)
-        deepest += any(isinstance(item, dict | list) for item in level)
+                nested = True
+        if not nested:
+            return False
         level = below
-    return deepest
+    return True
 
 
 def clip(text: str, limit: int = MAX_ERROR_BYTES) -> str:

@@ -22,12 +22,17 @@ _PLAIN_FIELDS = (
 )  # fmt: skip
 _FIRST = _PLAIN_FIELDS.index("need_manual")
 TYPE_FIELDS = (*_PLAIN_FIELDS[:_FIRST], *_RETRY_FIELDS, "timeout", *_PLAIN_FIELDS[_FIRST:])
-REDACTED = "(a secret)"  # stands for a secret, old or new
+EDITABLE_FIELDS = tuple("timeout_seconds" if field == "timeout" else field for field in TYPE_FIELDS)
+TYPO_SIMILARITY = 0.5  # of a field that is not known to one that is
+REDACTED = "(a secret)"  # shown in place of a secret, old or new
 _NUMBER = (int, float)
 _PERIODS = ("unique_seconds", "debounce_seconds", "debounce_longest_seconds")
 _EXPECTED: dict[str, tuple[tuple[type, ...], str]] = {
     **dict.fromkeys(("priority", "max_error_count"), ((int,), "a whole number")),
-    **dict.fromkeys(("retry_interval", "initial_delay", "factor", "cap", "jitter", "timeout"), (_NUMBER, "a number")),
+    **dict.fromkeys(
+        ("retry_interval", "initial_delay", "factor", "cap", "jitter", "timeout", "timeout_seconds"),
+        (_NUMBER, "a number"),
+    ),
     **dict.fromkeys(("mutex", "rate_key", "unique_key", "unique"), ((str, type(None)), "text, or null")),
     **dict.fromkeys(
         ("unique_seconds", "debounce_seconds", "debounce_longest_seconds"),
@@ -41,6 +46,7 @@ _TEXT = ((str,), "text")
 _MAXIMUM: dict[str, float] = {  # as over HTTP
     **dict.fromkeys(("retry_interval", "retry_sequence", "initial_delay", "cap"), MAX_DELAY_SECONDS),
     "timeout": MAX_SECONDS / 61,
+    "timeout_seconds": MAX_SECONDS,
     "factor": 1e6,
     "max_error_count": 2**31 - 1,
 }
@@ -64,13 +70,20 @@ def fields_of(task_type: TaskType) -> dict[str, Any]:
 
 
 def edited(task_type: TaskType, values: Mapping[str, Any]) -> TaskType:
-    """The type with new values for some of its fields; `Invalid`, naming the field, if one is not allowed."""
+    """The type with new values for some of its fields; `Invalid`, naming the field, if one is not allowed.
+
+    A timeout is given as `timeout_seconds`, or in minutes as `timeout`.
+    """
+    if "timeout" in values and "timeout_seconds" in values:
+        raise Invalid("give timeout_seconds or timeout (minutes), not both")
     for field, value in values.items():
         _check(field, value)
     plain = {name: values[name] for name in _PLAIN_FIELDS if name in values}
     plain |= {name: tuple(plain[name]) for name in _NAMES if name in plain}
     if "timeout" in values:
         plain["timeout_seconds"] = minutes_to_seconds(values["timeout"])
+    elif "timeout_seconds" in values:
+        plain["timeout_seconds"] = float(values["timeout_seconds"])
     retry = {name: values[field] for field, name in _RETRY_FIELDS.items() if field in values}
     if "strategy" in retry:
         retry["strategy"] = _strategy(retry["strategy"])
@@ -80,47 +93,47 @@ def edited(task_type: TaskType, values: Mapping[str, Any]) -> TaskType:
 
 
 def _check(field: str, value: Any) -> None:
-    if field not in TYPE_FIELDS:
-        near = difflib.get_close_matches(field, TYPE_FIELDS, 1)
+    if field not in (*EDITABLE_FIELDS, "timeout"):
+        near = difflib.get_close_matches(field, EDITABLE_FIELDS, 1, TYPO_SIMILARITY)
         raise Invalid(f"a task type has no {field!r}" + (f"; did you mean {near[0]}?" if near else ""))
     types, expected = _EXPECTED.get(field, _TEXT)
     if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
-        raise Invalid(f"{field} is {expected}")
+        raise Invalid(f"{field} must be {expected}")
     items: Sequence[Any] = value if isinstance(value, list | tuple) else [value]
     if field in _MAX_ITEMS:
         _check_list(field, items)
     if field in _MAXIMUM and any(item > _MAXIMUM[field] for item in items):
-        raise Invalid(f"{field} is {_MAXIMUM[field]:g} at most")
+        raise Invalid(f"{field} must be at most {_MAXIMUM[field]:g}")
 
 
 def _check_list(field: str, items: Sequence[Any]) -> None:
     types, items_name = ((str,), "names") if field in _NAMES else (_NUMBER, "numbers")
     if any(not isinstance(item, types) or isinstance(item, bool) for item in items):
-        raise Invalid(f"{field} is a list of {items_name}")
+        raise Invalid(f"{field} must be a list of {items_name}")
     if len(items) > _MAX_ITEMS[field]:
-        raise Invalid(f"{field} is a list of {_MAX_ITEMS[field]} {items_name} at most")
+        raise Invalid(f"{field} must be a list of at most {_MAX_ITEMS[field]} {items_name}")
 
 
 def _strategy(name: str) -> Strategy:
     try:
         return Strategy(name)
     except ValueError:
-        raise Invalid(f"retry_strategy is one of {', '.join(Strategy)}") from None
+        raise Invalid(f"retry_strategy must be one of {', '.join(Strategy)}") from None
 
 
 # What a program inherits
 
-# Of a pair that excludes each other, what is said leaves nothing of the other to be inherited.
+# Of two fields that exclude each other, the one a program sets keeps the other from being inherited.
 _EXCLUDES = {
     "unique": ("unique_key",), "unique_key": ("unique",), "debounce_seconds": ("unique_seconds",),
     "unique_seconds": ("debounce_seconds", "debounce_longest_seconds"),
 }  # fmt: skip
 
 
-def inherited(base: TaskType, declared: TaskType, said: Collection[str]) -> TaskType:
-    """What a program declares of a type that has a base: the base, with the fields that the program said."""
-    replaced = {name for each in said if getattr(declared, each) is not None for name in _EXCLUDES.get(each, ())}
-    values: dict[str, Any] = {name: getattr(declared, name) for name in {*said, *replaced}}
+def inherited(base: TaskType, declared: TaskType, set_fields: Collection[str]) -> TaskType:
+    """The type that a program declares over a base: the base, with the fields that the program set."""
+    replaced = {name for each in set_fields if getattr(declared, each) is not None for name in _EXCLUDES.get(each, ())}
+    values: dict[str, Any] = {name: getattr(declared, name) for name in {*set_fields, *replaced}}
     values["defaults"] = base.defaults | declared.defaults
     return replace(base, **values, declared_by=declared.declared_by or base.declared_by)
 
@@ -165,7 +178,7 @@ def _without_secret(field: str, value: Any) -> Any:
 
 # Its effects on the tasks there are
 
-_MAY_FAIL = OPEN - {State.WAITING, State.NOTIFYING}  # the work of those two is done
+_MAY_FAIL = OPEN - {State.WAITING, State.NOTIFYING}  # in those two states the work is done
 
 
 class UnfinishedTask(NamedTuple):

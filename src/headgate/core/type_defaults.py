@@ -1,4 +1,4 @@
-"""What a new task takes from its type, whichever way it comes in: lane, category, priority, keys and periods."""
+"""What a new task takes from its type, however it is submitted: lane, category, priority, keys and periods."""
 
 import json
 from typing import Any
@@ -41,14 +41,15 @@ def makes_keys(task_type: TaskType) -> bool:
 
 
 def key_of(label: str, task_type: TaskType, ext: str) -> str | None:
-    """The key that a type makes of a task's arguments, over the type's defaults; None if it makes none."""
+    """The key that a type makes of a task's arguments, over the type's defaults; None if it makes none of these."""
     if label == "unique_key" and task_type.unique is not None:
         return unique_key_of(ext)
     if (template := getattr(task_type, label)) is None:
         return None
     arguments = json.loads(ext)
     key = fill(template, task_type.defaults | (arguments if isinstance(arguments, dict) else {}))
-    check_name(label, key)
+    if key is not None:
+        check_name(label, key)
     return key
 
 
@@ -81,5 +82,5 @@ def _with_periods(new: NewTask, task_type: TaskType) -> NewTask:
         )
     check_periods(new)
     if new.unique_key is None and has_period(new):
-        raise Invalid("unique_seconds and debounce_seconds need a unique_key: it says which tasks are meant")
+        raise Invalid("unique_seconds and debounce_seconds need a unique_key")
     return new

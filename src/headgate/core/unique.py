@@ -5,6 +5,7 @@ import json
 from typing import Any
 
 BY_ARGUMENTS = "arguments"
+MOST_EXACT = 2**53  # a float above it stands for many whole numbers, and 1e308 written out has 309 digits
 
 
 def unique_key_of(ext: str) -> str:
@@ -18,4 +19,4 @@ def _normalized(value: Any) -> Any:
         return {name: _normalized(each) for name, each in value.items()}
     if isinstance(value, list):
         return [_normalized(each) for each in value]
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) <= MOST_EXACT else value

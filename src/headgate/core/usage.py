@@ -1,4 +1,4 @@
-"""What an execution used of its machine. None is what cannot honestly be told of it alone."""
+"""What an execution used of its machine. None: not measurable for this execution alone."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ class Usage:
 
 
 def greater(one: Usage | None, other: Usage | None) -> Usage | None:
-    """The greater of each figure: of two who looked at one thing, neither saw more than there was."""
+    """The greater of each figure: of two measurements of one execution, neither is too high."""
     if one is None or other is None:
         return one or other
     return Usage(
@@ -27,7 +27,7 @@ def greater(one: Usage | None, other: Usage | None) -> Usage | None:
 
 
 def total_usage(used: Sequence[Usage]) -> Usage:
-    """What several use at one moment, as far as it is known."""
+    """The sum of what several use at one moment, as far as it is known."""
     memory = _known(*(each.memory_bytes for each in used))
     read = _known(*(each.read_bytes for each in used))
     written = _known(*(each.written_bytes for each in used))

@@ -1,4 +1,6 @@
-"""What has to be done again and again, so that nothing stands still. Any number of processes may do it at once."""
+"""Recurring jobs of the engine, so that nothing stands still. Any number of processes may do them at once."""
+
+from collections.abc import Iterator
 
 from headgate.duties.archive import Archive
 from headgate.duties.callbacks import Callbacks
@@ -16,6 +18,7 @@ from headgate.duties.sampler import Sampler
 from headgate.duties.schedules import FireSchedules
 from headgate.duties.unsent_callbacks import UnsentCallbacks
 from headgate.duties.unused_streams import RemoveUnusedStreams
+from headgate.pack import find_packs, load_object
 from headgate.settings import Settings
 from headgate.store.store import Store
 from headgate.threads import InThread
@@ -56,7 +59,7 @@ def worker_duties(store: Store, settings: Settings, in_thread: InThread) -> list
 
 
 def all_duties(store: Store, settings: Settings, in_thread: InThread) -> list[Duty]:
-    """The light duties, and those that one process for all is enough for; with a broker, what feeds it."""
+    """The light duties, and those that one process for all is enough for; with a broker what feeds it, and of packs."""
     calls = Calls(store, settings, in_thread)
     by_broker = (Dispatcher, Relay) if settings.broker else ()
     return [
@@ -65,6 +68,12 @@ def all_duties(store: Store, settings: Settings, in_thread: InThread) -> list[Du
         calls,
         *(
             duty(store, settings, in_thread)
-            for duty in (Callbacks, Compensate, Sampler, Archive, RemoveUnusedStreams, *by_broker)
+            for duty in (Callbacks, Compensate, Sampler, Archive, RemoveUnusedStreams, *by_broker, *_of_packs(settings))
         ),
     ]
+
+
+def _of_packs(settings: Settings) -> Iterator[type[Duty]]:
+    for pack in find_packs(settings.pack_names):
+        if pack.duties:
+            yield from load_object(f"pack {pack.name}", pack.duties)

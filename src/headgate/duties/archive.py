@@ -25,8 +25,8 @@ ACTOR = "system:archive"
 class Archive(Duty):
     """Moves finished tasks to history when they are `keep_seconds` old, and once a day removes what is old enough.
 
-    A batch a turn, smaller ones where they take long. A day whose hour nobody was there for is made up for when
-    somebody is.
+    One batch a turn, smaller where batches take long. If no process ran at the daily hour, the next one to run makes up
+    for it.
     """
 
     name = "archive"
@@ -53,8 +53,8 @@ class Archive(Duty):
     async def _move(self) -> int:
         """A batch to history, from where the last one ended, and once a minute from the start.
 
-        From the start, for children whose parents have ended since; and no more often, because what is gone leaves its
-        entry in the index for a while, which is not to be walked over each time.
+        It returns to the start for children whose parents have ended since. It does so only once a minute: moved rows
+        leave entries in the index for a while, which should not be walked over each time.
         """
         now = self.clock()
         if self._began_at is None or not timedelta() <= now - self._began_at < RESTART_AFTER:
@@ -93,7 +93,7 @@ class Archive(Duty):
             page = await self._page(partial(self._store.history.remove, state, seconds=seconds, after=after))
             self._removed_to[state] = page.after
             self._removed += page.count
-            if page.count or page.more:  # a page of which everything stays may have more behind it
+            if page.count or page.more:  # more may follow a page of which everything stays
                 return max(page.count, page.more)
         longest = max(self._retention_seconds.values())
         for forget, seconds in (
@@ -107,7 +107,7 @@ class Archive(Duty):
 
 
 def retention_days(settings: Settings, state: State) -> float:
-    """How long a task that ended like this is kept."""
+    """How long a task with this end is kept."""
     if state in (State.FAILED, State.CANCELLED):
         return settings.retention_failed_days
     return settings.retention_succeeded_days

@@ -1,4 +1,4 @@
-"""How much to do at once, and how long to rest: whoever has to wait for a batch does not wait for long."""
+"""How much to do at once, and how long to rest, so that others never wait long for a batch."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -8,7 +8,7 @@ from headgate.environment import monotonic
 T = TypeVar("T")
 LONG_SECONDS = 0.025  # as long as a claim may wait for a batch
 FEWEST_ROWS = 100
-REST_FACTOR = 4  # times as long as it worked, so that most of the time is everybody else's
+REST_FACTOR = 4  # times as long as it worked, so that others have most of the time
 LONGEST_REST_SECONDS = 0.05
 
 
@@ -21,14 +21,14 @@ class BatchSize:
         self.rest = LONGEST_REST_SECONDS
 
     def run(self, work: Callable[..., T]) -> T:
-        """Do a batch of this, and learn from it."""
+        """Do one batch, and adjust the size to the time it took."""
         begun = monotonic()
         done = work(limit=self.rows)
         self.adjust(monotonic() - begun)
         return done
 
     def adjust(self, seconds: float) -> None:
-        """Learn from a batch that took so long."""
+        """Adjust the size to the time a batch took."""
         if seconds > LONG_SECONDS:
             self.rows = max(self.rows // 2, min(FEWEST_ROWS, self.most))
         else:

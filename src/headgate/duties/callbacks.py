@@ -1,4 +1,4 @@
-"""Callbacks go out: leased, signed, sent, put on record; again and again until they arrive."""
+"""Sends callbacks: leases, signs, sends and records them, and repeats until they arrive."""
 
 import asyncio
 import logging
@@ -14,6 +14,7 @@ from headgate.core.callbacks import (
     Delivery,
     attempt_of,
     delivery_after,
+    last_served,
 )
 from headgate.core.errors import HeadgateError, Invalid
 from headgate.core.task import TaskType, clip
@@ -58,7 +59,7 @@ Places = Mapping[Queue, Destination | _NoDestination]
 
 
 class Callbacks(Duty):
-    """Sends what is due, each receiver apart from the others. Killed, it costs a repetition with the same id."""
+    """Sends due callbacks, each receiver apart from the others. If killed, it repeats callbacks with the same id."""
 
     name = "callbacks"
     pause_after_work = 0.002  # what ends meanwhile is put on record together
@@ -77,6 +78,7 @@ class Callbacks(Duty):
         self._ended: list[DeliveryOutcome] = []
         self._has_resealed = False
         self._said_alive_at: float | None = None
+        self._last_tenants: dict[Queue, int] = {}  # whose callback of a queue was the last to go
         self._told: dict[Queue, Rest] = {}  # what this process last told of queues that are held
         self._logged: set[tuple[str, str]] = set()  # types and receivers that are blocked, and logged
 
@@ -86,7 +88,7 @@ class Callbacks(Duty):
         super().start()
 
     async def stop(self) -> None:
-        """Take nothing more on, wait a moment for what is under way, and give back what is not over by then."""
+        """Start no new requests, wait briefly for those under way, and give back what has not finished."""
         await super().stop()
         if self._sending:
             await asyncio.wait(self._sending, timeout=GRACE_SECONDS)
@@ -101,7 +103,7 @@ class Callbacks(Duty):
                 await self._in_thread(self._store.deliveries.give_back, left)
 
     async def turn(self) -> int:
-        """Put on record what ended, and begin what there is room for."""
+        """Record finished requests, and start as many as there is room for."""
         if not self._has_resealed:
             await self._in_thread(self._reseal)
             self._has_resealed = True
@@ -115,7 +117,7 @@ class Callbacks(Duty):
             if not ended and not choice.wanted:
                 return 0
             leased = await self._in_thread(
-                self._store.deliveries.record_and_lease, ended, choice.wanted, self.lease_seconds
+                self._store.deliveries.record_and_lease, ended, choice.wanted, self.lease_seconds, self._last_tenants
             )
         except BaseException:
             self._ended = ended + self._ended
@@ -124,16 +126,16 @@ class Callbacks(Duty):
         return len(ended) + len(leased)
 
     async def _say_alive(self) -> None:
-        """Let people know that somebody sends callbacks."""
+        """Record that a process sends callbacks."""
         now = self.monotonic()
         if self._said_alive_at is None or now - self._said_alive_at >= ALIVE_SECONDS:
             await self._in_thread(self._store.deliveries.say_alive)
             self._said_alive_at = now
 
     async def _tell_holds(self, queues: Sequence[DeliveryQueue], places: Places) -> None:
-        """Let people know which queues are held, and that they are so no longer once their receiver has answered.
+        """Record which queues are held, and which no longer are because their receiver has answered.
 
-        A hold is told once for each rest, so that processes that disagree do not write against each other.
+        A hold is recorded once for each rest, so that processes that disagree do not overwrite each other.
         """
         now = self.monotonic()
         held: list[NewHold] = []
@@ -158,7 +160,9 @@ class Callbacks(Duty):
     # sending
 
     def _begin(self, leased: Sequence[Leased], choice: _Choice) -> None:
+        served: dict[Queue, list[int]] = defaultdict(list)
         for each in leased:
+            served[each.type, each.kind].append(each.tenant_id)
             place = choice.places[each.type, each.kind]
             if isinstance(place, _NoDestination):
                 self._ended.append(DeliveryOutcome(each, None, Attempt(None, 0.0, place.reason), place.status))
@@ -167,9 +171,10 @@ class Callbacks(Duty):
                 sending = asyncio.create_task(self._send(each, place), name=f"headgate callback {each.id}")
                 self._sending[sending] = each
                 sending.add_done_callback(self._sending_ended)
+        self._last_tenants |= {queue: last_served(tenants) for queue, tenants in served.items()}
 
     def _choose(self, queues: Sequence[DeliveryQueue], places: Places) -> _Choice:
-        """What to take: as much of each queue as its receiver has room for, which the queues of a receiver share."""
+        """What to take: from each queue as much as its receiver has room for. Queues of one receiver share its room."""
         now = self.monotonic()
         choice = _Choice([], places)
         moments = [now + queue.due_in for queue in queues if queue.due_in > 0]
@@ -204,7 +209,7 @@ class Callbacks(Duty):
         began, heard = self.monotonic(), None
         try:
             attempt = heard = await self._attempt(leased, place, began)
-        except Unopened as error:  # which says nothing about the receiver
+        except Unopened as error:  # not the receiver's fault
             attempt = Attempt(None, 0.0, clip(str(error), MOST_ERROR_BYTES))
         finally:
             self._receivers.end(place.host, heard, self.monotonic())
@@ -244,7 +249,7 @@ class Callbacks(Duty):
     def _sending_ended(self, sending: "asyncio.Task[None]") -> None:
         del self._sending[sending]
         if not sending.cancelled() and (error := sending.exception()) is not None:
-            log.error("callback not sent, retrying when its lease is over", exc_info=error)
+            log.error("callback not sent, retrying when its lease ends", exc_info=error)
         self.wake()
 
     # secrets

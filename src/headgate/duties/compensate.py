@@ -16,9 +16,9 @@ log = logging.getLogger("headgate.compensation")
 
 
 class Compensate(Duty):
-    """Polls when it is time to, by a clock that all processes share, and says every minute how that stands.
+    """Polls when a poll is due, by a clock that all processes share, and logs its status every minute.
 
-    It looks at that clock once in a base interval at least: somebody may have brought the next poll forward.
+    It looks at that clock at least once per base interval: another process may have moved the next poll forward.
     """
 
     name = "compensation"

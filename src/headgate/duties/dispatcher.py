@@ -1,15 +1,21 @@
-"""Hands queued tasks to the broker, one process at a time, and sends again what nobody started."""
+"""Publishes queued tasks to the broker, one process at a time, and resends messages that started nothing."""
 
+import asyncio
 import logging
+import os
+import socket
 from collections import Counter
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
-from headgate.broker.connection import BrokerAway, Link, Published, place_of, reason_of
+from headgate.broker.confirms import Published
+from headgate.broker.connection import BrokerAway, Link, OpenLink, reason_of
 from headgate.broker.topology import task_message
 from headgate.core.errors import HeadgateError, WorkerLost
 from headgate.duties.duty import Duty
+from headgate.pauses import Backoff
 from headgate.settings import Settings
 from headgate.store.execution.dispatch import Handover
 from headgate.store.store import Store
@@ -18,6 +24,7 @@ from headgate.threads import InThread
 ACTOR = "system:dispatcher"
 LONGEST_PAUSE = 1.0
 BUSY_SECONDS = 0.005
+LONGEST_RESEND = 300.0
 log = logging.getLogger("headgate.broker")
 _REASONS = {
     Published.RETURNED: "unroutable: its queue is gone",
@@ -25,24 +32,37 @@ _REASONS = {
 }
 
 
+class Sent(NamedTuple):
+    """A message that is out: how often it was sent, and when it is late."""
+
+    times: int
+    late_at: float
+
+
 class Dispatcher(Duty):
     """Claims for the broker what live consumers have free slots for, and publishes it with confirms.
 
-    What is in the broker stays `scheduling` until a consumer starts it. It goes back to its queue only when the broker
-    is lost, the message was returned or nobody serves the type any more; a message that started nothing for a while is
-    sent again under the same exec_id. Without the broker it steps down, and workers claim from the store.
+    It claims the next tasks while the broker confirms the last ones. A task in the broker stays `scheduling` until a
+    consumer starts it. It goes back to its queue only when the broker is lost, the message was returned, no consumer
+    serves the type any more, or it is late and no consumer has a free slot for it. Any other message that started
+    nothing for a while is sent again under the same exec_id. Without the broker the dispatcher steps down for a while,
+    and workers claim from the store.
     """
 
     name = "dispatcher"
 
-    def __init__(self, store: Store, settings: Settings, in_thread: InThread) -> None:
+    def __init__(self, store: Store, settings: Settings, in_thread: InThread, link: OpenLink = Link) -> None:
         super().__init__(store, settings, in_thread)
         self.pause = min(settings.poll_seconds, LONGEST_PAUSE)
         self.counts: Counter[str] = Counter()
-        self._link = Link(settings.broker, "headgate dispatcher", on_closed=self.wake)
+        self._link = link(settings.broker, "headgate dispatcher", on_closed=self.wake)
         self._worker_id: int | None = None  # while this process dispatches
-        self._sent: dict[str, float] = {}  # by exec_id: when its message was published last
-        self._beat_at = self._look_at = 0.0
+        self._sent: dict[str, Sent] = {}  # by exec_id
+        self._resend = Backoff(settings.broker_resend_seconds, max(LONGEST_RESEND, settings.broker_resend_seconds))
+        self._publishing: asyncio.Task[None] | None = None
+        self._process = f"{socket.gethostname()}-{os.getpid()}"
+        self._dead_letters: int | None = None  # as of the last beat
+        self._beat_at = self._look_at = self._rests_until = 0.0
         self._trouble = ""
         store.wakeups.on_work(lambda wakes: self.wake())
 
@@ -52,11 +72,14 @@ class Dispatcher(Duty):
 
     async def turn(self) -> int:
         self.next_in = None
+        if self.monotonic() < self._rests_until:
+            return 0
         try:
             await self._link.channel()
             worker_id = await self._lead()
             return 0 if worker_id is None else await self._dispatch(worker_id)
         except WorkerLost:
+            await self._end_publishing()
             self._forget()
             return 1
         except BrokerAway as error:
@@ -79,93 +102,118 @@ class Dispatcher(Duty):
         if self._worker_id is None:
             found = await self._in_thread(self._store.dispatch.lead, self._settings.lease_seconds, self._detail())
             if found is None:
+                self._rests_until = now + self.pause  # each commit wakes us, and this asks for a write
                 return None
-            self._worker_id = found
-            log.info("dispatcher: hands tasks to the broker at %s", place_of(self._settings.broker))
+            self._worker_id, self._beat_at, self._trouble = found, now, ""
+            log.info("dispatcher: hands tasks to the broker at %s", self._link.place)
         elif now >= self._beat_at:
+            self._dead_letters = await self._link.dead_letters()
             await self._in_thread(self._store.workers.beat, self._worker_id, (), self._detail())
-        else:
-            return self._worker_id
-        self._beat_at, self._trouble = now + self._settings.beat_seconds, ""
+            self._beat_at, self._trouble = now + self._settings.beat_seconds, ""
         return self._worker_id
 
     def _detail(self) -> str:
-        return msgspec.json.encode({"messages": dict(self.counts)}).decode()
+        """Its report for people: where it runs, what became of its messages, how many dead letters wait."""
+        told = {"process": self._process, "messages": dict(self.counts), "dead_letters": self._dead_letters}
+        return msgspec.json.encode(told).decode()
 
     async def _step_down(self, reason: str) -> None:
-        """The broker is lost, or of no use: let workers claim from the store."""
+        """The broker is lost or unusable: let workers claim from the store."""
         if reason != self._trouble:
             log.warning("dispatcher: %s; workers claim from the store meanwhile", reason)
             self._trouble = reason
         await self._link.close()
         await self._give_up(f"the broker was lost: {reason}")
+        self._rests_until = self.monotonic() + self.pause  # what was given back wakes us at once
 
     async def _give_up(self, reason: str) -> None:
+        await self._end_publishing()
         if self._worker_id is not None:
             await self._return(None, reason)
             await self._in_thread(self._store.workers.leave, self._worker_id)
             self._forget()
 
+    async def _end_publishing(self) -> None:
+        """Wait for what is under way, whatever comes of it."""
+        publishing, self._publishing = self._publishing, None
+        if publishing is not None:
+            await asyncio.gather(publishing, return_exceptions=True)
+
     def _forget(self) -> None:
         self._worker_id = None
         self._sent.clear()
 
-    async def _return(self, only: Sequence[tuple[int, str]] | None, reason: str) -> None:
+    async def _return(self, only: Sequence[Handover] | None, reason: str) -> None:
+        """Send tasks that have not been started back to their queues; None: all."""
         assert self._worker_id is not None
-        await self._in_thread(
-            self._store.executions.return_unstarted, self._worker_id, only, reason=reason, actor=ACTOR
-        )
+        reports = None if only is None else [(each.execution.id, each.exec_id) for each in only]
+        if reports != []:
+            await self._in_thread(
+                self._store.executions.return_unstarted, self._worker_id, reports, reason=reason, actor=ACTOR
+            )
 
     # what it dispatches
 
     async def _dispatch(self, worker_id: int) -> int:
         dispatched = await self._in_thread(self._store.dispatch.take, worker_id)
-        await self._publish(dispatched.handovers)
+        await self._confirmed()
+        if dispatched.handovers:
+            self._publishing = asyncio.create_task(self._publish(dispatched.handovers))
         self.next_in = BUSY_SECONDS if dispatched.busy else dispatched.token_in
         if self.monotonic() >= self._look_at:  # also for what was taken when the answer of the store was lost
             self._look_at = self.monotonic() + min(self.pause, self._settings.broker_resend_seconds / 2)
-            await self._send_again(worker_id)
+            await self._confirmed()
+            await self._look_after(worker_id)
         return len(dispatched.handovers)
 
-    async def _send_again(self, worker_id: int) -> None:
-        """Send again what was not started in time; give back what nobody serves any more."""
+    async def _confirmed(self) -> None:
+        """Until what was published last is confirmed; `BrokerAway` if it is not."""
+        if self._publishing is not None:
+            publishing, self._publishing = self._publishing, None
+            await publishing
+
+    async def _look_after(self, worker_id: int) -> None:
+        """Resend what was not started in time; give back what no consumer serves any more or has a free slot for."""
         waiting = await self._in_thread(self._store.dispatch.unstarted, worker_id)
         served = await self._in_thread(self._store.dispatch.served_types)
+        free = await self._in_thread(self._store.dispatch.types_with_room)
         self._sent = {e.exec_id: self._sent[e.exec_id] for e, _, _ in waiting if e.exec_id in self._sent}
-        unserved = [(e.id, e.exec_id) for e, _, _ in waiting if e.type not in served]
-        if unserved:
-            await self._return(unserved, "no live consumer serves its type")
-        before = self.monotonic() - self._settings.broker_resend_seconds
-        late = [
-            each
-            for each in waiting
-            if each.execution.type in served and self._sent.get(each.execution.exec_id, before) <= before
-        ]
-        if late:
-            log.warning("dispatcher: %d messages started nothing in time and are sent again", len(late))
-            self.counts["resent"] += len(late)
-            await self._publish(late)
+        now = self.monotonic()
+        late = [each for each in waiting if each.exec_id not in self._sent or self._sent[each.exec_id].late_at <= now]
+        await self._return(
+            [each for each in waiting if each.execution.type not in served], "no live consumer serves its type"
+        )
+        # A handler that waits for such a task lends its slot only to what is in the queue.
+        await self._return(
+            [each for each in late if each.execution.type in served - free], "no live consumer has a free slot for it"
+        )
+        again = [each for each in late if each.execution.type in free]
+        if again:
+            log.warning("dispatcher: %d messages started nothing in time and are sent again", len(again))
+            self.counts["resent"] += len(again)
+            await self._publish(again)
 
     async def _publish(self, handovers: Sequence[Handover]) -> None:
         if not handovers:
             return
         try:
-            for queue in {each.queue for each in handovers}:
+            for queue in sorted({each.queue for each in handovers}):
                 await self._link.declare_queue(queue)
             published = await self._link.publish([task_message(*each) for each in handovers])
         except HeadgateError:
             raise
         except Exception as error:
             raise BrokerAway(f"the broker refused: {reason_of(error)}") from error
-        now = self.monotonic()
-        self._sent |= {each.execution.exec_id: now for each in handovers}
+        for each in handovers:
+            times = self._sent[each.exec_id].times if each.exec_id in self._sent else 0
+            self._sent[each.exec_id] = Sent(times + 1, self.monotonic() + self._resend.pause(times))
         self.counts["published"] += len(handovers)
         self.counts.update(str(result) for result in published)
         pairs = list(zip(handovers, published, strict=True))
         for result, reason in _REASONS.items():
             if back := [each for each, outcome in pairs if outcome is result]:
                 log.warning("dispatcher: %d messages came back: %s", len(back), reason)
-                await self._return([(each.execution.id, each.execution.exec_id) for each in back], reason)
+                await self._return(back, reason)
                 await self._link.close()  # on a new connection every queue is declared again
         if not {Published.UNCONFIRMED, Published.REFUSED}.isdisjoint(published):
             raise BrokerAway("the broker did not confirm what was published")

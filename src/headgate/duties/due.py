@@ -1,4 +1,4 @@
-"""Tasks whose start time has come are queued."""
+"""Queues tasks whose start time has passed."""
 
 from headgate.duties.duty import Duty
 
@@ -9,7 +9,7 @@ class BringDue(Duty):
     """Queues due tasks a batch at a time, and sleeps until the next one's time."""
 
     name = "due"
-    pause = 1.0  # a nearer time may be submitted by anybody, and nobody tells
+    pause = 1.0  # any process may submit an earlier time, without a wake-up
 
     async def turn(self) -> int:
         self.next_in = await self._in_thread(self._store.due.next_in)

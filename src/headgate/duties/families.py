@@ -25,7 +25,7 @@ class CloseFamilies(Duty):
                 await self._in_thread(self._store.families.look_after, [parent_id])
             except Unavailable:
                 raise
-            except HeadgateError as error:  # the others' families are not to wait for this one
+            except HeadgateError as error:  # other families must not wait for this one
                 fields = {FIELDS: {"task_id": parent_id}}
                 log.error("family could not be closed: parent=%d error=%s", parent_id, error, extra=fields)
         self._after = after or 0

@@ -5,7 +5,7 @@ from headgate.store.tasks.family_progress import EVENT_SECONDS
 
 
 class TellFamilyProgress(Duty):
-    """Looks at every waiting parent, a page a turn; 0 at the end of the round. Rounds are rare while nobody waits."""
+    """Looks at every waiting parent, a page a turn; 0 at the end of the round. Rounds are rare while none waits."""
 
     name = "family progress"
     pause = 7.0

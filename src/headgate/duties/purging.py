@@ -1,4 +1,4 @@
-"""Removing what is old on demand: batch by batch, with a breath between them."""
+"""Removes old tasks on demand: batch by batch, with a pause between batches."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -15,7 +15,7 @@ from headgate.store.store import Store
 def purge_now(
     store: Store, days: Mapping[State, float], *, at_most: float | None = None
 ) -> tuple[dict[str, int], bool]:
-    """Remove what ended in each state that many days ago; how many, and whether `at_most` seconds were up before."""
+    """Remove tasks that ended in each state that many days ago; how many, and whether `at_most` seconds ran out."""
     end = None if at_most is None else monotonic() + at_most
     batch_size = BatchSize(BATCH)
     purged = dict.fromkeys((state.value for state in days), 0)

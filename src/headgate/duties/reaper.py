@@ -1,4 +1,4 @@
-"""Leases that are over, tasks past their deadline, mutexes held too long."""
+"""Leases that are over, tasks past their deadline, mutexes held too long, resources of ended executions."""
 
 import logging
 from datetime import datetime
@@ -12,13 +12,14 @@ from headgate.store.store import Store
 from headgate.threads import InThread
 
 PAGE = 500
+SWEEP_SECONDS = 60.0
 log = logging.getLogger("headgate.reaper")
 
 
 class Reaper(Duty):
-    """Takes tasks from whoever is gone or too late. Its period is fixed, whatever the load.
+    """Takes tasks away from executors that are gone or too late. Its period is fixed, whatever the load.
 
-    No clock but its own tells it that a lease is over: the lease stood still for as long as it lasts.
+    It trusts only its own clock: a lease is over when it has not changed for its whole length.
     """
 
     name = "reaper"
@@ -26,16 +27,20 @@ class Reaper(Duty):
     def __init__(self, store: Store, settings: Settings, in_thread: InThread) -> None:
         super().__init__(store, settings, in_thread)
         self.pause = settings.reap_seconds
+        self._sweep_at = 0.0  # what ended executions held does not count, but those who wait need a wake-up
         self._leases: Standstill[tuple[int, datetime]] = Standstill()
 
     async def turn(self) -> int:
-        """Look once, and take a page from each. One step that fails does not keep the others from theirs."""
+        """Look once, and take a page of each kind. A step that fails does not stop the others."""
         done, errors = 0, []
         for step in (self._declare_lost, self._rescue, self._end_overdue):
             try:
                 done += await step()
             except HeadgateError as error:
                 errors.append(error)
+        if done or self.monotonic() >= self._sweep_at:
+            self._sweep_at = self.monotonic() + SWEEP_SECONDS
+            done += await self._in_thread(self._store.holds.sweep)
         if errors:
             raise errors[0]
         return done

@@ -1,6 +1,6 @@
 """Receivers, as one process knows them: how many requests each has under way, and which are left alone for a while.
 
-Nothing here decides whether a callback is delivered; what is remembered wrongly costs a little time.
+Nothing here decides whether a callback is delivered; a wrong memory costs only a little time.
 """
 
 from collections import defaultdict
@@ -25,7 +25,7 @@ class Rest(NamedTuple):
 
 
 class Receiver:
-    """One receiver. After some troubles in a row it rests; then one request at a time finds out whether it is well.
+    """One receiver. After some troubles in a row it rests; then one request at a time tests whether it has recovered.
 
     One that is not allowed rests at once.
     """
@@ -59,7 +59,7 @@ class Receiver:
         return Rest(self.rests_until, self._is_blocked, self._reason)
 
     def ended(self, attempt: Attempt | None, now: float) -> None:
-        """A request is over; None: it came to nothing that says anything about the receiver."""
+        """A request is over; None: its result tells nothing about the receiver."""
         self.under_way -= 1
         if attempt is None or not attempt.receiver_failing:
             self._troubles = self._rests = 0
@@ -70,7 +70,7 @@ class Receiver:
             self._troubles, self.rests_until = TROUBLES_BEFORE_REST, now + BLOCKED_SECONDS
             return
         self._troubles += 1
-        if self.is_shut and now >= self.rests_until:  # those that were under way when it fell ill say nothing new
+        if self.is_shut and now >= self.rests_until:  # requests under way when the rest began tell nothing new
             self.rests_until = now + REST.pause(self._rests)
             self._rests += 1
 
@@ -90,7 +90,7 @@ class Receivers:
         return self._places - self.under_way
 
     def room(self, name: str, now: float, free: int) -> int:
-        """How many more requests this process may send there now, of so many for all."""
+        """How many more requests this process may send there now, out of `free` places for all receivers."""
         receiver = self._receivers.get(name)
         left = self._per_receiver if receiver is None else receiver.room(self._per_receiver, now)
         if name not in self._healthy:

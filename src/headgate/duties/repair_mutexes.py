@@ -1,4 +1,4 @@
-"""The mutex queues, put in order whatever a bug or a crash left."""
+"""Repairs mutex queues after a bug or a crash."""
 
 from headgate.duties.duty import Duty
 

@@ -1,4 +1,4 @@
-"""What waits and what happened, counted every few seconds for people to look at."""
+"""Counts what waits and what happened, every few seconds, for people."""
 
 from headgate.duties.duty import Duty
 

@@ -19,7 +19,7 @@ BATCH = 500  # schedules looked at together
 MOST_TICKS = 1000  # in one transaction, unless one schedule has more to make good
 PAGE = 1000
 LOOK_SECONDS = 0.5
-LOOK_SHARE = 0.1  # of the time at most is spent on looking at what goes on
+LOOK_SHARE = 0.1  # of the time, at most, is spent on looking at runs in progress
 log = logging.getLogger("headgate.schedules")
 
 
@@ -43,7 +43,7 @@ class FireSchedules(Duty):
     """Fires what is due, a batch a turn, and sleeps until the next tick. `on_calls` is called when there are calls."""
 
     name = "schedules"
-    pause = 1.0  # a nearer tick may be made by anybody, and nobody tells
+    pause = 1.0  # any process may create an earlier tick, without a wake-up
 
     def __init__(
         self, store: Store, settings: Settings, in_thread: InThread, on_calls: Callable[[], None] = lambda: None
@@ -51,7 +51,7 @@ class FireSchedules(Duty):
         super().__init__(store, settings, in_thread)
         self._schedules = store.schedules
         self._on_calls = on_calls
-        self._behind, self._until = FIRST, FIRST[0]  # where the round of what is due has come to, and where it ends
+        self._behind, self._until = FIRST, FIRST[0]  # where the round of due schedules is, and where it ends
         self._left_due = False
         self._unfired: dict[int, UnfiredSchedule] = {}  # until they are fired here
         self._after = 0  # the run that was looked at last
@@ -91,7 +91,7 @@ class FireSchedules(Duty):
         return TickPage(now, firings, unreadable, (last.next_tick, last.id) if last and last.next_tick else None)
 
     async def _note_unfired(self, schedule: Schedule, now: datetime, error: Exception) -> None:
-        """It stays due: this process says so once until it is well or edited; its own log, once it was missed."""
+        """It stays due. Log it once until it fires or is edited, and once per missed tick in the schedule's own log."""
         self._left_due = True
         known = self._unfired.get(schedule.id)
         if known is None or known.version != schedule.version:
@@ -103,7 +103,7 @@ class FireSchedules(Duty):
             self._unfired[schedule.id] = known._replace(logged_tick=tick)
 
     async def _write_to_log(self, schedule: Schedule, error: Exception) -> None:
-        """In its own log, which is its tenant's: what others' errors say may not be for everybody."""
+        """Note it in the schedule's own log. Its tenant reads that log, and may not see errors of others."""
         known = isinstance(error, HeadgateError)
         reason = str(error) if known else f"{type(error).__name__}, of which the scheduler's log says more"
         try:
@@ -111,10 +111,10 @@ class FireSchedules(Duty):
         except Unavailable:
             raise
         except Exception as failure:
-            log.error("log of schedule could not be written: schedule=%d error=%s", schedule.id, failure)
+            log.error("the log of a schedule could not be written: schedule=%d error=%s", schedule.id, failure)
 
     async def _fire(self, batch: Sequence[Firing]) -> int:
-        """One that cannot be fired holds up nobody else."""
+        """A schedule that cannot be fired does not hold up the others."""
         try:
             fired = await self._in_thread(self._schedules.fire, batch)
         except Unavailable:
@@ -131,7 +131,7 @@ class FireSchedules(Duty):
         return fired.schedules
 
     async def _end_runs(self) -> int:
-        """A page of what goes on, round after round."""
+        """Look at a page of runs in progress, round after round."""
         now = self.monotonic()
         if not self._after:
             if now < self._look_at:

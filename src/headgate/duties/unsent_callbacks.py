@@ -8,7 +8,7 @@ log = logging.getLogger("headgate.callbacks")
 
 
 class UnsentCallbacks(Duty):
-    """Says once that nobody sends what is owed, and again when somebody did in between."""
+    """Warns once that no process sends the callbacks that are due, and again if that recurs."""
 
     name = "unsent callbacks"
     pause = 30.0
@@ -18,7 +18,8 @@ class UnsentCallbacks(Duty):
         unsent = await self._in_thread(self._store.deliveries.unsent)
         if unsent and not self._said:
             log.warning(
-                "callbacks are owed and no process sends them: run `headgate up`, `headgate serve` or `headgate duties`"
+                "callbacks are pending and no process sends them: run `headgate up`, `headgate serve` or"
+                " `headgate duties`"
             )
         self._said = unsent
         return 0

@@ -1,4 +1,4 @@
-"""Streams that nothing has used for a while are removed, so that what claims go through does not only grow."""
+"""Removes streams that nothing has used for a while, so that the list that claims read does not only grow."""
 
 from collections.abc import Mapping
 

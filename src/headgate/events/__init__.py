@@ -1,1 +1,1 @@
-"""What happens, told to everybody who listens."""
+"""Events of tasks, for everyone who listens."""

@@ -41,7 +41,7 @@ class EndLines:
         self._timer: threading.Timer | None = None
 
     def settled(self, outcomes: Sequence[Outcome], states: Sequence[State | None], run_of: RunOf) -> None:
-        """What executions have come to, once that is committed."""
+        """Log how executions ended, once that is committed."""
         if not outcomes or not log.isEnabledFor(logging.INFO):
             return
         for index in self._places(states):

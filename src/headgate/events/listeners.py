@@ -88,7 +88,7 @@ class Listeners:
     def add(self, listener: Listener) -> None:
         known = self._listeners.get(listener.name)
         if known is not None and known.place != listener.place:
-            raise Invalid(f"there are two listeners named {listener.name}: give one another name, @app.on(…, name=…)")
+            raise Invalid(f"two listeners are named {listener.name}: rename one with @app.on(…, name=…)")
         self._listeners[listener.name] = listener
 
 
@@ -99,11 +99,11 @@ def declared_listener(
     name = function.__name__ if name is None else name
     check_name("a listener's name", name)
     if name.startswith("headgate:"):
-        raise Invalid(f"listener {name}: names that begin with headgate: are the engine's own")
+        raise Invalid(f"listener {name}: names that begin with headgate: are reserved")
     if isinstance(types, str):
-        raise Invalid(f"listener {name}: types is a list of task types: types=[{types!r}]")
+        raise Invalid(f"listener {name}: types must be a list of task types: types=[{types!r}]")
     if type(tries) is not int or tries < 1:
-        raise Invalid(f"listener {name}: tries is a whole number from 1 on")
+        raise Invalid(f"listener {name}: tries must be a whole number of at least 1")
     if not events:
         raise Invalid(f"listener {name}: name at least one event: @app.on('task.failed')")
     kinds = frozenset(kind for each in events for kind in _kinds_of(name, each))

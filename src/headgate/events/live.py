@@ -1,4 +1,4 @@
-"""What happens, live: the store's feed is read once for all who listen, and each goes on from any place in it.
+"""Live events: the store's feed is read once for all listeners, and each continues from its own place in it.
 
 A place is a cursor of the feed, behind an event.
 """
@@ -60,7 +60,7 @@ class Feed:
 
 
 class BusEnded(Exception):
-    """A listener hears nothing more; it says why: it is too far behind, or the process ends."""
+    """A listener gets no more events, and why: it is too far behind, or the process ends."""
 
 
 class Listener:
@@ -77,7 +77,7 @@ class Listener:
         return self._ended is not None
 
     def push(self, page: list[FeedEvent]) -> None:
-        """Take on a page, all of it or, if that is too much, nothing any more."""
+        """Take a whole page; if it does not fit, the listener is cut off."""
         if len(self._waiting) + len(page) > MOST_WAITING:
             self.end(BEHIND)
         else:
@@ -85,13 +85,13 @@ class Listener:
             self._changed.set()
 
     def end(self, reason: str) -> None:
-        """Forget what waits: whoever comes back finds it in the store."""
+        """Drop the waiting events: a client that comes back finds them in the store."""
         self._ended = self._ended or reason
         self._waiting.clear()
         self._changed.set()
 
     async def next(self, seconds: float) -> FeedEvent | None:
-        """The next event; None if there was none for so long. `BusEnded` after the end."""
+        """The next event; None if there was none for `seconds`. `BusEnded` after the end."""
         if not self._waiting and self._ended is None:
             self._changed.clear()
             await wait(self._changed, seconds)
@@ -175,7 +175,7 @@ class Bus:
         self._follower = None
 
     async def _read_on(self) -> None:
-        """Everything that is visible by now, to everybody; the caller holds the lock."""
+        """Pass all visible events to every listener; the caller holds the lock."""
         while self._listeners:
             page, self._place = await self._in_thread(self._feed.read, self._place, PAGE)
             for listener in [*self._listeners] if page else []:
@@ -191,7 +191,7 @@ class Follower:
 
     def __init__(self, feed: Feed, listener: Listener, in_thread: InThread, start: Cursor | None) -> None:
         if start is not None and start.high > listener.start.high:
-            raise Invalid("the cursor is ahead of everything that has happened here")
+            raise Invalid("the cursor is newer than every event of this server")
         self._feed = feed
         self.listener = listener
         self._in_thread = in_thread
@@ -199,7 +199,7 @@ class Follower:
         self.place = listener.start if start is None else start
 
     async def entries(self, seconds: float) -> AsyncIterator[FeedEvent | None]:
-        """Yield events as they come, None after so many seconds without one; `place` is behind the last of them."""
+        """Yield events as they come, None after `seconds` without one; `place` is behind the last of them."""
         async for entry in self._missed_entries():
             yield entry
         while True:
@@ -233,7 +233,7 @@ class Follower:
         self.place = Cursor(end.high, (*end.gaps, *self._late))
 
     async def _late_entries(self) -> AsyncIterator[FeedEvent]:
-        """What was missing when this client came back and is there by now, of ids that the bus does not look for."""
+        """Events that were missing when this client came back and are visible now, where the bus does not look."""
         if not self._late:
             return
         page, after = await self._in_thread(self._feed.read, Cursor(LAST_ID, self._late), PAGE)
@@ -251,27 +251,34 @@ class Follower:
 
 
 class LiveEvents:
-    """Everything that happens, for whoever listens at this server."""
+    """All events, for the clients of this server."""
 
     def __init__(
-        self, store: Store, in_thread: InThread, stopping: asyncio.Event, fields_of: FieldsOf = no_fields
+        self,
+        store: Store,
+        in_thread: InThread,
+        stopping: asyncio.Event,
+        fields_of: FieldsOf = no_fields,
+        *,
+        for_clients: InThread | None = None,
     ) -> None:
+        """`for_clients`: where each client's own reading runs; that of all of them together runs `in_thread`."""
         self.feed = Feed(store, fields_of)
         self.bus = Bus(self.feed, in_thread)
         self._events = store.events
-        self._in_thread = in_thread
+        self._for_clients = for_clients or in_thread
         self._stopping = stopping
         self._watch: asyncio.Task[None] | None = None
         store.wakeups.on_work(lambda wakes: self.bus.wake())
 
     async def join(self, cursor: str | None) -> Follower:
-        """A listener that goes on at its cursor, or begins now; `leave` it in the end."""
+        """A listener that continues at its cursor, or begins now; `leave` it at the end."""
         start = None if cursor is None else self._events.parse_cursor(cursor)
         if self._watch is None:
             self._watch = asyncio.create_task(self._close_in_time(), name="headgate events end")
         listener = await self.bus.join()
         try:
-            return Follower(self.feed, listener, self._in_thread, start)
+            return Follower(self.feed, listener, self._for_clients, start)
         except Invalid:
             self.bus.leave(listener)
             raise
@@ -280,7 +287,7 @@ class LiveEvents:
         self.bus.leave(follower.listener)
 
     def close(self) -> None:
-        """Send every listener away."""
+        """End every listener."""
         self.bus.close()
         if self._watch is not None:
             self._watch.cancel()

@@ -11,7 +11,8 @@ from headgate.events.telemetry import log_fields
 
 FIELDS = "headgate_fields"  # of a record: what its line has besides
 IDS = {"task_id": "task", "correlation_id": "correlation", "trace_id": "trace", "user": "user"}
-_LINE_BREAKS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+# Control characters, line breaks of any kind, and what makes text run the other way.
+_UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 _SECRETS = (
     (re.compile(r"(hg_\d+_)[0-9a-f]{8,}", re.IGNORECASE), r"\1…"),
     (re.compile(r"(\b[a-z][a-z0-9+.-]*://[^\s/:@]*:)[^\s/@]+@", re.IGNORECASE), r"\1…@"),
@@ -49,7 +50,7 @@ class TextFormatter(_OneLine):
 
 
 def _ids(record: logging.LogRecord, message: str) -> str:
-    """The ids of the task or the request that a line is about, in short; a trace that is the correlation id is that."""
+    """The ids of a line's task or request, shortened; the trace is left out if it is the correlation id."""
     fields = log_fields() | getattr(record, FIELDS, {})
     if fields.get("trace_id") == fields.get("correlation_id"):
         fields.pop("trace_id", None)
@@ -70,13 +71,12 @@ class JsonFormatter(_OneLine):
             "logger": record.name,
             "process": record.process,
             "message": message,
-            **log_fields(),
-            **getattr(record, FIELDS, {}),
+            **_redacted_fields(log_fields() | getattr(record, FIELDS, {})),
         }
         if stack:
             fields["error"] = stack
-        # What JSON itself lets through, and some readers take for the end of a line.
-        return _LINE_BREAKS.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(fields, ensure_ascii=False))
+        # What JSON itself lets through.
+        return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(fields, ensure_ascii=False))
 
 
 def set_up(as_json: bool, level: str = "info") -> None:
@@ -102,5 +102,13 @@ def redacted(text: str) -> str:
     return text
 
 
+def _redacted_fields(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: redacted(value) if isinstance(value, str) else value for name, value in fields.items()}
+
+
 def _escaped(text: str) -> str:
-    return _LINE_BREAKS.sub(lambda found: _SHORT_ESCAPES.get(found[0], f"\\x{ord(found[0]):02x}"), text)
+    return _UNSAFE.sub(lambda found: _SHORT_ESCAPES.get(found[0]) or _escape(ord(found[0])), text)
+
+
+def _escape(code: int) -> str:
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"

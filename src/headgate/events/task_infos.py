@@ -63,7 +63,7 @@ class TaskInfoCache:
         return found | learnt
 
     def _look_up(self, missing: Sequence[int]) -> dict[int, TaskInfo | None]:
-        """The newest of those missing, and what lies beside it: ids of new tasks follow each other."""
+        """The newest missing task and its neighbours: ids of new tasks are consecutive."""
         first, rest = missing[0], missing[:MOST_PER_PAGE]
         span = first - rest[-1] + 1
         if len(rest) < 3 or span > 2 * len(rest) or span > MOST_PER_PAGE:

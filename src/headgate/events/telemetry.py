@@ -91,7 +91,7 @@ def about_task(task_id: int) -> None:
 
 @contextmanager
 def submitting(new_tasks: Sequence[NewTask]) -> Iterator[Sequence[NewTask]]:
-    """While these are submitted: the same, with the correlation id of what they are submitted for."""
+    """A span around submitting these tasks; yields them with the correlation id of what they are submitted for."""
     source = subject.get()
     trace = _tracing()
     if trace is None:
@@ -167,7 +167,7 @@ def end_run_span(span: Any, event: Event | None) -> None:
 
 @contextmanager
 def settling(count: int, runs: Iterable[Any]) -> Iterator[None]:
-    """While what came of so many executions is written down, in one batch; the span links to those of `runs`."""
+    """A span around settling a batch of executions; it links to the spans of `runs`."""
     trace = _tracing() if count else None
     if trace is None:
         yield

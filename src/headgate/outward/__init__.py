@@ -1,1 +1,1 @@
-"""Requests to addresses that users name: read strictly, judged at each send, never more than was promised."""
+"""Requests to addresses that users name: parsed strictly, and judged at each send."""

@@ -1,7 +1,7 @@
-"""Where a request may go. Pure: a URL is read here, and addresses are judged; nobody is asked and nothing is sent.
+"""Where a request may go. Pure: URLs are parsed and addresses judged here; nothing is looked up and nothing is sent.
 
-A URL is read in one way only: what two readers could take for different hosts is refused, not guessed at. What
-`ipaddress` calls global is not enough to go by: it takes an address that carries 127.0.0.1 inside for a public one.
+A URL has one reading only: if two parsers could see different hosts in it, it is refused. The `is_global` of
+`ipaddress` is not enough: it calls an address that carries 127.0.0.1 inside public.
 """
 
 import re
@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Self
 
+from headgate.core.callbacks import SETTING
 from headgate.core.errors import Invalid
+from headgate.settings import PREFIX, Settings
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
@@ -18,6 +20,7 @@ Origin = tuple[str, str, int]
 MAX_URL = 2048
 PORTS = {"https": 443, "http": 80}
 ANY_PUBLIC = "*"
+TENANT_SETTING = "HEADGATE_TENANT_CALLBACK_ALLOW"
 
 _URL = re.compile(r"(https?)://([^/?#]*)(/[^?#]*)?(\?[^#]*)?(?:#.*)?", re.ASCII | re.IGNORECASE)
 _AUTHORITY = re.compile(r"(\[[0-9a-f:.]+\]|[^:\[\]]+)(?::([0-9]{1,5}))?", re.ASCII | re.IGNORECASE)
@@ -49,7 +52,7 @@ _NAT64 = IPv6Network("64:ff9b::/96")
 
 @dataclass(frozen=True, slots=True)
 class HttpTarget:
-    """A URL, read: `host` is a name or an address in its one proper form, `path` is what goes on the wire."""
+    """A parsed URL: `host` is a name, or an address in its canonical form; `path` is sent as it is."""
 
     scheme: str
     host: str
@@ -74,25 +77,25 @@ class HttpTarget:
 
 
 def parse_url(url: str) -> HttpTarget:
-    """A URL that leaves no room for doubt; `Invalid`, with the reason, if it does."""
+    """Parse a URL; `Invalid`, with the reason, if it is ambiguous."""
     if len(url) > MAX_URL:
         raise Invalid(f"the URL has more than {MAX_URL} characters")
     if _UNCLEAN.search(url):
         raise Invalid(
             "the URL has a space, a backslash, or a character that is not plain ASCII;"
-            " a host of another script is written in its xn-- form, other characters as %XX"
+            " write a host of another script in its xn-- form, other characters as %XX"
         )
     if not (parts := _URL.fullmatch(url)):
-        raise Invalid("the URL begins with https:// or http:// and names a host")
+        raise Invalid("the URL must begin with https:// or http:// and name a host")
     scheme, authority, path, query = parts.groups(default="")
     if "@" in authority:
-        raise Invalid("the URL carries a user name or a password")
+        raise Invalid("the URL must not contain a user name or a password")
     if not (found := _AUTHORITY.fullmatch(authority)):
-        raise Invalid("the URL's host is a name or an address, with a port if need be")
+        raise Invalid("the URL's host must be a name or an address, optionally with a port")
     host, port_text = found.groups()
     port = PORTS[scheme.lower()] if port_text is None else int(port_text)
     if not 0 < port < 65536:
-        raise Invalid("the URL's port is between 1 and 65535")
+        raise Invalid("the URL's port must be between 1 and 65535")
     return HttpTarget(scheme.lower(), _host(host.lower()), port, (path or "/") + query)
 
 
@@ -101,22 +104,22 @@ def _host(host: str) -> str:
         try:
             return str(IPv6Address(host[1:-1]))
         except ValueError:
-            raise Invalid(f"{host} is no IPv6 address") from None
+            raise Invalid(f"{host} is not an IPv6 address") from None
     if host.endswith("."):
         raise Invalid("the URL's host ends in a dot")
     if _NUMBER.fullmatch(host.rpartition(".")[2]):
         try:
             return str(IPv4Address(host))  # 127.1, 0x7f.1, 0177.0.0.1 and 2130706433 are refused, not understood
         except ValueError:
-            raise Invalid(f"{host} is no IPv4 address; one is written as four decimal numbers") from None
+            raise Invalid(f"{host} is not an IPv4 address: write four decimal numbers") from None
     if len(host) > 253 or not _NAME.fullmatch(host):
-        raise Invalid("the URL's host is no name of a host")
+        raise Invalid("the URL's host is not a host name")
     return host
 
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """What an operator allows besides ports 443 and 80 of public addresses (HEADGATE_CALLBACK_ALLOW).
+    """What an operator allows, by a setting, besides ports 443 and 80 of public addresses.
 
     Entries are separated by commas: `10.1.0.0/16` (any port there), `10.1.2.3:8443`, `[fd00::/8]:8443`, or `*:8443`
     (that port of any public address).
@@ -124,16 +127,18 @@ class Allowed:
 
     networks: tuple[tuple[Network, int | None], ...] = ()
     ports: frozenset[int] = frozenset(PORTS.values())
+    setting: str = SETTING
 
     @classmethod
-    def parse(cls, text: str) -> Self:
+    def parse(cls, text: str, setting: str = SETTING) -> Self:
+        name = setting.removeprefix(PREFIX).lower()
         networks: list[tuple[Network, int | None]] = []
         ports = set(PORTS.values())
         for entry in filter(None, (part.strip() for part in text.split(","))):
             found = _ENTRY.fullmatch(entry)
             port = int(found["port"]) if found else None
             if port is not None and not 0 < port < 65536:
-                raise Invalid(f"callback_allow: {entry}: a port is between 1 and 65535")
+                raise Invalid(f"{name}: {entry}: a port must be between 1 and 65535")
             if found and found["v4"] == ANY_PUBLIC and port:
                 ports.add(port)
                 continue
@@ -142,33 +147,39 @@ class Allowed:
                 networks.append((ip_network(network), port))
             except ValueError as error:
                 raise Invalid(
-                    f"callback_allow: {entry} is no network such as 10.1.0.0/16, with a :port if need be ({error})"
+                    f"{name}: {entry} is not a network such as 10.1.0.0/16, optionally with a :port ({error})"
                 ) from None
-        return cls(tuple(networks), frozenset(ports))
+        return cls(tuple(networks), frozenset(ports), setting)
 
     def refusal(self, address: Address, port: int, name: str | None = None) -> str | None:
         """Why nothing may be sent to this port of this address; None if it may.
 
-        With the `name` that led to the address, for whoever said the name: which addresses names have in this network
-        is the operator's to know.
+        With `name`, the reason names that and not the address, for the user who gave the name: only the operator may
+        know which addresses names have in this network.
         """
         plain = _unmapped(address)
         if any(plain in network and allowed_port in (None, port) for network, allowed_port in self.networks):
             return None
         if reason := _forbidden_reason(plain):
             if name is not None:
-                return f"{name} leads to an address that is not allowed (HEADGATE_CALLBACK_ALLOW)"
-            return f"{address} is {reason}, which HEADGATE_CALLBACK_ALLOW does not list"
+                return f"{name} leads to an address that is not allowed ({self.setting})"
+            return f"{address} is {reason}, which {self.setting} does not list"
         if port not in self.ports:
-            return f"port {port} is none of {', '.join(map(str, sorted(self.ports)))} (HEADGATE_CALLBACK_ALLOW)"
+            return f"port {port} is none of {', '.join(map(str, sorted(self.ports)))} ({self.setting})"
         return None
 
 
-def checked_target(url: str, where: str, allowed: Allowed | None) -> HttpTarget:
-    """Where a request would go; `Invalid`, naming the field `where`, if it can never get there.
+def allowed_by(settings: Settings, *, by_tenant: bool) -> Allowed:
+    """What an endpoint may lead to that a key of one tenant set, or else an operator or a program."""
+    if by_tenant:
+        return Allowed.parse(settings.tenant_callback_allow, TENANT_SETTING)
+    return Allowed.parse(settings.callback_allow)
 
-    With `allowed`, an address that nothing may be sent to is refused here and now; where a name leads is seen when it
-    is sent.
+
+def checked_target(url: str, where: str, allowed: Allowed | None) -> HttpTarget:
+    """The target of a request; `Invalid`, naming the field `where`, if it can never get there.
+
+    With `allowed`, a forbidden address is refused here; the addresses of a name are checked when the request is sent.
     """
     try:
         target = parse_url(url)
@@ -180,7 +191,7 @@ def checked_target(url: str, where: str, allowed: Allowed | None) -> HttpTarget:
 
 
 def _unmapped(address: Address) -> Address:
-    """An IPv4 address in IPv6 clothes, without them: the system takes them off as well."""
+    """The IPv4 address inside an IPv4-mapped IPv6 address: the system connects to that as well."""
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     return mapped or address
 

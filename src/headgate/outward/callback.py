@@ -1,4 +1,4 @@
-"""A type's callback: checked and sealed before it is stored, and made a signed request of when it is sent."""
+"""A type's callback: checked and sealed before it is stored, and turned into a signed request when it is sent."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -27,12 +27,12 @@ def sealed_callback(
 ) -> dict[str, Any]:
     """A callback as the store may have it: checked, its secret sealed; `Invalid` for what could never be sent.
 
-    A secret left out is the one that was there `before`, if its key is the same. With `allowed`, an address that
-    nothing may be sent to is refused here and now.
+    If the secret is left out, the one from `before` stays, if its key is the same. With `allowed`, a forbidden address
+    is refused here.
     """
     for name in callback:
         if name not in ("success", "error", "security"):
-            raise Invalid(f"callback: {name!r} is none of success, error, security")
+            raise Invalid(f"callback: {name!r} is not one of success, error, security")
     found: dict[str, Any] = {}
     for kind in CallbackKind:
         if (target := callback.get(kind)) is not None:
@@ -43,7 +43,7 @@ def sealed_callback(
 
 
 def refused_targets(callback: Mapping[str, Any], allowed: Allowed) -> list[str]:
-    """Which of a checked callback's addresses nothing may be sent to, and why; where a name leads is not known here."""
+    """Which addresses of a checked callback are forbidden, and why; names are not resolved here."""
     found = []
     for kind in CallbackKind:
         if kind.value in callback:
@@ -56,10 +56,10 @@ def refused_targets(callback: Mapping[str, Any], allowed: Allowed) -> list[str]:
 
 def _target(kind: CallbackKind, target: Mapping[str, Any], allowed: Allowed | None) -> dict[str, Any]:
     if set(target) - {"url", "method"} or not isinstance(url := target.get("url"), str):
-        raise Invalid(f"callback.{kind} has a url and a method")
+        raise Invalid(f"callback.{kind} must have a url and a method")
     method = target.get("method", METHODS[0])
     if method not in METHODS:
-        raise Invalid(f"callback.{kind}.method is POST or PUT")
+        raise Invalid(f"callback.{kind}.method must be POST or PUT")
     checked_target(url, f"callback.{kind}.url", allowed)
     return {"url": url, "method": method}
 
@@ -67,16 +67,18 @@ def _target(kind: CallbackKind, target: Mapping[str, Any], allowed: Allowed | No
 def _security(security: Mapping[str, Any], code: str, seals: Seals, before: Mapping[str, Any]) -> dict[str, Any]:
     scheme = security.get("type", "none")
     if set(security) - {"type", "ak", "sk"} or scheme not in ("none", "aksk"):
-        raise Invalid("callback.security has a type, none or aksk, an ak and an sk")
+        raise Invalid("callback.security must have a type (none or aksk), an ak and an sk")
     if scheme == "none":
         return {"type": scheme}
     ak, sk = security.get("ak"), security.get("sk")
     if not isinstance(ak, str) or not _ACCESS_KEY.fullmatch(ak):
-        raise Invalid("callback.security.ak is 1 to 128 letters, digits, '.', '_', '~' or '-'")
+        raise Invalid("callback.security.ak must be 1 to 128 letters, digits, '.', '_', '~' or '-'")
     if sk is None and before.get("ak") == ak and "sk" in before:
         return {"type": scheme, "ak": ak, "sk": before["sk"]}
     if not isinstance(sk, str) or not SHORTEST_SK <= len(sk) <= LONGEST_SK or not _TEXT.fullmatch(sk):
-        raise Invalid(f"callback.security.sk is {SHORTEST_SK} to {LONGEST_SK} characters of plain text without spaces")
+        raise Invalid(
+            f"callback.security.sk must be {SHORTEST_SK} to {LONGEST_SK} characters of plain text without spaces"
+        )
     return {"type": scheme, "ak": ak, "sk": seals.seal(sk, _seal_place(code))}
 
 
@@ -149,7 +151,7 @@ def destination(rules: TaskType, kind: CallbackKind) -> Destination | None:
 
 
 def callbacks_to(host: str, types: Iterable[TaskType]) -> tuple[tuple[str, CallbackKind], ...]:
-    """Which callbacks of which types go to a host, as things stand."""
+    """Which callbacks of which types currently go to a host."""
     found = []
     for rules in types:
         for kind in CallbackKind:

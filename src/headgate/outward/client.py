@@ -1,7 +1,7 @@
 """A client for addresses that users name: one request, one answer, and no surprise on the way.
 
-The host is resolved once for each connection; every address it has is judged, and the connection goes to one of those
-very addresses. No redirect is followed, nothing is decompressed, no cookie, proxy or password of this machine is used.
+The host is resolved once for each connection; every address it has is judged, and the connection goes to one of the
+judged ones. No redirect is followed, nothing is decompressed, no cookie, proxy or password of this machine is used.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from ipaddress import ip_address
 from typing import Protocol
 
@@ -46,9 +46,9 @@ class NoReply(HeadgateError):
 
 
 class NotAllowed(NoReply):
-    """Nothing was sent: the policy (HEADGATE_CALLBACK_ALLOW) does not allow the target.
+    """Nothing was sent: the policy (`Allowed`) does not allow the target.
 
-    `reason` names the address, which is for the operator's log; the message is for whoever named the host.
+    `reason` names the address and is for the operator's log; the message is for the user who named the host.
     """
 
     def __init__(self, message: str, reason: str) -> None:
@@ -58,7 +58,7 @@ class NotAllowed(NoReply):
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What was answered, whatever it was; header names in lower case, at most 64 KiB of body."""
+    """The answer, whatever its status; header names in lower case, at most 64 KiB of body."""
 
     status: int
     headers: dict[str, str]
@@ -80,7 +80,7 @@ class OutwardClient:
 
     def __init__(
         self,
-        allow: str = "",
+        allow: str | Allowed = "",
         *,
         pool: ConnectionPool | None = None,
         resolve: Resolve | None = None,
@@ -88,7 +88,7 @@ class OutwardClient:
         connect_seconds: float = CONNECT_SECONDS,
         seconds: float = REQUEST_SECONDS,
     ) -> None:
-        self._allowed = Allowed.parse(allow)
+        self._allowed = Allowed.parse(allow) if isinstance(allow, str) else allow
         self._keep_alive = pool is not None
         self._pool = ConnectionPool() if pool is None else pool  # else none is ever fit to be kept
         self._resolve = resolve or Resolver()
@@ -108,8 +108,8 @@ class OutwardClient:
                 return await self._exchange(target, request, body)
         except TimeoutError:
             raise NoReply(f"no whole answer within {self._seconds:g} s") from None
-        except h11.RemoteProtocolError as error:
-            raise NoReply(f"the answer is no HTTP/1.1: {error}") from None
+        except h11.RemoteProtocolError:  # the error quotes the answer, which may come from an internal service
+            raise NoReply("the answer is no HTTP/1.1") from None
         except OSError as error:
             raise NoReply(f"the connection broke: {error.strerror or error}") from None
 
@@ -126,7 +126,7 @@ class OutwardClient:
         try:
             reply = await _exchange(connection, request, body)
         except BaseException:
-            connection.close()  # nobody waits for the answer any more
+            connection.close()  # the caller no longer waits for the answer
             raise
         self._pool.put(connection)
         return reply
@@ -172,7 +172,12 @@ class OutwardClient:
 
     @cached_property
     def _trust(self) -> ssl.SSLContext:
-        return self._given_trust or ssl.create_default_context()
+        return self._given_trust or _default_trust()
+
+
+@cache
+def _default_trust() -> ssl.SSLContext:
+    return ssl.create_default_context()  # which reads every certificate of the system
 
 
 def _failure(error: OSError, *, named: bool) -> str:
@@ -230,7 +235,7 @@ async def _exchange(connection: Connection, request: h11.Request, body: bytes) -
 
 
 class Resolver:
-    """The system's resolver: a thread for each question, so many at most, and none that keeps a process from ending."""
+    """The system's resolver: one thread per lookup, up to a limit; the threads do not keep a process from ending."""
 
     def __init__(self, most: int = MOST_LOOKUPS) -> None:
         self._most = most
@@ -255,7 +260,7 @@ class Resolver:
 
         def look_up() -> None:
             found = _addresses(host, port)
-            with suppress(RuntimeError):  # the loop is closed: nobody waits
+            with suppress(RuntimeError):  # the loop is closed, so no caller waits
                 loop.call_soon_threadsafe(finish, found)
 
         threading.Thread(target=look_up, name=f"headgate looks up {host}", daemon=True).start()
@@ -268,5 +273,5 @@ def _addresses(host: str, port: int) -> list[str] | OSError:
     except OSError as error:
         return error
     except UnicodeError:
-        return OSError(f"{host} is no name of a host")
+        return OSError(f"{host} is not a host name")
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))

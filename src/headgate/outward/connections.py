@@ -73,7 +73,7 @@ class Connection(asyncio.Protocol):
 
 
 class ConnectionPool:
-    """Idle connections. One that its server closes, or says something on unasked, is not kept."""
+    """Idle connections. One that its server closes, or on which it sends unrequested data, is dropped."""
 
     def __init__(self, most: int = MOST_IDLE, idle_seconds: float = IDLE_SECONDS) -> None:
         self._most = most
@@ -84,8 +84,8 @@ class ConnectionPool:
         return len(self._idle)
 
     async def take(self, origin: Origin) -> Connection | None:
-        """A connection to there that is still open, as far as can be known; it is the caller's to close or keep."""
-        for _ in range(2):  # the loop reads whatever has come by now: it would be taken for the answer
+        """A connection to that place that still seems open; the caller closes it or returns it with `put`."""
+        for _ in range(2):  # let the loop read data that has already arrived: it would look like the answer
             await asyncio.sleep(0)
         for connection in [each for each in reversed(self._idle) if each.origin == origin]:
             if connection.is_reusable():
@@ -97,7 +97,7 @@ class ConnectionPool:
         return None
 
     def put(self, connection: Connection) -> None:
-        """Have it for the next request, if it is fit for one; close it if not."""
+        """Keep it for the next request if it is fit for one, else close it."""
         if not connection.is_reusable():
             connection.close()
             return

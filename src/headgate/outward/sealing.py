@@ -38,8 +38,8 @@ class Seals:
         """`text` as it may be stored; `Invalid` where there is nothing to seal with."""
         if not self._secrets:
             raise Invalid(
-                "a secret is stored sealed under HEADGATE_SECRET, and that is not set: give every server and program"
-                " the same one (16 characters or more), such as `openssl rand -hex 32` makes"
+                "secrets are stored sealed under HEADGATE_SECRET, which is not set: give every server and program"
+                " the same value of 16 characters or more, for example from `openssl rand -hex 32`"
             )
         name, secret = next(iter(self._secrets.items()))
         sealed = _box(secret).encrypt(text.encode(), [place.encode()])
@@ -55,7 +55,7 @@ class Seals:
             )
         try:
             return _box(self._secrets[name]).decrypt(urlsafe_b64decode(text), [place.encode()]).decode()
-        except Exception:  # whatever is wrong with it, it says nothing to anybody
+        except Exception:  # whatever is wrong, the message must reveal nothing
             raise Unopened(f"the secret of {place} is damaged, or was sealed for another place: put it again") from None
 
     def is_current(self, sealed: str) -> bool:

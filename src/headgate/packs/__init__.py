@@ -6,14 +6,18 @@ its routes and does not import it.
 
 from headgate.app import Tasks
 from headgate.client import Call
-from headgate.core.errors import HeadgateError, Invalid, NotFound, Refused, Unavailable
-from headgate.core.retry import Fatal, Retry, RetryPolicy, exponential, fixed, never, sequence
+from headgate.core.errors import HeadgateError, Invalid, NotFound, Refused, StaleExecution, Unavailable
+from headgate.core.retry import DiskSpaceError, Fatal, Retry, RetryPolicy, exponential, fixed, never, sequence
 from headgate.core.states import FINAL, State, View, states_of_word, status_word
 from headgate.core.task import DEFAULT_PRIORITY, NewTask, Task, TaskType
-from headgate.outward.sealing import Seals
+from headgate.duties.duty import Duty
+from headgate.outward.sealing import Seals, Unopened
 from headgate.pack import EventField, Lane, Pack, Page, Resource, read_settings
-from headgate.store.db.pages import MOST_PER_PAGE, every
-from headgate.store.db.statement import Db, Row, Statement, moment, moment_or_none
+from headgate.store.db.database import Database, Noun, reads, writes
+from headgate.store.db.pages import LAST_ID, MOST_PER_PAGE, every, page_size
+from headgate.store.db.statement import Db, Row, Statement, insert_rows, moment, moment_or_none
+from headgate.store.events.audit import PERSON, record_system
+from headgate.store.execution.fence import fence
 from headgate.store.reading.lists import Filter
 from headgate.store.store import Store
 from headgate.worker.context import Context, context
@@ -22,10 +26,15 @@ from headgate.worker.run import Snooze
 __all__ = [
     "DEFAULT_PRIORITY",
     "FINAL",
+    "LAST_ID",
     "MOST_PER_PAGE",
+    "PERSON",
     "Call",
     "Context",
+    "Database",
     "Db",
+    "DiskSpaceError",
+    "Duty",
     "EventField",
     "Fatal",
     "Filter",
@@ -34,6 +43,7 @@ __all__ = [
     "Lane",
     "NewTask",
     "NotFound",
+    "Noun",
     "Pack",
     "Page",
     "Refused",
@@ -43,6 +53,7 @@ __all__ = [
     "Row",
     "Seals",
     "Snooze",
+    "StaleExecution",
     "State",
     "Statement",
     "Store",
@@ -50,16 +61,23 @@ __all__ = [
     "TaskType",
     "Tasks",
     "Unavailable",
+    "Unopened",
     "View",
     "context",
     "every",
     "exponential",
+    "fence",
     "fixed",
+    "insert_rows",
     "moment",
     "moment_or_none",
     "never",
+    "page_size",
     "read_settings",
+    "reads",
+    "record_system",
     "sequence",
     "states_of_word",
     "status_word",
+    "writes",
 ]

@@ -69,7 +69,7 @@ class LoopAgent:
                 claimed: Claimed = await call(claim)
             except WorkerLost:
                 return
-            except Unavailable:  # which tasks it got, it will never know
+            except Unavailable:  # it never learns which tasks it got
                 await asyncio.sleep(IDLE_SECONDS)
                 continue
             for execution in claimed.executions:
@@ -115,7 +115,7 @@ class LoopAgent:
         self._process.note(what, execution.id, execution.exec_id, execution.attempt)
 
     async def _until_answered(self, work: Callable[[], Any]) -> Any:
-        """Call the store, again and again until it answers."""
+        """Call the store until it answers."""
         while True:
             try:
                 return await self._process.in_thread(work)

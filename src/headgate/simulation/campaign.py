@@ -1,4 +1,4 @@
-"""Many histories, one after the other, each judged; what is left is a table, and of a failure its shortest form."""
+"""Runs many histories and judges each; the result is a table, and for a failure its shortest history."""
 
 import logging
 import signal
@@ -37,6 +37,7 @@ class Campaign:
     """What came of it."""
 
     histories: int = 0
+    with_broker: int = 0  # of them
     steps: int = 0
     fewest_steps: int = 0
     rows: int = 0
@@ -53,6 +54,7 @@ class Campaign:
         fewest = [one.fewest_steps for one in (self, other) if one.histories]
         self.fewest_steps = min(fewest, default=0)
         self.histories += other.histories
+        self.with_broker += other.with_broker
         self.steps += other.steps
         self.rows += other.rows
         self.tasks += other.tasks
@@ -139,6 +141,7 @@ def _campaign_of(history: SimulatedHistory, failures: list[Failure]) -> Campaign
     steps = len(history.trace)
     return Campaign(
         histories=1,
+        with_broker=int(history.plan.broker),
         steps=steps,
         fewest_steps=steps,
         rows=len(history.evidence.rows),

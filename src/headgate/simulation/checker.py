@@ -1,13 +1,13 @@
-"""The judge of a run: reads what is left of it and says which of the promises I1 to I11 were broken. Pure, offline.
+"""The judge of a run: reads what is left of it and says which of the promises I1 to I14 were broken. Pure, offline.
 
-What it cannot tell it lets pass. A task that retention removed takes its lane and its mutex with it; a limit and a
-pause that no audit row speaks of are as `Evidence` says they began; of tasks that no submission is known for, none
-is missed.
+What it cannot judge it lets pass. For a task that retention removed, lane and mutex are unknown. Limits and pauses
+without an audit row are as `Evidence` says they began. Tasks without a known submission are never reported missing.
 """
 
 from collections import Counter
 from collections.abc import Iterator
 
+from headgate.simulation.checker_broker import judge_broker
 from headgate.simulation.checker_callbacks import judge_callbacks
 from headgate.simulation.checker_case import Case, Violation
 from headgate.simulation.checker_charges import judge_charges
@@ -18,6 +18,7 @@ from headgate.simulation.checker_paths import judge_paths, judge_tenures
 from headgate.simulation.checker_results import judge_results
 from headgate.simulation.checker_submissions import judge_submissions
 from headgate.simulation.checker_ticks import judge_ticks
+from headgate.simulation.checker_turns import judge_turns
 from headgate.simulation.evidence import Evidence
 
 __all__ = ["Violation", "check"]
@@ -40,6 +41,8 @@ def check(evidence: Evidence) -> list[Violation]:
         *judge_ticks(case),
         *judge_charges(case),
         *judge_results(case),
+        *judge_broker(case),
+        *judge_turns(case),
     ]
 
 
@@ -57,7 +60,7 @@ def _judge_feed(case: Case) -> Iterator[Violation]:
     if case.evidence.at_rest:
         feed_ids = set(case.evidence.feed_ids)
         for row in case.evidence.rows:
-            if row.id not in feed_ids:
+            if row.id not in feed_ids and row.id not in case.evidence.removed_ids:
                 yield Violation("I6", f"row {row.id} ({row.kind} of task {row.task_id}) was never heard", row.task_id)
     last: dict[int, int] = {}
     for row_id in dict.fromkeys(case.evidence.feed_ids):

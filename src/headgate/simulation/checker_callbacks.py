@@ -1,4 +1,4 @@
-"""I6, of callbacks: each end that asks for one has it, under one id, until it has arrived or a person has acted."""
+"""I6, for callbacks: each end that asks for one has one, under one id, until it has arrived or a person has acted."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ def judge_callbacks(case: Case) -> Iterator[Violation]:
             yield Violation("I6", f"the {each.kind} callback {each.id} of task {each.task_id} {wrong}", each.task_id)
     known = {each.webhook_id for each in case.evidence.deliveries}
     for webhook_id in received.keys() - known:
-        yield Violation("I6", f"something was received under {webhook_id}, which nobody owes")
+        yield Violation("I6", f"something was received under {webhook_id}, which is not a known callback")
     yield from _judge_notifying(case, by_transition, received)
 
 
@@ -70,13 +70,13 @@ def _judge_delivery(case: Case, each: DeliveryRow, receipts: list[Receipt]) -> I
     called_off = _left_notifying_by_hand(case, each)
     match each.status:
         case Delivery.DELIVERED if not arrived:
-            yield "is delivered, and nobody has received it"
+            yield "is delivered, but was never received"
         case Delivery.PENDING if case.evidence.at_rest:
-            yield f"is pending at the end, after {each.attempts} attempts, and nobody sends it"
+            yield f"is pending at the end, after {each.attempts} attempts, and is never sent"
         case Delivery.UNDELIVERABLE if each.attempts < MAX_ATTEMPTS and not any(r.status == 410 for r in receipts):
             yield f"was given up after {each.attempts} attempts"
         case Delivery.DROPPED if not called_off:
-            yield "was dropped, and nobody called it off"
+            yield "was dropped without a reason"
 
 
 def _left_notifying_by_hand(case: Case, each: DeliveryRow) -> bool:
@@ -97,7 +97,7 @@ def _judge_notifying(
             if row.actor == ACTOR:
                 receipts = received[each.webhook_id]
                 if not any(receipt.arrived and receipt.row < row.id for receipt in receipts):
-                    text = f"row {row.id} ends the notifying of task {task_id} before anybody has received its callback"
+                    text = f"row {row.id} ends the notifying of task {task_id} before its callback was received"
                     yield Violation("I6", text, task_id)
             elif row.after == State.CANCELLED and each.status != Delivery.DROPPED:
                 text = f"task {task_id} was cancelled by row {row.id}, and its success callback is {each.status}"

@@ -79,3 +79,8 @@ class Case:
 def starts_execution(row: Row) -> bool:
     """Whether the row gives the task to an exec_id."""
     return row.after in HELD and row.before not in HELD
+
+
+def changes_hands(row: Row) -> bool:
+    """Whether a worker starts a task from the dispatcher: from here on the worker owns it."""
+    return row.before == State.SCHEDULING and row.after == State.RUNNING and row.actor.startswith("worker:")

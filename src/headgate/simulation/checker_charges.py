@@ -1,4 +1,4 @@
-"""I10: nobody is charged for what it did not do: neither with an error nor with a loss."""
+"""I10: no task is charged with an error or a loss that it did not cause."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from math import inf
 
 from headgate.core.end_reasons import EndReason
 from headgate.core.states import HELD, State
-from headgate.simulation.checker_case import Case, Violation, starts_execution
+from headgate.simulation.checker_case import Case, Violation, changes_hands, starts_execution
 from headgate.simulation.evidence import Row
 from headgate.store.execution.revoke import MOST_UNCOUNTED, REAPER
 from headgate.worker.executor import SHARE_BEFORE_DEADLINE
@@ -76,14 +76,14 @@ class _Deserts:
         for entry in entries:
             if entry.what in ("end", "died"):
                 self._gone.setdefault(entry.exec_id, entry.at)
-        # Where the store's clock was set forward: between two rows, by so many seconds.
+        # Where the store's clock was set forward: between which two rows, and by how many seconds.
         steps = (
             (one.at, two.at, (two.wall - two.at) - (one.wall - one.at)) for one, two in pairwise(case.evidence.rows)
         )
         self._steps = [step for step in steps if step[2] > case.evidence.skew]
 
     def error(self, start: Row) -> bool:
-        """Whether its handler failed, or lived to miss its deadline. Of one that nobody saw begin nothing is known."""
+        """Whether its handler failed, or lived to miss its deadline. True too if the ledger has no start of it."""
         if start.exec_id is None or start.exec_id in self._failed or start.exec_id not in self._started:
             return True
         task = self._case.tasks.get(start.task_id or 0)
@@ -91,7 +91,8 @@ class _Deserts:
         if timeout is None:
             return True
         # An agent that forgets to report lives on, and misses the deadline.
-        gone = (self._died if start.before == State.SCHEDULING else self._gone).get(start.exec_id, inf)
+        by_agent = start.before == State.SCHEDULING and not changes_hands(start)
+        gone = (self._died if by_agent else self._gone).get(start.exec_id, inf)
         set_forward = sum(by for since, until, by in self._steps if until >= start.at and since <= gone)
         return gone - start.at + set_forward >= ENOUGH * timeout - self._case.evidence.skew
 
@@ -106,7 +107,8 @@ def _counted_losses(case: Case) -> set[int]:
     for row in case.evidence.rows:
         if row.task_id is None or not row.seq:
             continue
-        if starts_execution(row):
+        if starts_execution(row) or changes_hands(row):
+            held[workers.get(row.task_id, "")].discard(row.task_id)
             workers[row.task_id] = row.actor
             held[row.actor].add(row.task_id)
         elif row.before in HELD and row.after not in HELD:

@@ -1,4 +1,4 @@
-"""I8, families: a parent ends behind its children and as they did, and is given none behind its end."""
+"""I8, families: a parent ends after its children and as they did, and gets none after its end."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -8,9 +8,9 @@ from headgate.core.states import FINAL, OPEN, State
 from headgate.simulation.checker_case import Case, Violation
 from headgate.simulation.evidence import Row
 
-_CHILDLESS = FINAL | {State.DEAD, State.NOTIFYING}  # nobody in these is given a child
+_CHILDLESS = FINAL | {State.DEAD, State.NOTIFYING}  # a task in these states gets no child
 _ENDS = _CHILDLESS
-_WAS_OVER = frozenset({State.DEAD, State.NOTIFYING})  # whoever goes on from these has been judged
+_WAS_OVER = frozenset({State.DEAD, State.NOTIFYING})  # a task that leaves these states has been judged before
 
 
 class _Family:
@@ -56,7 +56,7 @@ def judge_families(case: Case) -> Iterator[Violation]:
 
 
 def _wrong_end(row: Row, family: _Family, states: list[str | None], *, all_there: bool) -> str | None:
-    """What is wrong with a parent's end; how its children did is told only where none was removed since."""
+    """What is wrong with a parent's end; how its children ended is judged only if none was removed since."""
     still_open = sum(state in OPEN for state in states)
     if still_open:
         return f"with {still_open} of its children open"

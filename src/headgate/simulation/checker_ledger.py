@@ -1,7 +1,7 @@
-"""I5: what handlers really did. Too many at once only where the surplus had lost its task; no effect of an old one.
+"""I5: what handlers really did. Too many run at once only if the surplus had lost its task; old ones have no effect.
 
-While its worker lives, a handler that has lost its task is one that the worker could not renew its lease for: whatever
-else ends an execution waits until the handler has ended.
+While its worker lives, a handler loses its task only because the worker could not renew its lease: whatever else ends
+an execution waits until the handler has ended.
 """
 
 from collections import defaultdict
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from math import inf
 
 from headgate.core.states import HELD
-from headgate.simulation.checker_case import Case, Violation, starts_execution
+from headgate.simulation.checker_case import Case, Violation, changes_hands, starts_execution
 from headgate.simulation.checker_limits import Allowed
 from headgate.simulation.evidence import LedgerEntry
 from headgate.store.execution.revoke import REAPER
@@ -38,7 +38,7 @@ def _judge_effects(entries: list[LedgerEntry]) -> Iterator[Violation]:
 
 
 def _runs(case: Case, entries: list[LedgerEntry]) -> dict[str, tuple[float, float]]:
-    """From when until when each execution ran and owned its task: whatever a handler does later, it is not counted."""
+    """From when until when each execution ran and owned its task; what a handler does later does not count."""
     starts: dict[str, float] = {}
     ends: dict[str, float] = {}
     for entry in entries:
@@ -70,7 +70,7 @@ def _judge_overlaps(case: Case, runs: dict[str, tuple[float, float]], allowed: A
                 here.pop(exec_id, None)
                 continue
             here[exec_id] = capacity
-            # Of those here, whoever the audit started last found all the others there: its capacity is what counts.
+            # The execution that the audit started last found all the others running: the capacity at its start counts.
             if len(here) > max(here.values()):
                 tasks = ", ".join(str(case.tenures[other].task_id) for other in here)
                 text = (
@@ -99,7 +99,7 @@ def _judge_ends(case: Case, entries: list[LedgerEntry]) -> Iterator[Violation]:
     for task_id, path in case.paths.items():
         worker, exec_id = "", ""
         for row in path:
-            if starts_execution(row):
+            if starts_execution(row) or changes_hands(row):
                 worker, exec_id = row.actor, row.exec_id or ""
             elif row.before in HELD and row.after not in HELD and worker in workers and exec_id in started:
                 lease_lost = row.actor == REAPER and row.kind != "overdue"

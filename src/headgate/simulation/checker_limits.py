@@ -1,4 +1,4 @@
-"""I4: by the audit, in the order of its commits, nothing ever started that a limit forbade."""
+"""I4: by the audit, in the order of its commits, nothing started against a limit."""
 
 import json
 from collections import defaultdict
@@ -15,7 +15,7 @@ from headgate.simulation.checker_case import Case, Violation, starts_execution
 from headgate.simulation.evidence import Row, TaskRecord
 
 SLACK_SECONDS = 0.001  # between a claim's look at the clock and the time on its rows
-RESOURCE_CAPACITY = 1  # of one that nobody set
+RESOURCE_CAPACITY = 1  # the default
 _OCCUPIES = HELD | {State.WAITING}
 _SETS_THE_TIME = frozenset({"submitted", "snoozed", "retrying", "rescheduled", "retried", "paused"})
 
@@ -166,7 +166,7 @@ class _Walk:
                 self._full_at[name] = full_at + 1 / limit.rate
 
     def _check_start_interval(self, row: Row, task: TaskRecord) -> Iterator[str]:
-        """By the store's clock: set back by more than an interval, it holds up nobody."""
+        """By the store's clock: after that was set back by more than an interval, a start need not wait."""
         seconds = self._case.evidence.start_seconds
         if task.agent_id is None or seconds is None:
             return
@@ -203,7 +203,7 @@ def _root(task: TaskRecord) -> int:
 
 
 def _last_start(path: list[Row]) -> list[int]:
-    """The row of the last start, unless the task's time was set again behind it: then what it was is not known."""
+    """The row of the last start; none if the task's start time was set again after it, since the old one is unknown."""
     found: list[int] = []
     for row in path:
         if starts_execution(row):

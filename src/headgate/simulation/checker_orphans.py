@@ -1,4 +1,4 @@
-"""I7 and I8: nothing is kept for too long, and nothing is left without whom it belongs to."""
+"""I7 and I8: nothing is kept for too long, and nothing is left without its owner."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -47,7 +47,7 @@ def _judge_holder(case: Case, task: TaskRecord) -> Iterator[str]:
         elif not held and value is not None:
             yield f"and still has {name} {value}"
     if held and case.evidence.at_rest:
-        yield f"under {task.exec_id} at the end, and nobody comes for it"
+        yield f"under {task.exec_id} at the end, and is never recovered"
 
 
 def _judge_counts(case: Case) -> Iterator[Violation]:

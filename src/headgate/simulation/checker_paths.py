@@ -1,4 +1,4 @@
-"""I2 and I3: each task's rows are a path of the state machine, and each step is taken by who may take it."""
+"""I2 and I3: each task's rows are a path of the state machine, and each step is taken by an actor that may take it."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -106,7 +106,7 @@ def _first_wrong(path: list[Row]) -> str | None:
         if row.before != state:
             return f"row {row.id} ({row.kind}) begins at {row.before}, the one before it ended at {state}"
         if state in FINAL:
-            return f"row {row.id} ({row.kind}) goes on to {row.after} after its end, {state}"
+            return f"row {row.id} ({row.kind}) changes to {row.after} after its end, {state}"
         if (row.before, row.kind, row.after) not in transitions():
             return f"row {row.id} goes from {row.before} to {row.after} by {row.kind}, which no event does"
         seq, state = row.seq, row.after
@@ -154,7 +154,7 @@ def _step(row: Row, holder: str | None, begun: dict[str, int]) -> tuple[str | No
         if by != holder and (by is not None or row.before != row.after):
             return f"is by {by}, the task is held by {holder}", after
     elif by is not None:
-        return f"is by {by}, nobody holds the task", after
+        return f"is by {by}, although no worker holds the task", after
     return None, after
 
 

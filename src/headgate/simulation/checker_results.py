@@ -1,4 +1,4 @@
-"""I11: no result is accepted that came after its deadline, nor before what its handler began is done."""
+"""I11: no result is accepted after its deadline, nor before everything that its handler began is done."""
 
 from collections import Counter
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""I1: what was answered is there, once; what was not answered is there once or not at all."""
+"""I1: a submission that was answered exists once; one that was not answered exists once or not at all."""
 
 from collections.abc import Iterator
 
@@ -48,7 +48,9 @@ def _judge_keys(case: Case) -> Iterator[Violation]:
             if made:
                 yield Violation("I1", f"the key {key!r} was refused, and made {made} all the same", made[0])
         elif made and len(made) != (size := max(submission.size for submission in submissions)):
-            yield Violation("I1", f"nobody answered the key {key!r}, which asked for {size}: it made {made}", made[0])
+            yield Violation(
+                "I1", f"the key {key!r}, which asked for {size}, was never answered: it made {made}", made[0]
+            )
         if not answers:
             for task_id in made:
                 if task_id not in case.tasks and not case.may_be_gone(task_id):
@@ -56,7 +58,7 @@ def _judge_keys(case: Case) -> Iterator[Violation]:
 
 
 def _judge_unrequested(case: Case) -> Iterator[Violation]:
-    """Every task was asked for by somebody; a submission without a key and an answer may have asked for any.
+    """Every task has a submission; one without a key and an answer may have asked for any task.
 
     Tasks of schedules are judged with their ticks.
     """
@@ -69,7 +71,7 @@ def _judge_unrequested(case: Case) -> Iterator[Violation]:
             requested.update(case.evidence.keys.get(submission.key, ()))
     for task in case.evidence.tasks:
         if task.id not in requested and task.parent_id is None and task.retry_of is None and not is_task_of_tick(task):
-            yield Violation("I1", f"nobody asked for task {task.id}, which is {task.status}", task.id)
+            yield Violation("I1", f"task {task.id}, which is {task.status}, was never submitted", task.id)
 
 
 def _describe(submission: Submission) -> str:

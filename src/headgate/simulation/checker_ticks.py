@@ -76,7 +76,7 @@ class _Walk:
                 detail = json.loads(row.detail or "null")
                 yield from self._drop(row, int(detail["periodic_task"]), _utc(detail["first"]), _utc(detail["until"]))
         except (ValueError, TypeError, LookupError, Invalid):
-            yield f"row {row.id} ({row.kind}) says {row.detail!r}, of which nobody can make sense"
+            yield f"row {row.id} ({row.kind}) says {row.detail!r}, which makes no sense"
 
     def finish(self) -> Iterator[str]:
         """At the end: what is still online must have dealt with all of its ticks."""
@@ -98,13 +98,13 @@ class _Walk:
         until = self._case.evidence.ticks_until
         self._pass_without_task(schedule, at=at)
         if until is not None and schedule.next is not None and wall >= until > schedule.next.timestamp():
-            yield f"{schedule}: nobody dealt with its tick {tick_text(schedule.next)}"
+            yield f"{schedule}: no process handled its tick {tick_text(schedule.next)}"
 
     def _fire(self, row: Row, task: TaskRecord) -> Iterator[str]:
         schedule_id, tick = _tick_of(task)
         schedule = self._schedules.get(schedule_id)
         if schedule is None or tick is None:
-            yield f"row {row.id} makes task {task.id} of a tick of a schedule that nobody made"
+            yield f"row {row.id} makes task {task.id} of a tick of a schedule that does not exist"
             return
         self._pass_without_task(schedule, until=tick)
         fires = f"{schedule}: row {row.id} fires its tick {tick_text(tick)}"
@@ -123,7 +123,7 @@ class _Walk:
         """Ticks that were missed and are not made up for: from `first` up to `until`, the next that fires."""
         schedule = self._schedules.get(schedule_id)
         if schedule is None:
-            yield f"row {row.id} drops ticks of a schedule that nobody made"
+            yield f"row {row.id} drops ticks of a schedule that does not exist"
             return
         self._pass_without_task(schedule, until=first)
         if schedule.next != first:
@@ -137,7 +137,7 @@ class _Walk:
         schedule.done, schedule.next = max(last, schedule.done or last), until
 
     def _may_drop_the_rest(self, schedule: _Schedule, since: datetime) -> bool:
-        """Whether the schedule has made up for so many ticks since then that it may drop the rest."""
+        """Whether the schedule has made up for enough ticks since then to drop the rest."""
         mark = f"{CORRELATION_PREFIX}{schedule.id}:"
         ticks = [task.correlation_id or "" for task in self._case.evidence.tasks if is_task_of_tick(task)]
         return (
@@ -186,7 +186,10 @@ def _judge_line(case: Case, line: ScheduleLogLine) -> Iterator[str]:
         return
     if line.task_id is None or not line.trans:
         return
-    ends = {row.after for row in case.paths.get(line.task_id, ())}
+    path = case.paths.get(line.task_id, ())
+    if any(row.id in case.evidence.removed_ids for row in path):
+        return  # the task was removed before its end was noted
+    ends = {row.after for row in path}
     if line.result == "success" and not ends & GOOD_ENDS:
         yield f"{named} is a success, and task {line.task_id} is not"
     if line.result == "failure" and not ends & BAD_ENDS:
@@ -194,7 +197,7 @@ def _judge_line(case: Case, line: ScheduleLogLine) -> Iterator[str]:
 
 
 def _judge_calls(case: Case) -> Iterator[str]:
-    """A call is made once at most; who says that it went well was answered well."""
+    """A call is made once at most; one logged as a success got a good answer."""
     arrived = Counter((arrival.schedule_id, arrival.tick) for arrival in case.evidence.arrivals if arrival.tick)
     for (schedule_id, tick), times in arrived.items():
         if times > 1:

@@ -32,8 +32,8 @@ class Transaction(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What befalls a process at its next transaction: a crash before one of its statements or after its commit, or
-    no answer, whether it was committed or not."""
+    """A fault at the next transaction of a process: a crash before one of its statements or after its commit, or
+    no answer, committed or not."""
 
     kind: str  # one of FAULTS
     statement: int = 0
@@ -47,6 +47,7 @@ class SharedDatabase:
         self.dialect: str = real.dialect
         self.one_writer: bool = real.one_writer
         self.processes: list[Process] = []
+        self.on_commit: Callable[[str], None] = lambda what: None  # called with the name of what was committed
         self.trace: list[Transaction] = []
         self.faults: Counter[str] = Counter()
         self.down_until = 0.0
@@ -83,6 +84,7 @@ class SharedDatabase:
             process.kill()
             self._real.write(lambda db: _cut_short(operation, db, fault.statement))
         self._real.write(operation)
+        self.on_commit(what)
         if fault.kind == "crash_after":
             process.kill()
             raise Killed
@@ -103,6 +105,8 @@ class SharedDatabase:
             self._note(process, what, f"{type(error).__name__}: {error}")
             raise
         self._note(process, what, "done" if writes else "")
+        if writes:
+            self.on_commit(what)
         if self._news:
             self._send_news(process, self._news)
         return result
@@ -169,7 +173,7 @@ class WallClock:
         self._furthest = max(self._furthest, self._off)
 
     def step_to_latest(self) -> None:
-        """As far ahead as it ever was: whatever waits for a time has it behind or near."""
+        """Set the clock as far ahead as it ever was, so that every awaited time is past or near."""
         self._off = self._furthest
 
     def virtual(self, walls: Iterable[datetime]) -> list[float]:

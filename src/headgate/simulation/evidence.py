@@ -93,7 +93,7 @@ class DeliveryRow(NamedTuple):
 class Receipt(NamedTuple):
     """One callback as it was received, and the status it was answered with; None: with nothing."""
 
-    row: int  # the last audit row that there was by then: no clock tells as surely what came first
+    row: int  # the last audit row at that time: more reliable than any clock for what came first
     webhook_id: str
     body: str
     status: int | None
@@ -131,21 +131,42 @@ class Arrival(NamedTuple):
     well: bool
 
 
+class MessageEntry(NamedTuple):
+    """What happened to a message: `sent` to the broker, `taken` by it, `acknowledged`, or `buried` in the dead-letter
+    queue as unusable; an event without a listener is `dropped`, or `returned` if it asked."""
+
+    row: int  # the last audit row that there was by then
+    what: str
+    exchange: str
+    message_id: str
+    task_id: int | None
+
+
+class Handover(NamedTuple):
+    """A claim for the broker, as its commit left things: how many tasks are in the broker, and how many slots of live
+    consumers are free."""
+
+    row: int  # the last audit row at that time: its own, if it took anything
+    in_broker: int
+    free: int
+    actors: tuple[str, ...]  # the dispatchers that are alive
+
+
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """A whole run, after it has come to rest."""
+    """A whole run, at rest."""
 
     rows: Sequence[Row]
     tasks: Sequence[TaskRecord]
     ledger: Sequence[LedgerEntry] = ()
     submissions: Sequence[Submission] = ()
     keys: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # the store's idempotency keys
-    feed_ids: Sequence[int] | None = None  # ids of audit rows as a reader of the feed got them; None: nobody read
+    feed_ids: Sequence[int] | None = None  # ids of audit rows as a reader of the feed got them; None: not read
     replaceable_ids: Collection[int] = frozenset()  # those of progress: a newer one takes the place of the last
     uses: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # resources by type
     capacities: Mapping[str, int] = field(default_factory=dict)  # "lane NAME", "resource NAME": as the run began
     rates: Mapping[str, Rate] = field(default_factory=dict)  # "lane:NAME", "type:CODE", "key:NAME": as it began
-    deliveries: Sequence[DeliveryRow] | None = None  # of callbacks; None: nobody looked
+    deliveries: Sequence[DeliveryRow] | None = None  # of callbacks; None: not recorded
     received: Sequence[Receipt] = ()
     callbacks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # by type: the kinds it has
     counted: Mapping[str, int] | None = None  # the store's own count of tasks, by state
@@ -159,3 +180,6 @@ class Evidence:
     timeouts: Mapping[str, float] | None = None  # seconds by type; None: what executions are charged with is not judged
     workers: Collection[int] = ()  # those whose handlers write every end and every death to the ledger
     ticks_until: float | None = None  # by the store's clock: up to here every tick must have been dealt with
+    messages: Sequence[MessageEntry] | None = None  # None: there is no broker
+    handovers: Sequence[Handover] = ()
+    removed_ids: Collection[int] = frozenset()  # of audit rows that retention removed, after they were put on record

@@ -11,7 +11,7 @@ from headgate.store.store import Store
 from headgate.store.tasks.submit import Submitted
 
 T = TypeVar("T")
-PATIENCE = 30.0  # seconds, real ones: nobody waits for anything in there
+PATIENCE = 30.0  # real seconds: nothing in there waits
 
 
 class LateSubmit:
@@ -44,7 +44,7 @@ class LateSubmit:
             self._written.set()
 
     def listen(self) -> None:
-        """Nobody here waits for news."""
+        """Nothing here waits for news."""
 
     def read(self, operation: Callable[[Any], T]) -> T:
         return self._real.read(operation)  # type: ignore[no-any-return]

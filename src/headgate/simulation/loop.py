@@ -38,7 +38,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         super().__init__(_NoWait(self._forward))
         self._on_task = on_task
         self.set_task_factory(self._make)  # type: ignore[arg-type]
-        self.set_exception_handler(lambda loop, context: None)  # whoever was killed has nobody to tell
+        self.set_exception_handler(lambda loop, context: None)  # errors of killed processes are expected
 
     def time(self) -> float:
         return self._now
@@ -47,7 +47,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._now += max(seconds, 0.0)
 
     def _write_to_self(self) -> None:
-        """Nobody is asleep."""
+        """Nothing to wake up: the loop never sleeps."""
 
     def _make(
         self, loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Any], **options: Any

@@ -34,7 +34,7 @@ class SimulatedReceiver:
         self._until = 0.0
 
     async def send(self, method: str, url: str, body: bytes, headers: Mapping[str, str]) -> Reply:
-        """As `Outward` would: an answer, or `NoReply`. Whoever is killed or frozen meanwhile hears neither."""
+        """As `Outward` does: an answer, or `NoReply`. A process that is killed or frozen meanwhile gets neither."""
         process = current_process.get()
         await process.thawed()
         await asyncio.sleep(self._rng.choice(LATENCIES))
@@ -43,7 +43,7 @@ class SimulatedReceiver:
         self.receipts.append(Receipt(self._last_row(), headers["webhook-id"], body.decode(), status))
         await asyncio.sleep({HANGS: REQUEST_SECONDS, SLOW: SLOW_SECONDS}.get(how, self._rng.choice(LATENCIES)))
         await process.thawed()
-        if status is None or how == FORGETS:  # of the latter it has taken what was sent, and nobody hears of it
+        if status is None or how == FORGETS:  # FORGETS: it has taken the request, and the sender gets no answer
             raise NoReply(f"no whole answer within {REQUEST_SECONDS:g} s")
         return Reply(status, {"retry-after": "2"} if status == 500 and self._rng.random() < 0.2 else {}, b"")
 

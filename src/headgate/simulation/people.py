@@ -1,4 +1,4 @@
-"""Those who use the system: clients that submit and steer, and a person who deals with what needs one."""
+"""The users of the system: clients that submit and steer, and a person who deals with what needs one."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -16,8 +16,10 @@ from headgate.core.errors import HeadgateError, Unavailable
 from headgate.core.limits import Rate
 from headgate.core.pause import PauseScope
 from headgate.core.schedule import Endpoint, LogMode, NewSchedule, ScheduleStatus
-from headgate.core.states import State
+from headgate.core.states import FINAL, State
 from headgate.core.task import Task
+from headgate.duties.archive import DAY_SECONDS
+from headgate.duties.purging import purge_now
 from headgate.simulation.evidence import Submission
 from headgate.simulation.late import LateSubmit
 from headgate.simulation.plan import CALL, Move
@@ -37,11 +39,16 @@ class People:
     """Clients and a person; `submissions` is the clients' log of what they asked for and what came back."""
 
     def __init__(
-        self, tasks: Mapping[str, Function], process: Callable[[str], Process | None], figures: CompensationSettings
+        self,
+        tasks: Mapping[str, Function],
+        process: Callable[[str], Process | None],
+        figures: CompensationSettings,
+        before_removal: Callable[[], None],
     ) -> None:
         self._tasks = tasks
         self._figures = figures
         self._process = process
+        self._before_removal = before_removal
         self._submissions: dict[str, Submission] = {}
         self._known: list[int] = []
         self._schedules: list[int] = []
@@ -96,7 +103,7 @@ class People:
             self._known.append(made.id)
 
     def submit_late(self, real: Any, key: str, type: str) -> Callable[[], None]:
-        """Submit in a transaction that stays open until what is given back is called."""
+        """Submit in a transaction that stays open until the returned function is called."""
         late = LateSubmit(real, self._tasks[type].using(name=key).call(0.1, ["ok"])._new)
         self._submissions[key] = Submission(key, UNKNOWN)
         return lambda: self._note_made(key, late.commit())
@@ -133,6 +140,8 @@ class People:
                 return partial(_pause, store, **parameters)
             case "end_pause":
                 return partial(store.pauses.end, parameters["scope"], parameters["name"])
+            case "purge":
+                return partial(self._purge, store, parameters["seconds"])
             case "trigger":
                 return partial(store.compensation.trigger, self._figures)
         if what.startswith("schedule_"):
@@ -161,8 +170,13 @@ class People:
         cron = parameters["cron"] or definition.cron_expressions
         store.schedules.put(schedule_id, replace(definition, task=task, cron_expressions=cron))
 
+    def _purge(self, store: Store, seconds: float) -> None:
+        """Remove tasks that ended that long ago, as `headgate purge` does; they are recorded first."""
+        self._before_removal()
+        purge_now(store, dict.fromkeys(sorted(FINAL), seconds / DAY_SECONDS))
+
     def deal_with(self, store: Store, task: Task, chance: float) -> None:
-        """What a person does about a task that will not go on by itself."""
+        """What a person does about a task that does not continue by itself."""
         with suppress(HeadgateError):
             match task.status:
                 case State.PAUSED:
@@ -182,7 +196,7 @@ class People:
 
 
 def _pause(store: Store, scope: PauseScope, name: str, seconds: float | None = None) -> None:
-    """Pause, for so many seconds by the store's clock."""
+    """Pause, for `seconds` by the store's clock."""
     until = None if seconds is None else store.database.read(clock) + timedelta(seconds=seconds)
     store.pauses.set(scope, name, until=until)
 

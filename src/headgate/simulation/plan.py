@@ -1,4 +1,4 @@
-"""What is going to happen in a history, drawn from its seed: a list of moves, so that some can be left out."""
+"""The plan of a history, drawn from its seed: a list of moves, so that some can be left out."""
 
 import random
 from collections.abc import Sequence
@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from headgate.core.pause import PauseScope
+from headgate.simulation.broker import CONDITIONS as BROKER_CONDITIONS
+from headgate.simulation.broker import FAULTS as BROKER_FAULTS
 from headgate.simulation.network import CONDITIONS
 from headgate.simulation.tasks import ERRAND, KEYED, LANES, PARENTS, RATES, RESOURCES
 
@@ -56,6 +58,21 @@ RARE_TRANSACTIONS: tuple[tuple[str, str], ...] = tuple(
     }.items()
     for process in processes
 )
+# Those that only a broker makes necessary.
+BROKER_TRANSACTIONS: tuple[tuple[str, str], ...] = tuple(
+    (process, what)
+    for what, processes in {
+        "Dispatch.lead": (WORKERS[0], DUTIES),
+        "Dispatch.take": (WORKERS[0], DUTIES),
+        "Executions.return_unstarted": (WORKERS[0], DUTIES),
+        "Executions.settle_and_start": WORKERS,
+        "Subscriptions.lease": (WORKERS[0], DUTIES),
+        "Subscriptions.save": (WORKERS[0], DUTIES),
+        "History.remove": CLIENTS,
+    }.items()
+    for process in processes
+)
+BROKER_EVERY = 3  # histories one has a broker
 CALL = "call"  # a schedule that calls an endpoint
 OFTEN, RARE = ["*/2 * * * * *", "*/5 * * * * *"], ["*/20 * * * * *", "* * * * *"]
 NEXT_TRANSACTION_WEIGHT = 10  # faults that wait for any transaction, to one for each of the rare ones
@@ -69,7 +86,7 @@ Draw = random.Random
 
 
 class Move(NamedTuple):
-    """At a time, something that a person does or that befalls somebody."""
+    """At a time, an act of a person or a fault of a process."""
 
     at: float
     what: str
@@ -86,10 +103,14 @@ class Plan:
 
     seed: int
     moves: Sequence[Move]
+    broker: bool = False  # workers get their tasks from one
 
 
-def plan(seed: int) -> Plan:
+def plan(seed: int, broker: bool | None = None) -> Plan:
+    """The history of a seed: with a broker, without, or (None) as the seed says."""
     draw = random.Random(seed)
+    if broker is None:
+        broker = seed % BROKER_EVERY == BROKER_EVERY - 1
     moves = [
         *(_submit(draw, number) for number in range(draw.randint(20, 40))),
         *(_act(draw) for _ in range(draw.randint(4, 14))),
@@ -103,7 +124,12 @@ def plan(seed: int) -> Plan:
         *(_steer_schedule(draw) for _ in range(draw.randint(0, 5))),
         *(_pause(draw) for _ in range(draw.randint(0, 4))),
     ]
-    return Plan(seed, sorted(moves, key=lambda move: move.at))
+    if broker:
+        moves += [
+            *(_broker_fault(draw) for _ in range(draw.randint(1, 8))),
+            *(_purge(draw) for _ in range(draw.randint(0, 4))),
+        ]
+    return Plan(seed, sorted(moves, key=lambda move: move.at), broker)
 
 
 def _submit(draw: Draw, number: int) -> Move:
@@ -128,7 +154,7 @@ def _submit(draw: Draw, number: int) -> Move:
 
 
 def _errand(draw: Draw, number: int) -> Move:
-    """What an agent is to do, most of it assigned to one."""
+    """Tasks for agents, most of them assigned to one."""
     parameters: dict[str, Any] = {"client": draw.choice(CLIENTS), "key": f"errand {number}", "type": ERRAND}
     parameters["seconds"] = draw.choice([0.05, 0.3, 1.0, 2.5])
     parameters["ends"] = draw.choice(
@@ -144,7 +170,7 @@ def _errand(draw: Draw, number: int) -> Move:
 
 
 def _mishap(draw: Draw) -> Move:
-    """What befalls agents; and a person who looks for what they have lost."""
+    """Faults of agents, and a person who searches for lost starts."""
     at, agent = draw.uniform(0.1, CHAOS_SECONDS), draw.choice(list(AGENTS))
     match draw.randint(1, 6):
         case 1:
@@ -237,6 +263,29 @@ def _pause(draw: Draw) -> Move:
     if draw.random() < 0.25:
         return Move(at, "end_pause", parameters)
     return Move(at, "set_pause", parameters | {"seconds": draw.choice([None, 0.5, 2.0, 6.0])})
+
+
+def _broker_fault(draw: Draw) -> Move:
+    at, what = draw.uniform(0.1, CHAOS_SECONDS), draw.choice([*BROKER_FAULTS, "transaction"])
+    match what:
+        case "transaction":
+            what = draw.choice(["crash", "crash_after", "no_answer", "no_answer", "unreached"])
+            process, within = draw.choice(BROKER_TRANSACTIONS)
+            return Move(at, what, {"process": process, "within": within, "statement": draw.randint(0, 8)})
+        case "stop":
+            parameters: dict[str, Any] = {"seconds": draw.choice([0.0, 0.3, 3.0, 8.0])}
+        case "cut" | "cut_in_mid_publish":
+            parameters = {"process": draw.choice([*WORKERS, DUTIES] if what == "cut" else [WORKERS[0], DUTIES])}
+        case "fall_ill":
+            parameters = {"how": draw.choice(BROKER_CONDITIONS), "seconds": draw.choice([1.0, 3.0, 10.0])}
+        case _:
+            parameters = {"pick": draw.random()}
+    return Move(at, "break_broker", {"what": what, **parameters})
+
+
+def _purge(draw: Draw) -> Move:
+    parameters = {"client": draw.choice(CLIENTS), "seconds": draw.choice([0.0, 0.5, 3.0])}
+    return Move(draw.uniform(1.0, CHAOS_SECONDS), "purge", parameters)
 
 
 def _fault(draw: Draw) -> Move:

@@ -1,4 +1,4 @@
-"""A simulated process: a store of its own over the one database, and everything that can befall it."""
+"""A simulated process: its own store over the one database, and every fault that can happen to it."""
 
 import asyncio
 import random
@@ -55,7 +55,7 @@ class Process:
         self._handlers: dict[str, tuple[int, int]] = {}  # that run: by exec_id, the task and its attempt
 
     def run(self, start: Callable[[], T]) -> T:
-        """Do something in this process; whatever tasks that makes are its own."""
+        """Run something in this process; the asyncio tasks it creates belong to the process."""
         context = copy_context()
         context.run(current_process.set, self)
         return context.run(start)
@@ -87,17 +87,17 @@ class Process:
         self.ledger.write(what, task_id, exec_id, attempt)
 
     def freeze(self, seconds: float) -> None:
-        """Let nothing of it happen for a while: not a call to the store, not an effect."""
+        """Freeze the process for a while: it makes no call to the store and has no effect."""
         self._frozen_until = max(self._frozen_until, monotonic() + seconds)
 
     async def thawed(self) -> None:
-        while (left := self._frozen_until - monotonic()) > 0:  # noqa: ASYNC110 nobody says when
+        while (left := self._frozen_until - monotonic()) > 0:  # noqa: ASYNC110 no event says when
             await asyncio.sleep(left)
         if not self.alive:
             raise Killed
 
     async def in_thread(self, work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """A call to the store takes its time, there and back; like a thread it goes on if nobody waits any more."""
+        """A call to the store, with latency both ways; like a thread it continues even if the caller stops waiting."""
         return await asyncio.shield(asyncio.ensure_future(self._call(partial(work, *args, **kwargs))))
 
     async def _call(self, work: Callable[[], T]) -> T:

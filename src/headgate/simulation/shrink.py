@@ -6,7 +6,7 @@ from dataclasses import replace
 from headgate.simulation.plan import Move, Plan
 
 MOST_TRIES = 400
-OTHER_SEEDS = 3  # whatever is left out changes how long the rest takes: it may need other luck to go wrong again
+OTHER_SEEDS = 3  # leaving moves out changes the timing of the rest: it may take another seed to fail again
 
 
 def shrink(plan: Plan, fails: Callable[[Plan], bool], tries: int = MOST_TRIES) -> Plan:

@@ -1,4 +1,4 @@
-"""A worker in a simulated process: the real one, but that its threads are tasks of the virtual loop."""
+"""A worker in a simulated process: the real one, except that its threads are tasks of the virtual loop."""
 
 import asyncio
 from collections.abc import Callable

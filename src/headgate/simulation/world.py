@@ -3,43 +3,48 @@
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
+from math import inf
 from typing import Any
 
 from headgate.core.errors import HeadgateError
-from headgate.core.schedule import LogMode, Result, ScheduleStatus, TickLog, tick_text
+from headgate.core.schedule import Result, ScheduleStatus
 from headgate.core.states import FINAL, State
-from headgate.core.task import Task
 from headgate.duties import (
     Archive,
     Callbacks,
     Calls,
     Compensate,
+    Dispatcher,
     FireSchedules,
+    Relay,
     RemoveUnusedStreams,
     Sampler,
     light_duties,
 )
+from headgate.duties.relay import SUBSCRIPTION
 from headgate.environment import Environment, replaced
 from headgate.registry import Registry
 from headgate.service import Service
 from headgate.settings import Settings
 from headgate.simulation.agent import LoopAgent
+from headgate.simulation.broker import SimulatedBroker
 from headgate.simulation.database import Fault, SharedDatabase, Transaction, WallClock
-from headgate.simulation.evidence import DeliveryRow, Evidence, Ledger, Row, ScheduleLogLine, TaskRecord
+from headgate.simulation.evidence import Evidence, Ledger
+from headgate.simulation.handovers import Handovers
+from headgate.simulation.link import SimulatedLink
 from headgate.simulation.loop import VirtualLoop
 from headgate.simulation.network import Endpoints, SimulatedReceiver
 from headgate.simulation.people import People
 from headgate.simulation.plan import AGENTS, CHAOS_SECONDS, CLIENTS, DUTIES, WORKERS, Move, Plan
 from headgate.simulation.process import Killed, Process, current_process
+from headgate.simulation.remains import PAGE, Remains, all_log_lines, all_tasks
 from headgate.simulation.tasks import LANES, RATES, RESOURCES, declare_tasks
 from headgate.simulation.worker import LoopBeat, LoopWorker, UnwatchedLoop
-from headgate.store.callbacks.report import DeliveryFilter
-from headgate.store.db.pages import every
 from headgate.store.db.scratch import Open
 from headgate.store.events.feed import Cursor
 from headgate.store.reading.lists import Filter
@@ -51,17 +56,19 @@ SETTINGS = Settings(
     compensation_base=1.0, compensation_step=1.0, compensation_max=5.0, compensation_threshold=2.0,
     compensation_start_interval=1.0,
 )  # fmt: skip
+WITH_BROKER = replace(
+    SETTINGS, broker="amqp://broker.example", broker_consumers=2, broker_prefetch=2, broker_resend_seconds=3.0
+)
 UNUSED_LOOK_SECONDS = 1.0
 KEEP_SECONDS = 5.0
 RESTART_SECONDS = (0.2, 4.0)
-CATCH_UP_SECONDS = 20.0  # longer than anybody is frozen: by then every tick that came before has been dealt with
+CATCH_UP_SECONDS = 20.0  # longer than any process is frozen: every earlier tick is dealt with in that time
 CALL_LEASE_SECONDS, CALL_WATCH_SECONDS = 10.0, 2.0
 LONGEST_REST_SECONDS = 400.0
 LOOK_SECONDS = 2.0
 READ_SECONDS = 0.7
-LAST_CALLS_SECONDS = 1.0  # by then every call of a client has come to the store
-LAST_HANDLERS_SECONDS = 6.0  # longer than any handler takes that has lost its task and does not know
-PAGE = 200
+LAST_CALLS_SECONDS = 1.0  # after that every client call has reached the store
+LAST_HANDLERS_SECONDS = 6.0  # longer than any handler runs that has lost its task without knowing it
 SKEW = 1e-5  # the store keeps microseconds
 OPEN = frozenset(State) - FINAL
 
@@ -108,6 +115,7 @@ class _World:
         self._ledger = Ledger(loop.time)
         self._database = SharedDatabase(real, loop.time, loop.call_later)
         self._receiver = SimulatedReceiver(loop.time, rng, lambda: self._quiet_store().events.last().high)
+        self._settings = WITH_BROKER if plan.broker else SETTINGS
         self._tasks = declare_tasks(SETTINGS)
         self._processes: dict[str, Process] = {}
         self._feed_ids: list[int] = []
@@ -116,7 +124,13 @@ class _World:
         self._endpoints = Endpoints(rng)
         self._ticks_until: float | None = None
         self._over = False
-        self._people = People(self._tasks, self._process, SETTINGS.compensation)
+        self._remains = Remains(self._quiet_store(), wall)
+        self._people = People(self._tasks, self._process, SETTINGS.compensation, self._remains.look)
+        self._handovers = Handovers(real, self._database)
+        self._broker = SimulatedBroker(
+            loop.time, loop.call_later, random.Random(f"{plan.seed} broker"), self._database.faults,
+            self._handovers.last_row,
+        )  # fmt: skip
 
     async def live(self) -> SimulatedHistory:
         self._set_up()
@@ -149,8 +163,8 @@ class _World:
         if process.name in WORKERS:
             registry: Registry = next(iter(self._tasks.values()))._app._registry
             worker = LoopWorker(
-                process.store, registry, SETTINGS, name=process.name, concurrency=4, threads=1, beat=LoopBeat,
-                watch=UnwatchedLoop,
+                process.store, registry, self._settings, name=process.name, concurrency=4, threads=1, beat=LoopBeat,
+                watch=UnwatchedLoop, link=partial(SimulatedLink, self._broker),
             )  # fmt: skip
             self._loop.create_task(worker.run())
             if process.name == WORKERS[0]:
@@ -163,13 +177,15 @@ class _World:
             self._loop.create_task(self._read(process))
 
     def _serve(self, process: Process) -> None:
-        its = (process.store, SETTINGS, process.in_thread)
+        its = (process.store, self._settings, process.in_thread)
         calls = Calls(*its, client=self._endpoints)
         calls.lease_seconds, calls.watch_seconds = CALL_LEASE_SECONDS, CALL_WATCH_SECONDS
         duties: list[Service] = [
             *light_duties(*its), Compensate(*its), Callbacks(*its, client=self._receiver),
             FireSchedules(*its, calls.wake), calls,
         ]  # fmt: skip
+        if self._plan.broker:
+            duties += [duty(*its, partial(SimulatedLink, self._broker)) for duty in (Dispatcher, Relay)]
         if process.name == DUTIES:
             archive = Archive(*its)
             archive.keep_seconds = KEEP_SECONDS
@@ -181,7 +197,7 @@ class _World:
             duty.start()
 
     async def _read(self, process: Process) -> None:
-        """Follow the feed, and keep with what was read how far that was."""
+        """Follow the feed, and store the cursor with what was read."""
         while True:
             with suppress(HeadgateError):
                 happenings, cursor = await process.in_thread(process.store.events.after, self._cursor, PAGE)
@@ -192,6 +208,7 @@ class _World:
 
     def _restart_later(self, process: Process) -> None:
         """Start a process that was killed again, after a while."""
+        self._broker.drop(process)
         if not self._over and process.name in self._processes:
             self._loop.call_later(self._rng.uniform(*RESTART_SECONDS), self._start, process.name)
 
@@ -220,8 +237,10 @@ class _World:
             case "step_clock":
                 self._database.faults["clock set"] += 1
                 self._wall.step(parameters["seconds"])
+            case "break_broker":
+                self._broker.suffer(**parameters)
             case "submit_late":
-                if not self._database.one_writer:  # else nobody commits past it
+                if not self._database.one_writer:  # else nothing can commit past it
                     self._database.faults["slow commit"] += 1
                     seconds = parameters.pop("seconds")
                     self._loop.call_later(seconds, self._people.submit_late(self._real, **parameters))
@@ -239,9 +258,12 @@ class _World:
             store.resources.set(name, capacity)
         for name, rate in RATES.items():
             store.rate_limits.set(name, rate)
+        if self._plan.broker:  # a new subscription begins with the next event: nothing has happened yet
+            store.subscriptions.lease(SUBSCRIPTION, "nobody", 0.0)
+            store.subscriptions.release(SUBSCRIPTION, "nobody")
 
     def _quiet_store(self) -> Store:
-        """A store that no fault befalls."""
+        """A store without faults."""
         return Process("world", self._database, self._ledger, self._rng, self._restart_later).store
 
     def _heal(self) -> None:
@@ -250,6 +272,7 @@ class _World:
         self._database.down_until = self._database.news_lost_until = 0.0
         self._wall.step_to_latest()
         self._receiver.heal()
+        self._broker.heal()
         store = self._quiet_store()
         for pause in store.pauses.active():
             store.pauses.end(pause.scope, pause.name)
@@ -257,7 +280,7 @@ class _World:
             store.lanes.set_capacity(lane, 2)
 
     async def _stop_schedules(self) -> None:
-        """Nothing would ever come to rest: give them the time to make up for what they missed, and end them."""
+        """Schedules would never come to rest: give them time to make up for missed ticks, and end them."""
         schedules, healed = self._quiet_store().schedules, self._wall().timestamp()
         if not schedules.find(limit=1):
             return
@@ -268,16 +291,26 @@ class _World:
 
     async def _rest(self) -> None:
         """Wait until everything has ended; a person at the desk deals with what needs one."""
-        store, end = self._quiet_store(), self._loop.time() + LONGEST_REST_SECONDS
+        store, end, fewest = self._quiet_store(), self._loop.time() + LONGEST_REST_SECONDS, inf
         while self._loop.time() < end:
             await asyncio.sleep(LOOK_SECONDS)
-            waiting = list(_all_tasks(store, Filter(status=tuple(OPEN))))
-            open_calls = any(line.result is Result.EXECUTING for line, _ in _all_log_lines(store))
+            waiting = list(all_tasks(store, Filter(status=tuple(OPEN))))
+            if len(waiting) < fewest:  # an hour of missed ticks may be more than a narrow lane does in that time
+                fewest, end = len(waiting), self._loop.time() + LONGEST_REST_SECONDS
+            open_calls = any(line.result is Result.EXECUTING for line, _ in all_log_lines(store))
             if not waiting and not open_calls and not store.deliveries.deliverables().pending:
                 break
             for task in waiting:
                 self._people.deal_with(store, task, self._rng.random())
         await self._wait_for_frozen()
+        await self._wait_for_relay(store, end)
+
+    async def _wait_for_relay(self, store: Store, end: float) -> None:
+        """Wait until nothing that has happened is left to be published."""
+        while self._loop.time() < end:
+            if all(each.waiting_since is None for each in store.subscriptions.all()):
+                break
+            await asyncio.sleep(LOOK_SECONDS)
 
     async def _wait_for_frozen(self) -> None:
         """Wait until no process is frozen any more, and the last handlers have ended."""
@@ -296,20 +329,23 @@ class _World:
     # what is left
 
     def _evidence(self) -> Evidence:
-        store = self._quiet_store()
-        tasks = list(_all_tasks(store, Filter()))
+        store, remains = self._quiet_store(), self._remains
+        remains.look()
         return Evidence(
-            rows=self._rows(store),
-            tasks=[_task_record(task) for task in tasks],
+            rows=remains.rows,
+            tasks=remains.tasks,
             ledger=self._ledger.entries,
             submissions=self._people.submissions,
-            keys=_ids_by_name(tasks),
+            keys=remains.ids_by_name,
             feed_ids=self._feed_ids,
             replaceable_ids=self._replaceable_ids,
-            deliveries=list(_all_deliveries(store)),
+            removed_ids=remains.removed_ids,
+            messages=self._broker.entries if self._plan.broker else None,
+            handovers=self._handovers.entries,
+            deliveries=remains.deliveries,
             received=self._receiver.receipts,
             callbacks={code: tuple(task._handler.type.callback) for code, task in self._tasks.items()},
-            log_lines=self._log_lines(store),
+            log_lines=remains.log_lines,
             arrivals=self._endpoints.arrivals,
             ticks_until=self._ticks_until,
             uses={code: task._handler.type.uses for code, task in self._tasks.items()},
@@ -319,68 +355,3 @@ class _World:
             skew=SKEW,
             start_seconds=SETTINGS.compensation_start_interval,
         )
-
-    def _log_lines(self, store: Store) -> list[ScheduleLogLine]:
-        found = sorted(_all_log_lines(store), key=lambda pair: pair[0].id)
-        times = self._wall.virtual(line.create_date for line, _ in found)
-        return [
-            ScheduleLogLine(
-                at,
-                line.periodic_task_id,
-                None if line.tick is None else tick_text(line.tick),
-                line.result,
-                line.task_id,
-                trans,
-            )
-            for at, (line, trans) in zip(times, found, strict=True)
-        ]
-
-    def _rows(self, store: Store) -> list[Row]:
-        rows, (page, cursor) = [], store.events.after(Cursor(), PAGE)
-        while page:
-            rows += page
-            page, cursor = store.events.after(cursor, PAGE)
-        rows.sort(key=lambda row: row.id)
-        times = self._wall.virtual(row.at for row in rows)
-        return [
-            Row(
-                row.id, row.task_id, row.seq, at, row.at.timestamp(), row.kind, row.before, row.after, row.actor,
-                row.exec_id, row.detail,
-            )
-            for row, at in zip(rows, times, strict=True)
-        ]  # fmt: skip
-
-
-def _all_tasks(store: Store, wanted: Filter) -> Iterator[Task]:
-    return every(lambda cursor: store.tasks.find(wanted, cursor=cursor, limit=PAGE))
-
-
-def _all_deliveries(store: Store) -> Iterator[DeliveryRow]:
-    for each in every(lambda cursor: store.deliveries.find(DeliveryFilter(), cursor=cursor, limit=PAGE)):
-        yield DeliveryRow(each.id, each.webhook_id, each.task_id, each.kind, each.seq, each.status, each.attempts)
-
-
-def _all_log_lines(store: Store) -> Iterator[tuple[TickLog, bool]]:
-    """Every line of every schedule's log, and whether it ends with what its tick began."""
-    for schedule in store.schedules.find(limit=PAGE):
-        cursor = None
-        while page := store.schedules.logs(schedule.id, cursor=cursor, limit=PAGE):
-            yield from ((line, schedule.definition.log is LogMode.TRANS) for line in page)
-            cursor = page[-1].id
-
-
-def _task_record(task: Task) -> TaskRecord:
-    finished = None if task.finished_at is None else task.finished_at.timestamp()
-    return TaskRecord(
-        task.id, task.tenant_id, task.type, task.status, task.lane, task.mutex, task.rate_key, task.parent_id,
-        task.root_id, task.seq, task.attempt, task.exec_id, task.worker_id, finished, task.start_time.timestamp(),
-        task.retry_of, task.agent_id, task.correlation_id, task.error_count, task.lost_count,
-    )  # fmt: skip
-
-
-def _ids_by_name(tasks: Sequence[Task]) -> dict[str, tuple[int, ...]]:
-    found: dict[str, tuple[int, ...]] = {}
-    for task in tasks:
-        if task.name is not None and task.retry_of is None:
-            found[task.name] = (*found.get(task.name, ()), task.id)
-    return found

@@ -19,9 +19,11 @@ from headgate.store.callbacks.deliveries import Deliveries
 from headgate.store.catalog.catalog import Catalog
 from headgate.store.catalog.lanes import Lanes
 from headgate.store.catalog.limits import Limits
+from headgate.store.catalog.names import Names
 from headgate.store.catalog.pauses import Pauses
 from headgate.store.catalog.rate_limits import RateLimits
 from headgate.store.catalog.resources import Resources
+from headgate.store.catalog.tenants import Tenants
 from headgate.store.catalog.types import TaskTypes
 from headgate.store.catalog.unused_streams import Streams
 from headgate.store.catalog.version import touch
@@ -42,9 +44,11 @@ from headgate.store.execution.attempts import Attempts
 from headgate.store.execution.compensation import Compensation
 from headgate.store.execution.dispatch import Dispatch
 from headgate.store.execution.executions import Executions
+from headgate.store.execution.holds import Holds
 from headgate.store.execution.usage import Usages
 from headgate.store.execution.workers import Workers
 from headgate.store.history.history import History
+from headgate.store.reading.broker_report import BrokerReports
 from headgate.store.reading.forecasts import Forecasts
 from headgate.store.reading.lane_report import LaneReports
 from headgate.store.reading.series import Series
@@ -80,6 +84,8 @@ class Store:
         self.resources = Resources(database)
         self.rate_limits = RateLimits(database)
         self.limits = Limits(database)
+        self.names = Names(database, catalog)
+        self.tenants = Tenants(database, catalog)
         self.streams = Streams(database)
         self.schedules = Schedules(database, catalog)
         # tasks
@@ -96,6 +102,7 @@ class Store:
         claims = SqliteClaims if database.dialect == "sqlite" else PostgresClaims
         self.claims: Claims = claims(database, catalog, cursors)
         self.executions = Executions(database, catalog, self.claims, self.families)
+        self.holds = Holds(database, catalog)
         self.attempts = Attempts(database)
         self.usages = Usages(database)
         self.agents = Agents(database, catalog, self.claims)
@@ -105,7 +112,8 @@ class Store:
         # what people look at
         self.forecasts = Forecasts(database, catalog)
         self.statistics = Statistics(database, catalog)
-        self.lane_reports = LaneReports(self.lanes, self.pauses, self.statistics, self.forecasts)
+        self.broker_reports = BrokerReports(database, catalog)
+        self.lane_reports = LaneReports(self.lanes, self.names, self.pauses, self.statistics, self.forecasts)
         self.series = Series(database)
         self.counting = Counting(database, self.events, self.deliveries)
         self.keys = Keys(database)
@@ -168,7 +176,7 @@ def open_store(
     steady = monotonic if clock is None else lambda: clock().timestamp()
     if scheme == "sqlite":
         if schema:
-            raise Invalid("a schema is for PostgreSQL: a SQLite file has none, unset HEADGATE_SCHEMA")
+            raise Invalid("a SQLite file has no schema: unset HEADGATE_SCHEMA")
         path = url.removeprefix("sqlite://").removeprefix("/") or ":memory:"
         sqlite = importlib.import_module("headgate.store.db.sqlite")  # a process pays for one driver, not for both
         try:
@@ -178,7 +186,7 @@ def open_store(
     if scheme in ("postgresql", "postgres"):
         postgres = importlib.import_module("headgate.store.db.postgres")
         return Store(postgres.Postgres(url, clock, pooler=pooler, schema=schema), steady)
-    raise Invalid("a store's URL begins with sqlite:// or postgresql://")
+    raise Invalid("a store's URL must begin with sqlite:// or postgresql://")
 
 
 def configured_store(settings: Settings) -> Store:

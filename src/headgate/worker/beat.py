@@ -18,8 +18,8 @@ class Beat:
     """In a thread of its own: a handler that blocks the event loop does not cost the worker its lease.
 
     `held` gives the executions of the worker (exec_id: task id), `detail` the worker's report on itself. `on_requests`
-    gets the requests to cancel or pause them, `on_revoked` the exec_ids that own their task no more, and `on_lost` is
-    called when the worker was declared lost; all three in this thread.
+    gets the requests to cancel or pause them, `on_revoked` the exec_ids that no longer own their task, and `on_lost` is
+    called when the worker was declared lost. All three are called in this thread.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Beat:
             self.begin()
 
     def begin(self) -> None:
-        """Beat again and again from now on, until `stop`."""
+        """Beat periodically until `stop`."""
         self._thread = threading.Thread(target=self._loop, name="headgate beat", daemon=True)
         self._thread.start()
 
@@ -65,14 +65,14 @@ class Beat:
         self._woken.set()
 
     def stop(self) -> None:
-        """End the thread; a beat under way is waited for, but not for long."""
+        """End the thread; waits briefly for a beat under way."""
         self._ended = True
         self._woken.set()
         if self._thread is not None:
             self._thread.join(STOP_SECONDS)
 
     def stop_when(self, ended: Callable[[], bool]) -> None:
-        """End the thread later: until `ended`, which is asked before each beat, the lease is kept."""
+        """End the thread once `ended`, which is called before each beat, returns true; until then renew the lease."""
         self._is_over = ended
 
     def turn(self) -> None:
@@ -82,7 +82,7 @@ class Beat:
             requests = self._store.workers.beat(worker_id, list(held.values()), self._detail())
             owned = self._store.workers.owned(worker_id, list(held.values()))
         except WorkerLost:
-            if worker_id == self._worker_id:  # else it has signed on anew meanwhile
+            if worker_id == self._worker_id:  # else the worker has signed on again meanwhile
                 self._worker_id = 0
                 self._on_lost()
         except Exception as error:  # a beat that is skipped costs little, a thread that dies costs the lease

@@ -1,7 +1,7 @@
 """The inside of a task's own process: import the handler, run it, say over a socket what happened.
 
-One JSON line each way: the parent's first line is the order; ours are [what, …]. A report is answered, so that a
-request to pause comes back with it; the last line is the event that ended the execution.
+One JSON line per message: the parent's first line is the order; the child's lines are [what, …]. The parent answers
+each report, and a request to pause comes with the answer. The last line is the event that ended the execution.
 """
 
 import asyncio
@@ -15,7 +15,8 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
 from pathlib import Path
@@ -30,6 +31,7 @@ from headgate.core.errors import HeadgateError, Invalid, NotFound, StaleExecutio
 from headgate.core.machine import CancelReached, Event, GivenBack, PauseReached, Raised, Returned, Snoozed
 from headgate.core.task import Execution, TaskType
 from headgate.events import telemetry
+from headgate.pauses import Backoff
 from headgate.settings import Pooler, Settings
 from headgate.store.tasks.submit import Submitted
 from headgate.task_function import App, TaskFunction
@@ -43,7 +45,9 @@ EVENTS: dict[str, type[Event]] = {
     event.__name__: event for event in (Returned, Raised, Snoozed, PauseReached, CancelReached, GivenBack)
 }
 
+MARK = "HEADGATE_EXECUTION"  # in the environment of an execution's process, and of whatever that starts
 ERRORS: dict[str, type[HeadgateError]] = {error.code: error for error in (StaleExecution, NotFound, Unavailable)}
+HOLD_LOOKS = Backoff(0.005, 0.1)  # of the worker, which waits in the store
 _SET_DEATH_SIGNAL = 1
 
 
@@ -57,6 +61,7 @@ class Order(msgspec.Struct):
     url: str  # of the store the worker works on, with what else it takes to open it
     schema: str
     pooler: Pooler
+    secret: str  # that a pack's handler opens what it sealed with
     execution: Execution
     rules: TaskType
     saved: dict[str, str]
@@ -68,7 +73,8 @@ class Order(msgspec.Struct):
         main = getattr(sys.modules["__main__"], "__file__", None) if function.__module__ == "__main__" else None
         return cls(
             function.__module__, function.__qualname__, main, sys.path,
-            settings.url, settings.schema, settings.pooler, run.execution, rules, saved, log_lines.current_setup(),
+            settings.url, settings.schema, settings.pooler, settings.secret, run.execution, rules, saved,
+            log_lines.current_setup(),
         )  # fmt: skip
 
     def function(self) -> TaskFunction[..., Any, Any]:
@@ -81,7 +87,7 @@ class Order(msgspec.Struct):
             found, names = importlib.import_module(self.module), self.name.split(".")
         found = reduce(getattr, names, found)
         if not isinstance(found, TaskFunction):
-            raise Invalid(f"{self.module}:{self.name} is no task at the top of a module")
+            raise Invalid(f"{self.module}:{self.name} is not a task at the top level of a module")
         return found
 
 
@@ -134,6 +140,22 @@ class ParentSocket:
             ]
         )
 
+    def hold(self, resource: str, timeout_seconds: float | None) -> ReportReply[None]:
+        return _HoldReply(self, resource, timeout_seconds)
+
+    def release(self, resource: str) -> ReportReply[None]:
+        self._ask("release", resource)
+        return DoneReply(None)
+
+    def is_held(self, resource: str, timeout_seconds: float | None) -> bool:
+        """Whether the execution holds the requested resource yet."""
+        reply = self._ask("hold", [resource, timeout_seconds])
+        if reply.get("paused"):
+            raise Paused
+        if "late" in reply:
+            raise TimeoutError(reply["late"])
+        return bool(reply["held"])
+
     @contextlib.contextmanager
     def lend(self, task_id: int) -> Iterator[None]:
         """Have the worker run a task beside the others while this handler waits for it."""
@@ -146,7 +168,7 @@ class ParentSocket:
             self._ask("wait", self._waited_for)
 
     def waiters_of(self, task_id: int) -> set[int]:
-        """The tasks that cannot go on before a task has ended."""
+        """The tasks that cannot continue until a task has ended."""
         return set(self._ask("waiters", task_id)["waiters"])
 
     def _report(self, kind: str, *values: str) -> ReportReply[None]:
@@ -159,7 +181,7 @@ class ParentSocket:
         with self._lock, self._not_interrupted():
             self._write(kind, payload)
             line = self._file.readline()
-        if not line:  # the parent is gone, and with it whoever would settle this
+        if not line:  # the parent is gone, so this execution cannot be settled
             os._exit(1)
         reply: dict[str, Any] = msgspec.json.decode(line)
         if "error" in reply:
@@ -170,7 +192,7 @@ class ParentSocket:
 
     @contextlib.contextmanager
     def _not_interrupted(self) -> Iterator[None]:
-        """Put off an interruption: an answer that is not read would be taken for the answer to the next question."""
+        """Delay an interruption: an answer left unread would be read as the answer to the next question."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -188,10 +210,46 @@ class ParentSocket:
         self._file.flush()
 
 
-def main(descriptor: int, worker: int) -> None:
-    _die_with_worker(worker)
-    _be_killed_first()
-    parent = ParentSocket(socket.socket(fileno=descriptor))
+class _HoldReply:
+    """The answer to a request for a resource. The worker waits for it, and is asked again and again."""
+
+    __slots__ = ("_parent", "_wanted")
+
+    def __init__(self, parent: ParentSocket, resource: str, timeout_seconds: float | None) -> None:
+        self._parent = parent
+        self._wanted = (resource, timeout_seconds)
+
+    def __await__(self) -> Generator[Any, None, None]:
+        return self._wait().__await__()
+
+    async def _wait(self) -> None:
+        with self._giving_up():
+            for pause in HOLD_LOOKS.pauses():
+                if self._parent.is_held(*self._wanted):
+                    return
+                await asyncio.sleep(pause)
+
+    def result(self) -> None:
+        with self._giving_up():
+            for pause in HOLD_LOOKS.pauses():
+                if self._parent.is_held(*self._wanted):
+                    return
+                time.sleep(pause)
+
+    @contextlib.contextmanager
+    def _giving_up(self) -> Iterator[None]:
+        """Leave the line if the handler waits no longer."""
+        try:
+            yield
+        except BaseException:
+            self._parent.release(self._wanted[0])
+            raise
+
+
+def main(connection: socket.socket, worker: int) -> None:
+    die_with_worker(worker)
+    be_killed_first()
+    parent = ParentSocket(connection)
     order = parent.order()
     if order.log_setup is not None:
         log_lines.set_up(*order.log_setup)
@@ -200,7 +258,9 @@ def main(descriptor: int, worker: int) -> None:
     try:
         function = order.function()
         parent.app = function._app
-        parent.app._settings = replace(parent.app._settings, url=order.url, schema=order.schema, pooler=order.pooler)
+        parent.app._settings = replace(
+            parent.app._settings, url=order.url, schema=order.schema, pooler=order.pooler, secret=order.secret
+        )
         run = parent.run = Run(order.execution, function._handler)
         results: list[Any] = []
         _handle_signals(run, results, parent)
@@ -215,18 +275,18 @@ def main(descriptor: int, worker: int) -> None:
         parent.end(event_of_result(run, results[0], order.rules))
 
 
-def _be_killed_first() -> None:
-    """When the system runs out of memory, it is this process that goes, and not the worker (Linux)."""
+def be_killed_first() -> None:
+    """When the system runs out of memory, let it kill this process and not the worker (Linux)."""
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("500")
 
 
-def _die_with_worker(worker: int) -> None:
-    """Be killed when the worker is, however it ends: somebody else does the task then (Linux)."""
+def die_with_worker(worker: int) -> None:
+    """Die with the worker, however it ends: another executor runs the task then (Linux)."""
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):
             ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != worker:  # it was quicker
+    if os.getppid() != worker:  # the worker died before the call above
         os._exit(1)
 
 
@@ -258,4 +318,4 @@ def _call(run: Run, results: list[Any]) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
+    main(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]))

@@ -3,23 +3,22 @@
 import asyncio
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Callable, Coroutine, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
 
-from headgate.broker.connection import CONFIRM_SECONDS, BrokerAway, Link, lost_is_away, place_of, reason_of
+from headgate.broker.channel import Channel
+from headgate.broker.connection import CONFIRM_SECONDS, BrokerAway, Link, OpenLink, reason_of
+from headgate.broker.frames import Delivered
 from headgate.broker.topology import delivered_task
+from headgate.core.errors import Unavailable
 from headgate.environment import monotonic
 from headgate.pauses import wait
 from headgate.settings import Settings
 from headgate.store.store import Store
 from headgate.threads import InThread
-from headgate.worker.pool import Delivery, Pool
-
-if TYPE_CHECKING:
-    from aiormq.abc import DeliveredMessage
-    from aiormq.channel import Channel
+from headgate.worker.acknowledgements import Acknowledgements
+from headgate.worker.deliveries import Delivery
+from headgate.worker.pool import Pool
 
 LONGEST_PAUSE = 1.0
 log = logging.getLogger("headgate.broker")
@@ -40,6 +39,7 @@ class BrokerConsumer:
         pools: Sequence[Pool],
         in_thread: InThread,
         on_change: Callable[[], None],
+        link: OpenLink = Link,
     ) -> None:
         self.connected = False
         self.fed = False  # by the dispatcher: else the pools claim from the store
@@ -49,12 +49,13 @@ class BrokerConsumer:
         self._pools = pools
         self._in_thread = in_thread
         self._on_change = on_change
-        self._link = Link(settings.broker, "headgate worker", on_closed=self._lost)
+        self._link = link(settings.broker, "headgate worker", on_closed=self._lost)
         self._channel: Channel | None = None
+        self._answers: Acknowledgements | None = None  # on that channel
         self._tags: dict[Pool, dict[str, list[str]]] = defaultdict(dict)  # consumers of each queue, by pool
         self._full: set[Pool] = set()  # that met a message without a free slot, and consume nothing
+        self._returning: set[asyncio.Task[None]] = set()
         self._cancelling = asyncio.Lock()
-        self._settling: set[asyncio.Task[None]] = set()
         self._woken = asyncio.Event()
         self._trouble = ""
         self._check_at = 0.0
@@ -62,17 +63,17 @@ class BrokerConsumer:
             pool.on_room = self._room_made
 
     async def run(self) -> None:
-        """Consume, and connect again and again, until cancelled."""
+        """Consume, and reconnect when the connection is lost, until cancelled."""
         try:
             while True:
                 self._woken.clear()
                 try:
-                    with lost_is_away():
-                        await self._look()
+                    await self._look()
                 except Exception as error:
-                    self._tell(error)
-                    await self._link.close()
-                    self._lost()
+                    if not isinstance(error, Unavailable) or isinstance(error, BrokerAway):  # else the store is away
+                        self._tell(error)
+                        await self._link.close()
+                        self._lost()
                 await wait(self._woken, min(self._settings.poll_seconds, LONGEST_PAUSE))
         finally:
             self._lost()
@@ -81,8 +82,9 @@ class BrokerConsumer:
     async def _look(self) -> None:
         channel = await self._link.channel()
         if channel is not self._channel:
-            await channel.basic_qos(prefetch_count=self._settings.broker_prefetch, timeout=CONFIRM_SECONDS)
-            self._channel = channel
+            async with asyncio.timeout(CONFIRM_SECONDS):
+                await channel.basic_qos(self._settings.broker_prefetch)
+            self._channel, self._answers = channel, Acknowledgements(channel)
             self._tags.clear()
             self._full.clear()
         for pool in self._pools:
@@ -94,7 +96,7 @@ class BrokerConsumer:
         fed = await self._in_thread(self._store.dispatch.is_live)
         if not self.connected:
             self.connected, self._trouble = True, ""
-            log.info("consumer: takes tasks from the broker at %s", place_of(self._settings.broker))
+            log.info("consumer: takes tasks from the broker at %s", self._link.place)
             self._on_change()
         self._feed(fed)
 
@@ -105,25 +107,24 @@ class BrokerConsumer:
             self.fed = fed
             self._on_change()
 
-    async def _consume(self, channel: "Channel", pool: Pool) -> None:
+    async def _consume(self, channel: Channel, pool: Pool) -> None:
         """Have consumers on every queue of the pool's types."""
+        assert self._answers is not None
         count, tags = min(self._settings.broker_consumers, pool.slots), self._tags[pool]
+        take = partial(self._take, channel, self._answers, pool)
         for queue in await self._in_thread(self._store.dispatch.queues, pool.types):
             if queue not in tags:
                 await self._link.declare_queue(queue)
                 async with asyncio.timeout(CONFIRM_SECONDS):
-                    made = [
-                        await channel.basic_consume(queue, partial(self._take, channel, pool)) for _ in range(count)
-                    ]
-                tags[queue] = [str(each.consumer_tag) for each in made]
+                    tags[queue] = [await channel.basic_consume(queue, take) for _ in range(count)]
             elif any(tag not in channel.consumers for tag in tags[queue]):
                 raise BrokerAway(f"the queue {queue} was deleted")
 
     async def _check_flow(self) -> None:
-        """Connect anew if what is in the broker does not come, though there is room for it.
+        """Reconnect if the broker has messages and does not deliver them, though there is room.
 
-        RabbitMQ 3.10 hands a channel nothing more of a quorum queue that was deleted and at once declared again, and
-        does not say so.
+        RabbitMQ 3.10 delivers nothing more from a quorum queue that was deleted and declared again at once, and
+        reports no error.
         """
         period = self._settings.broker_resend_seconds
         idle = frozenset(code for pool in self._pools if pool.has_free_slot for code in pool.types)
@@ -131,46 +132,43 @@ class BrokerConsumer:
             self._check_at = monotonic() + period
             raise BrokerAway("tasks in the broker do not come")
 
-    async def _take(self, channel: "Channel", pool: Pool, message: "DeliveredMessage") -> None:
-        """A message has come."""
-        properties, tag = message.header.properties, message.delivery_tag
-        assert tag is not None
+    def _take(self, channel: Channel, answers: Acknowledgements, pool: Pool, message: Delivered) -> None:
+        """Handle a delivered message."""
+        tag = message.delivery_tag
+        answers.received(tag)
         self.counts["received"] += 1
-        self.counts["redelivered"] += bool(message.redelivered)
-        settle = partial(self._settle, channel, tag)
-        found = delivered_task(properties.message_id, properties.headers)
+        if message.redelivered:
+            self.counts["redelivered"] += 1
+        found = delivered_task(message.message_id, message.task_id)
         if found is None:
             self.counts["undecodable"] += 1
             log.warning("consumer: a message that names no task goes to the dead-letter queue")
-            self._soon(channel.basic_reject(tag, requeue=False))
-        elif not pool.offer(Delivery(*found, settle)):
+            answers.reject(tag, requeue=False)
+        elif not pool.offer(Delivery(*found, partial(_settle, answers, tag))):
             self.counts["no slot"] += 1
-            await self._stop_consuming(channel, pool)
-            settle(False)
+            returning = asyncio.create_task(self._return(channel, answers, pool, tag))
+            self._returning.add(returning)
+            returning.add_done_callback(self._returning.discard)
 
-    async def _stop_consuming(self, channel: "Channel", pool: Pool) -> None:
+    async def _return(self, channel: Channel, answers: Acknowledgements, pool: Pool, tag: int) -> None:
+        """Send a message back once this worker cannot get it again; if the connection is lost, it goes back anyway."""
+        try:
+            await self._stop_consuming(channel, pool)
+            answers.reject(tag, requeue=True)
+        except TimeoutError:
+            channel.abort()
+        except OSError:  # the connection is lost
+            return
+
+    async def _stop_consuming(self, channel: Channel, pool: Pool) -> None:
         async with self._cancelling:
             if pool in self._full:
                 return
             self._full.add(pool)
             queues, self._tags[pool] = self._tags[pool], {}
             for tag in [tag for tags in queues.values() for tag in tags if tag in channel.consumers]:
-                await channel.basic_cancel(
-                    tag, timeout=CONFIRM_SECONDS
-                )  # waits for the answer: what was on its way has come by then
-
-    def _settle(self, channel: "Channel", tag: int, started: bool) -> None:
-        """Acknowledge, or send back. On a channel that has closed it fails: the message comes again, and is stale."""
-        self._soon(channel.basic_ack(tag) if started else channel.basic_nack(tag, requeue=True))
-
-    def _soon(self, sending: Coroutine[Any, Any, None]) -> None:
-        async def send() -> None:
-            with suppress(Exception):
-                await sending
-
-        task = asyncio.create_task(send())
-        self._settling.add(task)
-        task.add_done_callback(self._settling.discard)
+                async with asyncio.timeout(CONFIRM_SECONDS):
+                    await channel.basic_cancel(tag)  # its answer means that messages on their way have arrived
 
     def _room_made(self) -> None:
         if self._full:
@@ -188,3 +186,10 @@ class BrokerConsumer:
         if (reason := reason_of(error)) != self._trouble:
             log.warning("consumer: %s; tasks are claimed from the store meanwhile", reason)
             self._trouble = reason
+
+
+def _settle(answers: Acknowledgements, tag: int, started: bool) -> None:
+    if started:
+        answers.ack(tag)
+    else:
+        answers.reject(tag, requeue=True)

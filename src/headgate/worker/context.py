@@ -1,13 +1,16 @@
 """What a handler sees of the task it does: progress, log lines, checkpoints, sub-tasks, and whether to stop."""
 
-from collections.abc import Generator, Sequence
+import asyncio
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Generic, Literal, Protocol, TypeVar, get_args
 
 import msgspec
 
 from headgate.client import Call, Task
-from headgate.core.errors import Invalid
+from headgate.core.errors import Invalid, Refused
+from headgate.core.limits import check_resource
 from headgate.core.task import MAX_PROGRESS_BYTES, Execution, check_json, clip
 from headgate.registry import json_of
 
@@ -18,14 +21,14 @@ R = TypeVar("R")
 
 
 class ReportReply(Protocol[T_co]):
-    """What a report gives back: done when it returns in a thread or a process, awaited in a coroutine."""
+    """What a report returns: in a thread or a process the report is already made; in a coroutine, await it."""
 
     def __await__(self) -> Generator[Any, None, T_co]: ...
     def result(self) -> T_co: ...
 
 
 class DoneReply(Generic[R]):
-    """An answer that is there already. Awaiting it lets others run all the same, as awaiting a report always does."""
+    """An answer that is already there. Awaiting it still lets others run, as awaiting a report always does."""
 
     __slots__ = ("_value",)
 
@@ -41,7 +44,7 @@ class DoneReply(Generic[R]):
 
 
 class Paused(BaseException):
-    """Raised in a handler at a checkpoint, when somebody asked for a pause: the way out, not an error."""
+    """Raised in a handler at a checkpoint when a pause was requested: it ends the handler and is not an error."""
 
 
 class Interrupted(BaseException):
@@ -55,17 +58,20 @@ class Reporter(Protocol):
     def log(self, level: str, message: str) -> ReportReply[None]: ...
     def checkpoint(self, name: str, state: str) -> ReportReply[None]: ...
     def submit(self, calls: Sequence[Call[Any]]) -> ReportReply[list[Task[Any]]]: ...
+    def hold(self, resource: str, timeout_seconds: float | None) -> ReportReply[None]: ...
+    def release(self, resource: str) -> ReportReply[None]: ...
 
 
 class Context:
-    """The task at hand. In a coroutine await what its methods give back; elsewhere they are done when they return."""
+    """The running task. In a coroutine, await what its methods return; elsewhere they are done when they return."""
 
-    __slots__ = ("_execution", "_reporter", "_saved", "cancelled")
+    __slots__ = ("_execution", "_held", "_reporter", "_saved", "cancelled")
 
     def __init__(self, execution: Execution, reporter: Reporter, saved: dict[str, str]) -> None:
         self._execution = execution
         self._reporter = reporter
         self._saved = saved
+        self._held: set[str] = set()
         self.cancelled = False
 
     @property
@@ -94,12 +100,21 @@ class Context:
     def creator(self) -> int:
         return self._execution.creator
 
+    @property
+    def priority(self) -> int:
+        return self._execution.priority
+
+    @property
+    def error_count(self) -> int:
+        """How often the task has failed before this execution."""
+        return self._execution.error_count
+
     def progress(
         self, done: float | None = None, total: float | None = None, note: str | None = None, *, data: Any = None
     ) -> ReportReply[None]:
-        """Report how far it is; `data` is any JSON beside it, 16 KiB at most with the rest.
+        """Report progress; `data` is any JSON to go with it, 16 KiB at most in total.
 
-        Of many reports in a row some are skipped, never the last.
+        Some of many reports in a row may be skipped, but never the last.
         """
         fields = {"done": done, "total": total, "note": note, "data": data}
         try:
@@ -110,9 +125,9 @@ class Context:
         return self._reporter.progress(text)
 
     def log(self, message: str, level: LogLevel = "info") -> ReportReply[None]:
-        """Keep a line with the task; one that is too long is cut."""
+        """Add a log line to the task; one that is too long is cut."""
         if level not in LEVELS:
-            raise Invalid(f"log: the level is one of {', '.join(LEVELS)}, not {level!r}")
+            raise Invalid(f"log: the level must be one of {', '.join(LEVELS)}, not {level!r}")
         return self._reporter.log(level, clip(message))
 
     def checkpoint(self, name: str, state: Any) -> ReportReply[None]:
@@ -133,16 +148,71 @@ class Context:
         """Submit a child: this task ends when its children have."""
         return _First(self._reporter.submit([self._adopt(call)]))
 
-    def submit_many(self, calls: Sequence[Call[R]]) -> ReportReply[list[Task[R]]]:
-        """Submit children, all or none."""
-        return self._reporter.submit([self._adopt(call) for call in calls])
+    def submit_many(self, calls: Sequence[Call[R]], *, children: bool = True) -> ReportReply[list[Task[R]]]:
+        """Submit children, all or none.
 
-    def _adopt(self, call: Call[R]) -> Call[R]:
-        return call._under(self._execution.id, self._execution.tenant_id, self._execution.correlation_id)
+        With `children=False` they are tasks by themselves, which this one does not wait for and does not lend its
+        mutex; they too are made under the exec_id, and have its tenant and its correlation id.
+        """
+        return self._reporter.submit([self._adopt(call, children) for call in calls])
+
+    def hold(self, resource: str, *, timeout_seconds: float | None = None) -> "Hold":
+        """Hold one of a resource for a part of the run: `async with` in a coroutine, `with` elsewhere.
+
+        Waits for its turn: `TimeoutError` after `timeout_seconds`. `Refused` if this execution holds it already in
+        another block. A resource that the task's type uses is held already, and stays held to the end.
+        """
+        check_resource(resource)
+        if timeout_seconds is not None and not timeout_seconds > 0:
+            raise Invalid(f"hold: timeout_seconds must be a number of seconds above 0, not {timeout_seconds!r}")
+        return Hold(resource, timeout_seconds, self._held, self._reporter)
+
+    def _adopt(self, call: Call[R], child: bool = True) -> Call[R]:
+        parent_id = self._execution.id if child else None
+        return call._under(parent_id, self._execution.tenant_id, self._execution.correlation_id)
+
+
+class Hold:
+    """A resource that is held while a block runs."""
+
+    __slots__ = ("_held", "_reporter", "_resource", "_timeout")
+
+    def __init__(self, resource: str, timeout_seconds: float | None, held: set[str], reporter: Reporter) -> None:
+        self._resource = resource
+        self._timeout = timeout_seconds
+        self._held = held  # by the execution, in this block and others
+        self._reporter = reporter
+
+    def __enter__(self) -> None:
+        with self._entering():
+            self._reporter.hold(self._resource, self._timeout).result()
+
+    def __exit__(self, *_: object) -> None:
+        self._reporter.release(self._resource).result()
+        self._held.discard(self._resource)
+
+    async def __aenter__(self) -> None:
+        with self._entering():
+            await self._reporter.hold(self._resource, self._timeout)
+
+    async def __aexit__(self, *_: object) -> None:
+        await asyncio.shield(self._reporter.release(self._resource))
+        self._held.discard(self._resource)
+
+    @contextmanager
+    def _entering(self) -> Iterator[None]:
+        if self._resource in self._held:
+            raise Refused.of("already-held", resource=self._resource)
+        self._held.add(self._resource)
+        try:
+            yield
+        except BaseException:
+            self._held.discard(self._resource)
+            raise
 
 
 class _First(Generic[R]):
-    """A reply of many values, of which only the first is given."""
+    """The first value of a reply that has many."""
 
     __slots__ = ("_replies",)
 

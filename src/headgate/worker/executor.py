@@ -5,7 +5,8 @@ import importlib
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from headgate.client import SlotLender, slot_lender
 from headgate.core.machine import Event, GivenBack, PauseReached, Returned, Snoozed
@@ -18,12 +19,16 @@ from headgate.store.store import Store
 from headgate.task_function import TaskFunction
 from headgate.threads import InThread
 from headgate.worker.context import Context, Interrupted, Reporter, current
+from headgate.worker.holds import HoldLine
 from headgate.worker.loop_watch import LoopWatch
 from headgate.worker.reports import ExecutionReports, LoopReporter, ThreadReporter
 from headgate.worker.run import Run, Stop, do_nothing, event_of_error, event_of_result, event_of_timeout
 from headgate.worker.stage import Stage
 from headgate.worker.threads import Threads, call_handler
 from headgate.worker.usage import thread_cpu_seconds, thread_usage
+
+if TYPE_CHECKING:
+    from headgate.worker.process_starter import ProcessStarter
 
 Finish = Callable[[Event | None], None]
 Body = Callable[[Run, Finish], None]
@@ -48,18 +53,21 @@ class Executor:
         watch: LoopWatch,
         stage: Stage,
         slot_lender: SlotLender,
+        line: HoldLine,
         on_stuck: Callable[[Run], None],
     ) -> None:
         self._store = store
         self._settings = settings
         self._in_thread = in_thread
         self._call_soon = call_soon
+        self._line = line
         self._threads = Threads()
         self._watch = watch
         self._stage = stage
         self._slot_lender = slot_lender
         self._on_stuck = on_stuck
         self._quarantined = 0
+        self._starter: ProcessStarter | None = None
         self._bodies = {
             Isolation.LOOP: self._on_loop,
             Isolation.THREAD: self._on_thread,
@@ -95,18 +103,20 @@ class Executor:
         else:
             body(run, finish)
 
-    def close(self) -> None:
+    async def close(self) -> None:
         self._threads.close()
+        if self._starter is not None:
+            await self._starter.close()
 
     def _end_overdue(self, run: Run) -> None:
-        """Stop a run whose time is up; one that others kept from going on has done nothing wrong."""
+        """Stop a run whose time is up. A run that others held up is drained and not charged with a timeout."""
         run.stop(Stop.DRAIN if self._is_held_up(run) else Stop.TIMEOUT)
 
     def _is_held_up(self, run: Run) -> bool:
         return run.handler.isolation is not Isolation.THREAD and self._watch.held_up(run)
 
     def _unless_late(self, run: Run, event: Event | None) -> Event | None:
-        """The event, unless it is a result that came after the deadline: that is refused, as any late report."""
+        """The event; a result that came after the deadline is refused, like any late report."""
         in_time = run.ended is None or run.ended <= run.deadline
         if in_time or not isinstance(event, Returned | Snoozed | PauseReached):
             return event
@@ -115,7 +125,7 @@ class Executor:
         return event_of_timeout(run, self._store.types.recent(run.execution.type))
 
     def _report_stuck(self, run: Run, timers: list[asyncio.TimerHandle]) -> None:
-        """Its grace period is over. What is with the store is not stuck: it goes on when the store does."""
+        """Report a run whose grace period is over. A run that waits for the store is not stuck: look again later."""
         if run.finishing or (run.thread is not None and run.thread.in_store):
             again = asyncio.get_running_loop().call_later(LOOK_AGAIN_SECONDS, self._report_stuck, run, timers)
             timers.append(again)
@@ -130,7 +140,7 @@ class Executor:
         assert run.task is not None
         reporter: LoopReporter | None = None
         try:
-            if run.stopped is not None:  # before it began: a task cancelled by then would tell nobody
+            if run.stopped is not None:  # before it began: cancelling the asyncio task would report nothing
                 raise asyncio.CancelledError
             run.interrupt = run.task.cancel
             saved = (
@@ -138,12 +148,12 @@ class Executor:
                 if run.execution.attempt > 1
                 else {}
             )
-            reporter = LoopReporter(ExecutionReports(self._store, self._in_thread, run), self._in_thread)
+            reporter = LoopReporter(self._reports(run), self._in_thread)
             self._enter_context(run, reporter, saved)
             handling = run.handler.function(**run.handler.arguments.decode(run.execution.ext))
             result = await self._stage.steps(run.execution.id, handling)
             run.ended, run.finishing = monotonic(), True
-            run.interrupt = do_nothing  # it is done: that is not to be undone by a request to stop
+            run.interrupt = do_nothing  # it is done, and a request to stop must not undo that
             await reporter.finish()
         except BaseException as error:
             event = event_of_error(run, error, rules)
@@ -158,12 +168,13 @@ class Executor:
         begun: float | None = None
         reporter: ThreadReporter | None = None
         on_stage, results = ExitStack(), list[Any]()
+        on_loop = partial(asyncio.run_coroutine_threadsafe, loop=asyncio.get_running_loop())
 
         def body() -> None:
             nonlocal begun, reporter
             begun = thread_cpu_seconds()
             saved = self._store.executions.checkpoints(run.execution.id) if run.execution.attempt > 1 else {}
-            reporter = ThreadReporter(ExecutionReports(self._store, self._in_thread, run))
+            reporter = ThreadReporter(self._reports(run), on_loop)
             self._enter_context(run, reporter, saved)
             arguments = run.handler.arguments.decode(run.execution.ext)
             on_stage.enter_context(self._stage.entered(run.execution.id))
@@ -172,7 +183,7 @@ class Executor:
         def on_done(error: BaseException | None) -> None:
             run.ended, run.finishing = monotonic(), True
             on_stage.close()
-            if results and isinstance(error, Interrupted):  # it came too late: what has returned is done
+            if results and isinstance(error, Interrupted):  # the interruption came too late: the handler has returned
                 error = None
             if reporter is not None:
                 reporter.close()
@@ -188,11 +199,11 @@ class Executor:
         run.task = asyncio.get_running_loop().create_task(self._child(run, finish))
 
     async def _unless_suspect(self, run: Run, body: Body, finish: Finish) -> None:
-        """Run what may have killed its last process in a process of its own, lest it takes others with it again.
+        """Run a task that may have killed its last process in a process of its own, so that it takes no others with it.
 
-        Few at once. What was alone in a process that died waits for its turn; of those that were merely beside others,
-        as many as have room run apart and the rest as usual: a worker's hundred tasks are not to queue up. What another
-        process could not import waits a moment instead, so that it meets others than the last time.
+        Only a few at once. A task that was alone in its dead process waits for its turn. Of tasks that ran beside
+        others, as many as there is room for run apart and the rest run as usual: a worker's hundred tasks must not
+        queue up. A handler that another process could not import waits a moment, to run beside other tasks.
         """
         apart, guilty = _is_importable(run.handler), run.execution.lost_count > 0
         rules = self._store.types.recent(run.execution.type)
@@ -215,6 +226,9 @@ class Executor:
         self._quarantined -= 1
         finish(event)
 
+    def _reports(self, run: Run) -> ExecutionReports:
+        return ExecutionReports(self._store, self._in_thread, run, self._line)
+
     def _enter_context(self, run: Run, reporter: Reporter, saved: dict[str, str]) -> None:
         """Make the context that the handler sees."""
         run.context = Context(run.execution, reporter, saved)
@@ -225,10 +239,12 @@ class Executor:
     async def _child(self, run: Run, finish: Finish) -> None:
         rules = self._store.types.recent(run.execution.type)
         telemetry.enter_run(run.execution, run.span)
-        process = importlib.import_module("headgate.worker.process")  # only who needs it pays for it: 3 MB
+        process = importlib.import_module("headgate.worker.process")  # loaded only where it is needed: 3 MB
+        if self._starter is None:
+            self._starter = process.ProcessStarter()
         try:
-            lender = self._slot_lender.of(run.execution.id)
-            event = await process.execute(run, rules, self._store, self._settings, self._in_thread, lender)
+            lender, reports = self._slot_lender.of(run.execution.id), self._reports(run)
+            event = await process.execute(run, rules, reports, self._store, self._settings, lender, self._starter)
             run.ended = monotonic()
         except BaseException as error:
             event = event_of_error(run, error, rules)

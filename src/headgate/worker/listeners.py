@@ -31,8 +31,8 @@ log = logging.getLogger("headgate.listeners")
 class ListenerService(Service):
     """Calls one listener, event by event, and saves how far it is after each batch.
 
-    A batch that was begun and not ended, because the process died, is tried again event by event, so that of an event
-    that kills its process it is known how often it was tried.
+    A batch that a dead process left unfinished is tried again event by event, to count the tries of an event that kills
+    its process.
     """
 
     pause = 0.5
@@ -73,7 +73,7 @@ class ListenerService(Service):
             async with asyncio.timeout(STOP_SECONDS):
                 await super().stop()
         if self._loop is not None and not self._loop.done():
-            log.warning("%s: its call does not end; the event comes again", self.name)
+            log.warning("%s: the call does not end; the event will be delivered again", self.name)
             self._cut_short = True
             self._loop.cancel()
             await asyncio.wait([self._loop])
@@ -106,7 +106,7 @@ class ListenerService(Service):
         if self._lease is not None:
             self._saved = self._lease.place
             self._alone = PAGE if self._lease.tries else 0
-            log.info("%s: called by this process from now on", self.name)
+            log.info("%s: this process calls it from now on", self.name)
         return self._lease
 
     async def _renew(self) -> None:
@@ -125,7 +125,7 @@ class ListenerService(Service):
         )
 
     async def _save(self, lease: Lease, **kinds: Sequence[str]) -> bool:
-        """Save how far it is; False if another process has the subscription by now."""
+        """Save the place in the feed; False if another process has taken over the subscription."""
         saved = await self._in_thread(self._subscriptions.save, self._listener.name, self._holder, lease, **kinds)
         self._lease, self._saved, self._save_at = lease, lease.place, monotonic() + BATCH_SECONDS
         if not saved:
@@ -133,7 +133,7 @@ class ListenerService(Service):
         return saved
 
     def _lose(self) -> None:
-        log.warning("%s: its lease was lost; events may come twice", self.name)
+        log.warning("%s: lease lost; events may be delivered twice", self.name)
         self._lease = None
 
     # its events
@@ -145,7 +145,7 @@ class ListenerService(Service):
         return [(before, entry) for before, entry in pairs if self._listener.wants(entry.event, _type_of(entry))]
 
     async def _handle(self, lease: Lease, wanted: list[tuple[Cursor, FeedEvent]], after: Cursor) -> int:
-        """Handle a batch; how many events that were."""
+        """Handle a batch; returns how many events it had."""
         ends = [before for before, _ in wanted[1:]] + [after]
         if lease.tries >= self._listener.tries:
             log.error("%s: skips %s after %d tries", self.name, _text(wanted[0][1]), lease.tries)
@@ -170,7 +170,7 @@ class ListenerService(Service):
         return done
 
     async def _call(self, entry: FeedEvent) -> BaseException | None:
-        """Call the listener; what it raised."""
+        """Call the listener; returns what it raised."""
         event, function = event_for_listeners(entry.event, _type_of(entry) or ""), self._listener.function
         if not self._listener.is_async:
             return await self._call_in_thread(_call, function, event)
@@ -204,20 +204,20 @@ def _text(entry: FeedEvent) -> str:
 
 
 def _call(function: Callable[[Event], Any], event: Event) -> BaseException | None:
-    """Call a `def`; what it raised, as a value, since a future takes no StopIteration."""
+    """Call a `def`; returns what it raised, as a value, since a future takes no StopIteration."""
     try:
         answer = function(event)
     except BaseException as error:
         return error
     if inspect.iscoroutine(answer):
         answer.close()
-        return TypeError(f"{function.__qualname__} returns a coroutine that nobody awaits: make it an `async def`")
+        return TypeError(f"{function.__qualname__} returns a coroutine that is never awaited: make it an `async def`")
     return None
 
 
 @asynccontextmanager
 async def listening(listeners: Sequence[Listener], store: Store, settings: Settings) -> AsyncIterator[None]:
-    """Call these listeners meanwhile."""
+    """Call these listeners while the block runs."""
     threads = Threads("headgate listener store", 2 * len(listeners) or 1)  # for the feed of each, and its lease
     calls = Threads("headgate listener", len(listeners) or 1)
     feed, holder = Feed(store), f"{socket.gethostname()}-{os.getpid()}-{new_uuid7()[-8:]}"

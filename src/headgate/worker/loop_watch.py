@@ -1,4 +1,4 @@
-"""Watches the event loop from a thread of its own: who blocks it, for how long, and who could do nothing meanwhile."""
+"""Watches the event loop from a thread of its own: which run blocks it, for how long, and which runs are held up."""
 
 import asyncio
 import logging
@@ -17,10 +17,10 @@ from headgate.worker.stacks import thread_stack
 
 log = logging.getLogger("headgate.worker")
 LOOK_SECONDS = 0.1
-BLOCKED_SECONDS = 0.25  # what is shorter is not told from a busy loop
+BLOCKED_SECONDS = 0.25  # anything shorter looks like a busy loop
 LOG_SECONDS = 1.0
 MOST_KEPT = 100
-HELD_UP_SHARE = 0.1  # of a run's time: who lost as much to others is not blamed for being late
+HELD_UP_SHARE = 0.1  # of a run's time: a run that lost this much to others is not blamed for being late
 
 
 @dataclass(slots=True)
@@ -36,7 +36,7 @@ class Blockage:
 
 
 class LoopWatch:
-    """Asks the loop for an answer again and again while something is `held` that needs it.
+    """Pings the loop periodically while something is `held` that needs it.
 
     `on_stuck` gets a run that blocks the loop, once its deadline has passed `grace` seconds ago; in this thread.
     """
@@ -81,7 +81,7 @@ class LoopWatch:
             return
         if answered.wait(BLOCKED_SECONDS):
             return
-        # Nobody blocks the loop of a process that stands still as a whole.
+        # If the whole process stood still, no handler is to blame.
         lost = monotonic() - asked - BLOCKED_SECONDS
         frozen = lost > BLOCKED_SECONDS and time.process_time() - used < lost / 2
         blockage = Blockage(asked, None if frozen else self._culprit())
@@ -101,12 +101,12 @@ class LoopWatch:
                 given_up = True
                 self._on_stuck(by, thread_stack(self._loop_thread))
         if logged:
-            log.warning("event loop free again: seconds=%.1f", monotonic() - blockage.since)
+            log.warning("event loop runs again: seconds=%.1f", monotonic() - blockage.since)
 
     def _log(self, by: Run | None) -> None:
         whom = "" if by is None else f": task={by.execution.id} type={by.execution.type}"
         log.warning(
-            "event loop blocked, nothing else on it runs, not even a timeout%s\n%s",
+            "event loop blocked, nothing else runs on it, not even timeouts%s\n%s",
             whom, thread_stack(self._loop_thread), extra={FIELDS: {} if by is None else task_fields(by.execution)},
         )  # fmt: skip
 

@@ -8,7 +8,7 @@ CGROUPS = Path("/sys/fs/cgroup")
 
 
 class MemoryKills:
-    """Counts the kills in a process's own cgroup, so that a kill elsewhere on the machine is not taken for one here.
+    """Counts the kills in a process's own cgroup, so that kills elsewhere on the machine do not count.
 
     Without a cgroup it counts the whole machine's; where the system counts nothing, there are none.
     """

@@ -1,4 +1,4 @@
-"""What the processes of tasks leave behind: this process takes it in, and reaps it when it ends."""
+"""Processes that tasks' processes leave behind: this process adopts them, and reaps them when they end."""
 
 import asyncio
 import contextlib
@@ -10,17 +10,18 @@ from pathlib import Path
 
 import psutil
 
+from headgate.worker.child import MARK
+
 REAP_SECONDS = 1.0
-KILL_ROUNDS = 10  # one that is killed may have started another meanwhile
-MARK = "HEADGATE_EXECUTION"  # in the environment of an execution's process, and of whatever that starts
+KILL_ROUNDS = 10  # a killed process may have started another just before
 _SET_CHILD_SUBREAPER = 36
 
 
 class Orphans:
     """Descendants of tasks' processes that have outlived them: children of this process (Linux), and no zombies.
 
-    Known by the session of the process they come from, or by having been seen in its tree. The exit code of any other
-    child belongs to whoever started it: a handler in a thread may ask for it long after its program has ended.
+    They are recognized by the session of the process they come from, or were seen in its tree. Other children are left
+    alone: the handler that started one, in a thread, may read its exit code long after it has ended.
     """
 
     def __init__(self) -> None:
@@ -28,9 +29,10 @@ class Orphans:
         self._seen: set[psutil.Process] = set()
         self._awaited: set[int] = set()
         self._timer: asyncio.TimerHandle | None = None
+        self.adopts = False
         if sys.platform == "linux":
             with contextlib.suppress(OSError, AttributeError):
-                ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+                self.adopts = ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
 
     @contextlib.contextmanager
     def awaited(self, pid: int) -> Iterator[None]:
@@ -56,12 +58,17 @@ class Orphans:
             self._seen.update(marked)
 
     def reap(self, tree: Iterable[psutil.Process]) -> None:
-        """These were seen in the tree of a task's process, which has ended: reap each, now or when it ends."""
+        """These processes were seen in the tree of a task's process that has ended: reap each, now or when it ends."""
         self._seen.update(tree)
         self._reap()
 
+    def reap_session(self, session: int) -> None:
+        """The process that began this session has ended: reap what is left of it, now or when it ends."""
+        self._sessions.add(session)
+        self._reap()
+
     def _reap(self) -> None:
-        """Let no zombie remain that is ours, and look again while one may come."""
+        """Reap our zombies, and look again while more may come."""
         ours = [
             child for child in psutil.Process().children() if child.pid not in self._awaited and self._is_ours(child)
         ]

@@ -1,6 +1,6 @@
 """A worker's parent process, seen from the worker: it keeps a worker alive, and ends what a dead one held.
 
-One JSON line for each thing told, over a pipe: [what, value]. The parent answers by the worker's stdin.
+Each message is one JSON line over a pipe: [what, value]. The parent answers on the worker's stdin.
 """
 
 import os
@@ -18,7 +18,7 @@ SETTINGS, WORKER, STUCK = "settings", "worker", "stuck"
 
 
 class Parent:
-    """The pipe to the parent. A parent that is gone is told nothing: the worker hears of that by its stdin."""
+    """The pipe to the parent. If the parent is gone, messages are dropped: the worker learns of it from its stdin."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -32,7 +32,7 @@ class Parent:
         self._tell(WORKER, worker_id)
 
     def tell_stuck(self, exec_ids: Collection[str]) -> None:
-        """These have not ended though they were told to: they are over when this process is."""
+        """These executions did not end when told to: they end with this process."""
         self._tell(STUCK, sorted(exec_ids))
 
     def end_process(self) -> NoReturn:

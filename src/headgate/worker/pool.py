@@ -2,9 +2,8 @@
 
 import asyncio
 import logging
-from collections import Counter
 from collections.abc import Callable, Collection
-from typing import Any, NamedTuple
+from typing import Any
 
 from headgate.core.end_reasons import EndReason
 from headgate.core.errors import Unavailable, WorkerLost
@@ -18,9 +17,9 @@ from headgate.events.telemetry import settling, task_fields
 from headgate.pauses import Backoff, wait
 from headgate.store.claim.contract import Claimed, ClaimRequest, Outcome
 from headgate.store.execution.executions import Settled
-from headgate.store.execution.handed import Report
 from headgate.store.store import Store
 from headgate.threads import InThread
+from headgate.worker.deliveries import Deliveries, Delivery
 from headgate.worker.run import Run, Stop
 from headgate.worker.waits import Waits
 
@@ -30,18 +29,6 @@ GATHER_SECONDS = 0.001
 BUSY_SECONDS = 0.005
 SOONEST_SECONDS = 0.005  # tokens that come faster than that come together
 BACKOFF = Backoff(0.2, 5.0, jitter=0.5)
-
-
-class Delivery(NamedTuple):
-    """An execution that the broker delivered; `settle(True)` acknowledges it, `settle(False)` sends it back."""
-
-    id: int
-    exec_id: str
-    settle: Callable[[bool], object]
-
-    @property
-    def report(self) -> Report:
-        return self.id, self.exec_id
 
 
 class Pool:
@@ -76,32 +63,30 @@ class Pool:
         self._waits = waits
         self.fed = False
         self.on_room: Callable[[], object] = lambda: None  # called when a slot may be free again
-        self.deliveries: Counter[str] = Counter()  # what came of them
-        self._delivered: list[Delivery] = []  # each has a slot reserved
+        self._delivered = Deliveries()
+        self.deliveries = self._delivered.counts
         self._worker_id = 0
         self._claiming = False
         self._ended: list[Outcome] = []
         self._settling = 0  # held, but on their way out
-        self._reserved = 0  # slots that claims under way may fill
+        self._claimed = 0  # slots that claims under way may fill
         self._busy = 0  # feeders with the database
         self._woken = asyncio.Event()
         self._changed = asyncio.Event()
         self._claim_at = 0.0
-        self._wakes = 0  # how many there were: one that comes while a claim is under way is not to be overlooked
+        self._wakes = 0  # a count, so that a wake-up during a claim is noticed
         self._failures = 0
-        self._strays = False  # a claim may have been made that we never heard of
+        self._strays = False  # a claim may have been committed without our knowledge
 
     def begin_claiming(self, worker_id: int) -> None:
         self._worker_id = worker_id
         self._claiming, self._claim_at = True, 0.0
+        self._delivered.open()
         self._woken.set()
 
     def stop_claiming(self) -> None:
         self._claiming = False
-        self._reserved -= len(self._delivered)
-        for delivery in self._delivered:
-            delivery.settle(False)
-        self._delivered.clear()
+        self._delivered.close()
         self._woken.set()
 
     def feed_by_broker(self, fed: bool) -> None:
@@ -111,15 +96,19 @@ class Pool:
             self.wake()
 
     @property
+    def _used(self) -> int:
+        """Slots that are taken, or that something on its way will take."""
+        return len(self.held) - self._settling + self._claimed + len(self._delivered)
+
+    @property
     def has_free_slot(self) -> bool:
-        return self._claiming and len(self.held) - self._settling + self._reserved < self.slots
+        return self._claiming and self._used < self.slots
 
     def offer(self, delivery: Delivery) -> bool:
         """Take on what the broker delivered; False if no slot is free."""
         if not self.has_free_slot:
             return False
-        self._reserved += 1
-        self._delivered.append(delivery)
+        self._delivered.add(delivery)
         self._woken.set()
         return True
 
@@ -144,12 +133,12 @@ class Pool:
         self._changed.set()
 
     def give_up(self, run: Run) -> None:
-        """A handler does not end: it keeps its slot, and nobody waits for it any more."""
+        """A handler does not end: it keeps its slot, and the worker no longer waits for it."""
         run.stuck = True
         self._changed.set()
 
     async def wait_until_empty(self) -> None:
-        """Until nothing is held but what is stuck, nothing is to be settled and nothing is with the store."""
+        """Wait until only stuck runs are held, nothing is left to settle and no call to the store is under way."""
         while not self.empty:
             self._changed.clear()
             await self._changed.wait()
@@ -184,20 +173,20 @@ class Pool:
     def _pause(self) -> float:
         """How long there is nothing to do."""
         if self._busy and (self._failures or self._strays):
-            return self._poll  # one at a time, until all is well again
+            return self._poll  # one at a time, until the store works again
         left = self._claim_at - monotonic()
         if self._failures:
             return left
-        if self._ended or (self._delivered and self._claiming):
+        if self._ended or self._delivered.waiting:
             return 0.0
-        return left if self._room()[0] else self._poll
+        return left if self._strays or self._room()[0] else self._poll
 
     def _room(self) -> tuple[int, frozenset[int] | None]:
         """How many a feeder may claim: its share of the slots, so that there is something left for the other. When all
         are taken, one more for each handler that waits, but only of the tasks that are waited for (their ids)."""
-        used = len(self.held) - self._settling + self._reserved
         if not self._claiming:
             return 0, None
+        used = self._used
         if used < self.slots:
             if self.fed:
                 return 0, None
@@ -207,7 +196,7 @@ class Pool:
         return max(lent, 0), frozenset(awaited)
 
     async def _request(self, want: int, awaited: frozenset[int] | None) -> ClaimRequest | None:
-        """The claim for so many: of any task, or of what has to start before the awaited ones can end."""
+        """The claim for up to `want` tasks: any, or only those that must start before the awaited ones can end."""
         if want and awaited is not None:
             awaited = frozenset(await self._in_thread(self._store.families.awaited, awaited))
         if not want or awaited == frozenset():
@@ -216,12 +205,12 @@ class Pool:
 
     async def _cycle(self) -> None:
         outcomes, self._ended = self._ended, []
-        handed, self._delivered = (self._delivered, []) if self._claiming else ([], self._delivered)
+        handed = self._delivered.take()
         self._settling += len(outcomes)
         (want, awaited), worker_id, wakes = self._room(), self._worker_id, self._wakes
-        if handed or (outcomes and awaited is not None):  # what is needed is clear once they are settled
+        if handed or (outcomes and awaited is not None):  # how many to claim is known once these are settled
             want = 0
-        self._reserved += want
+        self._claimed += want
         try:
             if self._strays:
                 await self._in_thread(self._store.executions.give_back_strays, worker_id, self.types, set(self.held))
@@ -229,12 +218,14 @@ class Pool:
             request = await self._request(want, awaited)
             states, claimed = await self._settle_and_claim(outcomes, request, handed)
         except WorkerLost:
-            self._ended[:0], self._delivered[:0] = outcomes, handed
+            self._ended[:0] = outcomes
             if worker_id == self._worker_id:  # else it has signed on anew meanwhile
-                self._claiming = False
+                self.stop_claiming()
                 self._on_lost()
-        except Exception as error:  # whatever it was, what has ended is not forgotten
-            self._ended[:0], self._delivered[:0] = outcomes, handed
+            self._delivered.put_back(handed)
+        except Exception as error:  # whatever failed, keep the outcomes
+            self._ended[:0] = outcomes
+            self._delivered.put_back(handed)
             self._strays = True
             self._back_off(error)
         else:
@@ -243,7 +234,7 @@ class Pool:
             self._refill(outcomes, want, wakes, claimed)
         finally:
             self._settling -= len(outcomes)
-            self._reserved -= want
+            self._claimed -= want
             self.on_room()
 
     async def _settle_and_claim(
@@ -262,26 +253,17 @@ class Pool:
             if not outcomes:
                 raise
             log.error("batch of reports refused, settling each alone: count=%d error=%s", len(outcomes), error)
-            self._strays = True  # it may have been raised behind the commit, and something have started
+            self._strays = True  # it may have been raised after the commit, with tasks started
             states = [await self._settle_alone(outcome) for outcome in outcomes]
-            self._delivered[:0] = handed
+            self._delivered.put_back(handed)
             return states, Claimed([], busy=True)
 
     async def _settle_and_start(self, outcomes: list[Outcome], handed: list[Delivery]) -> Settled:
         """Start what was delivered; it is acknowledged when that is committed, whatever came of it."""
-        reports = [delivery.report for delivery in handed]
         states, started = await self._in_thread(
-            self._store.executions.settle_and_start, outcomes, self._worker_id, reports
+            self._store.executions.settle_and_start, outcomes, self._worker_id, [each.report for each in handed]
         )
-        for delivery in handed:
-            if delivery.report in started.busy and self._claiming:
-                self._delivered.append(delivery)
-            else:
-                self._reserved -= 1
-                delivery.settle(delivery.report not in started.busy)
-        self.deliveries["started"] += len(started.executions)
-        self.deliveries["stale"] += sum(report in started.stale for report in reports)
-        self.deliveries["held back"] += sum(report in started.held_back for report in reports)
+        self._delivered.answer(handed, started)
         if started.busy:
             await asyncio.sleep(BUSY_SECONDS)
         return states, Claimed(started.executions)
@@ -309,13 +291,13 @@ class Pool:
                 self.held[execution.exec_id] = self._launch(execution)
             except Exception:
                 fields = {FIELDS: task_fields(execution)}
-                log.exception("task could not be started and is given back: task=%d", execution.id, extra=fields)
+                log.exception("task could not be started, handing it back: task=%d", execution.id, extra=fields)
                 self._ended.append(Outcome(execution, GivenBack()))
         if claimed.busy:
             self._claim_at = monotonic() + BUSY_SECONDS * (0.4 + 1.6 * random_number())
         elif want and len(claimed.executions) < want and self._wakes == wakes:
             pause = self._poll * (0.9 + 0.2 * random_number())
-            if claimed.token_in is not None:  # a token comes sooner; nobody else says so
+            if claimed.token_in is not None:  # the next token comes sooner, and no wake-up announces it
                 pause = min(pause, max(claimed.token_in, SOONEST_SECONDS))
             self._claim_at = monotonic() + pause
 

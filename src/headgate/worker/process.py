@@ -5,7 +5,6 @@ import contextlib
 import os
 import signal
 import socket
-import sys
 from typing import Any
 
 import msgspec
@@ -19,37 +18,41 @@ from headgate.core.usage import Usage, greater, total_usage
 from headgate.registry import Isolation
 from headgate.settings import Settings
 from headgate.store.store import Store
-from headgate.threads import InThread
 from headgate.worker.child import EVENTS, Order
+from headgate.worker.context import Paused
 from headgate.worker.memory_kills import MemoryKills
-from headgate.worker.orphans import MARK, ORPHANS
+from headgate.worker.orphans import ORPHANS
+from headgate.worker.process_starter import HandlerProcess, ProcessStarter
+from headgate.worker.process_tree import descendants_of
 from headgate.worker.reports import ExecutionReports
 from headgate.worker.run import Run, Stop, event_of_error, raised
 
 WATCH_SECONDS = 0.2
 GRACE_SECONDS = 2.0
+HOLD_SECONDS = 0.02  # the handler's process does nothing else meanwhile
 LONGEST_LINE = 4 * 1024 * 1024
 
 
 async def execute(
-    run: Run, rules: TaskType, store: Store, settings: Settings, in_thread: InThread, lender: RunLender
+    run: Run,
+    rules: TaskType,
+    reports: ExecutionReports,
+    store: Store,
+    settings: Settings,
+    lender: RunLender,
+    starter: ProcessStarter,
 ) -> Event | None:
     """Run the handler in a new process, on the store of these settings; what happened."""
-    saved = await in_thread(store.executions.checkpoints, run.execution.id) if run.execution.attempt > 1 else {}
-    ours, theirs = socket.socketpair()
-    with theirs:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "headgate.worker.child", str(theirs.fileno()), str(os.getpid()),
-            stdin=asyncio.subprocess.DEVNULL, pass_fds=[theirs.fileno()], start_new_session=True,
-            env=os.environ | {MARK: run.execution.exec_id},
-        )  # fmt: skip
+    saved = await reports.in_thread(store.executions.checkpoints, run.execution.id) if run.execution.attempt > 1 else {}
+    process, connection = await starter.start(run.execution.exec_id, run.handler.function.__module__)
     with ORPHANS.awaited(process.pid), contextlib.ExitStack() as lent:
-        child = Child(run, process, ExecutionReports(store, in_thread, run), in_thread, lender, lent)
-        event = await _supervise(child, ours, Order.of(run, rules, saved, settings))
+        child = Child(run, process, reports, lender, lent)
+        event = await _supervise(child, connection, Order.of(run, rules, saved, settings))
         await process.wait()
     run.usage = child.usage
     ORPHANS.kill_marked(run.execution.exec_id)
     ORPHANS.reap(child.tree)
+    await child.let_go()  # not before: what it started may still use what it held
     if run.stopped is None and (breach := child.memory_breach):
         return raised(run, breach, MemoryError(breach), rules)
     if run.stopped is not None and (event is None or isinstance(event, GivenBack)):
@@ -79,16 +82,16 @@ class Child:
     def __init__(
         self,
         run: Run,
-        process: asyncio.subprocess.Process,
+        process: HandlerProcess,
         reports: ExecutionReports,
-        in_thread: InThread,
         lender: RunLender,
         lent: contextlib.ExitStack,
     ) -> None:
         self.run = run
         self._process = process
         self._reports = reports
-        self._in_thread = in_thread
+        self._in_thread = reports.in_thread
+        self._taking: dict[str, asyncio.Task[None]] = {}  # by resource: what the handler waits to hold
         self._lender = lender
         self._lent = lent
         self._seen: dict[int, psutil.Process] = {}
@@ -119,18 +122,18 @@ class Child:
         self.end()
 
     def end(self) -> None:
-        """See to it that it ends, with everything it started; it may have died a moment ago."""
+        """Make sure that it ends, with everything it started; it may have died a moment ago."""
         if self._process.returncode is None:
             self._measure()
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
         for process in self._seen.values():
-            with contextlib.suppress(psutil.Error):  # psutil tells a pid that somebody else has by now
+            with contextlib.suppress(psutil.Error):  # psutil notices a reused pid
                 process.kill()
 
     @property
     def memory_breach(self) -> str | None:
-        """How it used more memory than it may, if it did, be it for a moment or until the system killed it for that."""
+        """How it exceeded its memory limit, for a moment or until the system killed it; None if it did not."""
         peak = max(self._megabytes_when_killed, (self.usage.memory_bytes or 0) / 1e6 if self.usage else 0.0)
         if peak > self._most:
             return f"killed: memory: its process used {peak:.0f} MB, {self._most:g} at most"
@@ -139,7 +142,7 @@ class Child:
         return None
 
     def loss(self) -> LeaseLost:
-        """Why it ended without a word."""
+        """Why it ended without a report."""
         code = self._process.returncode or 0
         if code < 0:
             return LeaseLost(f"its process was killed by {signal.Signals(-code).name}")
@@ -157,9 +160,7 @@ class Child:
 
     def _measure(self) -> int:
         """Note every process of the tree and what they have used; the memory they hold."""
-        root = self._seen.get(self._process.pid)
-        with contextlib.suppress(psutil.Error):
-            self._seen |= {found.pid: found for found in (root.children(recursive=True) if root else ())}
+        self._seen |= {found.pid: found for found in descendants_of(self._process.pid)}
         alive = [used for used in map(_usage_of, self._seen.values()) if used is not None]
         if not alive:
             return 0
@@ -195,6 +196,11 @@ class Child:
                 return {}
             if kind == "waiters":
                 return {"waiters": sorted(self._lender.waiters_of(payload))}
+            if kind == "hold":
+                return await self._hold(*payload)
+            if kind == "release":
+                await self._release(payload)
+                return {}
             self.run.obey(await self._in_thread(self._reports.report, kind, payload))
         except StaleExecution as error:
             self.run.stop(Stop.LOST)
@@ -202,6 +208,37 @@ class Child:
         except HeadgateError as error:
             return _refusal(error)
         return {"pausing": self.run.pausing}
+
+    async def _hold(self, resource: str, timeout_seconds: float | None) -> dict[str, Any]:
+        """Whether the handler holds a resource yet. The child asks until it does, so that its process can do other
+        things meanwhile; the waiting itself is done here."""
+        if resource not in self._taking:
+            taking = self._reports.holds.take(resource, timeout_seconds)
+            self._taking[resource] = asyncio.create_task(taking)
+        taken, _ = await asyncio.wait([self._taking[resource]], timeout=HOLD_SECONDS)
+        if not taken:
+            return {"held": False}
+        try:
+            await self._taking.pop(resource)
+        except Paused:
+            return {"held": False, "paused": True}
+        except TimeoutError as error:
+            return {"held": False, "late": str(error)}
+        return {"held": True}
+
+    async def _release(self, resource: str) -> None:
+        if (taking := self._taking.pop(resource, None)) is not None:  # it gave up
+            taking.cancel()
+            await asyncio.wait([taking])
+        await self._reports.holds.release(resource)
+
+    async def let_go(self) -> None:
+        """Release what the process held when it ended, whatever it ended by."""
+        for taking in self._taking.values():
+            taking.cancel()
+        if self._taking:
+            await asyncio.wait(self._taking.values())
+        await self._reports.close()
 
 
 def _refusal(error: HeadgateError) -> dict[str, Any]:

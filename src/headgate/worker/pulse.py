@@ -29,7 +29,7 @@ class Signs(NamedTuple):
 class Pulse:
     """Writes the signs, in a thread of its own: neither a blocked event loop nor a slow store holds it up.
 
-    Without a descriptor nobody watches.
+    Without a descriptor it writes nothing.
     """
 
     def __init__(self, descriptor: int | None, renewed_at: Callable[[], float], lease_seconds: float) -> None:

@@ -1,14 +1,16 @@
-"""Where a handler's reports go: to the store, under the execution's exec_id; what is asked of it comes back."""
+"""Writes a handler's reports to the store, under the execution's exec_id; requests to the handler come back."""
 
 import asyncio
 import logging
 import threading
 from collections.abc import Callable, Coroutine, Generator, Sequence
+from concurrent import futures
+from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 from headgate.client import Call, Task
-from headgate.core.errors import HeadgateError, Refused, StaleExecution, Unavailable
+from headgate.core.errors import HeadgateError, Invalid, Refused, StaleExecution, Unavailable
 from headgate.core.task import NewTask
 from headgate.environment import monotonic
 from headgate.pauses import wait
@@ -17,38 +19,55 @@ from headgate.store.store import Store
 from headgate.store.tasks.submit import Submitted
 from headgate.threads import InThread
 from headgate.worker.context import DoneReply, Interrupted, Paused, ReportReply
+from headgate.worker.holds import HoldLine, RunHolds
 from headgate.worker.run import Run, Stop
 
 A = TypeVar("A")
 T = TypeVar("T")
+OnLoop = Callable[[Coroutine[Any, Any, None]], Future[None]]  # has a coroutine run on the worker's event loop
+LISTEN_SECONDS = 0.05
 PROGRESS_SECONDS = 1.0  # a loop may report each step: this is how often it is written down, and told as an event
 log = logging.getLogger("headgate.worker")
 
 
 class ReportFailed(HeadgateError):
-    """Something that a handler began, and did not await, failed: what it means to have done is not done."""
+    """Something that a handler began and did not await has failed, so the handler's work is incomplete."""
 
 
 class ExecutionReports:
     """The reports of one execution, one call to the store each."""
 
-    __slots__ = ("_ids", "_in_thread", "_store", "run")
+    __slots__ = ("_holds", "_ids", "_line", "_store", "in_thread", "run")
 
-    def __init__(self, store: Store, in_thread: InThread, run: Run) -> None:
+    def __init__(self, store: Store, in_thread: InThread, run: Run, line: HoldLine) -> None:
         self.run = run
+        self._line = line
+        self._holds: RunHolds | None = None
         self._store = store
-        self._in_thread = in_thread
+        self.in_thread = in_thread
         self._ids = (run.execution.id, run.execution.exec_id)
+
+    @property
+    def holds(self) -> RunHolds:
+        """The resources it holds for a part of its run."""
+        if self._holds is None:
+            self._holds = RunHolds(self._line, self.run)
+        return self._holds
+
+    async def close(self) -> None:
+        """Release what it may still hold."""
+        if self._holds is not None:
+            await self._holds.close()
 
     def progress(self, progress: str) -> Control:
         return self._store.executions.progress(*self._ids, progress, event=True)
 
     def log(self, level: str, message: str) -> Control:
-        """Keep a line. Only people read it: while the store is away it is dropped, and the work goes on."""
+        """Store a log line. Only people read it: while the store is away it is dropped, and the work continues."""
         try:
             return self._store.executions.add_log(*self._ids, [(level, message)])
         except Unavailable as error:
-            log.warning("log line not kept: task=%d error=%s", self.run.execution.id, error)
+            log.warning("log line not stored: task=%d error=%s", self.run.execution.id, error)
             return Control()
 
     def checkpoint(self, name: str, state: str) -> Control:
@@ -65,7 +84,7 @@ class ExecutionReports:
     def submit(self, calls: Sequence[Call[Any]]) -> list[Task[Any]]:
         made = self.submit_tasks([call._new for call in calls])
         return [
-            Task(done, call._handler.result_type, lambda: self._store, self._in_thread)
+            Task(done, call._handler.result_type, lambda: self._store, self.in_thread)
             for done, call in zip(made, calls, strict=True)
         ]
 
@@ -116,7 +135,7 @@ class SteadyProgress(Generic[A]):
             try:
                 answer = self._write(self._newest)
             except Unavailable as error:
-                log.warning("progress is not written yet: %s", error)
+                log.warning("progress not stored yet: %s", error)
             else:
                 self._newest = None
                 return answer
@@ -130,10 +149,13 @@ class SteadyProgress(Generic[A]):
 class ThreadReporter:
     """For a handler in a thread: a report is made when the call returns, and a request to stop is raised by it."""
 
-    __slots__ = ("_progress", "_reports", "_run")
+    __slots__ = ("_on_loop", "_progress", "_reports", "_run")
 
-    def __init__(self, reports: ExecutionReports, progress: SteadyProgress[Control] | None = None) -> None:
+    def __init__(
+        self, reports: ExecutionReports, on_loop: OnLoop, progress: SteadyProgress[Control] | None = None
+    ) -> None:
         self._reports = reports
+        self._on_loop = on_loop
         self._run = reports.run
         self._progress = progress
 
@@ -159,6 +181,17 @@ class ThreadReporter:
     def submit(self, calls: Sequence[Call[Any]]) -> ReportReply[list[Task[Any]]]:
         return DoneReply(self._reports.submit(calls))
 
+    def hold(self, resource: str, timeout_seconds: float | None) -> ReportReply[None]:
+        taking = self._on_loop(self._reports.holds.take(resource, timeout_seconds))
+        try:
+            return _reply_of(taking)
+        except BaseException:
+            taking.cancel()
+            raise
+
+    def release(self, resource: str) -> ReportReply[None]:
+        return _reply_of(self._on_loop(self._reports.holds.release(resource)))
+
     def _obey(self, report: Callable[..., Control | None], *values: str) -> ReportReply[None]:
         try:
             control = report(*values) or Control(pause=self._run.pausing)
@@ -172,8 +205,30 @@ class ThreadReporter:
         return DoneReply(None)
 
 
+def _reply_of(future: Future[T]) -> DoneReply[T]:
+    """The answer, once it is there. Waits a little at a time: an interruption does not cut a call into C short."""
+    while not future.done():
+        futures.wait([future], LISTEN_SECONDS)
+    return DoneReply(future.result())
+
+
+class _AwaitedReply:
+    """An answer for coroutines only: nothing is begun before it is awaited."""
+
+    __slots__ = ("_work",)
+
+    def __init__(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        self._work = work
+
+    def __await__(self) -> Generator[Any, None, None]:
+        return self._work().__await__()
+
+    def result(self) -> None:
+        raise Invalid("use `async with context.hold(…)` in a coroutine")
+
+
 class _LaterReply(DoneReply[None]):
-    """An answer to what is done later. Awaiting it lets others go on, so a loop of reports does not block the loop."""
+    """The answer to something done later. Awaiting it lets others run, so reporting in a loop does not block them."""
 
     __slots__ = ()
 
@@ -184,7 +239,7 @@ class _LaterReply(DoneReply[None]):
 class LoopReporter:
     """For a handler on the event loop: a report is under way when the call returns, and made when it is awaited.
 
-    One that nobody awaits is made all the same: `finish` waits for it.
+    A report that is never awaited is still made: `finish` waits for it.
     """
 
     __slots__ = (
@@ -203,7 +258,7 @@ class LoopReporter:
         self._closing = asyncio.Event()
 
     async def finish(self) -> None:
-        """Finish what the handler began; raises what one failed of, unless the handler has seen it."""
+        """Finish the reports that the handler began; raises the error of one, unless the handler has seen it."""
         await self.close()
         while under_way := [report for report in self._begun if not report.done()]:
             await asyncio.wait(under_way)
@@ -247,8 +302,8 @@ class LoopReporter:
         assert progress is not None
         try:
             await self._obey(self._reports.progress, progress)
-        except Unavailable as error:  # it is kept, and tried again
-            log.warning("task %d: progress is not written yet: %s", self._run.execution.id, error)
+        except Unavailable as error:  # it stays pending and is retried
+            log.warning("task %d: progress not stored yet: %s", self._run.execution.id, error)
         else:
             if self._progress is progress:
                 self._progress = None
@@ -267,6 +322,12 @@ class LoopReporter:
 
     def submit(self, calls: Sequence[Call[Any]]) -> ReportReply[list[Task[Any]]]:
         return self._begin(self._submit(calls))
+
+    def hold(self, resource: str, timeout_seconds: float | None) -> ReportReply[None]:
+        return _AwaitedReply(lambda: self._reports.holds.take(resource, timeout_seconds))
+
+    def release(self, resource: str) -> ReportReply[None]:
+        return _AwaitedReply(lambda: self._reports.holds.release(resource))
 
     async def _submit(self, calls: Sequence[Call[Any]]) -> list[Task[Any]]:
         return await self._in_thread(self._reports.submit, calls)

@@ -28,13 +28,13 @@ class Stop(Enum):
 
     CANCEL = auto()  # somebody asked for it
     TIMEOUT = auto()
-    DRAIN = auto()  # the worker shuts down, may have lost its lease, or was blocked by another: somebody else goes on
-    LOST = auto()  # the task is another execution's by now
+    DRAIN = auto()  # shutdown, a lease that may be lost, or a run held up by another: another executor takes over
+    LOST = auto()  # another execution owns the task
 
 
 @dataclass(frozen=True, slots=True)
 class Snooze:
-    """Given back by a handler: run me again in `delay` seconds; nothing failed."""
+    """Returned by a handler: run the task again in `delay` seconds; nothing failed."""
 
     delay: float
 
@@ -49,8 +49,8 @@ class Run:
     """
 
     __slots__ = (
-        "begun", "context", "deadline", "ended", "execution", "finishing", "handler", "interrupt", "on_stop", "pausing",
-        "progress", "seconds", "span", "stopped", "stuck", "task", "thread", "too_late", "usage",
+        "begun", "context", "deadline", "ended", "execution", "finishing", "handler", "interrupt", "on_pause",
+        "on_stop", "pausing", "progress", "seconds", "span", "stopped", "stuck", "task", "thread", "too_late", "usage",
     )  # fmt: skip
 
     def __init__(self, execution: Execution, handler: Handler, mutex_seconds: float = math.inf) -> None:
@@ -66,18 +66,19 @@ class Run:
         self.finishing = False  # the handler is done; what it began is being finished
         self.stuck = False  # told to stop, and still running after the grace period
         self.on_stop: Callable[[], object] = do_nothing
+        self.on_pause: Callable[[], object] = do_nothing  # wakes a handler that waits
         self.thread: Job | None = None
         self.context: Context | None = None
         self.stopped: Stop | None = None
         self.pausing = False  # obeyed at the next checkpoint
-        self.task: asyncio.Task[None] | None = None  # kept, or nobody else might keep it alive
+        self.task: asyncio.Task[None] | None = None  # asyncio itself keeps only a weak reference
         self.interrupt: Callable[[], object] = do_nothing
         self.span: Any = None  # where executions are traced
         self.progress: str | None = None  # its last, if that is not written when it ends
-        self.usage: Usage | None = None  # of its machine, where that can be told of it alone
+        self.usage: Usage | None = None  # of its machine, where it can be measured for this run alone
 
     def stop(self, reason: Stop) -> None:
-        """End the handler. The first reason counts, but that the task was lost overrules every other."""
+        """End the handler. The first reason counts, except that `LOST` overrules every other."""
         if self.stopped is None or reason is Stop.LOST:
             self.stopped = reason
             if self.context is not None:
@@ -86,19 +87,21 @@ class Run:
         self.on_stop()
 
     def drop_references(self) -> None:
-        """Keep nothing that keeps us: a circle of objects per execution is work for the garbage collector."""
+        """Drop references that lead back here: a cycle per execution is work for the garbage collector."""
         self.context, self.task, self.thread = None, None, None
-        self.interrupt = self.on_stop = do_nothing
+        self.interrupt = self.on_stop = self.on_pause = do_nothing
 
     def obey(self, control: Control) -> None:
         """Do what the answer to a report or a beat asks for."""
         if control.cancel:
             self.stop(Stop.CANCEL)
         self.pausing = control.pause
+        if self.pausing:
+            self.on_pause()
 
 
 def event_of_result(run: Run, result: Any, rules: TaskType) -> Event | None:
-    """What happened when the handler gave back `result`; None if the task is another execution's by now."""
+    """The event for a handler that returned `result`; None if another execution owns the task."""
     if run.stopped is Stop.LOST:
         return None
     match result:
@@ -107,7 +110,7 @@ def event_of_result(run: Run, result: Any, rules: TaskType) -> Event | None:
         case Snooze(int() | float() as delay) if delay == delay:  # not a NaN
             return Snoozed(min(max(delay, 0.0), MAX_DELAY_SECONDS))
         case Snooze(delay):
-            return _failed(run, Invalid(f"it cannot snooze for {delay!r} seconds"), rules)
+            return _failed(run, Invalid(f"cannot snooze for {delay!r} seconds"), rules)
         case Retry():
             return _failed(run, result, rules)
         case _:
@@ -119,12 +122,12 @@ def _returned(run: Run, result: Any, rules: TaskType) -> Event:
         text = json_of(result)
         check_json("result", text)
     except (Invalid, TypeError, ValueError, RecursionError) as error:
-        return _failed(run, Invalid(f"the handler's result cannot be kept: {error}"), rules)
+        return _failed(run, Invalid(f"the handler's result cannot be stored: {error}"), rules)
     return Returned(text)
 
 
 def event_of_error(run: Run, error: BaseException, rules: TaskType) -> Event | None:
-    """What happened when the handler ended with `error`; None if the task is another execution's by now."""
+    """The event for a handler that ended with `error`; None if another execution owns the task."""
     match run.stopped:
         case Stop.LOST:
             return None
@@ -142,7 +145,7 @@ def event_of_error(run: Run, error: BaseException, rules: TaskType) -> Event | N
 
 
 def event_of_timeout(run: Run, rules: TaskType) -> Event:
-    """What happened when the handler took longer than it may."""
+    """The event for a handler that exceeded its timeout."""
     return _failed(run, TimeoutError(run.too_late), rules, EndReason.OVERDUE)
 
 

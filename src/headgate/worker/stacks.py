@@ -1,4 +1,4 @@
-"""Where a handler is just now, for people."""
+"""Where a handler is right now, for people to read."""
 
 import asyncio
 import sys

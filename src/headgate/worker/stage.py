@@ -1,7 +1,7 @@
 """Which handlers a worker process runs code of right now, kept where it can be read when the process is dead.
 
 A coroutine is on stage while the event loop takes a step of it, a thread's handler from its start to its end. If the
-process dies, whoever was not on stage did not do it.
+process dies, a handler that was not on stage did not cause it.
 """
 
 import mmap
@@ -36,7 +36,7 @@ def on_stage(descriptor: int) -> set[int]:
 
 
 class Stage:
-    """The stage of this process; without a descriptor nobody watches."""
+    """The stage of this process; without a descriptor nothing is recorded."""
 
     def __init__(self, descriptor: int | None = None) -> None:
         memory = mmap.mmap(-1, _BYTES) if descriptor is None else mmap.mmap(descriptor, _BYTES)
@@ -45,7 +45,7 @@ class Stage:
 
     @contextmanager
     def entered(self, task_id: int) -> Generator[None, None, None]:
-        """A thread runs a handler meanwhile."""
+        """Mark a handler that runs in this thread as on stage while the block runs."""
         place = self._free.pop() if self._free else _LOOP
         self._places[place] = task_id
         try:

@@ -24,7 +24,7 @@ _OWN_PACKAGE = "headgate.worker"
 
 
 def call_handler(results: list[T], handler: Callable[..., T], arguments: dict[str, Any]) -> None:
-    """Call a handler and append what it returns: a job is interrupted only meanwhile.
+    """Call a handler and append what it returns; a job is interrupted only during this call.
 
     All in C: between the return and the append nothing can be raised in this thread. `Interrupted` may still be raised
     after that, since a thread moves on while another looks where it is. Then the result is there, and counts.
@@ -92,7 +92,7 @@ class Job:
 
 
 def _raise_in(thread_id: int, error: type[BaseException] | None) -> None:
-    """Have `error` raised in a thread at its next step in Python; None takes back what was not raised yet."""
+    """Raise `error` in a thread at its next step in Python; None withdraws an error that was not raised yet."""
     exception = None if error is None else ctypes.py_object(error)
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread_id), exception)
 
@@ -116,7 +116,7 @@ def _frames(thread_id: int) -> Iterator[FrameType]:
 
 
 def _package(frame: FrameType) -> str:
-    """`headgate.store` of all that is below it."""
+    """`headgate.store` for every module below it."""
     return ".".join(str(frame.f_globals.get("__name__", "")).split(".")[:2])
 
 
@@ -129,7 +129,7 @@ class Threads:
         self._count = 0
 
     def start(self, body: Body, on_done: OnDone) -> Job:
-        """Run `body` in a thread; how many there are at once is the caller's business."""
+        """Run `body` in a thread; the caller limits how many run at once."""
         job = Job(body, on_done)
         if not self._idle.acquire(blocking=False):
             self._count += 1
@@ -154,5 +154,5 @@ class Threads:
             except Interrupted:
                 continue
             except Exception:
-                log.exception("the end of a handler could not be passed on")
+                log.exception("the result of a handler could not be reported")
             self._idle.release()

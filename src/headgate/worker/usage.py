@@ -27,7 +27,7 @@ def current_usage() -> Usage:
 def peak_usage() -> Usage:
     """The same, with the most memory that was ever resident at once.
 
-    Not as `getrusage` tells it: there a new process begins with what the one that started it held.
+    Not from `getrusage`: there a new process begins with the memory of the process that started it.
     """
     try:
         fields = dict(line.split(":") for line in _STATUS.read_text().splitlines())
@@ -40,7 +40,7 @@ def peak_usage() -> Usage:
 def thread_usage(begun: float) -> Usage | None:
     """The CPU time of this thread since its clock stood at `begun`; None if that is next to nothing.
 
-    Memory and disk are the whole process's: nobody could say whose share is whose.
+    Memory and disk are counted for the whole process and cannot be split by thread.
     """
     used = thread_cpu_seconds() - begun
     return Usage(round(used, 3)) if used >= LEAST_THREAD_SECONDS else None
@@ -52,7 +52,7 @@ def _cpu() -> float:
 
 
 def _disk() -> tuple[int | None, int | None]:
-    """What really went from and to a disk, not what was found in memory; None where that is not told."""
+    """Bytes really read from and written to a disk, without the page cache; None where the system does not tell."""
     try:
         fields = dict(line.split(": ") for line in _IO.read_text().splitlines())
         return int(fields["read_bytes"]), int(fields["write_bytes"])

@@ -15,7 +15,7 @@ class Waits:
 
     @contextmanager
     def waiting(self, waiter: int, task_id: int) -> Iterator[None]:
-        """A handler waits for a task meanwhile."""
+        """A handler waits for a task while the block runs."""
         with self._lock:
             self._pairs[waiter, task_id] += 1
         try:
@@ -37,7 +37,7 @@ class Waits:
             return {task_id for _, task_id in self._pairs}
 
     def waiters_of(self, task_id: int) -> set[int]:
-        """The tasks that cannot go on before a task has ended, directly or because they wait for one that cannot."""
+        """The tasks that cannot continue until a task has ended: they wait for it, directly or through other tasks."""
         with self._lock:
             pairs = [*self._pairs]
         found = {task_id}

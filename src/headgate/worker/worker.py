@@ -1,4 +1,4 @@
-"""A worker: claims tasks for its slots, runs their handlers, keeps its lease, and goes in good order."""
+"""A worker: claims tasks for its slots, runs their handlers, renews its lease, and shuts down cleanly."""
 
 import asyncio
 import logging
@@ -12,6 +12,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import msgspec
 
+from headgate.broker.connection import Link, OpenLink
 from headgate.client import SlotLender
 from headgate.core.errors import HeadgateError, Invalid
 from headgate.core.machine import Event
@@ -32,6 +33,7 @@ from headgate.threads import Threads
 from headgate.worker.beat import Beat
 from headgate.worker.consumer import BrokerConsumer
 from headgate.worker.executor import Executor
+from headgate.worker.holds import HoldLine
 from headgate.worker.listeners import listening
 from headgate.worker.loop_watch import LoopWatch
 from headgate.worker.parent import Parent
@@ -49,7 +51,7 @@ log = logging.getLogger("headgate.worker")
 CONCURRENCY = 100
 THREADS = 16
 GIVE_BACK_SECONDS = 5.0
-SETTLE_SECONDS = 8.0  # what has ended would run again if the store did not hear of it
+SETTLE_SECONDS = 8.0  # for the last settles: a task whose end is not stored would run again
 RETRY_SECONDS = 1.0
 MOST_TOLD = 1_000  # awaited tasks, in what a worker says of itself
 WATCH_SHARE = 0.05  # of a lease
@@ -58,10 +60,10 @@ WATCH_SHARE = 0.05  # of a lease
 class Worker:
     """Executes the tasks of a registry's types until it is stopped.
 
-    While it lives, an execution's room, resources and mutex are free only when its handler has really ended: nobody
-    else ends one for being late, and a handler that does not stop when told to makes the worker unfit. An unfit worker
-    claims nothing more. With a `parent` it drains and ends, and its process is replaced; without one it waits until the
-    handler ends.
+    While it lives, an execution's slot, resources and mutex become free only when its handler has really ended: no
+    other process ends an execution for being late. A handler that does not stop when told to makes the worker unfit.
+    An unfit worker claims nothing more. With a `parent` it drains and ends, and its process is replaced; without one
+    it waits until the handler ends.
 
     While it runs it calls the `listeners` too: pass those of the program.
     """
@@ -81,9 +83,10 @@ class Worker:
         stage: Stage | None = None,
         beat: type[Beat] = Beat,
         watch: type[LoopWatch] = LoopWatch,
+        link: OpenLink = Link,
     ) -> None:
         if not len(registry):
-            raise Invalid("there is no task to work on: a module declares some with @app.task")
+            raise Invalid("no module declares a task: use @app.task")
         self.id = 0
         self.unfit = False  # its process is to be ended, whatever still runs in it
         self.name = name or f"{socket.gethostname()}-{os.getpid()}"
@@ -106,6 +109,7 @@ class Worker:
             detail=self._detail,
         )
         self._watch = watch(self._on_loop, settings.stuck_seconds, self._end_blocked)
+        self._line = HoldLine(store, self.in_thread, settings.poll_seconds)
         self._executor = Executor(
             store,
             settings,
@@ -114,6 +118,7 @@ class Worker:
             self._watch,
             stage or Stage(),
             SlotLender(self._lend_slot, self.waits.waiters_of),
+            self._line,
             self._give_up,
         )
         slots = {Isolation.LOOP: concurrency, Isolation.THREAD: threads, Isolation.PROCESS: children or os.cpu_count()}
@@ -123,11 +128,12 @@ class Worker:
             if (types := [handler.code for handler in registry if handler.isolation is isolation])
         ]
         self._consumer = (
-            BrokerConsumer(store, settings, self.pools, self.in_thread, self._beat.now) if settings.broker else None
+            BrokerConsumer(store, settings, self.pools, self.in_thread, self._beat.now, link)
+            if settings.broker
+            else None
         )
         self._loop: asyncio.AbstractEventLoop | None = None
         self._signing_on: asyncio.Task[None] | None = None
-        self.signed_on = asyncio.Event()
         self._stopping = asyncio.Event()
         self._hurry = asyncio.Event()
         self._handing_back = False
@@ -136,7 +142,7 @@ class Worker:
         def launch(execution: Execution) -> Run:
             run = Run(execution, self._registry[execution.type], self.settings.mutex_seconds)
             self._executor.start(run, lambda run, event: self._ended(pool, run, event))
-            if self._handing_back:  # claimed a moment before nothing was to be claimed any more
+            if self._handing_back:  # claimed a moment before claiming stopped
                 run.stop(Stop.DRAIN)
             return run
 
@@ -158,13 +164,14 @@ class Worker:
     # its life
 
     async def run(self) -> None:
-        """Work until `stop`; then finish what runs, or hand it back when the time for that is up."""
+        """Work until `stop`; then finish what runs, or give it back when the grace period is over."""
+        self._loop = asyncio.get_running_loop()
         async with listening(self._listeners, self.store, self.settings):
             await self._run()
 
     async def _run(self) -> None:
-        self._loop = asyncio.get_running_loop()
         self.store.wakeups.on_work(lambda wakes: self._call_soon(self._wake))
+        self.store.wakeups.on_resources(lambda resources: self._call_soon(self._line.ring, resources))
         self.store.wakeups.on_requests(lambda workers: self._beat.now() if self.id in workers else None)
         self.store.wakeups.listen()
         self._watch.begin()
@@ -175,7 +182,7 @@ class Worker:
         consuming = [asyncio.create_task(self._consumer.run())] if self._consumer is not None else []
         try:
             await asyncio.wait([*feeding, stopping], return_when=asyncio.FIRST_COMPLETED)
-            for consumer in consuming:  # at once: what is not started here goes to other workers
+            for consumer in consuming:  # at once: messages not started here go to other workers
                 consumer.cancel()
             await self._drain()
         finally:
@@ -185,11 +192,11 @@ class Worker:
             self._watch.stop()
             await self._sign_off()
         for end in ends:
-            if isinstance(end, Exception):  # a feeder that broke is not a worker that went in good order
+            if isinstance(end, Exception):  # a feeder that broke is not a clean shutdown
                 raise end
 
     def stop(self) -> None:
-        """Go in good order; asked a second time, at once."""
+        """Shut down cleanly; a second call shuts down at once."""
         if self._stopping.is_set():
             self._hurry.set()
         self._stopping.set()
@@ -233,7 +240,6 @@ class Worker:
                 pool.begin_claiming(self.id)
             if self.stuck:
                 self._stop_claiming()
-            self.signed_on.set()
             return
 
     def _register(self, types: list[str]) -> int:
@@ -242,8 +248,8 @@ class Worker:
         )
 
     def _detail(self) -> str:
-        """What it says of itself: what it uses of its machine, how many tasks of which types it runs at once, which of
-        them do not end though they were told to, and which its handlers wait for."""
+        """The worker's report on itself: what it uses of its machine, how many tasks of which types it can run at once,
+        which runs do not end when told to, and which tasks its handlers wait for."""
         pools = [{"types": sorted(pool.types), "slots": pool.slots} for pool in self.pools]
         more = {"pools": pools, ENDS_OVERDUE: True, "stuck": [run.execution.id for run in self.stuck]}
         if awaited := sorted(self.waits.awaited)[:MOST_TOLD]:
@@ -268,7 +274,7 @@ class Worker:
         self._stop_all(Stop.DRAIN)
         if not await self._wait_until_empty(GIVE_BACK_SECONDS):
             for run in self.held.values():
-                if run.ended is None:  # a thread in C will not listen
+                if run.ended is None:  # a thread in a C call cannot be interrupted
                     self._give_up(run)
             await self._wait_until_empty(SETTLE_SECONDS)
 
@@ -300,7 +306,7 @@ class Worker:
             except HeadgateError as error:
                 log.warning("cannot sign off: error=%s", error)
         self._end_lines.close()
-        self._executor.close()
+        await self._executor.close()
         self._calls.close(wait=False)
 
     # what happens to it
@@ -310,20 +316,20 @@ class Worker:
         try:
             if self._loop is not None:
                 self._loop.call_soon_threadsafe(call, *arguments)
-        except RuntimeError:  # the loop has ended, and with it whoever would have listened
-            log.debug("nobody was told: the worker has ended")
+        except RuntimeError:  # the loop has ended
+            log.debug("not delivered: the worker has ended")
 
     def _wake(self) -> None:
         for pool in self.pools:
             pool.wake()
 
     def _sign_on_again(self) -> None:
-        log.error("worker was declared lost, stopping everything and signing on anew: worker=%d", self.id)
+        log.error("worker was declared lost, stopping all tasks and signing on again: worker=%d", self.id)
         self._stop_all(Stop.LOST)
         self._signing_on = asyncio.create_task(self._sign_on())
 
     async def _watch_lease(self) -> None:
-        """Stop whatever runs when the lease could not be renewed for too long, be it that a beat hangs."""
+        """Stop all runs when the lease was not renewed for too long, even if a beat hangs."""
         lease = self.settings.lease_seconds
         while True:
             await asyncio.sleep(WATCH_SHARE * lease)
@@ -337,7 +343,7 @@ class Worker:
         return [run for pool in self.pools for run in [*pool.held.values()] if run.stuck]
 
     def _give_up(self, run: Run) -> None:
-        """A handler does not end though it was told to: this worker is unfit until it does."""
+        """A handler does not end when told to: this worker is unfit until it does."""
         if run.stuck:
             return
         for pool in self.pools:
@@ -356,7 +362,7 @@ class Worker:
         if run.stuck and not self.stopping:
             run.stuck = False
             if not self.stuck:
-                log.warning("worker claims again, every handler that was told to stop has ended: worker=%d", self.id)
+                log.warning("worker claims again, the stuck handlers have ended: worker=%d", self.id)
                 for each in self.pools:
                     each.begin_claiming(self.id)
 
@@ -372,7 +378,7 @@ class Worker:
     def _log_stuck(self, run: Run, stack: str) -> None:
         then = "drains and is replaced" if self._parent is not None else "claims nothing until it ends"
         log.error(
-            "handler does not end though it was told to, worker is unfit and %s: task=%d type=%s worker=%d\n%s",
+            "handler does not stop after being told to, worker is unfit and %s: task=%d type=%s worker=%d\n%s",
             then, run.execution.id, run.execution.type, self.id, stack, extra={FIELDS: task_fields(run.execution)},
         )  # fmt: skip
 
@@ -383,7 +389,7 @@ class Worker:
         ]
 
     def _stop_revoked(self, exec_ids: set[str]) -> None:
-        """Stop what was taken from outside: past its deadline, or its mutex held too long."""
+        """Stop runs whose task was taken away: past its deadline, or holding its mutex too long."""
         for run in self.held.values():
             if run.execution.exec_id in exec_ids:
                 run.stop(Stop.LOST)

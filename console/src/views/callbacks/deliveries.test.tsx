@@ -66,14 +66,14 @@ describe("the list of callbacks", () => {
     expect(again).toHaveBeenCalledWith(FAILED);
   });
 
-  it("offers that to nobody who may not", async () => {
+  it("does not offer that without the role", async () => {
     await shown([FAILED]);
     expect(screen.queryByRole("button", { name: /again/ })).toBeNull();
   });
 });
 
 describe("when a list of callbacks is asked again", () => {
-  it("is when the first of those that are pending was foretold to be sent", () => {
+  it("is when the first pending one is to be sent", () => {
     const at = Date.parse("2026-11-16T12:00:00Z");
     const waits = (seconds: number): Delivery => ({
       ...SENT,

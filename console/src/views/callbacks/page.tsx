@@ -92,7 +92,7 @@ interface AlarmProps {
   onShow: () => void;
 }
 
-/** What nobody will send again unless a person says so. */
+/** Callbacks that are sent again only by a person. */
 function Undeliverable({ search, operator, onShow }: AlarmProps) {
   const t = useTexts();
   const words = t.callbacks;

@@ -11,7 +11,7 @@ describe("the countdown to the next poll", () => {
     expect(secondsLeft(2, 1_000_000, 1_060_000)).toBe(0);
   });
 
-  it("is none where nobody polls", () => {
+  it("is none where no process polls", () => {
     expect(secondsLeft(null, 0, 0)).toBeNull();
   });
 });

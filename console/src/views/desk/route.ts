@@ -7,7 +7,7 @@ export interface DeskSearch {
   type?: string;
   lane?: string;
   error?: string;
-  /** Dead for at most, or at least, so many seconds. */
+  /** Dead for at most, or at least, this many seconds. */
   younger_than?: number;
   older_than?: number;
 }

@@ -2,7 +2,7 @@ import type { Texts } from "@/texts";
 
 export const desk: Texts["desk"] = {
   title: "死信",
-  about: "已放弃、等待人工处理的任务",
+  about: "最终失败、等待人工处理的任务",
   filters: {
     type: "类型",
     lane: "通道",
@@ -27,7 +27,7 @@ export const desk: Texts["desk"] = {
   matchingMost: (count: number) => `已选最新的 ${count} 个`,
   clear: "清除",
   more: "更早的",
-  none: "没有等待你处理的任务",
+  none: "没有死信",
   noneAbout:
     "如果类型设置了“之后等待人工处理”，用尽尝试次数的任务会留在这里，而不是直接失败。你可以修改参数后重放、标记已处理，或丢弃。",
   noneLink: "任务类型",
@@ -59,7 +59,7 @@ export const desk: Texts["desk"] = {
     discard: (count: number) => `丢弃 ${count} 个任务`,
   },
   done: {
-    replay: (count: number) => `${count} 个任务已重新开始`,
+    replay: (count: number) => `${count} 个任务已重放`,
     resolve: (count: number) => `${count} 个任务已标记处理`,
     discard: (count: number) => `${count} 个任务已丢弃`,
   },

@@ -22,6 +22,7 @@ export const events: Texts["events"] = {
     lane_removed: "通道已删除",
     resource_removed: "资源已删除",
     rate_limit_removed: "限流已删除",
+    weight_changed: "租户权重已改",
     type_changed: "类型已改",
     type_removed: "类型已删除",
     key_created: "密钥已创建",
@@ -39,7 +40,7 @@ export const events: Texts["events"] = {
     copied: "已复制并重新运行",
     listener_removed: "监听器已删除",
     worker_lost: "工作进程失联",
-    compensation_triggered: "已要求查找未确认的开始",
+    compensation_triggered: "已触发丢失启动的查找",
     retention: "已清理旧任务",
   } satisfies Record<SystemKind, string> as Record<string, string>,
 };

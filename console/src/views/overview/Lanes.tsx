@@ -61,7 +61,7 @@ function LaneRow({ lane, steer }: { lane: Lane; steer: boolean }) {
       <td>
         <Gauge
           label={lane.name}
-          value={lane.running}
+          value={lane.running + lane.others}
           most={lane.capacity}
           note={lane.paused ? words.paused : undefined}
         />

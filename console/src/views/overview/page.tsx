@@ -5,11 +5,13 @@ import { Page } from "@/parts/Page";
 import { PauseEverything } from "@/parts/PauseEverything";
 import { maySteer } from "@/services/session";
 import { useTexts } from "@/texts";
+import { Broker } from "./Broker";
 import { Charts } from "./Charts";
 import { Lanes } from "./Lanes";
 import { Needs } from "./Needs";
 import { Pauses } from "./Pauses";
 import classes from "./page.module.css";
+import { Resources } from "./Resources";
 import { overviewRoute, RANGES, type Range, USUAL_RANGE } from "./route";
 import { Types } from "./Types";
 import { Workers } from "./Workers";
@@ -41,10 +43,12 @@ export function OverviewPage() {
       <div className={classes.columns}>
         <div className={classes.stack}>
           <Lanes />
+          <Resources />
           <Pauses />
         </div>
         <div className={classes.stack}>
           <Workers />
+          {session.tenant_id === null ? <Broker /> : null}
           <Types />
         </div>
       </div>

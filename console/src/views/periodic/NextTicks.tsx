@@ -9,7 +9,7 @@ import { onTheClock } from "./clock";
 import classes from "./page.module.css";
 
 const SHOWN = 5;
-const PAUSE_MS = 200; // of whoever types
+const PAUSE_MS = 200; // between keystrokes
 
 /** When an expression would fire, while it is being typed; what the server has against it, if it is none. */
 export function NextTicks({ expression, zone }: { expression: string; zone: string }) {

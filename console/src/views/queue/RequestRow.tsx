@@ -15,19 +15,20 @@ import { useState } from "react";
 import { useSession } from "@/app/session";
 import { Ago } from "@/parts/Ago";
 import { useAsk } from "@/parts/Ask";
+import { headOf } from "@/parts/errors";
 import { complain, confirmDone } from "@/parts/problems";
 import { StateBadge } from "@/parts/StateBadge";
 import {
   actOnRequest,
-  enqueue,
   type RequestJob,
   type RequestType,
   type RequestVerb,
   SHOWN_AS,
+  startRequest,
 } from "@/services/requests";
 import { may } from "@/services/session";
 import { useTexts } from "@/texts";
-import { type Busy, reasonAgainst } from "./busy";
+import { type BusyOnes, reasonAgainst } from "./busy";
 import classes from "./RequestRow.module.css";
 
 const ICONS: Record<RequestVerb, ComponentType<{ size?: number | string }>> = {
@@ -53,7 +54,7 @@ function verbsFor(job: RequestJob): RequestVerb[] {
 }
 
 /** One request, with what can be done to it. */
-export function RequestRow({ job, busy }: { job: RequestJob; busy: Busy | undefined }) {
+export function RequestRow({ job, busy }: { job: RequestJob; busy: BusyOnes | undefined }) {
   const t = useTexts().queue;
   const session = useSession();
   return (
@@ -83,7 +84,7 @@ export function RequestRow({ job, busy }: { job: RequestJob; busy: Busy | undefi
         <Ago at={job.finished_at} />
       </td>
       <td className={classes.error} title={job.last_error ?? undefined}>
-        {job.last_error?.trimEnd().split("\n").at(-1)}
+        {headOf(job.last_error)}
       </td>
       <td className={classes.actions}>
         {may(session, "operator") ? verbsFor(job).map((verb) => <Act key={verb} job={job} verb={verb} />) : null}
@@ -158,12 +159,12 @@ function Priority({ job }: { job: RequestJob }) {
   );
 }
 
-function Again({ job, busy }: { job: RequestJob; busy: Busy | undefined }) {
+function Again({ job, busy }: { job: RequestJob; busy: BusyOnes | undefined }) {
   const t = useTexts();
   const against = reasonAgainst(job.subscription_id, busy, t.queue);
   const starting = useMutation({
     mutationFn: () =>
-      enqueue({
+      startRequest({
         type: job.type as RequestType,
         subscription_id: job.subscription_id,
         url: job.url,

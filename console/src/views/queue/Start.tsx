@@ -1,23 +1,24 @@
 import { Button, TextInput, Tooltip } from "@mantine/core";
-import { useMutation } from "@tanstack/react-query";
+import { useMutation, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { Panel } from "@/parts/Panel";
 import { complain, confirmDone } from "@/parts/problems";
-import { enqueue, REQUEST_TYPES, type RequestType } from "@/services/requests";
+import { busyQuery, REQUEST_TYPES, type RequestType, startRequest } from "@/services/requests";
 import { useTexts } from "@/texts";
-import { type Busy, reasonAgainst } from "./busy";
+import { reasonAgainst } from "./busy";
 import classes from "./Start.module.css";
 
 /** Start a request for a subscription; while it has work under way, the buttons say so instead. */
-export function Start({ busy }: { busy: Busy | undefined }) {
+export function Start() {
   const t = useTexts();
   const words = t.queue.start;
   const [subscription, setSubscription] = useState("");
   const [url, setUrl] = useState("");
   const id = subscription === "" ? null : Number(subscription);
+  const busy = useQuery(busyQuery(id === null ? [] : [id])).data;
   const starting = useMutation({
-    mutationFn: (type: RequestType) => enqueue({ type, subscription_id: id, url: url.trim() || null }),
-    onSuccess: (job) => confirmDone(words.started(job.id)),
+    mutationFn: (type: RequestType) => startRequest({ type, subscription_id: id, url: url.trim() || null }),
+    onSuccess: (made) => confirmDone(words.started(made.id)),
     onError: (error) => complain(error, t),
   });
   const against = id === null && !url.trim() ? words.needsSomething : reasonAgainst(id, busy, t.queue);

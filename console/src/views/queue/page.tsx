@@ -15,6 +15,7 @@ import {
   queueStatsQuery,
   REQUEST_TYPES,
   type RequestFilter,
+  type RequestJob,
   type RequestStatus,
   requestsQuery,
   SHOWN_AS,
@@ -27,6 +28,8 @@ import { RequestRow } from "./RequestRow";
 import { queueRoute } from "./route";
 import { Start } from "./Start";
 
+const MOST_ASKED = 200;
+
 /** The request queue: its two lanes, what can be started, and every request with what can be done to it. */
 export function QueuePage() {
   const t = useTexts().queue;
@@ -34,8 +37,8 @@ export function QueuePage() {
   const filter = queueRoute.useSearch();
   const stats = useQuery(queueStatsQuery);
   const requests = useInfiniteQuery(requestsQuery(filter));
-  const busy = useQuery(busyQuery).data;
   const rows = requests.data?.pages.flatMap((page) => page.items) ?? [];
+  const busy = useQuery(busyQuery(subscriptionsOf(rows))).data;
   return (
     <Page title={t.title} about={t.about} actions={maySteer(session) ? <PauseEverything /> : null}>
       {stats.error ? <ProblemNote error={stats.error} retry={() => stats.refetch()} /> : null}
@@ -43,7 +46,7 @@ export function QueuePage() {
         {LANES.map((lane) => (
           <LaneCard key={lane} lane={lane} stats={stats.data} steer={maySteer(session)} />
         ))}
-        {may(session, "submit") ? <Start busy={busy} /> : null}
+        {may(session, "submit") ? <Start /> : null}
       </div>
       <Filters filter={filter} />
       {requests.error ? <ProblemNote error={requests.error} retry={() => requests.refetch()} /> : null}
@@ -92,6 +95,12 @@ export function QueuePage() {
       ) : null}
     </Page>
   );
+}
+
+/** The subscriptions of the newest requests: as many as the server tells of at once. */
+function subscriptionsOf(rows: RequestJob[]): number[] {
+  const ids = new Set(rows.map((job) => job.subscription_id).filter((id) => id !== null));
+  return [...ids].slice(0, MOST_ASKED).sort((one, other) => one - other);
 }
 
 function Filters({ filter }: { filter: RequestFilter }) {

@@ -29,11 +29,11 @@ export const queue: Texts["queue"] = {
     cancel: (id: number) => `取消请求 ${id}`,
     prioritize: (id: number) => `置顶请求 ${id}`,
   },
-  cancelAsk: "等待中的请求立即结束，运行中的会被要求结束。之后可以作为新请求重新开始。",
+  cancelAsk: "等待中的请求立即结束，运行中的会被要求停止。之后可以作为新请求重新开始。",
   did: {
     pause: (id: number) => `请求 ${id} 已暂停`,
     resume: (id: number) => `请求 ${id} 已恢复`,
-    cancel: (id: number) => `请求 ${id} 已取消或正在结束`,
+    cancel: (id: number) => `请求 ${id} 已取消或正在停止`,
     prioritize: (id: number) => `请求 ${id} 已置顶`,
   },
   priority: "请求的优先级",

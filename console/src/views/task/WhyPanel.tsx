@@ -21,18 +21,24 @@ const WAITS: ReadonlySet<State> = new Set<State>([
   "notifying",
 ]);
 
-/** Gate by gate, what a task waits for, who holds it up, and when it will likely start. */
+const HOLDS_CHANGE_MS = 3_000; // a handler takes and leaves a resource without an event
+
+/** Gate by gate, what a task waits for, who holds it up, and when it will likely start. Of one that runs, what its
+ * handler holds, or waits to hold, for a part of its run. */
 export function WhyPanel({ task }: { task: Task }) {
-  return WAITS.has(stateOf(task.status)) ? <Gates id={String(task.id)} /> : null;
+  const state = stateOf(task.status);
+  if (state === "running") return <Gates id={String(task.id)} holdsOnly />;
+  return WAITS.has(state) ? <Gates id={String(task.id)} /> : null;
 }
 
-function Gates({ id }: { id: string }) {
+function Gates({ id, holdsOnly = false }: { id: string; holdsOnly?: boolean }) {
   const texts = useTexts();
   const t = texts.task.why;
-  const why = useQuery(whyQuery(id));
-  const gates = why.data?.gates ?? [];
+  const why = useQuery({ ...whyQuery(id), refetchInterval: holdsOnly ? HOLDS_CHANGE_MS : false });
+  const gates = (why.data?.gates ?? []).filter((gate) => !holdsOnly || gate.name === "hold");
+  if (holdsOnly && gates.length === 0) return null;
   return (
-    <Panel title={t.title} flush>
+    <Panel title={holdsOnly ? t.holds : t.title} flush>
       {why.error ? <ProblemNote error={why.error} retry={() => why.refetch()} /> : null}
       <ul className={classes.gates}>
         {gates.map((gate) => (
@@ -57,7 +63,7 @@ function Gates({ id }: { id: string }) {
           </li>
         ))}
       </ul>
-      {why.data && gates.every((gate) => gate.open) ? <p className={classes.ready}>{t.ready}</p> : null}
+      {why.data && !holdsOnly && gates.every((gate) => gate.open) ? <p className={classes.ready}>{t.ready}</p> : null}
       {why.data?.forecast ? <Forecast forecast={why.data.forecast} /> : null}
     </Panel>
   );

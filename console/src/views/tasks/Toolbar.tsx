@@ -13,7 +13,7 @@ interface ViewsProps {
   onChange: (search: TasksSearch) => void;
 }
 
-/** Searches by name: those that everybody needs, and those of whoever sits here. */
+/** Saved searches: the built-in ones, and those of this browser. */
 export function Views({ search, onChange }: ViewsProps) {
   const t = useTexts().tasks.views;
   const [mine, setMine] = useState(savedViews);

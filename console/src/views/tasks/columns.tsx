@@ -16,7 +16,7 @@ export interface Column {
   /** Its share of what is left; as much as it is wide, if it does not say. */
   grow?: number;
   number?: boolean;
-  /** As it is shown; `now` for what goes on. */
+  /** As it is shown; `now` for running tasks. */
   cell: (task: Task, now: number) => ReactNode;
   /** As it is exported. */
   text: (task: Task) => string;

@@ -1,4 +1,7 @@
-/** A table as CSV (RFC 4180). No cell is a formula to a spreadsheet: those that would be begin with an apostrophe. */
+/**
+ * A table as CSV (RFC 4180). No cell is a formula to a spreadsheet: an apostrophe stands before what would begin one,
+ * also behind what some spreadsheets take for the end of a cell.
+ */
 export function csvOf(heads: string[], rows: string[][]): string {
   return [heads, ...rows]
     .map((row) => row.map(cell).join(","))
@@ -6,8 +9,12 @@ export function csvOf(heads: string[], rows: string[][]): string {
     .concat("\r\n");
 }
 
+const NUMBER = /^-?\d+(\.\d+)?$/;
+const FORMULA = /(^|[;|\t\r\n])(?=\s*[=+\-@\uff1d\uff0b\uff0d\uff20])/g;
+
 function cell(text: string): string {
-  const safe = /^[=+\-@\t\r]/.test(text) && !/^-?\d+(\.\d+)?$/.test(text) ? `'${text}` : text;
+  const marked = NUMBER.test(text) ? text : text.replace(FORMULA, "$1'");
+  const safe = /^[\t\r\n]/.test(marked) ? `'${marked}` : marked;
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }
 

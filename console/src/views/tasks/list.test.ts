@@ -114,7 +114,7 @@ describe("a list of tasks", () => {
     expect(list.snapshot().more).toBe(false);
   });
 
-  it("says what went wrong and goes on afterwards", async () => {
+  it("says what went wrong and continues", async () => {
     const { fetch } = server(3);
     fetch.mockRejectedValueOnce(new Error("away"));
     const list = new TaskList(fetch, 0);

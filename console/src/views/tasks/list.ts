@@ -20,7 +20,7 @@ export interface Shown {
 }
 
 const PAGE = 100;
-const ENOUGH = 50; // a page may hold few rows, or none: the server looks at so many tasks and no more at a time
+const ENOUGH = 50; // a page may hold few rows, or none: the server examines a limited number of tasks at a time
 const MOST_PAGES_ABOVE = 5;
 const EVERY_MS = 1_000;
 

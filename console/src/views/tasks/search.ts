@@ -2,7 +2,7 @@ import { momentIn, present, type Said, secondsIn, textIn, wholeIn } from "@/app/
 import { isState, type State } from "@/services/states";
 import type { TaskFilter } from "@/services/tasks";
 
-/** What the list shows, as it stands in the address: an address can be sent to somebody else. */
+/** What the list shows, as it stands in the address: an address can be shared. */
 export interface TasksSearch {
   status?: State[];
   type?: string;
@@ -14,7 +14,7 @@ export interface TasksSearch {
   parent_id?: number;
   agent_id?: string;
   correlation_id?: string;
-  /** Made at most so many seconds ago. */
+  /** Created at most this many seconds ago. */
   within?: number;
   created_after?: string;
   created_before?: string;

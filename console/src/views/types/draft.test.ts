@@ -97,7 +97,7 @@ describe("the form of a task type", () => {
   });
 });
 
-describe("a task type that somebody else changes meanwhile", () => {
+describe("a task type that is changed elsewhere meanwhile", () => {
   const draft = draftOf(TYPE);
   const { config } = TYPE;
   const NOW = {

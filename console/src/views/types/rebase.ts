@@ -2,7 +2,7 @@ import type { TaskType, TypeIn } from "@/services/types";
 import { bodyOf, type Draft, draftOf } from "./draft";
 
 /**
- * What is sent for a type that somebody else may have changed since `before` was opened: the type as it is now, with
+ * What is sent for a type that may have changed elsewhere since `before` was opened: the type as it is now, with
  * what this person changed on top of it, and nothing else.
  */
 export function rebased(draft: Draft, before: TaskType, now: TaskType): TypeIn {

@@ -22,12 +22,12 @@ export const types: Texts["types"] = {
   toDesk: "等待人工",
   signed: "已签名",
   none: "还没有任务类型",
-  noneAbout: "类型由带有相应处理函数的 worker 登记，也可以在这里新建。启动你的模块的 worker：",
+  noneAbout: "工作进程会登记其处理函数对应的类型，也可以在这里新建。为你的模块启动工作进程：",
   noneMatch: "没有符合条件的类型",
   strategies: { none: "不重试", fixed_period: "固定间隔", sequence: "按列表", exponential: "逐次加长" },
   form: {
     makeTitle: "新建任务类型",
-    note: "立即生效，对等待中的任务也有效。此后程序的注册不会再覆盖它。",
+    note: "立即生效，对等待中的任务也有效。此后程序的声明不会再覆盖它。",
     readOnly: "只有管理员可以修改类型。",
     basics: "基本",
     code: "代码",
@@ -39,7 +39,7 @@ export const types: Texts["types"] = {
     usesAbout: "任务运行时占用的资源。",
     priority: "优先级",
     priorityAbout: "数字越小越先运行。",
-    keys: { mutex: "互斥键", rate_key: "限速键", unique_key: "唯一键" },
+    keys: { mutex: "互斥键", rate_key: "限流键", unique_key: "唯一键" },
     keysAbout: {
       mutex: "相同互斥键的任务一次只运行一个；{…} 取自参数。",
       rate_key: "按此键限制启动速率。",
@@ -71,7 +71,7 @@ export const types: Texts["types"] = {
     unknown: "未知种类的错误",
     unknowns: { retry: "重试", fail: "结束任务" },
     manual: "之后等待人工处理",
-    manualAbout: "放弃的任务进入死信，由人工处理，而不是以失败结束。",
+    manualAbout: "重试用尽后任务进入死信，由人工处理，而不是以失败结束。",
     timeout: "超时（分钟）",
     timeoutAbout: "单次执行的最长时间。",
     child: "子任务最终失败时",
@@ -118,7 +118,7 @@ export const types: Texts["types"] = {
     saved: (code: string) => `已保存 ${code}`,
     remove: "删除",
     removeAsk: (code: string) =>
-      `不再接受 ${code} 类型的新任务，已有的任务按默认设置结束。带有其处理函数的 worker 会再次登记它。`,
+      `不再接受 ${code} 类型的新任务，已有的任务按默认设置结束。带有其处理函数的工作进程会再次登记它。`,
     removed: (code: string) => `已删除 ${code}`,
   },
 };

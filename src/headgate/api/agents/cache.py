@@ -17,8 +17,8 @@ from headgate.store.execution.agents import AgentRecord, Holding
 from headgate.store.store import Store
 
 MOST_KNOWN = 10_000
-FRESH_SECONDS = 1.0  # a lease that was renewed so long ago is fresh: not every call is one more write
-DEADLINE_GRACE_SECONDS = 60.0  # a lease that nobody asked for outlives every task that is held under it
+FRESH_SECONDS = 1.0  # a lease renewed within this time is fresh, so not every call is a write
+DEADLINE_GRACE_SECONDS = 60.0  # an implicit lease outlives every task that is held under it
 AgentIdentity = tuple[int | None, str, str]  # the key's tenant, the agent's own name, and which process of it
 
 
@@ -70,7 +70,7 @@ class AgentCache:
         return holding if holding is not None and holding.agent_id == agent_id else None
 
     def forget_executions(self, exec_ids: Iterable[str]) -> None:
-        """Nobody will report on these any more."""
+        """No more reports on these will come."""
         with self._lock:
             for exec_id in exec_ids:
                 self._holdings.pop(exec_id, None)

@@ -91,4 +91,4 @@ class LateProgress:
         except StaleExecution:  # it has ended meanwhile, perhaps at another server
             self._store.executions.note_late_progress(task_id, exec_id, progress, actor=actor)
         except HeadgateError as error:
-            log.warning("task %d: the event of its progress was not written: %s", task_id, error)
+            log.warning("task %d: the progress event was not stored: %s", task_id, error)

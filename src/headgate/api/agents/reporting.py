@@ -36,7 +36,7 @@ def settle(server: Server, who: Principal, agent_id: str, reports: Sequence[Repo
             ends.append(None)
         except HeadgateError as error:
             ends.append(error)
-    settled = _settle(server.store, list(outcomes.values()), who.acting_as(agent_id))
+    settled = _settle(server, list(outcomes.values()), who.acting_as(agent_id))
     _log(server, list(outcomes.values()), settled)
     for index, state in zip(outcomes, settled, strict=True):
         ends[index] = _not_owner(server.store, reports[index], who) if state is None else state
@@ -63,14 +63,14 @@ def _holdings(server: Server, who: Principal, agent_id: str, reports: Sequence[R
     return held
 
 
-def _settle(store: Store, outcomes: list[Outcome], actor: str) -> list[End | None]:
-    """All together; one by one if that is refused, so that nobody suffers for another's report."""
+def _settle(server: Server, outcomes: list[Outcome], actor: str) -> list[End | None]:
+    """All together; one by one if that is refused, so that a bad report affects no other."""
     try:
-        return [*store.executions.settle(outcomes, actor=actor)]
+        return [*server.store.executions.settle(outcomes, actor=actor, frees_slots=bool(server.settings.broker))]
     except Refused as error:
         if len(outcomes) <= 1:
             return [error]
-        return [end for outcome in outcomes for end in _settle(store, [outcome], actor)]
+        return [end for outcome in outcomes for end in _settle(server, [outcome], actor)]
 
 
 def _log(server: Server, outcomes: list[Outcome], ends: Sequence[End | None]) -> None:
@@ -96,7 +96,7 @@ def _not_owner(store: Store, report: ReportIn, who: Principal) -> HeadgateError:
 
 
 def _outcome(store: Store, who: Principal, agent_id: str, report: ReportIn, holding: Holding | None) -> Outcome:
-    """A report as the store takes it; what is stale already goes on record there as well."""
+    """A report as the store takes it; one that is already stale is recorded there too."""
     if holding is None or holding.execution.id != report.id:
         task = store.tasks.get(report.id, who.tenant_id)
         return Outcome(stale(task, report.exec_id), Raised("stale"))

@@ -3,10 +3,9 @@
 import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from msgspec import Meta
-from starlette.requests import Request
 
 from headgate.api.agents.late_progress import Report
 from headgate.api.agents.reporting import not_owner, settle
@@ -29,8 +28,10 @@ from headgate.api.agents.shapes import (
     execution_out,
 )
 from headgate.api.door.principal import Principal, Role
+from headgate.api.door.visit import this_visit
 from headgate.api.live.polls import LongPoll
-from headgate.api.problems import TYPE
+from headgate.api.live.waiting import KEY_ENDED, count_as, still_authorized, woken
+from headgate.api.problems import TYPE, Rejected
 from headgate.api.routing import Routes
 from headgate.api.server import Server
 from headgate.api.shapes import TaskId, text_of
@@ -38,20 +39,19 @@ from headgate.core.errors import HeadgateError, Paused, StaleExecution
 from headgate.core.states import State
 from headgate.core.task import Execution, check_name
 from headgate.environment import monotonic, random_number
-from headgate.pauses import wait
 from headgate.store.claim.contract import Claimed, ClaimRequest, Control, HeldBack
 from headgate.store.execution.agents import Holding
 
-BUSY_SECONDS = 0.005  # somebody else was claiming: ask again in so long, give or take half of it
+BUSY_SECONDS = 0.005  # another claim held the lock: retry after this time, plus or minus half
 
-AgentId = Annotated[str, Meta(description="The agent's own name.", min_length=1, max_length=255)]
+AgentId = Annotated[str, Meta(description="Name of the agent.", min_length=1, max_length=255)]
 
 routes = Routes("agents")
 
 
-@routes.post("/api/agents/{agent_id}/claim", Role.AGENT, "Fetch tasks, or wait for some", errors=(409,))
-async def claim(agent_id: AgentId, data: ClaimIn, server: Server, who: Principal, request: Request) -> HandedOver:
-    """Hands over what is assigned to the agent first (`scheduling`: confirm the start), then what is assigned to nobody
+@routes.post("/api/agents/{agent_id}/claim", Role.AGENT, "Claim tasks, or wait for some", errors=(409,))
+async def claim(agent_id: AgentId, data: ClaimIn, server: Server, who: Principal) -> HandedOver:
+    """Hands over what is assigned to the agent first (`scheduling`: confirm the start), then tasks without an agent
     (`running` at once). If the answer gets lost, repeat it with the same `claim_id`.
     """
     check_name("agent_id", agent_id)
@@ -63,10 +63,11 @@ async def claim(agent_id: AgentId, data: ClaimIn, server: Server, who: Principal
     )
     poll = LongPoll((who.tenant_id, agent_id, data.instance or ""), claim_request, data.lease_seconds)
     if data.wait_seconds:
-        executions = await _claim_or_wait(server, who, poll, data.wait_seconds, request)
+        count_as("polls")
+        executions = await _claim_or_wait(server, poll, data.wait_seconds)
     else:
         executions = (await _claim_now(server, poll)).executions
-    return HandedOver(await _executions_out(server, executions))
+    return HandedOver(await executions_out(server, await _give_back_if_gone(server, who, poll, executions)))
 
 
 def _frozen(names: list[str] | None) -> frozenset[str] | None:
@@ -86,42 +87,39 @@ async def _claim_now(server: Server, poll: LongPoll) -> Claimed:
         await asyncio.sleep(BUSY_SECONDS * (0.5 + random_number()))
 
 
-async def _claim_or_wait(
-    server: Server, who: Principal, poll: LongPoll, seconds: float, request: Request
-) -> list[Execution]:
+async def _claim_or_wait(server: Server, poll: LongPoll, seconds: float) -> list[Execution]:
     """Claim as soon as there is something; returns nothing when the time is up or the agent has hung up."""
     end = monotonic() + seconds
-    hung_up = asyncio.ensure_future(request.receive())
-    hung_up.add_done_callback(lambda _: poll.woken.set())
-    try:
-        with server.polls.joined(poll):
-            while not (hung_up.done() or server.polls.closed):
-                poll.woken.clear()
-                claimed = await _claim_now(server, poll)
-                if len(claimed.executions) == poll.claim_request.limit:
-                    server.polls.wake_next(poll.group)
-                if claimed.executions:
-                    return await _give_back_if_gone(server, who, poll, claimed.executions, hung_up)
-                left = max(end - monotonic(), 0.0)
-                # Nothing wakes a poll when a start becomes due, so it looks again by itself.
-                look_again_in = left if claimed.start_in is None else claimed.start_in
-                if not await wait(poll.woken, min(left, look_again_in)) and left <= look_again_in:
-                    break
-        return []
-    finally:
-        hung_up.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await hung_up
+    visit = this_visit()
+    visit.hung_up.add_done_callback(lambda _: poll.woken.set())
+    with server.polls.joined(poll):
+        while not (visit.is_gone or server.polls.closed):
+            poll.woken.clear()
+            claimed = await _claim_now(server, poll)
+            if len(claimed.executions) == poll.claim_request.limit:
+                server.polls.wake_next(poll.group)
+            if claimed.executions:
+                return claimed.executions
+            left = max(end - monotonic(), 0.0)
+            # Nothing wakes a poll when a start becomes due, so it looks again by itself.
+            look_again_in = left if claimed.start_in is None else claimed.start_in
+            if not await woken(server, poll.woken, min(left, look_again_in)) and left <= look_again_in:
+                break
+    return []
 
 
 async def _give_back_if_gone(
-    server: Server, who: Principal, poll: LongPoll, executions: list[Execution], hung_up: "asyncio.Future[Any]"
+    server: Server, who: Principal, poll: LongPoll, executions: list[Execution]
 ) -> list[Execution]:
-    """The tasks; if the agent has hung up they are given back, so that others get them at once.
+    """The tasks; if the agent has hung up, or its key has ended, they are given back, so that others get them at once.
 
-    A claim with a `claim_id` keeps them: the agent will ask for the same again, and may have done so already.
+    A claim with a `claim_id` keeps them from an agent that hung up: it will ask for the same again, and may have done
+    so already.
     """
-    if not hung_up.done() or poll.claim_request.claim_id is not None:
+    if not executions:
+        return []
+    authorized = await still_authorized(server, who)
+    if authorized and (not this_visit().is_gone or poll.claim_request.claim_id is not None):
         return executions
 
     actor = who.acting_as(poll.claim_request.agent_id or "")
@@ -132,10 +130,13 @@ async def _give_back_if_gone(
                 server.store.executions.give_back(execution.id, execution.exec_id, actor=actor)
 
     await server.in_thread(give_back)
+    if not authorized:
+        raise Rejected(401, KEY_ENDED, {"WWW-Authenticate": "Bearer"})
     return []
 
 
-async def _executions_out(server: Server, executions: Sequence[Execution]) -> list[Handed]:
+async def executions_out(server: Server, executions: Sequence[Execution]) -> list[Handed]:
+    """Executions for the outside, each with the states that were saved for it."""
     retried = [execution.id for execution in executions if execution.attempt > 1]
     saved = await server.in_thread(server.store.executions.checkpoints_of, retried) if retried else {}
     return [execution_out(execution, saved.get(execution.id, {})) for execution in executions]
@@ -159,7 +160,10 @@ async def start(agent_id: AgentId, task_id: TaskId, data: Named, server: Server,
 
 
 @routes.post(
-    "/api/agents/{agent_id}/tasks/{task_id}/beat", Role.AGENT, "Renew the lease; hear what is asked", errors=(404, 409)
+    "/api/agents/{agent_id}/tasks/{task_id}/beat",
+    Role.AGENT,
+    "Renew the lease, and learn of requests to stop or pause",
+    errors=(404, 409),
 )
 async def beat(agent_id: AgentId, task_id: TaskId, data: Named, server: Server, who: Principal) -> Answer:
     def answer(holding: Holding) -> Answer:
@@ -168,7 +172,7 @@ async def beat(agent_id: AgentId, task_id: TaskId, data: Named, server: Server, 
     return await _as_owner(server, who, agent_id, task_id, data.exec_id, answer)
 
 
-@routes.post("/api/agents/{agent_id}/tasks/{task_id}/progress", Role.AGENT, "Say how far a task is", errors=(404, 409))
+@routes.post("/api/agents/{agent_id}/tasks/{task_id}/progress", Role.AGENT, "Report progress", errors=(404, 409))
 async def progress(agent_id: AgentId, task_id: TaskId, data: ProgressIn, server: Server, who: Principal) -> Answer:
     fields = {"done": data.done, "total": data.total, "note": data.note, "data": data.data}
     text = text_of({name: value for name, value in fields.items() if value is not None})
@@ -182,7 +186,7 @@ async def progress(agent_id: AgentId, task_id: TaskId, data: ProgressIn, server:
     return answer
 
 
-@routes.post("/api/agents/{agent_id}/tasks/{task_id}/log", Role.AGENT, "Keep log lines with a task", errors=(404, 409))
+@routes.post("/api/agents/{agent_id}/tasks/{task_id}/log", Role.AGENT, "Add log lines to a task", errors=(404, 409))
 async def log(agent_id: AgentId, task_id: TaskId, data: LogIn, server: Server, who: Principal) -> Answer:
     def save(holding: Holding) -> Answer:
         lines = [(line.level, line.message) for line in data.lines]
@@ -194,7 +198,7 @@ async def log(agent_id: AgentId, task_id: TaskId, data: LogIn, server: Server, w
 @routes.post(
     "/api/agents/{agent_id}/tasks/{task_id}/checkpoint",
     Role.AGENT,
-    "Save a state for the next execution",
+    "Save a checkpoint for the next execution",
     errors=(404, 409),
 )
 async def checkpoint(agent_id: AgentId, task_id: TaskId, data: CheckpointIn, server: Server, who: Principal) -> Answer:
@@ -230,13 +234,15 @@ def _answer(execution: Execution, control: Control) -> Answer:
     return Answer(execution.id, execution.status.value, requested, execution.executing_deadline)
 
 
-@routes.post("/api/agents/{agent_id}/tasks/{task_id}/complete", Role.AGENT, "A task is done", errors=(404, 409))
+@routes.post(
+    "/api/agents/{agent_id}/tasks/{task_id}/complete", Role.AGENT, "Report that a task succeeded", errors=(404, 409)
+)
 async def complete(agent_id: AgentId, task_id: TaskId, data: CompleteIn, server: Server, who: Principal) -> Answer:
     report = ReportIn(id=task_id, exec_id=data.exec_id, status=data.status, result=data.result)
     return await _end(server, who, agent_id, report)
 
 
-@routes.post("/api/agents/{agent_id}/tasks/{task_id}/fail", Role.AGENT, "A task has failed", errors=(404, 409))
+@routes.post("/api/agents/{agent_id}/tasks/{task_id}/fail", Role.AGENT, "Report that a task failed", errors=(404, 409))
 async def fail(agent_id: AgentId, task_id: TaskId, data: FailIn, server: Server, who: Principal) -> Answer:
     report = ReportIn(
         id=task_id, exec_id=data.exec_id, status="Error", error_info=data.error_info, retryable=data.retryable,
@@ -248,7 +254,7 @@ async def fail(agent_id: AgentId, task_id: TaskId, data: FailIn, server: Server,
 @routes.post(
     "/api/agents/{agent_id}/tasks/{task_id}/cancelled",
     Role.AGENT,
-    "A task has stopped, as it was asked to",
+    "Confirm that a task has stopped",
     errors=(404, 409),
 )
 async def cancelled(agent_id: AgentId, task_id: TaskId, data: Named, server: Server, who: Principal) -> Answer:
@@ -256,7 +262,7 @@ async def cancelled(agent_id: AgentId, task_id: TaskId, data: Named, server: Ser
 
 
 @routes.post(
-    "/api/agents/{agent_id}/tasks/{task_id}/paused", Role.AGENT, "A task holds, as it was asked to", errors=(404, 409)
+    "/api/agents/{agent_id}/tasks/{task_id}/paused", Role.AGENT, "Confirm that a task is paused", errors=(404, 409)
 )
 async def paused(agent_id: AgentId, task_id: TaskId, data: Named, server: Server, who: Principal) -> Answer:
     return await _end(server, who, agent_id, ReportIn(id=task_id, exec_id=data.exec_id, status="Paused"))
@@ -265,14 +271,14 @@ async def paused(agent_id: AgentId, task_id: TaskId, data: Named, server: Server
 @routes.post(
     "/api/agents/{agent_id}/tasks/{task_id}/release",
     Role.AGENT,
-    "Give a task back; nothing has failed",
+    "Hand a task back without an error",
     errors=(404, 409),
 )
 async def release(agent_id: AgentId, task_id: TaskId, data: Named, server: Server, who: Principal) -> Answer:
     return await _end(server, who, agent_id, ReportIn(id=task_id, exec_id=data.exec_id, status="Released"))
 
 
-@routes.post("/api/agents/{agent_id}/report", Role.AGENT, "How many tasks ended, in one call")
+@routes.post("/api/agents/{agent_id}/report", Role.AGENT, "Report the ends of many tasks")
 async def report(agent_id: AgentId, data: ReportsIn, server: Server, who: Principal) -> Reports:
     ends = await server.in_thread(settle, server, who, agent_id, data.reports)
     items = []

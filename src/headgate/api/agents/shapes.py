@@ -14,15 +14,20 @@ from headgate.core.task import MAX_ERROR_NAMES, Execution
 MOST_TASKS = 100
 MOST_REPORTS = 1000
 MOST_LINES = 1000
+MOST_SLOTS = 1000
 LONGEST_WAIT = 60.0
 
 ExecId = Annotated[
     str,
     Meta(
-        description="As the claim told it; it owns the task until its end.",
+        description="From the claim; it identifies this execution of the task.",
         pattern="^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$",
         max_length=36,
     ),
+]
+LeaseSeconds = Annotated[float, Meta(ge=5, le=86400)]
+Instance = Annotated[
+    str, Meta(min_length=1, max_length=64, description="Process of the agent; each one keeps only its own tasks.")
 ]
 ErrorInfo = Annotated[str, Meta(min_length=1, max_length=65536)]
 ErrorNames = Annotated[list[Name], Meta(max_length=MAX_ERROR_NAMES)]
@@ -41,12 +46,9 @@ class ClaimIn(msgspec.Struct, forbid_unknown_fields=True):
     creator: Integer | None = None
     limit: Annotated[int, Meta(ge=1, le=MOST_TASKS)] = 1
     wait_seconds: Annotated[float, Meta(ge=0, le=LONGEST_WAIT)] = 0.0
-    lease_seconds: Annotated[float, Meta(ge=5, le=86400)] | None = None
-    claim_id: Annotated[Name, Meta(description="The same one gets the same tasks again.")] | None = None
-    instance: Annotated[
-        str,
-        Meta(min_length=1, max_length=64, description="Which process of the agent: each keeps only its own tasks."),
-    ] | None = None  # fmt: skip
+    lease_seconds: LeaseSeconds | None = None
+    claim_id: Annotated[Name, Meta(description="Repeat a claim with the same id to get the same tasks.")] | None = None
+    instance: Instance | None = None
 
 
 class Handed(msgspec.Struct):
@@ -88,6 +90,56 @@ class HandedOver(msgspec.Struct):
     tasks: list[Handed]
 
 
+class ConsumeIn(msgspec.Struct, forbid_unknown_fields=True):
+    """Which types a process of an agent takes from the broker, and how many tasks at once; 0: none for now."""
+
+    types: Annotated[list[Name], Meta(min_length=1, max_length=200)]
+    slots: Annotated[int, Meta(ge=0, le=MOST_SLOTS)]
+    instance: Instance
+    lease_seconds: LeaseSeconds | None = None
+
+
+class Consuming(msgspec.Struct):
+    """The queues to consume, and how they are declared and bound to `exchange`: under their own names.
+
+    While nothing is `dispatched` nothing comes from the broker: claim. `stalled`: tasks of these types have been in the
+    broker for too long. If there is a slot for one, the connection is of no use: connect anew.
+    """
+
+    exchange: str
+    queues: list[str]
+    arguments: dict[str, Any]
+    dispatched: bool
+    stalled: bool
+    lease_seconds: float
+
+
+class Delivered(msgspec.Struct, forbid_unknown_fields=True):
+    """What a message names: its header `task_id`, and its message id."""
+
+    id: Id
+    exec_id: ExecId
+
+
+class StartIn(msgspec.Struct, forbid_unknown_fields=True):
+    instance: Instance
+    tasks: Annotated[list[Delivered], Meta(min_length=1, max_length=MOST_TASKS)]
+
+
+class Start(msgspec.Struct):
+    """What came of one message. `started`: run the `task`. `stale`, `held_back`: there is nothing to run. `busy`: ask
+    again in a moment. Acknowledge the message in every case but the last."""
+
+    id: int
+    exec_id: str
+    outcome: Literal["started", "stale", "held_back", "busy"]
+    task: Handed | None = None
+
+
+class Starts(msgspec.Struct):
+    items: list[Start]
+
+
 class Named(msgspec.Struct, forbid_unknown_fields=True):
     exec_id: ExecId
 
@@ -99,7 +151,7 @@ class ProgressIn(msgspec.Struct, forbid_unknown_fields=True):
     done: float | None = None
     total: float | None = None
     note: Annotated[str, Meta(max_length=4000)] | None = None
-    data: Annotated[Any, Meta(description="Any JSON beside it; all of it together 16 KiB at most.")] = None
+    data: Annotated[Any, Meta(description="Any other JSON; 16 KiB at most in total.")] = None
 
 
 class Line(msgspec.Struct, forbid_unknown_fields=True):

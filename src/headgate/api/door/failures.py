@@ -10,7 +10,7 @@ MOST_ADDRESSES = 10_000
 
 
 class Failures:
-    """A leaky count per address: so many at once, and one more every three seconds."""
+    """A leaky count per address: a burst, and one more every three seconds."""
 
     def __init__(self) -> None:
         self._counts: OrderedDict[str, tuple[float, float]] = OrderedDict()

@@ -25,7 +25,7 @@ class RequestLog:
             headers.get(b"x-correlation-id", b"").decode("latin-1"),
             headers.get(b"traceparent", b"").decode("latin-1"),
         )
-        self.status = 0  # nothing was answered: whoever asked is gone, or there is a bug
+        self.status = 0  # no answer was sent: the client is gone, or there is a bug
         subject.set(self._request)
 
     def authenticated(self, user: str) -> None:

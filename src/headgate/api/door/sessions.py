@@ -18,19 +18,20 @@ FRESH_SECONDS = 2.0
 class Sessions:
     """Begins, looks up and ends sessions, and notes which were used."""
 
-    def __init__(self, store: Store, settings: Settings, in_thread: InThread) -> None:
+    def __init__(self, store: Store, settings: Settings, in_thread: InThread, writing: InThread) -> None:
+        """`writing`: where sessions are changed, so that none is looked up behind a write."""
         self._sessions = store.sessions
         self._seconds = settings.session_seconds
-        self._in_thread = in_thread
+        self._writing = writing
         idle = settings.session_idle_seconds
         self._known: Recent[str, Session | None] = Recent(
             lambda digest: store.sessions.get(digest, idle), in_thread, FRESH_SECONDS
         )
-        self._uses: Uses[str] = Uses(store.sessions.note_use, in_thread)
+        self._uses: Uses[str] = Uses(store.sessions.note_use, writing)
 
     async def begin(self, key: Key, actor: str, instead_of: str | None) -> tuple[Session, str]:
         """A session, and the cookie that its browser is to send."""
-        session, token = await self._in_thread(
+        session, token = await self._writing(
             self._sessions.begin, key, self._seconds, actor=actor, instead_of=instead_of
         )
         self._known.drop(instead_of or "")
@@ -45,7 +46,7 @@ class Sessions:
 
     async def end(self, digest: str, actor: str) -> str:
         """Sign somebody out; the cookie that makes their browser forget."""
-        await self._in_thread(self._sessions.end, digest, actor=actor)
+        await self._writing(self._sessions.end, digest, actor=actor)
         self._known.drop(digest)
         return cookie("", 0)
 

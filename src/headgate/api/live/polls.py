@@ -89,7 +89,7 @@ class Polls:
                 break
 
     def wake_later(self, group: GroupKey, seconds: float) -> None:
-        """Wake one poll of the group after so many seconds: a token comes then, and nothing else announces it."""
+        """Wake one poll of the group after this many seconds: a token comes then, and nothing else announces it."""
         if self._loop is not None and group not in self._later:
             self._later[group] = self._loop.call_later(max(seconds, SOONEST_SECONDS), self._wake_now, group)
 
@@ -136,7 +136,7 @@ class Polls:
                 if look_now or monotonic() - looked_at >= SAFETY_SECONDS:
                     looked_at = monotonic()
                     self._wake_serving(await self._in_thread(self._store.agents.ready_streams))
-            except HeadgateError:  # the store is away: whoever looks hears of it
+            except HeadgateError:  # the store is away: the poll itself will report that
                 await asyncio.sleep(TICK_SECONDS)
 
     def _waiting(self) -> list[tuple[AgentIdentity, float | None]]:

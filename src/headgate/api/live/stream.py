@@ -10,22 +10,23 @@ from msgspec import Meta
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from headgate.api.door.principal import LOCAL_PERSON, Principal, Role
+from headgate.api.door.principal import Principal, Role
+from headgate.api.door.visit import hung_up
 from headgate.api.figures import point_out
+from headgate.api.live.waiting import KEY_ENDED, LOOK_SECONDS, count_as, still_authorized
 from headgate.api.routing import Header, Routes
 from headgate.api.server import Server
 from headgate.api.shapes import INT64, EventOut, event_out
 from headgate.core.errors import HeadgateError
 from headgate.core.events import AuditEvent
-from headgate.environment import monotonic, utc_now
+from headgate.environment import monotonic
 from headgate.events.live import BEHIND, BusEnded, FeedEvent, Follower
 from headgate.events.task_infos import TaskInfo
 from headgate.store.events.feed import Cursor
 
 MEDIA = "text/event-stream"
 HEARTBEAT_SECONDS = 15.0
-LOOK_SECONDS = 2.0  # how long a key that was revoked may go on listening, and again as long as it is known
-SEND_SECONDS = 60.0  # a client that takes nothing for so long has gone
+SEND_SECONDS = 60.0  # a client that reads nothing for this long has gone
 RETRY_MILLISECONDS = 1000
 MOST_IN_DIGEST = 100
 MOST_NAMED = 1000
@@ -34,13 +35,13 @@ LONGEST_ID = 8000  # as much as a proxy lets through in a header; an event with 
 ADVICE = {
     BEHIND: "too far behind: come back with Last-Event-ID and nothing is missed",
     "closing": "the server stops: come back with Last-Event-ID and nothing is missed",
-    "unauthorized": "the key is no longer good",
+    "unauthorized": KEY_ENDED,
 }
 
 Wanted = Callable[[FeedEvent], bool]
 Shape = Callable[[FeedEvent], msgspec.Struct]
 LastEventId = Annotated[
-    str | None, Header("Last-Event-ID"), Meta(description="Go on behind this event.", max_length=65536)
+    str | None, Header("Last-Event-ID"), Meta(description="Continue after this event.", max_length=65536)
 ]
 FromCursor = Annotated[str | None, Meta(description="The same as Last-Event-ID.", max_length=65536)]
 TextList = Annotated[list[str] | None, Meta(max_length=50)]
@@ -48,12 +49,12 @@ TextList = Annotated[list[str] | None, Meta(max_length=50)]
 
 Gather = Annotated[
     float | None,
-    Meta(description="Seconds: one message (`event: digest`) for all that happened in them.", ge=0.1, le=10),
+    Meta(description="Send one message (`event: digest`) for all events of this many seconds.", ge=0.1, le=10),
 ]
 
 
 class EventStream(Response):
-    """Messages as they come. It waits for its client, but not for ever, and is tidied up after, whoever ends it."""
+    """Messages as they come. It waits for its client, but not forever, and cleans up however it ends."""
 
     media_type = MEDIA
 
@@ -65,7 +66,7 @@ class EventStream(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         sending = asyncio.create_task(self._send_all(send))
-        hanging_up = asyncio.create_task(_hung_up(receive))
+        hanging_up = asyncio.create_task(hung_up(receive))
         try:
             await asyncio.wait([sending, hanging_up], return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -88,11 +89,6 @@ class EventStream(Response):
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-async def _hung_up(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-
-
 class LiveEvent(EventOut):
     """One line of the audit, with its task's type and lane (null for an act upon the system)."""
 
@@ -101,7 +97,7 @@ class LiveEvent(EventOut):
 
 
 class Digest:
-    """What happened in a short time: the first events, and of those beyond them only whose they were."""
+    """What happened in a short time: the first events, and only the tenants of the rest."""
 
     def __init__(self) -> None:
         self._events: list[LiveEvent] = []
@@ -134,7 +130,7 @@ def live_event(entry: FeedEvent) -> LiveEvent:
 routes = Routes("events")
 
 
-@routes.get("/api/events", Role.READ, "What happens, live (server-sent events)")
+@routes.get("/api/events", Role.READ, "Stream events (server-sent events)")
 async def events(
     server: Server,
     who: Principal,
@@ -146,7 +142,7 @@ async def events(
     task_id: Annotated[int | None, Meta(ge=1, le=INT64)] = None,
     gather: Gather = None,
 ) -> EventStream:
-    """Each message is one event; its SSE id is where to go on: send it back as `Last-Event-ID`, or as `cursor`, and
+    """Each message is one event; its SSE id is the cursor: send it back as `Last-Event-ID`, or as `cursor`, and
     nothing is skipped or repeated. Without one the stream begins now; `cursor=0` begins with the first. With `gather`
     it is bounded whatever happens: a digest has at most 100 events, and names the tasks of others.
     """
@@ -169,11 +165,11 @@ class LatestEvents(msgspec.Struct):
     items: list[LiveEvent]
 
 
-@routes.get("/api/events/latest", Role.READ, "What happened last")
+@routes.get("/api/events/latest", Role.READ, "List the latest events")
 async def latest(
     server: Server,
     who: Principal,
-    limit: Annotated[int, Meta(description="How many at most.", ge=1, le=200)] = 100,
+    limit: Annotated[int, Meta(description="Maximum number of results.", ge=1, le=200)] = 100,
 ) -> LatestEvents:
     def work() -> list[LiveEvent]:
         end = server.live_events.feed.end()
@@ -186,7 +182,8 @@ async def latest(
 async def event_stream(
     server: Server, who: Principal, cursor: str | None, wanted: Wanted, shape: Shape, gather: float | None = None
 ) -> EventStream:
-    """The events that are wanted and theirs to see, from a cursor on, or from now; gathered for so many seconds."""
+    """The events that are wanted and theirs to see, from a cursor on, or from now; gathered for `gather` seconds."""
+    count_as("streams")
     follower = await server.live_events.join(cursor)
     messages = _messages(server, who, follower, wanted, shape, gather)
     return EventStream(messages, lambda: server.live_events.leave(follower))
@@ -200,11 +197,11 @@ def may_see(who: Principal, event: AuditEvent) -> bool:
 async def _messages(
     server: Server, who: Principal, follower: Follower, wanted: Wanted, shape: Shape, gather: float | None
 ) -> AsyncGenerator[str]:
-    """Each event by itself; or gathered, with each new figure for the charts to whoever may see everybody's."""
+    """Each event by itself; or gathered, with new figures for the charts if the key may see all tenants."""
     digest = None if gather is None else Digest()
     charts = gather is not None and who.tenant_id is None
     figure = await server.latest_point.get(None) if charts else None  # what comes from here on is new
-    # The client keeps an id that comes without data, so it can go on from here before the first event.
+    # The client keeps an id that comes without data, so it can continue from here before the first event.
     yield f"retry: {RETRY_MILLISECONDS}\n{_id(str(follower.place))}\n"
     sent_at = looked_at = began = monotonic()
     try:
@@ -254,18 +251,3 @@ def _message(entry: FeedEvent, shape: Shape) -> str:
 
 def _id(place: str) -> str:
     return f"id: {place}\n" if len(place) <= LONGEST_ID else ""
-
-
-async def still_authorized(server: Server, who: Principal) -> bool:
-    """Whether the key that somebody came in with is still good, or there is still none."""
-    try:
-        if who.name == LOCAL_PERSON.name:
-            return not await server.keyring.exist()
-        if who.key_id is None:
-            return True
-        if who.session is not None and await server.sessions.get(who.session) is None:
-            return False
-        key = await server.keyring.get(who.key_id)
-    except HeadgateError:  # the store is away: nobody can say
-        return True
-    return key is not None and key.is_active(utc_now())

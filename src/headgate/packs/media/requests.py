@@ -1,15 +1,10 @@
 """`/api/requests`: the request queue. A request is a task in one of its lanes; states are in the queue's own words."""
 
-import json
-from dataclasses import replace
-from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-import msgspec
 from msgspec import Meta
 
 from headgate.packs import (
-    DEFAULT_PRIORITY,
     FINAL,
     MOST_PER_PAGE,
     Filter,
@@ -23,14 +18,25 @@ from headgate.packs import (
     states_of_word,
     status_word,
 )
-from headgate.packs.media.lanes import COOKIE, NAMES, lane_for
-from headgate.packs.media.types import SUBSCRIPTION
+from headgate.packs.media.lanes import NAMES
+from headgate.packs.media.request_shapes import (
+    BusyList,
+    Lane,
+    RequestEvent,
+    RequestId,
+    RequestIn,
+    RequestJob,
+    RequestPage,
+    Status,
+    busy_out,
+    request_out,
+)
+from headgate.packs.media.subscription_tasks import SubscriptionTasks
 from headgate.packs.web import (
     INT64,
     EventStream,
     FeedEvent,
     FromCursor,
-    Integer,
     Json,
     Key,
     LastEventId,
@@ -44,10 +50,10 @@ from headgate.packs.web import (
     Server,
     TaskInfo,
     Wait,
+    count_as,
     event_stream,
     live_event,
     queue_stats,
-    text_of,
     wait_for_end,
 )
 
@@ -55,124 +61,6 @@ SYNC_SECONDS = 30.0
 FARTHEST = 2_000  # that pages by number reach back: each reads all those before it again
 MOST_LOOKS = 20  # that one request takes: each reads a bounded number of rows
 ENDED = FINAL | {State.DEAD, State.NOTIFYING}
-
-RequestType = Literal["expected_total", "parse", "list_fetch", "download"]
-Status = Literal["queued", "running", "paused", "done", "failed", "canceled"]
-Lane = Literal["requires_cookie", "no_cookie"]
-RequestId = Annotated[int, Meta(description="The request's id.", ge=1, le=INT64)]
-
-
-class RequestIn(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """A request to be made. A download always takes the cookie's lane; requests of one subscription run in turn."""
-
-    type: RequestType
-    subscription_id: Annotated[int, Meta(ge=0, le=INT64)] | None = None
-    url: Annotated[str, Meta(max_length=4096)] | None = None
-    requires_cookie: bool | None = None
-    ua_profile: Literal["desktop", "mobile", "alt"] | None = None
-    priority: Integer = DEFAULT_PRIORITY
-    max_attempts: Annotated[int, Meta(ge=1, le=1000)] | None = None
-
-    def new_task(self, tenant_id: int) -> NewTask:
-        requires_cookie = self.type == "download" or bool(self.requires_cookie)
-        ext = {
-            "subscription_id": self.subscription_id,
-            "url": self.url,
-            "requires_cookie": requires_cookie,
-            "ua_profile": "desktop" if requires_cookie else self.ua_profile,
-        }
-        return NewTask(
-            type=self.type,
-            ext=text_of(ext),
-            tenant_id=tenant_id,
-            lane=lane_for(requires_cookie),
-            priority=self.priority,
-            mutex=None if self.subscription_id is None else f"subscription:{self.subscription_id}",
-            max_error_count=None if self.max_attempts is None else self.max_attempts - 1,
-        )
-
-
-class RequestJob(msgspec.Struct, kw_only=True):
-    """A request as it stands. `attempts` counts starts; `ua_profile` null: whichever is next."""
-
-    id: int
-    type: str
-    subscription_id: int | None
-    url: str | None
-    requires_cookie: bool
-    ua_profile: str | None
-    status: Status
-    priority: int
-    attempts: int
-    max_attempts: int
-    last_error: str | None
-    created_at: datetime
-    started_at: datetime | None
-    finished_at: datetime | None
-    lane: str
-    progress: Any
-    result: Any
-
-
-class RequestPage(msgspec.Struct):
-    """Requests, newest first; `next_cursor` is null at the end.
-
-    With a `next_cursor`, `items` may hold fewer than `size`, or none: a filter that fits few requests is read on there.
-    """
-
-    items: list[RequestJob]
-    next_cursor: int | None
-    page: int
-    size: int
-
-
-class RequestEvent(msgspec.Struct, rename={"before": "from", "after": "to"}):
-    """Something that happened to a request; states in the queue's words."""
-
-    id: int
-    request_id: int
-    type: str
-    lane: str
-    subscription_id: int | None
-    kind: str
-    before: str | None
-    after: str | None
-    at: datetime
-    actor: str
-    detail: str | None
-    code: str
-    params: dict[str, Any]
-
-
-def request_out(task: Task, store: Store) -> RequestJob:
-    """A task as a request."""
-    ext = json.loads(task.ext)
-    arguments = ext if isinstance(ext, dict) else {}
-    retries = store.types.recent(task.type).retry.retries if task.max_error_count is None else task.max_error_count
-    status: Any = status_word(View.REQUESTS, task.status, task.error_count)
-    return RequestJob(
-        id=task.id,
-        type=task.type,
-        subscription_id=SUBSCRIPTION.value_in(task.ext),
-        url=_text(arguments.get("url")),
-        requires_cookie=task.lane == COOKIE,
-        ua_profile=_text(arguments.get("ua_profile")),
-        status=status,
-        priority=task.priority,
-        attempts=task.attempt,
-        max_attempts=retries + 1,
-        last_error=task.error_info,
-        created_at=task.create_date,
-        started_at=task.started_at,
-        finished_at=task.finished_at,
-        lane=task.lane,
-        progress=None if task.progress is None else json.loads(task.progress),
-        result=None if task.result is None else json.loads(task.result),
-    )
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
 
 
 # Making
@@ -193,20 +81,33 @@ async def enqueue(
     server: Server,
     who: Principal,
     key: Key = None,
-    sync: Annotated[bool, Meta(description=f"Wait for the end, {SYNC_SECONDS:.0f} s at most.")] = False,
+    sync: Annotated[bool, Meta(description=f"Wait up to {SYNC_SECONDS:.0f} s for the end.")] = False,
     wait: Wait = None,
 ) -> Json[RequestJob]:
     """On disk when this answers 201. With `sync=true`, or `wait` seconds, it waits for the end and answers 201 with the
     request as it ended, or 202 if it has not ended by then.
     """
     new = data.new_task(who.allowed_tenant(None))
+    return await submit_request(server, who, new, key, seconds_to_wait(sync, wait))
+
+
+def seconds_to_wait(sync: bool, wait: float | None) -> float | None:
+    """How long a caller waits for the end of a request; None: not at all."""
+    return SYNC_SECONDS if sync and wait is None else wait
+
+
+async def submit_request(
+    server: Server, who: Principal, new: NewTask, key: str | None = None, seconds: float | None = None
+) -> Json[RequestJob]:
+    """Make a request, or find the open one that it would be the second of; with `seconds`, wait for its end."""
+    if seconds is not None:
+        count_as("polls")
     [made] = await server.submits.submit([new], who.actor, key)
     task = await server.submits.task(made)
-    seconds = SYNC_SECONDS if sync and wait is None else wait
-    if seconds is None:
-        return Json(request_out(task, server.store), status_code=201)
-    task = await wait_for_end(server, task, seconds, ENDED)
-    return Json(request_out(task, server.store), status_code=201 if task.status in ENDED else 202)
+    if seconds is not None:
+        task = await wait_for_end(server, task, seconds, ENDED)
+    request = request_out(task, server.store, created=made.done.created)
+    return Json(request, status_code=201 if seconds is None or task.status in ENDED else 202)
 
 
 # Looking
@@ -220,35 +121,59 @@ async def list_requests(
     status: Status | None = None,
     type: Annotated[str | None, Meta(max_length=255)] = None,
     subscription_id: Annotated[int | None, Meta(ge=0, le=INT64)] = None,
-    page: Annotated[int, Meta(description="From 1.", ge=1, le=FARTHEST)] = 1,
-    size: Annotated[int, Meta(description="How many at most.", ge=1, le=MOST_PER_PAGE)] = 50,
+    page: Annotated[int, Meta(description="Page number, from 1.", ge=1, le=FARTHEST)] = 1,
+    size: Annotated[int, Meta(description="Maximum number of results.", ge=1, le=MOST_PER_PAGE)] = 50,
     cursor: Annotated[
-        int | None, Meta(description="`next_cursor` of the page before, in place of `page`.", ge=1, le=INT64)
+        int | None, Meta(description="`next_cursor` of the previous page, instead of `page`.", ge=1, le=INT64)
     ] = None,
 ) -> RequestPage:
     if page * size > FARTHEST:
         raise Invalid(f"pages reach back {FARTHEST:,} requests; use cursor to go further")
     if cursor is not None and page != 1:
         raise Invalid("give page or cursor, not both")
-    wanted = Filter(
-        tenant_id=who.tenant_id,
-        type=type,
-        status=None if status is None else tuple(state for state, _ in states_of_word(View.REQUESTS, status)),
-        mutex=None if subscription_id is None else f"subscription:{subscription_id}",
-    )
+    states = None if status is None else states_of(status)
     lanes = NAMES if lane is None else (lane,)
 
     def work() -> RequestPage:
-        filters = [replace(wanted, lane=name) for name in lanes]
-        found, next_cursor = _find(server.store, filters, cursor, page * size)
-        items = [request_out(task, server.store) for task in found[(page - 1) * size :]]
-        return RequestPage(items, next_cursor, page, size)
+        if subscription_id is None:
+            filters = [Filter(tenant_id=who.tenant_id, type=type, status=states, lane=name) for name in lanes]
+            found, next_cursor = _find(server.store, filters, cursor, page * size)
+            ids = [task.id for task in found[(page - 1) * size :]]
+            found, next_cursor = _page_of(server.store, ids, who.tenant_id, next_cursor)
+        else:
+            found, next_cursor = requests_of(
+                server.store, subscription_id, who.tenant_id, skip=(page - 1) * size, lanes=lanes, states=states,
+                type_code=type, cursor=cursor, limit=page * size,
+            )  # fmt: skip
+        return RequestPage([request_out(task, server.store) for task in found], next_cursor, page, size)
 
     return await server.in_thread(work)
 
 
+def states_of(status: str) -> tuple[State, ...]:
+    """The states that a word of the queue stands for."""
+    return tuple(state for state, _ in states_of_word(View.REQUESTS, status))
+
+
+def requests_of(
+    store: Store, subscription_id: int, tenant_id: int | None, *, skip: int = 0, **wanted: Any
+) -> tuple[list[Task], int | None]:
+    """The requests of a subscription, newest first, and the cursor behind them: as many as a page holds."""
+    page = SubscriptionTasks(store.database).find(subscription_id, tenant_id, **wanted)
+    return _page_of(store, page.ids[skip:], tenant_id, page.next_cursor)
+
+
+def _page_of(
+    store: Store, ids: list[int], tenant_id: int | None, next_cursor: int | None
+) -> tuple[list[Task], int | None]:
+    """The tasks that fit into a page, and the cursor behind them."""
+    tasks = store.tasks.get_page(ids, tenant_id)
+    is_cut = bool(tasks) and tasks[-1].id != ids[-1]
+    return tasks, tasks[-1].id if is_cut else next_cursor
+
+
 def _find(store: Store, filters: list[Filter], cursor: int | None, count: int) -> tuple[list[Task], int | None]:
-    """So many tasks, newest first, and the cursor behind them; fewer if as much as one request may read has none."""
+    """A page of tasks, newest first, and the cursor behind them; fewer if one request has read enough."""
     found: list[Task] = []
     for _ in range(MOST_LOOKS):
         tasks, cursor = _look(store, filters, cursor, min(count - len(found), MOST_PER_PAGE))
@@ -268,12 +193,24 @@ def _look(store: Store, filters: list[Filter], cursor: int | None, limit: int) -
     return tasks, end or None
 
 
-@routes.get("/api/requests/stats", Role.READ, "How full the lanes are: the same as /api/queue/stats")
+@routes.get("/api/requests/busy", Role.READ, "Show the open requests of subscriptions")
+async def busy(
+    server: Server,
+    who: Principal,
+    subscription_id: Annotated[list[Annotated[int, Meta(ge=0, le=INT64)]], Meta(min_length=1, max_length=200)],
+) -> BusyList:
+    """Those of which nothing is open are left out."""
+    tasks = SubscriptionTasks(server.store.database)
+    found = await server.in_thread(tasks.open_requests, subscription_id, who.tenant_id)
+    return BusyList([out for (_, each), requests in found.items() if (out := busy_out(each, requests))])
+
+
+@routes.get("/api/requests/stats", Role.READ, "Show the use of lanes, as /api/queue/stats does")
 async def stats(server: Server, who: Principal) -> QueueStats:
-    return await server.in_thread(queue_stats, server)
+    return await server.in_thread(queue_stats, server, who)
 
 
-@routes.get("/api/requests/{request_id}", Role.READ, "Look a request up", errors=(404,))
+@routes.get("/api/requests/{request_id}", Role.READ, "Get a request", errors=(404,))
 async def get_request(request_id: RequestId, server: Server, who: Principal) -> RequestJob:
     return await server.in_thread(lambda: request_out(_request(server.store, who, request_id), server.store))
 
@@ -285,7 +222,7 @@ def _request(store: Store, who: Principal, request_id: int) -> Task:
     return task
 
 
-@routes.get("/api/requests/events", Role.READ, "What happens to requests, live (server-sent events)")
+@routes.get("/api/requests/events", Role.READ, "Stream events of requests (server-sent events)")
 async def events(
     server: Server,
     who: Principal,
@@ -329,8 +266,8 @@ def _request_status(state: str | None) -> str | None:
 # Acting
 
 
-@routes.post("/api/requests/{request_id}/pause", Role.OPERATOR, "Hold a request", errors=(404, 409))
-@routes.post("/api/requests/{request_id}/resume", Role.OPERATOR, "Let a paused request go on", errors=(404, 409))
+@routes.post("/api/requests/{request_id}/pause", Role.OPERATOR, "Pause a request", errors=(404, 409))
+@routes.post("/api/requests/{request_id}/resume", Role.OPERATOR, "Resume a paused request", errors=(404, 409))
 async def pause_or_resume(
     request_id: RequestId, action: str, server: Server, who: Principal, data: Nothing | None = None
 ) -> RequestJob:
@@ -340,7 +277,7 @@ async def pause_or_resume(
 @routes.post(
     "/api/requests/{request_id}/cancel",
     Role.OPERATOR,
-    "End a request early: a queued one at once, a running one by asking it",
+    "Cancel a request: a queued one ends at once, a running one is asked to stop",
     errors=(404, 409),
 )
 async def cancel(request_id: RequestId, server: Server, who: Principal, data: Reason | None = None) -> RequestJob:
@@ -350,7 +287,7 @@ async def cancel(request_id: RequestId, server: Server, who: Principal, data: Re
 @routes.post(
     "/api/requests/{request_id}/prioritize",
     Role.OPERATOR,
-    "Put a request first, or give it a priority",
+    "Move a request to the front, or set its priority",
     errors=(404, 409),
 )
 async def prioritize(request_id: RequestId, server: Server, who: Principal, data: Priority | None = None) -> RequestJob:

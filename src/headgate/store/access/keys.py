@@ -32,9 +32,9 @@ LIST = Statement(
     """
 )
 ANY = Statement("SELECT 1 FROM headgate_api_key LIMIT 1")
-ANY_ALIVE = Statement(
-    "SELECT 1 FROM headgate_api_key WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > {now}) LIMIT 1"
-)
+_ALIVE = "revoked_at IS NULL AND (expires_at IS NULL OR expires_at > {now})"
+ALIVE = Statement(f"SELECT {_COLUMNS} FROM headgate_api_key WHERE {_ALIVE}")
+ANY_ALIVE = Statement(f"SELECT 1 FROM headgate_api_key WHERE {_ALIVE} LIMIT 1")
 REVOKE = Statement(
     f"UPDATE headgate_api_key SET revoked_at = {{now}} WHERE id = :id AND revoked_at IS NULL RETURNING {_COLUMNS}"
 )
@@ -55,7 +55,7 @@ OUTDATED = Statement(
 
 
 class Keys(Noun):
-    """Who may come in over HTTP."""
+    """The keys that give access over HTTP."""
 
     @writes
     def add(
@@ -68,7 +68,7 @@ class Keys(Noun):
         expires_at: datetime | None = None,
         actor: str = PERSON,
     ) -> tuple[Key, str]:
-        """A new key, of one tenant or of all (None), and its text, which nobody can ask for again."""
+        """A new key, of one tenant or of all (None), and its text, which cannot be read again."""
         check_name("a key's name", name)
         if expires_at is not None and expires_at.tzinfo is None:
             raise Invalid.of("time-zone-needed", field="expires_at")
@@ -91,9 +91,14 @@ class Keys(Noun):
 
     @reads
     def find(self, db: Db, tenant_id: int | None = None, *, cursor: int | None = None, limit: int = 200) -> list[Key]:
-        """A page of keys, a tenant's or everybody's, newest first; those that ended too."""
+        """A page of keys, of one tenant or of all, newest first; ended keys too."""
         wanted = {"everyones": tenant_id is None, "tenant_id": tenant_id, "cursor": cursor or LAST_ID}
         return [_key(row) for row in db.rows(LIST, **wanted, limit=page_size(limit))]
+
+    @reads
+    def active(self, db: Db) -> list[Key]:
+        """Every key that works."""
+        return [_key(row) for row in db.rows(ALIVE)]
 
     @reads
     def exist(self, db: Db, *, alive: bool = False) -> bool:
@@ -118,7 +123,7 @@ class Keys(Noun):
 
     @writes
     def take_nonce(self, db: Db, key_id: int, nonce: str) -> bool:
-        """Whether a key's request carries this nonce for the first time; False means: somebody sent it again."""
+        """Whether this is the first request of the key with this nonce; False: it is a replay."""
         return bool(db.rows(TAKE_NONCE, key_id=key_id, nonce=nonce))
 
 

@@ -1,4 +1,4 @@
-"""Sessions at the console: a key is changed for a token that ends by itself; only the token's hash is kept."""
+"""Console sessions: a key is exchanged for a token that expires; only the token's hash is stored."""
 
 import json
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from headgate.store.db.database import Noun, reads, writes
 from headgate.store.db.statement import Db, Row, Statement, moment
 from headgate.store.events.audit import record_system
 
-SWEPT = 100  # outdated ones that each new session takes along
+SWEPT = 100  # expired sessions that each new session removes
 
 ADD = Statement(
     """
@@ -37,7 +37,7 @@ OUTDATED = Statement(
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Somebody who signed in with a key; `digest` is its name here."""
+    """A person signed in with a key; `digest` identifies the session."""
 
     digest: str
     key_id: int
@@ -52,7 +52,7 @@ class Sessions(Noun):
     def begin(
         self, db: Db, key: Key, seconds: float, *, actor: str, instead_of: str | None = None
     ) -> tuple[Session, str]:
-        """A new session and its token, which nobody can ask for again; the one it comes instead of has ended."""
+        """A new session and its token, which cannot be read again; the session that it replaces ends."""
         token = random_bytes(SECRET_BYTES)
         db.send(OUTDATED, limit=SWEPT)
         if instead_of is not None:
@@ -63,7 +63,7 @@ class Sessions(Noun):
 
     @reads
     def get(self, db: Db, digest: str, idle_seconds: float) -> Session | None:
-        """A session that is not over, by age or for want of use."""
+        """A session that has not ended by age or idleness."""
         rows = db.rows(GET, digest=digest, idle=idle_seconds)
         return _session(rows[0]) if rows else None
 

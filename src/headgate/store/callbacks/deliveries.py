@@ -4,7 +4,7 @@ Locks: task rows first, then rows of deliveries, as the transitions that write t
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -17,6 +17,8 @@ from headgate.core.callbacks import (
     Delivery,
     Hold,
     error_body,
+    even_shares,
+    in_turn,
     success_body,
 )
 from headgate.core.errors import NotFound, Refused
@@ -57,6 +59,7 @@ class Leased(NamedTuple):
     lease: str
     webhook_id: str
     task_id: int
+    tenant_id: int
     type: str
     kind: CallbackKind
     attempts: int
@@ -75,7 +78,7 @@ class DeliveryOutcome(NamedTuple):
 
 
 class Deliveries(Noun):
-    """What is owed to receivers. Whoever sends holds a lease: killed, it costs a repetition with the same id."""
+    """Callbacks that are due to receivers. A sender holds a lease: if it is killed, one is sent twice, with one id."""
 
     def __init__(self, database: Database, catalog: Catalog, families: Families) -> None:
         super().__init__(database)
@@ -96,24 +99,29 @@ class Deliveries(Noun):
         ]
 
     def record(self, outcomes: Sequence[DeliveryOutcome]) -> None:
-        """Put on record what came of sending. A success that was delivered ends its task's `notifying`.
+        """Record the outcomes of sending. A delivered success ends its task's `notifying`.
 
-        A failure counts only under its lease; what was delivered was delivered, however late that is told. Told twice,
-        it changes nothing.
+        A failure counts only under its lease; a delivery counts however late it is reported. Reported twice, it changes
+        nothing.
         """
         self.record_and_lease(outcomes, [], 0.0)
 
     def record_and_lease(
-        self, outcomes: Sequence[DeliveryOutcome], wanted: Sequence[Share], seconds: float
+        self,
+        outcomes: Sequence[DeliveryOutcome],
+        wanted: Sequence[Share],
+        seconds: float,
+        last_tenants: Mapping[holds.Queue, int] | None = None,
     ) -> list[Leased]:
-        """`record`, and take so many due callbacks of each line, the oldest first; no two processes get the same.
+        """`record`, and take each line's share of due callbacks, oldest first; no two processes get the same. The
+        tenants of a line get the same number each, in turn, beginning behind the line's last tenant.
 
-        What is not put on record within `seconds` is somebody else's to take. Closes families afterwards.
+        A callback not recorded within `seconds` is free for another process to take. Closes families afterwards.
         """
 
         def exchange(db: Db) -> tuple[list[Task], list[Leased]]:
             ended = _record(db, self._catalog.fresh(db), outcomes) if outcomes else []
-            return ended, _lease(db, wanted, seconds) if wanted else []
+            return ended, _lease(db, wanted, seconds, last_tenants or {}) if wanted else []
 
         ended, leased = self._database.write(exchange)
         self._families.look_after(task.parent_id for task in ended)
@@ -126,7 +134,7 @@ class Deliveries(Noun):
 
     @writes
     def hold(self, db: Db, held: Sequence[holds.NewHold]) -> None:
-        """Say which queues are held from now on."""
+        """Hold these queues from now on."""
         for each in held:
             type_code, kind = each.queue
             db.send(
@@ -137,19 +145,19 @@ class Deliveries(Noun):
 
     @writes
     def release(self, db: Db, queues: Sequence[DeliveryQueue]) -> None:
-        """Say that these queues are held no longer, unless it is by another hold than the one they were read with."""
+        """Release these queues, unless another hold has replaced the one that was read."""
         for queue in queues:
             if queue.hold is not None:
                 db.send(holds.RELEASE, type=queue.type, kind=queue.kind.value, host=queue.hold.host)
 
     @writes
     def say_alive(self, db: Db) -> None:
-        """Say that this process sends callbacks."""
+        """Record that this process sends callbacks."""
         db.send(holds.SAY_ALIVE, name=holds.DUTY)
 
     @writes
     def reseal(self, db: Db, kind: TaskType, callback: dict[str, Any]) -> bool:
-        """Give a type this callback in place of its own, unless somebody has edited it meanwhile."""
+        """Replace a type's callback, unless the type was edited meanwhile."""
         return swap_callback(db, kind, callback)
 
     # people
@@ -253,19 +261,46 @@ LINES = Statement(
      WHERE hop.type IS NOT NULL
     """,
 )
+_QUEUE = "d.status = 'pending' AND d.type = :type AND d.kind = :kind"
+# The tenants that have something due in a queue, hopping from one to the next.
+TURNS = Statement(
+    sqlite=f"""
+    WITH RECURSIVE hop(tenant_id) AS (
+        SELECT (SELECT d.tenant_id FROM headgate_callback_delivery d WHERE {_QUEUE} ORDER BY d.tenant_id LIMIT 1)
+        UNION ALL
+        SELECT (SELECT d.tenant_id FROM headgate_callback_delivery d
+                 WHERE {_QUEUE} AND d.tenant_id > hop.tenant_id ORDER BY d.tenant_id LIMIT 1)
+          FROM hop WHERE hop.tenant_id IS NOT NULL)
+    SELECT hop.tenant_id FROM hop
+     WHERE hop.tenant_id IS NOT NULL
+       AND (SELECT d.due_at FROM headgate_callback_delivery d
+             WHERE {_QUEUE} AND d.tenant_id = hop.tenant_id ORDER BY d.due_at LIMIT 1) <= :now
+    """,
+    postgres=f"""
+    WITH RECURSIVE hop(tenant_id, due_at) AS (
+        (SELECT d.tenant_id, d.due_at FROM headgate_callback_delivery d
+          WHERE {_QUEUE} ORDER BY d.tenant_id, d.due_at LIMIT 1)
+        UNION ALL
+        SELECT next.* FROM hop CROSS JOIN LATERAL (
+               SELECT d.tenant_id, d.due_at FROM headgate_callback_delivery d
+                WHERE {_QUEUE} AND d.tenant_id > hop.tenant_id ORDER BY d.tenant_id, d.due_at LIMIT 1) next)
+    SELECT tenant_id FROM hop WHERE due_at <= {{now}}
+    """,
+)
 LEASE = Statement(
     sqlite="""
     UPDATE headgate_callback_delivery
        SET lease = :lease, due_at = {now + :seconds}, attempts = attempts + 1, update_date = :now
      WHERE id IN (SELECT id FROM headgate_callback_delivery
-                   WHERE status = 'pending' AND type = :type AND kind = :kind AND due_at <= :now
+                   WHERE status = 'pending' AND type = :type AND kind = :kind AND tenant_id = :tenant_id
+                     AND due_at <= :now
                    ORDER BY due_at, id LIMIT :count)
     RETURNING id, lease, webhook_id, task_id, type, kind, attempts, error_info, update_date
     """,
     postgres="""
     WITH due AS MATERIALIZED (
         SELECT id FROM headgate_callback_delivery
-         WHERE status = 'pending' AND type = :type AND kind = :kind AND due_at <= {now}
+         WHERE status = 'pending' AND type = :type AND kind = :kind AND tenant_id = :tenant_id AND due_at <= {now}
          ORDER BY due_at, id LIMIT :count FOR NO KEY UPDATE SKIP LOCKED)
     UPDATE headgate_callback_delivery d
        SET lease = :lease, due_at = {now + :seconds}, attempts = d.attempts + 1, update_date = {now}
@@ -275,12 +310,20 @@ LEASE = Statement(
 )
 
 
-def _lease(db: Db, wanted: Sequence[Share], seconds: float) -> list[Leased]:
+def _lease(db: Db, wanted: Sequence[Share], seconds: float, last_tenants: Mapping[holds.Queue, int]) -> list[Leased]:
     [lease] = new_ids(1)
-    answers = [
-        db.send(LEASE, type=type_code, kind=kind.value, count=count, lease=lease, seconds=seconds)
-        for type_code, kind, count in wanted
+    due = [db.send(TURNS, type=type_code, kind=kind.value) for type_code, kind, _ in wanted]
+    turns = [
+        in_turn((tenant_id for (tenant_id,) in tenants.rows()), last_tenants.get((type_code, kind)))
+        for (type_code, kind, _), tenants in zip(wanted, due, strict=True)
     ]
+    answers = [
+        db.send(
+            LEASE, type=type_code, kind=kind.value, tenant_id=tenant_id, count=most, lease=lease, seconds=seconds
+        )
+        for (type_code, kind, count), tenants in zip(wanted, turns, strict=True)
+        for tenant_id, most in zip(tenants, even_shares(count, len(tenants)), strict=False)
+    ]  # fmt: skip
     rows = [row for answer in answers for row in answer.rows()]
     tasks = read_many(db, [row[3] for row in rows]) if rows else {}
     return [_leased(row, tasks[row[3]]) for row in rows]
@@ -292,7 +335,10 @@ def _leased(row: Row, task: Task) -> Leased:
         body = success_body(task.ext, task.result)
     else:
         body = error_body(task_id, error_info, task.ext)
-    return Leased(delivery_id, lease, webhook_id, task_id, type_code, CallbackKind(kind), attempts, body, moment(at))
+    return Leased(
+        delivery_id, lease, webhook_id, task_id, task.tenant_id, type_code, CallbackKind(kind), attempts, body,
+        moment(at),
+    )  # fmt: skip
 
 
 _RECORD_NAMES = ("id", "lease", "status", "delay", "host", "last_status", "last_error", "uncounted")
@@ -321,7 +367,7 @@ RECORD = Statement(
     RETURNING d.id
     """,
 )
-# Under one lease it is sent once: told twice, because an answer of the store was lost, it is kept once.
+# It is sent once under a lease: an outcome reported twice, after a lost answer of the store, is stored once.
 _ATTEMPT = {
     "delivery_id": "bigint", "lease": "text", "task_id": "bigint", "host": "text", "status": "int",
     "seconds": "float8", "error": "text", "body": "text",
@@ -339,9 +385,12 @@ def _record(db: Db, catalog: Catalog, outcomes: Sequence[DeliveryOutcome]) -> li
     """The tasks that ended by it, as they were."""
     over = {o.leased.task_id for o in outcomes if o.status in _ENDS and o.leased.kind is CallbackKind.SUCCESS}
     held = {task.id: task for task in hold(db, sorted(over))} if over else {}
+    # A sender that was slower than its lease may report one callback twice: that it was delivered counts.
+    delivered = {o.leased.id for o in outcomes if o.status is Delivery.DELIVERED}
+    counting = [o for o in outcomes if o.status is Delivery.DELIVERED or o.leased.id not in delivered]
     changes = sorted(
         (o.leased.id, o.leased.lease, o.status.value, o.delay, o.host, came.status, came.error, int(came.refused))
-        for o in outcomes
+        for o in counting
         for came in [o.attempt]
     )
     written = {row[0] for row in db.each(RECORD, _RECORD_NAMES, changes).rows()}
@@ -353,7 +402,7 @@ def _record(db: Db, catalog: Catalog, outcomes: Sequence[DeliveryOutcome]) -> li
     ]
     if attempts:
         db.many(KEEP, tuple(_ATTEMPT), attempts)
-    mine = [o for o in outcomes if o.leased.id in written]
+    mine = [o for o in counting if o.leased.id in written]
     for outcome in mine:
         if outcome.status is Delivery.UNDELIVERABLE:
             db.send(NOTE, id=outcome.leased.id, kind="undeliverable", actor=ACTOR, detail=_detail(outcome))
@@ -386,7 +435,7 @@ GIVE_BACK = Statement(
     """
 )
 LOCK_TASK = Statement(sqlite="SELECT 1", postgres="SELECT 1 FROM headgate_task WHERE id = :task_id FOR NO KEY UPDATE")
-# One that is being sent is left to whoever sends it.
+# A delivery that is being sent is left to its sender.
 AGAIN = Statement(
     """
     UPDATE headgate_callback_delivery

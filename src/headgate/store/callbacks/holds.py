@@ -11,7 +11,7 @@ Queue = tuple[str, CallbackKind]  # the callbacks of one kind of one type
 
 
 class NewHold(NamedTuple):
-    """A queue that is held from now on, for so many seconds at least."""
+    """A queue that is held from now on, for at least `seconds`."""
 
     queue: Queue
     host: str

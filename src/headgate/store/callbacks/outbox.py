@@ -1,4 +1,4 @@
-"""Callbacks that transitions ask for: written down with the transition, called off when nobody waits for them."""
+"""Callbacks that transitions ask for: written with the transition, called off when they are no longer wanted."""
 
 from collections.abc import Collection
 
@@ -24,7 +24,7 @@ OWE = Statement(
       FROM headgate_task t WHERE t.id = ANY(:id::bigint[])
     """,
 )
-# The status is asked for as no index has it: only the task's own are to be read.
+# The status is written so that no index on it applies: only the task's own rows are to be read.
 CALL_OFF = Statement(
     """
     UPDATE headgate_callback_delivery SET status = 'dropped', lease = NULL, update_date = {now}
@@ -43,5 +43,5 @@ def owe(db: Db, kind: CallbackKind, ids: Collection[int]) -> None:
 
 
 def call_off(db: Db, ids: Collection[int]) -> None:
-    """These tasks wait for their success callback no longer: what was not delivered by now is done with."""
+    """These tasks no longer wait for their success callback: one that is not delivered yet is dropped."""
     db.send(CALL_OFF, ids=sorted(ids))

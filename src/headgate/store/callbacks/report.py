@@ -15,7 +15,7 @@ from headgate.store.db.statement import Db, Row, Statement, clock, moment, momen
 
 MOST_ATTEMPTS_SHOWN = 100
 SETTLED_SECONDS = 5.0
-MOST_READ = 5000  # rows, to see whether they are as they are asked for
+MOST_READ = 5000  # rows read to check whether they match
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class Deliverables:
 
 
 class AttemptTiming(NamedTuple):
-    """An attempt, for whoever counts."""
+    """The outcome and duration of an attempt, for metrics."""
 
     id: int
     status: int | None
@@ -151,9 +151,9 @@ _CONDITIONS = {
 }
 
 
-# One status, by its index. PostgreSQL is asked for an order that only this index has: as an equality it would rather
-# walk the primary key past everything that has another. SQLite does not seek by pairs as soon as there is another
-# condition, and is told the name.
+# One status, by its index. The order asked of PostgreSQL is one that only this index has: for an equality it would walk
+# the primary key past all other rows. SQLite does not seek by pairs once there is another condition, so the index is
+# named.
 _EVERY = "FROM headgate_callback_delivery WHERE id < :cursor AND id > :floor{and_so} ORDER BY id DESC"
 _SQLITE, _POSTGRES = (
     f"FROM headgate_callback_delivery {index} WHERE {span}{{and_so}} ORDER BY status DESC, id DESC"

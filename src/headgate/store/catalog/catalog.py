@@ -1,4 +1,4 @@
-"""This process's copy of types, limits and streams."""
+"""This process's copy of types, limits, weights of tenants and streams."""
 
 import difflib
 import threading
@@ -10,6 +10,7 @@ from headgate.core.limits import DEFAULT_KEY, bucket_of
 from headgate.core.pause import Pause, PauseKey, last_to_end
 from headgate.core.starts import start_gate
 from headgate.core.task import NewTask, Task, TaskType
+from headgate.core.turns import Weights
 from headgate.core.type_defaults import with_type_defaults
 from headgate.store.catalog.pauses import ALL_PAUSES, pause_of
 from headgate.store.catalog.streams import Stream, StreamKey, add_streams, stream_key
@@ -19,6 +20,7 @@ from headgate.store.db.database import Database
 from headgate.store.db.statement import Db, Statement, clock
 
 RECENT_SECONDS = 1.0
+GONE_SECONDS = 600.0  # how long a removed stream is remembered: no claim and no message takes that long
 TRIES = 3
 TYPES = Statement("SELECT code, name, category, config FROM headgate_task_metadata")
 STREAMS = Statement(
@@ -26,16 +28,17 @@ STREAMS = Statement(
 )
 RATES = Statement("SELECT name, lifted, tenant_id IS NULL FROM headgate_rate_limit WHERE name <> :default_key")
 LANES = Statement("SELECT name, capacity IS NOT NULL FROM headgate_lane")
+WEIGHTS = Statement("SELECT tenant_id, weight FROM headgate_tenant_weight")
 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What one version of the catalog says: put in place whole, for other threads are reading."""
+    """One version of the catalog: replaced as a whole, because other threads read it."""
 
     version: int = 0
     types: Mapping[str, TaskType] = field(default_factory=dict)
     streams: Mapping[int, Stream] = field(default_factory=dict)
-    gone: frozenset[int] = frozenset()  # streams among them that were removed last: what is under way may know them
+    gone: Mapping[int, float] = field(default_factory=dict)  # of them, removed ones that what is under way may know
     ids: Mapping[StreamKey, int] = field(default_factory=dict)  # of the streams whose lane is there
     rates: frozenset[str] = frozenset()  # buckets that a start takes a token of
     keys: frozenset[str] = frozenset()  # rate limits that were set, for all tenants, if only to be lifted
@@ -43,6 +46,7 @@ class _Known:
     limited: frozenset[str] = frozenset()  # lanes that have a capacity
     pauses: Mapping[PauseKey, Pause] = field(default_factory=dict)  # some of them may have ended
     held: frozenset[int] = frozenset()  # streams that a pause without an end holds
+    weights: Weights = field(default_factory=dict)
     gates: dict[int, tuple[str, ...]] = field(default_factory=dict)  # by stream, as they are asked for
 
 
@@ -88,6 +92,11 @@ class Catalog:
     def held(self) -> frozenset[int]:
         return self._known.held
 
+    @property
+    def weights(self) -> Weights:
+        """Those of tenants that an operator set."""
+        return self._known.weights
+
     def type(self, code: str) -> TaskType:
         """The type as it stands; one that was removed while tasks of it remain has no retries and no callback."""
         return self._known.types.get(code) or TaskType(code)
@@ -123,11 +132,11 @@ class Catalog:
     def refresh(self, db: Db) -> None:
         """Bring the copy up to date if anything was edited; never by a transaction that edits it itself."""
         if db.edits_catalog:
-            raise AssertionError("the catalog is read again once the edit is committed, not before")
+            raise AssertionError("the catalog must be read after the edit is committed, not before")
         [[version]] = db.rows(VERSION)
         while version != (before := self._known).version:
-            known = _read(db, version, before)
-            with self._lock:  # which nobody keeps while the database is asked
+            known = _read(db, version, before, self._monotonic())
+            with self._lock:  # never held during a query
                 if self._known is before:
                     self._known = known
 
@@ -175,20 +184,23 @@ class Catalog:
         if not missing:
             return [ids[key] for key in keys]
         if not tries:
-            raise Unavailable("the store has other streams than this process knows: was it restored? Start again")
+            raise Unavailable(
+                "the store's streams are not those this process knows (was it restored?): restart this process"
+            )
         self._database.write(lambda db: add_streams(db, sorted(missing)))
         self.reload()
         return self.make_streams(tasks, tries - 1)  # what was just made may be removed, or its lane
 
 
-def _read(db: Db, version: int, before: _Known) -> _Known:
+def _read(db: Db, version: int, before: _Known, now: float) -> _Known:
     """The catalog as it stands; of its streams those behind the ones known before, unless some were removed."""
     types, rates, paused = db.send(TYPES), db.send(RATES, default_key=DEFAULT_KEY), db.send(ALL_PAUSES)
+    weights = db.send(WEIGHTS)
     afresh = version // REMOVALS != before.version // REMOVALS
     streams = db.send(STREAMS, after=0 if afresh else max(before.streams, default=0))
     limited: dict[str, bool] = dict(db.rows(LANES))
     new = {row[0]: Stream(*row) for row in streams.rows()}
-    gone = frozenset(before.streams.keys() - new.keys() - before.gone) if afresh else before.gone
+    gone = _gone(before, new, now) if afresh else before.gone
     known = {**({id: before.streams[id] for id in gone} if afresh else before.streams), **new}
     pauses = {pause.key: pause for pause in map(pause_of, paused.rows())}
     endless = {key for key, pause in pauses.items() if pause.until is None}
@@ -204,7 +216,14 @@ def _read(db: Db, version: int, before: _Known) -> _Known:
         frozenset(name for name, has_capacity in limited.items() if has_capacity),
         pauses,
         frozenset(s.id for s in known.values() if not endless.isdisjoint(s.pause_keys)) if endless else frozenset(),
+        dict(weights.rows()),
     )
+
+
+def _gone(before: _Known, new: Collection[int], now: float) -> dict[int, float]:
+    """The removed streams that are still remembered, and since when."""
+    since = {id: before.gone.get(id, now) for id in before.streams if id not in new}
+    return {id: at for id, at in since.items() if now - at < GONE_SECONDS}
 
 
 def _ids(

@@ -1,5 +1,6 @@
 """Lanes: how many tasks of each may run at once."""
 
+import difflib
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -27,7 +28,7 @@ SET_CAPACITY = Statement(
 RESET = Statement("UPDATE headgate_lane SET source = 'default' WHERE name = :name RETURNING name")
 REMOVE_LANE = Statement("DELETE FROM headgate_lane WHERE name = :name RETURNING capacity, source")
 OF_LANE = Statement("SELECT id FROM headgate_stream WHERE lane = :lane")
-# Each along the index that has such tasks (`db/indexes.py`).
+# Each uses the index of such tasks (`db/indexes.py`).
 HELD = Statement(f"SELECT id FROM headgate_task WHERE {RUNNING.only} AND lane = :lane LIMIT :most")
 QUEUED = Statement(f"SELECT id FROM headgate_task WHERE {READY.only} AND stream_id {{in streams}} LIMIT :most")
 STOPPED = Statement(
@@ -36,6 +37,7 @@ STOPPED = Statement(
      WHERE {BY_STATUS[LIVE].only} AND status {{in states text}} AND stream_id {{in streams}} LIMIT :most
     """
 )
+LISTED = 10  # names of lanes in a refusal
 _NOT_ENDED = sorted(set(State) - FINAL)
 
 
@@ -55,6 +57,15 @@ class Lanes(Noun):
     def all(self, db: Db) -> list[Lane]:
         """Every lane by name."""
         return read_lanes(db)
+
+    @reads
+    def check_known(self, db: Db, name: str) -> None:
+        """`NotFound`, with the names there are, the nearest first, if there is no such lane."""
+        known = [lane.name for lane in read_lanes(db)]
+        if name not in known:
+            near = difflib.get_close_matches(name, known)
+            listed = [*near, *(each for each in known if each not in near)][:LISTED]
+            raise NotFound.of("no-lane", lane=name, known=", ".join(listed))
 
     @writes
     def set_capacity(self, db: Db, lane: str, capacity: int | None, *, actor: str = PERSON) -> None:

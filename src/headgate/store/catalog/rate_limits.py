@@ -84,7 +84,7 @@ def put_rate(db: Db, name: str, limit: Rate | None, source: LimitSource, actor: 
     """Set a rate limit, unless a stronger source set it."""
     stored, lifted = limit or Rate(), limit is None
     if name == DEFAULT_KEY:
-        bump(db)  # first: whoever makes a bucket just now is done, or waits
+        bump(db)  # first: a transaction that is making a bucket has committed, or waits
     before = next((_values(each.limit) for each in read_rate_limits(db) if each.name == name), None)
     values = {"rate": stored.rate, "burst": stored.burst, "lifted": lifted}
     if not db.rows(PUT_RATE, name=name, **values, source=source, replaced=source.replaces):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from headgate.core.errors import NotFound, Refused
 from headgate.core.limits import LimitSource, check_capacity, check_resource
 from headgate.store.catalog.version import announce_limit
+from headgate.store.claim.holds import LIVE_HOLD
 from headgate.store.db.database import Noun, reads, writes
 from headgate.store.db.statement import SPACE, Db, Statement
 from headgate.store.events.audit import PERSON, changed
@@ -25,7 +26,10 @@ PUT_RESOURCE = Statement(
 RESET = Statement("UPDATE headgate_resource SET source = 'default' WHERE name = :name RETURNING name")
 REMOVE_RESOURCE = Statement("DELETE FROM headgate_resource WHERE name = :name RETURNING capacity, source")
 CONFIGS = Statement("SELECT code, config FROM headgate_task_metadata ORDER BY code")
-# Whoever edits a type holds this, and makes the resources that it uses.
+HOLDER = Statement(
+    f"SELECT h.task_id FROM headgate_hold h WHERE h.resource = :name AND {LIVE_HOLD} ORDER BY h.id LIMIT 1"
+)
+# An edit of a type takes this lock, and makes the resources that the type uses.
 ONE_TYPE_EDIT_AT_A_TIME = Statement(sqlite="SELECT 1", postgres=f"SELECT pg_advisory_xact_lock({SPACE}, -3)")
 
 
@@ -63,7 +67,7 @@ class Resources(Noun):
 
     @writes
     def remove(self, db: Db, name: str, *, actor: str = PERSON) -> None:
-        """Remove a resource; `Refused` while a task type uses it."""
+        """Remove a resource; `Refused` while a task type uses it, or a running handler holds it or waits for it."""
         check_resource(name)
         db.send(ONE_TYPE_EDIT_AT_A_TIME)
         users = [code for code, config in db.rows(CONFIGS) if name in json.loads(config)["uses"]]
@@ -72,6 +76,8 @@ class Resources(Noun):
             raise NotFound.of("no-resource", resource=name)
         if users:
             raise Refused.of("resource-in-use", resource=name, types=", ".join(users))
+        for (task_id,) in db.rows(HOLDER, name=name):
+            raise Refused.of("resource-held", resource=name, task_id=task_id)
         [[capacity, source]] = removed
         detail = {"resource": name} | changed(capacity=(capacity, None), source=(source, None))
         announce_limit(db, "resource_removed", actor, detail)
@@ -83,6 +89,7 @@ def put_resource(db: Db, name: str, capacity: int, source: LimitSource, actor: s
     if db.rows(PUT_RESOURCE, name=name, capacity=capacity, source=source, replaced=source.replaces):
         detail = {"resource": name, "capacity": capacity} | changed(capacity=(before, capacity))
         announce_limit(db, "capacity_changed", actor, detail)
+        db.news.room[f"resource {name}"] = 1  # for handlers that wait for it
 
 
 def read_resources(db: Db) -> list[Resource]:

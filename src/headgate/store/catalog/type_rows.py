@@ -4,6 +4,7 @@ import json
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from operator import attrgetter
 from typing import Any
 
@@ -24,8 +25,8 @@ SEALED = "sealed:"  # how a secret begins that may be stored
 class StoredType:
     """A type as it is stored; `edited` by a person: no program's declaration changes it.
 
-    `base` is what a pack says of it, and `said` the fields that a program set over it: whichever of the two changes,
-    the other is still known. `said` is None where it is not known, and then the type stands whole.
+    `base` is what a pack declares, and `set_fields` the fields that a program set over it: when one of the two changes,
+    the other is still known. `set_fields` is None where it is not known, and then the type stands whole.
     """
 
     id: int
@@ -33,7 +34,7 @@ class StoredType:
     edited: bool
     update_date: datetime
     base: TaskType | None = None
-    said: frozenset[str] | None = None
+    set_fields: frozenset[str] | None = None
 
     @property
     def is_packs_own(self) -> bool:
@@ -63,7 +64,7 @@ HOLD_TYPE = Statement(
 
 
 def hold_type(db: Db, code: str) -> StoredType | None:
-    """The type as it stands, nobody else's to edit until the commit; None if there is none."""
+    """The type as it stands, locked against other edits until the commit; None if there is none."""
     db.send(ONE_TYPE_EDIT_AT_A_TIME)  # there may be no row to lock yet
     rows = db.rows(HOLD_TYPE, code=code)
     return stored_type(*rows[0]) if rows else None
@@ -77,7 +78,7 @@ def put_type(
     edited: bool,
     actor: str,
     base: TaskType | None = None,
-    said: Collection[str] | None = None,
+    set_fields: Collection[str] | None = None,
 ) -> None:
     """Add a type, or replace what it was `before`. A program's registration (`edited` False) never overwrites what a
     person edited."""
@@ -85,8 +86,8 @@ def put_type(
         if each is not None:
             _check_storable(each)
     config = _config_of(kind)
-    if said is not None:
-        config["said"] = sorted(said)
+    if set_fields is not None:
+        config["said"] = sorted(set_fields)
     if base is not None:
         config["base"] = {"name": base.name, "category": base.category, **_config_of(base)}
     text = json.dumps(config)
@@ -104,7 +105,7 @@ def _check_storable(kind: TaskType) -> None:
     check_key_templates(kind)
     sealed = kind.callback.get("security", {}).get("sk")
     if sealed is not None and not sealed.startswith(SEALED):
-        raise Invalid("the sk of a callback is stored sealed")  # whoever gets here with an open one has made a mistake
+        raise Invalid("the sk of a callback must be sealed before it is stored")  # a bug in the caller
 
 
 def _record(db: Db, kind: str, actor: str, code: str, changes: dict[str, Any], by: str) -> None:
@@ -116,9 +117,9 @@ SET_CONFIG = Statement("UPDATE headgate_task_metadata SET config = :config WHERE
 
 
 def swap_callback(db: Db, kind: TaskType, callback: dict[str, Any]) -> bool:
-    """Give a type another callback, whoever edited it last; False if it is not as it was any more.
+    """Replace a type's callback, no matter who edited the type last; False if it has changed since it was read.
 
-    What else is stored of it stays, in the words of whichever version wrote it.
+    Everything else stored of it stays as it is, whichever version wrote it.
     """
     rows = db.rows(HOLD_TYPE, code=kind.code)
     if not rows or stored_type(*rows[0]).kind != kind:
@@ -169,17 +170,18 @@ def stored_type(
 ) -> StoredType:
     """A row of `TYPE_COLUMNS`."""
     values = json.loads(config)
-    base, said = values.get("base"), values.get("said")
+    base, set_fields = values.get("base"), values.get("said")
     return StoredType(
         id,
         _type_of(code, name, category, values),
         bool(edited),
         moment(update_date),
         base and _type_of(code, base["name"], base["category"], base),
-        None if said is None else frozenset(said),
+        None if set_fields is None else frozenset(set_fields),
     )
 
 
+@lru_cache(maxsize=4096)  # the catalog is read again after every edit, and most types are as they were
 def type_of(code: str, name: str, category: str, config: str) -> TaskType:
     """A type as it is stored; what is not, because it was stored before there was such a field, is as by default."""
     return _type_of(code, name, category, json.loads(config))

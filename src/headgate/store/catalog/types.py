@@ -70,16 +70,16 @@ class TaskTypes(Noun):
         self._catalog.reload()
 
     def declare(
-        self, code: str, over: Callable[[TaskType | None], TaskType], said: Collection[str] | None = None
+        self, code: str, over: Callable[[TaskType | None], TaskType], set_fields: Collection[str] | None = None
     ) -> StoredType:
         """Store what a program declares, in one transaction: what `over` makes of the type's base (None: no pack has
-        the type), and which fields the program `said`. What a person edited stays. Returns what holds now."""
+        the type), and which fields the program `set_fields`. What a person edited stays. Returns what holds now."""
 
         def declare(db: Db) -> StoredType:
             before = hold_type(db, code)
             if before is None or not before.edited:
                 base = None if before is None else before.base
-                put_type(db, over(base), before=before, edited=False, actor=SYSTEM, base=base, said=said)
+                put_type(db, over(base), before=before, edited=False, actor=SYSTEM, base=base, set_fields=set_fields)
             return _found(db, code)
 
         stored = self._database.write(declare)
@@ -87,8 +87,8 @@ class TaskTypes(Noun):
         return stored
 
     def declare_base(self, base: TaskType) -> None:
-        """Store what a pack says of a type: it holds, but for what a program said over it. What a person edited stays,
-        and so does what another pack said first."""
+        """Store what a pack declares of a type; a program may override it. What a person edited stays, and so
+        does what another pack declared first."""
         self._database.write(lambda db: _put_base(db, base))
         self._catalog.reload()
 
@@ -156,26 +156,28 @@ def _found(db: Db, code: str) -> StoredType:
 def _put_base(db: Db, base: TaskType) -> None:
     before = hold_type(db, base.code)
     if before is None:
-        put_type(db, base, before=None, edited=False, actor=SYSTEM, base=base, said=())
+        put_type(db, base, before=None, edited=False, actor=SYSTEM, base=base, set_fields=())
         return
     if before.edited or (before.base is not None and before.base.declared_by != base.declared_by):
         return
-    put_type(db, _over(base, before), before=before, edited=False, actor=SYSTEM, base=base, said=before.said)
+    put_type(
+        db, _over(base, before), before=before, edited=False, actor=SYSTEM, base=base, set_fields=before.set_fields
+    )
 
 
 def _over(base: TaskType, before: StoredType) -> TaskType:
-    """What a program said of a type, over another base."""
-    if before.said is None:
+    """What a program declared of a type, over another base."""
+    if before.set_fields is None:
         return base if before.kind.declared_by == base.declared_by else before.kind
     was = {} if before.base is None else before.base.defaults
     own = {name: value for name, value in before.kind.defaults.items() if name not in was or was[name] != value}
     declared_by = "" if before.is_packs_own else before.kind.declared_by
-    return inherited(base, replace(before.kind, defaults=own, declared_by=declared_by), before.said)
+    return inherited(base, replace(before.kind, defaults=own, declared_by=declared_by), before.set_fields)
 
 
 _COLUMNS = "id, status, error_count, max_error_count, timeout_seconds, lane, category"
 OF_TYPE = Statement("SELECT id FROM headgate_stream WHERE type = :type")
-# Each along the index that has such tasks (`db/indexes.py`).
+# Each uses the index of such tasks (`db/indexes.py`).
 QUEUED = Statement(
     f"SELECT {_COLUMNS} FROM headgate_task WHERE {READY.only} AND stream_id {{in streams}} LIMIT :most"
 )  # fmt: skip

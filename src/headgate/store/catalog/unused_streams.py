@@ -1,7 +1,7 @@
-"""Streams that nothing refers to any more are removed; a task that comes into one all the same gets another.
+"""Streams that nothing refers to any more are removed; a task that is still submitted to one is moved to another.
 
-Ids are never used twice, so what a process knows of a stream stays true after its removal. Whoever does not know of the
-removal yet may submit a task under the old id: `repair` moves it to the stream that its key has now.
+Ids are never used twice, so what a process knows of a stream stays true after its removal. A process that has not seen
+the removal yet may submit a task under the old id: `repair` moves it to the stream that its key has now.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -90,7 +90,7 @@ class Streams(Noun):
     @writes
     def remove(self, db: Db, ids: Collection[int]) -> int:
         """Remove those streams that are still unused, with the buckets that only they had; how many."""
-        bump_removal(db)  # first: whoever makes a stream just now is done, or waits
+        bump_removal(db)  # first: a transaction that is making a stream has committed, or waits
         removed = db.rows(REMOVE, ids=sorted(ids), states=_ALL, final=_FINAL)
         keys = {(tenant_id, rate_key) for tenant_id, rate_key in removed if rate_key}
         if left := keys - {tuple(row) for row in db.rows(KEYS)} if keys else set():
@@ -98,7 +98,7 @@ class Streams(Noun):
         return len(removed)
 
     def repair(self, places: Places | None = None, *, limit: int = 500) -> Places:
-        """Move tasks whose stream was removed to that of their key; where to go on, empty at the end of the round."""
+        """Move tasks whose stream was removed to the stream of their key; where to continue, empty after a round."""
         orphaned, ahead = self._database.read(lambda db: _look(db, places or dict.fromkeys(State, 0), limit))
         for state, stream_id in orphaned:
             self._move(state, stream_id, limit)

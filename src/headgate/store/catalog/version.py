@@ -17,12 +17,12 @@ TOUCH = Statement("UPDATE headgate_catalog SET version = version WHERE one = 1")
 FILE = Statement(sqlite="SELECT file FROM pragma_database_list WHERE name = 'main'", postgres="SELECT NULL")
 LEAST_FREE_BYTES = 16 * 1024 * 1024  # small writes may still find room in the log when larger ones do not
 AWAIT_CLAIMS = Statement(sqlite="SELECT 1", postgres=f"SELECT pg_advisory_xact_lock({SPACE}, -1)")
-# Waits for an edit of a limit, and keeps the next one waiting, as a claim does that finds none under way.
+# Waits for an edit of a limit, and makes the next edit wait, like a claim that finds no edit under way.
 AWAIT_EDITS = Statement(sqlite="SELECT 1", postgres=f"SELECT pg_advisory_xact_lock_shared({SPACE}, -1)")
 
 
 def bump(db: Db) -> None:
-    """Raise the version. Nothing reads the catalog again in this transaction: what may be undone is not to be known."""
+    """Raise the version. This transaction must not read the catalog again: the copy would hold uncommitted changes."""
     db.edits_catalog = True
     db.send(BUMP)
 
@@ -34,10 +34,10 @@ def bump_removal(db: Db) -> None:
 
 
 def announce_limit(db: Db, kind: str, actor: str, detail: dict[str, Any], *, loosened: bool = True) -> None:
-    """Raise the version after an edit of a limit, and record it; whoever waits is woken if more may start now.
+    """Raise the version after an edit of a limit, and record it; wakes waiting executors if more may start now.
 
-    What the edit forbids must not start after it has returned: it waits for the claims that are under way, and those
-    that come meanwhile are told that it is busy. Its audit row comes behind theirs, as it must for whoever reads them.
+    What the edit forbids must not start after it returns: it waits for the claims that are under way, and claims that
+    come meanwhile get `busy`. Its audit row comes after theirs, so that the audit reads in the right order.
     """
     bump(db)
     db.send(AWAIT_CLAIMS)

@@ -3,18 +3,18 @@
 from collections.abc import Iterable, Sequence
 from zlib import crc32
 
-from headgate.core.gates import Choice
+from headgate.core.choice import Choice
 from headgate.core.starts import LastStart, start_gate
 from headgate.store.db.statement import SPACE, Db, Row, Statement, moment
 from headgate.store.tasks.mutex_queue import STRIPES
 
-# Of an agent's claims one at a time looks at its last start and writes it; whoever comes meanwhile is told it is busy.
+# Only one claim of an agent at a time reads and writes the agent's last start; the others get `busy`.
 TRY_AGENT = Statement(postgres=f"SELECT pg_try_advisory_xact_lock({SPACE}, :number::int)")
 LAST_STARTS = Statement(
     "SELECT tenant_id, started_at, seconds, {now} FROM headgate_agent_start WHERE agent_id = :agent_id"
 )
 ALL_LAST_STARTS = Statement("SELECT agent_id, tenant_id, started_at, seconds FROM headgate_agent_start")
-# From the rows as they are by now: what somebody else took was not started, and holds up nothing.
+# Reads the rows as they are now: a task that another claim took was not started here and delays nothing.
 NOTE_STARTS = Statement(
     """
     INSERT INTO headgate_agent_start (agent_id, tenant_id, started_at, seconds)
@@ -46,7 +46,7 @@ def room_of(gates: Iterable[str], waits: dict[str, float], seconds: float) -> di
 
 
 def note_starts(db: Db, choice: Choice, rows: Sequence[Row], seconds: float) -> None:
-    """Write down the starts of assigned tasks among `rows` (id, exec_id, …), which have just been taken."""
+    """Record the starts of assigned tasks among `rows` (id, exec_id, …), which have just been taken."""
     behind_a_queue = {gates for gates in {c.gates for c in choice.chosen} if any(g.startswith("start ") for g in gates)}
     if behind_a_queue:
         assigned = {c.id for c in choice.chosen if c.gates in behind_a_queue}
@@ -67,7 +67,7 @@ def last_starts(db: Db, agent_id: str) -> dict[int, LastStart]:
 
 
 def all_last_starts(db: Db) -> dict[str, LastStart]:
-    """Everybody's, by the gate of their start queue."""
+    """The last starts of all agents, by the gate of their start queue."""
     rows = db.rows(ALL_LAST_STARTS)
     return {
         start_gate(tenant_id, agent_id): LastStart(moment(at), seconds) for agent_id, tenant_id, at, seconds in rows

@@ -8,13 +8,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from headgate.core.choice import Candidate, Choice, Order, choose
 from headgate.core.errors import Invalid, WorkerLost
-from headgate.core.gates import Candidate, Choice, choose
+from headgate.core.holds import Asked
 from headgate.core.machine import Event
 from headgate.core.pause import PauseKey
 from headgate.core.starts import START_SECONDS
 from headgate.core.states import State
 from headgate.core.task import Execution
+from headgate.core.turns import Turns
 from headgate.core.usage import Usage
 from headgate.store.catalog.catalog import Catalog
 from headgate.store.catalog.streams import Stream
@@ -34,7 +36,7 @@ class ClaimRequest:
     categories: frozenset[str] | None = None
     tenant_id: int | None = None
     creator: int | None = None
-    agent_id: str | None = None  # an agent also gets what is assigned to it, and nobody else does
+    agent_id: str | None = None  # an agent also gets the tasks assigned to it; no other executor does
     claim_id: str | None = None
     confirm: bool = False  # hand over as `scheduling`: the start is confirmed by `Executions.start`
     assigned: bool = False  # only what is assigned to the agent
@@ -43,7 +45,7 @@ class ClaimRequest:
 
     def __post_init__(self) -> None:
         if self.limit < 1:
-            raise Invalid("a claim asks for at least one task")
+            raise Invalid("a claim must ask for at least one task")
 
     @property
     def skips_some(self) -> bool:
@@ -61,10 +63,10 @@ class ClaimRequest:
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """What was claimed; `busy` says that somebody else was claiming where there may be more: ask again at once.
+    """What was claimed. `busy`: another claim is at work where there may be more, so ask again at once.
 
-    `token_in` is after how many seconds a token comes for something that may wait, `start_in` after how many an agent's
-    start queue lets out the next task; None: for nothing known.
+    `token_in`: seconds until a token is free for a task that may be waiting. `start_in`: seconds until the agent's
+    start queue lets out the next task. None: nothing is known to wait.
     """
 
     executions: list[Execution]
@@ -104,8 +106,13 @@ class Claims(ABC):
     def __init__(self, database: Database) -> None:
         self._database = database
 
+    @property
+    @abstractmethod
+    def turns(self) -> Turns:
+        """Whose turn it is, as far as this process knows."""
+
     def take(self, request: ClaimRequest) -> Claimed:
-        """Start what every gate lets through, in the order of priority, then creation.
+        """Start what every gate lets through: tenants take turns, each by priority, then creation.
 
         At most one caller gets a task. Lanes, resources, rate limits and mutexes are never exceeded. `WorkerLost`
         if the worker was declared lost.
@@ -147,7 +154,7 @@ LANES_AND_PAUSES = Statement(
 )
 LIVE_WORKER = Statement(
     sqlite="SELECT 1 FROM headgate_worker WHERE id = :worker_id AND NOT lost",
-    # Shared, so that nobody declares the worker lost while it takes on more.
+    # A shared lock, so that the worker is not declared lost while it claims more.
     postgres=f"""
     SELECT pg_try_advisory_xact_lock_shared({SPACE}, -1)
       FROM headgate_worker WHERE id = :worker_id AND NOT lost FOR SHARE
@@ -270,28 +277,31 @@ def has_room(gates: tuple[str, ...], room: Mapping[str, int]) -> bool:
 def ask_again(
     catalog: Catalog,
     candidates: Sequence[Candidate],
-    unread: Mapping[int, tuple[int, int]],
+    unread: Mapping[int, Order],
     room: Mapping[str, int],
-    request: ClaimRequest,
-    last_tenant: int,
+    asked: Asked,
+    limit: int,
+    turns: Turns,
 ) -> list[int]:
-    """The streams whose next heads, behind `unread`, might be chosen before, or besides, what is chosen by now."""
+    """The streams whose next heads, behind `unread`, might be chosen before or besides the current choice."""
     if not unread:
         return []
-    choice = choose(candidates, room, request.limit, last_tenant)
+    choice = choose(candidates, room, limit, turns, catalog.weights, asked)
     chosen = set(choice.chosen)
-    # Whoever was left, and not for a mutex, was shut out by what shuts out those behind as well.
+    # A candidate that was left out, and not for a mutex, met a gate that also shuts out those behind it. One
+    # exception is accepted: where a handler asked first, an older task behind a younger one could pass, but waits too.
     shut_out = {c.stream_id for c in candidates if c.mutex is None and c not in chosen}
     streams = []
     for stream_id, place in unread.items():
         if stream_id in shut_out:
             continue
         stream = catalog.streams[stream_id]
-        before = [
-            c for c in chosen if c.priority < place[0] or (c.tenant_id == stream.tenant_id and c[:2] <= place)
-        ]  # fmt: skip
-        taken = Counter(gate for candidate in before for gate in candidate.gates)
-        left = {gate: room[gate] - taken[gate] for gate in catalog.gates(stream) if gate in room}
-        if len(before) < request.limit and has_room(catalog.gates(stream), left):
+        gates = catalog.gates(stream)
+        reached = choice.reached(stream.tenant_id, place)
+        if reached is None or reached >= limit:
+            continue
+        limited = [gate for gate in gates if gate in room]
+        taken = Counter(gate for c in choice.chosen[:reached] for gate in c.gates) if limited else {}
+        if all(room[gate] > taken[gate] for gate in limited):
             streams.append(stream_id)
     return streams

@@ -1,15 +1,18 @@
 """What a claiming process remembers, so that no claim reads what others have left behind.
 
-PostgreSQL keeps dead index entries as long as anyone holds an old snapshot, and a claim that starts from the front of
-the queue walks all of them. So a process remembers how far it has come in each stream, and who was running in each
-limited lane; from the very start it looks at most once a second, or where a wake-up names something lower. Whatever
-is remembered wrongly costs a second, never a task: nothing here decides anything.
+PostgreSQL keeps dead index entries as long as any transaction holds an old snapshot, and a claim that starts from the
+front of the queue walks all of them. So a process remembers how far it has read in each stream, and which tasks ran in
+each limited lane. It reads from the very start at most once a second, or where a wake-up names something lower. A wrong
+memory costs a second, never a task. It also remembers which tenant's turn it is: that decides who goes first, and
+nothing else.
 """
 
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from headgate.core.turns import Turn, Turns
+from headgate.environment import random_number
 from headgate.store.catalog.catalog import Catalog
 from headgate.store.catalog.streams import Stream
 from headgate.store.claim.contract import FIRST, ClaimRequest
@@ -33,10 +36,10 @@ class StreamCursor:
 
 @dataclass(frozen=True, slots=True)
 class Holders:
-    """Who held a lane or a resource when it was last counted, and the newest claim among them.
+    """Which tasks held a lane or a resource when it was last counted, and the newest claim among them.
 
-    Claims of one limit are numbered while it is locked, so whoever came since has a higher number. Only whoever has
-    locked it may remember: what others counted beside the lock is neither old nor new.
+    Claims of one limit are numbered while it is locked, so later claims have higher numbers. Only the claim that holds
+    the lock may remember a count: a count made without it has no place in that order.
     """
 
     ids: tuple[int, ...] = ()
@@ -52,7 +55,7 @@ class Cursors:
         self.by_stream: dict[int, StreamCursor] = {}
         self._holders: dict[str, Holders] = {}
         self._counted_at: dict[str, float] = {}
-        self.last_tenant = -1
+        self.turns = Turns(random_number)
         self._served: dict[object, tuple[int, list[Stream]]] = {}
         self._version = -1
 
@@ -82,7 +85,7 @@ class Cursors:
         return min((wait for wait in waits if wait > 0), default=None)
 
     def shut(self, seconds: Mapping[int, float]) -> None:
-        """Do not visit these streams for so many seconds, or for a while: the database's clock may be set anew."""
+        """Skip these streams for the given seconds, PAUSE_SECONDS at most: the database's clock may be set anew."""
         now = self.monotonic()
         with self.lock:
             for stream_id, left in seconds.items():
@@ -90,7 +93,7 @@ class Cursors:
                     self.by_stream[stream_id].shut_until = now + min(left, PAUSE_SECONDS)
 
     def holders(self, gate: str) -> Holders:
-        """Whom to look at first when counting; nobody, once a second, which makes the count start afresh."""
+        """The tasks to check first when counting; once a second it is empty, so that the count starts afresh."""
         now = self.monotonic()
         with self.lock:
             if now - self._counted_at.get(gate, -1e18) >= LOOK_AGAIN_SECONDS:
@@ -110,6 +113,12 @@ class Cursors:
             known = self._holders.get(gate)
             if known is not None:
                 self._holders[gate] = Holders((*known.ids, *ids), max(known.newest, claim_no))
+
+    def use_turns(self, turns: Sequence[Turn]) -> None:
+        """Count the turns of what has started."""
+        if turns:
+            with self.lock:
+                self.turns.use(turns)
 
     def hear(self, news: News) -> None:
         """Look again wherever a commit made something claimable."""

@@ -1,9 +1,12 @@
 """The heads of the streams on PostgreSQL: read a few at a time, from where each stream was left."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 
-from headgate.core.gates import Candidate, Choice
+from headgate.core.choice import Candidate, Choice
+from headgate.core.turns import DEFAULT_WEIGHT, SLOTS, Turns, Weights
 from headgate.store.catalog.catalog import Catalog
 from headgate.store.catalog.streams import Stream
 from headgate.store.claim.contract import FIRST, ClaimRequest, ask_again, candidate_of, first_share
@@ -28,7 +31,7 @@ def _heads(condition: str, lock: str) -> Statement:
     )
 
 
-# Where a limit is locked nobody else claims, so its heads need no lock of their own, and none is written in vain.
+# While a limit is locked no other claim reads behind it: its heads need no locks, and no lock is written in vain.
 _QUEUED = "t.status = 'queued' AND t.stream_id = s.stream_id"
 _LOCKED = "FOR NO KEY UPDATE SKIP LOCKED"
 _HEADS = {
@@ -57,7 +60,7 @@ def worth_a_visit(catalog: Catalog, request: ClaimRequest, cursors: Cursors) -> 
                 cursor.floor, cursor.empty, cursor.from_start_at = FIRST, False, now
             if not cursor.empty and now >= cursor.shut_until:
                 streams.append(stream)
-    return streams if len(streams) <= MOST_STREAMS else _rotate(streams, cursors.last_tenant)
+    return streams if len(streams) <= MOST_STREAMS else _rotate(streams, cursors.turns, catalog.weights)
 
 
 def held_up(catalog: Catalog, request: ClaimRequest, cursors: Cursors) -> list[float]:
@@ -68,15 +71,19 @@ def held_up(catalog: Catalog, request: ClaimRequest, cursors: Cursors) -> list[f
     return [cursor.shut_until - now for cursor in seen if cursor is not None and cursor.shut_until > now]
 
 
-def _rotate(streams: list[Stream], last_tenant: int) -> list[Stream]:
-    """Too many for one visit: one after the other of each tenant, beginning after the last one served."""
-    turns: dict[int, int] = {}
+def _rotate(streams: list[Stream], turns: Turns, weights: Weights) -> list[Stream]:
+    """Too many for one visit: one after the other of each tenant, beginning with the one whose turn it is."""
+    standings = {
+        tenant_id: turns.standing(SLOTS, tenant_id, weights.get(tenant_id, DEFAULT_WEIGHT))
+        for tenant_id in {stream.tenant_id for stream in streams}
+    }
+    seen: Counter[int] = Counter()
     ranked = []
     for stream in streams:
-        turn = turns[stream.tenant_id] = turns.get(stream.tenant_id, -1) + 1
-        ranked.append(((turn, stream.tenant_id <= last_tenant, stream.tenant_id), stream))
-    ranked.sort(key=lambda item: item[0])
-    return [stream for _, stream in ranked[:MOST_STREAMS]]
+        ranked.append((seen[stream.tenant_id], standings[stream.tenant_id], stream))
+        seen[stream.tenant_id] += 1
+    ranked.sort(key=itemgetter(0, 1))
+    return [stream for *_, stream in ranked[:MOST_STREAMS]]
 
 
 @dataclass(slots=True)
@@ -97,7 +104,7 @@ class Heads:
         """Ask for the heads of streams that no limit guards; they are locked as they are read."""
         for stream in streams:
             cursor = self.cursors.by_stream.get(stream.id) or StreamCursor()
-            # A cursor tells what was left behind of everybody's; some of the tasks are read from the start.
+            # A cursor covers the tasks of all; a request for only some of them reads from the start.
             self._floors[stream.id] = FIRST if self.request.skips_some else cursor.floor
             self._marks[stream.id] = cursor.woken
         free = [stream.id for stream in streams if not self.limits.guards(stream, self.catalog)]
@@ -124,7 +131,13 @@ class Heads:
             if bare and self.request.creator is None:
                 self._look_twice(bare)
             again = ask_again(
-                self.catalog, self.candidates, unread, self.limits.room, self.request, self.cursors.last_tenant
+                self.catalog,
+                self.candidates,
+                unread,
+                self.limits.room,
+                self.limits.asked,
+                self.request.limit,
+                self.cursors.turns,
             )
             self._floors |= {stream_id: unread[stream_id] for stream_id in again}
             share = first_share(self.request.limit, len(again))
@@ -171,11 +184,11 @@ class Heads:
                 if not counts[stream_id]:
                     bare.append(stream_id)
         self._wanted = []
-        seen = {candidate.stream_id for candidate in self.candidates}  # nothing behind them is not nothing at all
+        seen = {candidate.stream_id for candidate in self.candidates}  # streams that had heads before are not empty
         return unread, [stream_id for stream_id in bare if stream_id not in seen]
 
     def _look_twice(self, bare: list[int]) -> None:
-        """Where nothing was found there may be nothing, or all of it is just being claimed by somebody else."""
+        """Tell an empty stream from one whose heads other claims have locked."""
         hidden = {row[2] for row in self._send(dict.fromkeys(bare, 1), locked=False).rows()}
         self.limits.busy = self.limits.busy or bool(hidden)
         if self.request.skips_some:

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from headgate.core.gates import Choice
+from headgate.core.choice import Choice
+from headgate.core.holds import Asked
 from headgate.core.limits import Rate, bounded, next_token_at, take, tokens
 from headgate.core.starts import start_gate
 from headgate.store.catalog.catalog import Catalog
@@ -10,6 +11,7 @@ from headgate.store.catalog.streams import Stream
 from headgate.store.claim.agent_starts import LAST_STARTS, TRY_AGENT, number_of, room_of, waits_of
 from headgate.store.claim.contract import LANES_AND_PAUSES, ActivePauses, ClaimRequest, lanes_and_pauses
 from headgate.store.claim.cursors import Cursors
+from headgate.store.claim.holds import HOLDS, held_and_asked
 from headgate.store.db.indexes import HELD_STATES
 from headgate.store.db.statement import Db, PendingRows, Statement
 
@@ -33,8 +35,8 @@ RATES = Statement(
     SELECT name, rate, burst, tat, extract(epoch FROM {now})::float8 FROM headgate_rate_limit WHERE name {in names text}
     """
 )
-# Those remembered, by primary key, and those claimed since: dead entries are not walked. In the order of their index,
-# or a plan from when the table was empty walks over the primary key.
+# Remembered tasks by primary key, and tasks claimed since: dead entries are not walked. Ordered by claim_no, or a plan
+# made while the table was empty walks the primary key.
 HELD_IN_LANE = Statement(
     postgres=f"""
     SELECT id, NULL, claim_no FROM headgate_task WHERE id {{in ids}} AND lane = :lane AND exec_id IS NOT NULL
@@ -53,8 +55,8 @@ USING = Statement(
 )
 
 
-# From now on, not from when it was asked how many there are: the starts are on record as of a moment later, and in no
-# window of the record may there be more than the limit allows.
+# Counted from now, not from when the limit was read: starts are recorded a moment later, and no window of the record
+# may hold more than the limit allows.
 TAKE_TOKENS = Statement(
     postgres="""
     UPDATE headgate_rate_limit SET tat = greatest(tat, extract(epoch FROM {now})::float8) + :count::int / rate
@@ -72,10 +74,11 @@ class Limits:
     limited: set[str]  # lanes believed to have a capacity
     resources: list[str]
     rates: list[str]
-    agent_id: str  # whose start queue stands before some of the streams; empty: nobody's
+    agent_id: str  # the agent whose start queue guards some of the streams; empty: none
     starts: list[str]  # the gates of that queue
     start_seconds: float
     room: dict[str, int] = field(default_factory=dict)
+    asked: Asked = field(default_factory=dict)  # by running handlers: they go before tasks that wait for a start
     pauses: ActivePauses = field(default_factory=dict)
     buckets: dict[str, tuple[Rate, float]] = field(default_factory=dict)
     waits: dict[str, float] = field(default_factory=dict)  # gates of the start queue that are shut, for how long
@@ -100,7 +103,7 @@ class Limits:
         )
 
     def guards(self, stream: Stream, catalog: Catalog) -> bool:
-        """Whether a limit that is locked here stands before the stream: then nobody else claims from it now."""
+        """Whether this claim has locked a limit of the stream: then no other claim takes from it now."""
         return stream.lane in self.limited or len(catalog.gates(stream)) > 1
 
     def ask(self, db: Db, cursors: Cursors) -> None:
@@ -123,12 +126,13 @@ class Limits:
             users = [cursors.holders(f"resource {name}") for name in self.resources]
             ids = {task_id for known in users for task_id in known.ids}
             answers["resources"] = db.send(RESOURCES, names=self.resources)
+            answers["holds"] = db.send(HOLDS, resources=self.resources)
             answers["using"] = db.send(USING, ids=list(ids), newest=min(known.newest for known in users))
         if self.rates:
             answers["rates"] = db.send(RATES, names=self.rates)
 
     def learn(self, db: Db, cursors: Cursors) -> None:
-        """How much is left of each limit that is ours to give out; one that somebody else has locked is busy."""
+        """Read how much is left of each limit that this claim has locked; one locked by another claim is busy."""
         answers = self._answers
         locked = {
             f"{kind} {name}"
@@ -142,9 +146,8 @@ class Limits:
             if capacity is not None:
                 held = {row[0]: row[2] for row in answers[f"held {name}"].rows()} if name in self.limited else {}
                 self._set_room(gate, gate in locked, capacity, held, cursors)
-        for name, capacity in answers["resources"].rows() if self.resources else ():
-            held = {row[0]: row[2] for row in answers["using"].rows() if name in row[1].split(",")}
-            self._set_room(f"resource {name}", f"resource {name}" in locked, capacity, held, cursors)
+        if self.resources:
+            self._learn_resources(locked, cursors)
         for name, rate, burst, tat, now in answers["rates"].rows() if self.rates else ():
             limit = Rate(rate, burst)
             is_ours = f"rate {name}" in locked
@@ -156,6 +159,13 @@ class Limits:
 
         if self.agent_id:
             self._learn_starts()
+
+    def _learn_resources(self, locked: set[str], cursors: Cursors) -> None:
+        holding, self.asked = held_and_asked(self._answers["holds"].rows())
+        for name, capacity in self._answers["resources"].rows():
+            gate = f"resource {name}"
+            users = {row[0]: row[2] for row in self._answers["using"].rows() if name in row[1].split(",")}
+            self._set_room(gate, gate in locked, capacity - holding[gate], users, cursors)
 
     def _learn_starts(self) -> None:
         self.waits = waits_of(self.agent_id, self._answers["starts"].rows())

@@ -1,13 +1,14 @@
-"""The claim on PostgreSQL: lock first, read after, wait for nobody.
+"""The claim on PostgreSQL: lock first, read after, never wait.
 
 Under READ COMMITTED a statement's snapshot is older than the lock it takes, so a limit is locked in one statement and
-what it limits is counted in a later one. Everything a claim locks it locks with SKIP LOCKED (or a try), so a claim
-waits for nobody and closes no circle: what somebody else holds is `busy`, not empty.
+what it limits is counted in a later one. A claim takes every lock with SKIP LOCKED (or a try), so it never waits and
+cannot deadlock: what another transaction holds is `busy`, not empty.
 """
 
 from collections.abc import Collection
 
-from headgate.core.gates import Choice, choose
+from headgate.core.choice import Choice, choose
+from headgate.core.turns import Turns
 from headgate.environment import new_ids
 from headgate.store.catalog.catalog import Catalog
 from headgate.store.catalog.version import VERSION
@@ -38,7 +39,7 @@ _LOCKED = "FOR NO KEY UPDATE SKIP LOCKED"
 TRY_STRIPES = Statement(
     postgres=f"SELECT s FROM unnest(:stripes::int[]) AS s WHERE pg_try_advisory_xact_lock({SPACE}, s)"
 )
-# Asked task by task, not as NOT EXISTS: that the planner may turn into one look at the whole table.
+# A lookup per task, not NOT EXISTS, which the planner may turn into one scan of the whole table.
 _FREE = f"""
     (t.mutex IS NULL OR (
         SELECT h.id FROM headgate_task h WHERE h.tenant_id = t.tenant_id AND h.mutex = t.mutex AND h.exec_id IS NOT NULL
@@ -77,7 +78,7 @@ def _take(mine: str, ids: str, condition: str) -> Statement:
     )
 
 
-# What is locked already is updated at once. Heads that were read without a lock are locked here, waiting for nobody.
+# Rows that are locked already are updated at once. Heads read without a lock are locked here, without waiting.
 TAKE_LOCKED = _take("", ":id::bigint[]", "")
 TAKE = _take(
     f"""
@@ -88,7 +89,7 @@ TAKE = _take(
     "ARRAY(SELECT id FROM mine)",
     f"AND {_FREE}",
 )
-# A head another claimer is just looking at is left alone; if it is still a head when it is chosen, it goes back then.
+# A head that another claim has locked is left alone; if it is still a head when it is chosen, it goes back then.
 SEND_BACK = Statement(
     postgres=f"""
     WITH mine AS MATERIALIZED (
@@ -117,6 +118,10 @@ class PostgresClaims(Claims):
         self._catalog = catalog
         self._cursors = cursors
 
+    @property
+    def turns(self) -> Turns:
+        return self._cursors.turns
+
     def take_in(self, db: Db, request: ClaimRequest) -> Claimed | Deferred[Claimed]:
         catalog, cursors = self._catalog, self._cursors
         alive = db.send(LIVE_WORKER, worker_id=request.worker_id)
@@ -129,7 +134,7 @@ class PostgresClaims(Claims):
         require_live(alive.rows(), request.worker_id)
         if not alive.rows()[0][0]:  # a limit or a pause is just being edited
             return Claimed([], busy=True)
-        if version.rows()[0][0] != catalog.version:  # what was asked was asked of yesterday's catalog
+        if version.rows()[0][0] != catalog.version:  # the request was made with an outdated catalog
             catalog.refresh(db)
             cursors.forget()
             return self.take_in(db, request)
@@ -140,17 +145,16 @@ class PostgresClaims(Claims):
             streams = [stream for stream in streams if stream.id not in held]
             cursors.shut(held)
         heads.read(streams)
-        choice = choose(heads.candidates, limits.room, request.limit, cursors.last_tenant)
+        choice = choose(heads.candidates, limits.room, request.limit, cursors.turns, catalog.weights, limits.asked)
         heads.remember(choice, streams)
         self._lock_queues(db, choice, limits)
         if not choice.chosen:
             start_in = min([*limits.waits.values(), *held_up(catalog, request, cursors)], default=None)
             return Claimed([], limits.busy, cursors.next_token_in(catalog, request), start_in)
-        cursors.last_tenant = choice.chosen[-1].tenant_id
         return self._take_chosen(db, request, limits, choice)
 
     def _lock_queues(self, db: Db, choice: Choice, limits: Limits) -> None:
-        """Drop from the choice whatever stands in a mutex queue in which somebody moves just now."""
+        """Drop tasks from the choice whose mutex queue another transaction is changing."""
         keyed = {c: stripe((c.tenant_id, c.mutex)) for c in choice.chosen if c.mutex is not None}
         if not keyed:
             return
@@ -189,9 +193,10 @@ class PostgresClaims(Claims):
         def finish() -> Claimed:
             taken = {row[0]: row for row in answer.rows()}
             left = [candidate for candidate in choice.chosen if candidate.id not in taken]
-            for candidate in left:  # somebody is at them just now
+            for candidate in left:  # another transaction has locked them
                 cursors.woken({candidate.stream_id: (candidate.priority, candidate.id)})
             rows = [taken[candidate.id] for candidate in choice.chosen if candidate.id in taken]
+            cursors.use_turns(choice.turns_of(row[0] for row in rows))
             if rows:
                 _remember_started(choice, limits, cursors, taken.keys(), claim_no=rows[0][-1])
             executions = [execution_of(row[:-2], catalog) for row in rows]

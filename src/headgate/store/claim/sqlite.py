@@ -3,11 +3,13 @@
 import math
 from datetime import datetime
 
-from headgate.core.gates import Candidate, Choice, choose
+from headgate.core.choice import Candidate, Choice, choose
+from headgate.core.holds import Asked
 from headgate.core.limits import Rate, bounded, next_token_at, take, tokens
 from headgate.core.starts import start_gate
 from headgate.core.states import State
 from headgate.core.task import Execution
+from headgate.core.turns import Turns
 from headgate.environment import new_ids
 from headgate.store.catalog.catalog import Catalog
 from headgate.store.catalog.streams import Stream
@@ -30,13 +32,14 @@ from headgate.store.claim.contract import (
     require_live,
 )
 from headgate.store.claim.cursors import Cursors
+from headgate.store.claim.holds import HOLDS, held_and_asked
 from headgate.store.db.columns import OF_ROW
 from headgate.store.db.database import Database
 from headgate.store.db.indexes import HELD_STATES
 from headgate.store.db.statement import Db, Row, Statement, clock, moment
 from headgate.store.tasks.mutex_queue import settle_queues
 
-RESOURCES = Statement("SELECT name, capacity FROM headgate_resource")
+RESOURCES = Statement("SELECT name, capacity FROM headgate_resource WHERE name {in resources text}")
 RATES = Statement("SELECT name, rate, burst, tat FROM headgate_rate_limit WHERE name {in names text}")
 HELD_IN_LANE = Statement(f"SELECT count(*) FROM headgate_task WHERE lane = :lane AND status IN {HELD_STATES}")
 USING = Statement(f"SELECT uses FROM headgate_task WHERE uses IS NOT NULL AND status IN {HELD_STATES}")
@@ -96,8 +99,12 @@ class SqliteClaims(Claims):
         self._catalog = catalog
         self._cursors = cursors
 
+    @property
+    def turns(self) -> Turns:
+        return self._cursors.turns
+
     def take_in(self, db: Db, request: ClaimRequest) -> Claimed:
-        catalog, last_tenant, now = self._catalog, self._cursors.last_tenant, clock(db).timestamp()
+        catalog, turns, now = self._catalog, self._cursors.turns, clock(db).timestamp()
         require_live(db.rows(LIVE_WORKER, worker_id=request.worker_id), request.worker_id)
         catalog.refresh(db)
         if (before := earlier_answer(db, catalog, request)) is not None:
@@ -114,11 +121,14 @@ class SqliteClaims(Claims):
         streams = [stream for stream in streams if stream.id not in held]
         rates = {name for stream in streams for name in catalog.buckets(stream)}
         room, buckets = _room(db, {stream.lane for stream in streams}, lanes, rates, now)
+        uses = {name for stream in streams for name in catalog.type(stream.type).uses}
+        free, asked = _free_resources(db, sorted(uses)) if uses else ({}, {})
+        room |= free
         starts, waits = _starts(db, request, streams)
         room |= starts
         open_streams = [stream for stream in streams if has_room(catalog.gates(stream), room)]
-        heads, candidates = self._heads(db, request, open_streams, room)
-        choice = choose(candidates, room, request.limit, last_tenant)
+        heads, candidates = self._heads(db, request, open_streams, room, asked)
+        choice = choose(candidates, room, request.limit, turns, catalog.weights, asked)
         executions = self._start(db, request, choice, heads, now)
         for name, (limit, tat) in buckets.items():
             if count := choice.taken.get(f"rate {name}"):
@@ -127,15 +137,14 @@ class SqliteClaims(Claims):
         note_starts(db, choice, taken, request.start_seconds)
         settle_queues(db, [(c.tenant_id, c.mutex) for c in choice.chosen if c.mutex is not None])
         keep_answer(db, request, taken)
-        if executions:
-            self._cursors.last_tenant = executions[-1].tenant_id
+        self._cursors.use_turns(choice.turns_of(task_id for task_id, _ in taken))
         start_in = None if executions else min(waits.values(), default=None)
         token_in = self._next_token_in(streams, buckets, choice, now)
         opens = [wait for wait in (token_in, *held.values()) if wait is not None and wait < math.inf]
         return Claimed(executions, token_in=min(opens, default=None), start_in=start_in)
 
     def _heads(
-        self, db: Db, request: ClaimRequest, streams: list[Stream], room: dict[str, int]
+        self, db: Db, request: ClaimRequest, streams: list[Stream], room: dict[str, int], asked: Asked
     ) -> tuple[dict[int, Row], list[Candidate]]:
         """The first of every open stream, a few at a time, until nothing unread could be chosen: by id, and judged."""
         by_id: dict[int, Row] = {}
@@ -161,7 +170,7 @@ class SqliteClaims(Claims):
                 floors[stream_id] = (priority, task_id)
                 if len(rows) < share:
                     del floors[stream_id]
-            again = ask_again(self._catalog, candidates, floors, room, request, self._cursors.last_tenant)
+            again = ask_again(self._catalog, candidates, floors, room, asked, request.limit, self._cursors.turns)
             floors = {stream_id: floors[stream_id] for stream_id in again}
         return by_id, candidates
 
@@ -197,7 +206,7 @@ class SqliteClaims(Claims):
         return executions
 
     def _next_token_in(self, streams: list[Stream], buckets: Buckets, choice: Choice, now: float) -> float | None:
-        """Seconds until a stream that had something, and whose buckets are empty by now, has tokens again."""
+        """Seconds until a stream that had tasks, and whose buckets are now empty, has tokens again."""
         if not buckets:
             return None
         empty = {}
@@ -218,11 +227,6 @@ def _room(
         if (capacity := lanes.get(name)) is not None:
             [[held]] = db.rows(HELD_IN_LANE, lane=name)
             room[f"lane {name}"] = max(capacity - held, 0)
-    for name, capacity in db.rows(RESOURCES):
-        room[f"resource {name}"] = capacity
-    for (uses,) in db.rows(USING):
-        for name in uses.split(","):
-            room[f"resource {name}"] = max(room.get(f"resource {name}", 0) - 1, 0)
     buckets = {}
     for name, rate, burst, tat in db.rows(RATES, names=sorted(rates)) if rates else ():
         limit = Rate(rate, burst)
@@ -231,6 +235,15 @@ def _room(
         buckets[name] = limit, bound
     room |= {f"rate {name}": tokens(limit, tat, now) for name, (limit, tat) in buckets.items()}
     return room, buckets
+
+
+def _free_resources(db: Db, resources: list[str]) -> tuple[dict[str, int], Asked]:
+    """How much is left of each resource, and which running handlers wait for it."""
+    in_use, asked = held_and_asked(db.rows(HOLDS, resources=resources))
+    for (uses,) in db.rows(USING):
+        in_use.update(f"resource {name}" for name in uses.split(","))
+    limits = {f"resource {name}": capacity for name, capacity in db.rows(RESOURCES, resources=resources)}
+    return {gate: max(capacity - in_use[gate], 0) for gate, capacity in limits.items()}, asked
 
 
 def _starts(db: Db, request: ClaimRequest, streams: list[Stream]) -> tuple[dict[str, int], dict[str, float]]:

@@ -62,7 +62,7 @@ def _name_of(connection: object, known: Collection[str], others: Collection[str]
             return name
         if name in others:
             raise Invalid(f"{name} is for {instead}")
-    raise Invalid(f"{type(connection).__name__} is no connection known here; these are: {', '.join(known)}")
+    raise Invalid(f"{type(connection).__name__} is not a supported connection; supported are: {', '.join(known)}")
 
 
 def _refuse_autocommit(connection: Any) -> None:
@@ -138,7 +138,7 @@ def _for_sqlalchemy(dialect: Any, statement: Statement, parameters: Parameters) 
             return pyformat(statement), parameters
         case "postgresql", "numeric_dollar":
             return statement.postgres, _ordered(statement, parameters)
-    raise Invalid(f"tasks are kept on SQLite and PostgreSQL, not on {dialect.name} by {dialect.driver}")
+    raise Invalid(f"only SQLite and PostgreSQL are supported, not {dialect.name} with {dialect.driver}")
 
 
 def _on_sqlalchemy(connection: Any, statement: Statement, parameters: Parameters) -> list[Row]:

@@ -1,4 +1,4 @@
-"""A turn at writing a file among processes: each in the order it asked, and nobody waits for ever."""
+"""Turns at writing one file among processes: first come, first served, each with a time limit."""
 
 import fcntl
 import os
@@ -8,17 +8,18 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from headgate.core.errors import Unavailable
+from headgate.store.db.private_files import open_file
 
 
 class FileLock:
     """One process's place in the queue, for one thread at a time.
 
-    The system queues fairly only those that wait without a limit, so a thread of its own does that; who asked it to
-    can give up. Whoever finds the file free needs no other thread.
+    The system queues fairly only callers that block without a limit, so a separate thread blocks, and its caller can
+    give up. If the file is free, no other thread is needed.
     """
 
     def __init__(self, path: str) -> None:
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        self._file = open_file(path)
         self._lock = threading.Lock()
         self._asked = threading.Semaphore(0)
         self._come = threading.Semaphore(0)
@@ -29,15 +30,15 @@ class FileLock:
 
     @contextmanager
     def taken(self, seconds: float) -> Iterator[None]:
-        """Nobody else has it meanwhile; `Unavailable` if it did not come in time."""
+        """Hold the lock exclusively; `Unavailable` if it was not free within `seconds`."""
         with self._lock:
             free = not self._waiting and self._take_at_once()
             if not free:
                 self._ask()
         if not free and not self._came(seconds):
             raise Unavailable(
-                f"another process{_named(self._file)} has kept the store's file for {seconds:g} s:"
-                " let it continue, or end it"
+                f"another process{_named(self._file)} has locked the store's file for {seconds:g} s:"
+                " wait for it, or stop it"
             )
         try:
             yield

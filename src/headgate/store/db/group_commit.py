@@ -36,10 +36,10 @@ class SharedCall(Generic[Item, Result]):
 
 
 class GroupCommit(Generic[Item, Result]):
-    """Callers in any number of threads; `run` serves as much of the inbox as it likes, the first call at least.
+    """Groups calls from any number of threads; `run` serves as many calls of the inbox as it likes, at least the first.
 
-    A caller that meets no other pays for no hand-over; one that is served goes its way at once, and leadership passes
-    to the first that still waits, so nobody leads more than one run.
+    A lone caller pays for no hand-over. A served caller returns at once, and leadership passes to the first caller that
+    still waits, so no caller leads more than one run.
     """
 
     def __init__(self, run: Callable[[deque[SharedCall[Item, Result]]], None]) -> None:

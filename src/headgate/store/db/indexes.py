@@ -1,10 +1,10 @@
-"""The partial indexes of tasks and events: which rows are in each; of those for lists, also name and columns."""
+"""The partial indexes of tasks and events: which rows are in each; for list indexes also the name and columns."""
 
 from dataclasses import dataclass
 
 from headgate.core.events import ACT_KINDS
 
-# Only a statement that says the states of an index is led along it.
+# The planner uses an index only for a statement that names the index's states.
 HELD_STATES = "('scheduling', 'running')"  # headgate_task_held, headgate_task_using
 LINE_STATES = "('queued', 'blocked', 'waiting')"  # headgate_task_line
 TIMED_STATES = "('pending', 'retrying')"  # headgate_task_timed
@@ -31,7 +31,7 @@ class Index:
     in_order: bool = True
 
 
-FOR_LISTS = "id + 0 > 0"  # what the indexes made for lists want to hear
+FOR_LISTS = "id + 0 > 0"  # a statement must have this condition to use an index made for lists
 WHOLE = {table: Index(table) for table in TABLES}
 BY_KEY = {  # the first of these that is asked for says most
     (table, name): Index(table, f"{table}_by_{name}", ((name, kind),), f"{FOR_LISTS} AND {only}")

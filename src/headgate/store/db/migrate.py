@@ -177,7 +177,7 @@ def _taken(db: Db, ledger: str) -> Steps | None:
 
 
 def _is_ours(db: Db, taken: Steps) -> bool:
-    """Anybody may have a table `migration`: ours has our first step in it."""
+    """Other programs may have a table named `migration`: ours contains our first step."""
     first = earlier(db.dialect)[0]
     return taken.get(first.version) == (first.name, first.checksum)
 
@@ -185,7 +185,7 @@ def _is_ours(db: Db, taken: Steps) -> bool:
 def enter_schema(db: Db, home: str | None) -> None:
     """Have the steps meant for `home`, which is made if it was asked for and is not there."""
     if home is None:
-        raise Unavailable("the search_path names no schema that tables could be made in: set HEADGATE_SCHEMA")
+        raise Unavailable("the search_path has no schema in which tables can be created: set HEADGATE_SCHEMA")
     # IF NOT EXISTS would want the right to make a schema even where it is there.
     if not db.rows(IS_SCHEMA, schema=home):
         db.define(f"CREATE SCHEMA {home}")

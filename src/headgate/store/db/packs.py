@@ -93,8 +93,8 @@ def _steps(pack: str, package: str, dialect: str) -> tuple[Migration, ...]:
     steps = tuple(replace(step, name=f"{pack}/{step.name}") for step in files)
     for step in steps:
         if step.version == 0:  # the ledger's own
-            raise Invalid(f"pack {pack}: {step.name}: steps are numbered from 0001 on")
+            raise Invalid(f"pack {pack}: {step.name}: number the steps from 0001")
         for name in step.makes:
             if not name.startswith(f"headgate_{pack}_"):
-                raise Invalid(f"pack {pack}: {step.name} makes {name}; its tables begin with headgate_{pack}_")
+                raise Invalid(f"pack {pack}: {step.name} creates {name}; its tables must begin with headgate_{pack}_")
     return steps

@@ -2,12 +2,13 @@
 
 from datetime import datetime, timedelta
 
-from headgate.store.db.statement import Db, Statement, clock
+from headgate.store.db.statement import SPACE, Db, Statement, clock
 
 DAYS_AHEAD = 3
 _LATE_ROWS = Statement("SELECT 1 FROM headgate_task_event_default WHERE at >= :first AND at < :next LIMIT 1")
-# Both take a lock that everybody who writes waits behind: rather try again later than make them wait.
+# Both take a lock that makes all writers wait: give up soon and try again later.
 _PATIENCE = Statement(postgres="SELECT set_config('lock_timeout', '500ms', true)")
+_ONE_AT_A_TIME = Statement(postgres=f"SELECT pg_advisory_xact_lock({SPACE}, -4)")
 _NAMES = Statement(
     postgres="""
     SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
@@ -21,6 +22,7 @@ def make_partitions(db: Db) -> list[str]:
     if db.dialect == "sqlite":
         return []
     db.send(_PATIENCE)
+    db.send(_ONE_AT_A_TIME)  # of processes that start together the first makes them, and the others find them
     present = {row[0] for row in db.rows(_NAMES)}
     today = clock(db).replace(hour=0, minute=0, second=0, microsecond=0)
     made = []
@@ -38,9 +40,9 @@ def make_partitions(db: Db) -> list[str]:
 
 
 def drop_partitions(db: Db, before: datetime) -> list[str]:
-    """Drop a day that ended before `before` and of which nothing is left, the first one; those dropped.
+    """Drop the oldest empty day that ended before `before`; returns what was dropped.
 
-    One at a time: as long as it takes, nobody writes an audit row.
+    Only one per call: no audit row can be written while it runs.
     """
     if db.dialect == "sqlite":
         return []

@@ -21,7 +21,7 @@ from psycopg.pq import ExecStatus
 from headgate.core.errors import Invalid
 from headgate.store.db.statement import Row, array
 
-EXCHANGE_SECONDS = 75.0  # longer than the server gives any statement: who is silent for so long is not there
+EXCHANGE_SECONDS = 75.0  # longer than the server allows any statement: a server silent for longer is gone
 _GOOD = {ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK}
 # A connection that only waits would otherwise never learn that its server is gone.
 _ALIVE: dict[str, Any] = {
@@ -34,14 +34,14 @@ _ALIVE: dict[str, Any] = {
 
 
 def connect(url: str, seconds: float, **options: Any) -> "psycopg.Connection[tuple[Any, ...]]":
-    """A connection, tried for so long; what the URL says goes over our wishes. `Invalid` never quotes the URL."""
+    """Connect within `seconds`; parameters in the URL override `options`. `Invalid` never quotes the URL."""
     try:
         parameters = {"connect_timeout": max(2, int(seconds)), **_ALIVE, **options, **conninfo_to_dict(url)}
         return psycopg.connect(autocommit=True, **parameters)
     except psycopg.OperationalError:
         raise
     except psycopg.Error:  # its text has the password in it
-        raise Invalid("the store's URL is not understood: special characters in it are written as %XX") from None
+        raise Invalid("the store's URL cannot be parsed: write special characters as %XX") from None
 
 
 class PipelineRows:
@@ -95,9 +95,9 @@ class Pipeline:
         return self.send("SELECT pg_backend_pid()").rows() != [(self._libpq.backend_pid,)]
 
     def open(self) -> None:
-        """What is queued from here on is one transaction.
+        """Begin a transaction with the next statement.
 
-        What is sent at one go is one by itself: BEGIN is said only if there is a second time.
+        A single exchange is a transaction by itself: BEGIN is sent only if there is a second one.
         """
         self._unopened = True
 

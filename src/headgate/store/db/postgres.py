@@ -146,7 +146,7 @@ class Postgres:
         self._notifications: Notifications | None = None
 
     def listen(self) -> None:
-        """Tell `on_news` what other processes commit; not behind a pooler, where nobody can listen."""
+        """Tell `on_news` what other processes commit; not behind a pooler, where LISTEN does not work."""
         if self._pooled or self._notifications is not None:
             return
         self._notifications = Notifications(self._connect_for_news, self._token, self.on_news)
@@ -193,7 +193,7 @@ class Postgres:
                 return self._write_once(operation, deadline, lock_seconds)
             except (DeadlockDetected, SerializationFailure, LockNotAvailable) as error:
                 if lock_seconds is not None and isinstance(error, LockNotAvailable):
-                    raise Busy(f"somebody else holds a lock: {error}") from error
+                    raise Busy(f"a lock is held elsewhere: {error}") from error
                 if attempt == TRIES - 1 or _left(deadline) <= 0:
                     raise Unavailable(f"the store is too busy: {error}") from error
                 time.sleep(random_number() * 0.01 * 2**attempt)
@@ -282,7 +282,9 @@ class Postgres:
         if self._pooled is None:
             self._pooled = wire.is_pooled()
             if self._pooled:
-                log.info("store: behind a connection pooler, so nothing is prepared and wake-ups come by polling")
+                log.info(
+                    "store: behind a connection pooler, so no prepared statements, and polling instead of wake-ups"
+                )
         if not self._pooled:
             wire.prepare = True
             wire.send(_SET_ONCE)
@@ -342,6 +344,6 @@ def _translated() -> Iterator[None]:
     except NumericValueOutOfRange as error:
         raise Invalid(TOO_LARGE) from error
     except InsufficientPrivilege as error:
-        raise Unavailable(f"the store's user may not do this: {error.diag.message_primary}") from error
+        raise Unavailable(f"the database user lacks the permission: {error.diag.message_primary}") from error
     except psycopg.OperationalError as error:
         raise Unreachable(f"the store did not answer: {error}") from error

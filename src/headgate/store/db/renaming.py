@@ -48,19 +48,19 @@ _FORGET = Statement("DELETE FROM headgate_migration")
 
 
 def rename(db: Db, names: Sequence[str], indexes: Sequence[str]) -> None:
-    """Give every relation the prefix. `names`: of those made before it; `indexes`: what makes those of today.
+    """Give every relation the prefix. `names`: relations made before the prefix; `indexes`: SQL of today's indexes.
 
-    `Refused` while somebody works on the store: an old program does not know the new names.
+    `Refused` while a worker uses the store: an old program does not know the new names.
     """
     names = [*names, OLD_LEDGER]
     if db.dialect == "postgres":
-        db.define("LOCK TABLE worker IN ACCESS EXCLUSIVE MODE")  # from here on nobody signs on
+        db.define("LOCK TABLE worker IN ACCESS EXCLUSIVE MODE")  # from here on no worker can sign on
     [[beating]] = db.rows(_BEATING)
     if beating:
         who = "a worker is" if beating == 1 else f"{beating} workers are"
         raise Refused(
             f"{who} running on this store, and its tables are about to be renamed: stop every process that uses it, "
-            "then run `headgate migrate`; one that was killed counts until its lease is over"
+            "then run `headgate migrate`; a killed process counts until its lease ends"
         )
     if db.dialect == "postgres":
         for (text,) in db.rows(_RENAMES, names=names):

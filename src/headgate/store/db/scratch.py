@@ -18,7 +18,7 @@ def scratch(url: str) -> Iterator[Open]:
     """`sqlite://` gives databases in memory, `postgresql://…` a schema of their own there, gone afterwards."""
     scheme = urlsplit(url).scheme
     if scheme not in ("sqlite", "postgresql", "postgres"):
-        raise Invalid("a store's URL begins with sqlite:// or postgresql://")
+        raise Invalid("a store's URL must begin with sqlite:// or postgresql://")
     if scheme == "sqlite":
         sqlite = importlib.import_module("headgate.store.db.sqlite")
         yield lambda clock: sqlite.Sqlite(":memory:", clock)

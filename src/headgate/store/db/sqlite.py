@@ -1,8 +1,8 @@
 """SQLite: one file, one writer at a time, many readers.
 
-Writes of one process share commits: whoever finds the writer free takes along everything that waits (each operation
-under its own savepoint), commits once and answers everybody. So a hundred concurrent submits cost one fsync, a single
-one costs no detour through another thread, and nobody leads more than one commit.
+Writes of one process share commits: the caller that finds the writer free runs all waiting operations (each under its
+own savepoint), commits once and answers every caller. So a hundred concurrent submits cost one fsync, a single submit
+needs no other thread, and no caller leads more than one commit.
 """
 
 import json
@@ -24,6 +24,7 @@ from headgate.store.db import wal
 from headgate.store.db.deferred import Deferred
 from headgate.store.db.file_lock import FileLock
 from headgate.store.db.group_commit import GroupCommit, SharedCall
+from headgate.store.db.private_files import create_file
 from headgate.store.db.statement import TOO_LARGE, KnownRows, Row, Statement, microseconds, numbered
 from headgate.store.wakeup.message import News
 from headgate.store.wakeup.sqlite import Mailboxes
@@ -137,6 +138,8 @@ class Sqlite:
         self._look_at_wal = time.monotonic()
         self._wal_is_long = False
         self._turn = None if self._memory else FileLock(f"{path}.writer")
+        if not self._memory:
+            create_file(path)
         self._writer = self._connect()
         self._file = None if self._memory else os.path.realpath(path)
         self._identity = _identity(self._file)
@@ -242,7 +245,7 @@ class Sqlite:
             calls[0].fail(undone.error)
             return
         except BaseException as error:
-            if not calls:  # the transaction never began: nobody who waited meanwhile waits for as long again
+            if not calls:  # no transaction began: fail all waiting callers now, lest they wait as long again
                 while inbox:
                     calls.append(inbox.popleft())
             for call in calls:
@@ -265,9 +268,9 @@ class Sqlite:
         self._wal_is_long = size > wal.LONG_BYTES
 
     def _check_file(self) -> None:
-        """Whoever removes or replaces the file leaves us one without a name: what is written there is lost."""
+        """Refuse to write once the file was removed or replaced: what is written to the old one is lost."""
         if _identity(self._file) != self._identity:
-            raise Unavailable("the store's file was removed or replaced while it was in use: start again")
+            raise Unavailable("the store's file was removed or replaced while in use: restart this process")
 
     def _commit_together(self, inbox: deque[Call], calls: list[Call], answers: list[Callable[[], None]]) -> None:
         self._writer.execute("BEGIN IMMEDIATE")
@@ -280,7 +283,7 @@ class Sqlite:
             raise
 
     def _distrust_writer(self) -> None:
-        """After an I/O error nothing the connection says can be trusted: whoever writes next opens another."""
+        """After an I/O error the connection cannot be trusted: the next write opens another."""
         self._distrusted = True
         if self._writer.in_transaction:  # it could not even roll back, and would keep other processes out
             self._writer.close()
@@ -292,7 +295,7 @@ class Sqlite:
 
     def _run_batch(self, inbox: deque[Call], calls: list[Call], answers: list[Callable[[], None]]) -> None:
         end, edited = time.monotonic() + LONGEST_COMMIT_SECONDS, False
-        # An edit of the catalog comes last: whoever came behind it would know what the commit may still undo.
+        # An edit of the catalog ends its batch: operations behind it would learn what the commit may still undo.
         while inbox and not edited and len(calls) < MOST_PER_COMMIT and (not calls or time.monotonic() < end):
             call = inbox.popleft()
             calls.append(call)
@@ -323,7 +326,7 @@ class Sqlite:
             raise _Undone(error) from error
 
     def _only_writer(self) -> AbstractContextManager[None]:
-        """Queue for the file among processes: SQLite's own lock is taken by whoever polls luckiest."""
+        """Queue for the file among processes: SQLite's own lock has no queue, and goes to the luckiest poll."""
         return nullcontext() if self._turn is None else self._turn.taken(BUSY_SECONDS)
 
 

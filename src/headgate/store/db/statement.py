@@ -124,7 +124,7 @@ class Db(Protocol):
 
     @property
     def one_writer(self) -> bool:
-        """Whether what is read here stands until the commit, because nobody else writes meanwhile (SQLite)."""
+        """Whether what is read here stays true until the commit, because there is only one writer (SQLite)."""
 
     @property
     def schema(self) -> str:

@@ -1,9 +1,9 @@
-"""SQLite's write-ahead log: it begins anew where no reader is left behind, and grows as long as one is."""
+"""SQLite's write-ahead log: it starts over when no reader needs it, and grows as long as one does."""
 
 import os
 
-LIMIT_BYTES = 64 * 1024 * 1024  # what is kept of it when it begins anew
-LONG_BYTES = 2 * LIMIT_BYTES  # as long as this it becomes only while a transaction stays open for minutes
+LIMIT_BYTES = 64 * 1024 * 1024  # what is kept of it when it starts over
+LONG_BYTES = 2 * LIMIT_BYTES  # it gets this long only while a transaction stays open for minutes
 ADVICE = "end the program that has a transaction open: reads become slower, and the disk fills up"
 
 

@@ -11,7 +11,7 @@ from headgate.store.db.statement import Db, Statement, moment
 from headgate.store.events.feed import AUDIT_COLUMNS, event_of
 
 PAGE = 500
-MOST_READ = 5000  # rows, to see whether they are as they are asked for
+MOST_READ = 5000  # rows read to check whether they match
 EVER = datetime(9000, 1, 1, tzinfo=UTC)
 FIRST = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from headgate.store.db.statement import Db, Statement
 
-PERSON = "person"  # who did it, unless somebody says
+PERSON = "person"  # the actor if none is given
 SYSTEM = "system"
 
 

@@ -1,7 +1,8 @@
 """Counting: everything that metrics count is taken by one server, so that the counters of several add up.
 
-How far all of them are is one row. A server reads on from there and then moves the row, if it still stands where it was
-read: of two that read the same, one moves it and counts. Nobody waits, and nobody who writes events knows of it.
+One row holds the place up to which everything is counted. A server reads on from there, then moves the row if it has
+not moved since: of two servers that read the same events, one moves it and counts. No server waits, and writers of
+events take no part.
 """
 
 from collections.abc import Mapping, Sequence
@@ -91,7 +92,7 @@ def add_calls(db: Db, listener: str, calls: Mapping[tuple[str, str], int]) -> No
 
 
 class Counting(Noun):
-    """What metrics have not counted yet. Whatever is taken here is not given to anybody else."""
+    """What metrics have not counted yet. Whatever one server takes here, no other gets."""
 
     def __init__(self, database: Database, events: Events, deliveries: Deliveries) -> None:
         super().__init__(database)
@@ -105,7 +106,7 @@ class Counting(Noun):
         db.send(BEGIN, place=str(newest(db)), attempt=attempt, unasked=UNASKED_SECONDS)
 
     def next_events(self, limit: int) -> Page:
-        """What nobody has counted yet, oldest first. It is this server's to count if `take` says so."""
+        """Events that no server has counted yet, oldest first. This server counts them only if `take` succeeds."""
         before, _ = self._place()
         events, after = self._events.after(before, limit)
         return Page(before, after, events)

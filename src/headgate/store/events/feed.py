@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from headgate.core.errors import Invalid
-from headgate.core.events import AuditEvent
+from headgate.core.events import AuditEvent, Heading
 from headgate.store.db.database import Noun, reads, writes
 from headgate.store.db.pages import LAST_ID
 from headgate.store.db.partitions import drop_partitions, make_partitions
@@ -19,14 +19,30 @@ _JOINED = f"""
                                AS correlation_id
       FROM headgate_task_event e
 """
-NEWER = Statement(f"{_JOINED} WHERE e.id > :after ORDER BY e.id LIMIT :limit")
-LATE = Statement(
-    postgres=f"""
-    SELECT f.* FROM unnest(:firsts::bigint[], :lasts::bigint[]) AS gap(first, last)
-      CROSS JOIN LATERAL ({_JOINED} WHERE e.id BETWEEN gap.first AND gap.last) f
-     ORDER BY f.id
-    """
-)
+_HEADING = """
+    SELECT e.id, e.task_id, e.tenant_id, e.kind, coalesce((SELECT t.type FROM headgate_task t WHERE t.id = e.task_id),
+                                                     (SELECT h.type FROM headgate_task_his h WHERE h.id = e.task_id))
+      FROM headgate_task_event e
+"""
+
+
+def _newer(select: str) -> Statement:
+    return Statement(f"{select} WHERE e.id > :after ORDER BY e.id LIMIT :limit")
+
+
+def _late(select: str) -> Statement:
+    return Statement(
+        postgres=f"""
+        SELECT f.* FROM unnest(:firsts::bigint[], :lasts::bigint[]) AS gap(first, last)
+          CROSS JOIN LATERAL ({select} WHERE e.id BETWEEN gap.first AND gap.last) f
+         ORDER BY f.id
+        """
+    )
+
+
+NEWER, LATE = _newer(_JOINED), _late(_JOINED)
+NEWER_HEADINGS, LATE_HEADINGS = _newer(_HEADING), _late(_HEADING)
+SOME = Statement(f"{_JOINED} WHERE e.id {{in ids}} ORDER BY e.id")
 OF_TASK = Statement(
     f"""
     {_JOINED} WHERE e.task_id = :task_id AND e.id > :after AND (:progress OR e.kind <> 'progress')
@@ -84,7 +100,7 @@ def cursors_after(before: Cursor, events: Sequence[AuditEvent], after: Cursor) -
     found = []
     late = before.gaps
     for event in events:
-        if event.id <= before.high:  # it filled a gap; those behind it are not told yet, whoever has ended meanwhile
+        if event.id <= before.high:  # it filled a gap; the others stay open, even if their transactions have ended
             late = subtract_gaps(late, [Gap(event.id, event.id, 0)])
             found.append(Cursor(before.high, late))
         else:
@@ -124,21 +140,19 @@ class Events(Noun):
     @reads
     def after(self, db: Db, cursor: Cursor, limit: int = 500) -> tuple[list[AuditEvent], Cursor]:
         """Everything that happened after `cursor`, each event once; late commits come late, none is skipped."""
-        # Who had ended is asked before reading, so that all they wrote is seen; who may still write is asked
-        # afterwards, so that nobody is forgotten who took an id meanwhile.
-        before = db.send(XMIN)
-        # Newer ones are read first: of two events of one task the second is not seen without the first.
-        newer = db.send(NEWER, after=cursor.high, limit=limit)
-        firsts, lasts = [gap.first for gap in cursor.gaps], [gap.last for gap in cursor.gaps]
-        late = db.send(LATE, firsts=firsts, lasts=lasts) if cursor.gaps else None
-        [[xmin]] = before.rows()
-        late_rows = late.rows() if late else []
-        rows = newer.rows()
-        seen = [row[0] for row in rows]
-        gaps = _still_open(cursor.gaps, {row[0] for row in late_rows}, xmin)
-        gaps += _new_gaps(db, cursor.high, seen)
-        behind = Cursor(max([cursor.high, *seen]), tuple(gaps[-MOST_GAPS:]))
-        return [event_of(row) for row in (*late_rows, *rows)], behind
+        rows, behind = _page(db, NEWER, LATE, cursor, limit)
+        return [event_of(row) for row in rows], behind
+
+    @reads
+    def headings_after(self, db: Db, cursor: Cursor, limit: int) -> tuple[list[Heading], Cursor]:
+        """The same as `after`, without what the events say; of a page, late ones first, then by id."""
+        rows, behind = _page(db, NEWER_HEADINGS, LATE_HEADINGS, cursor, limit)
+        return [Heading(*row) for row in rows], behind
+
+    @reads
+    def get_many(self, db: Db, ids: Sequence[int]) -> list[AuditEvent]:
+        """Those of these events that are there, by id."""
+        return [event_of(row) for row in db.rows(SOME, ids=list(ids))]
 
     @reads
     def last(self, db: Db) -> Cursor:
@@ -154,7 +168,7 @@ class Events(Noun):
         if strange or backwards or not all(0 <= number <= LAST_ID for number in numbers):
             raise Invalid("not an event cursor of this server")
         if sum(gap.last - gap.first + 1 for gap in cursor.gaps) > MOST_IN_GAPS:
-            raise Invalid("the cursor has too much below it: begin anew without one")
+            raise Invalid("the cursor is too old: start again without one")
         return cursor
 
     @writes
@@ -176,6 +190,24 @@ class Events(Noun):
     def drop_partitions(self, db: Db, before: datetime) -> list[str]:
         """Drop a day before `before` of which nothing is left, if there is one (PostgreSQL)."""
         return drop_partitions(db, before)
+
+
+def _page(db: Db, newer: Statement, late: Statement, cursor: Cursor, limit: int) -> tuple[list[Row], Cursor]:
+    """The rows behind a cursor, and the cursor behind them."""
+    # Which transactions have ended is read before the events, so that all they wrote is seen; which may still write
+    # is read afterwards, so that none that took an id meanwhile is missed.
+    before = db.send(XMIN)
+    # Newer ones are read first: of two events of one task the second is not seen without the first.
+    newer_rows = db.send(newer, after=cursor.high, limit=limit)
+    firsts, lasts = [gap.first for gap in cursor.gaps], [gap.last for gap in cursor.gaps]
+    late_rows = db.send(late, firsts=firsts, lasts=lasts) if cursor.gaps else None
+    [[xmin]] = before.rows()
+    filled = late_rows.rows() if late_rows else []
+    rows = newer_rows.rows()
+    seen = [row[0] for row in rows]
+    gaps = _still_open(cursor.gaps, {row[0] for row in filled}, xmin)
+    gaps += _new_gaps(db, cursor.high, seen)
+    return [*filled, *rows], Cursor(max([cursor.high, *seen]), tuple(gaps[-MOST_GAPS:]))
 
 
 def newest(db: Db) -> Cursor:

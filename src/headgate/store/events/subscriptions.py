@@ -1,4 +1,4 @@
-"""Subscriptions: who follows the feed across restarts, how far each has come, and which process has it for now."""
+"""Subscriptions: who follows the feed across restarts, the place of each, and which process has its lease."""
 
 import json
 from collections import Counter
@@ -58,7 +58,7 @@ FLOOR = Statement("SELECT min(floor) FROM headgate_subscription WHERE used_at > 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """A subscription in this process's hands: where it stands, and how often what comes next was begun in vain."""
+    """A subscription leased by this process: its place, and how often handling of the next event was begun in vain."""
 
     place: Cursor
     tries: int
@@ -113,8 +113,8 @@ class Subscriptions(Noun):
         failed: Sequence[str] = (),
         skipped: Sequence[str] = (),
     ) -> bool:
-        """Write how far it has come, and count the events by their kinds; False, and nothing is written, if it is not
-        this holder's any more."""
+        """Write its new place and count the events by kind; writes nothing and returns False if this holder has lost
+        the lease."""
         saved = db.rows(
             SAVE, name=name, holder=holder, place=str(lease.place), floor=lease.place.floor, tries=lease.tries,
             handled=len(handled), failed=len(failed), skipped=len(skipped),
@@ -143,7 +143,7 @@ class Subscriptions(Noun):
 
 
 def lowest_floor(db: Db) -> int | None:
-    """The first event that somebody in use may not have handled; None if nobody follows the feed."""
+    """The first event that a subscription in use may not have handled; None if none is in use."""
     floor: int | None = db.rows(FLOOR, unused=UNUSED_SECONDS)[0][0]
     return floor
 

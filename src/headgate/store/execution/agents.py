@@ -1,9 +1,10 @@
-"""Remote agents: their row and its lease, what they are handed, what they hold, why they hold something no more."""
+"""Remote agents: their rows and leases, the tasks they get and hold, and why they no longer hold one."""
 
 import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
+from headgate.core.errors import WorkerLost
 from headgate.core.states import State
 from headgate.core.task import Execution, Task, check_name
 from headgate.store.catalog.catalog import Catalog
@@ -23,7 +24,7 @@ from headgate.store.db.deferred import settled
 from headgate.store.db.indexes import HELD_STATES
 from headgate.store.db.statement import SPACE, Db, Statement
 from headgate.store.execution.revoke import UNLEASED
-from headgate.store.execution.workers import register
+from headgate.store.execution.workers import BY_BROKER, register
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class AgentRecord:
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """A task that somebody executes: the execution, what is asked of it, and whose it is."""
+    """A task that is being executed: the execution, what is requested of it, and who holds it."""
 
     execution: Execution
     cancel: bool
@@ -47,7 +48,7 @@ class Holding:
     lease_seconds: float
 
 
-# Two servers may hear of one agent at once: the second waits here, and finds the first one's row.
+# Two servers may sign on one agent at once: the second waits here, and finds the first one's row.
 ONE_AT_A_TIME = Statement(sqlite="SELECT 1", postgres=f"SELECT pg_advisory_xact_lock({SPACE}, -2)")
 FIND = Statement(
     sqlite="""
@@ -62,6 +63,7 @@ FIND = Statement(
     """,
 )
 SET_TYPES = Statement("UPDATE headgate_worker SET types = :types WHERE id = :worker_id AND types <> :types")
+SET_DETAIL = Statement("UPDATE headgate_worker SET detail = :detail WHERE id = :worker_id")
 SET_LEASE = Statement(
     """
     UPDATE headgate_worker SET lease_seconds = :lease
@@ -84,7 +86,7 @@ OUTLIVE = Statement(
 NOTE_UNLEASED = Statement(
     f"UPDATE headgate_worker SET detail = '{UNLEASED}' WHERE id = :worker_id AND detail IS NULL AND NOT lost"
 )
-# A claim under way holds its worker's row: whoever waits for it here sees afterwards what it took.
+# A claim under way locks its worker's row: a transaction that waits for it here then sees what it took.
 LOCK = Statement(
     sqlite="SELECT 1", postgres="SELECT id FROM headgate_worker WHERE id {in ids} ORDER BY id FOR NO KEY UPDATE"
 )
@@ -106,7 +108,7 @@ LAST_OF = Statement(
 
 
 class Agents:
-    """Agents, as the server knows them that speaks for them."""
+    """Agents, for the server that acts for them."""
 
     def __init__(self, database: Database, catalog: Catalog, claims: Claims) -> None:
         self._database = database
@@ -121,16 +123,18 @@ class Agents:
         types: Collection[str] | None,
         lease_seconds: float,
         instance: str = "",
+        detail: str | None = None,
     ) -> AgentRecord:
         """An agent's row with a fresh lease: its old one while that lives, on whichever server it was made.
 
         Each `instance` of an agent has a row of its own: one that comes back does not keep alive what it lost. The
-        types it has asked for add up: an agent that asks for one after the other serves them all.
+        types it has asked for add up: an agent that asks for one after the other serves them all. `detail` is what it
+        tells of itself, as JSON; None leaves what it told before.
         """
         check_name("agent_id", agent_id)
         for code in types or ():
             check_name("type", code)
-        name = f"{agent_id} {instance}" if instance else agent_id
+        name = _name(agent_id, instance)
 
         def sign_on(db: Db) -> AgentRecord:
             db.rows(ONE_AT_A_TIME)
@@ -138,24 +142,49 @@ class Agents:
                 known = json.loads(stored_types)
                 all_types = None if known is None or types is None else sorted({*known, *types})
                 db.send(SET_TYPES, worker_id=worker_id, types=json.dumps(all_types))
+                if detail is not None:
+                    db.send(SET_DETAIL, worker_id=worker_id, detail=detail)
                 for lasts in _renew(db, [worker_id], lease_seconds).values():
                     return AgentRecord(worker_id, lasts, None if all_types is None else frozenset(all_types))
-            worker_id = register(db, name, types, lease_seconds, agent_id, tenant_id)
+            worker_id = register(db, name, types, lease_seconds, agent_id, tenant_id, detail)
             db.send(ASKED, worker_id=worker_id)
             return AgentRecord(worker_id, lease_seconds, None if types is None else frozenset(types))
 
         return self._database.write(sign_on)
 
+    def consume(
+        self, agent_id: str, types: Collection[str], slots: int, *, lease_seconds: float, instance: str
+    ) -> AgentRecord:
+        """Let an agent take up to `slots` tasks at once from the broker, as long as its lease lives; 0: none for now.
+
+        It belongs to no tenant: a queue of the broker holds the tasks of all tenants.
+        """
+        pools = {"pools": [{"types": sorted(types), "slots": slots}]} if slots else {}
+        detail = json.dumps({BY_BROKER: slots > 0} | pools)
+        return self.sign_on(
+            agent_id, tenant_id=None, types=types, lease_seconds=lease_seconds, instance=instance, detail=detail
+        )
+
+    def consumer(self, agent_id: str, instance: str) -> int:
+        """The row under which a process of an agent consumes; `WorkerLost` if it has none, or none that lives."""
+        name = _name(agent_id, instance)
+        found = self._database.read(lambda db: db.rows(FIND, agent_id=agent_id, name=name, tenant_id=None))
+        if not found:
+            raise WorkerLost.of("worker-lost", worker_id=name)
+        return int(found[0][0])
+
     def renew(self, worker_ids: Collection[int], lease_seconds: float) -> dict[int, float]:
-        """Renew the leases of agents that ask for work to `lease_seconds`, longer ones of those that hold tasks as they
-        are; the leases that still live."""
+        """Renew the leases of agents that ask for work; returns the leases that still live.
+
+        Sets their length to `lease_seconds`, but never shortens the lease of an agent that holds tasks.
+        """
         return self._database.write(lambda db: _renew(db, worker_ids, lease_seconds))
 
     def hand_over(self, request: ClaimRequest, *, beyond_the_deadline: float | None = None) -> Claimed:
-        """A claim for an agent: first what is assigned to it, as `scheduling`, then what is assigned to nobody.
+        """A claim for an agent: first tasks assigned to it, as `scheduling`, then tasks assigned to no agent.
 
-        With `beyond_the_deadline` the agent asked for no lease: its deadlines alone hold it to what it gets, and the
-        lease that it has nevertheless outlives them by so many seconds.
+        With `beyond_the_deadline` the agent asked for no lease: only its deadlines bind it, and its lease is made to
+        outlive them by that many seconds.
         """
 
         def hand_over(db: Db) -> Claimed:
@@ -214,6 +243,10 @@ class Agents:
         """The kind of the last event of an execution; None if there was no such one."""
         found = self._database.read(lambda db: db.rows(LAST_OF, id=task_id, exec_id=exec_id))
         return str(found[0][0]) if found else None
+
+
+def _name(agent_id: str, instance: str) -> str:
+    return f"{agent_id} {instance}" if instance else agent_id
 
 
 def _renew(db: Db, worker_ids: Collection[int], lease: float) -> dict[int, float]:

@@ -1,4 +1,4 @@
-"""Attempts: what is kept of those that failed, and all of them as people look at them."""
+"""Attempts of a task: the stored failures, and the list of all attempts that people see."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -21,14 +21,14 @@ _KEPT = {
 }  # fmt: skip
 KEEP = insert_rows("headgate_task_attempt", _KEPT, end="ON CONFLICT (task_id, attempt) DO NOTHING")
 DROP = Statement("DELETE FROM headgate_task_attempt WHERE task_id = :task_id AND attempt <= :attempt")
-# It names no execution: that one is over.
+# It names no execution, because that one has ended.
 _TOLD = {
     "task_id": "bigint", "tenant_id": "bigint", "seq": "int", "kind": "text", "actor": "text", "detail": "text",
 }  # fmt: skip
 TELL = insert_rows("headgate_task_event", _TOLD, now=("at",))
 REASON = Statement("SELECT reason FROM headgate_task_attempt WHERE task_id = :task_id AND attempt = :attempt")
 FAILURES = Statement(f"SELECT {', '.join(list(_KEPT)[1:])} FROM headgate_task_attempt WHERE task_id = :task_id")
-# Who was claimed and how it ended; most other rows of a task name no execution, or leave it as it is.
+# The claim and the end of each attempt; most other rows name no execution, or do not change the state.
 EXECUTED = Statement(
     f"""
     SELECT {AUDIT_COLUMNS}, NULL FROM headgate_task_event e

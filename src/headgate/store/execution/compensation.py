@@ -28,7 +28,7 @@ class PollingStatus:
     queue_size: int
     skips: int  # polls in a row
     last_poll: datetime | None
-    next_poll: datetime | None  # None: nobody has begun to poll
+    next_poll: datetime | None  # None: polling has not begun
     next_poll_in_seconds: float | None
 
 
@@ -56,7 +56,7 @@ class PollResult:
 
 
 READ = Statement("SELECT multiplier, skips, since, last_poll, {now} FROM headgate_compensation WHERE one = 1")
-# Somebody else at it is as good as done.
+# A row that another process has locked needs nothing more: that process polls.
 HOLD = Statement(sqlite=READ.common, postgres=f"{READ.common} FOR NO KEY UPDATE SKIP LOCKED")
 BEGIN = Statement(
     """
@@ -72,7 +72,7 @@ WRITE = Statement(
      WHERE one = 1
     """
 )
-# Handed over too long ago; or, since the clock was set back, so far ahead that nobody can say.
+# Handed over too long ago; or, after the clock was set back, too far in the future to tell.
 LOST = Statement(
     f"""
     SELECT id, exec_id, tenant_id, agent_id FROM headgate_task
@@ -94,7 +94,7 @@ class Compensation:
         self._catalog = catalog
 
     def begin(self) -> None:
-        """Somebody begins to poll: at the base interval, since whatever stopped it before may have lost a start."""
+        """Begin polling at the base interval: while no process polled, a start may have been lost."""
         self._database.write(lambda db: db.rows(BEGIN))
 
     def wait(self, figures: CompensationSettings) -> float:
@@ -102,7 +102,7 @@ class Compensation:
         return self._database.read(lambda db: _wait(db.rows(READ), figures))
 
     def poll(self, figures: CompensationSettings) -> PollResult | None:
-        """Put a page of lost starts in line again; None if it is not time to, or somebody else is at it."""
+        """Put a page of lost starts in line again; None if it is not yet time, or another process is polling."""
 
         def poll(db: Db) -> PollResult | None:
             catalog, rows = self._catalog.fresh(db), db.rows(HOLD)
@@ -120,11 +120,11 @@ class Compensation:
         return self._database.write(poll)
 
     def poll_on(self, figures: CompensationSettings) -> PollResult:
-        """The next page of a poll that found more than one; what is left, if nobody comes to this, is found later."""
+        """The next page of a poll that found more than one; a page that is not fetched is found by a later poll."""
         return self._database.write(lambda db: _look(db, self._catalog.fresh(db), figures))
 
     def trigger(self, figures: CompensationSettings, *, actor: str = PERSON) -> PollResult:
-        """Poll at once, whatever waits in the queue, and go on from the base interval."""
+        """Poll at once, even if the queue holds work, and restart at the base interval."""
 
         def trigger(db: Db) -> PollResult:
             record_system(db, "compensation_triggered", actor, "{}")

@@ -8,7 +8,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from headgate.core.dispatch import budgets
-from headgate.core.queues import Pair, queue_name, routes
+from headgate.core.queues import Pair, queue_name, queues_of, routes
 from headgate.core.task import Execution
 from headgate.store.catalog.catalog import Catalog
 from headgate.store.catalog.streams import pairs_of
@@ -25,8 +25,14 @@ from headgate.store.reading.pools import WorkerPool, live_pools
 _NAMED = "name = :name AND agent_id IS NULL AND NOT lost"
 END_OLD = Statement(f"UPDATE headgate_worker SET lost = true WHERE {_NAMED} AND lease_until <= {{now}}")
 LEADER = Statement(f"SELECT id FROM headgate_worker WHERE {_NAMED} AND lease_until > {{now}} LIMIT 1")
+# A dispatcher that was lost may still have tasks in the broker, until the reaper has been there.
 HELD = Statement(
-    f"SELECT worker_id, type, count(*) FROM headgate_task WHERE status IN {HELD_STATES} GROUP BY worker_id, type"
+    f"""
+    SELECT held.*, coalesce(w.name = :name AND w.agent_id IS NULL, false)
+      FROM (SELECT worker_id, type, count(*) FROM headgate_task WHERE status IN {HELD_STATES} GROUP BY worker_id, type)
+           AS held
+      LEFT JOIN headgate_worker w ON w.id = held.worker_id
+    """
 )
 UNSTARTED = Statement(
     f"""
@@ -51,6 +57,10 @@ class Handover(NamedTuple):
     execution: Execution
     submitted_at: datetime
     queue: str
+
+    @property
+    def exec_id(self) -> str:
+        return self.execution.exec_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +102,9 @@ class Dispatch(Noun):
     def take(self, db: Db, worker_id: int) -> Dispatched:
         """Claim for the broker, as `scheduling`: only what live consumers serve, and no more than their free slots."""
         pools = _consumers(db)
-        held = db.rows(HELD) if pools else []
+        held = db.rows(HELD, name=DISPATCHER) if pools else []
         claims = []
-        for types, free in budgets(_free_slots(pools, held), _in_broker(held, worker_id)):
+        for types, free in budgets(_free_slots(pools, held), _in_broker(held)):
             request = ClaimRequest(worker_id, free, types=types, confirm=True)
             claims.append(settled(self._claims.take_in(db, request)))
         executions = [execution for claimed in claims for execution in claimed.executions]
@@ -107,7 +117,7 @@ class Dispatch(Noun):
 
     @reads
     def unstarted(self, db: Db, worker_id: int) -> list[Handover]:
-        """What a dispatcher has handed over and nobody has started, by id."""
+        """The tasks that a dispatcher handed over and that have not started, ordered by id."""
         catalog = self._catalog.fresh(db)
         rows = sorted(db.rows(UNSTARTED, worker_id=worker_id), key=itemgetter(0))
         known = (row for row in rows if row[_STREAM] in catalog.streams)  # another one gets a stream again at once
@@ -124,11 +134,17 @@ class Dispatch(Noun):
         return frozenset(type_code for pool in _consumers(db) for type_code in pool.types or ())
 
     @reads
+    def types_with_room(self, db: Db) -> frozenset[str]:
+        """The types for which a live consumer of the broker has a free slot, whatever is on its way there."""
+        free = _free_slots(_consumers(db), db.rows(HELD, name=DISPATCHER))
+        return frozenset(type_code for types, slots in free if slots > 0 for type_code in types)
+
+    @reads
     def queues(self, db: Db, types: frozenset[str]) -> list[str]:
         """The names of the queues that tasks of these types go through: their own lanes', and those seen so far."""
         catalog = self._catalog.fresh(db)
         own = {queue_name(catalog.type(code).lane, code) for code in types}
-        return sorted(own | {queue for (_, code), queue in self._queues().items() if code in types})
+        return sorted(own | queues_of(types, self._queues()))
 
     def _queues(self) -> dict[Pair, str]:
         """The queue of each lane and type, as far as the catalog is known."""
@@ -148,14 +164,18 @@ def _consumers(db: Db) -> list[WorkerPool]:
 
 
 def _free_slots(pools: list[WorkerPool], held: list[Row]) -> list[tuple[frozenset[str], int]]:
-    return [
-        (pool.types or frozenset(), (pool.slots or 0) - sum(n for holder, kind, n in held if pool.holds(holder, kind)))
-        for pool in pools
-    ]
+    def taken(pool: WorkerPool) -> int:
+        return sum(count for holder, type_code, count, _ in held if pool.holds(holder, type_code))
+
+    return [(pool.types or frozenset(), (pool.slots or 0) - taken(pool)) for pool in pools]
 
 
-def _in_broker(held: list[Row], worker_id: int) -> Counter[str]:
-    return Counter({type_code: count for holder, type_code, count in held if holder == worker_id})
+def _in_broker(held: list[Row]) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for _, type_code, count, is_dispatchers in held:
+        if is_dispatchers:
+            found[type_code] += count
+    return found
 
 
 def _first_token(claims: list[Claimed]) -> float | None:

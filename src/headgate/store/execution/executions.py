@@ -1,4 +1,4 @@
-"""Executions: settled and reported on by whoever runs them, taken away from outside. Each write names its exec_id."""
+"""Executions: settled and reported on by their executors, or ended from outside. Each write names its exec_id."""
 
 import json
 from collections import defaultdict
@@ -67,11 +67,15 @@ class Executions:
 
     # settled
 
-    def settle(self, outcomes: Sequence[Outcome], *, actor: str = SYSTEM) -> list[State | None]:
+    def settle(
+        self, outcomes: Sequence[Outcome], *, actor: str = SYSTEM, frees_slots: bool = False
+    ) -> list[State | None]:
         """Record how executions ended; what each task is now, or None where another exec_id owns it.
 
-        Looks after families afterwards, in transactions of their own.
+        Looks after families afterwards, in transactions of their own. `frees_slots`: the dispatcher is to hear of it.
         """
+        if frees_slots:
+            return self.settle_and_start(outcomes, 0, [], actor=actor)[0]
         return self.settle_and_claim(outcomes, None, actor=actor)[0]
 
     def settle_and_claim(
@@ -85,10 +89,10 @@ class Executions:
         return done, claimed
 
     def settle_and_start(
-        self, outcomes: Sequence[Outcome], worker_id: int, handed: Sequence[Report]
+        self, outcomes: Sequence[Outcome], worker_id: int, handed: Sequence[Report], *, actor: str = ""
     ) -> tuple[list[State | None], HandedStarts]:
         """`settle` and `start_handed` in one transaction; the dispatcher hears of the slots that are free again."""
-        actor = f"worker:{worker_id}"
+        actor = actor or f"worker:{worker_id}"
 
         def settle_and_start(db: Db) -> tuple[list[State | None], HandedStarts]:
             done = self.settle_in(db, outcomes, actor) if outcomes else []
@@ -171,12 +175,12 @@ class Executions:
 
     # started by who was handed it
 
-    def start_handed(self, worker_id: int, handed: Sequence[Report]) -> HandedStarts:
+    def start_handed(self, worker_id: int, handed: Sequence[Report], *, actor: str = "") -> HandedStarts:
         """Start tasks that the broker delivered to a worker, which owns them from now on; `WorkerLost` if it is lost.
 
         What was paused since goes back to its queue, in a transaction of its own: nothing is counted.
         """
-        return self.settle_and_start([], worker_id, handed)[1]
+        return self.settle_and_start([], worker_id, handed, actor=actor)[1]
 
     def start(self, task_id: int, exec_id: str, *, actor: str = SYSTEM) -> Execution | HeldBack | None:
         """Confirm the start of a task handed over as `scheduling`; None if it is not this exec_id's to start.
@@ -188,7 +192,7 @@ class Executions:
 
     def _start(self, db: Db, task_id: int, exec_id: str, actor: str) -> Execution | HeldBack | None:
         db.send(AWAIT_EDITS)
-        found = db.rows(reports.TYPE_AND_STREAM, id=task_id)  # before the catalog: nobody else must wait for it
+        found = db.rows(reports.TYPE_AND_STREAM, id=task_id)  # before the catalog: others must not wait for it
         if not found:
             return None
         [[type_code, stream_id]], catalog = found, self._catalog.fresh(db)
@@ -224,7 +228,7 @@ class Executions:
         return self._report(task_id, exec_id, note)
 
     def note_late_progress(self, task_id: int, exec_id: str, progress: str, *, actor: str = SYSTEM) -> None:
-        """Write the event of a task's last progress, whose execution has ended by now."""
+        """Write the event of a task's last progress after its execution has ended."""
         self._database.write(
             lambda db: db.rows(reports.NOTE_LATE_PROGRESS, id=task_id, exec_id=exec_id, progress=progress, actor=actor)
         )
@@ -249,7 +253,7 @@ class Executions:
         return self._report(task_id, exec_id, save)
 
     def _report(self, task_id: int, exec_id: str, keep: Callable[[Db, int], None]) -> Control:
-        """Keep what an execution reports, given its attempt, if it owns its task; what is asked of it."""
+        """Store what an execution reports, given its attempt, if it owns its task; returns what is requested of it."""
 
         @wraps(keep)  # a transaction goes by the name of the method that asks for it
         def report(db: Db) -> Control:
@@ -270,7 +274,7 @@ class Executions:
         return self.checkpoints_of([task_id]).get(task_id, {})
 
     def checkpoints_of(self, ids: Sequence[int]) -> dict[int, dict[str, str]]:
-        """`checkpoints` of many tasks; whoever has saved nothing is left out."""
+        """`checkpoints` of many tasks; tasks without any are left out."""
         found: dict[int, dict[str, str]] = {}
         for task_id, name, state in self._database.read(lambda db: db.rows(reports.CHECKPOINTS, ids=list(ids))):
             found.setdefault(task_id, {})[name] = state
@@ -279,12 +283,12 @@ class Executions:
     # taken away
 
     def give_back(self, task_id: int, exec_id: str, *, actor: str = SYSTEM) -> None:
-        """Let go of a task without having failed it: back to its queue, nothing counted."""
+        """Release a task that has not failed: back to its queue, nothing counted."""
         if not self._take_away(lambda db: [(task_id, exec_id)], GivenBack(), actor):
             raise _stale(task_id, exec_id)
 
     def give_back_strays(self, worker_id: int, types: Collection[str], known: Collection[str]) -> list[Task]:
-        """Give back tasks of `types` that a worker holds besides its `known` exec_ids: claims it never heard about."""
+        """Give back tasks of `types` that a worker holds besides its `known` exec_ids: claims whose answer was lost."""
 
         def strays(db: Db) -> list[Row]:
             db.rows(revoke.HOLD_WORKER, worker_id=worker_id)
@@ -294,27 +298,29 @@ class Executions:
         return self._take_away(strays, GivenBack(), f"worker:{worker_id}")
 
     def rescue(self, worker_id: int, *, limit: int = 500) -> list[Task]:
-        """Give back a page of what a lost worker held; those tasks, as they were.
+        """Give back a page of what a lost worker held; returns those tasks as they were.
 
-        Nobody knows what became of its process: each may have done it, and is counted only if it was alone. A page
-        leaves no single one behind, which would seem to have been alone.
+        It is unknown what ended the process: any of the tasks may have, and the loss counts only against one that was
+        alone. A page never leaves a single task behind, which would then seem to have been alone.
         """
         held = self._database.read(lambda db: db.rows(revoke.HELD_BY, worker_id=worker_id, limit=limit + 2))
         page = held[:limit] if len(held) == limit + 2 else held
         return self._lose(page, LeaseLost(alone=len(held) == 1), REAPER)
 
     def bury(self, worker_id: int, death: revoke.Death, *, actor: str = SYSTEM) -> list[Task]:
-        """End what a worker held whose process is dead, which whoever calls this knows; those tasks, as they were.
+        """End what a worker held, whose process the caller knows to be dead; returns those tasks as they were.
 
-        What is stuck is overdue if its deadline has passed. What may have killed the process is suspect, or counted if
-        it was alone. Everything else is given back.
+        A stuck execution is overdue if its deadline has passed. A task that may have killed the process is suspect, or
+        counted if it was alone. All others are given back.
         """
+        # Before it is declared lost: a reaper would take them for lost by an unknown cause.
+        ended = self._end_left_behind(worker_id, death, actor)
+        self._database.write(lambda db: db.rows(revoke.BURY, worker_id=worker_id))
+        # A claim of its last moment may have been committed meanwhile.
+        return ended + self._end_left_behind(worker_id, death, actor)
 
-        def left_behind(db: Db) -> list[Row]:
-            db.rows(revoke.BURY, worker_id=worker_id)
-            return db.rows(revoke.LEFT_BEHIND, worker_id=worker_id)
-
-        left = self._database.write(left_behind)
+    def _end_left_behind(self, worker_id: int, death: revoke.Death, actor: str) -> list[Task]:
+        left = self._database.read(lambda db: db.rows(revoke.LEFT_BEHIND, worker_id=worker_id))
         late = [(task_id, exec_id) for task_id, exec_id, is_late in left if is_late and str(exec_id) in death.stuck]
         ended = self._take_away(lambda db: late, Overdue(revoke.OUTLIVED), actor) if late else []
         others: dict[Event, list[Row]] = defaultdict(list)
@@ -326,8 +332,8 @@ class Executions:
         return ended
 
     def _lose(self, seen: list[Row], event: Event, actor: str) -> list[Task]:
-        """End executions whose process died. One that was beside others each time is counted in the end as well: not
-        every handler can be run apart, and what kills its worker would go on for ever."""
+        """End executions whose process died. A task lost often enough beside others is counted as well: not every
+        handler can be run apart, and one that kills its worker would do so for ever."""
         often: set[int] = set()
         if isinstance(event, LeaseLost) and not event.alone:
             losses = self._database.read(lambda db: db.rows(revoke.LOSSES, ids=[task_id for task_id, _ in seen]))
@@ -339,7 +345,7 @@ class Executions:
         return ended
 
     def is_suspect(self, task_id: int) -> bool:
-        """Whether the process of a task's last execution died, and it may have done it: it should run apart."""
+        """Whether the process of a task's last execution died, perhaps because of it: then it should run apart."""
         ends = self._database.read(lambda db: db.rows(revoke.LAST_END, task_id=task_id))
         return [kind for (kind,) in ends] == ["lease_lost"]
 
@@ -361,7 +367,7 @@ class Executions:
     def return_unstarted(
         self, worker_id: int, only: Sequence[Report] | None = None, *, reason: str = "", actor: str = SYSTEM
     ) -> list[Task]:
-        """Put back in their queues the tasks that a worker handed on and nobody has started: all, or `only` these."""
+        """Put tasks that a worker handed on and that have not started back in their queues: all, or `only` these."""
 
         def find(db: Db) -> list[Row]:
             return db.rows(revoke.UNSTARTED, worker_id=worker_id) if only is None else [*only]
@@ -438,7 +444,7 @@ def _settle_again(
 
 
 def _refuse(db: Db, stale: Sequence[Execution], actor: str) -> None:
-    """Put on record that a report came under an exec_id that owns its task no more (seq 0: no transition)."""
+    """Record that a report came under an exec_id that no longer owns its task (seq 0: no transition)."""
     for execution in stale:
         exec_id = execution.exec_id if EXEC_ID.fullmatch(execution.exec_id) else None
         db.send(REFUSE, id=execution.id, exec_id=exec_id, actor=actor, detail=STALE)

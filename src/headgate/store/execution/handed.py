@@ -18,10 +18,10 @@ EXEC_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 @dataclass(frozen=True, slots=True)
 class HandedStarts:
-    """What became of tasks that a worker was handed.
+    """What became of tasks that the broker delivered to a worker.
 
-    `stale` is not this exec_id's to start: it was started, ended or handed over again since. `held_back` is paused.
-    `busy` may be started in a moment: somebody is at it just now.
+    `stale`: not this exec_id's to start; it was started, ended or handed over again since. `held_back`: paused.
+    `busy`: another transaction has it locked, so try again in a moment.
     """
 
     executions: list[Execution]
@@ -64,7 +64,7 @@ def start_in(db: Db, catalog: Catalog, worker_id: int, handed: Sequence[Report],
 
 
 def _waiting(db: Db, wanted: set[Report]) -> dict[Report, tuple[str, int]]:
-    """The type and stream of those that wait for the start under this exec_id."""
+    """The type and stream of each wanted task that still waits for its start under this exec_id."""
     rows = db.rows(reports.HANDED, ids=sorted({task_id for task_id, _ in wanted}), before="scheduling")
     found = {(task_id, str(exec_id)): (type_code, stream_id) for task_id, exec_id, type_code, stream_id in rows}
     return {report: found[report] for report in wanted if report in found}

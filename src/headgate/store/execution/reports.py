@@ -29,8 +29,8 @@ START = Statement(
     SELECT {_EXECUTION}, seq FROM changed
     """,
 )
-# A start that the broker delivered: by the worker that it reached, whose task it is from now on. It waits for nobody:
-# what somebody else is at stays `scheduling`, and is tried again.
+# A start that the broker delivered: the worker that received it now owns the task. It never waits: a row that another
+# transaction has locked stays `scheduling`, and is tried again.
 _AT = "width_bucket(t.id, :id::bigint[])"
 START_HANDED = Statement(
     sqlite=f"""
@@ -61,8 +61,8 @@ START_HANDED = Statement(
 )
 HANDED = Statement("SELECT id, exec_id, type, stream_id FROM headgate_task WHERE id {in ids} AND status = :before")
 TYPE_AND_STREAM = Statement("SELECT type, stream_id FROM headgate_task WHERE id = :id")
-# Whoever has an exec_id runs or is about to: that is what the schema says, and an index by status is not asked.
-# The row is held to the end: what an execution writes beside it must not come after the next one's.
+# A task with an exec_id is running or about to run, as the schema ensures, so no index by status is needed.
+# The row is locked to the end: what an execution writes beside it must not come after the next one's.
 OWNED = Statement(
     "SELECT cancel_requested, pause_requested, attempt FROM headgate_task"
     " WHERE id = :id AND CAST(exec_id AS text) = :exec_id {lock FOR NO KEY UPDATE}"

@@ -21,9 +21,9 @@ SAYS_SO = f'%"{ENDS_OVERDUE}":true%'
 # Who frees an execution that is too late is decided here and nowhere else. A worker that still beats does so itself,
 # once the handler has really ended: until then its room and its mutex are not free.
 _ENDS_IT_ITSELF = "NOT w.lost AND w.agent_id IS NULL AND w.detail LIKE :says_so"
-# The reaper holds a missed deadline against whoever has beaten since. One that has not may have died long before it:
-# what it holds waits until it is declared lost, which counts no error. An agent that asked for no lease never beats:
-# its deadline alone decides, as it does for a holder that nobody knows.
+# The reaper enforces a missed deadline only if the worker has beaten since. One that has not may have died long before:
+# its tasks wait until it is declared lost, which counts no error. An agent that asked for no lease never beats: its
+# deadline alone decides, as it does for an unknown holder.
 _SILENT_SINCE = f"""
     {{w.lease_until - w.lease_seconds}} <= t.executing_deadline
     AND NOT (w.agent_id IS NOT NULL AND coalesce(w.detail, '') = '{UNLEASED}')
@@ -89,7 +89,7 @@ STRAYS = Statement(
      WHERE status IN {HELD_STATES} AND worker_id = :worker_id AND type {{in types text}}
     """
 )
-# Whoever claims for a worker shares its row until the commit: this waits for a claim that nobody heard of any more.
+# A claim for a worker shares the worker's row until the commit: this waits for claims whose client is already gone.
 HOLD_WORKER = Statement(
     sqlite="SELECT id FROM headgate_worker WHERE id = :worker_id",
     postgres="SELECT id FROM headgate_worker WHERE id = :worker_id FOR NO KEY UPDATE",
@@ -111,11 +111,11 @@ def take_away(
     status: State | None = None,
     detail: dict[str, Any] | None = None,
 ) -> list[Task]:
-    """End executions (id, exec_id) from outside, those that still own their task; the tasks as they were.
+    """End executions (id, exec_id) from outside, if they still own their task; returns the tasks as they were.
 
-    Of an execution that ended since it was seen nothing is left, whoever runs the task by now. With `status`, the task
-    must still be in that state. Fences the holder first: its exec_id is gone with this commit, whatever it reports
-    later changes nothing.
+    An execution that has ended since it was seen is skipped, even if the task runs again. With `status`, the task must
+    still be in that state. Fences the holder first: its exec_id is gone with this commit, so its later reports change
+    nothing.
     """
     owners = {task_id: None if exec_id is None else str(exec_id) for task_id, exec_id in seen}
     with locked(db, owners) as found:
@@ -134,8 +134,8 @@ def take_away(
 class Death:
     """What is known of a worker process that is dead.
 
-    `stuck` are the exec_ids that did not end though they were told to. `cause` is what it died of by itself, None if it
-    was ended; `on_stage` are then the tasks of which some code was just running (None: nobody knows).
+    `stuck`: exec_ids that did not end although they were told to. `cause`: what the process died of by itself, None if
+    it was ended. `on_stage`: the tasks whose code was running at that moment (None: unknown).
     """
 
     cause: str | None = None

@@ -23,7 +23,7 @@ BEAT_SHARE = 0.5  # of a lease: a beat that takes longer has failed, and there i
 
 @dataclass(frozen=True, slots=True)
 class WorkerRecord:
-    """Somebody who executes tasks, under a lease."""
+    """An executor of tasks, under a lease."""
 
     id: int
     name: str
@@ -89,6 +89,12 @@ MARK_LOST = Statement(
 _COLUMNS = tuple(field.name for field in fields(WorkerRecord) if field.name not in ("running", "stuck"))
 WORKERS = Statement(f"SELECT {', '.join(_COLUMNS)} FROM headgate_worker WHERE NOT lost OR :all ORDER BY id")
 LOADS = Statement(f"SELECT worker_id, count(*) FROM headgate_task WHERE status IN {HELD_STATES} GROUP BY worker_id")
+LOADS_OF_TENANT = Statement(
+    f"""
+    SELECT worker_id, count(*) FROM headgate_task
+     WHERE status IN {HELD_STATES} AND tenant_id = :tenant_id GROUP BY worker_id
+    """
+)
 LOST_HOLDERS = Statement(
     f"""
     SELECT DISTINCT w.id FROM headgate_worker w
@@ -109,7 +115,7 @@ class Request:
 
 
 class Workers:
-    """Everybody who executes tasks, agents too: each has a row with a lease."""
+    """All executors, agents too: each has a row with a lease."""
 
     def __init__(self, database: Database, wakeups: Wakeups) -> None:
         self._database = database
@@ -128,7 +134,7 @@ class Workers:
     ) -> int:
         """A new worker, or agent, with a fresh lease; its id. `detail` is what it tells of itself, as for `beat`."""
         if name.startswith(OWN_NAMES):
-            raise Invalid(f"worker {name}: names that begin with {OWN_NAMES} are the engine's own")
+            raise Invalid(f"worker {name}: names that begin with {OWN_NAMES} are reserved")
         worker_id = self._database.write(
             lambda db: register(db, name, types, lease_seconds, agent_id, tenant_id, detail)
         )
@@ -163,7 +169,7 @@ class Workers:
         return {str(exec_id) for (exec_id,) in rows}
 
     def leave(self, worker_id: int) -> None:
-        """A worker goes in good order, holding nothing."""
+        """Sign off a worker that holds nothing."""
         self._database.write(lambda db: db.rows(LEAVE, worker_id=worker_id))
         self._wakeups.workers.discard(worker_id)
 
@@ -172,22 +178,23 @@ class Workers:
         return self._database.read(lambda db: workers(db, lost_too=lost_too))
 
     def seen_by(self, tenant_id: int | None, *, lost_too: bool = False) -> list[WorkerRecord]:
-        """Those that serve a tenant (None: any); of the tasks whose handlers do not stop, only its own are named."""
+        """Those that serve a tenant (None: any), with the tenant's own tasks counted and named, and no others."""
         if tenant_id is None:
             return self.all(lost_too=lost_too)
 
         def see(db: Db) -> list[WorkerRecord]:
             seen = [each for each in workers(db, lost_too=lost_too) if each.tenant_id in (None, tenant_id)]
             own = held_by_tenant(db, [task_id for each in seen for task_id in each.stuck], tenant_id)
-            return [replace(each, stuck=tuple(task_id for task_id in each.stuck if task_id in own)) for each in seen]
+            loads: dict[int, int] = dict(db.rows(LOADS_OF_TENANT, tenant_id=tenant_id))
+            return [_as_seen(each, tenant_id, own, loads.get(each.id, 0)) for each in seen]
 
         return self._database.read(see)
 
     def mark_lost(self, worker_id: int, lease_until: datetime) -> bool:
-        """Declare a worker lost whose lease still is `lease_until`; False if it has beaten since.
+        """Declare a worker lost if its lease is still `lease_until`; False if it has beaten since.
 
-        In a transaction of its own, before any of its tasks is touched: a beat that commits in between would otherwise
-        leave a live worker robbed.
+        In its own transaction, before any of its tasks is touched: otherwise a beat that commits in between would leave
+        a live worker without its tasks.
         """
 
         def mark(db: Db) -> bool:
@@ -199,7 +206,7 @@ class Workers:
         return self._database.write(mark)
 
     def lost_holders(self) -> list[int]:
-        """Lost workers that still hold tasks: a rescue that was cut short goes on here."""
+        """Lost workers that still hold tasks, so that an interrupted rescue can continue."""
         return self._database.read(lambda db: [row[0] for row in db.rows(LOST_HOLDERS)])
 
 
@@ -229,6 +236,21 @@ def held_by_tenant(db: Db, task_ids: Collection[int], tenant_id: int) -> list[in
     """Those of the tasks that are a tenant's and that somebody holds."""
     rows = db.rows(HELD_BY_TENANT, ids=list(task_ids), tenant_id=tenant_id) if task_ids else []
     return [task_id for (task_id,) in rows]
+
+
+def name_for(tenant_id: int | None, name: str, worker_id: int, owner: int | None) -> str:
+    """An executor's name as a tenant sees it (None: as operators do): of one that is not its own it sees the id."""
+    return name if tenant_id in (None, owner) or name.startswith(OWN_NAMES) else str(worker_id)
+
+
+def _as_seen(worker: WorkerRecord, tenant_id: int, own: Collection[int], running: int) -> WorkerRecord:
+    """An executor as a tenant sees it: how loaded the machine is tells of other tenants."""
+    stuck = tuple(task_id for task_id in worker.stuck if task_id in own)
+    detail = worker.detail
+    if worker.tenant_id is None and detail is not None:
+        detail = json.dumps({name: value for name, value in json.loads(detail).items() if name in ("pools", BY_BROKER)})
+    name = name_for(tenant_id, worker.name, worker.id, worker.tenant_id)
+    return replace(worker, name=name, stuck=stuck, running=running, detail=detail)
 
 
 def _requests(db: Db, worker_id: int, held: Collection[int]) -> list[Request]:

@@ -18,8 +18,8 @@ _ALL = ", ".join(EVERYTHING)
 ArchiveCursor = tuple[datetime, int]  # finished_at, id
 FIRST: ArchiveCursor = (datetime(1970, 1, 1, tzinfo=UTC), 0)
 
-# A page is so many that have finished, whether or not they may go: a child stays until its parent has ended, which asks
-# how its children did, and a hundred thousand such children are not to be read in one go.
+# `limit` counts finished tasks, whether or not they may leave: a child stays until its parent has ended, since the
+# parent reads how its children ended, and a hundred thousand such children must not be read at once.
 FINISHED = Statement(
     f"""
     SELECT t.id, t.finished_at,
@@ -51,8 +51,16 @@ FORGET = (
     Statement("DELETE FROM headgate_task_his WHERE id {in ids}"),
 )
 
-# What somebody who follows the feed may not have handled stays, with all that is kept about its task.
+# Events that a subscription may not have handled stay, with everything stored about their tasks.
 NOT_HANDLED = Statement("SELECT DISTINCT task_id FROM headgate_task_event WHERE task_id {in ids} AND id >= :floor")
+# A callback whose receiver the policy blocks may never be delivered.
+OWED_SECONDS = 7 * 86400.0
+OWED = Statement(
+    """
+    SELECT DISTINCT task_id FROM headgate_callback_delivery
+     WHERE task_id {in ids} AND status = 'pending' AND created_at > {now - :seconds}
+    """
+)
 OLD_ACTS = Statement(
     """
     DELETE FROM headgate_task_event WHERE id IN (
@@ -79,7 +87,7 @@ OUTDATED = (
         RETURNING 1
         """
     ),
-    Statement(  # a last start that holds up nothing any more says nothing
+    Statement(  # last starts that no longer delay anything
         """
         DELETE FROM headgate_agent_start WHERE (agent_id, tenant_id) IN (
                SELECT agent_id, tenant_id FROM headgate_agent_start
@@ -103,7 +111,7 @@ OUTDATED = (
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """How many tasks a batch took along, behind which to go on, and whether there is more at once."""
+    """How many tasks a batch moved or removed, the cursor to continue from, and whether there is more now."""
 
     count: int
     after: ArchiveCursor | None
@@ -111,7 +119,7 @@ class Batch:
 
 
 class History(Noun):
-    """Finished tasks on their way out, page by page. A page that goes on behind another walks over nothing twice."""
+    """Finished tasks on their way out, page by page. A page continues behind the last one and reads no row twice."""
 
     @writes
     def move(self, db: Db, *, seconds: float, limit: int = 1000, after: ArchiveCursor | None = None) -> Batch:
@@ -135,15 +143,17 @@ class History(Noun):
     def remove(
         self, db: Db, state: State, *, seconds: float, limit: int = 1000, after: ArchiveCursor | None = None
     ) -> Batch:
-        """Remove history that ended so more than `seconds` ago, from `after` on, with all that is kept about it.
+        """Remove history that ended in `state` more than `seconds` ago, from `after` on, with all that belongs to it.
 
-        What somebody who follows the feed has not handled stays.
+        Tasks whose events a subscription has not handled stay; tasks with an undelivered callback stay for a week.
         """
         at, task_id = after or FIRST
         rows = db.rows(OLD, status=state.value, seconds=seconds, limit=limit, at=at, id=task_id)
         ids = [row[0] for row in rows]
-        if ids and (floor := lowest_floor(db)) is not None:
-            kept = {row[0] for row in db.rows(NOT_HANDLED, ids=ids, floor=floor)}
+        if ids:
+            kept = {row[0] for row in db.rows(OWED, ids=ids, seconds=OWED_SECONDS)}
+            if (floor := lowest_floor(db)) is not None:
+                kept |= {row[0] for row in db.rows(NOT_HANDLED, ids=ids, floor=floor)}
             ids = [task_id for task_id in ids if task_id not in kept]
         for statement in FORGET if ids else ():
             db.send(statement, ids=ids)
@@ -165,9 +175,9 @@ class History(Noun):
 
     @writes
     def forget_outdated(self, db: Db, *, seconds: float, limit: int = 1000) -> int:
-        """Forget a batch of idempotency keys, answers to claims, last starts and gone workers, older than that.
+        """Forget a batch of idempotency keys, answers to claims, last starts and gone workers, older than `seconds`.
 
-        And of nonces that no request may carry any more, and keys under which nobody has asked for a task since.
+        Also nonces that no request may carry any more, and unique keys that have not been used since.
         """
         statements = (*OUTDATED, OUTDATED_NONCES, OUTDATED_KEYS)
         return sum(len(db.rows(statement, seconds=seconds, limit=limit)) for statement in statements)

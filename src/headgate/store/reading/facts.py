@@ -1,6 +1,5 @@
 """What decides whether a task may start, or end, as it stands in the store: behind `why` and the forecast."""
 
-from collections import defaultdict
 from datetime import datetime, timedelta
 
 from headgate.core.callbacks import SENDER_SILENT_SECONDS, CallbackKind, Delivery
@@ -21,6 +20,7 @@ from headgate.store.db.pages import EXACT_UP_TO
 from headgate.store.db.statement import Db, Row, Statement, clock, moment
 from headgate.store.execution.workers import DISPATCHER, held_by_tenant
 from headgate.store.reading.pools import WorkerPool, live_pools
+from headgate.store.reading.resource_use import holds_of, read_uses
 from headgate.store.tasks.families import open_child
 from headgate.store.tasks.family_progress import census
 
@@ -31,10 +31,6 @@ IN_LANE = Statement(
     "SELECT id, tenant_id FROM headgate_task WHERE lane = :lane AND status IN ('scheduling', 'running') LIMIT :limit"
 )
 COUNT_LANE = Statement("SELECT count(*) FROM headgate_task WHERE lane = :lane AND status IN ('scheduling', 'running')")
-USING = Statement(
-    "SELECT id, tenant_id, uses FROM headgate_task WHERE uses IS NOT NULL AND status IN ('scheduling', 'running')"
-)
-RESOURCES = Statement("SELECT name, capacity FROM headgate_resource WHERE name {in names text}")
 RATES = Statement("SELECT name, rate, burst, tat FROM headgate_rate_limit WHERE name {in names text}")
 MUTEX_HOLDER = Statement(
     """
@@ -63,10 +59,11 @@ HELD_BY = Statement(
 )
 
 
-def facts_of(db: Db, catalog: Catalog, task: Task) -> Facts:
+def facts_of(db: Db, catalog: Catalog, task: Task, viewer: int | None = None) -> Facts:
     """Everything that decides whether `task` may start. Another tenant's holders are counted, not named.
 
-    Of one that has done its work, what it waits for before it ends.
+    Of one that has done its work, what it waits for before it ends. A `viewer` is the tenant that asks: it sees neither
+    the names of executors that serve others too, nor what runs in a lane without a limit.
     """
     if task.status is State.WAITING:
         children = census(db, task, EXACT_UP_TO).children
@@ -77,16 +74,22 @@ def facts_of(db: Db, catalog: Catalog, task: Task) -> Facts:
     keys = keys_of(task.tenant_id, task.lane, task.type, task.rate_key)
     in_lane = db.rows(IN_LANE, lane=task.lane, limit=MOST_HOLDERS)
     [[running]] = db.rows(COUNT_LANE, lane=task.lane)
-    own = tuple(sorted(task_id for task_id, tenant_id in in_lane if tenant_id == task.tenant_id))
+    tenant_id = task.tenant_id
+    own = tuple(sorted(task_id for task_id, owner in in_lane if owner == tenant_id))
     holder, ahead = _mutex_facts(db, task)
     buckets = db.rows(RATES, names=catalog.buckets(task))
     now = clock(db)
     pools = live_pools(db, now)
-    servers, in_slots = _servers(db, task, pools, now)
+    servers, in_slots = _servers(db, task, pools, now, viewer)
+    holds = holds_of(db, task.id) if task.status is State.RUNNING else []
+    uses = read_uses(db, [*catalog.type(task.type).uses, *(hold.resource for hold in holds)])
+    needed = [name for name in catalog.type(task.type).uses if name in uses]
+    holds = [hold for hold in holds if hold.resource in uses]
+    others = 0 if capacity is None and viewer is not None else running - len(own)
     return Facts(
-        CapacityLimit(task.lane, capacity, own, running - len(own)),
+        CapacityLimit(task.lane, capacity, own, others),
         tuple(pause for pause in read_pauses(db) if pause.key in keys),
-        tuple(_resources(db, catalog, task)),
+        tuple(uses[name].limit_for(tenant_id, lambda other: other.newest_task < task.id) for name in needed),
         tuple(Bucket(limit_name(name), Rate(rate, burst), tat) for name, rate, burst, tat in buckets),
         holder,
         ahead,
@@ -94,7 +97,9 @@ def facts_of(db: Db, catalog: Catalog, task: Task) -> Facts:
         in_slots,
         last_start(db, task.tenant_id, task.agent_id),
         broker_queue=_broker_queue(db, catalog, task),
-        stuck=_stuck(db, task.tenant_id, pools),
+        held=tuple(uses[hold.resource].limit_for(tenant_id) for hold in holds if hold.held),
+        waited_for=tuple(uses[hold.resource].limit_for(tenant_id, hold.is_behind) for hold in holds if not hold.held),
+        stuck=_stuck(db, task.tenant_id, pools, viewer),
     )
 
 
@@ -103,24 +108,6 @@ def _broker_queue(db: Db, catalog: Catalog, task: Task) -> str | None:
     if task.status is not State.SCHEDULING or not db.rows(BY_DISPATCHER, worker_id=task.worker_id, name=DISPATCHER):
         return None
     return routes(pairs_of(catalog.streams)).get((task.lane, task.type))
-
-
-def _resources(db: Db, catalog: Catalog, task: Task) -> list[CapacityLimit]:
-    names = catalog.type(task.type).uses
-    if not names:
-        return []
-    holders: dict[str, list[int]] = defaultdict(list)
-    others: dict[str, int] = defaultdict(int)
-    for task_id, tenant_id, uses in db.rows(USING):
-        for name in uses.split(","):
-            if tenant_id == task.tenant_id:
-                holders[name].append(task_id)
-            else:
-                others[name] += 1
-    return [
-        CapacityLimit(name, capacity, tuple(sorted(holders[name])), others[name])
-        for name, capacity in db.rows(RESOURCES, names=list(names))
-    ]
 
 
 def _mutex_facts(db: Db, task: Task) -> tuple[int | None, int | None]:
@@ -132,8 +119,10 @@ def _mutex_facts(db: Db, task: Task) -> tuple[int | None, int | None]:
     return (holders[0][0] if holders else None), (ahead[0][0] if ahead else None)
 
 
-def _servers(db: Db, task: Task, live: list[WorkerPool], now: datetime) -> tuple[tuple[Server, ...], tuple[int, ...]]:
-    """Whoever serves the type, and the tasks of its tenant that fill their slots, or whose handlers do not stop."""
+def _servers(
+    db: Db, task: Task, live: list[WorkerPool], now: datetime, viewer: int | None
+) -> tuple[tuple[Server, ...], tuple[int, ...]]:
+    """The executors of the type, and the tasks of its tenant that fill their slots or whose handlers do not stop."""
     pools = [pool for pool in live if pool.serves(task.tenant_id, task.type, task.agent_id)]
     workers = sorted({pool.worker_id for pool in pools})
     held = db.rows(HELD_BY, workers=workers) if workers else []
@@ -141,13 +130,13 @@ def _servers(db: Db, task: Task, live: list[WorkerPool], now: datetime) -> tuple
     own: set[int] = set()
     for pool in pools:
         mine = [row for row in held if pool.holds(row[3], row[2])]
-        servers.append(_server(pool, task, mine, now))
+        servers.append(_server(pool, task, mine, now, viewer))
         own |= {row[0] for row in mine if row[1] == task.tenant_id}
         own |= {row[0] for row in held if row[1] == task.tenant_id and row[0] in pool.stuck}
     return tuple(servers), tuple(sorted(own)[:MOST_HOLDERS])
 
 
-def _server(pool: WorkerPool, task: Task, held: list[Row], now: datetime) -> Server:
+def _server(pool: WorkerPool, task: Task, held: list[Row], now: datetime, viewer: int | None) -> Server:
     """A pool as a task sees it; `held` (…, scheduling_time) is what runs in it."""
     slots = pool.slots
     if slots is not None:
@@ -156,12 +145,12 @@ def _server(pool: WorkerPool, task: Task, held: list[Row], now: datetime) -> Ser
     asked = None if pool.asked_at is None else (now - pool.asked_at).total_seconds()
     handed = max((moment(row[-1]) for row in held), default=None)
     handed_since = handed is not None and pool.asked_at is not None and handed >= pool.asked_at
-    return Server(pool.agent_id or pool.name, slots, len(held), bool(pool.stuck), asked, handed_since)
+    return Server(pool.agent_id or pool.name_for(viewer), slots, len(held), bool(pool.stuck), asked, handed_since)
 
 
-def _stuck(db: Db, tenant_id: int, pools: list[WorkerPool]) -> dict[int, str]:
+def _stuck(db: Db, tenant_id: int, pools: list[WorkerPool], viewer: int | None) -> dict[int, str]:
     """The tasks of a tenant whose handlers do not stop, and on which worker."""
-    workers = {task_id: pool.name for pool in pools for task_id in pool.stuck}
+    workers = {task_id: pool.name_for(viewer) for pool in pools for task_id in pool.stuck}
     return {task_id: workers[task_id] for task_id in held_by_tenant(db, workers, tenant_id)}
 
 

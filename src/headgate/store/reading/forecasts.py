@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import headgate.store.reading.samples as samples
+from headgate.core.choice import Order
 from headgate.core.forecast import (
     NO_CONTENTION,
     Contention,
@@ -39,36 +40,39 @@ from headgate.store.db.database import Database, Noun, reads
 from headgate.store.db.statement import Db, Row, Statement, clock, moment
 from headgate.store.reading.facts import facts_of
 from headgate.store.reading.pools import WorkerPool, live_pools
+from headgate.store.reading.resource_use import held_by_task
 from headgate.store.tasks.rows import read
 
 MOST_COUNTED = 20_000  # index entries a forecast reads
 MOST_RUNNING = 5_000
 MOST_LANES = 100
 WORKERS = "workers"
-LAST = 1 << 62  # behind every id
+LAST: Order = ((1 << 63) - 1, 1 << 62)  # behind every task
 
 RUNNING = Statement(
     """
-    SELECT id, lane, type, uses, worker_id, mutex, coalesce(started_at, scheduling_time) FROM headgate_task
+    SELECT id, tenant_id, lane, type, uses, worker_id, mutex, coalesce(started_at, scheduling_time) FROM headgate_task
      WHERE status IN ('scheduling', 'running') LIMIT :limit
     """
 )
 BUCKETS = Statement("SELECT name, rate, burst, tat FROM headgate_rate_limit WHERE NOT lifted")
-# Counted stream by stream, from the head on; another tenant's up to the end of the priority, since they take turns.
-# Said as a range, and in order: of an equal priority the planner would rather read the whole table by id.
+# Counted stream by stream, from the head on, up to a place in it. Said as a range, and in order: of an equal priority
+# the planner would rather read the whole table by id.
 _AHEAD = """
 SELECT s.id,
        (SELECT count(*) FROM (
-            SELECT 1 FROM headgate_task t WHERE t.status = 'queued' AND t.stream_id = s.id AND t.priority < :priority
-             ORDER BY t.priority, t.id LIMIT :most) before),
-       (SELECT count(*) FROM (
-            SELECT 1 FROM headgate_task t WHERE t.status = 'queued' AND t.stream_id = s.id AND t.priority >= :priority
-               AND (t.priority, t.id) < (:priority, s.until) ORDER BY t.priority, t.id LIMIT :most) beside)
+            SELECT 1 FROM headgate_task t WHERE t.status = 'queued' AND t.stream_id = s.id
+               AND (t.priority, t.id) < (s.priority, s.until) ORDER BY t.priority, t.id LIMIT :most) ahead)
   FROM {streams}
 """
 AHEAD = Statement(
-    sqlite=_AHEAD.replace("{streams}", "(SELECT value ->> 0 AS id, value ->> 1 AS until FROM json_each(:pairs)) AS s"),
-    postgres=_AHEAD.replace("{streams}", "unnest(:streams::bigint[], :untils::bigint[]) AS s(id, until)"),
+    sqlite=_AHEAD.replace(
+        "{streams}",
+        "(SELECT value ->> 0 AS id, value ->> 1 AS priority, value ->> 2 AS until FROM json_each(:places)) AS s",
+    ),
+    postgres=_AHEAD.replace(
+        "{streams}", "unnest(:streams::bigint[], :priorities::bigint[], :untils::bigint[]) AS s(id, priority, until)"
+    ),
 )
 _IN_LINE = """
 SELECT s.id, (
@@ -97,7 +101,12 @@ LAST_QUEUED = Statement(
     """,
 )
 SAMPLED = Statement("SELECT stream_id, priority, count, first_id, last_id FROM headgate_sample_line")
-BLOCKED = Statement("SELECT lane, count FROM headgate_sample WHERE status = 'blocked'")
+BLOCKED = Statement(
+    """
+    SELECT lane, CAST(sum(count) AS bigint) FROM headgate_sample
+     WHERE status = 'blocked' AND tenant_id = coalesce(CAST(:tenant_id AS bigint), tenant_id) GROUP BY lane
+    """
+)
 
 
 class Why(NamedTuple):
@@ -120,14 +129,15 @@ class Forecasts(Noun):
         """Every gate of a task, and when it will likely start; `NotFound`, also for another tenant's."""
         catalog = self._catalog.fresh(db)
         task = read(db, task_id, tenant_id)
-        view, facts = _View(db, catalog), facts_of(db, catalog, task)
+        view, facts = _View(db, catalog), facts_of(db, catalog, task, tenant_id)
         gates = evaluate(task, facts, view.now)
         return Why(task, gates, _start(view, task, gates, facts.mutex_holder))
 
     @reads
-    def drains(self, db: Db) -> dict[str, Forecast]:
-        """When what runs and waits in each lane will likely have ended; what comes later is not counted."""
-        return _drains(_View(db, self._catalog.fresh(db)))
+    def drains(self, db: Db, tenant_id: int | None = None) -> dict[str, Forecast]:
+        """When what runs and waits in each lane, of one tenant or of all, will likely have ended; what comes later is
+        not counted."""
+        return _drains(_View(db, self._catalog.fresh(db)), tenant_id)
 
 
 def _start(view: "_View", task: Task, gates: list[Gate], holder: int | None) -> Forecast | None:
@@ -140,8 +150,9 @@ def _start(view: "_View", task: Task, gates: list[Gate], holder: int | None) -> 
 
 
 class _Running(NamedTuple):
-    """An execution under way, and how long it will likely go on."""
+    """An execution under way, and how much longer it will likely run."""
 
+    tenant_id: int
     lane: str
     type: str
     uses: tuple[str, ...]
@@ -201,13 +212,14 @@ class _View:
 
     @cached_property
     def running(self) -> dict[int, _Running]:
-        return {row[0]: self._running(row) for row in self.db.rows(RUNNING, limit=MOST_RUNNING)}
+        held = held_by_task(self.db)  # taken to be theirs until they end
+        return {row[0]: self._running(row, held.get(row[0], [])) for row in self.db.rows(RUNNING, limit=MOST_RUNNING)}
 
-    def _running(self, row: Row) -> _Running:
-        _, lane, kind, uses, worker_id, mutex, begun = row
+    def _running(self, row: Row, held: list[str]) -> _Running:
+        _, tenant_id, lane, kind, uses, worker_id, mutex, begun = row
         elapsed = max((self.now - moment(begun)).total_seconds(), 0.0)
         left = self.paces.remaining(lane, kind, elapsed)
-        return _Running(lane, kind, tuple(uses.split(",")) if uses else (), worker_id, mutex, left)
+        return _Running(tenant_id, lane, kind, (*(uses.split(",") if uses else ()), *held), worker_id, mutex, left)
 
     @cached_property
     def pools(self) -> list[WorkerPool]:
@@ -220,14 +232,14 @@ class _View:
             found.setdefault(stream_id, []).append(_Sampled(*line))
         return found
 
-    @cached_property
-    def blocked(self) -> dict[str, int]:
-        return dict(self.db.rows(BLOCKED))
+    def blocked(self, tenant_id: int | None) -> dict[str, int]:
+        """How many are behind mutexes in each lane."""
+        return dict(self.db.rows(BLOCKED, tenant_id=tenant_id))
 
     # limits
 
     def crew(self, stream: Stream) -> list[WorkerPool]:
-        """Whoever could execute a task of this stream."""
+        """The executors that could run a task of this stream."""
         key = (stream.tenant_id, stream.type, stream.agent_id)
         if key not in self._crews:
             self._crews[key] = [pool for pool in self.pools if pool.serves(*key)]
@@ -265,7 +277,7 @@ class _View:
         """What a task meets that has not started, and whose mutex somebody holds who is running."""
         key = (task.tenant_id, task.lane, task.type, task.category, task.rate_key or "", task.agent_id or "")
         stream = self.catalog.streams.get(self.catalog.ids.get(key, 0)) or Stream(0, *key)
-        scene = self.scene(stream, task.priority, task.id, turns=True)
+        scene = self.scene(stream, task.priority, task.id)
         if task.mutex is None:
             return scene
         name = f"mutex {task.mutex}"
@@ -273,10 +285,11 @@ class _View:
         lines = [*scene.ahead, *self._line_of(task, name)]
         return Contention({**scene.limits, name: mutex}, (*scene.own, name), lines)
 
-    def scene(self, stream: Stream, priority: int, task_id: int, *, turns: bool) -> Contention:
-        """What a task of this stream meets there. In `turns`: other tenants' go first when it is their turn.
+    def scene(self, stream: Stream, priority: int, task_id: int, lane: str | None = None) -> Contention:
+        """The limits and tasks that a task of this stream meets; of other tenants all tasks, since tenants take turns.
 
-        What is paused is in nobody's way."""
+        With a lane: what the last task of it meets, whatever tenant the others in it are of. Paused streams do not
+        count."""
         ours, own = set(self.crew(stream)), set(self.limits_of(stream))
         meeting: dict[Stream, tuple[str, ...]] = {}
         for other in self.catalog.streams.values():
@@ -287,35 +300,34 @@ class _View:
                 meeting[other] = (*passed, WORKERS)
             elif crew and not own.isdisjoint(passed):
                 meeting[other] = passed
-        crowds = self._crowds(meeting, stream.tenant_id, priority, task_id, turns)
-        lines = tasks_ahead(crowds, stream.tenant_id)
+        rivals = {other for other in meeting if other.tenant_id != stream.tenant_id and other.lane != lane}
+        backlogs = self._backlogs(meeting, rivals, (priority, task_id))
+        lines = tasks_ahead(backlogs, stream.tenant_id, self.catalog.weights)
         names = own.union(*(line.limits for line in lines)) - {WORKERS}
         limits = {name: self.limit(name) for name in sorted(names)} | {WORKERS: self.slots(self.crew(stream))}
         return Contention(limits, (*sorted(own), WORKERS), lines)
 
-    def _crowds(
-        self, meeting: dict[Stream, tuple[str, ...]], tenant_id: int, priority: int, task_id: int, turns: bool
+    def _backlogs(
+        self, meeting: dict[Stream, tuple[str, ...]], rivals: set[Stream], place: Order
     ) -> list[StreamBacklog]:
-        untils = {other: LAST if turns and other.tenant_id != tenant_id else task_id for other in meeting}
+        places = {other: LAST if other in rivals else place for other in meeting}
         most = max(samples.LONG, MOST_COUNTED // max(len(meeting), 1))
         rows = self.db.rows(
             AHEAD,
             streams=[other.id for other in meeting],
-            untils=list(untils.values()),
-            pairs=[(other.id, until) for other, until in untils.items()],
-            priority=priority,
+            priorities=[priority for priority, _ in places.values()],
+            untils=[task_id for _, task_id in places.values()],
+            places=[(other.id, *behind) for other, behind in places.items()],
             most=most,
         )
-        crowds = []
-        for stream_id, before, beside in rows:
+        backlogs = []
+        for stream_id, tasks in rows:
             other = self.catalog.streams[stream_id]
-            if before >= most or beside >= most:
-                known = self.sampled.get(stream_id, [])
-                before, beside = _estimated(known, priority, untils[other], before, beside)
-            each = self.paces.each(other.lane, other.type)
-            whose = other.tenant_id if turns else tenant_id
-            crowds.append(StreamBacklog(whose, before, beside, each, meeting[other]))
-        return crowds
+            if tasks >= most:
+                tasks = max(tasks, _estimated(self.sampled.get(stream_id, []), places[other]))
+            rival = other.tenant_id if other in rivals else None
+            backlogs.append(StreamBacklog(rival, tasks, self.paces.each(other.lane, other.type), meeting[other]))
+        return backlogs
 
     def _line_of(self, task: Task, name: str) -> list[TasksAhead]:
         streams = [stream for stream in self.catalog.streams.values() if stream.tenant_id == task.tenant_id]
@@ -335,52 +347,63 @@ def _queue(last: LastStart, now: datetime) -> Tokens:
     return Tokens(rate, 0.0 if until is None else (until - now).total_seconds())
 
 
-def _estimated(known: list[_Sampled], priority: int, until: int, before: int, beside: int) -> tuple[int, int]:
-    """How many of a long line stand before, and beside, as last sampled; at least as many as were counted."""
+def _estimated(known: list[_Sampled], place: Order) -> int:
+    """How many of a long line stand before a place, as last sampled."""
+    priority, until = place
     clamped = min(max(priority, -samples.LAST_PRIORITY), samples.LAST_PRIORITY)
-    lower = sum(line.length for line in known if line.priority < clamped)
-    level = 0.0
+    ahead = float(sum(line.length for line in known if line.priority < clamped))
     for line in known:
         if line.priority == clamped:
             share = (until - line.first_id) / (line.last_id - line.first_id + 1)
-            level += line.length * min(max(share, 0.0), 1.0)
-    return max(before, lower), max(beside, round(level))
+            ahead += line.length * min(max(share, 0.0), 1.0)
+    return round(ahead)
 
 
 # Lanes
 
 
-def _drains(view: _View) -> dict[str, Forecast]:
-    """Of the lanes in which something runs or waits; of a hundred, should there be more."""
+def _drains(view: _View, tenant_id: int | None) -> dict[str, Forecast]:
+    """Of the lanes in which something of the tenant (None: of anyone) runs or waits; of a hundred, should there be
+    more."""
     streams: dict[str, list[Stream]] = {}
+    running: dict[str, list[_Running]] = {}
     for stream in view.catalog.streams.values():
-        streams.setdefault(stream.lane, []).append(stream)
-    ids = [stream.id for stream in view.catalog.streams.values()]
+        if tenant_id in (None, stream.tenant_id):
+            streams.setdefault(stream.lane, []).append(stream)
+    for each in view.running.values():
+        if tenant_id in (None, each.tenant_id):
+            running.setdefault(each.lane, []).append(each)
+    ids = [stream.id for members in streams.values() for stream in members]
     last = {row[0]: (row[1], row[2]) for row in view.db.rows(LAST_QUEUED, streams=ids)}
-    busy = {running.lane for running in view.running.values()} | view.blocked.keys()
+    blocked = view.blocked(tenant_id)
     found: dict[str, Forecast] = {}
     for lane, members in streams.items():
-        waiting = [stream for stream in members if stream.id in last]
-        if (waiting or lane in busy) and len(found) < MOST_LANES:
-            found[lane] = _drain(view, lane, members, {stream: last[stream.id] for stream in waiting})
+        waiting = {stream: last[stream.id] for stream in members if stream.id in last}
+        if (waiting or lane in running or lane in blocked) and len(found) < MOST_LANES:
+            found[lane] = _drain(
+                view, members, waiting, running.get(lane, []), blocked.get(lane, 0), whole=tenant_id is None
+            )
     return found
 
 
-def _drain(view: _View, lane: str, members: list[Stream], last: dict[Stream, tuple[int, int]]) -> Forecast:
-    blocked = view.blocked.get(lane, 0)
+def _drain(
+    view: _View, members: list[Stream], last: dict[Stream, tuple[int, int]], running: list[_Running], blocked: int, *,
+    whole: bool,
+) -> Forecast:  # fmt: skip
+    """When the tasks of these streams will have ended; `whole`: they are all that there are in the lane."""
+    lane = members[0].lane
     for stream in last or (members if blocked else ()):
         if (pause := view.pause_of(stream)) is not None:
             return Forecast(None, "paused", pause.params)
     for stream in last:
         if not view.crew(stream):
             return Forecast(None, "no-worker", {"type": stream.type})
-    running = [running for running in view.running.values() if running.lane == lane]
     left = [each.left for each in running]
     if not last and not blocked:
         return forecast_end(NO_CONTENTION, 0.0, left, view.now)
     hindmost = max(last, key=lambda stream: last[stream]) if last else members[0]
     priority, task_id = last.get(hindmost, (0, 0))
-    scene = view.scene(hindmost, priority, task_id, turns=False)
+    scene = view.scene(hindmost, priority, task_id, lane if whole else None)
     if blocked:
         scene = _with_blocked(view, lane, scene, hindmost, blocked, running)
     return forecast_end(scene, view.paces.each(lane, hindmost.type), left, view.now)

@@ -1,7 +1,7 @@
-"""Ways to the tasks that a list asks for: which index to go along, and the places in it to look into.
+"""Ways to the tasks of a list: which index to use, and which places in it to read.
 
-Decided here and not by the planner, which keeps one plan for every value and takes any index in the order of ids for a
-good one, however many rows it would have to read there.
+Decided here and not by the planner, which keeps one plan for all values and prefers any index ordered by id, however
+many rows it must read there.
 """
 
 from collections.abc import Sequence
@@ -50,7 +50,7 @@ def ways(db: Db, catalog: Catalog, values: dict[str, Any]) -> list[Way]:
     streams = [stream.id for stream in catalog.streams.values() if _has(stream, common)]
     if len(streams) == len(catalog.streams) and "status" not in values:
         return [_whole(table, names) for table in TABLES]
-    # The tenant is asked for once more: whatever a stream says, nobody is shown another's tasks.
+    # The tenant is checked once more: whatever a stream says, no tenant sees another's tasks.
     rest = tuple(name for name in names if name == "tenant_id" or name not in ("status", *_OF_STREAMS))
     live = _live(db, states, streams, names, rest)
     past = _by_status(db, PAST, states & FINAL, streams, rest)
@@ -161,10 +161,11 @@ def _queued(db: Db, streams: list[int], rest: tuple[str, ...]) -> Way | None:
 def along(index: Index, end: str, conditions: tuple[str, ...] = ()) -> Statement:
     """The ids in each place of an index (`:at_COLUMN` …), from `:since` to before `:before`, the highest first.
 
-    PostgreSQL is asked for the order that only this index has; SQLite is told its name. A condition may say
-    `{as_bytes}` behind a text of which the locale is to know nothing.
+    PostgreSQL is asked for the order that only this index has, and sees no more of the conditions than that half of the
+    rows may meet them: where it expects next to none, it prefers reading the table. SQLite is told the index's name. A
+    condition may say `{as_bytes}` behind a text of which the locale is to know nothing.
     """
-    where = " AND ".join([index.only, *conditions])
+    asked = " AND ".join(conditions) or "true"
     names = [name for name, _ in index.columns]
     task_id = "t.id" if index.in_order else "t.id + 0"  # which no index has
     row = ", ".join([*(f"t.{name}" for name in names), task_id])
@@ -176,14 +177,14 @@ def along(index: Index, end: str, conditions: tuple[str, ...] = ()) -> Statement
         sqlite=f"""
         SELECT id FROM {index.table} {f"INDEXED BY {index.name}" if index.name else "NOT INDEXED"}
          WHERE {"".join(f"{name} = :at_{name} AND " for name in names)} id >= :since AND id < :before
-           AND {where.replace("{as_bytes}", "")}
+           AND {index.only} AND {asked.replace("{as_bytes}", "")}
          ORDER BY id DESC {end}
         """,
         postgres=f"""
         SELECT found.id FROM {places} CROSS JOIN LATERAL (
                SELECT t.id FROM {index.table} t
                 WHERE ({row}) >= ({at}:since) AND ({row}) < ({at}:before)
-                  AND {where.replace("{as_bytes}", ' COLLATE "C"')}
+                  AND {index.only} AND CASE WHEN {asked.replace("{as_bytes}", ' COLLATE "C"')} THEN true END
                 ORDER BY {order} {end}) found
          ORDER BY found.id DESC
         """,

@@ -1,8 +1,8 @@
-"""Lists of tasks, live and in history, newest first. Whatever is asked for, a page reads a bounded number of rows.
+"""Lists of tasks, live and in history, newest first. Whatever the filter, a page reads a bounded number of rows.
 
-All that tells few tasks from many has an index (`reading/list_plan.py`). Where several things are asked for at once, or
-one that no index knows (`q`), a page looks at so many rows and no more: it answers with what it found among them, be it
-nothing, and says where to go on.
+Every filter that selects few tasks has an index (`reading/list_plan.py`). With several filters at once, or one without
+an index (`q`), a page reads up to a fixed number of rows: it returns the matches among them, which may be none, and the
+cursor to continue from.
 """
 
 from collections.abc import Sequence
@@ -18,19 +18,19 @@ from headgate.store.db.indexes import TABLES
 from headgate.store.db.pages import LAST_ID, Page, check_page_size
 from headgate.store.db.statement import Db, PendingRows, Statement
 from headgate.store.reading.list_plan import Way, along, ways
-from headgate.store.tasks.rows import read_many
+from headgate.store.tasks.rows import read_page
 
-MOST_READ = 2000  # rows, to see whether they are as they are asked for
+MOST_READ = 2000  # rows read to check whether they match
 MOST_ENTRIES = 25_000  # of indexes that say all that is asked for
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which tasks to list; None is any. `errored` asks for tasks that have (or have not) failed before.
+    """Which tasks to list; None is any. `errored` selects tasks that have (or have not) failed before.
 
-    Of the states in `fresh` it means only tasks that have not failed before, of those in `failed` only those that have.
+    For states in `fresh` only tasks that have not failed before match; for states in `failed`, only tasks that have.
     `q` is a part of the name, the type or the parameters (`ext`, as it is written), A to Z in either case. Times of
-    creation are taken to rise with the ids: what was created after the clock was set back may be passed over.
+    creation are assumed to rise with the ids: tasks created after the clock was set back may be passed over.
     """
 
     tenant_id: int | None = None
@@ -51,7 +51,7 @@ class Filter:
     q: str | None = None
 
 
-# A status is asked for as no index has it: only the way that was chosen is to be gone.
+# A status is written so that no index on it applies: only the chosen way is to be used.
 _CONDITIONS = {
     "tenant_id": "tenant_id = :tenant_id",
     "status": "coalesce(status, '') {in status text}",
@@ -86,9 +86,8 @@ def find(db: Db, catalog: Catalog, wanted: Filter, cursor: int | None, limit: in
     if left is not None:
         spans = {table: (max(since, left + 1), before) for table, (since, before) in spans.items()}
     ids = _matching(db, chosen, spans, values, limit + 1)
-    found = read_many(db, ids[:limit])
-    items = [found[task_id] for task_id in ids[:limit]]
-    if len(ids) > limit:
+    items = read_page(db, ids[:limit])
+    if len(items) < len(ids):
         return Page(items, items[-1].id)
     return Page(items, None if left is None else left + 1)
 

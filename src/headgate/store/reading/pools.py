@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from headgate.store.db.statement import Db
-from headgate.store.execution.workers import BY_BROKER, WorkerRecord, workers
+from headgate.store.execution.workers import BY_BROKER, WorkerRecord, name_for, workers
 
 
 class WorkerPool(NamedTuple):
@@ -24,11 +24,16 @@ class WorkerPool(NamedTuple):
     by_broker: bool = False  # it takes what the broker delivers
 
     def serves(self, tenant_id: int, type_code: str, agent_id: str | None) -> bool:
+        """Whether it may get such a task: one assigned to an agent is claimed by it, never delivered by the broker."""
         return (
             (self.types is None or type_code in self.types)
             and self.tenant_id in (None, tenant_id)
-            and (not agent_id or agent_id == self.agent_id)
+            and (not agent_id or (agent_id == self.agent_id and not self.by_broker))
         )
+
+    def name_for(self, tenant_id: int | None) -> str:
+        """Its name as a tenant sees it (None: as operators do)."""
+        return name_for(tenant_id, self.name, self.worker_id, self.tenant_id)
 
     def holds(self, worker_id: int | None, type_code: str) -> bool:
         """Whether an execution of this worker and type is in one of the slots."""
@@ -36,7 +41,7 @@ class WorkerPool(NamedTuple):
 
 
 def live_pools(db: Db, now: datetime) -> list[WorkerPool]:
-    """The pools of everybody whose lease has not run out."""
+    """The pools of all workers and agents whose lease has not run out."""
     return [pool for worker in workers(db) if worker.lease_until >= now for pool in _pools_of(worker)]
 
 

@@ -1,7 +1,6 @@
 """What is counted and measured every few seconds: what waits, for people to look at, and how long tasks take.
 
-All of it is read beside everybody else's work and then kept in a short transaction, so that a count of millions holds
-up nobody.
+All of it is read beside other work and then stored in a short transaction, so that a count of millions delays nothing.
 """
 
 import json
@@ -16,14 +15,14 @@ from headgate.store.db.statement import Db, Row, Statement, insert_rows, moment,
 RECENT = 100  # executions that a pace is made of
 MOST_MEASURED = 2_000  # a turn; of more than that the newest
 FIRST_LOOK_SECONDS = 3600.0
-LONG = 20  # a line that is not counted afresh: those of so many and less are, when somebody asks
+LONG = 20  # longest line that is counted afresh on request
 MOST_LINES = 2_000
 LAST_PRIORITY = 32  # beyond it, and below as many under zero, priorities are counted together
 
 _COUNT = """
-SELECT lane, stream_id, status, CASE WHEN status = 'queued' THEN {band} END,
+SELECT tenant_id, lane, stream_id, status, CASE WHEN status = 'queued' THEN {band} END,
        count(*), min(create_date), min(id), max(id)
-  FROM headgate_task WHERE finished_at IS NULL GROUP BY 1, 2, 3, 4
+  FROM headgate_task WHERE finished_at IS NULL GROUP BY 1, 2, 3, 4, 5
 """
 COUNT = Statement(
     sqlite=_COUNT.replace("{band}", "min(max(priority, -:last), :last)"),
@@ -60,7 +59,7 @@ PUT_RUN_TIME = Statement(
 )
 ONE_AT_A_TIME = Statement(sqlite="SELECT 1", postgres="SELECT 1 FROM headgate_lane WHERE name = '*' FOR NO KEY UPDATE")
 CLEAR = Statement("DELETE FROM headgate_sample")
-_COUNTED = {"lane": "text", "status": "text", "count": "bigint", "oldest": "timestamptz"}
+_COUNTED = {"tenant_id": "bigint", "lane": "text", "status": "text", "count": "bigint", "oldest": "timestamptz"}
 ADD = insert_rows("headgate_sample", _COUNTED, now=["at"])
 CLEAR_LINES = Statement("DELETE FROM headgate_sample_line")
 _LINE = dict.fromkeys(("stream_id", "priority", "count", "first_id", "last_id"), "bigint")
@@ -69,7 +68,7 @@ ADD_LINE = insert_rows("headgate_sample_line", _LINE, now=["at"])
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What was read: (lane, status, count, oldest), the long lines, and what finished since the last time."""
+    """What was read: (tenant, lane, status, count, oldest), the long lines, and what finished since the last time."""
 
     counts: list[Row]
     lines: list[Row]
@@ -81,11 +80,14 @@ def read_sample(db: Db) -> Sample:
     """Count everything that is not finished, and look at what finished lately."""
     [[since]] = db.rows(LAST_MEASURED)
     finished = _finished(db, since)
-    counts: dict[tuple[str, str], Row] = {}
+    counts: dict[Row, Row] = {}
     lines: list[Row] = []
-    for lane, stream_id, status, priority, count, oldest, first_id, last_id in db.rows(COUNT, last=LAST_PRIORITY):
-        _, _, before, since_when = counts.get((lane, status), (lane, status, 0, oldest))
-        counts[lane, status] = (lane, status, before + count, min(oldest, since_when))
+    for tenant_id, lane, stream_id, status, priority, count, oldest, first_id, last_id in db.rows(
+        COUNT, last=LAST_PRIORITY
+    ):
+        key = (tenant_id, lane, status)
+        *_, before, since_when = counts.get(key, (*key, 0, oldest))
+        counts[key] = (*key, before + count, min(oldest, since_when))
         if priority is not None and count > LONG:
             lines.append((stream_id, priority, count, first_id, last_id))
     longest = sorted(lines, key=lambda line: -line[2])[:MOST_LINES]

@@ -1,7 +1,7 @@
-"""What happened, stretch by stretch, for people's charts: two hours in steps of ten seconds, a week in five minutes.
+"""What happened, interval by interval, for charts: two hours in steps of ten seconds, a week in steps of five minutes.
 
-Any number of processes may count; a stretch is counted from the audit once it is over, and whoever writes it first has
-written it. What is counted is the same whoever counts, but for a transaction that commits seconds after it began.
+Any number of processes may count. An interval is counted from the audit once it is over, and the first write wins: all
+of them count the same, except for a transaction that commits seconds after it began.
 """
 
 from collections import defaultdict
@@ -18,15 +18,15 @@ from headgate.store.reading.statistics import Count, counts
 
 FINE, COARSE = 10, 300
 RETENTION = {FINE: 2 * 3600, COARSE: 7 * 86400}
-LAG_SECONDS = 2.0  # for commits that are under way when a stretch ends
-LONGEST_GAP = 600.0  # if nobody counted for longer, begin anew: there may be millions of events to go through
+LAG_SECONDS = 2.0  # for commits that are under way when an interval ends
+LONGEST_GAP = 600.0  # after a longer gap begin anew: there may be millions of events to go through
 MOST_MEASURED = 2_000
 AGAIN = frozenset({"retrying", "overdue", "lease_lost"})
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One stretch of time: how often things happened in it, and how it stood at its end (None: nobody looked)."""
+    """One interval: how often things happened in it, and the state at its end (None: not measured)."""
 
     at: datetime
     mark: int
@@ -92,10 +92,10 @@ SINCE = Statement(f"SELECT {_COLUMNS} FROM headgate_series WHERE step = :step AN
 
 
 class Series(Noun):
-    """What happened, stretch by stretch."""
+    """What happened, interval by interval."""
 
     def take(self) -> int:
-        """Count the stretches that are over and not counted yet; how many there were. In two transactions."""
+        """Count the intervals that are over and not counted yet; how many there were. In two transactions."""
         points = self._database.read(_counted)
         if points:
             self._database.write(lambda db: _keep(db, points))
@@ -103,13 +103,13 @@ class Series(Noun):
 
     @reads
     def newest(self, db: Db) -> Point | None:
-        """The last stretch of ten seconds that was counted."""
+        """The last interval of ten seconds that was counted."""
         rows = db.rows(NEWEST)
         return _point(rows[0]) if rows else None
 
     @reads
     def since(self, db: Db, seconds: float) -> tuple[int, list[Point]]:
-        """The last `seconds`, oldest first, and how long each stretch is: ten seconds, or five minutes."""
+        """The last `seconds`, oldest first, and how long each interval is: ten seconds, or five minutes."""
         step = FINE if seconds <= RETENTION[FINE] else COARSE
         return step, [_point(row) for row in db.rows(SINCE, step=step, seconds=seconds)]
 

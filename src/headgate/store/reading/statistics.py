@@ -16,9 +16,24 @@ from headgate.store.reading.samples import keep_sample, read_sample
 MOST_MEASURED = 100_000
 
 
-SAMPLE = Statement("SELECT lane, status, count, oldest, at FROM headgate_sample")
-HELD = Statement(
-    "SELECT lane, status, count(*) FROM headgate_task WHERE status IN ('scheduling', 'running') GROUP BY lane, status"
+def _of_all_and_of_one(text: str) -> dict[bool, Statement]:
+    """A statement for all tenants together (False), and for one of them (True)."""
+    return {
+        one: Statement(text.replace("{whose}", "AND tenant_id = :tenant_id" if one else "")) for one in (False, True)
+    }
+
+
+SAMPLE = _of_all_and_of_one(
+    """
+    SELECT lane, status, CAST(sum(count) AS bigint), min(oldest), min(at) FROM headgate_sample
+     WHERE status NOT IN ('scheduling', 'running') {whose} GROUP BY lane, status
+    """
+)
+HELD = _of_all_and_of_one(
+    """
+    SELECT lane, status, count(*) FROM headgate_task
+     WHERE status IN ('scheduling', 'running') {whose} GROUP BY lane, status
+    """
 )
 
 
@@ -33,14 +48,19 @@ class Count:
     as_of: datetime | None  # None: exact, now
 
 
-def counts(db: Db) -> list[Count]:
-    """The last sample, with what runs counted afresh."""
+def counts(db: Db, tenant_id: int | None = None) -> list[Count]:
+    """The last sample, with what runs counted afresh: of one tenant, or of all."""
     sampled = [
         Count(lane, State(status), count, None if oldest is None else moment(oldest), moment(at))
-        for lane, status, count, oldest, at in db.rows(SAMPLE)
-        if status not in ("scheduling", "running")
+        for lane, status, count, oldest, at in db.rows(SAMPLE[tenant_id is not None], tenant_id=tenant_id)
     ]
-    return sampled + [Count(lane, State(status), count, None, None) for lane, status, count in db.rows(HELD)]
+    return sampled + running(db, tenant_id)
+
+
+def running(db: Db, tenant_id: int | None = None) -> list[Count]:
+    """What runs now, of one tenant or of all."""
+    held = db.rows(HELD[tenant_id is not None], tenant_id=tenant_id)
+    return [Count(lane, State(status), count, None, None) for lane, status, count in held]
 
 
 DEPTH = Statement(
@@ -51,26 +71,21 @@ DEPTH = Statement(
 )
 
 
-def _ended(whose: str = "") -> Statement:
-    # A dead task has not finished: it died when it was last written.
-    return Statement(
-        f"""
-        SELECT type, status, exec_time FROM (
-            SELECT type, status, exec_time, finished_at AS at FROM headgate_task
-             WHERE finished_at IS NOT NULL AND finished_at >= {{now - :seconds}} {whose}
-            UNION ALL
-            SELECT type, status, exec_time, finished_at AS at FROM headgate_task_his
-             WHERE finished_at >= {{now - :seconds}} {whose}
-            UNION ALL
-            SELECT type, status, exec_time, update_date AS at FROM headgate_task
-             WHERE status IN {STOPPED_STATES} AND status = 'dead' AND update_date >= {{now - :seconds}} {whose}) ended
-         ORDER BY at DESC LIMIT :limit
-        """
-    )
-
-
-ENDED = _ended()
-ENDED_OF_TENANT = _ended("AND tenant_id = :tenant_id")
+# A dead task has not finished: it died when it was last written.
+ENDED = _of_all_and_of_one(
+    f"""
+    SELECT type, status, exec_time FROM (
+        SELECT type, status, exec_time, finished_at AS at FROM headgate_task
+         WHERE finished_at IS NOT NULL AND finished_at >= {{now - :seconds}} {{whose}}
+        UNION ALL
+        SELECT type, status, exec_time, finished_at AS at FROM headgate_task_his
+         WHERE finished_at >= {{now - :seconds}} {{whose}}
+        UNION ALL
+        SELECT type, status, exec_time, update_date AS at FROM headgate_task
+         WHERE status IN {STOPPED_STATES} AND status = 'dead' AND update_date >= {{now - :seconds}} {{whose}}) ended
+     ORDER BY at DESC LIMIT :limit
+    """
+)
 SUCCEEDED = frozenset({"succeeded", "partial"})
 CANCELLED = "cancelled"
 
@@ -102,20 +117,30 @@ class Statistics(Noun):
         self._catalog = catalog
 
     @reads
-    def counts(self, db: Db) -> list[Count]:
-        """How many tasks of each lane are in each state: what runs exactly, the rest as last sampled."""
-        return counts(db)
+    def counts(self, db: Db, tenant_id: int | None = None) -> list[Count]:
+        """How many tasks of each lane are in each state, of one tenant or of all: what runs exactly, the rest as last
+        sampled."""
+        return counts(db, tenant_id)
 
     @reads
-    def depth(self, db: Db, lane: str) -> int:
-        """How many tasks of a lane are queued; 10,001 stands for anything above 10,000."""
-        streams = [stream.id for stream in self._catalog.fresh(db).streams.values() if stream.lane == lane]
-        return int(db.rows(DEPTH, streams=streams, most=EXACT_UP_TO + 1)[0][0])
+    def running(self, db: Db) -> list[Count]:
+        """How many tasks of each lane are handed over or running, now."""
+        return running(db)
+
+    @reads
+    def depths(self, db: Db, tenant_id: int | None = None) -> dict[str, int]:
+        """How many tasks of each lane are queued, of one tenant or of all; 10,001 stands for anything above 10,000."""
+        streams: dict[str, list[int]] = defaultdict(list)
+        for stream in self._catalog.fresh(db).streams.values():
+            if tenant_id in (None, stream.tenant_id):
+                streams[stream.lane].append(stream.id)
+        counted = {lane: db.send(DEPTH, streams=ids, most=EXACT_UP_TO + 1) for lane, ids in streams.items()}
+        return {lane: int(answer.rows()[0][0]) for lane, answer in counted.items()}
 
     @reads
     def by_type(self, db: Db, seconds: float = 24 * 3600, tenant_id: int | None = None) -> list[TypeStatistics]:
         """Run times and success rate per type, over what ended in the last `seconds` (the newest 100,000 of it)."""
-        whose = ENDED if tenant_id is None else ENDED_OF_TENANT
+        whose = ENDED[tenant_id is not None]
         ends: dict[str, list[Row]] = defaultdict(list)
         for type_code, *end in db.rows(whose, seconds=seconds, limit=MOST_MEASURED, tenant_id=tenant_id):
             ends[type_code].append(tuple(end))

@@ -24,7 +24,7 @@ from headgate.store.events.audit import changed, record_system
 
 _DEFINITION = (
     "tenant_id", "type", "creator", "cron_expressions", "timezone", "log", "category", "ext", "missed", "overlap",
-    "http", "options", "code",
+    "http", "options", "code", "http_by_tenant",
 )  # fmt: skip
 _COLUMNS = f"id, {', '.join(_DEFINITION)}, status, version, edited, next_tick, done_until, create_date, update_date"
 _LOG_COLUMNS = "id, periodic_task_id, tenant_id, result, error_info, tick, task_id, create_date, update_date"
@@ -115,7 +115,7 @@ OLD_LOGS = Statement(
 def add(db: Db, new: NewSchedule, status: ScheduleStatus, actor: str, *, edited: bool) -> Schedule:
     next_tick = first_tick(new, clock(db), None) if status is ScheduleStatus.ONLINE else None
     rows = db.rows(ADD, **_columns(new), status=status.value, edited=edited, next_tick=next_tick)
-    if not rows:  # somebody was quicker with this code
+    if not rows:  # another process made one with this code first
         return schedule_of(db.rows(HOLD_CODE, code=new.code)[0])
     made = schedule_of(rows[0])
     _record(db, "periodic_added", actor, made)
@@ -125,7 +125,7 @@ def add(db: Db, new: NewSchedule, status: ScheduleStatus, actor: str, *, edited:
 def change(
     db: Db, before: Schedule, definition: NewSchedule, status: ScheduleStatus, actor: str, *, edited: bool
 ) -> Schedule:
-    """Write what a schedule, which is locked, says and is from now on. Its ticks begin anew if its clock is another."""
+    """Write the new definition and status of a locked schedule. Its ticks begin anew if its clock changes."""
     if (definition, status, edited) == (before.definition, before.status, before.edited):
         return before
     next_tick = before.next_tick
@@ -137,8 +137,11 @@ def change(
     [row] = db.rows(SAVE, id=before.id, **columns, status=status.value, edited=edited, next_tick=next_tick)
     if definition.http is None:
         runs.drop_waiting(db, before.id, runs.CHANGED, by_hand_too=True)
-    elif status is not ScheduleStatus.ONLINE:
-        runs.drop_waiting(db, before.id, runs.STOPPED, by_hand_too=False)
+    else:
+        if status is not ScheduleStatus.ONLINE:
+            runs.drop_waiting(db, before.id, runs.STOPPED, by_hand_too=False)
+        if definition.http != before.definition.http:
+            runs.readdress(db, before.id, definition.http.host)
     after = schedule_of(row)
     kind = f"periodic_{status}" if definition == before.definition else "periodic_changed"
     _record(db, kind, actor, after, before)
@@ -176,12 +179,12 @@ def schedule_of(row: Row) -> Schedule:
     """The record of a row that was selected by `_COLUMNS`."""
     (
         schedule_id, tenant_id, type_code, creator, cron_expressions, timezone, log, category, ext, missed, overlap,
-        http, options, code, status, version, edited, next_tick, done_until, create_date, update_date,
+        http, options, code, by_tenant, status, version, edited, next_tick, done_until, create_date, update_date,
     ) = row  # fmt: skip
     wish = NewTask(type_code, ext, tenant_id, creator, category=category, **json.loads(options))
     definition = NewSchedule(
         wish, cron_expressions, timezone, LogMode(log), Missed(missed), Overlap(overlap),
-        None if http is None else runs.endpoint_of(http), code,
+        None if http is None else runs.endpoint_of(http, by_tenant), code,
     )  # fmt: skip
     return Schedule(
         schedule_id, definition, ScheduleStatus(status), version, bool(edited), moment_or_none(next_tick),
@@ -205,5 +208,5 @@ def _columns(definition: NewSchedule) -> dict[str, Any]:
         "category": wish.category, "ext": wish.ext, "missed": definition.missed.value,
         "overlap": definition.overlap.value,
         "http": None if http is None else f"{http.method} {http.url}", "options": json.dumps(definition.options),
-        "code": definition.code,
+        "code": definition.code, "http_by_tenant": http is not None and http.by_tenant,
     }  # fmt: skip

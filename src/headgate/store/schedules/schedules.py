@@ -1,7 +1,7 @@
-"""Schedules: made, edited, put on and taken off line by people and programs; fired by whoever looks first."""
+"""Schedules: made, edited, set online and offline by people and programs; fired by the first process that looks."""
 
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -17,7 +17,7 @@ from headgate.store.db.database import Database, Noun, reads, writes
 from headgate.store.db.pages import LAST_ID, page_size
 from headgate.store.db.statement import Db, clock, moment
 from headgate.store.events.audit import PERSON, SYSTEM, record_system
-from headgate.store.schedules.tick_runs import Ended, HttpCall
+from headgate.store.schedules.tick_runs import CallShare, Ended, HttpCall
 from headgate.store.schedules.ticks import Begun, Fired, Firing
 from headgate.store.tasks.idempotency import Idempotency, recall, remember
 
@@ -43,10 +43,10 @@ class Schedules(Noun):
         actor: str = PERSON,
         once: Idempotency | None = None,
     ) -> Schedule:
-        """Make a schedule; `UnknownType` if its ticks are to make tasks of a type that nobody knows."""
+        """Make a schedule; `UnknownType` if its ticks are to make tasks of an unknown type."""
         check_schedule(new)
         if new.code is not None:
-            raise Invalid("a code is a program's name for its schedule: register it")
+            raise Invalid("only a program gives its schedule a code: register the schedule")
         self._check_type(db, new)
         [made] = _once(db, new.task.tenant_id, once, lambda: [periodic.add(db, new, status, actor, edited=True).id])
         return periodic.read(db, made)
@@ -62,14 +62,16 @@ class Schedules(Noun):
         actor: str = PERSON,
         tenant_id: int | None = None,
     ) -> Schedule:
-        """Replace all that a schedule says, but for its tenant and code; no program overwrites it afterwards.
+        """Replace all of a schedule but its tenant and code; no program overwrites it afterwards.
 
-        Its ticks go on undisturbed unless its expression, its zone or its status change; then they begin anew, now.
+        Its ticks continue as before unless its expression, its zone or its status changes; then they begin anew, now.
         """
         check_schedule(new)
         before = periodic.read(db, schedule_id, tenant_id, hold=True)
         self._check_type(db, new)
-        definition = replace(new, task=new.task._replace(tenant_id=before.tenant_id), code=before.definition.code)
+        http = None if new.http is None else new.http.instead_of(before.definition.http)
+        task = new.task._replace(tenant_id=before.tenant_id)
+        definition = replace(new, task=task, code=before.definition.code, http=http)
         return periodic.change(db, before, definition, status or before.status, actor, edited=True)
 
     def register(self, wanted: Collection[NewSchedule], *, actor: str = SYSTEM) -> None:
@@ -81,7 +83,7 @@ class Schedules(Noun):
             check_schedule(new)
         codes = {new.code for new in wanted if new.code}
         if len(codes) < len(wanted):
-            raise Invalid("a program's schedules have codes, each its own")
+            raise Invalid("each schedule of a program needs a code of its own")
         known = {row.definition.code: row for row in self._database.read(lambda db: periodic.of_codes(db, codes))}
         for new in wanted:
             if _differs(new, known.get(new.code)):
@@ -98,13 +100,13 @@ class Schedules(Noun):
             periodic.change(db, found, new, found.status, actor, edited=False)
 
     def online(self, schedule_id: int, *, actor: str = PERSON, tenant_id: int | None = None) -> Schedule:
-        """Let it fire, from its next tick on. One that is online goes on undisturbed."""
+        """Let it fire, from its next tick on. A schedule that is online already continues as before."""
         return self._set_status(schedule_id, ScheduleStatus.ONLINE, actor, tenant_id)
 
     def offline(self, schedule_id: int, *, actor: str = PERSON, tenant_id: int | None = None) -> Schedule:
-        """Let it fire no more: once this has returned no tick of it makes a task, whoever is firing just now.
+        """Stop it from firing: after this returns, no tick of it makes a task, even one that is firing now.
 
-        Calls that nobody has begun to make are not made; one that is under way is not stopped.
+        Calls that have not begun are dropped; a call under way is not stopped.
         """
         return self._set_status(schedule_id, ScheduleStatus.OFFLINE, actor, tenant_id)
 
@@ -117,7 +119,7 @@ class Schedules(Noun):
 
     @writes
     def remove(self, db: Db, schedule_id: int, *, actor: str = PERSON, tenant_id: int | None = None) -> None:
-        """Forget a schedule. Its tasks go on; the lines of its log leave after their time."""
+        """Forget a schedule. Its tasks continue; its log lines are removed after their time."""
         periodic.remove(db, periodic.read(db, schedule_id, tenant_id, hold=True), actor)
 
     def trigger(
@@ -130,7 +132,7 @@ class Schedules(Noun):
     ) -> Begun:
         """Do now what a tick would do, whatever its status; its ticks are not disturbed.
 
-        `Refused` if it is not to overlap and something of it still goes on.
+        `Refused` if it must not overlap and a task or call of it is still open.
         """
         schedule = self.get(schedule_id, tenant_id)
         if schedule.definition.http is None:
@@ -187,25 +189,25 @@ class Schedules(Noun):
 
     @reads
     def now(self, db: Db) -> datetime:
-        """What time it is by the clock that ticks are reckoned by."""
+        """The time by the clock of the ticks."""
         return clock(db)
 
     # what duties do
 
     @reads
     def next_due(self, db: Db) -> float | None:
-        """Seconds until the next tick, 0 or less if it has come; None if nothing is online."""
+        """Seconds until the next tick, 0 or less if it is due; None if nothing is online."""
         seconds: float | None = db.rows(periodic.NEXT_DUE)[0][0]
         return seconds
 
     @reads
     def due(self, db: Db, limit: int = 500, after: tuple[datetime, int] = FIRST) -> tuple[list[Schedule], datetime]:
-        """Schedules whose tick has come, the earliest first, behind the tick and id of one; and what time it is."""
+        """Schedules whose tick is due, the earliest first, after the given tick and id; and the current time."""
         rows = db.rows(periodic.DUE, limit=limit, tick=after[0], id=after[1])
         return [periodic.schedule_of(row[:-1]) for row in rows], moment(rows[0][-1]) if rows else clock(db)
 
     def fire(self, firings: Sequence[Firing]) -> Fired:
-        """Do what was reckoned of each, if it still stands: tick, task, audit row and log in one transaction."""
+        """Fire what was worked out for each, if it still holds: tick, task, audit row and log in one transaction."""
         catalog = self._catalog.recent()
         tasks = [firing.schedule for firing in firings if firing.schedule.definition.http is None]
         fit = [task_for_tick(each, None) for each in tasks if ticks.problem_of(each, catalog) is None]
@@ -214,7 +216,7 @@ class Schedules(Noun):
 
     @writes
     def log_unfired(self, db: Db, schedule: Schedule, error: str) -> None:
-        """Let its log say why its tick is still due, if that was missed; once, and until the tick is fired."""
+        """Log why a missed tick is still due; once, and until the tick is fired."""
         db.send(
             ticks.LOG_UNFIRED,
             id=schedule.id, version=schedule.version, tick=schedule.next_tick, error=clip(ticks.UNFIRED + error),
@@ -222,9 +224,9 @@ class Schedules(Noun):
         )  # fmt: skip
 
     def end_runs(self, after: int = 0, limit: int = 1000) -> tuple[int, int | None]:
-        """Write the end of those of a page of runs whose task has ended; how many, and where to go on.
+        """Write the end of each run of a page whose task has ended; how many, and where to continue.
 
-        The look is one transaction; the writing, if there is something to write, another.
+        Reading is one transaction; writing, if there is something to write, another.
         """
         ended, go_on = self._database.read(lambda db: runs.look(db, after, limit))
         return self._end_runs(ended) if ended else 0, go_on
@@ -234,14 +236,23 @@ class Schedules(Noun):
         return runs.end(db, ended)
 
     @reads
-    def calls_wait(self, db: Db) -> bool:
-        """Whether there are calls that nobody has taken."""
-        return bool(db.rows(runs.ANY_WAITING))
+    def waiting_calls(
+        self,
+        db: Db,
+        after: int = runs.FIRST_TENANT,
+        *,
+        tenants: int,
+        hosts: int,
+        last_hosts: Mapping[int, str] | None = None,
+    ) -> dict[int, list[str]]:
+        """A page of the tenants whose calls no caller has taken, behind `after`, with hosts they go to, each tenant's
+        behind its last one."""
+        return runs.waiting(db, after, tenants, hosts, last_hosts or {})
 
     @writes
-    def take_calls(self, db: Db, caller: str, limit: int) -> list[HttpCall]:
-        """Calls to make: from now on they are this caller's, and nobody else ever makes them."""
-        return runs.take(db, caller, limit)
+    def take_calls(self, db: Db, caller: str, shares: Sequence[CallShare]) -> list[HttpCall]:
+        """Take calls to make: from now on they belong to this caller, and no other ever makes them."""
+        return runs.take(db, caller, shares)
 
     @writes
     def end_call(self, db: Db, call: HttpCall, error: str | None = None) -> bool:
@@ -250,7 +261,7 @@ class Schedules(Noun):
 
     @reads
     def calls_under_way(self, db: Db, limit: int = 1000) -> list[tuple[int, str]]:
-        """Calls that somebody makes: run and caller."""
+        """Calls under way: run and caller."""
         return [(run_id, str(caller)) for run_id, caller in db.rows(runs.UNDER_WAY, limit=limit)]
 
     @writes
@@ -269,7 +280,7 @@ class Schedules(Noun):
 
 
 def _differs(new: NewSchedule, known: Schedule | None) -> bool:
-    """Whether what a program declares is to be written: it is not there, or other than it says and no person's."""
+    """Whether a program's declaration must be written: the schedule is new, or differs and no person edited it."""
     return known is None or not (known.edited or known.definition == new)
 
 

@@ -1,9 +1,9 @@
-"""What ticks began: tasks, of which the log tells how they ended, and calls, each made once at most.
+"""What ticks began: tasks, whose ends the log records, and calls, each made once at most.
 
-A run is there while it is watched; whoever takes its row away is the one who writes how it ended.
+A run has a row while it is watched; the transaction that deletes the row writes how the run ended.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -14,8 +14,17 @@ from headgate.store.db.statement import Db, Row, Statement, moment_or_none
 
 LOST = "the process that made the call was lost; whether it arrived is not known, and it is not made again"
 STOPPED = "taken offline before the call was made"
-CHANGED = "the schedule calls nobody any more"
+CHANGED = "the schedule no longer makes a call"
 REMOVED = "the schedule was removed"
+FIRST_TENANT = -(2**63)  # before every tenant's number
+
+
+class CallShare(NamedTuple):
+    """A limited number of the calls of a tenant to a host."""
+
+    tenant_id: int
+    host: str
+    most: int
 
 
 class HttpCall(NamedTuple):
@@ -23,6 +32,7 @@ class HttpCall(NamedTuple):
 
     run_id: int
     caller: str
+    tenant_id: int
     schedule_id: int
     type: str
     tick: datetime | None
@@ -69,7 +79,7 @@ Ended = dict[int, str | None]  # runs that are over, each with why it is no succ
 
 
 def look(db: Db, after: int, limit: int) -> tuple[Ended, int | None]:
-    """Of a page of runs, those whose task has ended; and where to go on, or None at the end."""
+    """The runs of a page whose task has ended; and where to continue, or None at the end."""
     rows = db.rows(TASK_RUNS, after=after, limit=limit)
     ended = {
         run_id: _error_of(task_id, status, error_info)
@@ -81,7 +91,7 @@ def look(db: Db, after: int, limit: int) -> tuple[Ended, int | None]:
 
 def _error_of(task_id: int, status: str | None, error_info: str | None) -> str | None:
     if status is None:
-        return f"task {task_id} has been purged, and nobody knows how it ended"
+        return f"task {task_id} has been purged, so its result is unknown"
     if State(status) in GOOD_ENDS:
         return None
     return f"task {task_id} is {status}" + (f": {error_info}" if error_info else "")
@@ -106,15 +116,43 @@ def _end(db: Db, gone: Sequence[Row], ended: Ended) -> int:
 
 # Calls
 
-ANY_WAITING = Statement("SELECT 1 FROM headgate_periodic_run WHERE task_id IS NULL AND caller IS NULL LIMIT 1")
+_WAITING = "r.task_id IS NULL AND r.caller IS NULL"
+# Tenants whose calls wait, and the hosts of a tenant's calls, each hopping from one to the next. The hosts are a ring.
+WAITING_TENANTS = Statement(
+    f"""
+    WITH RECURSIVE hop(tenant_id, number) AS (
+        SELECT (SELECT r.tenant_id FROM headgate_periodic_run r WHERE {_WAITING} AND r.tenant_id > :after
+                 ORDER BY r.tenant_id LIMIT 1), 1
+        UNION ALL
+        SELECT (SELECT r.tenant_id FROM headgate_periodic_run r WHERE {_WAITING} AND r.tenant_id > hop.tenant_id
+                 ORDER BY r.tenant_id LIMIT 1), hop.number + 1
+          FROM hop WHERE hop.tenant_id IS NOT NULL AND hop.number < :limit)
+    SELECT tenant_id FROM hop WHERE tenant_id IS NOT NULL
+    """
+)
+_HOST = f"SELECT r.host FROM headgate_periodic_run r WHERE {_WAITING} AND r.tenant_id = :tenant_id"
+WAITING_HOSTS = Statement(
+    f"""
+    WITH RECURSIVE hop(host, first, number) AS (
+        SELECT start.host, start.host, 1
+          FROM (SELECT coalesce(({_HOST} AND r.host > :after ORDER BY r.host LIMIT 1),
+                                ({_HOST} ORDER BY r.host LIMIT 1)) AS host) start
+        UNION ALL
+        SELECT coalesce(({_HOST} AND r.host > hop.host ORDER BY r.host LIMIT 1), ({_HOST} ORDER BY r.host LIMIT 1)),
+               hop.first, hop.number + 1
+          FROM hop WHERE (hop.number = 1 OR hop.host <> hop.first) AND hop.host IS NOT NULL AND hop.number < :limit)
+    SELECT host FROM hop WHERE number = 1 AND host IS NOT NULL OR host <> first ORDER BY number
+    """
+)
 # A schedule whose calls are to queue has one at a time, the oldest first. A tick's call is made while it is online.
 _TO_BE_MADE = """
     SELECT r.id FROM headgate_periodic_run r JOIN headgate_periodic_task p ON p.id = r.periodic_task_id
-     WHERE r.task_id IS NULL AND r.caller IS NULL AND p.http IS NOT NULL AND (r.tick IS NULL OR p.status = 'online')
+     WHERE r.task_id IS NULL AND r.caller IS NULL AND r.tenant_id = :tenant_id AND r.host = :host
+       AND p.http IS NOT NULL AND (r.tick IS NULL OR p.status = 'online')
        AND (p.overlap <> 'queue' OR NOT EXISTS (
             SELECT 1 FROM headgate_periodic_run o
              WHERE o.periodic_task_id = r.periodic_task_id AND o.id < r.id AND o.task_id IS NULL))
-     ORDER BY r.id LIMIT :limit
+     ORDER BY r.tenant_id, r.host, r.id LIMIT :limit
 """
 TAKE = Statement(
     sqlite=f"""
@@ -126,7 +164,9 @@ TAKE = Statement(
     RETURNING r.id, r.periodic_task_id, r.tick
     """,
 )
-ENDPOINTS = Statement("SELECT id, type, ext, http FROM headgate_periodic_task WHERE id {in ids}")
+ENDPOINTS = Statement(
+    "SELECT id, tenant_id, type, ext, http, http_by_tenant FROM headgate_periodic_task WHERE id {in ids}"
+)
 UNDER_WAY = Statement(
     "SELECT id, caller FROM headgate_periodic_run WHERE task_id IS NULL AND caller IS NOT NULL ORDER BY id LIMIT :limit"
 )
@@ -140,24 +180,51 @@ DROP_WAITING = Statement(
     RETURNING id, log_id
     """
 )
+READDRESS = Statement(
+    """
+    UPDATE headgate_periodic_run SET host = :host
+     WHERE periodic_task_id = :id AND task_id IS NULL AND caller IS NULL AND host <> :host
+    """
+)
 FORGET = Statement("DELETE FROM headgate_periodic_run WHERE periodic_task_id = :id RETURNING id, log_id")
 
 
-def take(db: Db, caller: str, limit: int) -> list[HttpCall]:
-    """Calls that are this caller's to make from now on, and nobody else's ever."""
-    taken = db.rows(TAKE, caller=caller, limit=limit)
+def waiting(db: Db, after: int, tenants: int, hosts: int, last_hosts: Mapping[int, str]) -> dict[int, list[str]]:
+    """A page of the tenants whose calls wait, behind `after`; of each, some hosts of its calls, behind its last one."""
+    found = [tenant_id for (tenant_id,) in db.rows(WAITING_TENANTS, after=after, limit=tenants)]
+    if len(found) < tenants:
+        first = db.rows(WAITING_TENANTS, after=FIRST_TENANT, limit=tenants)
+        found += [tenant_id for (tenant_id,) in first if tenant_id <= after][: tenants - len(found)]
+    answers = {
+        tenant_id: db.send(WAITING_HOSTS, tenant_id=tenant_id, after=last_hosts.get(tenant_id, ""), limit=hosts)
+        for tenant_id in found
+    }
+    return {tenant_id: [host for (host,) in answer.rows()] for tenant_id, answer in answers.items()}
+
+
+def take(db: Db, caller: str, shares: Sequence[CallShare]) -> list[HttpCall]:
+    """Take calls for this caller, for good: no other caller ever makes them."""
+    answers = [
+        db.send(TAKE, caller=caller, tenant_id=share.tenant_id, host=share.host, limit=share.most) for share in shares
+    ]
+    taken = [row for answer in answers for row in answer.rows()]
     ids = sorted({schedule_id for _, schedule_id, _ in taken})
     schedules = {row[0]: row[1:] for row in db.rows(ENDPOINTS, ids=ids)} if ids else {}
     return [
-        HttpCall(run_id, caller, schedule_id, code, moment_or_none(tick), ext, endpoint_of(http))
+        HttpCall(run_id, caller, tenant_id, schedule_id, code, moment_or_none(tick), ext, endpoint_of(http, by_tenant))
         for run_id, schedule_id, tick in sorted(taken, key=lambda row: row[0])
-        for code, ext, http in [schedules[schedule_id]]
+        for tenant_id, code, ext, http, by_tenant in [schedules[schedule_id]]
     ]
 
 
-def endpoint_of(http: str) -> Endpoint:
+def endpoint_of(http: str, by_tenant: bool) -> Endpoint:
     method, _, url = http.partition(" ")
-    return Endpoint(url, method)
+    return Endpoint(url, method, bool(by_tenant))
+
+
+def readdress(db: Db, schedule_id: int, host: str) -> None:
+    """Let the calls of a schedule that have not begun wait in the queue of another host."""
+    db.send(READDRESS, id=schedule_id, host=host)
 
 
 def end_call(db: Db, run_id: int, caller: str, error: str | None) -> bool:
@@ -166,12 +233,12 @@ def end_call(db: Db, run_id: int, caller: str, error: str | None) -> bool:
 
 
 def drop_waiting(db: Db, schedule_id: int, reason: str, *, by_hand_too: bool) -> None:
-    """Calls that nobody has begun to make are not made: those of ticks, and of triggers by hand if that is said."""
+    """Drop calls that have not begun: those of ticks, and with `by_hand_too` those of triggers by hand."""
     gone = db.rows(DROP_WAITING, id=schedule_id, by_hand_too=by_hand_too)
     _end(db, gone, {row[0]: reason for row in gone})
 
 
 def forget(db: Db, schedule_id: int, reason: str) -> None:
-    """Nobody watches any more how what it began goes on."""
+    """Stop watching the runs of a schedule."""
     gone = db.rows(FORGET, id=schedule_id)
     _end(db, gone, {row[0]: reason for row in gone})

@@ -1,8 +1,8 @@
 """Ticks: a schedule is moved on, its task or call is made and its log is written, in one transaction.
 
-Whoever fires has read the schedule before and reckoned without a lock. Here its row is locked first, and what was
-reckoned is thrown away unless the row is as it was read: so each tick is dealt with once, however many try, and none
-that a person has taken offline.
+A process reads the schedule and works out its ticks without a lock. Here its row is locked first, and the result is
+discarded unless the row is still as it was read: so each tick is dealt with once, however many processes try, and no
+tick fires after a person has taken the schedule offline.
 """
 
 import json
@@ -35,7 +35,7 @@ class Firing(NamedTuple):
 
 
 class Fired(NamedTuple):
-    """Of how many schedules ticks were dealt with, how many ticks fired, how many of them are calls to be made."""
+    """How many schedules had ticks to deal with, how many ticks fired, and how many of them are calls to make."""
 
     schedules: int = 0
     ticks: int = 0
@@ -57,7 +57,7 @@ class Begun(NamedTuple):
     log_id: int | None
 
 
-# Somebody else who holds a row is firing it: there is nothing to wait for.
+# A row that another process has locked is being fired by it: there is nothing to wait for.
 HOLD = Statement(
     """
     SELECT id, version, status, next_tick, {now} FROM headgate_periodic_task WHERE id {in ids}
@@ -89,7 +89,7 @@ _LOG = {
     "task_id": "bigint",
 }  # fmt: skip
 ADD_LOG = insert_rows("headgate_periodic_task_log", _LOG, now=["create_date", "update_date"], end="RETURNING id")
-# Of a tick that waits, and only while it does: whoever fires it holds the row.
+# Only for a tick that still waits: the process that fires it locks the row.
 LOG_UNFIRED = Statement(
     """
     INSERT INTO headgate_periodic_task_log (periodic_task_id, tenant_id, result, error_info, tick,
@@ -107,12 +107,15 @@ REMOVE_UNFIRED = Statement(
        AND substr(error_info, 1, {len(UNFIRED)}) = '{UNFIRED}'
     """
 )
-_RUN = {"periodic_task_id": "bigint", "tick": "timestamptz", "task_id": "bigint", "log_id": "bigint"}
+_RUN = {
+    "periodic_task_id": "bigint", "tick": "timestamptz", "tenant_id": "bigint", "host": "text", "task_id": "bigint",
+    "log_id": "bigint",
+}  # fmt: skip
 ADD_RUN = insert_rows("headgate_periodic_run", _RUN)
 
 
 def fire(db: Db, catalog: Catalog, firings: Sequence[Firing]) -> Fired:
-    """Do what was reckoned, for those schedules that are still as they were read."""
+    """Fire the ticks of the schedules that are still as they were read."""
     held = {row[0]: row for row in db.rows(HOLD, ids=sorted(firing.schedule.id for firing in firings))}
     standing = [
         firing
@@ -134,7 +137,7 @@ def fire(db: Db, catalog: Catalog, firings: Sequence[Firing]) -> Fired:
 
 
 def _stands(firing: Firing, row: Row | None) -> bool:
-    """Whether the schedule is as it was read, and the clock has not been set back behind what was reckoned."""
+    """Whether the schedule is as it was read, and the clock was not set back before its ticks."""
     if row is None:
         return False
     _, version, status, next_tick, now = row
@@ -158,10 +161,10 @@ def _filled_in(new: NewTask, catalog: Catalog) -> NewTask:
 
 
 def _busy(db: Db, ids: list[int]) -> dict[int, str]:
-    """Those of the schedules of which something still goes on, and what."""
+    """The schedules with a task or call that is still open, and which."""
     found = db.rows(BUSY, ids=sorted(ids)) if ids else []
     return {
-        schedule_id: "a call is under way" if task_id is None else f"task {task_id} is still going on"
+        schedule_id: "a call is under way" if task_id is None else f"task {task_id} has not ended"
         for schedule_id, task_id in found
     }
 
@@ -172,7 +175,7 @@ def _ticks(firing: Firing, catalog: Catalog, busy: str | None) -> list[Tick]:
     if problem is not None:
         return [Tick(schedule, tick, problem) for tick in fire]
     may = len(allowed_by_overlap(schedule.definition.overlap, fire, busy=busy is not None))
-    skipped = f"skipped: {busy or 'the tick before it is still going on'}"
+    skipped = f"skipped: {busy or 'the previous tick has not ended'}"
     return [Tick(schedule, tick, None if number < may else skipped) for number, tick in enumerate(fire)]
 
 
@@ -203,14 +206,14 @@ def _note_dropped(db: Db, firing: Firing) -> None:
 
 
 def _remove_unfired(db: Db, firing: Firing, now: datetime) -> None:
-    """A tick that was said to wait has a line already, and is about to have its own."""
+    """Remove the line that said the tick waits: the tick is about to get its own."""
     tick = firing.schedule.next_tick
     if tick is not None and tick in firing.ticks.fire[:1] and now - tick > GRACE:
         db.send(REMOVE_UNFIRED, id=firing.schedule.id, tick=tick)
 
 
 def by_hand(db: Db, catalog: Catalog, schedule: Schedule, actor: str) -> Begun:
-    """Do what a tick would do; `Refused` if it is not to overlap and something of it still goes on.
+    """Do what a tick would do; `Refused` if it must not overlap and a task or call of it is still open.
 
     The schedule's row is locked, and its type is known.
     """
@@ -234,7 +237,7 @@ def begin(db: Db, catalog: Catalog, ticks: Sequence[Tick], actor: str) -> list[B
     log_ids = dict(zip(logged, ids, strict=True))
     begun = [Begun(task_id, log_ids.get(number)) for number, task_id in enumerate(task_ids)]
     runs = [
-        (tick.schedule.id, tick.at and db.time(tick.at), *what)
+        (tick.schedule.id, tick.at and db.time(tick.at), tick.schedule.tenant_id, _host(tick.schedule), *what)
         for tick, what in zip(ticks, begun, strict=True)
         if _is_watched(tick)
     ]
@@ -243,19 +246,23 @@ def begin(db: Db, catalog: Catalog, ticks: Sequence[Tick], actor: str) -> list[B
     return begun
 
 
+def _host(schedule: Schedule) -> str:
+    return "" if schedule.definition.http is None else schedule.definition.http.host
+
+
 def _makes_a_task(tick: Tick) -> bool:
     return tick.refused is None and tick.schedule.definition.http is None
 
 
 def _is_watched(tick: Tick) -> bool:
-    """Whether somebody will ask how what it began goes on."""
+    """Whether the end of what it began is needed later."""
     definition = tick.schedule.definition
     wanted = definition.http is not None or definition.log is LogMode.TRANS or definition.overlap is Overlap.SKIP
     return tick.refused is None and wanted
 
 
 def _log_of(db: Db, tick: Tick, task_id: int | None) -> Row | None:
-    """The line that is written of a tick. A trigger_log says that it fired, so of one that did not it says nothing."""
+    """The log line of a tick. A trigger_log lists only ticks that fired, so a refused tick gets none."""
     schedule, log = tick.schedule, tick.schedule.definition.log
     if log is LogMode.NONE or (log is LogMode.TRIGGER and tick.refused is not None):
         return None

@@ -58,7 +58,7 @@ def _text(time: datetime) -> str:
     return time.isoformat().replace("+00:00", "Z")
 
 
-# Whoever is a child of the task by now belongs to the life it has behind it.
+# The children that the task has now belong to its previous life.
 NEW_LIFE = Statement(
     """
     UPDATE headgate_task SET children_since = coalesce(
@@ -104,7 +104,7 @@ def head_of_lane(db: Db, task: Task) -> int:
     if not first:
         return task.priority
     if min(first) <= -(1 << 63):
-        raise Invalid("no priority goes before the head of this lane")
+        raise Invalid("the head of this lane already has the highest priority")
     return int(min(task.priority, min(first) - 1))
 
 

@@ -24,16 +24,16 @@ from headgate.store.reading.lists import sought
 from headgate.store.tasks.actions import act, copy_of, refuse_second
 from headgate.store.tasks.families import Families
 from headgate.store.tasks.mutex_queue import lock
-from headgate.store.tasks.rows import SELECTED, hold, read, task_of
+from headgate.store.tasks.rows import hold, read, read_page
 from headgate.store.tasks.submit import insert
 
-MOST_READ = 2000  # rows, to see whether they are as they are asked for
+MOST_READ = 2000  # rows read to check whether they match
 MOST_GROUPED = 100_000
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterFilter:
-    """Which dead tasks; None is any. How long one is dead is told by when it was last touched, in seconds."""
+    """Which dead tasks; None is any. How long a task has been dead, in seconds, counts from its last change."""
 
     tenant_id: int | None = None
     type: str | None = None
@@ -55,7 +55,7 @@ class Groups:
 
 
 class DeadLetters:
-    """Dead tasks, and what becomes of them. Whatever is not dead is `Refused`; a failed one can be replayed as well."""
+    """Dead tasks, and the actions on them. Tasks that are not dead are `Refused`; failed tasks can be replayed too."""
 
     def __init__(self, database: Database, catalog: Catalog, families: Families) -> None:
         self._database = database
@@ -79,8 +79,8 @@ class DeadLetters:
     def replay(
         self, task_id: int, edit: Edit | None = None, *, actor: str = PERSON, tenant_id: int | None = None
     ) -> Task:
-        """Run a dead task again, changed as a person says; of a failed one, a linked copy runs. The edit is in the
-        audit with what was before."""
+        """Run a dead task again, with the edit; for a failed one, a linked copy runs. The audit has the edit with the
+        old values."""
         edit = edit or Edit()
         task, key = self._database.read(lambda db: self._planned(db, task_id, edit, tenant_id))
         if task.status in FINAL:
@@ -141,8 +141,8 @@ _CONDITIONS = {
     "younger_than": "update_date > {now - :younger_than}",
     "error": "lower(coalesce(error_info, ''){as_bytes}) LIKE :error ESCAPE '!'",
 }
-# The dead, by the index of what has stopped. PostgreSQL is asked for an order that only this index has. SQLite is told
-# its name, and that few are dead: it might look into both states otherwise, and sort all that it finds.
+# The dead, by the index of stopped tasks. The order asked of PostgreSQL is one that only this index has. SQLite gets
+# the index's name, and a hint that few tasks are dead: otherwise it might read both states, and sort all that it finds.
 _SQLITE, _POSTGRES = (
     f"""
     SELECT {{what}} FROM headgate_task {index} WHERE status IN ('dead', 'notifying') AND {span} {{and_so}}
@@ -169,10 +169,10 @@ def _among_the_dead(what: str, end: str, conditions: Iterable[str] = (), around:
 
 @cache
 def _letters(names: tuple[str, ...]) -> Statement:
-    return _among_the_dead(SELECTED, "LIMIT :limit", [_CONDITIONS[name] for name in names])
+    return _among_the_dead("id", "LIMIT :limit", [_CONDITIONS[name] for name in names])
 
 
-# As much of an error as names it: its beginning, or the end of a traceback. The database counts those that are alike.
+# The part of an error that identifies it: its beginning, or the end of a traceback. The database counts equal ones.
 _ERROR = """
     CASE WHEN error_info LIKE 'Traceback (most recent call last)%' THEN substr(error_info, 1, 40) || {tail}
          ELSE substr(error_info, 1, 400) END AS error
@@ -190,15 +190,17 @@ FLOOR = _among_the_dead("id", "LIMIT 1 OFFSET :reach")
 
 
 def find(db: Db, wanted: DeadLetterFilter, cursor: int | None, limit: int) -> Page[Task]:
-    """A page of dead tasks, newest first; with a filter it looks at so many and no more."""
+    """A page of dead tasks, newest first; with a filter it reads at most MOST_READ rows."""
     if not 1 <= limit <= MOST_PER_PAGE:
         raise Invalid(f"a page holds 1 to {MOST_PER_PAGE} tasks")
     values = _values(wanted)
     last = (1 << 63) - 1 if cursor is None else cursor
     floor = _floor(db, last) if values else 0
-    rows = db.rows(_letters(tuple(values)), cursor=last, floor=floor, limit=limit + 1, **values)
-    items = [task_of(row) for row in rows[:limit]]
-    if len(rows) > limit:
+    ids = [
+        task_id for (task_id,) in db.rows(_letters(tuple(values)), cursor=last, floor=floor, limit=limit + 1, **values)
+    ]
+    items = read_page(db, ids[:limit])
+    if len(items) < len(ids):
         return Page(items, items[-1].id)
     return Page(items, floor + 1 if floor else None)
 

@@ -1,4 +1,4 @@
-"""Tasks whose time has come are queued."""
+"""Tasks that are due are queued."""
 
 from headgate.core.machine import Due
 from headgate.core.states import TIMED
@@ -33,7 +33,7 @@ class DueTasks:
         self._catalog = catalog
 
     def bring(self, limit: int = 1000) -> int:
-        """Queue tasks whose time has come, oldest first; how many."""
+        """Queue tasks that are due, oldest first; how many."""
 
         def bring(db: Db) -> int:
             with locked(db, [row[0] for row in db.rows(DUE, limit=limit)]) as found:
@@ -45,6 +45,6 @@ class DueTasks:
         return self._database.write(bring)
 
     def next_in(self) -> float | None:
-        """Seconds until the next task's time comes, 0 or less if it has; None if none waits for its time."""
+        """Seconds until the next task is due, 0 or less if one is; None if none waits for its time."""
         seconds: float | None = self._database.read(lambda db: db.rows(NEXT_DUE)[0][0])
         return seconds

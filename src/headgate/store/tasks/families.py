@@ -1,4 +1,4 @@
-"""Parents and children. No counter says how many are left: whoever ends a child looks, after its commit."""
+"""Parents and children. No counter tells how many are left: the process that ends a child checks after its commit."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
@@ -29,10 +29,10 @@ class Families:
         self.on_end: Callable[[Task, State], None] = lambda parent, state: None  # called when a parent has ended
 
     def look_after(self, parent_ids: Iterable[int | None]) -> None:
-        """Do what these families need now: cancel the children that are to go, end the parents that wait for nobody.
+        """Do what these families need now: cancel children that are no longer wanted, end parents with none left open.
 
-        To be called after the commit of whatever ended a child, or left a parent waiting. Of two that end last at
-        once, the later commit is seen by its own look; a family whose looker died is found by `stalled`.
+        Call it after the commit that ended a child, or that left a parent waiting. If the last two children end at
+        once, the later commit sees both; a family whose process died before it looked is found by `stalled`.
         """
         for parent_id in dict.fromkeys(parent_ids):
             if parent_id is not None:
@@ -47,10 +47,10 @@ class Families:
             self.close(parent_id)
 
     def close(self, parent_id: int) -> bool:
-        """End a waiting parent none of whose children is open, and look after its own; False if it goes on."""
+        """End a waiting parent without open children, and look after its own parent; False if it still waits."""
 
         def close(db: Db) -> tuple[Task, State] | None:
-            # The parent's row is locked first, its children are looked at afterwards: nobody gives it one meanwhile.
+            # The parent's row is locked before its children are read: it cannot get another child meanwhile.
             with locked(db, [parent_id]) as found:
                 for parent in found:
                     if parent.status is State.WAITING and open_child(db, parent_id) is None:
@@ -94,7 +94,7 @@ class Families:
         return self._database.read(lambda db: [row[0] for row in db.rows(WAITING, after=after, limit=limit)])
 
     def stalled(self, *, after: int = 0, limit: int = PAGE) -> tuple[list[int], int | None]:
-        """Of a page of waiting parents, those that somebody should look after; where to go on, or None at the end."""
+        """The waiting parents of a page that need `look_after`; where to continue, or None at the end."""
         types = self._catalog.recent().types
         cancelling = [code for code, kind in types.items() if kind.on_child_failure == CANCEL]
         parameters = {"after": after, "limit": limit, "cancelling": cancelling, **_STATES, **_BROKEN_STATES}
@@ -102,7 +102,7 @@ class Families:
         return [row[0] for row in page if row[1]], page[-1][0] if len(page) == limit else None
 
     def awaited(self, ids: Collection[int]) -> list[int]:
-        """The queued tasks that have to start before `ids` can end: of a parent that waits, its children."""
+        """The queued tasks that must start before `ids` can end: for a waiting parent, its children."""
 
         def look(db: Db) -> list[int]:
             found: list[int] = []
@@ -131,7 +131,7 @@ class Families:
 # What a family needs
 
 # Each state by itself, the likeliest first and the newest child first: in a family that is being worked off one of the
-# first probes finds a child, past few entries of those that have ended, even while somebody holds an old snapshot.
+# first probes finds a child, past few entries of ended children, even while a transaction holds an old snapshot.
 _LIKELIEST = (
     State.RUNNING, State.QUEUED, State.BLOCKED, State.PENDING, State.RETRYING, State.SCHEDULING, State.WAITING,
     State.NOTIFYING, State.PAUSED,
@@ -160,7 +160,7 @@ BROKEN_CHILD = Statement(f"SELECT {_BROKEN_CHILD} FROM headgate_task p WHERE p.i
 
 
 def needs(db: Db, catalog: Catalog, parent_id: int) -> tuple[str | None, bool]:
-    """Why children of the parent are to be cancelled, or None; whether it waits for none of them any more."""
+    """Why the parent's children must be cancelled, or None; and whether it waits for no child any more."""
     found = db.rows(OPEN_CHILD, id=parent_id, **_STATES)
     if not found:
         return None, False
@@ -196,7 +196,7 @@ WAITING = Statement(
     SELECT id FROM headgate_task WHERE has_children AND status = 'waiting' AND id > :after ORDER BY id LIMIT :limit
     """
 )
-# The parents of a page, and of each whether it may wait for something that nobody will do.
+# The parents of a page, and for each whether it may wait for something that will never happen.
 STALLED = Statement(
     f"""
     SELECT p.id, p.cancel_requested OR p.gave_up OR {_OPEN_CHILD} IS NULL
@@ -223,5 +223,5 @@ UNASKED = Statement(
 
 
 def _unasked(db: Db, parent_id: int, limit: int) -> list[int]:
-    """Open children of which nobody has asked yet that they stop."""
+    """Open children that have not been asked to stop yet."""
     return [row[0] for row in db.rows(UNASKED, id=parent_id, limit=limit, **_STATES)]

@@ -1,4 +1,4 @@
-"""How far families are: children counted by state, and the progress of waiting parents, told as events."""
+"""How far families are: children counted by state, and the progress of waiting parents, written as events."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -63,7 +63,7 @@ NOTE = Statement(
 
 
 class Untold(NamedTuple):
-    """A waiting parent whose progress has changed since it was last told."""
+    """A waiting parent whose progress has changed since its last progress event."""
 
     parent_id: int
     progress: str
@@ -84,8 +84,8 @@ class FamilyProgress:
         self._database = database
 
     def waiting(self, *, after: int = 0, limit: int = 20) -> Waiting:
-        """A page of waiting parents. One that was told of less than a second ago has no news, and one with more than
-        10,000 children is told of at its end only."""
+        """A page of waiting parents. A parent with a progress event less than a second old has no news, and one with
+        more than 10,000 children gets an event only at its end."""
 
         def look(db: Db) -> Waiting:
             page = db.rows(WAITING, after=after, limit=limit, actor=FAMILIES, seconds=EVENT_SECONDS)
@@ -101,10 +101,10 @@ class FamilyProgress:
         return self._database.read(look)
 
     def tell(self, untold: Untold) -> None:
-        """Tell a parent's progress, unless somebody has just done so or it waits no more."""
+        """Write a parent's progress event, unless the last one is less than a second old or it no longer waits."""
 
         def tell(db: Db) -> None:
-            # Its row is held, so that the event does not come after the one of its end.
+            # Its row is locked, so that the event does not come after the event of its end.
             if any(parent.status is State.WAITING for parent in hold(db, [untold.parent_id])):
                 _note(db, untold.parent_id, untold.progress, EVENT_SECONDS)
 
@@ -112,7 +112,7 @@ class FamilyProgress:
 
 
 def tell_last(db: Db, parent: Task, counted: Census) -> None:
-    """Tell the progress of a parent, locked, whose children have all ended."""
+    """Write the last progress event of a parent, locked, whose children have all ended."""
     if counted.children.total:
         _note(db, parent.id, _progress_text(parent.progress, counted), 0.0)
 

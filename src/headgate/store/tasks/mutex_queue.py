@@ -137,8 +137,8 @@ FAMILY_BLOCKED = Statement(
      WHERE h.stream_id IS NOT NULL
     """,
 )
-# Under the stripes' locks nobody else moves in these lines, so there is no answer to wait for; but a parent's `seq` may
-# have been raised by who gave it a child, so that on PostgreSQL only the state says whether what was read still stands.
+# The stripes' locks keep other transactions from changing these lines, so no answer is needed. But giving a parent a
+# child raises the parent's `seq`, so on PostgreSQL only the state tells whether what was read still holds.
 MOVE = Statement(
     sqlite="UPDATE headgate_task SET status = :after, update_date = :now, seq = seq + 1 WHERE id = :id AND seq = :seq",
     postgres="""
@@ -158,9 +158,9 @@ def stripe(key: Key) -> int:
 
 
 def lock(db: Db, keys: Iterable[Key]) -> None:
-    """Keep everybody else from moving in these lines until the commit.
+    """Keep other transactions from changing these lines until the commit.
 
-    Always before any row of a task is locked, always in this order: nobody who waits here is waited for.
+    Always taken before any task's row and always in this order, so that it cannot deadlock.
     """
     stripes = sorted({stripe(key) for key in keys})
     if stripes:
@@ -216,7 +216,7 @@ def _move(db: Db, places: list[tuple[int, QueuePlace]], kind: str, before: State
 
 
 def first_blocked(db: Db, key: Key) -> list[int]:
-    """The priorities of those who stand first behind the heads of a line, one for each stream."""
+    """The priority of the first blocked task of a line in each stream."""
     return [row[2] for row in db.rows(FIRST_BLOCKED, **_parameters(db, [key]))]
 
 
@@ -252,7 +252,7 @@ class Mutexes:
         self._database = database
 
     def repair(self, after: Key = (-(1 << 63), ""), limit: int = 200) -> Key | None:
-        """Put a page of mutex queues in order, whatever a bug or a crash left; where to go on, or None at the end."""
+        """Put a page of mutex queues in order after a bug or a crash; where to continue, or None at the end."""
         return self._database.write(lambda db: repair(db, after, limit))
 
 

@@ -1,15 +1,17 @@
 """A task's row, read: live or in history."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from headgate.core.errors import NotFound
 from headgate.core.states import State
 from headgate.core.task import Task
 from headgate.store.db.columns import RECORD, TASK
+from headgate.store.db.pages import fitting
 from headgate.store.db.statement import Db, Row, Statement, moment_or_none
 
 SELECTED = ", ".join(RECORD)
+BATCH = 10  # tasks that are read at once: each may hold half a megabyte of text
 
 _MADE: dict[str, Any] = {
     "timestamptz": moment_or_none,
@@ -35,7 +37,7 @@ READ = Statement(
     """
 )
 _WANTED = "(SELECT value AS wanted FROM json_each(:ids))"
-READ_MANY = Statement(  # SQLite would go through a table that was small when somebody counted
+READ_MANY = Statement(  # otherwise SQLite scans a table that was small when last analyzed
     sqlite=f"""
     SELECT {SELECTED} FROM {_WANTED} CROSS JOIN headgate_task_his WHERE id = wanted
     UNION ALL
@@ -66,6 +68,23 @@ def read_many(db: Db, ids: list[int], tenant_id: int | None = None) -> dict[int,
     """The tasks among `ids` that there are, live or in history, by id."""
     found = [task_of(row) for row in db.rows(READ_MANY, ids=ids)]
     return {task.id: task for task in found if tenant_id in (None, task.tenant_id)}
+
+
+def read_page(db: Db, ids: list[int], tenant_id: int | None = None) -> list[Task]:
+    """The tasks of a page, in this order: all of `ids` that there are, or as many of the first as fit."""
+    return fitting(_read_in_batches(db, ids, tenant_id), _text_bytes)
+
+
+def _read_in_batches(db: Db, ids: list[int], tenant_id: int | None) -> Iterator[Task]:
+    for start in range(0, len(ids), BATCH):
+        batch = ids[start : start + BATCH]
+        found = read_many(db, batch, tenant_id)
+        yield from (found[task_id] for task_id in batch if task_id in found)
+
+
+def _text_bytes(task: Task) -> int:
+    texts = (task.ext, task.result, task.error_info, task.progress)
+    return sum(len(text.encode()) for text in texts if text is not None)
 
 
 def hold(db: Db, ids: Iterable[int]) -> list[Task]:

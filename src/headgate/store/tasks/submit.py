@@ -48,8 +48,8 @@ _ANSWER = "id, status, start_time, create_date, tenant_id, type, unique_key"  # 
 
 
 def born(start: str, mutex: str, behind_mutex: str = "blocked") -> str:
-    """`machine.birth`, in SQL. Behind a mutex a task is `blocked`, and its queue is settled under the stripe's
-    lock; whoever cannot take that lock leaves it `pending` and due, for the duty that brings due tasks into line."""
+    """`machine.birth`, in SQL. Behind a mutex a task is `blocked`, and its queue is settled under the stripe's lock;
+    without that lock it is left `pending` and due, for the duty that brings due tasks into line."""
     return (
         f"""CASE WHEN {start} > {{now}} THEN 'pending' WHEN {mutex} IS NULL THEN 'queued' ELSE '{behind_mutex}' END"""
     )
@@ -129,7 +129,7 @@ def _insert_asking(db: Db, catalog: Catalog, wishes: Sequence[Wish], actor: str)
 
 
 def insert_under(db: Db, catalog: Catalog, wishes: Sequence[Wish], actor: str, execution: Execution) -> list[Submitted]:
-    """`insert`, for an execution that must still own its task: whoever was replaced makes no children."""
+    """`insert`, for an execution that must still own its task: a replaced execution makes no children."""
     _lock_mutexes(db, wishes)  # before the row, as everywhere
     held = hold(db, [execution.id])
     if not held or held[0].exec_id != execution.exec_id:

@@ -62,7 +62,7 @@ class Joining:
     place: str
     now: Any
     type_known: bool
-    said: Collection[str]
+    set_fields: Collection[str]
     stream_id: int | None
     schema: str = ""
 
@@ -109,15 +109,12 @@ class Joining:
         [[place]] = yield PLACE, {}
         if place != self.place:
             found = "" if self.schema else ", and on PostgreSQL its search_path must find the same tables"
-            raise Invalid(
-                "the connection does not lead to this app's tasks: it must be to the same database as the app's URL"
-                + found
-            )
+            raise Invalid("the connection must use the same database as the app's URL" + found)
 
     def _add_type(self) -> Generator[Step, list[Row], None]:
         if not (yield IS_TYPE, {"code": self.kind.code}):
             yield from self._run(
-                lambda db: put_type(db, self.kind, before=None, edited=False, actor=SYSTEM, said=self.said)
+                lambda db: put_type(db, self.kind, before=None, edited=False, actor=SYSTEM, set_fields=self.set_fields)
             )
 
     def _find_stream(self) -> Generator[Step, list[Row], int]:
@@ -155,35 +152,37 @@ def prepare(
     catalog: Catalog,
     new: NewTask,
     kind: TaskType,
-    said: Collection[str] = (),
+    set_fields: Collection[str] = (),
     *,
     actor: str = PERSON,
 ) -> Joining:
     """Ready a task for a transaction of the caller's; `Invalid` if it cannot be made there.
 
-    `kind` and what its program `said` of it are for a store that does not know the type yet.
+    `kind`, and the fields that its program `set_fields`, are for a store that does not know the type yet.
 
-    On PostgreSQL a new stream is made at once, by our own connection: whoever makes one holds up every other maker
-    until the commit. On SQLite nothing is written, for the caller may have the write lock already.
+    On PostgreSQL a new stream is made at once, by our own connection: a transaction that makes one delays every other
+    that does until its commit. On SQLite nothing is written, for the caller may have the write lock already.
     """
     check_new_task(new)
     if new.parent_id is not None:
         raise Invalid(
-            "a task in your own transaction has no parent_id: its parent would be held, and could not end, "
+            "parent_id is not allowed in your own transaction: the parent would be locked, and could not end, "
             "until you commit"
         )
     new = with_type_defaults(new, catalog.recent().types.get(new.type, kind))
     if not database.one_writer:
         catalog.make_streams([new])
-    return database.read(lambda db: _joining(db, catalog, new, kind, said, actor))
+    return database.read(lambda db: _joining(db, catalog, new, kind, set_fields, actor))
 
 
-def _joining(db: Db, catalog: Catalog, new: NewTask, kind: TaskType, said: Collection[str], actor: str) -> Joining:
+def _joining(
+    db: Db, catalog: Catalog, new: NewTask, kind: TaskType, set_fields: Collection[str], actor: str
+) -> Joining:
     if db.one_writer:
         catalog.fresh(db)
     [[place]] = db.rows(PLACE)
     if not place:
-        raise Invalid("a store in memory has no transactions but its own; a test says sandbox(app, url=…)")
+        raise Invalid("a store in memory cannot join your transaction; in a test use sandbox(app, url=…)")
     known = catalog.types.get(new.type)
     stream_id = None if known is None else catalog.ids.get(stream_key(new))
-    return Joining(new, known or kind, actor, place, db.now, known is not None, said, stream_id, db.schema)
+    return Joining(new, known or kind, actor, place, db.now, known is not None, set_fields, stream_id, db.schema)

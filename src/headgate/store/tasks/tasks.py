@@ -35,7 +35,7 @@ from headgate.store.reading.lists import Filter, find
 from headgate.store.tasks.actions import act, copy_of, head_of_lane
 from headgate.store.tasks.families import Families
 from headgate.store.tasks.idempotency import Idempotency
-from headgate.store.tasks.rows import read, read_many
+from headgate.store.tasks.rows import read, read_many, read_page
 from headgate.store.tasks.submit import Submitted, Wish, insert, insert_once, insert_under
 
 MOST_PER_TRANSACTION = 5_000
@@ -76,14 +76,14 @@ class Tasks:
         if not new_tasks:
             return []
         if len(new_tasks) > MOST_PER_TRANSACTION:
-            raise Invalid(f"{MOST_PER_TRANSACTION} tasks at most in one call")
+            raise Invalid(f"one call takes at most {MOST_PER_TRANSACTION} tasks")
         for new in new_tasks:
             check_new_task(new)
         new_tasks = self._catalog.with_type_defaults(new_tasks)
         wishes = list(zip(new_tasks, self._catalog.make_streams(new_tasks), strict=True))
         if once is not None:
             if len({new.tenant_id for new in new_tasks}) > 1:
-                raise Invalid("an idempotent call is for one tenant")
+                raise Invalid("all tasks of an idempotent call must have the same tenant")
             return self._database.write(
                 lambda db: insert_once(db, self._catalog, wishes, actor, once), lock_seconds=lock_seconds
             )
@@ -94,14 +94,14 @@ class Tasks:
         return self._database.write(lambda db: insert(db, self._catalog, wishes, actor), lock_seconds=lock_seconds)
 
     def keys_of(self, new_tasks: Sequence[NewTask], once: Idempotency | None = None) -> frozenset[tuple[object, ...]]:
-        """What a submit of these may have to wait for others at, as far as this process knows their types."""
+        """The keys at which a submit of these tasks may have to wait, as far as this process knows their types."""
         keys: set[tuple[object, ...]] = set()
         for new in new_tasks:
             task_type = self._catalog.types.get(new.type)
             if task_type is None:
                 keys.add(("type", new.type))
             elif makes_keys(task_type):
-                with suppress(Invalid):  # which whoever submits it is told
+                with suppress(Invalid):  # raised again when the task is submitted
                     new = with_type_defaults(new, task_type)
             if new.unique_key is not None:
                 keys.add(("unique", new.tenant_id, new.type, new.unique_key))
@@ -127,13 +127,13 @@ class Tasks:
                 count = len(call.item[0])
                 call.succeed(made[:count])
                 del made[:count]
-        except (Invalid, NotFound, Refused) as error:  # nothing was made: whoever broke no rule gets theirs
+        except (Invalid, NotFound, Refused) as error:  # nothing was made: retry one by one, so that valid calls succeed
             if len(calls) == 1:
                 calls[0].fail(error)
             else:
                 for call in calls:
                     self._submit_together(deque([call]))
-        except BaseException as error:  # they may have been made: what is not known is not tried again
+        except BaseException as error:  # the tasks may have been made: do not try again
             for call in calls:
                 call.fail(error)
             if not isinstance(error, Exception):
@@ -149,6 +149,10 @@ class Tasks:
         """The tasks among `ids` that there are, by id; another tenant's are not among them."""
         return self._database.read(lambda db: read_many(db, list(ids), tenant_id))
 
+    def get_page(self, ids: Sequence[int], tenant_id: int | None = None) -> list[Task]:
+        """The tasks among `ids` that there are, in this order: all of them, or as many of the first as a page holds."""
+        return self._database.snapshot(lambda db: read_page(db, list(ids), tenant_id))
+
     def find(self, wanted: Filter | None = None, *, cursor: int | None = None, limit: int = 50) -> Page[Task]:
         """A page of tasks, live and in history, newest first; it may have few, or none, and yet a `next_cursor`."""
         return self._database.snapshot(lambda db: find(db, self._catalog.fresh(db), wanted or Filter(), cursor, limit))
@@ -158,7 +162,7 @@ class Tasks:
 
         def why(db: Db) -> list[Gate]:
             task = read(db, task_id, tenant_id)
-            return evaluate(task, facts_of(db, self._catalog.fresh(db), task), clock(db))
+            return evaluate(task, facts_of(db, self._catalog.fresh(db), task, tenant_id), clock(db))
 
         return self._database.read(why)
 
@@ -199,7 +203,7 @@ class Tasks:
         actor: str = PERSON,
         tenant_id: int | None = None,
     ) -> Task:
-        """Start a task that has not started at that time, or in so many seconds; a queued one leaves its queue."""
+        """Start a task that has not started at that time, or in `delay_seconds`; a queued task leaves its queue."""
         check_start(start_time, delay_seconds)
 
         def rescheduled(db: Db, task: Task) -> Rescheduled:

@@ -1,8 +1,8 @@
 """Writing what `decide` decided: the task's row and its audit row, together, guarded.
 
 `FINISH` is the plain success of an execution, `APPLY` everything else. The guard is in the WHERE: the execution that
-reports must still own the task, the row must still be as it was when the decision was made. What does not match was
-lost to somebody quicker; the caller is told which rows were written.
+reports must still own the task, and the row must still be as it was when the decision was made. A row that does not
+match was changed first by another transaction; the caller learns which rows were written.
 """
 
 import json
@@ -32,8 +32,8 @@ from headgate.store.tasks.rows import MUTEXES, hold
 class Write:
     """One decided change, and what it was decided upon.
 
-    With `seq`, the row must still be the one that was read; without, the execution must still own the task, nobody
-    may have asked anything of it and it may have no children, since whoever decided could not know.
+    With `seq`, the row must still be the one that was read. Without it, the execution must still own the task, no
+    cancel or pause may have been requested and it may have no children: the decision did not take those into account.
     """
 
     id: int
@@ -54,7 +54,7 @@ class Write:
 _FINISH_NAMES = ("id", "exec_id", "result")
 # No join on PostgreSQL: one planned for a small table walks the whole primary key of a large one. The ids are sorted,
 # so that `width_bucket` finds an id's place by halving: `array_position` walked, and took a third of the time.
-# What the row must be is a parameter: given as a word, the planner would rather read a whole partial index.
+# The expected state is a parameter: with a literal, the planner would rather read a whole partial index.
 FINISH = Statement(
     sqlite="""
     UPDATE headgate_task
@@ -95,7 +95,7 @@ _FINAL = "('succeeded', 'partial', 'failed', 'resolved', 'cancelled')"
 
 
 def _set(new: str, old: str, now: str, ran: str) -> str:
-    """What a decided change writes: `new` stands before the names of what was decided, `old` before the row's own."""
+    """What a decided change writes: `new` prefixes the names of decided values, `old` those of the row's own."""
     return f"""
            SET status = {new}after,
                start_time = CASE WHEN {new}delay IS NULL THEN coalesce({new}start_time, {old}start_time)
@@ -182,7 +182,7 @@ def finish(db: Db, change: Change, ended: Sequence[tuple[int, str, str]], actor:
 def happen(
     db: Db, catalog: Catalog, tasks: Sequence[Task], event: Event, actor: str, detail: dict[str, Any] | None = None
 ) -> list[Write]:
-    """Let `event` happen to locked tasks, as `decide` says; the room of those that are not held any more is news."""
+    """Let `event` happen to locked tasks, as `decide` says; announces the room of tasks that are no longer held."""
     writes = [write_of(task, decide(task, event, catalog.type(task.type)), more=detail) for task in tasks]
     apply(db, writes, actor)
     pairs = zip(tasks, writes, strict=True)

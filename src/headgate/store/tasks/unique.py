@@ -1,7 +1,7 @@
-"""Submits that are unique for a while, and debounced ones: what they ask before they make a task.
+"""Submits that are unique for a while, and debounced ones: what they read before they make a task.
 
 The row of a key is locked first and read by that very statement, so of two at once the second sees what the first made.
-Said as steps, since they may be the caller's own transaction's.
+Written as steps, since they may run in the caller's own transaction.
 """
 
 from collections.abc import Generator
@@ -50,8 +50,8 @@ SET_KEY = Statement(
 EXISTS = Statement(
     "SELECT 1 FROM headgate_task WHERE id = :id UNION ALL SELECT 1 FROM headgate_task_his WHERE id = :id"
 )
-# What `decide` says of `Debounced`: one that waits for its time waits on, no sooner than it did and no longer than may
-# be; one that is due stays in line. Whoever has it already will not hear of it: then nothing matches.
+# What `decide` says of `Debounced`: a task that waits for its time waits longer, never less than before and never
+# beyond its maximum; a task that is due stays in line. A task that an executor already holds does not match.
 PUSH = Statement(
     sqlite="""
     UPDATE headgate_task
@@ -75,7 +75,7 @@ PUSH = Statement(
     """,
 )
 ARGUMENTS = Statement("SELECT ext FROM headgate_task WHERE id = :id")
-# The detail is what was asked for before: the task itself has only what was asked for last.
+# The detail holds the previous arguments: the task itself has only the newest.
 NOTE_PUSH = Statement(
     """
     INSERT INTO headgate_task_event (task_id, tenant_id, seq, at, kind, before, after, actor, detail)
@@ -96,12 +96,12 @@ OUTDATED_KEYS = Statement(
 
 
 def asks_first(new: NewTask) -> bool:
-    """Whether a wish has to ask for the last task of its key."""
+    """Whether a wish must first look up the last task of its key."""
     return new.unique_seconds is not None or new.debounce_seconds is not None
 
 
 def plain_wish(new: NewTask) -> NewTask:
-    """What is made once the key was asked for. One that is debounced may run while the next one waits already."""
+    """What is made after the lookup. A debounced task may run while the next one already waits."""
     if new.debounce_seconds is None:
         return new._replace(unique_seconds=None)
     return new._replace(
@@ -124,7 +124,7 @@ def _key(new: NewTask) -> dict[str, Any]:
 
 
 def ask_key(new: NewTask, make: Steps[M], actor: str) -> Steps[int | M]:
-    """The id of the task that is there for this wish already, or what `make` made."""
+    """The id of the task that already exists for this wish, or what `make` made."""
     [[task_id, fresh]] = yield LOCK_KEY, _locked(new)
     if task_id is not None:
         if fresh and (yield EXISTS, {"id": task_id}):
@@ -138,7 +138,7 @@ def ask_key(new: NewTask, make: Steps[M], actor: str) -> Steps[int | M]:
 
 
 def _pushed(new: NewTask, task_id: int, actor: str) -> Steps[bool]:
-    # Nobody else who debounces replaces them while the key is ours.
+    # While we hold the key, no other debounced submit replaces them.
     replaces = new.debounce_replace is not False
     replaced = (yield ARGUMENTS, {"id": task_id}) if replaces else []
     rows = yield (

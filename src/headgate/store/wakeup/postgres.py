@@ -28,11 +28,11 @@ Connect = Callable[[], tuple[Connection, str]]  # a connection of one's own, and
 
 
 class Pooled(Exception):
-    """A connection pooler is in between: whoever listens on one of its connections hears nothing."""
+    """There is a connection pooler in between: LISTEN on one of its connections receives nothing."""
 
 
 class Notifier:
-    """Tells other processes, at once if it is idle; what piles up while it is not goes together, a little later."""
+    """Sends news to other processes, at once if it is idle; news that piles up meanwhile goes out together later."""
 
     def __init__(self, connect: Connect, token: str) -> None:
         self._connect = connect
@@ -46,7 +46,7 @@ class Notifier:
         self._pooled = False
 
     def tell(self, news: News) -> None:
-        """Have this told; returns at once, whatever comes of it."""
+        """Queue news to be sent; returns at once, even if sending fails."""
         with self._lock:
             if self._closing.is_set():
                 return
@@ -66,7 +66,7 @@ class Notifier:
         return True
 
     def close(self) -> None:
-        """Say what is still to be said, for a second at most, and end the thread."""
+        """Send what is still queued, for a second at most, and end the thread."""
         with self._lock:
             self._closing.set()
             thread = self._thread
@@ -82,7 +82,7 @@ class Notifier:
                 self._something.wait()
             with self._lock:
                 self._something.clear()
-                last = self._closing.is_set()  # after the clear, or a close in between is never heard of
+                last = self._closing.is_set()  # after the clear, or a close in between would be missed
                 news, self._news = self._news, News()
             if news:
                 self._send(encode(news, self._token))
@@ -113,7 +113,7 @@ class Notifier:
 
 
 class Notifications(Listener):
-    """Hears what the notifiers of other processes tell; connects again by itself whenever the server comes back."""
+    """Receives what the notifiers of other processes send; reconnects by itself when the server comes back."""
 
     def __init__(self, connect: Connect, token: str, hear: Hear) -> None:
         super().__init__(token, hear)

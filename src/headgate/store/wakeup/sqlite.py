@@ -1,4 +1,4 @@
-"""News between processes on SQLite: a folder beside the file, in which whoever listens has a datagram socket."""
+"""News between processes on SQLite: a folder beside the file, with a datagram socket for each listening process."""
 
 import logging
 import os
@@ -8,6 +8,7 @@ import threading
 import time
 from contextlib import suppress
 
+from headgate.store.db.private_files import FILE, make_folder, restrict
 from headgate.store.wakeup.message import MOST_BYTES, News, encode
 from headgate.store.wakeup.thread import Hear, Listener
 
@@ -22,7 +23,7 @@ MOST_AT_ONCE = 100
 
 
 class Mailboxes:
-    """Where the other processes of one file listen. Costs one look at the folder's time while nobody does."""
+    """Where the other processes of one file listen. With no listener it costs one look at the folder's time."""
 
     def __init__(self, folder: str, token: str) -> None:
         self._folder = folder
@@ -36,7 +37,7 @@ class Mailboxes:
         self._box: Mailbox | None = None
 
     def listen(self, hear: Hear) -> None:
-        """Have news of other processes heard, where the system can do that."""
+        """Call `hear` with news of other processes, where the system supports it."""
         if self._box is not None:
             return
         try:
@@ -47,19 +48,20 @@ class Mailboxes:
             self._box.start()
 
     def _open_box(self, hear: Hear) -> "Mailbox":
-        os.makedirs(self._folder, exist_ok=True)
+        make_folder(self._folder)
         bound = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         bound.setblocking(False)
         try:
             with self._lock:
                 bound.bind(self._address(self._own))
+            restrict(f"{self._folder}/{self._own}", FILE)
             return Mailbox(bound, f"{self._folder}/{self._own}", self._token, hear)
         except BaseException:
             bound.close()
             raise
 
     def tell(self, news: News) -> None:
-        """Tell whoever listens, without waiting; a request to a running task is worth a few tries."""
+        """Send news to all listening processes, without waiting; a request to a running task gets a few tries."""
         try:
             with self._lock:
                 names = self._who_listens()
@@ -94,7 +96,7 @@ class Mailboxes:
         return self._names
 
     def _sent(self, name: str, text: bytes) -> bool:
-        """False if its reader has plenty to read: of wakes that is as good."""
+        """Send to one socket; False if its buffer is full: for wakes that is as good."""
         if self._out is None:
             self._out = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
             self._out.setblocking(False)
@@ -103,14 +105,14 @@ class Mailboxes:
         except BlockingIOError:
             return False
         except ConnectionRefusedError:  # its process is gone
-            with suppress(OSError):  # a folder that is not ours to change: the rest is told all the same
+            with suppress(OSError):  # a folder that we may not change: still send to the rest
                 os.unlink(f"{self._folder}/{name}")
         except OSError as error:
             log.debug("wake-up not sent: error=%s", error)
         return True
 
     def _address(self, name: str) -> str:
-        """The socket's path, or, where that is too long for an address, the way by a file we have open."""
+        """The socket's path or, if that is too long for an address, a path through a file descriptor we have open."""
         path = f"{self._folder}/{name}"
         if len(os.fsencode(path)) <= LONGEST_ADDRESS or not os.path.isdir(FILES):
             return path
@@ -124,7 +126,7 @@ class Mailboxes:
             self._file = -1
 
     def close(self) -> None:
-        """Hear nothing and tell nothing any more."""
+        """Stop receiving and sending."""
         if self._box is not None:
             self._box.close()
         with self._lock:

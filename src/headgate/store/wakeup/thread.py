@@ -15,7 +15,7 @@ log = logging.getLogger("headgate.store")
 
 
 class Listener(ABC):
-    """Listens from `start` to `close`; nothing it meets is ever raised to anybody."""
+    """Listens from `start` to `close`; it never raises errors to callers."""
 
     def __init__(self, token: str, hear: Hear) -> None:
         self._token = token
@@ -47,10 +47,10 @@ class Listener(ABC):
 
     @abstractmethod
     def _listen(self) -> None:
-        """Hear what comes, until this is closed."""
+        """Receive news until this is closed."""
 
     def _wait(self, *, of: int | None = None, seconds: float | None = None) -> None:
-        """Until there is something to read of a file, the time is up, or this is closed."""
+        """Wait until there is something to read of a file, the time is up, or this is closed."""
         poll = select.poll()
         poll.register(self._bell, select.POLLIN)
         if of is not None:
@@ -58,7 +58,7 @@ class Listener(ABC):
         poll.poll(None if seconds is None else seconds * 1000)
 
     def _take(self, news: News, text: bytes) -> None:
-        """Add what somebody else told; our own we know, and what is no news is nothing."""
+        """Add news of other processes; ignore our own, and text that is not news."""
         try:
             token, message = decode(text)
         except (ValueError, RecursionError) as error:

@@ -14,11 +14,12 @@ class Wakeups:
     """Listeners of one process. Each must neither wait nor fail; what it raises is logged."""
 
     def __init__(self, listen: Callable[[], None], first: Callable[[News], None]) -> None:
-        """`first` hears of everything before the others, so that whoever is woken claims by what it knows."""
+        """`first` gets all news before the others, so that a woken claim already uses it."""
         self.workers: set[int] = set()  # registered by this process: where news was missed, all of them are asked
         self._listen = listen
         self._first = first
         self._work: list[Callable[[Wakes], None]] = []
+        self._resources: list[Callable[[set[str] | None], None]] = []
         self._requests: list[Callable[[set[int]], None]] = []
         self._callbacks: list[Callable[[None], None]] = []
 
@@ -29,8 +30,12 @@ class Wakeups:
         """
         self._work.append(listener)
 
+    def on_resources(self, listener: Callable[[set[str] | None], None]) -> None:
+        """Call `listener` with the names of resources in which there is room again; with None if it may be in any."""
+        self._resources.append(listener)
+
     def on_requests(self, listener: Callable[[set[int]], None]) -> None:
-        """Call `listener` with the ids of workers of whose running tasks a cancel or a pause is asked."""
+        """Call `listener` with the ids of workers that hold a running task with a new request to cancel or pause."""
         self._requests.append(listener)
 
     def on_callbacks(self, listener: Callable[[None], None]) -> None:
@@ -38,9 +43,9 @@ class Wakeups:
         self._callbacks.append(listener)
 
     def listen(self) -> None:
-        """Hear of other processes' commits too; every listener is called once when this begins.
+        """Receive other processes' commits too; every listener is called once when this begins.
 
-        Hints: what is missed costs the time until the next look. Nothing is heard behind a pooler or in memory.
+        News are hints: what is missed costs the time until the next look. Behind a pooler or in memory none arrive.
         """
         self._listen()
 
@@ -50,6 +55,9 @@ class Wakeups:
         if news.something_may_start:
             for work in self._work:
                 _call(work, news.wakes)
+        if news.missed or news.resources:
+            for resources in self._resources:
+                _call(resources, None if news.missed else news.resources)
         if news.callbacks_due or news.missed:
             for callbacks in self._callbacks:
                 _call(callbacks, None)
@@ -63,4 +71,4 @@ def _call(listener: Callable[[T], None], argument: T) -> None:
     try:
         listener(argument)
     except Exception:
-        log.exception("wake-up could not be passed on")
+        log.exception("wake-up could not be delivered")

@@ -1,0 +1,14 @@
+-- Resources that running handlers hold for a part of their run, and those that wait for one, in the order of asking.
+-- A row counts only while its task is executed under its exec_id; what is left of ended executions is swept.
+CREATE TABLE headgate_hold (
+    id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    resource    text NOT NULL,
+    task_id     bigint NOT NULL,
+    exec_id     uuid NOT NULL,
+    tenant_id   bigint NOT NULL,
+    held        boolean NOT NULL,
+    newest_task bigint NOT NULL, -- when it asked: of tasks in the queue, those up to this one came first
+    since       timestamptz NOT NULL, -- it waits, then holds
+    UNIQUE (task_id, exec_id, resource)
+);
+CREATE INDEX headgate_hold_resource ON headgate_hold (resource, id);

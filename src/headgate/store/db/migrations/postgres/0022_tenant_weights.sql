@@ -1,0 +1,5 @@
+-- By which weight tenants take turns, where an operator set one; all others have 1.
+CREATE TABLE headgate_tenant_weight (
+    tenant_id bigint PRIMARY KEY,
+    weight    double precision NOT NULL CHECK (weight > 0)
+);

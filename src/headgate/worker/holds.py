@@ -1,0 +1,160 @@
+"""Waiting for resources that handlers hold for a part of their run. On the worker's event loop, however they run."""
+
+import asyncio
+import logging
+import math
+from collections import defaultdict
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
+
+from headgate.core.errors import HeadgateError, StaleExecution, Unavailable
+from headgate.core.holds import YIELD_SECONDS, Turn
+from headgate.environment import monotonic
+from headgate.pauses import wait
+from headgate.store.store import Store
+from headgate.threads import InThread
+from headgate.worker.context import Paused
+from headgate.worker.run import Run, Stop
+
+log = logging.getLogger("headgate.worker")
+
+
+class HoldLine:
+    """The handlers of a worker that wait for resources, in line. When a resource may have room, the first handler
+    looks, and the next one when the first has left the line. The first also looks every `poll_seconds`, in case no
+    bell rang.
+
+    No handler waits longer than `most_seconds`.
+    """
+
+    def __init__(
+        self, store: Store, in_thread: InThread, poll_seconds: float = math.inf, most_seconds: float = math.inf
+    ) -> None:
+        self.store = store
+        self.in_thread = in_thread
+        self.poll_seconds = poll_seconds
+        self.most_seconds = most_seconds
+        self.rings = 0
+        self._bells: dict[str, dict[int, asyncio.Event]] = defaultdict(dict)  # by resource and order of asking
+
+    @contextmanager
+    def waiting(self, resource: str, number: int, rings: int) -> Iterator[asyncio.Event]:
+        """Stand in line while the block runs; yields a bell. It rings at once if it was rung since `rings` was read."""
+        line, bell = self._bells[resource], asyncio.Event()
+        line[number] = bell
+        if self.rings != rings:
+            bell.set()
+        try:
+            yield bell
+        finally:
+            del line[number]
+            self.ring([resource])
+
+    def is_first(self, resource: str, number: int) -> bool:
+        return min(self._bells[resource]) == number
+
+    def ring(self, resources: Collection[str] | None) -> None:
+        """There may be room in these resources, or in any of them."""
+        self.rings += 1
+        for resource in [*self._bells] if resources is None else resources:
+            if line := self._bells.get(resource):
+                line[min(line)].set()
+
+
+class RunHolds:
+    """The resources that one execution holds for a part of its run."""
+
+    def __init__(self, line: HoldLine, run: Run) -> None:
+        self._line = line
+        self._run = run
+        self._ids = (run.execution.id, run.execution.exec_id)
+        self._taken: set[str] = set()  # or about to be
+        self._bells: set[asyncio.Event] = set()
+        run.on_pause = self._end_waits
+
+    async def take(self, resource: str, timeout_seconds: float | None) -> None:
+        """Wait until the resource is held; `TimeoutError` if that takes too long. A pause requested meanwhile takes
+        effect here, as at a checkpoint."""
+        self._taken.add(resource)
+        try:
+            turn = await self._wait(resource, min(self._line.most_seconds, timeout_seconds or math.inf))
+        except BaseException:
+            with suppress(HeadgateError):  # it ends with the execution, at the latest
+                await self.release(resource)
+            raise
+        if turn.number is None:
+            self._taken.discard(resource)
+
+    async def release(self, resource: str) -> None:
+        """Release a resource; one that the type uses is released only when the execution ends."""
+        await self._release([resource] if resource in self._taken else [])
+
+    async def close(self) -> None:
+        """Release everything that is still held."""
+        try:
+            await self._release(sorted(self._taken))
+        except HeadgateError as error:
+            log.warning("resources not released before the task ends: task=%d error=%s", self._ids[0], error)
+
+    async def _release(self, resources: list[str]) -> None:
+        if resources:
+            await self._line.in_thread(self._line.store.holds.release, *self._ids, resources)
+            self._taken -= set(resources)
+
+    async def _wait(self, resource: str, seconds: float) -> Turn:
+        ends, rings = monotonic() + seconds, self._line.rings
+        turn = await self._look(resource)
+        if turn.held or turn.number is None:
+            return turn
+        with self._line.waiting(resource, turn.number, rings) as bell, self._pausing(bell):
+            while not turn.held:
+                if self._run.pausing:
+                    raise Paused
+                left = ends - monotonic()
+                if turn.yields:
+                    await asyncio.sleep(min(YIELD_SECONDS, max(left, 0.0)))
+                elif left <= 0:
+                    raise TimeoutError(f"resource {resource} was not free within {seconds:g} s")
+                elif not await self._rung(resource, turn, bell, left):
+                    continue
+                bell.clear()
+                turn = await self._look_again(resource, turn)
+        return turn
+
+    async def _rung(self, resource: str, turn: Turn, bell: asyncio.Event, seconds: float) -> bool:
+        """Wait for the bell; returns whether to look: the bell rang, or we are first and it was silent for too long."""
+        if await wait(bell, min(self._line.poll_seconds, seconds)):
+            return not self._run.pausing
+        return self._line.is_first(resource, turn.number or 0)
+
+    async def _look_again(self, resource: str, turn: Turn) -> Turn:
+        try:
+            return await self._look(resource, insist=turn.yields)
+        except Unavailable as error:
+            log.warning("still waiting for a resource: task=%d resource=%s error=%s", self._ids[0], resource, error)
+            return Turn(turn.number, held=False)
+
+    async def _look(self, resource: str, *, insist: bool = False) -> Turn:
+        """Take the resource if it is our turn. A call that has begun is finished: we must know what to release."""
+        look = self._line.in_thread(self._line.store.holds.take, *self._ids, resource, insist=insist)
+        looking = asyncio.ensure_future(look)
+        try:
+            return await asyncio.shield(looking)
+        except asyncio.CancelledError:
+            await asyncio.gather(looking, return_exceptions=True)
+            raise
+        except StaleExecution:
+            self._run.stop(Stop.LOST)
+            raise
+
+    @contextmanager
+    def _pausing(self, bell: asyncio.Event) -> Iterator[None]:
+        self._bells.add(bell)
+        try:
+            yield
+        finally:
+            self._bells.discard(bell)
+
+    def _end_waits(self) -> None:
+        for bell in self._bells:
+            bell.set()

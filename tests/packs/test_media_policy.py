@@ -1,0 +1,129 @@
+"""The one policy of requests, and the settings that it is made of: pure, so that nothing runs here."""
+
+import pytest
+
+from headgate.core.errors import Invalid
+from headgate.core.retry import Fatal
+from headgate.pack import find_packs, read_settings
+from headgate.packs.media.policy import USER_AGENTS, Request, RequestPolicy, checked_url, file_key
+from headgate.packs.media.settings import MediaSettings
+
+URL = "https://user:pass@example.org:8443/list/7?a=b"
+[MEDIA] = find_packs(["media"])
+
+
+def commands(settings, request):
+    """What each of the four types asks yt-dlp for."""
+    policy = RequestPolicy(settings)
+    return {
+        "expected_total": policy.expected_total(request),
+        "parse": policy.parse(request),
+        "list_fetch": policy.list_from(request, 300),
+        "download": policy.download(request, "library/7", "a/b"),
+    }
+
+
+def value_of(command, option):
+    return command.arguments[command.arguments.index(option) + 1]
+
+
+def test_all_four_types_have_the_same_manners():
+    """Spec: C7"""
+    settings = MediaSettings(yt_dlp_retries=5, yt_dlp_sleep_requests=1.5, yt_dlp_extractor_args="a:b=c d:e=f;g=h")
+    made = commands(settings, Request(URL, requires_cookie=True))
+    shared = []
+    for command in made.values():
+        assert command.arguments[-2:] == ("--", URL)  # behind it nothing can be an option
+        assert value_of(command, "--user-agent") == USER_AGENTS["desktop"]
+        assert value_of(command, "--add-headers") == "Referer:https://example.org:8443/"
+        assert [value_of(command, name) for name in ("--retries", "--fragment-retries")] == ["5", "5"]
+        assert value_of(command, "--sleep-requests") == "1.5"
+        given = [command.arguments[at + 1] for at, word in enumerate(command.arguments) if word == "--extractor-args"]
+        assert given == ["a:b=c", "d:e=f;g=h"]
+        shared.append(command.arguments[: command.arguments.index("--socket-timeout") + 2])
+    assert len(set(shared)) == 1
+
+
+def test_with_a_cookie_there_is_one_browser_and_without_one_profiles_take_turns():
+    """Spec: C7"""
+    policy = RequestPolicy(MediaSettings(ua_profiles="desktop, alt"))
+    with_cookie = {
+        policy.user_agent(Request(URL, True, profile, turn)) for profile in (None, "mobile") for turn in range(4)
+    }
+    assert with_cookie == {USER_AGENTS["desktop"]}
+    turns = [policy.user_agent(Request(URL, turn=turn)) for turn in range(4)]
+    assert turns == [USER_AGENTS["desktop"], USER_AGENTS["alt"]] * 2
+    assert policy.user_agent(Request(URL, ua_profile="mobile")) == USER_AGENTS["mobile"]
+
+
+def test_each_command_has_the_time_that_its_variable_says():
+    """Spec: C8"""
+    made = commands(read_settings(MediaSettings, {}), Request(URL))
+    assert {name: command.seconds for name, command in made.items()} == {
+        "expected_total": 30, "parse": 60, "list_fetch": 120, "download": 1800,
+    }  # fmt: skip
+    variables = {
+        "EXPECTED_TOTAL_TIMEOUT": "1", "META_CMD_TIMEOUT": "2", "LIST_FETCH_CMD_TIMEOUT": "3",
+        "DOWNLOAD_CMD_TIMEOUT": "4.5",
+    }  # fmt: skip
+    made = commands(read_settings(MediaSettings, variables), Request(URL))
+    assert [command.seconds for command in made.values()] == [1, 2, 3, 4.5]
+
+
+def test_a_type_never_has_less_time_than_its_command():
+    """Spec: C8, A3"""
+    known = {kind.code: kind.timeout_seconds for kind in MEDIA.tuned_types({})}
+    assert known["download"] == 1800
+    longer = {
+        "EXPECTED_TOTAL_TIMEOUT": "7001", "META_CMD_TIMEOUT": "7002", "LIST_FETCH_CMD_TIMEOUT": "7003",
+        "DOWNLOAD_CMD_TIMEOUT": "7004",
+    }  # fmt: skip
+    tuned = {kind.code: kind.timeout_seconds for kind in MEDIA.tuned_types(longer)}
+    made = commands(read_settings(MediaSettings, longer), Request(URL))
+    assert {code: tuned[code] for code in made} == {code: command.seconds for code, command in made.items()}
+    assert {code: tuned[code] for code in known if code not in made} == {"scan": 300, "associate": 120, "check": 60}
+
+
+def test_the_total_is_asked_for_without_reading_items_and_a_list_goes_on_where_it_was():
+    """Spec: C6"""
+    made = commands(MediaSettings(list_max_chunks=200), Request(URL))
+    assert value_of(made["expected_total"], "--playlist-items") == "0"
+    assert value_of(made["list_fetch"], "--playlist-items") == "301:20000"
+    assert {"--flat-playlist", "--lazy-playlist"} < set(made["list_fetch"].arguments)
+    assert {name for name, command in made.items() if "--simulate" not in command.arguments} == {"download"}
+
+
+def test_the_name_of_a_file_holds_its_items_key_whatever_that_is():
+    """Spec: C7"""
+    assert value_of(commands(MediaSettings(), Request(URL))["download"], "--output").endswith(" [a%%2Fb].%(ext)s")
+    assert file_key("../x") == "..%2Fx"
+    assert len(file_key("長" * 100)) == 64
+
+
+@pytest.mark.parametrize(
+    "url", ["", "ytsearch:cats", "file:///etc/passwd", "--exec=ls", "http://", "https://a\nb", "http://[x"]
+)
+def test_what_is_no_address_of_the_web_is_refused(url):
+    """Spec: C7"""
+    with pytest.raises(Fatal, match=r"^url is an address"):
+        checked_url(url)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "reason"),
+    [
+        ("DOWNLOAD_CMD_TIMEOUT", "0", "above 0"),
+        ("META_CMD_TIMEOUT", "inf", "above 0"),
+        ("LIST_MAX_CHUNKS", "0", "at least 1"),
+        ("LIST_MAX_CHUNKS", "many", "Expected `int`"),
+        ("UA_PROFILES", "desktop,tablet", "list of: desktop, mobile, alt"),
+        ("UA_PROFILES", ",", "list of"),
+        ("COOKIE_FAILURE_LIMIT", "0", "at least 1"),
+        ("YT_DLP_SLEEP_REQUESTS", "-1", "at least 0"),
+        ("YT_DLP_TURN_SECONDS", "0", "above 0"),
+    ],
+)
+def test_a_setting_that_cannot_be_meant_is_refused_by_its_name(name, value, reason):
+    """Spec: C8"""
+    with pytest.raises(Invalid, match=f"^{name}.*{reason}"):
+        read_settings(MediaSettings, {name: value})
