@@ -1,4 +1,5 @@
-"""Between some clients and the broker: it can hang up when the broker has confirmed and the client has not heard so."""
+"""Between some clients and the broker: it can hang up when the broker has confirmed and the client has not heard so,
+and keep back what would be answered by a queue that works."""
 
 import socket
 import threading
@@ -6,11 +7,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from urllib.parse import urlsplit
 
-CONFIRM = b"\x00\x3c\x00\x50"  # basic.ack, as AMQP 0-9-1 has it
+# basic.ack, basic.consume and queue.delete, as AMQP 0-9-1 has them
+CONFIRM, CONSUME, DELETE = b"\x00\x3c\x00\x50", b"\x00\x3c\x00\x14", b"\x00\x32\x00\x28"
 
 
 class Proxy:
-    """Passes everything on, but for the confirm that it was told to keep."""
+    """Passes everything on, but for what it was told to keep."""
 
     def __init__(self, url: str) -> None:
         there = urlsplit(url)
@@ -18,7 +20,9 @@ class Proxy:
         self._door = socket.create_server(("127.0.0.1", 0))
         self.url = url.replace(f":{there.port}/", f":{self._door.getsockname()[1]}/", 1)
         self.has_cut = threading.Event()
+        self.has_deleted = threading.Event()
         self._awaited: bytes | None = None
+        self._broken: bytes | None = None
         self._ends: list[socket.socket] = []
         self._threads: list[threading.Thread] = []
         self._start(self._serve)
@@ -27,6 +31,10 @@ class Proxy:
         """Hang up when the broker confirms the next message with this routing key, and say so by `has_cut`."""
         self.has_cut.clear()
         self._awaited = routing_key.encode()
+
+    def break_queue(self, name: str) -> None:
+        """Let nobody consume this queue until it is deleted, and say so by `has_deleted`."""
+        self._broken = name.encode()
 
     def close(self) -> None:
         for end in (self._door, *self._ends):
@@ -64,6 +72,12 @@ class Proxy:
                 if self._awaited and self._awaited in text:
                     self._awaited = None
                     is_out.set()
+                if self._broken and self._broken in text:
+                    if CONSUME in text:
+                        continue
+                    if DELETE in text:
+                        self._broken = None
+                        self.has_deleted.set()
                 server.sendall(text)
             server.shutdown(socket.SHUT_WR)
 

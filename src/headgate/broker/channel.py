@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import count
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from headgate.broker import wire
 from headgate.broker.address import Address
@@ -29,6 +29,13 @@ _PROPERTIES = {
 }  # fmt: skip
 
 Receive = Callable[[Delivered], object]  # called for each message, as it is read
+
+
+class QueueState(NamedTuple):
+    """What a queue has when it is declared."""
+
+    messages: int
+    consumers: int
 
 
 class Disconnected(ConnectionError):
@@ -86,12 +93,17 @@ class Channel(asyncio.Protocol):
         name = (wire.number(2, 0), wire.short(exchange), wire.short(kind))
         await self._call(wire.EXCHANGE_DECLARE, wire.EXCHANGE_DECLARE_OK, *name, b"\x02", wire.table({}))
 
-    async def queue_declare(self, queue: str, arguments: Mapping[str, Any]) -> int:
-        """Declare a durable queue; returns how many messages it has."""
+    async def queue_declare(self, queue: str, arguments: Mapping[str, Any]) -> QueueState:
+        """Declare a durable queue; returns what it has."""
         name = (wire.number(2, 0), wire.short(queue))
         answer = await self._call(wire.QUEUE_DECLARE, wire.QUEUE_DECLARE_OK, *name, b"\x02", wire.table(arguments))
         _, at = wire.read_short(answer, 4)
-        return int.from_bytes(answer[at : at + 4])
+        return QueueState(int.from_bytes(answer[at : at + 4]), int.from_bytes(answer[at + 4 : at + 8]))
+
+    async def queue_delete(self, queue: str) -> None:
+        """Delete a queue and what is in it."""
+        name = (wire.number(2, 0), wire.short(queue))
+        await self._call(wire.QUEUE_DELETE, wire.QUEUE_DELETE_OK, *name, b"\x00")
 
     async def queue_bind(self, queue: str, exchange: str, key: str = "") -> None:
         names = (wire.number(2, 0), wire.short(queue), wire.short(exchange), wire.short(key))
@@ -136,6 +148,8 @@ class Channel(asyncio.Protocol):
         """Say goodbye, and hang up whether or not the broker answers."""
         try:
             if not self.is_closed:
+                while self._asked and self._asked[0][1].done():  # given up: nothing behind it would be heard
+                    self._asked.popleft()
                 with suppress(Exception):
                     async with asyncio.timeout(CLOSE_SECONDS):
                         await self._call(wire.CLOSE, wire.CLOSE_OK, _GOODBYE, channel=0)

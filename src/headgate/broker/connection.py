@@ -1,12 +1,13 @@
 """The connection to RabbitMQ: made when it is needed, thrown away when anything is wrong with it."""
 
 import asyncio
-from collections import deque
+import logging
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from headgate.broker.address import parse, place_of
-from headgate.broker.channel import Channel, Disconnected, open_channel
+from headgate.broker.channel import Channel, Disconnected, Receive, open_channel
 from headgate.broker.confirms import Batch, Published
 from headgate.broker.topology import DEAD, DEAD_QUEUE, EXCHANGES, TASK_QUEUE, TASKS, Message
 from headgate.core.errors import Unavailable
@@ -15,7 +16,10 @@ from headgate.settings import broker_urls
 CONNECT_SECONDS = 10.0  # for all nodes together
 CONFIRM_SECONDS = 5.0  # for whatever is asked of the broker
 MOST_WAITS = 3  # for confirms, each as long as that, while some of them come
+MOST_SILENCES = 3  # of one queue in a row, then it is broken
+DELETE_SECONDS = 30.0  # RabbitMQ first waits for the leader of a queue that has none
 PROBE = "headgate probe"
+log = logging.getLogger("headgate.broker")
 
 
 class BrokerAway(Unavailable):
@@ -28,6 +32,10 @@ class Link:
     Of several nodes, it tries each in turn until one can be used, and stays with that one.
     Use `channel` each time: a closed one is replaced. After any error `close` it; the broker redelivers whatever was
     not acknowledged. `on_closed` is called when an open channel has closed, on either side.
+
+    A queue that does not answer several times in a row, on connections that do, has lost its leader for good: in
+    RabbitMQ 3.10 a crash of its node soon after it was declared is enough. It is deleted and declared again. Its
+    messages are sent again from the store.
     """
 
     def __init__(self, broker: str, name: str, on_closed: Callable[[], None] = lambda: None) -> None:
@@ -36,6 +44,7 @@ class Link:
         self._on_closed = on_closed
         self._channel: Channel | None = None
         self._queues: set[str] = set()  # declared by way of this channel
+        self._silences: Counter[str] = Counter()  # of each queue since it answered last, on whatever connection
         self._connecting = asyncio.Lock()
 
     @property
@@ -90,10 +99,32 @@ class Link:
         channel = await self.channel()
         if name in self._queues:
             return
+        if self._silences[name] >= MOST_SILENCES:
+            await self._delete_unused(channel, name)
         async with asyncio.timeout(CONFIRM_SECONDS):
             await channel.queue_declare(name, TASK_QUEUE)
             await channel.queue_bind(name, TASKS, name)
         self._queues.add(name)
+
+    async def _delete_unused(self, channel: Channel, queue: str) -> None:
+        """Delete a queue that nobody consumes; where somebody does, it answers again."""
+        async with asyncio.timeout(DELETE_SECONDS):
+            state = await channel.queue_declare(queue, TASK_QUEUE)
+            if not state.consumers:
+                log.warning("broker: queue %s does not answer: it is deleted and declared again", queue)
+                await channel.queue_delete(queue)
+        del self._silences[queue]
+
+    async def consume(self, channel: Channel, queue: str, receive: Receive) -> str:
+        """Consume a queue on that channel; returns the consumer's tag, or raises `BrokerAway` if it does not answer."""
+        try:
+            async with asyncio.timeout(CONFIRM_SECONDS):
+                tag = await channel.basic_consume(queue, receive)
+        except TimeoutError:
+            self._silences[queue] += 1
+            raise BrokerAway(f"the queue {queue} does not answer") from None
+        del self._silences[queue]
+        return tag
 
     async def publish(self, messages: Sequence[Message]) -> list[Published]:
         """Publish in this order; returns what became of each message."""
@@ -105,7 +136,24 @@ class Link:
         except Disconnected:
             return [Published.UNCONFIRMED] * len(messages)
         await _answered(batch)
-        return batch.results()
+        results = batch.results()
+        if not channel.is_closed:
+            self._note_silences(messages, results)
+        return results
+
+    def _note_silences(self, messages: Sequence[Message], results: Sequence[Published]) -> None:
+        """Count the queues of which no message was confirmed, once each."""
+        queues = {each.routing_key for each in messages if each.exchange == TASKS}
+        answered = {
+            each.routing_key
+            for each, result in zip(messages, results, strict=True)
+            if result is not Published.UNCONFIRMED
+        }
+        for queue in queues:
+            if queue in answered:
+                del self._silences[queue]
+            else:
+                self._silences[queue] += 1
 
     async def dead_letters(self) -> int:
         """How many messages wait in the dead-letter queue, which is declared again if somebody deleted it."""
@@ -137,9 +185,9 @@ async def _answered(batch: Batch) -> None:
 
 
 async def _declare_dead(channel: Channel) -> int:
-    count = await channel.queue_declare(DEAD, DEAD_QUEUE)
+    state = await channel.queue_declare(DEAD, DEAD_QUEUE)
     await channel.queue_bind(DEAD, DEAD)
-    return count
+    return state.messages
 
 
 async def probe_broker(url: str) -> str:

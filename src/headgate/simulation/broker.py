@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from headgate.broker.channel import QueueState
 from headgate.broker.confirms import Published
 from headgate.broker.topology import DELIVERY_LIMIT, EVENTS, TASKS, Message
 from headgate.simulation.evidence import MessageEntry
@@ -148,9 +149,7 @@ class SimulatedBroker:
 
     def delete_queue(self, pick: float) -> None:
         for queue in self._picked(pick):
-            del self._queues[queue.name]
-            for consumer in list(queue.consumers):  # who are told
-                self.cancel(consumer)
+            self.delete(queue.name)
 
     def send_garbage(self, pick: float) -> None:
         """Publish a message that is not one of ours."""
@@ -192,8 +191,14 @@ class SimulatedBroker:
         for channel in [each for each in self._channels if each.process is process]:
             self.disconnect(channel)
 
-    def declare(self, name: str) -> None:
-        self._queues.setdefault(name, Queue(name))
+    def declare(self, name: str) -> QueueState:
+        queue = self._queues.setdefault(name, Queue(name))
+        return QueueState(len(queue.messages), len(queue.consumers))
+
+    def delete(self, name: str) -> None:
+        if (queue := self._queues.pop(name, None)) is not None:
+            for consumer in list(queue.consumers):  # who are told
+                self.cancel(consumer)
 
     def consume(self, channel: "SimulatedChannel", name: str, prefetch: int) -> Consumer:
         consumer = Consumer(f"consumer {next(self._tags)}", channel, self._queues[name], prefetch)

@@ -7,7 +7,7 @@ from functools import partial
 from itertools import count
 from typing import Any
 
-from headgate.broker.channel import Receive
+from headgate.broker.channel import QueueState, Receive
 from headgate.broker.confirms import Published
 from headgate.broker.connection import CONFIRM_SECONDS, Link
 from headgate.broker.frames import Delivered
@@ -43,9 +43,15 @@ class SimulatedChannel:
         self._prefetch = prefetch_count
         await self._hear()
 
-    async def queue_declare(self, name: str, arguments: Mapping[str, Any]) -> None:
+    async def queue_declare(self, name: str, arguments: Mapping[str, Any]) -> QueueState:
         await self._reach()
-        self._broker.declare(name)
+        state = self._broker.declare(name)
+        await self._hear()
+        return state
+
+    async def queue_delete(self, name: str) -> None:
+        await self._reach()
+        self._broker.delete(name)
         await self._hear()
 
     async def queue_bind(self, queue: str, *binding: Any) -> None:

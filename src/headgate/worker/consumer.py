@@ -115,8 +115,7 @@ class BrokerConsumer:
         for queue in await self._in_thread(self._store.dispatch.queues, pool.types):
             if queue not in tags:
                 await self._link.declare_queue(queue)
-                async with asyncio.timeout(CONFIRM_SECONDS):
-                    tags[queue] = [await channel.basic_consume(queue, take) for _ in range(count)]
+                tags[queue] = [await self._link.consume(channel, queue, take) for _ in range(count)]
             elif any(tag not in channel.consumers for tag in tags[queue]):
                 raise BrokerAway(f"the queue {queue} was deleted")
 
